@@ -12,14 +12,15 @@
 #include "framework/graph/scope.h"            // graphs and how to build them
 #include "ops/ops.h"                          // a builder for each op
 #include "train/checkpoint/variables_file.h"  // variables from and to files
-#include "train/dataset.h"                    // pipelines of batches
-#include "train/fashion_mnist.h"              // a dataset of images
-#include "train/layers.h"                     // layers, losses, metrics, inference
-#include "train/loop.h"                       // a training loop with progress and checkpoints
-#include "train/npy.h"                        // a tensor from and to a NumPy file
-#include "train/npz.h"                        // named tensors from and to a NumPy file
-#include "train/optimizer.h"                  // optimizers and learning-rate schedules
+#include "train/data/data.h"                  // pipelines of batches
+#include "train/formats/formats.h"            // tensors from and to NumPy files
+#include "train/inference.h"                  // the inference form of a model
+#include "train/layers/layers.h"              // layers
+#include "train/losses/losses.h"              // losses
+#include "train/metrics/metrics.h"            // metrics of all batches and of one
+#include "train/optimizers/optimizers.h"      // optimizers, learning rates, communication hooks
+#include "train/regularizers.h"               // penalties on variables
 #include "train/safetensors/safetensors.h"    // named tensors from and to a safetensors file
-#include "train/transformer_layers.h"         // embeddings, attention, layer normalisation
+#include "train/trainer/training.h"           // training, evaluation, prediction and callbacks
 
 #endif  // MIRRORFLOW_MIRRORFLOW_H_

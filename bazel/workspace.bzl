@@ -107,7 +107,13 @@ def mirrorflow_workspace():
         symlinks = {"grpc_cpp_plugin_bin": "/usr/bin/grpc_cpp_plugin"},
         extra_build = [_GRPC],
     )
-    pkg_config_repo(name = "openssl", apt = "libssl-dev", targets = {":crypto": "libcrypto"})
+    pkg_config_repo(
+        name = "openssl",
+        apt = "libssl-dev",
+        targets = {":crypto": "libcrypto", ":ssl": "-lssl -lcrypto"},
+    )
+    pkg_config_repo(name = "libjpeg", apt = "libjpeg62-turbo-dev", targets = {":libjpeg": "libjpeg"})
+    pkg_config_repo(name = "libpng", apt = "libpng-dev", targets = {":libpng": "libpng"})
     pkg_config_repo(name = "zlib", apt = "zlib1g-dev", targets = {":zlib": "zlib"})
     pkg_config_repo(
         name = "nlohmann_json",

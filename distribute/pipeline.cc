@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "distribute/passes/bucket_collectives.h"
+#include "distribute/passes/count_replicas.h"
 #include "distribute/passes/insert_collectives.h"
 #include "distribute/passes/order_collectives.h"
 #include "distribute/passes/propagate_sharding.h"
@@ -17,6 +18,7 @@
 #include "framework/compiler/plan/check_plan.h"
 #include "framework/compiler/plan/choose_kernels.h"
 #include "framework/compiler/plan/emit_instructions.h"
+#include "framework/compiler/plan/finish_updates_late.h"
 #include "framework/compiler/plan/guard_writes.h"
 #include "framework/compiler/plan/localise.h"
 #include "framework/compiler/plan/plan_memory.h"
@@ -51,6 +53,7 @@ Pipeline ProgramPipeline(absl::Span<const PassMaker> extensions) {
   p.Phase("understand");
   p.Add<Prune>();
   p.Add<FunctionalizeControlFlow>();
+  p.Add<CountReplicas>();
   p.Add<InferAndFold>(&LoopBound);
   p.Add<LowerTensorLists>();
   p.Phase("extend");  // before any rewrite, so that user passes find the nodes that they match
@@ -91,6 +94,7 @@ Pipeline PlanPipeline() {
   p.Phase("memory");
   p.Add<AssignStorage>();
   p.Add<EmitInstructions>();
+  p.Add<FinishUpdatesLate>();
   p.Add<PlanMemory>();
   p.Add<CheckPlan>();
   return p;
@@ -149,8 +153,9 @@ absl::StatusOr<std::shared_ptr<const Program>> CompileProgram(const Graph& graph
                          !absl::c_linear_search(signature.step.local_fetches, fetch));
   }
   c.world = {.size = backend.topology.world_size(),
-             .one_domain = backend.topology.num_domains() == 1,
-             .has_teams = backend.has_teams};
+             .num_domains = backend.topology.num_domains(),
+             .has_teams = backend.has_teams,
+             .link = backend.link};
   MF_RETURN_IF_ERROR(ProgramPipeline(backend.passes).Run(c));
 
   return std::shared_ptr<const Program>(std::move(program));

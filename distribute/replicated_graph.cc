@@ -234,7 +234,7 @@ class Replicator {
     if (node.op().role == OpRole::kCollective) return AddCollective(node);
     if (op == kShardSlice) return AddShares(node);
     if (op == kFirstReplicaOnly) return AddParts(node);
-    if (node.op().has(kPerReplica)) return AddIndex(node);
+    if (node.op().has(kPerReplica) && node.num_inputs() == 0) return AddIndex(node);
     if (IsMadeOnce(node)) return AddOnce(node);
     if (node.op().has(kRandom)) return Unimplemented(node, "a random op with sharded inputs");
     for (int r = 0; r < num_replicas_; ++r) {
@@ -275,7 +275,8 @@ class Replicator {
     Values inputs;
     for (const Output& in : node.inputs()) {
       // A variable that is synchronised on read takes the sum of the replicas' parts.
-      const bool is_sum = AsPartial(c_.shardings.at(in)) != nullptr;
+      const Sharding& sharding = c_.shardings.at(in);
+      const bool is_sum = AsPartial(sharding) != nullptr || IsPerReplica(sharding);
       inputs.push_back(is_sum ? ops::AddN(Made(absl::StrCat(node.name(), "/sum")), values_.at(in))
                               : values_.at(in)[0]);
     }

@@ -26,6 +26,7 @@ void RegisterAllOps(OpRegistry& ops) {
   RegisterCast(ops);
   RegisterCheckNumerics(ops);
   RegisterClipByValue(ops);
+  RegisterCollectives(ops);
   RegisterConcat(ops);
   RegisterConstant(ops);
   RegisterControl(ops);

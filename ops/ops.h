@@ -20,6 +20,7 @@
 #include "ops/cast.h"
 #include "ops/check_numerics.h"
 #include "ops/clip_by_value.h"
+#include "ops/collectives.h"
 #include "ops/concat.h"
 #include "ops/constant.h"
 #include "ops/control.h"

@@ -13,8 +13,9 @@
 #include "gtest/gtest.h"
 #include "ops/ops.h"
 #include "tests/support/test_session.h"
-#include "train/layers.h"
-#include "train/optimizer.h"
+#include "train/layers/layers.h"
+#include "train/losses/losses.h"
+#include "train/optimizers/optimizers.h"
 
 namespace mirrorflow {
 namespace {

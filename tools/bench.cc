@@ -13,11 +13,13 @@
 #include "tools/bench_compile.h"
 #include "tools/bench_gates.h"
 #include "tools/bench_graphs.h"
+#include "tools/bench_hooks.h"
 #include "tools/bench_overhead.h"
 #include "tools/bench_peer.h"
 #include "tools/bench_report.h"
 #include "tools/bench_startup.h"
 #include "tools/bench_step.h"
+#include "tools/bench_world_sizes.h"
 
 ABSL_DECLARE_FLAG(std::string, json);
 ABSL_DECLARE_FLAG(std::optional<int>, replicas);
@@ -28,12 +30,20 @@ namespace {
 constexpr struct {
   const char* name;
   absl::Status (*run)(Report*);
+  absl::Status (*check_workers)() = nullptr;  // the flags that say where workers run
 } kBenches[] = {
-    {"step", BenchStep},           {"gates", BenchGates},
-    {"allreduce", BenchAllReduce}, {"overhead", BenchOverhead},
-    {"compile", BenchCompile},     {"graphs", BenchGraphs},
-    {"startup", BenchStartup},     {"memory", BenchMemory},
-    {"peer", TrainAsPeer},         {"allreduce_peer", AllReduceAsPeer},
+    {"step", BenchStep, CheckStepWorkers},
+    {"gates", BenchGates},
+    {"allreduce", BenchAllReduce, CheckAllReduceWorkers},
+    {"hooks", BenchHooks, CheckStepWorkers},
+    {"overhead", BenchOverhead},
+    {"compile", BenchCompile},
+    {"graphs", BenchGraphs},
+    {"startup", BenchStartup},
+    {"memory", BenchMemory},
+    {"world_sizes", BenchWorldSizes},
+    {"peer", TrainAsPeer},
+    {"allreduce_peer", AllReduceAsPeer},
 };
 
 // Checks the flags before anything is measured.
@@ -42,6 +52,7 @@ absl::Status CheckFlags() {
   MF_RETURN_IF_ERROR(CheckAllReduceFlags());
   MF_RETURN_IF_ERROR(CheckGraphsFlag());
   MF_RETURN_IF_ERROR(CheckGatesFlags());
+  MF_RETURN_IF_ERROR(CheckWorldSizesFlags());
   MF_RETURN_IF_ERROR(CheckOutputFlag("json", absl::GetFlag(FLAGS_json)));
   const absl::Status strategy =
       MirroredStrategy::Create({.num_cpu_replicas = absl::GetFlag(FLAGS_replicas).value_or(2)})
@@ -59,6 +70,7 @@ absl::Status Bench(const std::vector<std::string>& args, ExitCode* code) {
   for (const auto& bench : kBenches) {
     absl::StrAppend(&names, names.empty() ? "" : ", ", bench.name);
     if (what != bench.name) continue;
+    if (bench.check_workers != nullptr) MF_RETURN_IF_ERROR(bench.check_workers());
     *code = kExitBadInput;
     Report report = what == "gates" ? GatesReport() : Report();
     MF_RETURN_IF_ERROR(Annotate(bench.run(&report), absl::StrCat("bench ", what)));

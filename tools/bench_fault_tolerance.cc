@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/bench_fault_tolerance.h"
 
-#include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -16,30 +14,12 @@
 #include "tools/bench_peer.h"
 #include "tools/bench_training.h"
 #include "tools/peer_process.h"
+#include "tools/temporary_directory.h"
 
 ABSL_DECLARE_FLAG(int, rounds);
 
 namespace mirrorflow {
 namespace {
-
-// Removed, with all that is in it, at the end.
-class TemporaryDirectory {
- public:
-  static std::unique_ptr<TemporaryDirectory> Create() {
-    std::string path = "/tmp/mirrorflow_bench_XXXXXX";
-    if (mkdtemp(path.data()) == nullptr) path.clear();
-    return std::unique_ptr<TemporaryDirectory>(new TemporaryDirectory(std::move(path)));
-  }
-  ~TemporaryDirectory() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  explicit TemporaryDirectory(std::string path) : path_(std::move(path)) {}
-  const std::string path_;
-};
 
 // Measures training `with` something against training without it, which gate `goal` bounds.
 // `exaggeration`: how many times as much of it is measured as the goal speaks of.
@@ -71,8 +51,8 @@ absl::Status MeasureCost(Goal goal, const TrainingCase& with, const TrainingCase
 absl::Status BenchCheckpoints(Report* report) {
   const TrainingCase without = {.model = "big", .workers = 2};
   TrainingCase with = without;
-  const std::unique_ptr<TemporaryDirectory> directory = TemporaryDirectory::Create();
-  with.checkpoint_dir = directory->path();
+  const TemporaryDirectory directory;
+  with.checkpoint_dir = directory.path();
   constexpr int kUsualSteps = 100;
   // Several saves in each round.
   constexpr double kRoundMs = 2500;

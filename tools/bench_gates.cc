@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,8 +28,9 @@
 #include "tools/bench_startup.h"
 #include "tools/bench_step.h"
 #include "tools/bench_update.h"
+#include "tools/charts/svg_chart.h"
 #include "tools/machine.h"
-#include "tools/svg_chart.h"
+#include "tools/namespaces.h"
 
 ABSL_DECLARE_FLAG(int, rounds);
 ABSL_DECLARE_FLAG(std::string, svg);
@@ -54,48 +56,72 @@ struct StepCase {
   int64_t batch_size;
   int replicas;
   std::vector<Against> bounds;
-  int workers = 1;  // with one of the replicas each if more than one
+  int workers = 1;             // with one of the replicas each if more than one
+  const Link* link = nullptr;  // between the workers; null: they share memory
 };
 
+constexpr const Link* kLinks[] = {&kVirtualEthernet, &k8Gbit, &k2Gbit};
+
 const std::vector<StepCase>& StepCases() {
-  static const auto* const cases = new std::vector<StepCase>{
-      {"chain", 1, 1, {{"C1", "tensorflow", 20}, {"C1", "torch", 50}}},
-      {"mlp", 64, 1, {{"C5", nullptr, 1.08}}},
-      {"mlp", 256, 1, {{"C5", nullptr, 1.03}}},
-      {"big", 64, 1, {{"C5", nullptr, 1.05}}},
-      {"big", 16, 1, {{"C5", nullptr, 1.15}}},
-      {"cnn", 64, 1, {{"C7", nullptr, 1.10}}},
-      {"lstm", 1, 1, {{"C22", "jax", 1.2}, {"C22", "tensorflow", 10}}},
-      {"mlp", 64, 2, {{"C9", "tensorflow", 1.6}, {"C9b", "torch", 3.3}}},
-      {"mlp", 256, 2, {{"C9", "tensorflow", 1.1}, {"C9b", "torch", 1.6}}},
-      {"cnn", 64, 2, {{"C9", "tensorflow", 1.18}, {"C9b", "torch", 2.0}}},
-      {"big", 64, 2, {{"C9", "tensorflow", 1.5}, {"C9b", "torch", 1.8}}},
-      {"big", 16, 2, {{"C9", "tensorflow", 2.2}, {"C9b", "torch", 2.8}}},
-      {"mlp", 64, 2, {{"C13b", nullptr, 2.5}, {"C13b", kOneProcess, kAsOneProcess}}, 2},
-      {"mlp", 256, 2, {{"C13b", nullptr, 1.4}, {"C13b", kOneProcess, kAsOneProcess}}, 2},
-      {"cnn", 64, 2, {{"C13b", nullptr, 1.25}, {"C13b", kOneProcess, kAsOneProcess}}, 2},
-      {"big", 64, 2, {{"C13b", nullptr, 1.5}, {"C13b", kOneProcess, kAsOneProcess}}, 2},
-      {"big", 16, 2, {{"C13b", nullptr, 2.2}, {"C13b", kOneProcess, kAsOneProcess}}, 2},
-  };
+  static const auto* const cases = [] {
+    auto* const all = new std::vector<StepCase>{
+        {"chain", 1, 1, {{"C1", "tensorflow", 20}, {"C1", "torch", 50}}},
+        {"mlp", 64, 1, {{"C5", nullptr, 1.08}}},
+        {"mlp", 256, 1, {{"C5", nullptr, 1.03}}},
+        {"big", 64, 1, {{"C5", nullptr, 1.05}}},
+        {"big", 16, 1, {{"C5", nullptr, 1.15}}},
+        {"cnn", 64, 1, {{"C7", nullptr, 1.10}}},
+        {"lstm", 1, 1, {{"C22", "jax", 1.2}, {"C22", "tensorflow", 10}}},
+        {"mlp", 64, 2, {{"C9", "tensorflow", 1.6}, {"C9b", "torch", 3.3}}},
+        {"mlp", 256, 2, {{"C9", "tensorflow", 1.1}, {"C9b", "torch", 1.6}}},
+        {"cnn", 64, 2, {{"C9", "tensorflow", 1.18}, {"C9b", "torch", 2.0}}},
+        {"big", 64, 2, {{"C9", "tensorflow", 1.5}, {"C9b", "torch", 1.8}}},
+        {"big", 16, 2, {{"C9", "tensorflow", 2.2}, {"C9b", "torch", 2.8}}},
+        {"mlp", 64, 2, {{"C13b", nullptr, 2.5}, {"C13b", kOneProcess, kAsOneProcess}}, 2},
+        {"mlp", 256, 2, {{"C13b", nullptr, 1.4}, {"C13b", kOneProcess, kAsOneProcess}}, 2},
+        {"cnn", 64, 2, {{"C13b", nullptr, 1.25}, {"C13b", kOneProcess, kAsOneProcess}}, 2},
+        {"big", 64, 2, {{"C13b", nullptr, 1.5}, {"C13b", kOneProcess, kAsOneProcess}}, 2},
+        {"big", 16, 2, {{"C13b", nullptr, 2.2}, {"C13b", kOneProcess, kAsOneProcess}}, 2},
+    };
+    for (const Link* link : kLinks) {
+      all->push_back({"mlp", 64, 2, {{"C14b", nullptr, 2}}, 2, link});
+      all->push_back({"mlp", 256, 2, {{"C14b", nullptr, 1.25}}, 2, link});
+      all->push_back({"cnn", 64, 2, {{"C14b", nullptr, 1.25}}, 2, link});
+      all->push_back({"big", 64, 2, {{"C14b", nullptr, 1.25}}, 2, link});
+      all->push_back({"big", 16, 2, {{"C14b", nullptr, 1.8}}, 2, link});
+    }
+    return all;
+  }();
   return *cases;
 }
 
-std::string CaseName(absl::string_view model, int64_t batch_size, int replicas, int workers = 1) {
+std::string CaseName(absl::string_view model, int64_t batch_size, int replicas, int workers = 1,
+                     const Link* link = nullptr) {
   return absl::StrCat(model, " ", batch_size, ", ", workers > 1 ? workers : replicas,
                       workers > 1     ? " workers"
                       : replicas == 1 ? " replica"
-                                      : " replicas");
+                                      : " replicas",
+                      link == nullptr ? "" : ", ", link == nullptr ? "" : link->name);
+}
+
+std::string CaseName(const StepCase& c) {
+  return CaseName(c.model, c.batch_size, c.replicas, c.workers, c.link);
 }
 
 // Measures one case in turns with all peers, and adds a row for each of its bounds.
 absl::Status MeasureAgainst(const StepCase& c, Report* report) {
   std::vector<std::string> peers = {"tensorflow", "torch"};
   if (c.replicas == 1) peers.emplace_back("jax");
-  MF_ASSIGN_OR_RETURN(const StepRounds measured, MeasureStep({.model = c.model,
-                                                              .batch_size = c.batch_size,
-                                                              .replicas = c.replicas / c.workers,
-                                                              .workers = c.workers},
-                                                             peers));
+  std::unique_ptr<Namespaces> namespaces;
+  if (c.link != nullptr) {
+    MF_ASSIGN_OR_RETURN(namespaces, Namespaces::Create(*c.link));
+  }
+  MF_ASSIGN_OR_RETURN(const StepRounds measured,
+                      MeasureStep({.model = c.model,
+                                   .batch_size = c.batch_size,
+                                   .replicas = c.replicas / c.workers,
+                                   .workers = c.workers},
+                                  peers, namespaces ? namespaces->hosts() : WorkerHosts()));
   std::vector<double> medians;
   for (size_t side = 0; side < measured.sides.size(); ++side) {
     const Timing timing = TimingOf(measured.rounds, static_cast<int>(side));
@@ -104,8 +130,9 @@ absl::Status MeasureAgainst(const StepCase& c, Report* report) {
   }
   for (const Against& against : c.bounds) {
     Goal goal = {.gate = against.gate,
-                 .what = CaseName(c.model, c.batch_size, c.replicas, c.workers),
+                 .what = CaseName(c),
                  .bound = against.ratio,
+                 .gated = c.link == nullptr || c.link == &k8Gbit,
                  .ours = FormatMs(medians[0])};
     // Our own second side, if there is one, is not a peer.
     const int own = c.workers > 1 ? 2 : 1;
@@ -178,7 +205,7 @@ std::vector<GateCase> GateCases() {
   auto add_steps = [&](absl::string_view gate) {
     for (const StepCase& step : StepCases()) {
       if (step.bounds[0].gate != gate) continue;
-      add(step.bounds[0].gate, CaseName(step.model, step.batch_size, step.replicas, step.workers),
+      add(step.bounds[0].gate, CaseName(step),
           [&step](Report* report) { return MeasureAgainst(step, report); });
       for (size_t i = 1; i < step.bounds.size(); ++i) {
         if (step.bounds[i].gate != gate) cases.back().gates.emplace_back(step.bounds[i].gate);
@@ -204,9 +231,20 @@ std::vector<GateCase> GateCases() {
   add("C13", "all-reduce between processes", BenchAllReduceOfProcesses);
   add_steps("C13b");
   add("C13b", "start-up of workers", BenchWorkersStartup);
+  for (const Link* link : kLinks) {
+    add("C14", absl::StrCat("all-reduce between hosts, ", link->name),
+        [link](Report* report) { return BenchAllReduceOverTcp(*link, report); });
+  }
+  add_steps("C14b");
   for (const TrainingCase& c : replicated) {
     add("C15", CaseName(c.model, c.batch_size, c.replicas),
         [c](Report* report) { return BenchExposed(c, report); });
+  }
+  for (const Link* link : kLinks) {
+    add("C15b", absl::StrCat("exposed communication, big 64, ", link->name),
+        [link](Report* report) {
+          return BenchExposedOverTcp({.model = "big", .batch_size = 64}, *link, report);
+        });
   }
   add("C16", "arena", BenchArena);
   add("C17", "steady state", BenchSteadyState);

@@ -8,22 +8,28 @@
 #include <utility>
 #include <vector>
 
+#include "absl/flags/declare.h"
+#include "absl/flags/flag.h"
 #include "absl/functional/function_ref.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "framework/core/status.h"
 #include "mirrorflow_debug.h"
+#include "tools/bench_peer.h"
+#include "tools/charts/svg_chart.h"
 #include "tools/statistics.h"
-#include "tools/svg_chart.h"
+
+ABSL_DECLARE_FLAG(int, rounds);
 
 namespace mirrorflow {
 namespace {
 
 constexpr int kWarmUpSteps = 20;
 constexpr int kTracedSteps = 101;
+constexpr double kTcpRoundMs = 500;
 
-// framework/session/trace_session.h defines the categories.
+// framework/session/step_tracer.h defines the categories.
 bool IsCommunication(const TraceEvent& event) {
   return event.kind == TraceEvent::kSpan &&
          (event.category == "wait" || event.category == "collective");
@@ -60,6 +66,15 @@ absl::StatusOr<std::vector<TraceWriter>> TraceSteps(const TrainingCase& training
   return traces;
 }
 
+absl::StatusOr<int64_t> GradientBytes(const TrainingCase& training) {
+  MF_ASSIGN_OR_RETURN(const TrainingStep t, PrepareTraining(training));
+  int64_t bytes = 0;
+  for (const VariableInfo& variable : t.session->state().layout().variables()) {
+    if (!variable.is_slot) bytes += variable.bytes();
+  }
+  return bytes;
+}
+
 }  // namespace
 
 double ExposedShare(const TraceWriter& trace) { return ShareOf(trace, IsCommunication); }
@@ -75,6 +90,39 @@ absl::Status BenchExposed(const TrainingCase& training, Report* report) {
                .unit = "%",
                .bound = 8,
                .at_most = true});
+  return absl::OkStatus();
+}
+
+absl::Status BenchExposedOverTcp(const TrainingCase& training, const Link& link, Report* report) {
+  MF_ASSIGN_OR_RETURN(const auto namespaces, Namespaces::Create(link));
+  TrainingCase both = training;
+  both.workers = 2;
+  MF_ASSIGN_OR_RETURN(const int64_t bytes, GradientBytes(training));
+  MF_ASSIGN_OR_RETURN(const auto two, StartTraining(both, namespaces->hosts()));
+  MF_ASSIGN_OR_RETURN(const auto one, StartTraining(training));
+  MF_ASSIGN_OR_RETURN(const auto bare, StartAllReduce(bytes, "tcp", namespaces->hosts()));
+  const Side sides[] = {[&](double ms) { return two->Run(ms); },
+                        [&](double ms) { return one->Run(ms); },
+                        [&](double ms) { return bare->Run(ms); }};
+  MF_ASSIGN_OR_RETURN(const Rounds rounds,
+                      MeasureInTurns(sides, {.rounds = absl::GetFlag(FLAGS_rounds),
+                                             .round_ms = kTcpRoundMs,
+                                             .canary_threads = 2}));
+  std::vector<double> percents;
+  for (size_t i = 0; i < rounds.ms[0].size(); ++i) {
+    percents.push_back((rounds.ms[0][i] - rounds.ms[1][i]) / rounds.ms[2][i] * 100);
+  }
+  const auto text = [&](int side) { return FormatMs(TimingOf(rounds, side).median_ms); };
+  report->Add({.gate = "C15b",
+               .what = absl::StrCat("exposed communication, ", training.model, " ",
+                                    training.batch_size, ", 2 workers, ", link.name),
+               .figure = MedianOf(percents),
+               .unit = "%",
+               .bound = 40,
+               .at_most = true,
+               .gated = &link == &k8Gbit,
+               .ours = text(0),
+               .peer = absl::StrCat("1 worker ", text(1), "; all-reduce ", text(2))});
   return absl::OkStatus();
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Measures how much of a step is exposed communication, from the step's own trace.
+// Measures how much of a step is exposed communication.
 #ifndef MIRRORFLOW_TOOLS_BENCH_OVERLAP_H_
 #define MIRRORFLOW_TOOLS_BENCH_OVERLAP_H_
 
@@ -10,6 +10,7 @@
 #include "framework/runtime/trace.h"
 #include "tools/bench_report.h"
 #include "tools/bench_training.h"
+#include "tools/namespaces.h"
 
 namespace mirrorflow {
 
@@ -19,6 +20,10 @@ double ExposedShare(const TraceWriter& trace);
 
 // Measures the ExposedShare of training steps (C15).
 absl::Status BenchExposed(const TrainingCase& training, Report* report);
+
+// Measures how much longer a step takes on two workers, in two namespaces, than with the same batch
+// on one, in percent of a bare all-reduce of the gradients over the same link (C15b).
+absl::Status BenchExposedOverTcp(const TrainingCase& training, const Link& link, Report* report);
 
 // Draws a typical step as a chart: for each replica the work of its compute lane, and its
 // collectives in flight.

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/bench_peer.h"
 
-#include <fcntl.h>
 #include <sched.h>
-#include <signal.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <cstdio>
 #include <functional>
@@ -17,27 +13,42 @@
 #include "absl/flags/declare.h"
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "distribute/cluster/cluster_resolver.h"
 #include "distribute/cluster/connect_rank.h"
+#include "distribute/cluster/connections/host_port.h"
 #include "distribute/cluster/coordination/coordination_client.h"
 #include "distribute/cluster/coordination/coordination_server.h"
+#include "distribute/cluster/host_identity.h"
 #include "framework/core/status.h"
+#include "framework/runtime/trace.h"
 #include "framework/runtime/usable_cpus.h"
 #include "mirrorflow.h"
+#include "tools/flags/cluster_flags.h"
 #include "tools/launch/free_ports.h"
 
 ABSL_DECLARE_FLAG(std::string, model);
 ABSL_DECLARE_FLAG(int64_t, batch_size);
+ABSL_DECLARE_FLAG(std::string, hook);
 ABSL_DECLARE_FLAG(std::string, optimizer);
-ABSL_FLAG(int, workers, 1,
-          "bench step: processes of this host, with --replicas each, whose steps are measured");
-ABSL_FLAG(std::string, transport, "threads",
-          "bench allreduce: between threads of one process, or between two processes over "
-          "shared_memory or ucx");
+ABSL_DECLARE_FLAG(std::vector<std::string>, without);
+ABSL_FLAG(
+    int, workers, 1,
+    "bench step: processes, on --hosts or this machine, with --replicas each, whose steps are "
+    "measured; explain: of the cluster whose steps are predicted");
+ABSL_FLAG(
+    std::string, transport, "threads",
+    "bench allreduce: between threads of one process, or between two processes over "
+    "shared_memory, tcp or ucx; the last two also between --hosts; explain: between --workers");
 ABSL_FLAG(int64_t, bytes, 1 << 20, "bench allreduce_peer: size of the value");
 ABSL_FLAG(std::string, save_to, "", "bench peer: directory of checkpoints; empty: none");
 ABSL_DECLARE_FLAG(std::optional<int>, replicas);
+ABSL_DECLARE_FLAG(std::string, trace);
+ABSL_DECLARE_FLAG(std::string, collective);
+ABSL_DECLARE_FLAG(std::vector<std::string>, cluster_spec);
+ABSL_DECLARE_FLAG(std::optional<int>, task_index);
 ABSL_DECLARE_FLAG(absl::Duration, heartbeat_timeout);
 
 namespace mirrorflow {
@@ -45,6 +56,7 @@ namespace {
 
 constexpr absl::Duration kTrainingTime = absl::Milliseconds(200);  // as in peer.py
 constexpr int kCheckedSteps = 3;                                   // as in peer.py
+constexpr int kStepsBeforeTrace = 10, kTracedSteps = 20;
 constexpr absl::Duration kTimeout = absl::Seconds(120);
 
 using Work = std::function<absl::Status()>;
@@ -62,30 +74,25 @@ void UseCores(int first, int count) {
   if (CPU_COUNT(&chosen) > 0) sched_setaffinity(0, sizeof(chosen), &chosen);
 }
 
-// Starts the other workers, which end with this process, and returns the cluster as the calling
-// one sees it. Call while there are no other threads.
-absl::StatusOr<Cluster> ForkWorkers(int num_workers) {
-  Cluster cluster = {.num_workers = num_workers, .source = "bench"};
-  MF_ASSIGN_OR_RETURN(const std::vector<int> ports, FreePorts(1));
-  cluster.coordinator = absl::StrCat("127.0.0.1:", ports[0]);
-  for (int worker = 1; worker < num_workers; ++worker) {
-    const pid_t process = fork();
-    if (process < 0) return absl::ErrnoToStatus(errno, "fork");
-    if (process > 0) continue;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    // Only worker 0 talks.
-    const int nothing = open("/dev/null", O_RDWR);
-    dup2(nothing, STDIN_FILENO);
-    dup2(nothing, STDOUT_FILENO);
-    cluster.task_index = worker;
-    break;
-  }
-  return cluster;
+// The cluster of StartThisProgram.
+absl::StatusOr<Cluster> ClusterOfBenchmark() {
+  return ClusterResolver::FromEnvironment({}, {.cluster_spec = absl::GetFlag(FLAGS_cluster_spec),
+                                               .task_index = absl::GetFlag(FLAGS_task_index)});
 }
 
-absl::StatusOr<std::unique_ptr<PeerProcess>> StartThisProgram(std::vector<std::string> args) {
-  args.insert(args.begin(), {"/proc/self/exe", "bench"});
-  return PeerProcess::Start(args, kTimeout);
+absl::StatusOr<std::unique_ptr<PeerProcess>> StartThisProgram(std::vector<std::string> args,
+                                                              int workers,
+                                                              const WorkerHosts& hosts) {
+  char path[4096];
+  const ssize_t size = readlink("/proc/self/exe", path, sizeof(path));
+  if (size <= 0) return absl::ErrnoToStatus(errno, "cannot find this program's file");
+  args.insert(args.begin(), {std::string(path, size), "bench"});
+  if (workers > 1) {
+    args.insert(args.end(), {"--cluster_spec={addresses}", "--task_index={worker}"});
+  }
+  MF_ASSIGN_OR_RETURN(const std::vector<int> ports, FreePorts(workers));
+  MF_ASSIGN_OR_RETURN(const auto commands, CommandsOfWorkers(args, ports, hosts));
+  return PeerProcess::StartWorkers(commands, kTimeout);
 }
 
 // ---- the protocol of peers ----------------------------------------------------------------------
@@ -98,6 +105,8 @@ absl::Status ServeRuns(const Work& step, absl::Duration step_time) {
   for (double seconds = 0; std::scanf(" run %lf", &seconds) == 1;) {
     const double wanted = std::round(seconds / absl::ToDoubleSeconds(step_time));
     const auto steps = static_cast<int64_t>(std::max(wanted, 1.0));
+    // The other workers have begun their next step while this one waited for the order.
+    MF_RETURN_IF_ERROR(step());
     const absl::Time begin = absl::Now();
     for (int64_t i = 0; i < steps; ++i) MF_RETURN_IF_ERROR(step());
     std::printf("ran %lld %.9f\n", static_cast<long long>(steps),
@@ -116,6 +125,14 @@ absl::StatusOr<absl::Duration> MeasureWork(const Work& step) {
   return (now - begin) / steps;
 }
 
+absl::Status TraceSteps(const TrainingStep& t, const Work& step, const std::string& path) {
+  for (int i = 0; i < kStepsBeforeTrace; ++i) MF_RETURN_IF_ERROR(step());
+  TraceWriter trace;
+  t.session->TraceTo(&trace);
+  for (int i = 0; i < kTracedSteps; ++i) MF_RETURN_IF_ERROR(step());
+  return WriteTraceOfWorkers(*t.session, trace, path, *t.strategy);
+}
+
 // The other workers do what worker 0 does until it ends, which fails their work.
 [[noreturn]] void Follow(const Work& step) {
   while (step().ok()) {
@@ -125,31 +142,43 @@ absl::StatusOr<absl::Duration> MeasureWork(const Work& step) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<PeerProcess>> StartTraining(const TrainingCase& training) {
+absl::StatusOr<std::unique_ptr<PeerProcess>> StartTraining(const TrainingCase& training,
+                                                           const WorkerHosts& hosts) {
   return StartThisProgram(
       {"peer", absl::StrCat("--model=", training.model),
        absl::StrCat("--batch_size=", training.batch_size),
-       absl::StrCat("--optimizer=", training.optimizer),
-       absl::StrCat("--replicas=", training.replicas), absl::StrCat("--workers=", training.workers),
+       absl::StrCat("--optimizer=", training.optimizer), absl::StrCat("--hook=", training.hook),
+       absl::StrCat("--replicas=", training.replicas),
+       absl::StrCat("--without=", absl::StrJoin(training.without, ",")),
        absl::StrCat("--save_to=", training.checkpoint_dir),
-       absl::StrCat("--heartbeat_timeout=", absl::FormatDuration(training.heartbeat_timeout))});
+       absl::StrCat("--trace=", training.trace),
+       absl::StrCat("--collective=", CollectiveKindName(training.collective)),
+       absl::StrCat("--heartbeat_timeout=", absl::FormatDuration(training.heartbeat_timeout))},
+      training.workers, hosts);
 }
 
 absl::StatusOr<std::unique_ptr<PeerProcess>> StartAllReduce(int64_t bytes,
-                                                            const std::string& transport) {
+                                                            const std::string& transport,
+                                                            const WorkerHosts& hosts) {
   return StartThisProgram(
-      {"allreduce_peer", absl::StrCat("--bytes=", bytes), absl::StrCat("--transport=", transport)});
+      {"allreduce_peer", absl::StrCat("--bytes=", bytes), absl::StrCat("--transport=", transport)},
+      /*workers=*/2, hosts);
 }
 
 absl::Status TrainAsPeer(Report* /*report*/) {
+  MF_ASSIGN_OR_RETURN(const Cluster cluster, ClusterOfBenchmark());
+  MF_ASSIGN_OR_RETURN(const CollectiveKind collective,
+                      ParseCollectiveKind(absl::GetFlag(FLAGS_collective)));
   const TrainingCase training = {.model = absl::GetFlag(FLAGS_model),
                                  .batch_size = absl::GetFlag(FLAGS_batch_size),
                                  .replicas = absl::GetFlag(FLAGS_replicas).value_or(1),
+                                 .without = absl::GetFlag(FLAGS_without),
                                  .optimizer = absl::GetFlag(FLAGS_optimizer),
-                                 .workers = absl::GetFlag(FLAGS_workers),
+                                 .hook = absl::GetFlag(FLAGS_hook),
+                                 .workers = cluster.num_workers,
+                                 .collective = collective,
                                  .checkpoint_dir = absl::GetFlag(FLAGS_save_to),
                                  .heartbeat_timeout = absl::GetFlag(FLAGS_heartbeat_timeout)};
-  MF_ASSIGN_OR_RETURN(const Cluster cluster, ForkWorkers(training.workers));
   UseCores(cluster.task_index * training.replicas, training.replicas);
   MF_ASSIGN_OR_RETURN(TrainingStep t, PrepareTraining(training, cluster));
   std::unique_ptr<CheckpointManager> checkpoints;
@@ -165,13 +194,18 @@ absl::Status TrainAsPeer(Report* /*report*/) {
     const bool saves = ++steps % kStepsBetweenSaves == 0 && checkpoints != nullptr;
     return saves ? checkpoints->Save({.step = steps}) : absl::OkStatus();
   };
-  if (cluster.task_index > 0) Follow(step);
-  std::printf("version %s\n", Implementation().version.c_str());
+  const bool speaks = cluster.task_index == 0;
+  if (speaks) std::printf("version %s\n", Implementation().version.c_str());
   for (int i = 0; i < kCheckedSteps; ++i) {
     MF_RETURN_IF_ERROR(step());
+    if (!speaks) continue;
     std::printf("loss %.9g\n", loss);
     std::fflush(stdout);
   }
+  if (const std::string path = absl::GetFlag(FLAGS_trace); !path.empty()) {
+    MF_RETURN_IF_ERROR(TraceSteps(t, step, path));
+  }
+  if (!speaks) Follow(step);
   MF_ASSIGN_OR_RETURN(const absl::Duration step_time, MeasureWork(step));
   return ServeRuns(step, step_time);
 }
@@ -179,7 +213,7 @@ absl::Status TrainAsPeer(Report* /*report*/) {
 absl::Status AllReduceAsPeer(Report* /*report*/) {
   MF_ASSIGN_OR_RETURN(const CollectiveKind kind,
                       ParseCollectiveKind(absl::GetFlag(FLAGS_transport)));
-  MF_ASSIGN_OR_RETURN(const Cluster cluster, ForkWorkers(/*num_workers=*/2));
+  MF_ASSIGN_OR_RETURN(const Cluster cluster, ClusterOfBenchmark());
   UseCores(cluster.task_index, 1);
   std::unique_ptr<CoordinationServer> server;
   if (cluster.task_index == 0) {
@@ -191,8 +225,12 @@ absl::Status AllReduceAsPeer(Report* /*report*/) {
   options.member.set_worker(cluster.task_index);
   options.member.set_num_workers(cluster.num_workers);
   MF_ASSIGN_OR_RETURN(const auto client, CoordinationClient::Connect(options, deadline));
+  MF_ASSIGN_OR_RETURN(const HostPort coordinator, ParseHostPort(cluster.coordinator));
+  NetworkOfRank network;
+  MF_ASSIGN_OR_RETURN(network.device, NetworkDeviceTowards(coordinator));
+  MF_ASSIGN_OR_RETURN(network.address, AddressTowards(coordinator));
   MF_ASSIGN_OR_RETURN(const ConnectedRank rank, ConnectRank(client->NewGroup(), client->NewGroup(),
-                                                            kind, kTimeout, deadline));
+                                                            kind, kTimeout, deadline, network));
   const int64_t bytes = absl::GetFlag(FLAGS_bytes);
   MF_ASSIGN_OR_RETURN(const auto memory, rank.memory->Allocate(bytes));
   const Collective all_reduce = {

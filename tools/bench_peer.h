@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // This program as a peer of itself (tests/benchmark/peers/peer.py): as a process that has just
-// started, or as several workers of this host, of which worker 0 speaks for all.
+// started, or as several workers, of which worker 0 speaks for all.
 #ifndef MIRRORFLOW_TOOLS_BENCH_PEER_H_
 #define MIRRORFLOW_TOOLS_BENCH_PEER_H_
 
@@ -13,15 +13,18 @@
 #include "absl/status/statusor.h"
 #include "tools/bench_report.h"
 #include "tools/bench_training.h"
+#include "tools/bench_workers.h"
 #include "tools/peer_process.h"
 
 namespace mirrorflow {
 
 // Starts processes that train the case: `training.workers` of them, each pinned to a core.
-absl::StatusOr<std::unique_ptr<PeerProcess>> StartTraining(const TrainingCase& training);
+absl::StatusOr<std::unique_ptr<PeerProcess>> StartTraining(const TrainingCase& training,
+                                                           const WorkerHosts& hosts = {});
 // Starts two workers that all-reduce `bytes` of floats over `transport` (--transport).
 absl::StatusOr<std::unique_ptr<PeerProcess>> StartAllReduce(int64_t bytes,
-                                                            const std::string& transport);
+                                                            const std::string& transport,
+                                                            const WorkerHosts& hosts = {});
 
 // Implement the commands that these processes run, `bench peer` and `bench allreduce_peer`.
 absl::Status TrainAsPeer(Report* report);

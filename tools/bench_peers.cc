@@ -9,6 +9,8 @@
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "framework/core/status.h"
+#include "tools/launch/free_ports.h"
 
 ABSL_FLAG(std::string, peers_dir, "tests/benchmark/peers", "bench: folder of the peers' programs");
 ABSL_FLAG(std::string, peers_python, "",
@@ -44,7 +46,8 @@ std::string PeersVersions() {
 }
 
 absl::StatusOr<std::unique_ptr<PeerProcess>> StartPeer(absl::string_view name,
-                                                       const std::vector<std::string>& args) {
+                                                       const std::vector<std::string>& args,
+                                                       int workers, const WorkerHosts& hosts) {
   const std::string python = PeersPython();
   const std::string script = absl::StrCat(absl::GetFlag(FLAGS_peers_dir), "/", name, "_peer.py");
   const std::string compiled = absl::StrCat(DirectoryOf(python), "/", name, "_peer");
@@ -60,7 +63,9 @@ absl::StatusOr<std::unique_ptr<PeerProcess>> StartPeer(absl::string_view name,
         "; run tests/benchmark/peers/setup, and bench in the ", "root of the source tree"));
   }
   command.insert(command.end(), args.begin(), args.end());
-  return PeerProcess::Start(command, kPeerTimeout);
+  MF_ASSIGN_OR_RETURN(const std::vector<int> ports, FreePorts(workers));
+  MF_ASSIGN_OR_RETURN(const auto commands, CommandsOfWorkers(command, ports, hosts));
+  return PeerProcess::StartWorkers(commands, kPeerTimeout);
 }
 
 }  // namespace mirrorflow

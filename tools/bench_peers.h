@@ -10,14 +10,18 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "tools/bench_workers.h"
 #include "tools/peer_process.h"
 
 namespace mirrorflow {
 
-// Starts NAME_peer.py, or the compiled NAME_peer, and waits until it is ready. Returns NotFound,
-// with instructions, if it is not installed.
+// Starts NAME_peer.py, or the compiled NAME_peer, as `workers` processes on `hosts`, and waits
+// until it is ready. `args` are as in CommandsOfWorkers. Returns NotFound, with instructions, if it
+// is not installed.
 absl::StatusOr<std::unique_ptr<PeerProcess>> StartPeer(absl::string_view name,
-                                                       const std::vector<std::string>& args);
+                                                       const std::vector<std::string>& args,
+                                                       int workers = 1,
+                                                       const WorkerHosts& hosts = {});
 
 // Returns the path of the Python that has the frameworks.
 std::string PeersPython();

@@ -47,6 +47,7 @@ std::string FormatMs(double ms) {
 }
 
 const char* Verdict(const Goal& goal) {
+  if (!goal.gated) return "reported";
   return goal.at_most ? VerdictAtMost(goal.figure, goal.bound)
                       : VerdictAtLeast(goal.figure, goal.bound);
 }
@@ -57,16 +58,16 @@ std::string TableHead() {
 }
 
 std::string TableRow(const Goal& goal, absl::string_view verdict, absl::string_view why) {
-  const bool met = verdict == "met";
+  const bool plain = verdict == "met" || verdict == "reported";
   // A lower bound of 0 stands for a goal whose measurement failed before its bound was known.
-  const bool bounded = goal.at_most || goal.bound > 0;
+  const bool bounded = goal.gated && (goal.at_most || goal.bound > 0);
   const std::string bound = bounded ? absl::StrCat(goal.at_most ? "≤ " : "≥ ",
                                                    WithUnit(FormatNumber(goal.bound), goal.unit))
                                     : "";
   return absl::StrFormat("| %s | %s | %s | %s | %s | %s | %s%s%s |\n", goal.gate, goal.what,
                          goal.ours, goal.peer,
                          why.empty() ? FigureText(goal.figure, goal.unit) : std::string(why), bound,
-                         met ? "" : "**", verdict, met ? "" : "**");
+                         plain ? "" : "**", verdict, plain ? "" : "**");
 }
 
 Report Report::Table(std::vector<std::string> gates) {

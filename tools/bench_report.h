@@ -30,6 +30,7 @@ struct Goal {
   std::string unit;  // of the figure and the bound; empty for a ratio
   double bound = 0;
   bool at_most = false;  // the bound is an upper one, otherwise a lower one
+  bool gated = true;     // otherwise there is no bound
   // The measurement of each side, if the figure is a ratio of two.
   std::string ours;
   std::string peer;
@@ -88,6 +89,7 @@ std::string FormatMs(double ms);
 std::string TableRow(const Goal& goal, absl::string_view verdict, absl::string_view why);
 // Formats the lines above the first row.
 std::string TableHead();
+// `met`, `missed`, `undecided`, or `reported` without a bound.
 const char* Verdict(const Goal& goal);
 
 }  // namespace mirrorflow

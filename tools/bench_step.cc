@@ -31,11 +31,16 @@ ABSL_FLAG(
     "bench step: also measure without these compiler passes; explain: leave these passes out");
 ABSL_FLAG(std::string, optimizer, "sgd",
           "bench step, explain: sgd, momentum or adam; the other benchmarks train with sgd");
+ABSL_FLAG(std::string, hook, "none",
+          "bench step, explain: how replicas reduce gradients: none (all-reduce), bf16, fp16, "
+          "powersgd or adasum");
 ABSL_FLAG(
     std::string, svg, "",
     "bench step, gates: draw a chart to this file: the timeline of a step, or for gates the step "
     "times of all frameworks");
 ABSL_DECLARE_FLAG(std::optional<int>, replicas);
+ABSL_DECLARE_FLAG(std::string, trace);
+ABSL_DECLARE_FLAG(std::string, collective);
 ABSL_DECLARE_FLAG(int, workers);
 
 namespace mirrorflow {
@@ -61,7 +66,8 @@ absl::Status CompareLosses(const std::vector<double>& ours, const PeerProcess& p
 }  // namespace
 
 absl::StatusOr<StepRounds> MeasureStep(const TrainingCase& training,
-                                       const std::vector<std::string>& peers) {
+                                       const std::vector<std::string>& peers,
+                                       const WorkerHosts& hosts) {
   TrainingCase whole = training;
   whole.without.clear();
   MF_ASSIGN_OR_RETURN(TrainingStep t, PrepareTraining(whole));
@@ -81,7 +87,7 @@ absl::StatusOr<StepRounds> MeasureStep(const TrainingCase& training,
   };
   Implementation here;
   if (training.workers > 1) {
-    MF_ASSIGN_OR_RETURN(auto process, StartTraining(whole));
+    MF_ASSIGN_OR_RETURN(auto process, StartTraining(whole, hosts));
     MF_RETURN_IF_ERROR(CompareLosses(losses, *process, "workers"));
     add_process(here, std::move(process));
     here.name += " in one process";
@@ -90,17 +96,25 @@ absl::StatusOr<StepRounds> MeasureStep(const TrainingCase& training,
   sides.push_back(SideOf([&t] { return t.step.Run(t.feeds).status(); }));
   TrainingStep other;
   if (!training.without.empty()) {
-    MF_ASSIGN_OR_RETURN(other, PrepareTraining(training));
     Implementation ours;
     ours.name = absl::StrCat(ours.name, " without ", absl::StrJoin(training.without, ", "));
-    result.sides.push_back(ours);
-    sides.push_back(SideOf([&other] { return other.step.Run(other.feeds).status(); }));
+    if (training.workers > 1) {
+      MF_ASSIGN_OR_RETURN(auto process, StartTraining(training, hosts));
+      MF_RETURN_IF_ERROR(CompareLosses(losses, *process, ours.name));
+      add_process(ours, std::move(process));
+    } else {
+      MF_ASSIGN_OR_RETURN(other, PrepareTraining(training));
+      result.sides.push_back(ours);
+      sides.push_back(SideOf([&other] { return other.step.Run(other.feeds).status(); }));
+    }
   }
   for (const std::string& name : peers) {
-    std::vector<std::string> args = {training.model, absl::StrCat(training.num_replicas()),
-                                     file->path()};
-    if (training.workers > 1) args.push_back(absl::StrCat(training.workers));
-    auto started = StartPeer(name, args);
+    // PyTorch has a process for each replica.
+    const int workers = name == "torch" ? training.num_replicas() : training.workers;
+    auto started = StartPeer(name,
+                             {training.model, absl::StrCat(training.num_replicas()), file->path(),
+                              "{addresses}", "{worker}"},
+                             workers, hosts);
     const absl::Status usable =
         started.ok() ? CompareLosses(losses, **started, name) : started.status();
     if (!usable.ok()) {
@@ -118,13 +132,20 @@ absl::StatusOr<StepRounds> MeasureStep(const TrainingCase& training,
 }
 
 absl::Status BenchStep(Report* report) {
+  MF_ASSIGN_OR_RETURN(const CollectiveKind collective,
+                      ParseCollectiveKind(absl::GetFlag(FLAGS_collective)));
   const TrainingCase training = {.model = absl::GetFlag(FLAGS_model),
                                  .batch_size = absl::GetFlag(FLAGS_batch_size),
                                  .replicas = absl::GetFlag(FLAGS_replicas).value_or(2),
                                  .without = absl::GetFlag(FLAGS_without),
                                  .optimizer = absl::GetFlag(FLAGS_optimizer),
-                                 .workers = absl::GetFlag(FLAGS_workers)};
-  MF_ASSIGN_OR_RETURN(const StepRounds measured, MeasureStep(training, absl::GetFlag(FLAGS_peers)));
+                                 .hook = absl::GetFlag(FLAGS_hook),
+                                 .workers = absl::GetFlag(FLAGS_workers),
+                                 .trace = absl::GetFlag(FLAGS_trace),
+                                 .collective = collective};
+  MF_ASSIGN_OR_RETURN(const WorkerHosts hosts, HostsOfFlags());
+  MF_ASSIGN_OR_RETURN(const StepRounds measured,
+                      MeasureStep(training, absl::GetFlag(FLAGS_peers), hosts));
   for (const auto& [peer, why] : measured.missing) return why;
   const std::string name = absl::StrCat("step/", training.model);
   for (size_t side = 0; side < measured.sides.size(); ++side) {
@@ -141,6 +162,18 @@ absl::Status BenchStep(Report* report) {
   return WriteFileAtomically(svg, {timeline});
 }
 
+absl::Status CheckStepWorkers() {
+  const int workers = absl::GetFlag(FLAGS_workers);
+  const std::string trace = absl::GetFlag(FLAGS_trace);
+  if (workers == 1 && !trace.empty()) {
+    return absl::InvalidArgumentError("--trace: given without --workers; expected both or none");
+  }
+  MF_RETURN_IF_ERROR(CheckOutputFlag("trace", trace));
+  MF_RETURN_IF_ERROR(
+      Annotate(ParseCollectiveKind(absl::GetFlag(FLAGS_collective)).status(), "--collective"));
+  return CheckHostsFlags(workers);
+}
+
 absl::Status CheckStepFlags() {
   MF_RETURN_IF_ERROR(CheckFlagRange("batch_size", absl::GetFlag(FLAGS_batch_size), 1,
                                     std::numeric_limits<int32_t>::max()));
@@ -148,9 +181,6 @@ absl::Status CheckStepFlags() {
   MF_RETURN_IF_ERROR(
       CheckFlagRange("replicas", absl::GetFlag(FLAGS_replicas).value_or(2), 1, 1024));
   MF_RETURN_IF_ERROR(CheckFlagRange("workers", absl::GetFlag(FLAGS_workers), 1, 64));
-  if (absl::GetFlag(FLAGS_workers) > 1 && !absl::GetFlag(FLAGS_without).empty()) {
-    return absl::InvalidArgumentError("--without: given with --workers; expected one of the two");
-  }
   MF_RETURN_IF_ERROR(CheckOutputFlag("svg", absl::GetFlag(FLAGS_svg)));
   for (const std::string& peer : absl::GetFlag(FLAGS_peers)) {
     if (std::find(std::begin(kPeers), std::end(kPeers), peer) != std::end(kPeers)) continue;
@@ -163,6 +193,12 @@ absl::Status CheckStepFlags() {
   if (!absl::GetFlag(FLAGS_peers).empty() && optimizer != "sgd") {
     return absl::InvalidArgumentError(absl::StrCat(
         "--optimizer: not supported with --peers; expected sgd, got '", optimizer, "'"));
+  }
+  const std::string hook = absl::GetFlag(FLAGS_hook);
+  MF_RETURN_IF_ERROR(Annotate(CheckHook(hook), "--hook"));
+  if (!absl::GetFlag(FLAGS_peers).empty() && hook != "none") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--hook: not supported with --peers; expected none, got '", hook, "'"));
   }
   auto strategy = OneDeviceStrategy::Create();
   MF_RETURN_IF_ERROR(strategy.status());

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "tools/bench_report.h"
 #include "tools/bench_training.h"
+#include "tools/bench_workers.h"
 
 namespace mirrorflow {
 
@@ -23,15 +24,17 @@ struct StepRounds {
 };
 
 // Measures the case here and with `peers` (tensorflow, torch, jax), in turns. All start with the
-// same weights and the same batch. A peer that does not start, or whose first losses differ from
-// ours (FailedPrecondition), is listed in `missing`.
+// same weights and the same batch. The workers of each side run on `hosts`. A peer that does not
+// start, or whose first losses differ from ours (FailedPrecondition), is listed in `missing`.
 absl::StatusOr<StepRounds> MeasureStep(const TrainingCase& training,
-                                       const std::vector<std::string>& peers);
+                                       const std::vector<std::string>& peers,
+                                       const WorkerHosts& hosts = {});
 
 // Implements the command, for the case that the flags name.
 absl::Status BenchStep(Report* report);
 // Checks the flags of BenchStep.
 absl::Status CheckStepFlags();
+absl::Status CheckStepWorkers();
 
 }  // namespace mirrorflow
 

@@ -125,6 +125,21 @@ constexpr struct {
                    {"momentum", MakeOptimizer<Momentum>},
                    {"adam", MakeOptimizer<Adam>}};
 
+GradientReducer NoHook() { return nullptr; }
+GradientReducer Bf16() { return hooks::Bf16Compress(); }
+GradientReducer Fp16() { return hooks::Fp16Compress(); }
+GradientReducer PowerSGD() {
+  return hooks::PowerSGD({.matrix_approximation_rank = 4, .start_powersgd_iter = 0});
+}
+constexpr struct {
+  absl::string_view name;
+  GradientReducer (*make)();
+} kHooks[] = {{"none", NoHook},
+              {"bf16", Bf16},
+              {"fp16", Fp16},
+              {"powersgd", PowerSGD},
+              {"adasum", hooks::Adasum}};
+
 // Returns the row with this name, or an error that lists all names. `what` says what the rows are.
 template <typename Table>
 auto FindRow(const Table& table, absl::string_view what, absl::string_view name)
@@ -141,7 +156,7 @@ auto FindRow(const Table& table, absl::string_view what, absl::string_view name)
 }  // namespace
 
 absl::StatusOr<TrainingGraph> BuildTraining(const Strategy& strategy, absl::string_view model,
-                                            absl::string_view optimizer) {
+                                            absl::string_view optimizer, absl::string_view hook) {
   MF_ASSIGN_OR_RETURN(const auto* const known, FindRow(kModels, "model", model));
   if (optimizer.empty()) optimizer = known->optimizer;
   TrainingGraph t;
@@ -150,7 +165,9 @@ absl::StatusOr<TrainingGraph> BuildTraining(const Strategy& strategy, absl::stri
   known->build(root, model, &t);
   if (!known->optimizer.empty()) {
     MF_ASSIGN_OR_RETURN(const auto* const trained_by, FindRow(kOptimizers, "optimizer", optimizer));
-    t.targets = {trained_by->make(known->learning_rate)->Minimize(root, t.loss)};
+    MF_ASSIGN_OR_RETURN(const auto* const reduced_by, FindRow(kHooks, "hook", hook));
+    t.targets = {trained_by->make(known->learning_rate)
+                     ->Minimize(root, t.loss, {.reduce = reduced_by->make()})};
   }
   MF_RETURN_IF_ERROR(t.graph.status());
   return t;
@@ -159,6 +176,8 @@ absl::StatusOr<TrainingGraph> BuildTraining(const Strategy& strategy, absl::stri
 absl::Status CheckOptimizer(absl::string_view optimizer) {
   return FindRow(kOptimizers, "optimizer", optimizer).status();
 }
+
+absl::Status CheckHook(absl::string_view hook) { return FindRow(kHooks, "hook", hook).status(); }
 
 absl::StatusOr<Tensor> NoiseOf(DataType dtype, const Shape& shape) {
   MF_ASSIGN_OR_RETURN(Tensor value, Tensor::Allocate(dtype, shape));
@@ -205,8 +224,8 @@ namespace {
 absl::StatusOr<TrainingStep> PrepareTraining(const TrainingCase& training,
                                              std::unique_ptr<Strategy> strategy) {
   TrainingStep t{.strategy = std::move(strategy)};
-  MF_ASSIGN_OR_RETURN(TrainingGraph g,
-                      BuildTraining(*t.strategy, training.model, training.optimizer));
+  MF_ASSIGN_OR_RETURN(TrainingGraph g, BuildTraining(*t.strategy, training.model,
+                                                     training.optimizer, training.hook));
   MF_ASSIGN_OR_RETURN(t.feeds, NoiseBatch(g, training.batch_size * training.num_replicas()));
   MF_ASSIGN_OR_RETURN(t.session, t.strategy->NewSession(g.graph));
   MF_ASSIGN_OR_RETURN(t.step, t.session->Prepare({g.inputs, g.labels}, {g.loss}, g.targets));
@@ -232,6 +251,8 @@ absl::StatusOr<TrainingStep> PrepareTraining(const TrainingCase& training, const
   MF_ASSIGN_OR_RETURN(auto strategy, MultiWorkerMirroredStrategy::Create(
                                          {.cluster = cluster,
                                           .replicas = ReplicasOf(training, training.replicas),
+                                          .insecure = true,
+                                          .collective = training.collective,
                                           .heartbeat_timeout = training.heartbeat_timeout}));
   return PrepareTraining(training, std::move(strategy));
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "distribute/cluster/collective_kind.h"
 #include "mirrorflow_debug.h"
 
 namespace mirrorflow {
@@ -26,8 +27,11 @@ struct TrainingCase {
   int replicas = 1;                       // per worker
   std::vector<std::string> without = {};  // compiler passes to leave out
   std::string optimizer = "sgd";
+  std::string hook = "none";  // the reduction of the gradients
   int workers = 1;
-  // Options of several workers:
+  // Options of training in processes of its own:
+  std::string trace = {};  // file for a trace of some steps of all workers
+  CollectiveKind collective = CollectiveKind::kAuto;
   std::string checkpoint_dir = {};  // empty: without checkpoints
   absl::Duration heartbeat_timeout = absl::Seconds(10);
 
@@ -59,13 +63,16 @@ struct TrainingStep {
 //   gpt2              GPT-2 with 124M parameters
 //   resnet50          ResNet-50 for 224×224 pixels and 1,000 classes
 //   chain             1,000 sines of a number, without a train op
-// An empty `optimizer` stands for the usual one of the model. Returns InvalidArgument for an
-// unknown model or optimizer.
+// An empty `optimizer` stands for the usual one of the model. `hook` is none, bf16, fp16, powersgd
+// (of rank 4, from the first step) or adasum. Returns InvalidArgument for an unknown model,
+// optimizer or hook.
 absl::StatusOr<TrainingGraph> BuildTraining(const Strategy& strategy, absl::string_view model,
-                                            absl::string_view optimizer = "");
+                                            absl::string_view optimizer = "",
+                                            absl::string_view hook = "none");
 
-// Returns InvalidArgument unless BuildTraining knows `optimizer`.
+// Returns InvalidArgument unless BuildTraining knows the optimizer, or the hook.
 absl::Status CheckOptimizer(absl::string_view optimizer);
+absl::Status CheckHook(absl::string_view hook);
 
 // Returns pseudo-random floats in [0, 1), equal in every run. Other dtypes give zeros, which are
 // valid labels and indices everywhere.

@@ -47,15 +47,16 @@ TwoRanks::Work ReduceThenUpdate(int64_t n) {
 }
 
 TwoRanks::Work ReduceInUpdate(int64_t n, std::shared_ptr<ReplicaMemory> shared) {
-  const auto update =
-      std::make_shared<SharedUpdate>(SharedUpdate::Description{.name = "benchmark", .count = n});
-  return [update,
-          replica = std::make_shared<Replica>(n, std::move(shared))](Communicator& communicator) {
+  const auto replica = std::make_shared<Replica>(n, std::move(shared));
+  const auto update = std::make_shared<SharedUpdate>(
+      SharedUpdate::Description{.name = "benchmark", .count = n},
+      [replica](int64_t first, const void* gradient, int64_t count) {
+        GradientDescent<float>{kRate}(replica->weights->floats() + first,
+                                      static_cast<const float*>(gradient), count);
+      });
+  return [update, replica](Communicator& communicator) {
     MF_RETURN_IF_ERROR(update->Start(&communicator, replica->gradient.data(), replica->variables));
-    return update->Finish(&communicator, [&](int64_t first, const void* gradient, int64_t count) {
-      GradientDescent<float>{kRate}(replica->weights->floats() + first,
-                                    static_cast<const float*>(gradient), count);
-    });
+    return update->Finish(&communicator);
   };
 }
 

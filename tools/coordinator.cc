@@ -14,8 +14,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "distribute/cluster/connections/host_port.h"
 #include "distribute/cluster/coordination/coordination_server.h"
-#include "distribute/cluster/host_port.h"
 #include "framework/core/status.h"
 #include "tools/flags/cluster_flags.h"
 

@@ -80,14 +80,14 @@ std::string PricedAs(const Plan& plan, const Instruction& instruction) {
   const std::string& op = plan.node_ops[instruction.node];
   if (instruction.kind == InstructionKind::kStart) return absl::StrCat("start ", op);
   if (instruction.kind == InstructionKind::kCopy) return "Copy";
-  const bool reduces = instruction.kind == InstructionKind::kFinish &&
-                       plan.collectives[instruction.index].update() != nullptr;
+  const bool reduces =
+      Finishes(instruction.kind) && plan.collectives[instruction.index].update() != nullptr;
   return reduces ? absl::StrCat("reduced ", op) : op;
 }
 
 int64_t FlopsOf(const Plan& plan, const Instruction& instruction) {
   if (instruction.kind == InstructionKind::kKernel) return plan.kernel_flops[instruction.index];
-  if (instruction.kind != InstructionKind::kFinish) return 0;
+  if (!Finishes(instruction.kind)) return 0;
   const UpdateCall* const update = plan.collectives[instruction.index].update();
   return update == nullptr ? 0 : plan.kernel_flops[update->kernel];
 }

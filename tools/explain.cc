@@ -10,6 +10,7 @@
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "distribute/cluster/transport_costs.h"
 #include "framework/core/file.h"
 #include "framework/core/status.h"
 #include "framework/graph/graph_file.h"
@@ -22,9 +23,12 @@
 #include "tools/traced_steps.h"
 
 ABSL_DECLARE_FLAG(std::string, model);
+ABSL_DECLARE_FLAG(std::string, hook);
 ABSL_DECLARE_FLAG(std::string, optimizer);
 ABSL_DECLARE_FLAG(int64_t, batch_size);
 ABSL_DECLARE_FLAG(std::optional<int>, replicas);
+ABSL_DECLARE_FLAG(int, workers);
+ABSL_DECLARE_FLAG(std::string, transport);
 ABSL_DECLARE_FLAG(std::string, trace);
 ABSL_DECLARE_FLAG(std::vector<std::string>, without);
 ABSL_DECLARE_FLAG(std::string, json);
@@ -58,8 +62,44 @@ absl::StatusOr<ReadyStep> StepOfFile(const Graph& graph, const StepSelection& se
   return ready;
 }
 
+// The replicas of `e`, each worker a memory domain unless they share memory.
+Topology TopologyOf(const Explanation& e) {
+  Topology topology;
+  for (int worker = 0; worker < e.workers; ++worker) {
+    const int domain = e.transport == "shared_memory" ? 0 : worker;
+    topology.replicas.resize(topology.replicas.size() + e.replicas,
+                             {.worker = worker, .domain = domain});
+  }
+  return topology;
+}
+
+absl::Status Report(const Explanation& e) {
+  PrintExplanation(e);
+  const std::string path = absl::GetFlag(FLAGS_json);
+  return path.empty() ? absl::OkStatus() : WriteFileAtomically(path, {ExplanationJson(e)});
+}
+
+// Compiles the step for a cluster, predicts its time and reports.
+absl::Status ExplainStepOfWorkers(const ReadyStep& ready, Explanation e) {
+  std::vector<Shape> shapes;
+  for (const Tensor& feed : ready.feeds) shapes.push_back(feed.shape());
+  const Topology topology = TopologyOf(e);
+  const LinkCosts link = LinkCostsOf(*ParseCollectiveKind(e.transport));
+  MF_ASSIGN_OR_RETURN(const PlanElsewhere there,
+                      CompileStepFor(ready.step, std::move(shapes), topology, link));
+  e.plan = there.plan.get();
+  MF_ASSIGN_OR_RETURN(e.machine, Calibrate(e.replicas));
+  e.predicted_ns = CostsOf(*e.plan, e.machine.table);
+  e.not_run = "`bench step --workers` measures it";
+  if (topology.num_domains() > 1) {
+    e.exchange = PredictExchange(*e.plan, e.predicted_ns, topology, link);
+  }
+  return Report(e);
+}
+
 // Compiles the step, predicts its time, runs it and reports.
 absl::Status ExplainStep(ReadyStep ready, Explanation e) {
+  if (e.workers > 1) return ExplainStepOfWorkers(ready, std::move(e));
   std::vector<Shape> shapes;
   for (const Tensor& feed : ready.feeds) shapes.push_back(feed.shape());
   MF_ASSIGN_OR_RETURN(const StepPlans plans, CompileStep(ready.step, shapes));
@@ -81,10 +121,7 @@ absl::Status ExplainStep(ReadyStep ready, Explanation e) {
   } else {
     e.not_run = std::string(timing.status().message());
   }
-  PrintExplanation(e);
-  if (const std::string path = absl::GetFlag(FLAGS_json); !path.empty()) {
-    MF_RETURN_IF_ERROR(WriteFileAtomically(path, {ExplanationJson(e)}));
-  }
+  MF_RETURN_IF_ERROR(Report(e));
   const std::string path = absl::GetFlag(FLAGS_trace);
   return path.empty() ? absl::OkStatus() : trace.WriteFile(path);
 }
@@ -98,6 +135,7 @@ absl::Status Explain(const std::vector<std::string>& args, ExitCode* code) {
         "explain: wrong arguments; expected at most one graph file, got ", args.size()));
   }
   Explanation e{.replicas = absl::GetFlag(FLAGS_replicas).value_or(2),
+                .workers = absl::GetFlag(FLAGS_workers),
                 .batch_size = absl::GetFlag(FLAGS_batch_size)};
   MF_RETURN_IF_ERROR(
       CheckFlagRange("batch_size", e.batch_size, 1, std::numeric_limits<int32_t>::max()));
@@ -105,21 +143,32 @@ absl::Status Explain(const std::vector<std::string>& args, ExitCode* code) {
   MF_RETURN_IF_ERROR(CheckOutputFlag("json", absl::GetFlag(FLAGS_json)));
   MF_RETURN_IF_ERROR(CheckOutputFlag("trace", absl::GetFlag(FLAGS_trace)));
   const std::vector<std::string> without = absl::GetFlag(FLAGS_without);
-  MirroredStrategy::Options options{.num_cpu_replicas = e.replicas, .max_bytes = MaxBytesOfFlags()};
+  MF_RETURN_IF_ERROR(CheckFlagRange("workers", e.workers, 1, 64));
+  if (e.workers > 1) {
+    e.transport = absl::GetFlag(FLAGS_transport);
+    MF_RETURN_IF_ERROR(CheckChoice("transport", e.transport, {"tcp", "ucx", "shared_memory"}));
+    MF_RETURN_IF_ERROR(CheckFlagRange("replicas", e.replicas, 1, 64));
+  }
+  MirroredStrategy::Options options{.num_cpu_replicas = e.workers * e.replicas,
+                                    .max_bytes = MaxBytesOfFlags()};
   options.compile.disabled_passes.insert(without.begin(), without.end());
   auto strategy = MirroredStrategy::Create(options);
   if (!strategy.ok()) return Annotate(strategy.status(), "--replicas");
   if (args.empty()) {
     e.name = absl::GetFlag(FLAGS_model);
     const std::string optimizer = absl::GetFlag(FLAGS_optimizer);
+    const std::string hook = absl::GetFlag(FLAGS_hook);
     MF_RETURN_IF_ERROR(Annotate(CheckOptimizer(optimizer), "--optimizer"));
+    MF_RETURN_IF_ERROR(Annotate(CheckHook(hook), "--hook"));
     MF_RETURN_IF_ERROR(Annotate(BuildTraining(**strategy, e.name).status(), "--model"));
     *code = kExitBadInput;
     MF_ASSIGN_OR_RETURN(TrainingStep t, PrepareTraining({.model = e.name,
                                                          .batch_size = e.batch_size,
                                                          .replicas = e.replicas,
                                                          .without = without,
-                                                         .optimizer = optimizer}));
+                                                         .optimizer = optimizer,
+                                                         .hook = hook,
+                                                         .workers = e.workers}));
     return Annotate(ExplainStep({std::move(t.strategy), std::move(t.session), std::move(t.step),
                                  std::move(t.feeds)},
                                 std::move(e)),
@@ -132,7 +181,7 @@ absl::Status Explain(const std::vector<std::string>& args, ExitCode* code) {
   MF_ASSIGN_OR_RETURN(const StepSelection selection, SelectStepFromFlags(graph));
   *code = kExitBadInput;
   absl::StatusOr<ReadyStep> ready =
-      StepOfFile(graph, selection, e.batch_size * e.replicas, *std::move(strategy));
+      StepOfFile(graph, selection, e.batch_size * e.workers * e.replicas, *std::move(strategy));
   if (!ready.ok()) return Annotate(ready.status(), args[0]);
   return Annotate(ExplainStep(*std::move(ready), std::move(e)), args[0]);
 }

@@ -15,7 +15,9 @@ namespace mirrorflow {
 // file it is the training step of --model. Feeds whose leading dimension is unknown have
 // --batch_size rows for each replica. Prints the contents of the plan, its critical path, bytes and
 // arithmetic, and the time that the cost table of this machine predicts, next to the measured time
-// of steps on noise. On error, `*code` is the exit code of the program.
+// of steps on noise. With --workers=N it explains the step of one of N workers with so many
+// replicas each, which exchange data over --transport: how long they are predicted to wait for one
+// another. Nothing then runs. On error, `*code` is the exit code of the program.
 absl::Status Explain(const std::vector<std::string>& args, ExitCode* code);
 
 }  // namespace mirrorflow

@@ -23,7 +23,7 @@ double Sum(const std::vector<double>& values) {
 // arithmetic dominates those.
 bool Communicates(const Plan& plan, const Instruction& instruction) {
   return instruction.kind == InstructionKind::kStart ||
-         (instruction.kind == InstructionKind::kFinish && FlopsOf(plan, instruction) == 0);
+         (Finishes(instruction.kind) && FlopsOf(plan, instruction) == 0);
 }
 
 // A row of the table of ops.
@@ -107,10 +107,10 @@ Breakdown BreakDown(const Explanation& e) {
 std::string NodeName(const Plan& plan, int i) {
   const Instruction& instruction = plan.instructions[i];
   if (instruction.node < 0) return "event";
-  const char* what = instruction.kind == InstructionKind::kStart    ? "start "
-                     : instruction.kind == InstructionKind::kFinish ? "finish "
-                     : instruction.kind == InstructionKind::kCopy   ? "copy for "
-                                                                    : "";
+  const char* what = instruction.kind == InstructionKind::kStart  ? "start "
+                     : Finishes(instruction.kind)                 ? "finish "
+                     : instruction.kind == InstructionKind::kCopy ? "copy for "
+                                                                  : "";
   return absl::StrCat(what, plan.node_names[instruction.node]);
 }
 
@@ -124,7 +124,9 @@ void PrintFigure(const char* name, double ns, const std::string& remark) {
 void PrintTotals(const Explanation& e, const Totals& t) {
   const Plan& plan = *e.plan;
   const double measured_ns = e.measured.min_ms * 1e6;
-  std::printf("%s: %d %s, %lld rows each\n", e.name.c_str(), e.replicas,
+  const std::string workers =
+      e.workers == 1 ? "" : absl::StrCat(e.workers, " workers over ", e.transport, ", ");
+  std::printf("%s: %s%d %s, %lld rows each\n", e.name.c_str(), workers.c_str(), e.replicas,
               e.replicas == 1 ? "replica" : "replicas", static_cast<long long>(e.batch_size));
   std::printf("step           %d kernels, %d collectives, %d branches and loops, %.3f MB arena\n",
               static_cast<int>(plan.kernels.size()), static_cast<int>(plan.collectives.size()),
@@ -150,6 +152,15 @@ void PrintTotals(const Explanation& e, const Totals& t) {
         "undisturbed", Sum(e.fastest_ns),
         absl::StrFormat("the fastest run of each instruction; predicted / undisturbed = %.3f",
                         t.predicted_ns / Sum(e.fastest_ns)));
+  }
+  if (e.exchange.has_value()) {
+    PrintFigure("with others", e.exchange->step_ns,
+                absl::StrFormat("%.3f ms of it exposed: waits for other hosts, which get %.3f MB",
+                                e.exchange->exposed_ns * 1e-6,
+                                static_cast<double>(e.exchange->sent_bytes) * 1e-6));
+    PrintFigure("network", e.exchange->network_ns,
+                absl::StrFormat("in use; %.0f %% of it is exposed",
+                                Percent(e.exchange->exposed_ns, e.exchange->network_ns)));
   }
   PrintFigure("critical path", t.path_ns,
               absl::StrFormat("%.0f %% of predicted; the rest could run in parallel",
@@ -224,6 +235,14 @@ std::string ExplanationJson(const Explanation& e) {
     absl::StrAppendFormat(
         &json, ", \"min_ms\": %.9g, \"median_ms\": %.9g, \"rounds\": %d, \"undisturbed_ms\": %.9g",
         e.measured.min_ms, e.measured.median_ms, e.measured.rounds, Sum(e.fastest_ns) * 1e-6);
+  }
+  if (e.exchange.has_value()) {
+    absl::StrAppendFormat(&json,
+                          ", \"workers\": %d, \"transport\": %s, \"step_with_others_ms\": %.9g, "
+                          "\"network_ms\": %.9g, \"network_exposed_ms\": %.9g, \"sent_bytes\": %d",
+                          e.workers, JsonQuote(e.transport), e.exchange->step_ns * 1e-6,
+                          e.exchange->network_ns * 1e-6, e.exchange->exposed_ns * 1e-6,
+                          e.exchange->sent_bytes);
   }
   json += "}\n";
   for (const OpRow& row : breakdown.ops) {

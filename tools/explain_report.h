@@ -5,11 +5,13 @@
 #define MIRRORFLOW_TOOLS_EXPLAIN_REPORT_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "framework/runtime/plan.h"
 #include "tools/calibrate.h"
+#include "tools/predict_exchange.h"
 #include "tools/statistics.h"
 
 namespace mirrorflow {
@@ -17,9 +19,12 @@ namespace mirrorflow {
 // A compiled step with the predicted and measured times of its instructions.
 struct Explanation {
   std::string name;
-  int replicas = 1;
-  int64_t batch_size = 1;      // per replica
-  const Plan* plan = nullptr;  // of the first replica
+  int replicas = 1;  // per worker
+  int workers = 1;
+  std::string transport = "shared_memory";                    // between workers
+  std::optional<ExchangePrediction> exchange = std::nullopt;  // if they exchange messages
+  int64_t batch_size = 1;                                     // per replica
+  const Plan* plan = nullptr;                                 // of the first replica
   Machine machine;
   std::vector<double> predicted_ns;  // by instruction
   std::string not_run;               // the reason, if the step could not be run

@@ -52,7 +52,10 @@ ABSL_FLAG(std::string, data_dir, "",
 ABSL_FLAG(std::string, loss_log, "", "write `step loss` lines to this file");
 ABSL_FLAG(std::string, save_variables, "", "write the variables to this .safetensors file");
 ABSL_FLAG(std::string, save_graph, "", "write the graph to this file (.pb, .pbtxt, .txt)");
-ABSL_FLAG(std::string, trace, "", "write a Chrome trace of some steps to this file");
+ABSL_FLAG(
+    std::string, trace, "",
+    "write a Chrome trace of some steps to this file, of all workers unless its name contains "
+    "{worker}: each worker then writes its own");
 ABSL_FLAG(bool, check_plan, false,
           "check each plan before it runs: every value is written before it is read");
 ABSL_FLAG(int64_t, check_replicas, 0,
@@ -110,9 +113,8 @@ absl::Status WriteTrace(Session& session, const Strategy& strategy, Step step, c
   DistributedDataset input = strategy.Distribute(train.Take(kTracedSteps));
   session.TraceTo(&trace);
   for (DistributedBatch batch; input.Next(&batch);) MF_RETURN_IF_ERROR(step.Run(batch).status());
-  session.TraceTo(nullptr);
   MF_RETURN_IF_ERROR(input.status());
-  return path.empty() ? absl::OkStatus() : trace.WriteFile(path);
+  return WriteTraceOfWorkers(session, trace, path, strategy);
 }
 
 RunDescription Describe(const Strategy& strategy, const Session& session, int64_t batch_size) {
@@ -129,14 +131,6 @@ RunDescription Describe(const Strategy& strategy, const Session& session, int64_
   }
   run.precision = "float";
   return run;
-}
-
-absl::Status CheckChoice(absl::string_view flag, absl::string_view value,
-                         std::initializer_list<absl::string_view> choices) {
-  if (std::find(choices.begin(), choices.end(), value) != choices.end()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("--", flag, ": unknown; expected one of ",
-                                                 absl::StrJoin(choices, ", "), ", got '", value,
-                                                 "'"));
 }
 
 absl::Status CheckFlags() {
@@ -169,8 +163,10 @@ absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy(ExitCode* code) {
   if (int n = absl::GetFlag(FLAGS_logical_gpus); n > 0) devices.assign(n, "GPU:0");
   MF_ASSIGN_OR_RETURN(CompileOptions compile, CompileOptionsOfFlags());
   compile.check_plan = absl::GetFlag(FLAGS_check_plan);
+  MF_ASSIGN_OR_RETURN(const int64_t bucket_bytes, BucketBytesOfFlags());
   return StrategyOfFlags({.devices = devices,
                           .num_cpu_replicas = absl::GetFlag(FLAGS_replicas),
+                          .bucket_bytes = bucket_bytes,
                           .seed = absl::GetFlag(FLAGS_seed),
                           .compile = compile},
                          code);
@@ -203,64 +199,57 @@ absl::Status TrainAndTest(const Strategy& strategy, LogFormat format, ExitCode* 
   }
 
   *code = kExitInternal;
-  MF_ASSIGN_OR_RETURN(auto session, strategy.NewSession(graph));
-  MF_ASSIGN_OR_RETURN(Step train_step,
-                      session->Prepare({model.images, model.labels}, {model.loss}, {train_op}));
-  MF_ASSIGN_OR_RETURN(Step test_step, session->Prepare({model.images, model.labels},
-                                                       {model.accuracy, model.test_loss}));
-
-  const std::unique_ptr<ProgressHost> host = StderrHost();
+  MF_ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(strategy, graph,
+                                                          {.inputs = {model.images, model.labels},
+                                                           .loss = model.loss,
+                                                           .train = train_op}));
+  Session& session = trainer->session();
+  MF_ASSIGN_OR_RETURN(Step test_step, session.Prepare({model.images, model.labels},
+                                                      {model.accuracy, model.test_loss}));
   MF_ASSIGN_OR_RETURN(
       const Checkpoints checkpoints,
-      CheckpointsOfFlags(*session, {{"global_batch_size", absl::StrCat(batch_size)}}, code));
-  TrainLoopOptions loop{.epochs = absl::GetFlag(FLAGS_epochs),
-                        .steps = absl::GetFlag(FLAGS_steps),
-                        .start = checkpoints.start,
-                        .checkpoints = checkpoints.manager.get(),
-                        .checkpoint_every = checkpoints.every,
-                        .check_replicas = absl::GetFlag(FLAGS_check_replicas),
-                        .session = session.get()};
-  std::unique_ptr<PreemptionHandler> preemption;
-  if (checkpoints.manager != nullptr) {
-    MF_ASSIGN_OR_RETURN(preemption, PreemptionHandler::Create(*session, checkpoints.start.step));
-    loop.preemption = preemption.get();
-  }
-  Progress progress(*host, {.format = format, .worker = strategy.worker(), .epochs = loop.epochs});
-  progress.Start(Describe(strategy, *session, batch_size));
+      CheckpointsOfFlags(session, {{"global_batch_size", absl::StrCat(batch_size)}}, code));
+  ProgressBar progress(format, Describe(strategy, session, batch_size));
+  StopOnSignal stop;
+  FitOptions fit{.epochs = absl::GetFlag(FLAGS_epochs),
+                 .steps = absl::GetFlag(FLAGS_steps),
+                 .callbacks = {&progress},
+                 .start = checkpoints.start,
+                 .checkpoints = checkpoints.manager.get(),
+                 .checkpoint_every = checkpoints.every,
+                 .check_replicas = absl::GetFlag(FLAGS_check_replicas)};
+  if (checkpoints.manager != nullptr) fit.callbacks.push_back(&stop);
   *code = kExitBadInput;
   MF_ASSIGN_OR_RETURN(
       LossLog losses,
       LossLog::Open(PathOfWorker(absl::GetFlag(FLAGS_loss_log), strategy), checkpoints.start.step));
-  loop.on_step = [&](int64_t step, float loss) { return losses.Add(step, loss); };
-  const CleanupWatchdog watchdog(strategy, *session);
-  const absl::StatusOr<TrainResult> result = TrainLoop(strategy, train_step, train, progress, loop);
+  fit.on_step = [&](int64_t step, float loss) { return losses.Add(step, loss); };
+  const CleanupWatchdog watchdog(strategy, session);
+  const absl::StatusOr<TrainResult> result = trainer->Fit(train, fit);
   const absl::StatusCode ended = result.status().code();
   // The loss is not finite, or the replicas differ.
   if (ended == absl::StatusCode::kOutOfRange || ended == absl::StatusCode::kDataLoss) {
     *code = kExitNumeric;
   }
   MF_RETURN_IF_ERROR(result.status());
-  preemption = nullptr;  // the rest has nothing to save
-  if (result->stopped_by.has_value()) {
-    *code = *result->stopped_by == SIGINT ? kExitInterrupted : kExitPreempted;
+  if (stop.signal().has_value()) {
+    *code = *stop.signal() == SIGINT ? kExitInterrupted : kExitPreempted;
     if (strategy.worker() != 0) return absl::OkStatus();
     std::fprintf(stderr, "stopped by SIG%s after step %lld; the same command goes on from there\n",
-                 sigabbrev_np(*result->stopped_by), static_cast<long long>(result->steps));
+                 sigabbrev_np(*stop.signal()), static_cast<long long>(result->steps));
     return absl::OkStatus();
   }
   const absl::StatusOr<double> accuracy = TestAccuracy(strategy, test_step, test);
   if (accuracy.status().code() == absl::StatusCode::kOutOfRange) *code = kExitNumeric;
   MF_RETURN_IF_ERROR(accuracy.status());
-  progress.Finish();
 
   MF_RETURN_IF_ERROR(
-      SaveVariablesOfWorkers(*session, absl::GetFlag(FLAGS_save_variables), strategy));
+      SaveVariablesOfWorkers(session, absl::GetFlag(FLAGS_save_variables), strategy));
   if (std::string path = PathOfWorker(absl::GetFlag(FLAGS_save_graph), strategy); !path.empty()) {
     MF_RETURN_IF_ERROR(WriteGraphFile(graph, path));
   }
   if (std::string path = absl::GetFlag(FLAGS_trace); !path.empty()) {
-    path = PathOfWorker(path, strategy);
-    MF_RETURN_IF_ERROR(WriteTrace(*session, strategy, train_step, train, path));
+    MF_RETURN_IF_ERROR(WriteTrace(session, strategy, trainer->train_step(), train, path));
   }
   *code = kExitOk;
   if (strategy.worker() != 0) return absl::OkStatus();

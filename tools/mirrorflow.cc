@@ -8,12 +8,14 @@
 #include "tools/bench.h"
 #include "tools/checkpoint.h"
 #include "tools/coordinator.h"
+#include "tools/data.h"
 #include "tools/devices.h"
 #include "tools/explain.h"
 #include "tools/flags/command_line.h"
 #include "tools/inspect.h"
 #include "tools/launch/launch.h"
 #include "tools/launch/supervisor.h"
+#include "tools/report/report.h"
 #include "tools/run.h"
 
 namespace mirrorflow {
@@ -27,11 +29,16 @@ constexpr char kUsage[] =
     "                                              run steps of a graph; with --graph only: list\n"
     "                                              its feeds, variables, fetches and targets\n"
     "mirrorflow devices                            list the devices\n"
+    "mirrorflow data FILE|FOLDER …                 print the first rows of a dataset and how fast "
+    "it\n"
+    "                                              is read: .csv, .npy, .npz, .tfrecord, images\n"
     "mirrorflow explain [GRAPH]                    show where the time of a step goes, predicted "
     "and measured\n"
     "  --model=MODEL                               … of this training step, without a GRAPH\n"
-    "mirrorflow bench step|gates|allreduce|overhead|compile|graphs|startup|memory\n"
-    "                                              measure the performance on this machine\n"
+    "  --workers=N --transport=tcp|ucx             … in a cluster: how long its workers wait for\n"
+    "                                              one another, predicted\n"
+    "mirrorflow bench step|gates|allreduce|hooks|overhead|compile|graphs|startup|memory|\n"
+    "                 world_sizes                  measure the performance on this machine\n"
     "mirrorflow launch -n N|MIN:MAX [--hosts=…] -- PROGRAM [ARGUMENT …]\n"
     "                                              run a program as several workers, or as\n"
     "                                              many as hosts answer\n"
@@ -40,6 +47,8 @@ constexpr char kUsage[] =
     "                                              does not, also when its workers start again\n"
     "mirrorflow checkpoint DIR                     list the checkpoints in a directory and check "
     "them\n"
+    "mirrorflow report RUN_DIR                     write a page about a run, of its event files,\n"
+    "                                              logs, checkpoints and trace\n"
     "mirrorflow failpoints                         list the failpoints for "
     "MIRRORFLOW_FAILPOINTS=NAME=ACTION\n"
     "\nflags:\n";
@@ -71,6 +80,8 @@ int Main(int argc, char** argv) {
     status = Run(args, &code);
   } else if (command == "devices") {
     status = Devices(args, &code);
+  } else if (command == "data") {
+    status = ShowData(args, &code);
   } else if (command == "explain") {
     status = Explain(args, &code);
   } else if (command == "bench") {
@@ -83,6 +94,8 @@ int Main(int argc, char** argv) {
     if (status.ok()) return code;
   } else if (command == "checkpoint") {
     status = ListAndCheckCheckpoints(args, &code);
+  } else if (command == "report") {
+    status = WriteReport(args, &code);
   } else if (command == "failpoints") {
     status = ListFailpoints(args);
   } else if (command == "supervise") {
@@ -91,8 +104,8 @@ int Main(int argc, char** argv) {
     status = absl::InvalidArgumentError(
         absl::StrCat("'", command,
                      "': unknown command; expected inspect, run, "
-                     "devices, explain, bench, launch, coordinator, checkpoint or failpoints (see "
-                     "--help)"));
+                     "devices, data, explain, bench, launch, coordinator, checkpoint, report or "
+                     "failpoints (see --help)"));
   }
   if (!status.ok()) return ExitWithError(status, code);
   return FlushOutput();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/peer_process.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -10,7 +11,10 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <set>
+#include <system_error>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -29,9 +33,16 @@ absl::Status SystemError(absl::string_view what, int error) {
 
 absl::StatusOr<std::unique_ptr<PeerProcess>> PeerProcess::Start(
     const std::vector<std::string>& command, absl::Duration timeout) {
-  std::unique_ptr<PeerProcess> peer(new PeerProcess(command.front(), timeout));
+  return StartWorkers({command}, timeout);
+}
+
+absl::StatusOr<std::unique_ptr<PeerProcess>> PeerProcess::StartWorkers(
+    const std::vector<std::vector<std::string>>& commands, absl::Duration timeout) {
+  std::unique_ptr<PeerProcess> peer(new PeerProcess(commands[0].front(), timeout));
   const absl::Time start = absl::Now();
-  MF_RETURN_IF_ERROR(peer->Launch(command));
+  for (const std::vector<std::string>& command : commands) {
+    MF_RETURN_IF_ERROR(peer->Launch(command, /*talks=*/peer->children_.empty()));
+  }
   for (;;) {
     MF_ASSIGN_OR_RETURN(const std::string line, peer->ReadLine());
     const std::vector<std::string> words = absl::StrSplit(line, ' ');
@@ -48,43 +59,49 @@ absl::StatusOr<std::unique_ptr<PeerProcess>> PeerProcess::Start(
   }
 }
 
-absl::Status PeerProcess::Launch(const std::vector<std::string>& command) {
+absl::Status PeerProcess::Launch(const std::vector<std::string>& command, bool talks) {
   // One socket serves as its standard input and output: unlike a pipe, it can be written to without
   // a signal after the peer has ended.
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     return SystemError("socketpair", errno);
   }
-  socket_ = ends[0];
+  Child& child = children_.emplace_back();
+  child.socket = ends[0];
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, ends[1], STDIN_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+  if (talks) {
+    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+  } else {
+    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  }
   std::vector<char*> argv;
   for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
-  const int error = posix_spawnp(&pid_, argv[0], &actions, nullptr, argv.data(), environ);
+  const int error = posix_spawnp(&child.process, argv[0], &actions, nullptr, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   close(ends[1]);
   if (error != 0) {
-    pid_ = -1;
+    child.process = -1;
     return SystemError(absl::StrCat("cannot start ", name_), error);
   }
   return absl::OkStatus();
 }
 
 PeerProcess::~PeerProcess() {
-  if (socket_ >= 0) close(socket_);
-  if (pid_ < 0) return;
-  kill(pid_, SIGTERM);
+  std::erase_if(children_, [](const Child& child) {
+    close(child.socket);
+    return child.process < 0;
+  });
+  for (const Child& child : children_) kill(child.process, SIGTERM);
   constexpr absl::Duration kGrace = absl::Seconds(5);
-  for (const absl::Time end = absl::Now() + kGrace; waitpid(pid_, nullptr, WNOHANG) == 0;) {
-    if (absl::Now() > end) {
-      kill(pid_, SIGKILL);
-      waitpid(pid_, nullptr, 0);
-      return;
+  const absl::Time end = absl::Now() + kGrace;
+  for (const Child& child : children_) {
+    while (waitpid(child.process, nullptr, WNOHANG) == 0) {
+      if (absl::Now() > end) kill(child.process, SIGKILL);
+      absl::SleepFor(absl::Milliseconds(10));
     }
-    absl::SleepFor(absl::Milliseconds(10));
   }
 }
 
@@ -97,7 +114,7 @@ absl::StatusOr<std::string> PeerProcess::ReadLine() {
       unread_.erase(0, end + 1);
       return line;
     }
-    pollfd ready{.fd = socket_, .events = POLLIN, .revents = 0};
+    pollfd ready{.fd = children_[0].socket, .events = POLLIN, .revents = 0};
     const int64_t left = absl::ToInt64Milliseconds(deadline - absl::Now());
     if (left <= 0) {
       return absl::DeadlineExceededError(
@@ -108,15 +125,23 @@ absl::StatusOr<std::string> PeerProcess::ReadLine() {
     }
     if (ready.revents == 0) continue;
     char buffer[4096];
-    const ssize_t got = read(socket_, buffer, sizeof(buffer));
-    if (got == 0) return absl::UnavailableError(absl::StrCat(name_, " ended; see its messages"));
+    const ssize_t got = read(children_[0].socket, buffer, sizeof(buffer));
+    if (got == 0) return Ended();
     if (got > 0) unread_.append(buffer, static_cast<size_t>(got));
     if (got < 0 && errno != EINTR) return SystemError(name_, errno);
   }
 }
 
-absl::StatusOr<int64_t> PeerProcess::PeakBytes() const {
-  std::ifstream status(absl::StrCat("/proc/", pid_, "/status"));
+std::string PeerProcess::ProcFile(int worker, absl::string_view name) const {
+  return absl::StrCat("/proc/", children_[worker].process, "/", name);
+}
+
+absl::Status PeerProcess::Ended() const {
+  return absl::UnavailableError(absl::StrCat(name_, " ended; see its messages"));
+}
+
+absl::StatusOr<int64_t> PeerProcess::PeakBytes(int worker) const {
+  std::ifstream status(ProcFile(worker, "status"));
   int64_t kib = 0;
   for (std::string line; std::getline(status, line);) {
     const std::vector<std::string> words =
@@ -125,12 +150,33 @@ absl::StatusOr<int64_t> PeerProcess::PeakBytes() const {
       return kib << 10;
     }
   }
-  return absl::UnavailableError(absl::StrCat(name_, " ended; see its messages"));
+  return Ended();
+}
+
+absl::StatusOr<int> PeerProcess::NumConnections(int worker) const {
+  std::set<std::string> established;  // `socket:[INODE]`, of all processes
+  for (const char* table : {"net/tcp", "net/tcp6"}) {
+    std::ifstream lines(ProcFile(worker, table));
+    for (std::string line; std::getline(lines, line);) {
+      const std::vector<std::string> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
+      constexpr size_t kState = 3, kInode = 9;
+      if (words.size() <= kInode || words[kState] != "01") continue;
+      established.insert(absl::StrCat("socket:[", words[kInode], "]"));
+    }
+  }
+  std::error_code error;
+  int connections = 0;
+  for (const auto& file : std::filesystem::directory_iterator(ProcFile(worker, "fd"), error)) {
+    std::error_code closed;  // meanwhile
+    connections += established.count(std::filesystem::read_symlink(file, closed));
+  }
+  if (error) return Ended();
+  return connections;
 }
 
 absl::StatusOr<double> PeerProcess::Run(double round_ms) {
   const std::string order = absl::StrCat("run ", round_ms * 1e-3, "\n");
-  if (send(socket_, order.data(), order.size(), MSG_NOSIGNAL) !=
+  if (send(children_[0].socket, order.data(), order.size(), MSG_NOSIGNAL) !=
       static_cast<ssize_t>(order.size())) {
     return SystemError(absl::StrCat("cannot write to ", name_), errno);
   }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PeerProcess: a child process in which another framework trains the same case. Start it, then call
-// Run for each round; tests/benchmark/peers/peer.py describes the protocol.
+// PeerProcess: child processes in which another framework trains the same case, one for each of its
+// workers. Start them, then call Run for each round; tests/benchmark/peers/peer.py describes the
+// protocol.
 #ifndef MIRRORFLOW_TOOLS_PEER_PROCESS_H_
 #define MIRRORFLOW_TOOLS_PEER_PROCESS_H_
 
@@ -25,7 +26,10 @@ class PeerProcess {
   // longer than `timeout`.
   static absl::StatusOr<std::unique_ptr<PeerProcess>> Start(const std::vector<std::string>& command,
                                                             absl::Duration timeout);
-  // Ends the process.
+  // The same for several workers, of which only the first talks. The others end with their input.
+  static absl::StatusOr<std::unique_ptr<PeerProcess>> StartWorkers(
+      const std::vector<std::vector<std::string>>& commands, absl::Duration timeout);
+  // Ends the processes.
   ~PeerProcess();
   PeerProcess(const PeerProcess&) = delete;
   PeerProcess& operator=(const PeerProcess&) = delete;
@@ -36,21 +40,30 @@ class PeerProcess {
 
   // The time from its start to the end of its first step.
   double first_step_ms() const { return first_step_ms_; }
-  // Its peak resident memory so far.
-  absl::StatusOr<int64_t> PeakBytes() const;
+  // The peak resident memory of a worker so far.
+  absl::StatusOr<int64_t> PeakBytes(int worker = 0) const;
+  // The number of TCP connections of a worker.
+  absl::StatusOr<int> NumConnections(int worker) const;
 
   // Trains for about `round_ms`; returns the milliseconds per step.
   absl::StatusOr<double> Run(double round_ms);
 
  private:
+  struct Child {
+    pid_t process = -1;
+    int socket = -1;
+  };
+
   PeerProcess(absl::string_view name, absl::Duration timeout) : name_(name), timeout_(timeout) {}
-  absl::Status Launch(const std::vector<std::string>& command);
+  absl::Status Launch(const std::vector<std::string>& command, bool talks);
   absl::StatusOr<std::string> ReadLine();
+  // The name of a file of a worker below /proc.
+  std::string ProcFile(int worker, absl::string_view name) const;
+  absl::Status Ended() const;
 
   const std::string name_;
   const absl::Duration timeout_;
-  pid_t pid_ = -1;
-  int socket_ = -1;
+  std::vector<Child> children_;  // by worker
   std::string unread_;
   std::string version_;
   std::vector<double> losses_;

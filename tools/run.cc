@@ -21,7 +21,7 @@
 #include "tools/graph_flags.h"
 #include "tools/graph_names.h"
 #include "train/checkpoint/variables_file.h"
-#include "train/npy.h"
+#include "train/formats/npy.h"
 
 ABSL_FLAG(std::string, graph, "", "run: the graph file (.pb, .pbtxt, .txt)");
 ABSL_FLAG(
@@ -44,8 +44,10 @@ ABSL_FLAG(std::string, save_variables, "",
 ABSL_FLAG(std::string, device, "CPU:0",
           "run: the device of a single replica: CPU, GPU, GPU:0, GPU:1, …");
 ABSL_FLAG(int, logical_gpus, 0, "run: number of replicas that share GPU:0");
-ABSL_FLAG(std::string, trace, "",
-          "run, explain: write a Chrome trace of the last steps to this file");
+ABSL_FLAG(
+    std::string, trace, "",
+    "run, explain, bench step with --workers: write a Chrome trace of some steps to this file, of "
+    "all workers unless its name contains {worker}: each worker then writes its own");
 ABSL_FLAG(uint64_t, seed, 0, "run: seed of random initial values and random ops");
 ABSL_DECLARE_FLAG(std::optional<int>, replicas);
 
@@ -77,6 +79,7 @@ std::vector<NamedFile> NamedFiles(absl::string_view flag, const std::vector<std:
 absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy(const std::optional<Cluster>& cluster,
                                                        ExitCode* code) {
   MF_ASSIGN_OR_RETURN(const CompileOptions compile, CompileOptionsOfFlags());
+  MF_ASSIGN_OR_RETURN(const int64_t bucket_bytes, BucketBytesOfFlags());
   const uint64_t seed = absl::GetFlag(FLAGS_seed);
   const std::optional<int> replicas = absl::GetFlag(FLAGS_replicas);
   const int logical_gpus = absl::GetFlag(FLAGS_logical_gpus);
@@ -99,6 +102,7 @@ absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy(const std::optional<Clust
   const MirroredStrategy::Options options = {
       .devices = std::vector<std::string>(logical_gpus, "GPU:0"),
       .num_cpu_replicas = replicas,
+      .bucket_bytes = bucket_bytes,
       .seed = seed,
       .max_bytes = MaxBytesOfFlags(),
       .compile = compile};
@@ -241,15 +245,15 @@ absl::Status RunSteps(const Strategy& strategy, std::vector<NamedFile> feeds,
   const bool traces = !absl::GetFlag(FLAGS_trace).empty();
   const int64_t steps = absl::GetFlag(FLAGS_steps);
   for (int64_t i = 0; i < steps; ++i) {
-    if (traces && i >= steps - kTracedSteps) (*session)->TraceTo(&trace);
+    if (traces && i == std::max<int64_t>(steps - kTracedSteps, 0)) (*session)->TraceTo(&trace);
     absl::StatusOr<StepOutputs> result = step->Run(values);
     if (!result.ok()) return Annotate(result.status(), absl::StrCat(path, ": step ", i));
     outputs = *result;
   }
-  (*session)->TraceTo(nullptr);
   MF_RETURN_IF_ERROR(OutputFetches(fetches, outputs, strategy));
-  const std::string trace_path = PathOfWorker(absl::GetFlag(FLAGS_trace), strategy);
-  if (!trace_path.empty()) MF_RETURN_IF_ERROR(trace.WriteFile(trace_path));
+  if (traces) {
+    MF_RETURN_IF_ERROR(WriteTraceOfWorkers(**session, trace, absl::GetFlag(FLAGS_trace), strategy));
+  }
   return SaveVariablesOfWorkers(**session, absl::GetFlag(FLAGS_save_variables), strategy);
 }
 

@@ -17,6 +17,8 @@ inline constexpr char kInferenceAttr[] = "_inference";
 // the copies have names that begin with `inference/` and use the same variables and the same
 // inputs. Returns `output` itself if nothing that it depends on differs.
 Output ForInference(const Scope& scope, Output output);
+// The same for an operation, such as the update of a metric, or a group of them.
+Operation ForInference(const Scope& scope, Operation operation);
 
 }  // namespace mirrorflow
 

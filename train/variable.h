@@ -1,37 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Variables with an initial value, and the common initializers of networks.
+// Variables with an initial value.
 #ifndef MIRRORFLOW_TRAIN_VARIABLE_H_
 #define MIRRORFLOW_TRAIN_VARIABLE_H_
 
-#include <functional>
 #include <vector>
 
 #include "framework/graph/scope.h"
+#include "train/initializers.h"
 
 namespace mirrorflow {
-
-// Adds the initial value of a variable with this shape and dtype to a graph.
-using Initializer = std::function<Output(const Scope&, const Shape&, DataType)>;
-
-namespace initializers {
-
-Initializer Zeros();
-Initializer Ones();
-Initializer Constant(double value);
-// Normal with this standard deviation.
-Initializer RandomNormal(double deviation);
-// Uniform in [-limit, limit], limit = sqrt(6 / (fan_in + fan_out)).
-// Source: Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural
-// networks", 2010.
-Initializer GlorotUniform();
-// Normal with standard deviation sqrt(2 / fan_in), truncated at two standard deviations.
-// Source: He et al., "Delving deep into rectifiers", 2015.
-Initializer HeNormal();
-// Uniform in [-limit, limit], limit = sqrt(6 / fan_in). Source: the same.
-Initializer HeUniform();
-
-}  // namespace initializers
 
 // Attribute of the handle of a variable that optimizers must not update.
 inline constexpr char kNotTrainableAttr[] = "_not_trainable";

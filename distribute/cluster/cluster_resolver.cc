@@ -10,7 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "distribute/cluster/cluster_sources.h"
-#include "distribute/cluster/host_port.h"
+#include "distribute/cluster/connections/host_port.h"
 #include "framework/core/names.h"
 #include "framework/core/status.h"
 
@@ -64,7 +64,10 @@ absl::StatusOr<Cluster> WithCoordinator(Cluster cluster) {
     // All workers reach the coordinator of a loopback address, so they are on one host.
     const absl::StatusOr<HostPort> coordinator = ParseHostPort(cluster.coordinator);
     const bool one_host = coordinator.ok() && IsLoopback(coordinator->host);
-    if (one_host) cluster.local_size = cluster.num_workers;
+    if (one_host) {
+      cluster.local_size = cluster.num_workers;
+      cluster.local_rank = cluster.local_rank.value_or(cluster.task_index);
+    }
     return cluster;
   }
   return absl::InvalidArgumentError(

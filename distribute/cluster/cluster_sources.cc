@@ -14,7 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "distribute/cluster/host_port.h"
+#include "distribute/cluster/connections/host_port.h"
 #include "distribute/cluster/slurm_nodes.h"
 #include "framework/core/names.h"
 #include "framework/core/status.h"
@@ -359,8 +359,9 @@ absl::StatusOr<Cluster> ClusterOfAddresses(std::vector<std::string> addresses, i
   if (addresses.size() > 1) cluster.coordinator = addresses[0];
   cluster.addresses = std::move(addresses);
   if (task_index >= 0 && task_index < cluster.num_workers) {
-    cluster.local_size =
-        static_cast<int>(std::count(hosts.begin(), hosts.end(), hosts[task_index]));
+    const auto own = hosts.begin() + task_index;
+    cluster.local_rank = static_cast<int>(std::count(hosts.begin(), own, *own));
+    cluster.local_size = static_cast<int>(std::count(hosts.begin(), hosts.end(), *own));
   }
   return cluster;
 }

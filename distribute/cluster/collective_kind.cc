@@ -11,7 +11,7 @@
 namespace mirrorflow {
 namespace {
 
-constexpr const char* kNames[] = {"auto", "shared_memory", "ucx"};  // by value
+constexpr const char* kNames[] = {"auto", "shared_memory", "ucx", "tcp"};  // by value
 
 }  // namespace
 

@@ -11,12 +11,15 @@ namespace mirrorflow {
 
 // How workers exchange data.
 enum class CollectiveKind {
-  kAuto,          // through shared memory on one host, UCX between hosts
+  // Through shared memory on one host; between hosts over UCX if worker 0 has an RDMA device, else
+  // over TCP.
+  kAuto,
   kSharedMemory,  // only through shared memory: all workers are on one host
-  kUcx,           // only through UCX: each worker is a memory domain
+  kUcx,           // only over UCX: each worker is a memory domain
+  kTcp,           // only over TCP connections of our own: each worker is a memory domain
 };
 
-// From `auto`, `shared_memory` or `ucx`; InvalidArgument for any other name.
+// From `auto`, `shared_memory`, `ucx` or `tcp`; InvalidArgument for any other name.
 absl::StatusOr<CollectiveKind> ParseCollectiveKind(absl::string_view name);
 std::string CollectiveKindName(CollectiveKind kind);
 

@@ -14,7 +14,8 @@ namespace mirrorflow {
 
 absl::StatusOr<ConnectedRank> ConnectRank(std::unique_ptr<WorkerGroup> meeting,
                                           std::unique_ptr<WorkerGroup> group, CollectiveKind kind,
-                                          absl::Duration timeout, absl::Time deadline) {
+                                          absl::Duration timeout, absl::Time deadline,
+                                          const NetworkOfRank& network) {
   ConnectedRank rank = {.meeting = std::move(meeting), .group = std::move(group)};
   const std::vector<std::string> hosts(rank.group->num_workers(), "this host");
   MF_ASSIGN_OR_RETURN(const MemoryDomains domains,
@@ -27,10 +28,13 @@ absl::StatusOr<ConnectedRank> ConnectRank(std::unique_ptr<WorkerGroup> meeting,
   }
   MF_ASSIGN_OR_RETURN(const uint64_t incarnation, rank.group->Join(deadline));
   const int ranks[] = {rank.group->worker()};
-  MF_ASSIGN_OR_RETURN(
-      auto communicators,
-      ConnectWorkers(topology, ranks, rank.group.get(), incarnation, deadline,
-                     {.timeout = timeout, .device = "lo", .host_memory = domains.host_memory}));
+  MF_ASSIGN_OR_RETURN(auto communicators,
+                      ConnectWorkers(topology, ranks, rank.group.get(), incarnation, deadline,
+                                     {.timeout = timeout,
+                                      .over_ucx = kind == CollectiveKind::kUcx,
+                                      .device = network.device,
+                                      .data = {.address = network.address},
+                                      .host_memory = domains.host_memory}));
   rank.communicator = std::move(communicators[0]);
   return rank;
 }

@@ -5,6 +5,7 @@
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECT_RANK_H_
 
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -22,11 +23,17 @@ struct ConnectedRank {
   std::unique_ptr<Communicator> communicator;
 };
 
-// Called by all workers, which are on this host, with two groups of theirs: one to meet in, and one
-// for the ranks. `timeout` is that of a collective.
+// This host as the others reach it, if they do not share memory.
+struct NetworkOfRank {
+  std::string device = "lo", address = "127.0.0.1";
+};
+
+// Called by all workers with two groups of theirs: one to meet in, and one for the ranks. `timeout`
+// is that of a collective. Over shared memory, all workers must be on this host.
 absl::StatusOr<ConnectedRank> ConnectRank(std::unique_ptr<WorkerGroup> meeting,
                                           std::unique_ptr<WorkerGroup> group, CollectiveKind kind,
-                                          absl::Duration timeout, absl::Time deadline);
+                                          absl::Duration timeout, absl::Time deadline,
+                                          const NetworkOfRank& network = {});
 
 }  // namespace mirrorflow
 

@@ -2,10 +2,12 @@
 #include "distribute/cluster/connect_workers.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "distribute/collective/domain_exchange.h"
+#include "distribute/collective/tcp/tcp_transport.h"
 #include "distribute/collective/team.h"
 #include "distribute/collective/team_communicator.h"
 #include "distribute/collective/ucx/ucx_transport.h"
@@ -16,23 +18,37 @@ namespace mirrorflow {
 namespace {
 
 using Exchanges = std::vector<std::shared_ptr<DomainExchange>>;
+using Transports = std::vector<std::unique_ptr<Transport>>;  // by local rank
 
 std::string AddressKey(int rank) { return absl::StrCat("ucx address of rank ", rank); }
 
-// Returns the exchanges of the local ranks with those of other domains; null with one domain.
-absl::StatusOr<Exchanges> ConnectDomains(const Topology& topology, absl::Span<const int> ranks,
-                                         WorkerGroup& workers, uint64_t incarnation,
-                                         absl::Time deadline, const ConnectOptions& options) {
-  if (topology.num_domains() == 1) return Exchanges(ranks.size());
+absl::StatusOr<Transports> ConnectOverTcp(const Topology& topology, absl::Span<const int> ranks,
+                                          WorkerGroup& workers, uint64_t incarnation,
+                                          absl::Time deadline, const ConnectOptions& options) {
+  DataConnectionOptions data = options.data;
+  data.cluster.incarnation = incarnation;
+  data.timeout = options.timeout;
+  MF_ASSIGN_OR_RETURN(auto connections, ConnectData(topology, ranks, workers, deadline, data));
+  Transports transports;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    MF_ASSIGN_OR_RETURN(auto transport,
+                        CreateTcpTransport({.rank = ranks[i], .incarnation = incarnation},
+                                           std::move(connections[i])));
+    transports.push_back(std::move(transport));
+  }
+  return transports;
+}
+
+absl::StatusOr<Transports> ConnectOverUcx(const Topology& topology, absl::Span<const int> ranks,
+                                          WorkerGroup& workers, uint64_t incarnation,
+                                          absl::Time deadline, const ConnectOptions& options) {
   const auto at = [&](const absl::Status& status, int rank) {
     return WithFailure(status, {.rank = rank, .worker = topology.replicas[rank].worker});
   };
   std::vector<std::unique_ptr<UcxTransport>> transports;
   for (const int rank : ranks) {
-    auto transport = UcxTransport::Create({.rank = rank,
-                                           .timeout = kBetweenDomains * options.timeout,
-                                           .incarnation = incarnation,
-                                           .device = options.device});
+    auto transport =
+        UcxTransport::Create({.rank = rank, .incarnation = incarnation, .device = options.device});
     if (!transport.ok()) return at(transport.status(), rank);
     MF_ASSIGN_OR_RETURN(std::string address, (*transport)->Address());
     MF_RETURN_IF_ERROR(workers.Put(AddressKey(rank), std::move(address), deadline));
@@ -48,10 +64,23 @@ absl::StatusOr<Exchanges> ConnectDomains(const Topology& topology, absl::Span<co
       if (!connected.ok()) return at(connected, peer);
     }
   }
+  return Transports(std::make_move_iterator(transports.begin()),
+                    std::make_move_iterator(transports.end()));
+}
+
+// Returns the exchanges of the local ranks with those of other domains; null with one domain.
+absl::StatusOr<Exchanges> ConnectDomains(const Topology& topology, absl::Span<const int> ranks,
+                                         WorkerGroup& workers, uint64_t incarnation,
+                                         absl::Time deadline, const ConnectOptions& options) {
+  if (topology.num_domains() == 1) return Exchanges(ranks.size());
+  const auto connect = options.over_ucx ? ConnectOverUcx : ConnectOverTcp;
+  MF_ASSIGN_OR_RETURN(Transports transports,
+                      connect(topology, ranks, workers, incarnation, deadline, options));
   Exchanges exchanges;
   for (size_t i = 0; i < ranks.size(); ++i) {
     exchanges.push_back(
-        std::make_shared<DomainExchange>(topology, ranks[i], std::move(transports[i])));
+        std::make_shared<DomainExchange>(topology, ranks[i], std::move(transports[i]),
+                                         kBetweenDomains * options.timeout, options.exchange));
   }
   return exchanges;
 }
@@ -91,10 +120,14 @@ absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> ConnectWorkers(
   }
   MF_ASSIGN_OR_RETURN(LocalTeams team, ConnectDomain(topology, local_ranks, *workers, deadline,
                                                      options.host_memory.get(), team_options));
+  std::shared_ptr<ProgressThread> thread;
+  if (topology.num_domains() > 1) {
+    MF_ASSIGN_OR_RETURN(thread, ProgressThread::Create(options.has_core));
+  }
   std::vector<std::unique_ptr<Communicator>> communicators;
   for (size_t i = 0; i < local_ranks.size(); ++i) {
     communicators.push_back(
-        CreateTeamCommunicator(topology, local_ranks[i], std::move(team[i]), exchanges[i]));
+        CreateTeamCommunicator(topology, local_ranks[i], std::move(team[i]), exchanges[i], thread));
   }
   MF_RETURN_IF_ERROR(workers->Barrier("connected", deadline));
   return communicators;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Connects the CPU replicas of workers. The ranks of a memory domain form a local team, whether
-// they are threads of one worker or of several on one host; domains exchange messages over UCX.
+// they are threads of one worker or of several on one host; domains exchange messages over TCP or
+// UCX.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECT_WORKERS_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECT_WORKERS_H_
 
@@ -13,6 +14,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "distribute/cluster/connections/data_connections.h"
+#include "distribute/collective/domain_exchange.h"
 #include "distribute/collective/shared_memory/host_memory.h"
 #include "framework/runtime/communicator.h"
 #include "framework/runtime/topology.h"
@@ -22,7 +25,14 @@ namespace mirrorflow {
 
 struct ConnectOptions {
   absl::Duration timeout = absl::Minutes(5);  // of a collective
-  std::string device;                         // network device; empty: all that UCX finds
+  // Between domains: over UCX, or else over TCP.
+  bool over_ucx = false;
+  std::string device;  // of the network, for UCX; empty: all that UCX finds
+  // For TCP; the incarnation is that of each connection.
+  DataConnectionOptions data = {};
+  ExchangeOptions exchange = {};
+  // Whether a core is left while the ranks of this worker compute.
+  bool has_core = false;
   // Shared by the workers of this one's domain; null if this worker is a domain of its own.
   std::shared_ptr<HostMemory> host_memory = nullptr;
 };

@@ -12,7 +12,9 @@
 #include <cerrno>
 #include <climits>
 #include <cstring>
+#include <filesystem>
 #include <memory>
+#include <system_error>
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
@@ -96,7 +98,9 @@ absl::StatusOr<std::string> BuildIdentity() {
   return absl::BytesToHexString(hash.substr(0, hash_size)).substr(0, kHashedCharacters);
 }
 
-absl::StatusOr<std::string> NetworkDeviceTowards(const HostPort& peer) {
+namespace {
+
+absl::StatusOr<sockaddr_storage> SocketAddressTowards(const HostPort& peer) {
   const std::string where = peer.ToString();
   addrinfo hints = {};
   hints.ai_socktype = SOCK_DGRAM;
@@ -119,6 +123,29 @@ absl::StatusOr<std::string> NetworkDeviceTowards(const HostPort& peer) {
     return absl::UnavailableError(
         absl::StrCat(where, ": no route to this address: ", std::strerror(error)));
   }
+  return local;
+}
+
+}  // namespace
+
+bool HasRdmaDevice() {
+  std::error_code error;
+  return std::filesystem::directory_iterator("/sys/class/infiniband", error) !=
+         std::filesystem::directory_iterator();
+}
+
+absl::StatusOr<std::string> AddressTowards(const HostPort& peer) {
+  MF_ASSIGN_OR_RETURN(const sockaddr_storage local, SocketAddressTowards(peer));
+  char text[NI_MAXHOST];
+  if (const int error = getnameinfo(reinterpret_cast<const sockaddr*>(&local), sizeof local, text,
+                                    sizeof text, nullptr, 0, NI_NUMERICHOST)) {
+    return absl::UnavailableError(absl::StrCat(peer.ToString(), ": ", gai_strerror(error)));
+  }
+  return std::string(text);
+}
+
+absl::StatusOr<std::string> NetworkDeviceTowards(const HostPort& peer) {
+  MF_ASSIGN_OR_RETURN(const sockaddr_storage local, SocketAddressTowards(peer));
   ifaddrs* devices = nullptr;
   if (getifaddrs(&devices) != 0) {
     return absl::UnavailableError(
@@ -128,7 +155,7 @@ absl::StatusOr<std::string> NetworkDeviceTowards(const HostPort& peer) {
   for (const ifaddrs* device = devices; device != nullptr; device = device->ifa_next) {
     if (SameAddress(device->ifa_addr, local)) return std::string(device->ifa_name);
   }
-  return absl::UnavailableError(absl::StrCat(where,
+  return absl::UnavailableError(absl::StrCat(peer.ToString(),
                                              ": no network device has the address of the "
                                              "route there"));
 }

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "distribute/cluster/host_port.h"
+#include "distribute/cluster/connections/host_port.h"
 
 namespace mirrorflow {
 
@@ -20,8 +20,15 @@ std::string HostIdentity();
 // The CPUs that this process may use: `0-3,8`.
 std::string UsableCpuList();
 
+// Whether this host has a network device with remote direct memory access: InfiniBand or RoCE.
+bool HasRdmaDevice();
+
 // A hash of the program's file, which differs between builds.
 absl::StatusOr<std::string> BuildIdentity();
+
+// The address of this host from which packets to `peer` leave: `10.0.0.2`. Resolves the peer's
+// name. Sends nothing.
+absl::StatusOr<std::string> AddressTowards(const HostPort& peer);
 
 // The network device that packets to `peer` leave through: `lo`, `eth0`. Resolves the peer's name.
 // Sends nothing.

@@ -29,7 +29,7 @@ absl::StatusOr<MemoryCluster::World*> MemoryCluster::WorldOf(uint64_t incarnatio
     for (const int rank : ranks) {
       if (world.network == nullptr) break;
       exchanges.push_back(std::make_shared<DomainExchange>(
-          topology, rank, world.network->TransportOf(rank, kBetweenDomains * timeout_)));
+          topology, rank, world.network->TransportOf(rank), kBetweenDomains * timeout_));
       world.exchanges[rank] = exchanges.back();
     }
     MF_ASSIGN_OR_RETURN(auto team,
@@ -57,9 +57,13 @@ absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> MemoryCluster::Connec
           "worker ", workers->worker(), ": expected the topology of the other workers, ",
           world->topology.ToString(), "; got ", topology.ToString()));
     }
+    std::shared_ptr<ProgressThread> thread;
+    if (world->network != nullptr) {
+      MF_ASSIGN_OR_RETURN(thread, ProgressThread::Create(/*has_core=*/false));
+    }
     for (const int rank : local_ranks) {
       communicators.push_back(CreateTeamCommunicator(topology, rank, std::move(world->teams[rank]),
-                                                     world->exchanges[rank]));
+                                                     world->exchanges[rank], thread));
     }
   }
   MF_RETURN_IF_ERROR(workers->Barrier("connected", deadline));

@@ -38,7 +38,8 @@ absl::StatusOr<MemoryDomains> FormMemoryDomains(absl::Span<const std::string> ho
   MF_ASSIGN_OR_RETURN(const uint64_t incarnation, group.Join(deadline));
   static_cast<void>(incarnation);
   const auto may_share = [&](const std::vector<int>& workers) {
-    return kind != CollectiveKind::kUcx && workers.size() > 1;
+    const bool shares = kind == CollectiveKind::kAuto || kind == CollectiveKind::kSharedMemory;
+    return shares && workers.size() > 1;
   };
   const std::vector<int> neighbours = WorkersOn(hosts[group.worker()], hosts);
   std::string outcome;

@@ -44,11 +44,12 @@ class Member final : public MemoryWorkerGroup {
   }
 
   absl::Status Put(absl::string_view key, std::string value, absl::Time deadline) override {
-    return Put(key, std::move(value), deadline, /*gets=*/0);
+    return PutForReaders(key, /*readers=*/0, std::move(value), deadline);
   }
-  absl::Status PutForOthers(absl::string_view key, std::string value,
-                            absl::Time deadline) override {
-    return Put(key, std::move(value), deadline, num_workers() - 1);
+  absl::Status PutForReaders(absl::string_view key, int readers, std::string value,
+                             absl::Time deadline) override {
+    if (!own_->Reach(deadline)) return TimedOut(absl::StrCat("put '", key, "'"));
+    return state_->Put(worker_, incarnation_, key, std::move(value), readers);
   }
 
   absl::StatusOr<std::string> Get(absl::string_view key, absl::Time deadline) override {
@@ -106,11 +107,6 @@ class Member final : public MemoryWorkerGroup {
       return Wait(deadline, [&] { return !silent; });
     }
   };
-
-  absl::Status Put(absl::string_view key, std::string value, absl::Time deadline, int gets) {
-    if (!own_->Reach(deadline)) return TimedOut(absl::StrCat("put '", key, "'"));
-    return state_->Put(worker_, incarnation_, key, std::move(value), gets);
-  }
 
   // Waits for the failure of the current incarnation.
   void Listen() {

@@ -15,10 +15,6 @@ absl::Status SameShapes(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-constexpr char kReduction[] = "reduction: {'sum', 'mean', 'max', 'min', 'all', 'any'} = 'sum'";
-constexpr char kAxis[] = "axis: int >= 0";
-constexpr char kFactor[] = "factor: int >= 1";
-
 OpBuilder Define(OpRegistry& ops, absl::string_view name, absl::string_view doc) {
   return ops.Define(name)
       .Doc(doc)
@@ -63,32 +59,12 @@ absl::StatusOr<KernelPlan> CreateFirstReplicaOnly(const KernelContext& c) {
 }  // namespace
 
 void RegisterCollectiveOps(OpRegistry& ops) {
-  Define(ops, kAllReduce, "Each output is the reduction of its input over all ranks.")
-      .Input("values: N * T")
-      .Output("reduced: N * T")
-      .Attr("N: int >= 1")
-      .Attr(kReduction)
-      .Attr("bucket: int = -1")
-      .Role(OpRole::kCollective);
-  Define(ops, kReduceScatter, "This rank's share of dimension 0 of the reduction over all ranks.")
-      .Input("value: T")
-      .Output("share: T")
-      .Attr(kReduction)
-      .Attr(kAxis)
-      .Attr(kFactor)
-      .Role(OpRole::kCollective);
-  Define(ops, kAllGather, "The whole of a value whose dimension 0 is sharded.")
-      .Input("share: T")
-      .Output("whole: T")
-      .Attr(kAxis)
-      .Attr(kFactor)
-      .Role(OpRole::kCollective);
   Define(ops, kShardSlice, "This replica's share of dimension `dim` of a replicated value.")
       .Input("whole: T")
       .Output("share: T")
-      .Attr(kAxis)
+      .Attr("axis: int >= 0")
       .Attr("dim: int >= 0")
-      .Attr(kFactor);
+      .Attr("factor: int >= 1");
   Define(ops, kFirstReplicaOnly,
          "The value on replica 0 and zeros on the others: parts whose sum is the value.")
       .Input("value: T")
@@ -103,6 +79,7 @@ void RegisterCollectiveKernelsCpu(KernelRegistry& kernels) {
 const OpRegistry& CollectiveOps() {
   static const OpRegistry* const registry = [] {
     auto* ops = new OpRegistry();
+    RegisterCollectives(*ops);
     RegisterCollectiveOps(*ops);
     MF_CHECK(ops->Seal().ok());
     return ops;

@@ -2,44 +2,93 @@
 #include "distribute/collective/domain_exchange.h"
 
 #include <algorithm>
+#include <optional>
+#include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "distribute/collective/check_collective.h"
 #include "framework/core/status.h"
+#include "framework/runtime/bfloat16_values.h"
+#include "framework/runtime/failure.h"
 #include "framework/runtime/reduce_in_rank_order.h"
 #include "framework/runtime/share.h"
 
 namespace mirrorflow {
 namespace {
 
-std::byte* At(void* memory, int64_t bytes) { return static_cast<std::byte*>(memory) + bytes; }
+// How long a wait makes progress before it sleeps until something can move: a peer on a fast
+// network answers in microseconds.
+constexpr absl::Duration kSpin = absl::Microseconds(50);
+constexpr absl::Duration kLongestSleep = absl::Milliseconds(50);
 
-absl::Span<std::byte> Bytes(void* memory, int64_t first, int64_t count) {
-  return {At(memory, first), static_cast<size_t>(count)};
+std::byte* At(void* memory, int64_t bytes) { return static_cast<std::byte*>(memory) + bytes; }
+const std::byte* At(const void* memory, int64_t bytes) {
+  return static_cast<const std::byte*>(memory) + bytes;
 }
 
-// Reduces one part per domain to `out`. A mean is divided here, once.
+constexpr int kNotAll = 0;
+
+// Reduces parts of domains to `out`. A mean is divided by the number of ranks, once: not here if
+// these are not all domains.
 void ReduceDomains(Reduction reduction, DataType dtype, absl::Span<const void* const> parts,
                    void* out, int64_t count, int64_t ranks) {
   ReduceInRankOrder(WithinDomain(reduction), dtype, parts, {&out, 1}, count);
-  if (reduction == Reduction::kMean) DivideSums(dtype, out, count, ranks);
+  if (reduction == Reduction::kMean && ranks != kNotAll) DivideSums(dtype, out, count, ranks);
 }
 
 }  // namespace
 
-// A range of elements that is in the share of one rank in each domain, and the part of it that each
-// of these ranks reduces.
-struct DomainExchange::Cell {
-  std::vector<int> ranks;    // by domain
-  std::vector<Share> parts;  // by domain
+// The transfers of one work that is in flight. The memory serves later ones with the same layout.
+struct DomainExchange::Flight {
+  struct Piece {
+    int values = 0, result = 0;  // unfinished transfers before it can go on
+    bool reduced = false, taken = false;
+  };
+  Layout* layout = nullptr;
+  DomainWork* work = nullptr;
+  DomainShare share;
+  MessageTag tag;
+  const std::byte* own = nullptr;   // this rank's values, as they travel
+  std::vector<std::byte> narrowed;  // those of float32 that travel as bfloat16
+  std::vector<std::byte> received;
+  std::vector<Piece> pieces;
+  size_t first_waiting = 0;  // all pieces before it are taken
+  int sends = 0;             // unfinished
+  int left = 0;              // pieces that are not taken, and one for all sends
+};
+
+// All reductions of one size.
+struct DomainExchange::Layout {
+  std::vector<SharePiece> pieces;
+  Share share;
+  int64_t wire_bytes = 0;  // of an element
+  // By piece: where in Flight::received the values of other domains are, in order; the first
+  // becomes their sum. The result follows, if another rank reduces it.
+  std::vector<size_t> offset;
+  size_t received_bytes = 0;
+  std::vector<std::unique_ptr<Flight>> flights;
+  std::vector<Flight*> free;
+
+  int64_t bytes(const SharePiece& piece) const { return piece.count * wire_bytes; }
+  int64_t offset_of_own(const SharePiece& piece) const {
+    return (piece.first - share.first) * wire_bytes;
+  }
 };
 
 DomainExchange::DomainExchange(const Topology& topology, int rank,
-                               std::unique_ptr<Transport> transport)
-    : rank_(rank), domain_(topology.replicas[rank].domain), transport_(std::move(transport)) {
-  for (const Topology::Place& replica : topology.replicas) domain_of_.push_back(replica.domain);
+                               std::unique_ptr<Transport> transport, absl::Duration timeout,
+                               const ExchangeOptions& options)
+    : topology_(topology),
+      rank_(rank),
+      domain_(topology.replicas[rank].domain),
+      transport_(std::move(transport)),
+      timeout_(timeout),
+      options_(options) {
   for (int d = 0; d < topology.num_domains(); ++d) domains_.push_back(topology.RanksOfDomain(d));
   parts_.resize(domains_.size());
+  scattered_.resize(domains_.size());
   const std::vector<int>& own = domains_[domain_];
   index_ = static_cast<int>(std::find(own.begin(), own.end(), rank) - own.begin());
 }
@@ -57,100 +106,302 @@ MessageTag DomainExchange::NextTag(uint64_t fingerprint) {
           .fingerprint = fingerprint};
 }
 
-const std::vector<DomainExchange::Cell>& DomainExchange::CellsOf(int64_t count,
-                                                                 int64_t element_bytes) {
-  std::vector<Cell>& cells = cells_[{count, element_bytes}];
-  if (cells.empty()) cells = MakeCells(count, element_bytes);
-  return cells;
+// --- reductions of shares -----------------------------------------------------------------------
+
+DataType DomainExchange::WireTypeOf(const DomainShare& share) const {
+  const bool is_large = share.count * int64_t{sizeof(float)} > kOneRoundBytes;
+  return share.dtype == DT_FLOAT && is_large ? options_.wire_dtype : share.dtype;
 }
 
-std::vector<DomainExchange::Cell> DomainExchange::MakeCells(int64_t count,
-                                                            int64_t element_bytes) const {
-  const auto share_of = [&](int d, size_t index) {
-    return ShareOf(count, element_bytes, static_cast<int>(index),
-                   static_cast<int>(domains_[d].size()));
-  };
-  const Share own = share_of(domain_, index_);
-  std::vector<int64_t> cuts = {own.first, own.end()};
-  for (int d = 0; d < num_domains(); ++d) {
-    for (size_t i = 0; i < domains_[d].size(); ++i) {
-      const int64_t cut = share_of(d, i).first;
-      if (cut > own.first && cut < own.end()) cuts.push_back(cut);
-    }
+DomainExchange::Layout& DomainExchange::LayoutOf(const DomainShare& share) {
+  const auto element_bytes = static_cast<int64_t>(DataTypeSize(share.dtype));
+  const auto wire_bytes = static_cast<int64_t>(DataTypeSize(WireTypeOf(share)));
+  std::unique_ptr<Layout>& layout = layouts_[{share.count, element_bytes, wire_bytes}];
+  if (layout != nullptr) return *layout;
+  layout = std::make_unique<Layout>();
+  layout->pieces = PiecesOfShare(topology_, rank_, share.count, element_bytes,
+                                 RouteOf(num_domains(), share.count * element_bytes, options_));
+  layout->wire_bytes = wire_bytes;
+  layout->share =
+      ShareOf(share.count, element_bytes, index_, static_cast<int>(domains_[domain_].size()));
+  for (const SharePiece& piece : layout->pieces) {
+    layout->offset.push_back(layout->received_bytes);
+    const size_t messages = piece.values_from.size() + (piece.result_from >= 0 ? 1 : 0);
+    layout->received_bytes += messages * layout->bytes(piece);
   }
-  std::sort(cuts.begin(), cuts.end());
-  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
-  std::vector<Cell> cells;
-  for (size_t c = 0; c + 1 < cuts.size(); ++c) {
-    Cell& cell = cells.emplace_back();
-    for (int d = 0; d < num_domains(); ++d) {
-      size_t index = 0;
-      while (share_of(d, index).end() <= cuts[c]) ++index;
-      cell.ranks.push_back(domains_[d][index]);
-      Share part = ShareOf(cuts[c + 1] - cuts[c], element_bytes, d, num_domains());
-      part.first += cuts[c];
-      cell.parts.push_back(part);
-    }
-  }
-  return cells;
+  return *layout;
 }
 
-absl::Status DomainExchange::ReduceShare(const Communicator::DomainShare& share,
-                                         uint64_t fingerprint) {
-  const MessageTag tag = NextTag(fingerprint);
-  const auto size = static_cast<int64_t>(DataTypeSize(share.dtype));
-  const std::vector<Cell>& cells = CellsOf(share.count, size);
-  // Holds the other domains' values of the elements that this rank reduces.
-  int64_t scratch_bytes = 0;
-  for (const Cell& cell : cells) scratch_bytes += cell.parts[domain_].count * size * num_domains();
-  std::byte* const scratch = Scratch(scratch_bytes);
-  const int64_t first =
-      ShareOf(share.count, size, index_, static_cast<int>(domains_[domain_].size())).first;
-  const auto values_of = [&](const Share& part) {
-    return Bytes(share.memory, (part.first - first) * size, part.count * size);
+absl::Status DomainExchange::Start(Flight& flight, size_t p, int domain, bool sends, bool is_result,
+                                   std::byte* memory) {
+  const SharePiece& piece = flight.layout->pieces[p];
+  Flight::Piece& state = flight.pieces[p];
+  Transfer transfer = {.peer = piece.ranks[domain],
+                       .tag = flight.tag,
+                       .urgency = flight.share.urgency,
+                       .unfinished = &flight.sends,
+                       .name = flight.work->offer().name};
+  transfer.tag.part = 2 * piece.parts[domain] + (is_result ? 1 : 0);
+  if (!sends) transfer.unfinished = is_result ? &state.result : &state.values;
+  // In one round, values could arrive before this rank's own have left, and take their place.
+  if (sends && piece.reduces() && !state.reduced) transfer.unfinished = &state.values;
+  const absl::Span<std::byte> bytes(memory, static_cast<size_t>(flight.layout->bytes(piece)));
+  if (sends) return transport_->StartSend(transfer, bytes);
+  return transport_->StartReceive(transfer, bytes);
+}
+
+absl::Status DomainExchange::Launch(const DomainShare& share, Flight& flight) {
+  const Layout& layout = *flight.layout;
+  flight.own = static_cast<const std::byte*>(share.in);
+  if (WireTypeOf(share) != share.dtype) {
+    flight.narrowed.resize(layout.share.count * layout.wire_bytes);
+    NarrowToBFloat16(static_cast<const float*>(share.in), layout.share.count,
+                     flight.narrowed.data());
+    flight.own = flight.narrowed.data();
+  }
+  for (size_t p = 0; p < layout.pieces.size(); ++p) {
+    const SharePiece& piece = layout.pieces[p];
+    std::byte* received = flight.received.data() + layout.offset[p];
+    for (const int d : piece.values_from) {
+      MF_RETURN_IF_ERROR(Start(flight, p, d, /*sends=*/false, /*is_result=*/false, received));
+      received += layout.bytes(piece);
+    }
+    if (piece.result_from >= 0) {
+      MF_RETURN_IF_ERROR(
+          Start(flight, p, piece.result_from, /*sends=*/false, /*is_result=*/true, received));
+    }
+    if (piece.passes_sums()) continue;
+    auto* const own = const_cast<std::byte*>(flight.own + layout.offset_of_own(piece));
+    for (const int d : piece.values_to) {
+      MF_RETURN_IF_ERROR(Start(flight, p, d, /*sends=*/true, /*is_result=*/false, own));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DomainExchange::Launch(const DomainPart& part, Flight& flight) {
+  Transfer transfer = {.tag = flight.tag,
+                       .urgency = part.urgency,
+                       .unfinished = &flight.sends,
+                       .name = flight.work->offer().name};
+  for (int r = 0; r < topology_.world_size(); ++r) {
+    if (IsNear(r)) continue;
+    transfer.peer = r;
+    if (!part.others[r].empty()) {
+      MF_RETURN_IF_ERROR(transport_->StartReceive(transfer, part.others[r]));
+    }
+    if (!part.own.empty()) MF_RETURN_IF_ERROR(transport_->StartSend(transfer, part.own));
+  }
+  return absl::OkStatus();
+}
+
+DomainExchange::Flight& DomainExchange::NewFlight(Layout& layout, DomainWork* work) {
+  if (layout.free.empty()) {
+    layout.free.push_back(layout.flights.emplace_back(std::make_unique<Flight>()).get());
+    layout.free.back()->received.resize(layout.received_bytes);
+    layout.free.back()->layout = &layout;
+  }
+  Flight& flight = *layout.free.back();
+  layout.free.pop_back();
+  flight.work = work;
+  flight.tag = NextTag(work->offer().fingerprint);
+  flight.pieces.assign(layout.pieces.size(), {});
+  flight.first_waiting = 0;
+  flight.left = static_cast<int>(layout.pieces.size()) + 1;
+  flights_.push_back(&flight);
+  return flight;
+}
+
+absl::Status DomainExchange::Begin(DomainWork* work,
+                                   const std::variant<DomainShare, DomainPart>& needs) {
+  const std::lock_guard<std::mutex> lock(mu_);
+  if (const auto* share = std::get_if<DomainShare>(&needs)) {
+    Flight& flight = NewFlight(LayoutOf(*share), work);
+    flight.share = *share;
+    MF_RETURN_IF_ERROR(Launch(*share, flight));
+  } else {
+    if (parts_layout_ == nullptr) parts_layout_ = std::make_unique<Layout>();
+    MF_RETURN_IF_ERROR(Launch(std::get<DomainPart>(needs), NewFlight(*parts_layout_, work)));
+  }
+  return ProgressLocked().status();
+}
+
+// Reduces what has arrived of a piece and this rank's own. Returns the place of the sum.
+std::byte* DomainExchange::Reduce(Flight& flight, size_t p) {
+  const Layout& layout = *flight.layout;
+  const SharePiece& piece = layout.pieces[p];
+  const std::byte* const received = flight.received.data() + layout.offset[p];
+  size_t n = 0;
+  bool has_own = false;
+  const auto add_own = [&] {
+    parts_[n++] = flight.own + layout.offset_of_own(piece);
+    has_own = true;
   };
+  for (size_t i = 0; i < piece.values_from.size(); ++i) {
+    if (!has_own && piece.values_from[i] > domain_) add_own();
+    parts_[n++] = received + i * layout.bytes(piece);
+  }
+  if (!has_own) add_own();
+  const Reduction reduction = flight.share.reduction;
+  const DataType dtype = WireTypeOf(flight.share);
+  const bool is_result = piece.result_from < 0;
+  std::byte* sum = flight.received.data() + layout.offset[p];
+  if (is_result && flight.share.out != nullptr && dtype == flight.share.dtype) {
+    sum = static_cast<std::byte*>(flight.share.out) + layout.offset_of_own(piece);
+  }
+  const int ranks = is_result ? topology_.world_size() : kNotAll;
+  ReduceDomains(reduction, dtype, {parts_.data(), n}, sum, piece.count, ranks);
+  return sum;
+}
 
-  std::byte* next = scratch;
-  for (const Cell& cell : cells) {
-    for (int d = 0; d < num_domains(); ++d) {
-      const int64_t own_bytes = cell.parts[domain_].count * size;
-      if (d != domain_ && cell.parts[d].count > 0) {
-        MF_RETURN_IF_ERROR(transport_->StartSend(cell.ranks[d], tag, values_of(cell.parts[d])));
+void DomainExchange::Take(const Flight& flight, size_t p, const std::byte* result) {
+  const SharePiece& piece = flight.layout->pieces[p];
+  const void* values = result;
+  if (WireTypeOf(flight.share) != flight.share.dtype) {
+    widened_.resize(std::max<size_t>(widened_.size(), piece.count));
+    WidenBFloat16(result, piece.count, widened_.data());
+    values = widened_.data();
+  }
+  flight.work->Take(piece.first, values, piece.count);
+}
+
+// Takes and sends on the pieces whose values have arrived. Returns whether there were any.
+absl::StatusOr<bool> DomainExchange::Advance(Flight& flight) {
+  const Layout& layout = *flight.layout;
+  bool advanced = false;
+  for (size_t p = flight.first_waiting; p < layout.pieces.size(); ++p) {
+    Flight::Piece& state = flight.pieces[p];
+    if (state.taken || (state.values != 0 && !state.reduced)) continue;
+    const SharePiece& piece = layout.pieces[p];
+    std::byte* result = flight.received.data() + layout.offset[p];
+    if (piece.reduces() && !state.reduced) {
+      result = Reduce(flight, p);
+      state.reduced = advanced = true;
+      if (piece.passes_sums()) {
+        const int next = piece.values_to[0];
+        MF_RETURN_IF_ERROR(Start(flight, p, next, /*sends=*/true, /*is_result=*/false, result));
       }
-      if (d != domain_ && own_bytes > 0) {
-        MF_RETURN_IF_ERROR(transport_->StartReceive(cell.ranks[d], tag, Bytes(next, 0, own_bytes)));
-      }
-      next += own_bytes;
+    }
+    if (state.result != 0) continue;
+    if (piece.result_from >= 0) result += piece.values_from.size() * layout.bytes(piece);
+    for (const int d : piece.result_to) {
+      MF_RETURN_IF_ERROR(Start(flight, p, d, /*sends=*/true, /*is_result=*/true, result));
+    }
+    Take(flight, p, result);
+    state.taken = advanced = true;
+    --flight.left;
+  }
+  while (flight.first_waiting < layout.pieces.size() && flight.pieces[flight.first_waiting].taken) {
+    ++flight.first_waiting;
+  }
+  if (flight.left == 1 && flight.sends == 0) flight.left = 0;
+  return advanced;
+}
+
+absl::StatusOr<bool> DomainExchange::ProgressLocked() {
+  bool moved = false;
+  for (bool moves = true; moves; moved = moved || moves) {
+    const absl::StatusOr<bool> progressed = transport_->Progress();
+    if (!progressed.ok()) return Located(progressed.status());
+    moves = *progressed;
+    for (Flight* flight : flights_) {
+      if (flight->left == 0) continue;
+      MF_ASSIGN_OR_RETURN(const bool advanced, Advance(*flight));
+      moves = moves || advanced;
     }
   }
-  MF_RETURN_IF_ERROR(transport_->Finish());
+  return moved;
+}
 
-  next = scratch;
-  for (const Cell& cell : cells) {
-    const Share& own = cell.parts[domain_];
-    std::byte* const values = values_of(own).data();
-    for (int d = 0; d < num_domains(); ++d) {
-      parts_[d] = d == domain_ ? values : next;
-      next += own.count * size;
-    }
-    ReduceDomains(share.reduction, share.dtype, parts_, values, own.count,
-                  static_cast<int64_t>(domain_of_.size()));
-    for (int d = 0; d < num_domains(); ++d) {
-      if (d == domain_) continue;
-      if (own.count > 0) {
-        MF_RETURN_IF_ERROR(transport_->StartSend(cell.ranks[d], tag, values_of(own)));
-      }
-      if (cell.parts[d].count > 0) {
-        MF_RETURN_IF_ERROR(transport_->StartReceive(cell.ranks[d], tag, values_of(cell.parts[d])));
-      }
+// Adds the place in the step of the work that an error names.
+absl::Status DomainExchange::Located(const absl::Status& status) const {
+  const std::optional<Failure> failure = FailureOf(status);
+  for (const Flight* flight : flights_) {
+    const TeamOffer& offer = flight->work->offer();
+    if (failure.has_value() && offer.name == failure->name) {
+      return WithFailure(status, {.sequence = offer.sequence});
     }
   }
-  return transport_->Finish();
+  return status;
+}
+
+absl::StatusOr<bool> DomainExchange::Progress() {
+  const std::lock_guard<std::mutex> lock(mu_);
+  return ProgressLocked();
+}
+
+bool DomainExchange::PrepareToWait(std::vector<pollfd>* events) {
+  const std::lock_guard<std::mutex> lock(mu_);
+  const bool is_idle = std::all_of(flights_.begin(), flights_.end(),
+                                   [](const Flight* flight) { return flight->left == 0; });
+  return is_idle || transport_->PrepareToWait(events);
+}
+
+absl::Status DomainExchange::Finish(const DomainWork* work) {
+  std::unique_lock<std::mutex> lock(mu_);
+  const auto it = std::find_if(flights_.begin(), flights_.end(),
+                               [work](const Flight* flight) { return flight->work == work; });
+  if (it == flights_.end()) return absl::InternalError("work was finished before it began");
+  Flight* const flight = *it;
+  MF_RETURN_IF_ERROR(WaitFor(flight->left, lock));
+  flights_.erase(std::find(flights_.begin(), flights_.end(), flight));
+  flight->layout->free.push_back(flight);
+  return absl::OkStatus();
+}
+
+absl::Status DomainExchange::WaitFor(const int& unfinished, std::unique_lock<std::mutex>& lock) {
+  const absl::Time start = absl::Now();
+  absl::Time last = start;  // when something moved
+  for (;;) {
+    MF_ASSIGN_OR_RETURN(const bool moved, ProgressLocked());
+    if (unfinished == 0) return absl::OkStatus();
+    const absl::Time now = absl::Now();
+    if (moved) last = now;
+    if (now - start >= timeout_) {
+      transport_->Abort(TimedOut());
+      continue;  // leaves memory alone from now on
+    }
+    if (now - last < kSpin) continue;
+    events_.clear();
+    if (!transport_->PrepareToWait(&events_)) continue;
+    const absl::Duration longest = std::min(start + timeout_ - now, kLongestSleep);
+    lock.unlock();
+    poll(events_.data(), events_.size(), static_cast<int>(absl::ToInt64Milliseconds(longest)) + 1);
+    lock.lock();
+  }
+}
+
+absl::Status DomainExchange::TimedOut() const {
+  const std::optional<Transport::Pending> pending = transport_->pending();
+  if (!pending.has_value()) return absl::InternalError("a collective waits for nothing");
+  const std::string name = pending->name.empty() ? "" : absl::StrCat(" '", pending->name, "'");
+  return WithFailure(
+      absl::DeadlineExceededError(absl::StrCat(
+          "rank ", rank_, " timed out after ", absl::FormatDuration(timeout_), " in collective ",
+          pending->tag.sequence, name, "; expected ", pending->bytes, " bytes ",
+          pending->is_receive ? "from" : "to go to", " rank ", pending->peer)),
+      {.rank = pending->peer, .name = std::string(pending->name)});
+}
+
+// --- the other collectives: at most one message from each rank to each other one -----------------
+
+absl::Status DomainExchange::Send(int rank, const MessageTag& tag, const void* memory,
+                                  int64_t bytes) {
+  if (bytes == 0) return absl::OkStatus();
+  return transport_->StartSend({.peer = rank, .tag = tag, .unfinished = &unfinished_},
+                               {At(memory, 0), static_cast<size_t>(bytes)});
+}
+
+absl::Status DomainExchange::Receive(int rank, const MessageTag& tag, void* memory, int64_t bytes) {
+  if (bytes == 0) return absl::OkStatus();
+  return transport_->StartReceive({.peer = rank, .tag = tag, .unfinished = &unfinished_},
+                                  {At(memory, 0), static_cast<size_t>(bytes)});
 }
 
 absl::Status DomainExchange::ReduceScatterParts(
     Reduction reduction, DataType dtype, absl::Span<const int64_t> counts, void* out,
     absl::FunctionRef<void(int rank, void* out)> reduce_in_domain, uint64_t fingerprint) {
+  std::unique_lock<std::mutex> lock(mu_);
   const MessageTag tag = NextTag(fingerprint);
   const auto size = static_cast<int64_t>(DataTypeSize(dtype));
   const auto works_for = [&](int rank) {
@@ -163,68 +414,61 @@ absl::Status DomainExchange::ReduceScatterParts(
   }
   std::byte* next = Scratch(scratch_bytes);
   for (int d = 0; d < num_domains() && own_bytes > 0; ++d) {
-    parts_[d] = d == domain_ ? out : next;
+    scattered_[d] = d == domain_ ? out : next;
     if (d == domain_) continue;
-    MF_RETURN_IF_ERROR(transport_->StartReceive(Partner(d, rank_), tag, Bytes(next, 0, own_bytes)));
+    MF_RETURN_IF_ERROR(Receive(Partner(d, rank_), tag, next, own_bytes));
     next += own_bytes;
   }
   for (int r = 0; r < static_cast<int>(counts.size()); ++r) {
     if (!works_for(r)) continue;
     reduce_in_domain(r, next);
-    MF_RETURN_IF_ERROR(transport_->StartSend(r, tag, Bytes(next, 0, counts[r] * size)));
+    MF_RETURN_IF_ERROR(Send(r, tag, next, counts[r] * size));
     next += counts[r] * size;
   }
   if (own_bytes > 0) reduce_in_domain(rank_, out);
-  MF_RETURN_IF_ERROR(transport_->Finish());
+  MF_RETURN_IF_ERROR(WaitFor(unfinished_, lock));
   if (own_bytes > 0) {
-    ReduceDomains(reduction, dtype, parts_, out, counts[rank_],
-                  static_cast<int64_t>(counts.size()));
+    ReduceDomains(reduction, dtype, scattered_, out, counts[rank_], topology_.world_size());
   }
   return absl::OkStatus();
 }
 
 absl::Status DomainExchange::GatherParts(DataType dtype, absl::Span<const int64_t> counts,
                                          const void* own, void* all, uint64_t fingerprint) {
+  std::unique_lock<std::mutex> lock(mu_);
   const MessageTag tag = NextTag(fingerprint);
   const auto size = static_cast<int64_t>(DataTypeSize(dtype));
   for (int r = 0; r < static_cast<int>(counts.size()); ++r) {
     if (IsNear(r)) continue;
-    if (counts[rank_] > 0) {
-      MF_RETURN_IF_ERROR(
-          transport_->StartSend(r, tag, Bytes(const_cast<void*>(own), 0, counts[rank_] * size)));
-    }
-    if (counts[r] > 0) {
-      MF_RETURN_IF_ERROR(transport_->StartReceive(
-          r, tag, Bytes(all, FirstOf(r, counts) * size, counts[r] * size)));
-    }
+    MF_RETURN_IF_ERROR(Send(r, tag, own, counts[rank_] * size));
+    MF_RETURN_IF_ERROR(Receive(r, tag, At(all, FirstOf(r, counts) * size), counts[r] * size));
   }
-  return transport_->Finish();
+  return WaitFor(unfinished_, lock);
 }
 
 absl::Status DomainExchange::Broadcast(int root, const void* in, void* out, int64_t bytes,
                                        uint64_t fingerprint) {
+  std::unique_lock<std::mutex> lock(mu_);
   const MessageTag tag = NextTag(fingerprint);
-  if (bytes == 0) return absl::OkStatus();
-  if (!IsNear(root)) {
-    MF_RETURN_IF_ERROR(transport_->StartReceive(root, tag, Bytes(out, 0, bytes)));
+  if (!IsNear(root)) MF_RETURN_IF_ERROR(Receive(root, tag, out, bytes));
+  for (int r = 0; r < topology_.world_size() && root == rank_; ++r) {
+    if (!IsNear(r)) MF_RETURN_IF_ERROR(Send(r, tag, in, bytes));
   }
-  for (int r = 0; r < static_cast<int>(domain_of_.size()) && root == rank_; ++r) {
-    if (IsNear(r)) continue;
-    MF_RETURN_IF_ERROR(transport_->StartSend(r, tag, Bytes(const_cast<void*>(in), 0, bytes)));
-  }
-  return transport_->Finish();
+  return WaitFor(unfinished_, lock);
 }
 
 absl::Status DomainExchange::Barrier(uint64_t fingerprint) {
+  std::unique_lock<std::mutex> lock(mu_);
   const MessageTag tag = NextTag(fingerprint);
   if (index_ != 0) return absl::OkStatus();
-  std::byte token{}, tokens[1];
+  const std::byte token{};
+  std::byte* const tokens = Scratch(num_domains());
   for (int d = 0; d < num_domains(); ++d) {
     if (d == domain_) continue;
-    MF_RETURN_IF_ERROR(transport_->StartSend(domains_[d][0], tag, {&token, 1}));
-    MF_RETURN_IF_ERROR(transport_->StartReceive(domains_[d][0], tag, tokens));
+    MF_RETURN_IF_ERROR(Send(domains_[d][0], tag, &token, 1));
+    MF_RETURN_IF_ERROR(Receive(domains_[d][0], tag, tokens + d, 1));
   }
-  return transport_->Finish();
+  return WaitFor(unfinished_, lock);
 }
 
 }  // namespace mirrorflow

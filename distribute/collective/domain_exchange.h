@@ -3,20 +3,32 @@
 // DomainExchange: exchanges data between one rank and ranks of other memory domains, over any
 // transport (ALGORITHMS.md). Values are reduced in the order of the domains, whichever arrives
 // first, so all ranks get the same bits in every run.
+//
+// All ranks begin the same work in the same order; what they have begun they may finish in any
+// order. Every call that waits or begins moves all that is in flight.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_DOMAIN_EXCHANGE_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_DOMAIN_EXCHANGE_H_
+
+#include <poll.h>
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
+#include <tuple>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "distribute/collective/exchange_options.h"
+#include "distribute/collective/share_pieces.h"
 #include "distribute/collective/transport.h"
 #include "framework/core/dtype.h"
 #include "framework/graph/sharding.h"
@@ -31,7 +43,13 @@ inline constexpr double kBetweenDomains = 1.25;
 
 class DomainExchange {
  public:
-  DomainExchange(const Topology& topology, int rank, std::unique_ptr<Transport> transport);
+  using DomainShare = Communicator::DomainShare;
+  using DomainPart = Communicator::DomainPart;
+  using DomainWork = Communicator::DomainWork;
+
+  // `timeout`: of every wait.
+  DomainExchange(const Topology& topology, int rank, std::unique_ptr<Transport> transport,
+                 absl::Duration timeout, const ExchangeOptions& options = {});
   ~DomainExchange();
 
   // The session's step to which the next collectives belong. May be called from any thread.
@@ -39,11 +57,18 @@ class DomainExchange {
 
   int num_domains() const { return static_cast<int>(domains_.size()); }
 
-  // All ranks make the same calls in the same order. `fingerprint` is that of the collective.
+  // Begins what `work` needs of the other domains: to reduce a share, whose pieces it takes as they
+  // become known, or to exchange parts.
+  absl::Status Begin(DomainWork* work, const std::variant<DomainShare, DomainPart>& needs);
+  // Waits until `work` has all, and the other domains what they need of this rank.
+  absl::Status Finish(const DomainWork* work);
 
-  // Implements Communicator::ReduceOverDomains: a direct reduce-scatter of the rank's share among
-  // the ranks whose shares have the same elements, one per domain, then an all-gather.
-  absl::Status ReduceShare(const Communicator::DomainShare& share, uint64_t fingerprint);
+  // Moves what is in flight without waiting; returns whether anything moved.
+  absl::StatusOr<bool> Progress();
+  // Adds the events to wait for, as Transport does; none if nothing is in flight.
+  bool PrepareToWait(std::vector<pollfd>* events);
+
+  // The other collectives wait until they are done. `fingerprint` is that of the collective.
 
   // Writes this rank's part of a reduce-scatter, counts[rank] elements, to `out`.
   // reduce_in_domain(r, out) writes the part of rank r, counts[r] elements, reduced over this
@@ -68,29 +93,61 @@ class DomainExchange {
   void Abort(const absl::Status& why) { transport_->Abort(why); }
 
  private:
-  struct Cell;
-  // This rank's share of `count` elements, cut wherever the share of any domain's rank ends.
-  // Cached, because a training step needs the same cells every time.
-  const std::vector<Cell>& CellsOf(int64_t count, int64_t element_bytes);
-  std::vector<Cell> MakeCells(int64_t count, int64_t element_bytes) const;
-  bool IsNear(int rank) const { return domain_of_[rank] == domain_; }
+  struct Layout;
+  struct Flight;
+
+  bool IsNear(int rank) const { return topology_.replicas[rank].domain == domain_; }
   // The rank of domain `d` that reduces the part of `rank`, which is in another domain.
   int Partner(int d, int rank) const { return domains_[d][rank % domains_[d].size()]; }
   std::byte* Scratch(int64_t bytes);
   // The tag of the next collective.
   MessageTag NextTag(uint64_t fingerprint);
+  // One message of a collective that has at most one from each rank to each other one.
+  absl::Status Send(int rank, const MessageTag& tag, const void* memory, int64_t bytes);
+  absl::Status Receive(int rank, const MessageTag& tag, void* memory, int64_t bytes);
 
+  // The form in which the values travel.
+  DataType WireTypeOf(const DomainShare& share) const;
+  Layout& LayoutOf(const DomainShare& share);
+  // Starts one message of piece `p`, with the rank of `domain`.
+  absl::Status Start(Flight& flight, size_t p, int domain, bool sends, bool is_result,
+                     std::byte* memory);
+  absl::Status Launch(const DomainShare& share, Flight& flight);
+  std::byte* Reduce(Flight& flight, size_t p);
+  void Take(const Flight& flight, size_t p, const std::byte* result);
+  absl::Status Launch(const DomainPart& part, Flight& flight);
+  Flight& NewFlight(Layout& layout, DomainWork* work);
+  absl::StatusOr<bool> Advance(Flight& flight);
+
+  // Moves what is in flight; returns whether anything moved. REQUIRES: mu_ is held.
+  absl::StatusOr<bool> ProgressLocked();
+  // Makes progress until `unfinished` is 0. Releases `lock` while it sleeps.
+  absl::Status WaitFor(const int& unfinished, std::unique_lock<std::mutex>& lock);
+  absl::Status TimedOut() const;
+  absl::Status Located(const absl::Status& status) const;
+
+  const Topology topology_;
   const int rank_;
-  std::vector<int> domain_of_;             // by rank
   std::vector<std::vector<int>> domains_;  // their ranks, by domain
   const int domain_;
   int index_ = 0;  // of this rank in its domain
   const std::unique_ptr<Transport> transport_;
+  const absl::Duration timeout_;
+  const ExchangeOptions options_;
   std::atomic<uint64_t> step_{0};
-  uint64_t sequence_ = 0;           // of the last collective
-  std::vector<std::byte> scratch_;  // grows to the largest size needed
-  std::vector<const void*> parts_;  // by domain, while a reduction runs
-  std::map<std::pair<int64_t, int64_t>, std::vector<Cell>> cells_;  // by count and element size
+
+  std::mutex mu_;                       // guards the rest
+  uint64_t sequence_ = 0;               // of the last collective
+  std::vector<std::byte> scratch_;      // grows to the largest size needed
+  std::vector<const void*> parts_;      // by domain, while a piece is reduced
+  std::vector<const void*> scattered_;  // by domain, while a reduce-scatter waits
+  int unfinished_ = 0;  // transfers of the collective that is not a share's reduction
+  std::map<std::tuple<int64_t, int64_t, int64_t>, std::unique_ptr<Layout>>
+      layouts_;                           // by count, element size, that on the wire
+  std::unique_ptr<Layout> parts_layout_;  // of exchanges of parts, which have no pieces
+  std::vector<Flight*> flights_;          // begun and not finished, in this order
+  std::vector<float> widened_;            // a piece of bfloat16
+  std::vector<pollfd> events_;
 };
 
 }  // namespace mirrorflow

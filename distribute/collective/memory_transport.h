@@ -5,17 +5,13 @@
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_MEMORY_TRANSPORT_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_MEMORY_TRANSPORT_H_
 
-#include <condition_variable>
 #include <cstddef>
-#include <cstdint>
 #include <deque>
 #include <memory>
 #include <mutex>
 #include <set>
-#include <utility>
 #include <vector>
 
-#include "absl/time/time.h"
 #include "distribute/collective/transport.h"
 
 namespace mirrorflow {
@@ -24,8 +20,8 @@ class MemoryNetwork : public std::enable_shared_from_this<MemoryNetwork> {
  public:
   static std::shared_ptr<MemoryNetwork> Create(int world_size);
 
-  // The transport of one rank, whose Finish waits at most `timeout`.
-  std::unique_ptr<Transport> TransportOf(int rank, absl::Duration timeout);
+  // The transport of one rank.
+  std::unique_ptr<Transport> TransportOf(int rank);
 
   // Drops all later messages from and to the rank. May be called from any thread.
   void Silence(int rank);
@@ -38,14 +34,15 @@ class MemoryNetwork : public std::enable_shared_from_this<MemoryNetwork> {
   };
 
   explicit MemoryNetwork(int world_size)
-      : world_size_(world_size), boxes_(world_size * world_size) {}
+      : world_size_(world_size), boxes_(world_size * world_size), events_(world_size, -1) {}
   std::deque<Message>& Box(int from, int to) { return boxes_[from * world_size_ + to]; }
 
   const int world_size_;
   std::mutex mu_;
-  std::condition_variable changed_;
-  std::vector<std::deque<Message>> boxes_;  // unreceived messages; guarded by mu_
-  std::set<int> silent_;                    // guarded by mu_
+  // Guarded by mu_.
+  std::vector<std::deque<Message>> boxes_;  // unreceived messages
+  std::vector<int> events_;                 // by rank: an eventfd to write when there is news
+  std::set<int> silent_;
 };
 
 }  // namespace mirrorflow

@@ -45,15 +45,16 @@ struct alignas(kLineBytes) Slot {
   Position right;
   Position out[LocalTeam::kMaxOuts];
   const TeamWork* work;  // an address in the process of the rank
+  // The same number, once the rank has done its share of the work.
+  alignas(kLineBytes) std::atomic<uint64_t> done;
 };
-static_assert(sizeof(Slot) == 2 * kLineBytes);
+static_assert(sizeof(Slot) == 3 * kLineBytes);
 
 // Written by one rank, read by all.
 struct Member {
-  Slot slots[LocalTeam::kMaxInFlight];
-  alignas(kLineBytes) std::atomic<uint64_t> done;  // pieces of work whose share it has done
-  // Set while this rank may access the memory of the others. Polled only after a failure.
-  alignas(kLineBytes) std::atomic<bool> inside;
+  Slot slots[LocalTeam::kMaxInFlight];  // work n is in slot n % kMaxInFlight
+  // How many threads of this rank may access the memory of the others. Polled only after a failure.
+  alignas(kLineBytes) std::atomic<int> inside;
   // Names the work that this rank has started, for the errors of other processes: written only if
   // ranks differ.
   alignas(kLineBytes) std::atomic<uint64_t> described;  // the number of the work
@@ -65,7 +66,7 @@ struct alignas(kLineBytes) Header {
   FirstFailure::Shared failure;
 };
 
-static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
+static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
 
 // The same state, as this process sees it.
 struct State {
@@ -131,7 +132,7 @@ class Group {
 
   bool IsInside(int rank) const {
     // A process that has ended no longer accesses memory.
-    return state.members[rank].inside.load(std::memory_order_seq_cst) &&
+    return state.members[rank].inside.load(std::memory_order_seq_cst) > 0 &&
            space().IsAlive(team.processes[rank]);
   }
 
@@ -220,32 +221,58 @@ class Team final : public LocalTeam {
                        group_->world_ranks[rank_], "; expected at most ", kMaxInFlight)));
     }
     // The slot is free: its previous work was finished only after all ranks were done with it.
-    const absl::Status written = WriteOffer(offer, &self_.slots[started_ % kMaxInFlight]);
+    Slot& slot = self_.slots[(started_ + 1) % kMaxInFlight];
+    const absl::Status written = WriteOffer(offer, &slot);
     if (!written.ok()) [[unlikely]]
       return Fail(At(group_->world_ranks[rank_], offer, written));
-    Slot& slot = self_.slots[started_ % kMaxInFlight];
+    in_flight_[(started_ + 1) % kMaxInFlight] = true;
     group_->waiter.Publish(&slot.number, ++started_);
     return absl::OkStatus();
   }
 
-  absl::Status Finish(const TeamOffer& offer, Work work) override {
-    if (finished_ == started_ || SlotOf(rank_).fingerprint != offer.fingerprint) [[unlikely]] {
-      return Fail(absl::FailedPreconditionError(
-          absl::StrCat(offer.work->ToString(), ": rank ", group_->world_ranks[rank_],
-                       " finishes it out of order; expected the oldest one in flight")));
-    }
-    const uint64_t number = finished_ + 1;
+  absl::StatusOr<bool> Begin(const TeamOffer& offer, bool waits, Work work) override {
+    if (group_->waiter.ended()) [[unlikely]]
+      return FirstFailure();
+    const uint64_t number = NumberOf(offer);
+    if (number == 0) [[unlikely]]
+      return Fail(NotStarted(offer));
     const auto started = [&](int rank) -> const std::atomic<uint64_t>& {
-      return SlotOf(rank).number;
+      return SlotOf(rank, number).number;
+    };
+    if (waits) {
+      Waiter::Deadline deadline;
+      MF_RETURN_IF_ERROR(WaitForAll(started, number, offer, "started", &deadline));
+    } else if (!RanksBelow(started, number).empty()) {
+      return false;
+    }
+    MF_RETURN_IF_ERROR(WorkInside(offer, number, work, /*completes=*/false));
+    return true;
+  }
+
+  absl::Status Access(absl::FunctionRef<absl::Status()> access) override {
+    return Inside([&] {
+      const absl::Status status = access();
+      if (!status.ok()) group_->Abort(WithFailure(status, {.rank = group_->world_ranks[rank_]}));
+      return status;
+    });
+  }
+
+  absl::Status Finish(const TeamOffer& offer, Work work) override {
+    const uint64_t number = NumberOf(offer);
+    if (number == 0) [[unlikely]]
+      return Fail(NotStarted(offer));
+    const auto started = [&](int rank) -> const std::atomic<uint64_t>& {
+      return SlotOf(rank, number).number;
     };
     const auto done = [&](int rank) -> const std::atomic<uint64_t>& {
-      return group_->state.members[rank].done;
+      return SlotOf(rank, number).done;
     };
     Waiter::Deadline deadline;
     MF_RETURN_IF_ERROR(WaitForAll(started, number, offer, "started", &deadline));
-    MF_RETURN_IF_ERROR(WorkInside(offer, work));
+    MF_RETURN_IF_ERROR(WorkInside(offer, number, work, /*completes=*/true));
     MF_RETURN_IF_ERROR(WaitForAll(done, number, offer, "finished", &deadline));
-    finished_ = number;
+    in_flight_[number % kMaxInFlight] = false;
+    while (finished_ < started_ && !in_flight_[(finished_ + 1) % kMaxInFlight]) ++finished_;
     return absl::OkStatus();
   }
 
@@ -253,9 +280,27 @@ class Team final : public LocalTeam {
   void Abort(absl::Status why) override { group_->Abort(why); }
 
  private:
-  // The slot of `rank` for the work that this rank finishes next.
-  const Slot& SlotOf(int rank) const {
-    return group_->state.members[rank].slots[finished_ % kMaxInFlight];
+  // The slot of `rank` for work `number`.
+  const Slot& SlotOf(int rank, uint64_t number) const {
+    return group_->state.members[rank].slots[number % kMaxInFlight];
+  }
+
+  // The number of the work in flight that this rank has started with `offer`; 0 if there is none.
+  uint64_t NumberOf(const TeamOffer& offer) const {
+    for (uint64_t number = finished_ + 1; number <= started_; ++number) {
+      const Slot& slot = SlotOf(rank_, number);
+      if (slot.work == offer.work && slot.fingerprint == offer.fingerprint &&
+          in_flight_[number % kMaxInFlight]) {
+        return number;
+      }
+    }
+    return 0;
+  }
+
+  absl::Status NotStarted(const TeamOffer& offer) const {
+    return absl::FailedPreconditionError(absl::StrCat(offer.work->ToString(), ": rank ",
+                                                      group_->world_ranks[rank_],
+                                                      " finishes it without having started it"));
   }
 
   absl::Status WriteOffer(const TeamOffer& offer, Slot* slot) {
@@ -292,15 +337,15 @@ class Team final : public LocalTeam {
     return space.PositionOf(copy);
   }
 
-  // Waits until no other rank is inside. Whatever a rank waits for in there ends with the failure,
-  // so this wait needs no deadline for ranks of this process. Another process may have been stopped
-  // (SIGSTOP): it can access only shared memory, which stays where it is as long as it lives, and
-  // it must leave before its worker can join the next incarnation. REQUIRES: ended, so that no rank
-  // enters any more.
+  // Waits until no rank is inside, which includes other threads of this one. Whatever a rank waits
+  // for in there ends with the failure, so this wait needs no deadline for ranks of this process.
+  // Another process may have been stopped (SIGSTOP): it can access only shared memory, which stays
+  // where it is as long as it lives, and it must leave before its worker can join the next
+  // incarnation. REQUIRES: ended, so that no rank enters any more.
   void LetOthersOut() const {
     const auto give_up = group_->LastTimeForOthers();
     for (int rank = 0; rank < size(); ++rank) {
-      while (rank != rank_ && group_->IsInside(rank)) {
+      while (group_->IsInside(rank)) {
         sched_yield();
         if (!group_->IsLocal(rank) && std::chrono::steady_clock::now() > give_up) break;
       }
@@ -335,7 +380,7 @@ class Team final : public LocalTeam {
           --rank;
           continue;
         }
-        Abort(TimedOut(offer, what, missing));
+        Abort(TimedOut(offer, number, what, missing));
       }
       // A rank that was inside may have done its share by now. If it was the last one, other ranks
       // may have returned OK, and so must this one: work succeeds on all ranks or on none.
@@ -357,14 +402,14 @@ class Team final : public LocalTeam {
     return ranks;
   }
 
-  absl::Status TimedOut(const TeamOffer& offer, const char* what,
+  absl::Status TimedOut(const TeamOffer& offer, uint64_t number, const char* what,
                         const std::vector<int>& missing) const {
-    return At(missing[0], offer,
-              absl::DeadlineExceededError(absl::StrCat(
-                  offer.work->ToString(), ", collective ", finished_ + 1, ": rank ",
-                  group_->world_ranks[rank_], " timed out after ",
-                  absl::FormatDuration(group_->waiter.timeout()), "; expected ", size(),
-                  " ranks, not ", what, " by rank ", absl::StrJoin(missing, ", "))));
+    return At(
+        missing[0], offer,
+        absl::DeadlineExceededError(absl::StrCat(
+            offer.work->ToString(), ", collective ", number, ": rank ", group_->world_ranks[rank_],
+            " timed out after ", absl::FormatDuration(group_->waiter.timeout()), "; expected ",
+            size(), " ranks, not ", what, " by rank ", absl::StrJoin(missing, ", "))));
   }
 
   // Names `rank` of the world as the one at fault in a piece of work.
@@ -383,34 +428,39 @@ class Team final : public LocalTeam {
               Annotate(status, offer.work->ToString()));
   }
 
-  // Does this rank's share of the work that all ranks have started.
-  absl::Status WorkInside(const TeamOffer& offer, Work work) {
+  // Calls `access` while this rank is marked as inside; returns the first failure if it, or another
+  // rank, has failed.
+  absl::Status Inside(absl::FunctionRef<absl::Status()> access) {
     // Sequentially consistent, as in LetOthersOut: either this rank sees the failure, or the rank
     // that returns it sees that this one is inside and waits.
-    self_.inside.store(true, std::memory_order_seq_cst);
-    bool failed = group_->waiter.ended();
-    if (!failed) {
-      absl::Status status = CheckAgreement(offer);
-      if (status.ok()) {
-        LocateMemory(offer.out.size());
-        status = work(ranks_);
-      }
-      failed = !status.ok();
-      if (failed) {
-        group_->Abort(Located(status, offer));
-      } else {
-        group_->waiter.Publish(&self_.done, finished_ + 1);
-      }
-    }
-    self_.inside.store(false, std::memory_order_release);
+    self_.inside.fetch_add(1, std::memory_order_seq_cst);
+    const bool failed = group_->waiter.ended() || !access().ok();
+    self_.inside.fetch_sub(1, std::memory_order_release);
     return failed ? FirstFailure() : absl::OkStatus();
   }
 
+  // Does this rank's share of the work that all ranks have started, or only begins it.
+  absl::Status WorkInside(const TeamOffer& offer, uint64_t number, Work work, bool completes) {
+    return Inside([&]() -> absl::Status {
+      absl::Status status = CheckAgreement(offer, number);
+      if (status.ok()) {
+        LocateMemory(number, offer.out.size());
+        status = work(ranks_);
+      }
+      if (!status.ok()) {
+        group_->Abort(Located(status, offer));
+      } else if (completes) {
+        group_->waiter.Publish(&self_.slots[number % kMaxInFlight].done, number);
+      }
+      return status;
+    });
+  }
+
   // Finds the memory that the ranks have offered for the current work.
-  void LocateMemory(size_t num_outs) {
+  void LocateMemory(uint64_t number, size_t num_outs) {
     const AddressSpace& space = group_->space();
     for (int rank = 0; rank < size(); ++rank) {
-      const Slot& slot = SlotOf(rank);
+      const Slot& slot = SlotOf(rank, number);
       for (size_t i = 0; i < num_outs; ++i) outs_[rank][i] = space.AddressOf(slot.out[i]);
       ranks_[rank] = {space.AddressOf(slot.in), space.AddressOf(slot.right),
                       absl::MakeConstSpan(outs_[rank].data(), num_outs)};
@@ -418,33 +468,33 @@ class Team final : public LocalTeam {
   }
 
   // All ranks must run the same work as rank 0.
-  absl::Status CheckAgreement(const TeamOffer& offer) {
+  absl::Status CheckAgreement(const TeamOffer& offer, uint64_t number) {
     for (int rank = 0; rank < size(); ++rank) {
-      if (SlotOf(rank).fingerprint != SlotOf(0).fingerprint) [[unlikely]]
-        return Difference(rank, offer);
+      if (SlotOf(rank, number).fingerprint != SlotOf(0, number).fingerprint) [[unlikely]]
+        return Difference(rank, offer, number);
     }
     return absl::OkStatus();
   }
 
   // Says what `rank` and rank 0 run. All ranks call this, because all see the difference; but one
   // of another process may do so late, as it computes something else.
-  absl::Status Difference(int rank, const TeamOffer& offer) {
+  absl::Status Difference(int rank, const TeamOffer& offer, uint64_t number) {
     const std::string own = offer.work->ToString();
     own.copy(self_.description, sizeof(self_.description) - 1);
-    group_->waiter.Publish(&self_.described, finished_ + 1);
+    group_->waiter.Publish(&self_.described, number);
     Waiter::Deadline deadline = Waiter::Clock::now() + kDescriptionTimeout;
     const auto work_of = [&](int other) -> std::string {
       const std::vector<int>& processes = group_->team.processes;
-      if (processes[other] == processes[rank_]) return SlotOf(other).work->ToString();
+      if (processes[other] == processes[rank_]) return SlotOf(other, number).work->ToString();
       const Member& member = group_->state.members[other];
-      const auto outcome = group_->waiter.Wait(member.described, finished_ + 1, &deadline);
+      const auto outcome = group_->waiter.Wait(member.described, number, &deadline);
       if (outcome != Waiter::Outcome::kReached) return "another";
       return std::string(member.description,
                          strnlen(member.description, sizeof(member.description)));
     };
-    const std::string text = absl::StrCat(
-        "collective ", finished_ + 1, " differs between ranks: rank ", group_->world_ranks[rank],
-        " runs ", work_of(rank), ", rank ", group_->world_ranks[0], " ", work_of(0));
+    const std::string text = absl::StrCat("collective ", number, " differs between ranks: rank ",
+                                          group_->world_ranks[rank], " runs ", work_of(rank),
+                                          ", rank ", group_->world_ranks[0], " ", work_of(0));
     return At(group_->world_ranks[rank], offer, absl::InvalidArgumentError(text));
   }
 
@@ -453,7 +503,8 @@ class Team final : public LocalTeam {
   Member& self_;
   Staging staging_;
   uint64_t started_ = 0;
-  uint64_t finished_ = 0;
+  uint64_t finished_ = 0;                          // all work up to this one is finished
+  std::array<bool, kMaxInFlight> in_flight_ = {};  // by slot
   // By rank, of the current work; not local, as their sizes vary.
   std::vector<TeamMemory> ranks_;
   std::vector<std::array<std::byte*, kMaxOuts>> outs_;

@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "distribute/collective/domain_exchange.h"
+#include "distribute/collective/progress_thread.h"
 #include "framework/runtime/communicator.h"
 #include "framework/runtime/local_team.h"
 #include "framework/runtime/topology.h"
@@ -24,10 +25,11 @@
 namespace mirrorflow {
 
 // Creates the communicator of `rank`. `exchange` is null if one domain has all ranks; otherwise a
-// failure of the team must abort it (TeamOptions::on_failure).
-std::unique_ptr<Communicator> CreateTeamCommunicator(const Topology& topology, int rank,
-                                                     std::unique_ptr<LocalTeam> team,
-                                                     std::shared_ptr<DomainExchange> exchange);
+// failure of the team must abort it (TeamOptions::on_failure). Without a thread, only the calls of
+// the rank move data.
+std::unique_ptr<Communicator> CreateTeamCommunicator(
+    const Topology& topology, int rank, std::unique_ptr<LocalTeam> team,
+    std::shared_ptr<DomainExchange> exchange, std::shared_ptr<ProgressThread> thread = nullptr);
 
 // Creates the communicators of all ranks of a world of one worker and one domain, each for one
 // thread. `timeout`: how long a Finish waits for the other ranks before it aborts all of them.

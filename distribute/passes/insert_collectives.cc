@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "distribute/collective/collective_ops.h"
+#include "distribute/passes/pass_through.h"
 #include "framework/core/status.h"
 #include "ops/binary.h"
 #include "ops/binary_math.h"
@@ -38,6 +39,11 @@ class Inserter {
         changed_ = true;
       }
     }
+    for (Node* node : nodes) {
+      if (node->op().role == OpRole::kCollective) MF_RETURN_IF_ERROR(Settle(node));
+      if (node->op().name == kEnsureReplicated) Remove(node);
+    }
+    c_.RemoveDeadNodes();
     for (size_t i = 0; i < c_.fetches.size(); ++i) {
       const Output fetch = c_.fetches[i];
       MF_ASSIGN_OR_RETURN(c_.fetches[i], Convert(fetch, RequiredOfFetch(i)));
@@ -67,6 +73,41 @@ class Inserter {
     if (std::find(all.begin(), all.end(), sharding) == all.end()) all.push_back(sharding);
   }
 
+  // Completes a collective of the user's graph, or removes it if its operand already has the
+  // sharding of its result.
+  absl::Status Settle(Node* node) {
+    const Sharding have = Required(*node, 0), want = c_.shardings.at(node->output(0));
+    if (have == want) {
+      Remove(node);
+      return absl::OkStatus();
+    }
+    if (const Sharded* s = AsSharded(want)) {
+      c_.graph.SetAttr(node, "axis", static_cast<int64_t>(s->axis));
+      c_.graph.SetAttr(node, "factor", s->factor);
+    } else if (node->op().name != kAllReduce) {  // a ReduceScatter without equal shares
+      const Output whole = Mark(c_.scope()
+                                    .SubScope(node->name())
+                                    .WithControlInputsOf(*node)
+                                    .Build(CollectiveOps(), kAllReduce)
+                                    .InputList({node->input(0)})
+                                    .Attr("reduction", node->attr<std::string>("reduction"))
+                                    .One(),
+                                want);
+      MF_RETURN_IF_ERROR(c_.graph.status());
+      c_.required_inputs.resize(c_.graph.id_limit());
+      c_.required_inputs[whole.node->id()] = {have};
+      c_.ReplaceValue(node->output(0), whole);
+      c_.ReplaceOperation(node, whole.node);
+    }
+    changed_ = true;
+    return absl::OkStatus();
+  }
+
+  void Remove(Node* node) {
+    PassThrough(c_, node, {node->input(0)});
+    changed_ = true;
+  }
+
   absl::StatusOr<Output> Convert(const Output& value, const Sharding& want) {
     const Sharding have = c_.shardings.at(value);
     if (have == want) return value;
@@ -74,6 +115,14 @@ class Inserter {
       if (done == want) return result;
     }
     Output result;
+    if (IsPerReplica(want)) {
+      // A result of a branch whose other branch gives every replica its own value. The parts of a
+      // sum and a value that all have are such values already.
+      if (AsSharded(have) != nullptr) return Convert(value, Replicated());
+      const Partial* partial = AsPartial(have);
+      if (partial == nullptr || partial->reduction == Reduction::kSum) return value;
+      return Convert(value, Partial{Reduction::kSum});
+    }
     if (const Partial* mean = AsPartial(have);
         mean != nullptr && mean->reduction == Reduction::kMean) {
       MF_ASSIGN_OR_RETURN(result, Convert(PartOfMean(value, mean->axis), want));

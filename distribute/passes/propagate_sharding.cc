@@ -11,9 +11,11 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "distribute/passes/pass_through.h"
 #include "distribute/passes/shard_bodies.h"
 #include "distribute/passes/sharding_candidates.h"
 #include "framework/core/status.h"
+#include "ops/collectives.h"
 
 namespace mirrorflow {
 namespace {
@@ -33,6 +35,7 @@ class Propagation {
     MF_RETURN_IF_ERROR(ShardFeeds());
     MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(c_.graph));
     for (const Node* node : order) order_.push_back(node->id());
+    FindWantedParts(order);
     for (bool again = true; again;) {
       MF_ASSIGN_OR_RETURN(again, Sweep());
       again |= ReduceFetches();
@@ -89,23 +92,30 @@ class Propagation {
     return AsPartial(sharding) && reduced_.contains(KeyOf(output)) ? Replicated() : sharding;
   }
 
-  absl::Status PerReplicaError(const Node* sink, const Output& value,
-                               absl::string_view what) const {
-    // Trace the difference back to its source.
+  // The nodes from the source of the sharding of `value` to `sink`: each has the same kind of
+  // sharding as the next.
+  std::string Path(const Node* sink, const Output& value) const {
+    const size_t kind = c_.shardings.at(value).index();
     std::vector<std::string> path = {OpAndName(*sink)};
     const Node* node = value.node;
     while (true) {
       path.push_back(OpAndName(*node));
       const Node* next = nullptr;
       for (const Output& in : node->inputs()) {
-        if (IsPerReplica(c_.shardings.at(in))) next = in.node;
+        if (c_.shardings.at(in).index() == kind) next = in.node;
       }
       if (next == nullptr) break;
       node = next;
     }
     std::reverse(path.begin(), path.end());
+    return absl::StrJoin(path, " -> ");
+  }
+
+  // Returns the error for a per-replica `value` that `sink` cannot take.
+  absl::Status PerReplicaError(const Node* sink, const Output& value,
+                               absl::string_view what) const {
     return absl::InvalidArgumentError(absl::StrCat(
-        "a value that differs between replicas ", what, ": ", absl::StrJoin(path, " -> "),
+        "a value that differs between replicas ", what, ": ", Path(sink, value),
         "; expected a value that is equal on all replicas, or one that can be reduced"));
   }
 
@@ -154,12 +164,12 @@ class Propagation {
       case OpRole::kPlaceholder:  // given by the feed
         return false;
       case OpRole::kWrite:
+        if (OnReadVariable(*node) != nullptr) return WriteOnRead(node);
         for (const Output& in : node->inputs()) {
           if (IsPerReplica(c_.shardings.at(in))) {
             return PerReplicaError(node, in, "reaches a mirrored variable");
           }
         }
-        if (OnReadVariable(*node) != nullptr) return WriteOnRead(node);
         return TakeWhole(node);
       case OpRole::kRead:
         if (OnReadVariable(*node) != nullptr) {
@@ -169,10 +179,11 @@ class Propagation {
       case OpRole::kConstant:
       case OpRole::kVariable:
       case OpRole::kNoOp:
-      case OpRole::kCollective:
       case OpRole::kHasValue:  // answered by an earlier pass
       case OpRole::kUnknown:   // an error of an earlier pass
         return TakeWhole(node);
+      case OpRole::kCollective:
+        return VisitCollective(node);
       case OpRole::kBranch:
       case OpRole::kLoop:
         return VisitControlFlow(node);
@@ -181,6 +192,7 @@ class Propagation {
       case OpRole::kOnesLike:
         break;
     }
+    if (node->op().name == kEnsureReplicated) return CheckReplicated(node);
     bool per_replica = node->op().has(kPerReplica);
     bool replicated = !per_replica;
     for (const Output& in : node->inputs()) {
@@ -190,7 +202,48 @@ class Propagation {
     if (replicated) return TakeWhole(node);  // whatever the rule says
     MF_ASSIGN_OR_RETURN(const NodeSharding* sharding, RuleOf(*node));
     if (per_replica) return VisitPerReplica(node, *sharding);
+    if (std::optional<ShardingCandidate> parts = AsParts(*node, *sharding)) {
+      return Take(node, *std::move(parts));
+    }
     return Take(node, *Cheapest(*node, *sharding));
+  }
+
+  // Finds the nodes of which only parts are used: all their uses are LocalPart or such nodes.
+  void FindWantedParts(const std::vector<Node*>& order) {
+    only_parts_.assign(c_.graph.id_limit(), false);
+    for (auto it = order.rbegin(); it != order.rend(); ++it) {
+      const Node& node = **it;
+      if (!Computes(node.op()) || node.num_outputs() != 1) continue;
+      const bool fetched =
+          std::find(c_.fetches.begin(), c_.fetches.end(), node.output(0)) != c_.fetches.end();
+      bool used = false, only = !fetched;
+      for (const Use& use : node.uses()) {
+        if (use.slot == Use::kControl) continue;
+        used = true;
+        only = only && (use.user->op().name == kLocalPart || only_parts_[use.user->id()]);
+      }
+      if (!used || !only) continue;
+      // Only a linear op can work on parts. A rule that cannot be made is reported by the sweep.
+      const absl::StatusOr<const NodeSharding*> rule = RuleOf(node);
+      only_parts_[node.id()] = rule.ok() && (*rule)->AllAsParts().has_value();
+    }
+  }
+
+  // The candidate that works on parts of the sum, if only they are used: a gradient to which a
+  // replicated value is added (the decay of weights in a loss) is not reduced before a hook gets
+  // it. Empty if no input is a partial sum.
+  std::optional<ShardingCandidate> AsParts(const Node& node, const NodeSharding& sharding) const {
+    if (node.id() >= static_cast<NodeId>(only_parts_.size()) || !only_parts_[node.id()]) {
+      return std::nullopt;
+    }
+    bool has_partial = false;
+    for (const Output& in : node.inputs()) {
+      const Sharding seen = Seen(in);
+      const bool is_sum = seen == Sharding(Partial{Reduction::kSum});
+      if (!is_sum && !IsReplicated(seen)) return std::nullopt;
+      has_partial |= is_sum;
+    }
+    return has_partial ? sharding.AllAsParts() : std::nullopt;
   }
 
   // Visits a node that makes or takes values that differ between replicas. They pass through,
@@ -203,10 +256,11 @@ class Propagation {
     ShardingCandidate candidate = sharding.Whole();
     for (int i = 0; i < node->num_inputs(); ++i) {
       const Output& in = node->input(i);
-      if (!IsPerReplica(c_.shardings.at(in))) continue;
-      if (IsState(*in.node)) {
-        return PerReplicaError(node, in, "is a state that only a gradient accepts");
+      if (!IsPerReplica(c_.shardings.at(in))) {
+        if (sharding.TakesParts()) candidate.inputs[i] = Partial{Reduction::kSum};
+        continue;
       }
+      MF_RETURN_IF_ERROR(CheckNoState(*node, in));
       candidate.inputs[i] = PerReplica();
     }
     candidate.outputs.assign(node->num_outputs(), PerReplica());
@@ -215,12 +269,81 @@ class Propagation {
 
   // Whether the outputs of `node` differ between replicas only because its rule says so.
   bool IsState(const Node& node) const {
-    return !node.op().has(kPerReplica) &&
+    return Computes(node.op()) && !node.op().has(kPerReplica) &&
            std::none_of(node.inputs().begin(), node.inputs().end(),
                         [&](const Output& in) { return IsPerReplica(c_.shardings.at(in)); });
   }
 
-  // Arguments enter the bodies with the shardings that they have; the predicate must be whole.
+  absl::Status CheckNoState(const Node& node, const Output& in) const {
+    if (!IsPerReplica(c_.shardings.at(in)) || !IsState(*in.node)) return absl::OkStatus();
+    return PerReplicaError(&node, in, "is a state that only a gradient accepts");
+  }
+
+  // Visits a collective of the user's graph (ops/collectives.h). It takes a partial or per-replica
+  // value without conversion. For any other it does nothing, and InsertCollectives removes it.
+  absl::StatusOr<bool> VisitCollective(Node* node) {
+    if (node->num_inputs() != 1) {
+      return absl::UnimplementedError(
+          absl::StrCat(OpAndName(*node), ": expected one value, got ", node->num_inputs()));
+    }
+    const Output& in = node->input(0);
+    const Sharding have = Seen(in);
+    MF_RETURN_IF_ERROR(CheckNoState(*node, in));
+    ShardingCandidate candidate{.inputs = {Replicated()}, .outputs = {Replicated()}};
+    if (node->op().name == kAllGather) {
+      if (AsPartial(have) == nullptr && !IsPerReplica(have)) return Take(node, candidate);
+      return absl::InvalidArgumentError(absl::StrCat(
+          OpAndName(*node), ": expected a value whose rows are split over the replicas, got ",
+          ShardingToString(have), ": ", Path(node, in), "; use AllReduce"));
+    }
+    if (IsPerReplica(have)) candidate.inputs = {PerReplica()};
+    if (const Partial* partial = AsPartial(have)) {
+      const std::string& reduction = node->attr<std::string>("reduction");
+      if (reduction != ReductionName(partial->reduction)) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            OpAndName(*node), ": expected reduction ", ReductionName(partial->reduction),
+            " of a value that is ", ShardingToString(have), ", got ", reduction,
+            "; to combine the replicas' parts in another way, take their LocalPart"));
+      }
+      // The compiler weights the parts of a mean.
+      if (partial->reduction != Reduction::kMean) candidate.inputs = {have};
+    }
+    if (node->op().name == kReduceScatter) {
+      if (const auto share = EqualShares(c_.values().shape(in))) {
+        if (IsReplicated(candidate.inputs[0])) candidate.inputs = {*share};
+        candidate.outputs = {*share};
+      }
+    }
+    return Take(node, std::move(candidate));
+  }
+
+  // The sharding with an equal number of rows on each replica, if there is one.
+  std::optional<Sharding> EqualShares(const Shape& shape) {
+    const int64_t replicas = c_.world.size;
+    if (c_.is_body || shape.rank() == 0 || shape.dim(0) == 0 || shape.dim(0) % replicas != 0)
+      return std::nullopt;
+    auto axis =
+        std::find_if(c_.axes.begin(), c_.axes.end(), [](const Axis& a) { return a.of_replicas; });
+    if (axis == c_.axes.end()) {
+      if (c_.axes.size() == kMaxAxes) return std::nullopt;
+      axis = c_.axes.insert(axis, {.size = replicas, .of_replicas = true});
+    }
+    return Sharded{static_cast<AxisId>(axis - c_.axes.begin()), 0, shape.dim(0) / replicas};
+  }
+
+  // Visits EnsureReplicated.
+  absl::StatusOr<bool> CheckReplicated(Node* node) {
+    const Output& in = node->input(0);
+    const Sharding& have = c_.shardings.at(in);
+    if (IsReplicated(have)) return TakeWhole(node);
+    return absl::InvalidArgumentError(
+        absl::StrCat(node->attr<std::string>("what"),
+                     ": expected a value that is equal on all replicas, got one that is ",
+                     ShardingToString(have), ": ", Path(node, in)));
+  }
+
+  // Arguments enter the bodies with the shardings that they have; the predicate must be whole, and
+  // so must be all values of a loop that differ between replicas.
   absl::StatusOr<bool> VisitControlFlow(Node* node) {
     const Compilation::Bodies& bodies = c_.bodies.at(node->id());
     const int first = FirstArgument(node->op());
@@ -228,7 +351,9 @@ class Propagation {
     std::vector<bool> is_zero;
     for (int i = 0; i < node->num_inputs(); ++i) {
       const Output& in = node->input(i);
-      if (IsPerReplica(c_.shardings.at(in))) {
+      MF_RETURN_IF_ERROR(CheckNoState(*node, in));
+      const bool may_differ = node->op().role == OpRole::kBranch && i >= first;
+      if (IsPerReplica(c_.shardings.at(in)) && !may_differ) {
         return absl::UnimplementedError(
             absl::StrCat(OpAndName(*node), ": input ", i, " (", in.ToString(),
                          ") differs between the replicas; expected one value across all of them"));
@@ -290,6 +415,10 @@ class Propagation {
     }
     ShardingCandidate candidate{.inputs = {Replicated(), Partial{Reduction::kSum}}};
     if (IsReplicated(Seen(value)) && IsZero(c_, value)) candidate.inputs[1] = Replicated();
+    if (IsPerReplica(seen)) {  // the replicas' values become the parts of the sum
+      MF_RETURN_IF_ERROR(CheckNoState(*node, value));
+      candidate.inputs[1] = PerReplica();
+    }
     MF_ASSIGN_OR_RETURN(const bool again, Take(node, std::move(candidate)));
     return restart || again;
   }
@@ -442,30 +571,38 @@ class Propagation {
   int& runs_left_;             // for the step and its bodies together
   std::vector<NodeId> order_;  // each after its inputs; without expanded nodes
   std::vector<std::unique_ptr<NodeSharding>> rules_;  // by node id
+  std::vector<bool> only_parts_;                      // by node id
   absl::flat_hash_set<Key> reduced_;
   absl::flat_hash_set<Key> taken_partial_;  // by some node of this sweep
   bool expand_ = false;  // the node just visited must be replaced by its decomposition
   bool has_expanded_ = false;
 };
 
-// On one device every value is whole.
-void LeaveWhole(Compilation& c) {
+// On one device every value is whole, and explicit communication is the identity.
+bool LeaveWhole(Compilation& c) {
+  bool changed = false;
+  for (Node* node : c.graph.Nodes()) {
+    const OpDef& op = node->op();
+    if (op.role == OpRole::kCollective || op.name == kEnsureReplicated || op.name == kLocalPart) {
+      PassThrough(c, node, std::vector<Output>(node->inputs().begin(), node->inputs().end()));
+      changed = true;
+    }
+  }
+  if (changed) c.RemoveDeadNodes();
   c.required_inputs.assign(c.graph.id_limit(), {});
   for (const auto& [id, bodies] : c.bodies) {
     for (const auto& body : bodies) {
       body->result_shardings.assign(body->fetches.size(), Replicated());
-      LeaveWhole(*body);
+      changed |= LeaveWhole(*body);
     }
   }
+  return changed;
 }
 
 }  // namespace
 
 absl::StatusOr<bool> PropagateSharding::Run(Compilation& c) {
-  if (!c.shard) {
-    LeaveWhole(c);
-    return false;
-  }
+  if (!c.shard) return LeaveWhole(c);
   int runs_left = kMaxRuns;
   MF_RETURN_IF_ERROR(Propagation(c, runs_left).Run());
   return true;

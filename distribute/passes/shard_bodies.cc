@@ -17,12 +17,14 @@ Sharding Join(const Sharding& a, bool a_is_zero, const Sharding& b, bool b_is_ze
   const auto sums = [](const Sharding& s) {
     return AsPartial(s) != nullptr && AsPartial(s)->reduction == Reduction::kSum;
   };
+  if (IsPerReplica(a) || IsPerReplica(b)) return PerReplica();
   if (IsReplicated(a) && (AsSharded(b) != nullptr || (a_is_zero && sums(b)))) return b;
   if (IsReplicated(b) && (AsSharded(a) != nullptr || (b_is_zero && sums(a)))) return a;
   return Replicated();
 }
 
-absl::Status PropagateInto(Compilation& body, const Shardings& arguments, PropagateFn propagate) {
+absl::Status PropagateInto(Compilation& body, const Shardings& arguments, PropagateFn propagate,
+                           bool may_differ = false) {
   // Every sweep asks again, and bodies nest, so known results are kept.
   const bool known = body.required_inputs.size() == static_cast<size_t>(body.graph.id_limit()) &&
                      body.argument_shardings == arguments;
@@ -30,11 +32,11 @@ absl::Status PropagateInto(Compilation& body, const Shardings& arguments, Propag
   body.argument_shardings = arguments;
   MF_RETURN_IF_ERROR(propagate(body));
   for (const Output& result : body.fetches) {
-    if (!IsPerReplica(body.shardings.at(result))) continue;
+    if (may_differ || !IsPerReplica(body.shardings.at(result))) continue;
     return absl::UnimplementedError(
         absl::StrCat(result.ToString(),
                      " differs between the replicas; expected a result of a "
-                     "branch or loop to be one value across all of them"));
+                     "loop to be one value across all of them"));
   }
   return absl::OkStatus();
 }
@@ -57,7 +59,7 @@ absl::StatusOr<Shardings> ShardBranches(const Compilation::Bodies& branches,
   Shardings results;
   std::vector<bool> is_zero;
   for (const auto& branch : branches) {
-    MF_RETURN_IF_ERROR(PropagateInto(*branch, arguments, propagate));
+    MF_RETURN_IF_ERROR(PropagateInto(*branch, arguments, propagate, /*may_differ=*/true));
     for (size_t i = 0; i < branch->fetches.size(); ++i) {
       const Sharding& result = branch->shardings.at(branch->fetches[i]);
       const bool zero = IsZero(*branch, branch->fetches[i]);

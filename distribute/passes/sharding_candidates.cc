@@ -117,6 +117,14 @@ std::optional<ShardingCandidate> NodeSharding::ForPartial(
   return candidate;
 }
 
+std::optional<ShardingCandidate> NodeSharding::AllAsParts() const {
+  if (rule_.linearity != Linearity::kJoint || !rule_.linear_inputs.empty()) return std::nullopt;
+  ShardingCandidate candidate;
+  candidate.inputs.assign(node_.num_inputs(), Partial{Reduction::kSum});
+  candidate.outputs.assign(node_.num_outputs(), Partial{Reduction::kSum});
+  return candidate;
+}
+
 int64_t ConversionBytes(const Sharding& have, const Sharding& want, int64_t value_bytes) {
   if (have == want || IsReplicated(have)) return 0;
   if (AsPartial(have)) return IsReplicated(want) ? 2 * value_bytes : value_bytes;

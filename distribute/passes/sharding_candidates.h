@@ -37,6 +37,14 @@ class NodeSharding {
   std::optional<ShardingCandidate> ForPartial(const std::vector<const Partial*>& partial,
                                               const std::vector<bool>& is_zero) const;
 
+  // All inputs parts of sums, and thus the outputs. Empty if the op is not linear in all inputs
+  // jointly.
+  std::optional<ShardingCandidate> AllAsParts() const;
+  // Whether the op applies to each replica's part of a sum by itself (LocalPart).
+  bool TakesParts() const {
+    return node_.op().has(kPerReplica) && rule_.linearity == Linearity::kJoint;
+  }
+
   // The letter of dimension `dim` of input `i` (of output `i`); `.` if it must be whole.
   char InputLetter(int i, int dim) const;
   char OutputLetter(int i, int dim) const;

@@ -47,15 +47,28 @@ absl::StatusOr<std::unique_ptr<Device>> CreateDevice(absl::string_view name,
                        : CreateCpuDevice(parsed.index, options.cpu_memory);
 }
 
-// Returns all GPUs, the default devices of MirroredStrategy; empty if there is none.
-absl::StatusOr<std::vector<std::string>> AllGpus() {
-  std::vector<std::string> devices;
+// Returns this worker's share of the GPUs, the default devices; empty if there is none.
+absl::StatusOr<std::vector<std::string>> OwnGpus(const LocalWorker& worker) {
   MF_ASSIGN_OR_RETURN(const int num_gpus, NumGpus());
-  for (int i = 0; i < num_gpus; ++i) devices.push_back(absl::StrCat("GPU:", i));
   // A build with CUDA is meant for GPUs, so it reports why it uses none.
-  if (devices.empty() && BuiltWithCuda()) {
+  if (num_gpus == 0 && BuiltWithCuda()) {
     std::fprintf(stderr, "mirrorflow: no GPU (%s); using CPU replicas\n", WhyNoGpus().c_str());
   }
+  int first = 0, count = num_gpus;
+  if (worker.count > 1 && num_gpus >= worker.count) {
+    if (num_gpus % worker.count != 0 || !worker.index.has_value()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("devices: the ", worker.count, " workers of this host cannot divide its ",
+                       num_gpus, " GPUs: ",
+                       worker.index.has_value() ? "each must have as many as the others"
+                                                : "nothing says which of these workers this one is",
+                       "; expected the names of this worker's devices, or CUDA_VISIBLE_DEVICES"));
+    }
+    count = num_gpus / worker.count;
+    first = *worker.index * count;
+  }
+  std::vector<std::string> devices;
+  for (int i = first; i < first + count; ++i) devices.push_back(absl::StrCat("GPU:", i));
   return devices;
 }
 
@@ -89,13 +102,13 @@ absl::StatusOr<std::vector<int>> GpusOf(absl::Span<const std::string> devices) {
 
 absl::StatusOr<std::vector<std::string>> ChooseDevices(std::vector<std::string> devices,
                                                        std::optional<int> num_cpu_replicas,
-                                                       int num_workers) {
+                                                       const LocalWorker& worker) {
   if (devices.empty() && !num_cpu_replicas.has_value()) {
-    MF_ASSIGN_OR_RETURN(devices, AllGpus());
+    MF_ASSIGN_OR_RETURN(devices, OwnGpus(worker));
   }
   if (devices.empty()) {
     const int own_cores =
-        MayUseAllCores() ? NumUsableCores() / std::max(num_workers, 1) : NumUsableCores();
+        MayUseAllCores() ? NumUsableCores() / std::max(worker.count, 1) : NumUsableCores();
     const int replicas =
         num_cpu_replicas.value_or(std::clamp(own_cores, 1, kMaxDefaultCpuReplicas));
     if (replicas < 1 || replicas > kMaxReplicas) {

@@ -26,12 +26,19 @@ absl::Status CheckDevice(absl::string_view name);
 // a mix of both kinds, and for GPUs of which some but not all are equal.
 absl::StatusOr<std::vector<int>> GpusOf(absl::Span<const std::string> devices);
 
+// This worker among those of its host, as far as that is known.
+struct LocalWorker {
+  int count = 1;
+  std::optional<int> index = std::nullopt;
+};
+
 // Returns `devices` after checking them. Without any, returns `num_cpu_replicas` CPUs; without that
-// number, all GPUs or, if there are none, one CPU per core. The `num_workers` workers of the host
-// divide its cores, unless their launcher has done so.
+// number, GPUs or, if there are none, one CPU per core. The workers of a host divide its GPUs and
+// cores evenly, unless their launcher has done so: then each sees only its own cores, or fewer GPUs
+// than there are workers. InvalidArgument if the GPUs cannot be divided.
 absl::StatusOr<std::vector<std::string>> ChooseDevices(std::vector<std::string> devices,
                                                        std::optional<int> num_cpu_replicas,
-                                                       int num_workers = 1);
+                                                       const LocalWorker& worker = {});
 
 struct DeviceOptions {
   GpuOptions gpu = {};

@@ -5,24 +5,33 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "distribute/cluster/connect_workers.h"
-#include "distribute/cluster/coordination/authentication.h"
+#include "distribute/cluster/connections/authentication.h"
+#include "distribute/cluster/connections/host_port.h"
+#include "distribute/cluster/connections/stranger_log.h"
 #include "distribute/cluster/coordination/coordination_client.h"
 #include "distribute/cluster/coordination/coordination_server.h"
 #include "distribute/cluster/host_identity.h"
-#include "distribute/cluster/host_port.h"
+#include "distribute/cluster/measure_link.h"
 #include "distribute/cluster/memory_domains.h"
+#include "distribute/cluster/transport_costs.h"
 #include "distribute/collective/team_communicator.h"
 #include "distribute/strategy/devices.h"
 #include "distribute/strategy/extensions.h"
+#include "distribute/strategy/gpu_backend.h"
 #include "framework/core/failpoint.h"
 #include "framework/core/status.h"
 #include "framework/runtime/error_report.h"
+#include "framework/runtime/usable_cpus.h"
 #include "kernels/cpu/instruction_set.h"
+#include "kernels/cuda/gpu.h"
 
 namespace mirrorflow {
 namespace {
@@ -41,6 +50,18 @@ void PrintLine(absl::string_view line) {
   std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
 }
 
+// Whether data between domains travel over UCX. Worker 0 chooses for all if that is automatic.
+absl::StatusOr<bool> ChooseUcx(CollectiveKind kind, WorkerGroup& group, absl::Time deadline) {
+  constexpr char kKey[] = "transport between domains";
+  if (kind != CollectiveKind::kAuto) return kind == CollectiveKind::kUcx;
+  if (group.worker() == 0) {
+    const CollectiveKind choice = HasRdmaDevice() ? CollectiveKind::kUcx : CollectiveKind::kTcp;
+    MF_RETURN_IF_ERROR(group.Put(kKey, CollectiveKindName(choice), deadline));
+  }
+  MF_ASSIGN_OR_RETURN(const std::string choice, group.Get(kKey, deadline));
+  return choice == CollectiveKindName(CollectiveKind::kUcx);
+}
+
 // Debian gives the name of a host the address 127.0.1.1 on that host.
 void WarnOfLoopback(const HostPort& own) {
   if (IsLoopback(own.host)) return;
@@ -57,14 +78,19 @@ void WarnOfLoopback(const HostPort& own) {
 struct MultiWorkerMirroredStrategy::Coordination {
   std::unique_ptr<CoordinationServer> server;  // in worker 0
   std::unique_ptr<CoordinationClient> client;  // null with one worker
-  std::string network_device;
+  std::string network_device, address;         // of this host, for data between hosts
+  bool over_ucx = false;                       // data between hosts
+  LinkCosts link;                              // between hosts
+  // On the ports for data of all sessions.
+  const std::shared_ptr<StrangerLog> strangers = std::make_shared<StrangerLog>("data", PrintLine);
   std::unique_ptr<WorkerGroup> group;       // in which the workers form their memory domains
   std::shared_ptr<HostMemory> host_memory;  // null if this worker shares none
   CoreSharers core_sharers;                 // the replicas of workers with the same cores
 };
 
 MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(const Options& options,
-                                                         std::vector<std::string> devices)
+                                                         std::vector<std::string> devices,
+                                                         bool on_gpus)
     : Strategy({.seed = options.replicas.seed,
                 .bucket_bytes = options.replicas.bucket_bytes,
                 .step_timeout = options.replicas.step_timeout,
@@ -74,6 +100,7 @@ MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(const Options& options,
                 .compile = options.replicas.compile}),
       options_(options),
       devices_(std::move(devices)),
+      on_gpus_(on_gpus),
       coordination_(std::make_unique<Coordination>()) {}
 
 MultiWorkerMirroredStrategy::~MultiWorkerMirroredStrategy() {
@@ -91,19 +118,29 @@ MultiWorkerMirroredStrategy::~MultiWorkerMirroredStrategy() {
 
 absl::StatusOr<std::unique_ptr<MultiWorkerMirroredStrategy>> MultiWorkerMirroredStrategy::Create(
     const Options& options) {
+  const Cluster& cluster = options.cluster;
   MF_ASSIGN_OR_RETURN(std::vector<std::string> devices,
                       ChooseDevices(options.replicas.devices, options.replicas.num_cpu_replicas,
-                                    options.cluster.local_size));
+                                    {cluster.local_size, cluster.local_rank}));
   MF_ASSIGN_OR_RETURN(const std::vector<int> gpus, GpusOf(devices));
-  if (!gpus.empty()) {
-    return absl::UnimplementedError(
-        "MultiWorkerMirroredStrategy: GPUs are not supported yet; expected CPU replicas");
+  const bool on_gpus = !gpus.empty();
+  MF_RETURN_IF_ERROR(CheckGpuReplicas(gpus, cluster.num_workers));
+  if (on_gpus && cluster.num_workers > 1 && options.collective != CollectiveKind::kAuto) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("collective: GPUs of several workers exchange data over NCCL; expected auto, "
+                     "got ",
+                     CollectiveKindName(options.collective)));
+  }
+  const bool exchanges = options.exchange.ring_from != 0 || options.exchange.wire_dtype != DT_FLOAT;
+  if (on_gpus && exchanges) {
+    return absl::InvalidArgumentError(
+        "ring_from, wire_dtype: given with GPUs, which exchange data over NCCL; expected CPUs");
   }
   if (options.replicas.extensions != nullptr) {
     MF_RETURN_IF_ERROR(options.replicas.extensions->Check());
   }
   std::unique_ptr<MultiWorkerMirroredStrategy> strategy(
-      new MultiWorkerMirroredStrategy(options, std::move(devices)));
+      new MultiWorkerMirroredStrategy(options, std::move(devices), on_gpus));
   MF_RETURN_IF_ERROR(strategy->Join());
   return strategy;
 }
@@ -112,7 +149,7 @@ absl::Status MultiWorkerMirroredStrategy::Join() {
   const Cluster& cluster = options_.cluster;
   Failpoint::SetWorker(cluster.task_index);
   if (cluster.num_workers == 1) {
-    topology_ = Topology::OneWorker(devices_, /*one_domain=*/true);
+    topology_ = Topology::OneWorker(devices_, /*one_domain=*/!on_gpus_);
     return absl::OkStatus();
   }
   const absl::Time deadline = absl::Now() + options_.connect_timeout;
@@ -159,36 +196,15 @@ absl::Status MultiWorkerMirroredStrategy::Join() {
       .heartbeat_timeout = options_.heartbeat_timeout,
       .progress_timeout = options_.progress_timeout,
       .log = PrintLine};
-  client.member.set_worker(cluster.task_index);
-  client.member.set_num_workers(cluster.num_workers);
-  const auto add_setting = [&](const char* name, std::string value) {
-    coordination::Setting& setting = *client.member.add_settings();
-    setting.set_name(name);
-    setting.set_value(std::move(value));
-  };
-  MF_ASSIGN_OR_RETURN(std::string build, BuildIdentity());
-  add_setting("build", std::move(build));
-  add_setting("seed", absl::StrCat(options_.replicas.seed));
-  add_setting("collective", CollectiveKindName(options_.collective));
-  client.member.set_host(HostName());
-  client.member.set_pid(getpid());
-  client.member.set_host_id(HostIdentity());
-  client.member.set_cores(UsableCpuList());
-  client.member.set_instruction_set(static_cast<int>(UsableInstructionSet()));
-  for (const std::string& device : devices_) client.member.add_devices(device);
+  MF_ASSIGN_OR_RETURN(client.member, Describe());
   MF_ASSIGN_OR_RETURN(coordination_->client, CoordinationClient::Connect(client, deadline));
   MF_ASSIGN_OR_RETURN(coordination_->network_device, NetworkDeviceTowards(own));
+  MF_ASSIGN_OR_RETURN(coordination_->address, AddressTowards(own));
   MF_RETURN_IF_ERROR(UseCommonInstructionSet());
-  std::vector<std::string> hosts;
-  for (const coordination::Member& member : coordination_->client->members()) {
-    hosts.push_back(member.host_id());
-  }
-  coordination_->group = coordination_->client->NewGroup();
-  MF_ASSIGN_OR_RETURN(MemoryDomains domains, FormMemoryDomains(hosts, options_.collective,
-                                                               *coordination_->group, deadline));
-  coordination_->host_memory = std::move(domains.host_memory);
-  if (!domains.warning.empty() && cluster.task_index == 0) {
-    std::fprintf(stderr, "mirrorflow: %s; they use the network\n", domains.warning.c_str());
+  MF_RETURN_IF_ERROR(CheckGpusDiffer());
+  std::vector<int> domains;
+  if (!on_gpus_) {
+    MF_ASSIGN_OR_RETURN(domains, FormDomains(deadline));
   }
   const auto& members = coordination_->client->members();
   const coordination::Member& self = members[cluster.task_index];
@@ -199,18 +215,123 @@ absl::Status MultiWorkerMirroredStrategy::Join() {
       sharers.count += member.devices_size();
     }
     for (const std::string& device : member.devices()) {
-      topology_.replicas.push_back({.worker = member.worker(),
-                                    .domain = domains.by_worker[member.worker()],
-                                    .device = device});
+      // GPUs exchange data only through NCCL, so each is its own domain.
+      const int domain = on_gpus_ ? topology_.world_size() : domains[member.worker()];
+      topology_.replicas.push_back({.worker = member.worker(), .domain = domain, .device = device});
     }
   }
-  if (topology_.num_domains() > 1 && cluster.task_index == 0) {
-    std::fprintf(stderr,
-                 "mirrorflow: workers exchange data over UCX on %s, neither authenticated nor "
-                 "encrypted: the network must be trusted\n",
-                 coordination_->network_device.c_str());
+  MF_RETURN_IF_ERROR(topology_.Check());
+  MF_RETURN_IF_ERROR(ChooseTransport(deadline));
+  return FindCostsOfLink(deadline);
+}
+
+absl::StatusOr<coordination::Member> MultiWorkerMirroredStrategy::Describe() const {
+  coordination::Member member;
+  member.set_worker(options_.cluster.task_index);
+  member.set_num_workers(options_.cluster.num_workers);
+  const auto add_setting = [&](const char* name, std::string value) {
+    coordination::Setting& setting = *member.add_settings();
+    setting.set_name(name);
+    setting.set_value(std::move(value));
+  };
+  MF_ASSIGN_OR_RETURN(std::string build, BuildIdentity());
+  add_setting("build", std::move(build));
+  add_setting("type of devices", on_gpus_ ? "GPU" : "CPU");
+  add_setting("seed", absl::StrCat(options_.replicas.seed));
+  add_setting("collective", CollectiveKindName(options_.collective));
+  add_setting("ring_from", absl::StrCat(options_.exchange.ring_from));
+  add_setting("wire_dtype", std::string(DataTypeName(options_.exchange.wire_dtype)));
+  add_setting("autotune", options_.replicas.compile.kernels.autotune ? "on" : "off");
+  if (on_gpus_) {
+    const auto on_or_off = [](bool on) { return on ? "on" : "off"; };
+    const std::optional<bool>& captures = options_.replicas.capture_collectives;
+    add_setting("capture_steps", on_or_off(options_.replicas.capture_steps));
+    add_setting("capture_collectives", captures.has_value() ? on_or_off(*captures) : "default");
+    add_setting("deterministic", on_or_off(options_.replicas.deterministic));
+    MF_ASSIGN_OR_RETURN(const std::vector<int> gpus, GpusOf(devices_));
+    for (const int gpu : gpus) member.add_gpu_uuids(DescribeGpu(gpu).uuid);
   }
-  return topology_.Check();
+  member.set_host(HostName());
+  member.set_pid(getpid());
+  member.set_host_id(HostIdentity());
+  member.set_cores(UsableCpuList());
+  member.set_instruction_set(static_cast<int>(UsableInstructionSet()));
+  for (const std::string& device : devices_) member.add_devices(device);
+  return member;
+}
+
+absl::StatusOr<std::vector<int>> MultiWorkerMirroredStrategy::FormDomains(absl::Time deadline) {
+  std::vector<std::string> hosts;
+  for (const coordination::Member& member : coordination_->client->members()) {
+    hosts.push_back(member.host_id());
+  }
+  coordination_->group = coordination_->client->NewGroup();
+  MF_ASSIGN_OR_RETURN(MemoryDomains domains, FormMemoryDomains(hosts, options_.collective,
+                                                               *coordination_->group, deadline));
+  coordination_->host_memory = std::move(domains.host_memory);
+  if (!domains.warning.empty() && worker() == 0) {
+    std::fprintf(stderr, "mirrorflow: %s; they use the network\n", domains.warning.c_str());
+  }
+  return std::move(domains.by_worker);
+}
+
+absl::Status MultiWorkerMirroredStrategy::ChooseTransport(absl::Time deadline) {
+  if (topology_.num_domains() == 1) return absl::OkStatus();
+  const char* transport = "NCCL";
+  if (!on_gpus_) {
+    MF_ASSIGN_OR_RETURN(coordination_->over_ucx,
+                        ChooseUcx(options_.collective, *coordination_->group, deadline));
+    transport = coordination_->over_ucx ? "UCX" : "TCP";
+  }
+  if (worker() != 0) return absl::OkStatus();
+  PrintLine(absl::StrCat("mirrorflow: workers exchange data over ", transport, " on ",
+                         coordination_->network_device, ", ", ProtectionOfData()));
+  return absl::OkStatus();
+}
+
+absl::Status MultiWorkerMirroredStrategy::FindCostsOfLink(absl::Time deadline) {
+  coordination_->link =
+      LinkCostsOf(coordination_->over_ucx ? CollectiveKind::kUcx : CollectiveKind::kTcp);
+  if (on_gpus_ || topology_.num_domains() == 1) return absl::OkStatus();
+  if (!options_.replicas.compile.kernels.autotune) return absl::OkStatus();
+  WorkerGroup& group = *coordination_->group;
+  const std::vector<int> ranks = topology_.RanksOfWorker(worker());
+  // Sessions count their incarnations from 1.
+  MF_ASSIGN_OR_RETURN(
+      const auto communicators,
+      ConnectWorkers(topology_, ranks, &group, /*incarnation=*/0, deadline, ConnectionOfCpus()));
+  MF_ASSIGN_OR_RETURN(coordination_->link, MeasureLink(communicators, group, deadline));
+  if (worker() == 0) {
+    PrintLine(absl::StrFormat("mirrorflow: measured between hosts: %.1f us and %.2f ns a byte",
+                              coordination_->link.message_ns / 1000, coordination_->link.byte_ns));
+  }
+  return group.Barrier("measured the link", deadline);
+}
+
+// NCCL connects no two ranks on one GPU.
+absl::Status MultiWorkerMirroredStrategy::CheckGpusDiffer() const {
+  std::map<std::string, std::string> users;  // by GPU
+  for (const coordination::Member& member : coordination_->client->members()) {
+    for (int i = 0; i < member.gpu_uuids_size(); ++i) {
+      const std::string user =
+          absl::StrCat("worker ", member.worker(), " (", member.devices(i), ")");
+      const auto [other, is_new] = users.emplace(member.gpu_uuids(i), user);
+      if (is_new) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "devices: ", other->second, " and ", user, " use the same GPU, ", member.gpu_uuids(i),
+          "; expected different GPUs (devices, CUDA_VISIBLE_DEVICES)"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::string MultiWorkerMirroredStrategy::ProtectionOfData() const {
+  const bool over_tcp = !on_gpus_ && !coordination_->over_ucx;
+  if (over_tcp && !options_.tls.empty()) return "authenticated and encrypted";
+  const bool authenticated = over_tcp && !options_.secret.empty();
+  return absl::StrCat(
+      authenticated ? "authenticated but not encrypted" : "neither authenticated nor encrypted",
+      ": the network must be trusted");
 }
 
 // Kernels for different instruction sets round differently.
@@ -227,7 +348,20 @@ absl::Status MultiWorkerMirroredStrategy::UseCommonInstructionSet() const {
   return LimitInstructionSet(set);
 }
 
-absl::StatusOr<SessionBackend> MultiWorkerMirroredStrategy::MakeBackend() const {
+ConnectOptions MultiWorkerMirroredStrategy::ConnectionOfCpus() const {
+  return {.timeout = options_.replicas.collective_timeout,
+          .over_ucx = coordination_->over_ucx,
+          .device = coordination_->network_device,
+          .data = {.address = coordination_->address,
+                   .cluster = {.secret = options_.secret, .job = options_.job},
+                   .tls = options_.tls,
+                   .strangers = coordination_->strangers},
+          .exchange = options_.exchange,
+          .has_core = static_cast<int>(UsableCpus().size()) > coordination_->core_sharers.count,
+          .host_memory = coordination_->host_memory};
+}
+
+absl::StatusOr<SessionBackend> MultiWorkerMirroredStrategy::CreateCpuBackend() const {
   const std::shared_ptr<HostMemory> host_memory = coordination_->host_memory;
   DeviceOptions devices;
   if (host_memory != nullptr) {
@@ -237,15 +371,36 @@ absl::StatusOr<SessionBackend> MultiWorkerMirroredStrategy::MakeBackend() const 
                       CreateBackend(devices_, devices, options_.replicas.extensions));
   backend.topology = topology_;
   backend.has_teams = true;
-  backend.core_sharers = coordination_->core_sharers;
-  const absl::Duration timeout = options_.replicas.collective_timeout;
   if (coordination_->client == nullptr) {
+    const absl::Duration timeout = options_.replicas.collective_timeout;
     backend.connect = [timeout](const Topology& topology, absl::Span<const int>, WorkerGroup*,
                                 uint64_t, absl::Time) {
       return CreateTeamCommunicators(topology.world_size(), timeout);
     };
     return backend;
   }
+  if (host_memory != nullptr) {
+    backend.share_memory = [host_memory](size_t bytes, absl::string_view name, WorkerGroup& workers,
+                                         absl::Time deadline) {
+      return host_memory->Share(bytes, name, workers, deadline);
+    };
+  }
+  backend.connect = [connect = ConnectionOfCpus()](
+                        const Topology& topology, absl::Span<const int> local_ranks,
+                        WorkerGroup* workers, uint64_t incarnation, absl::Time deadline) {
+    return ConnectWorkers(topology, local_ranks, workers, incarnation, deadline, connect);
+  };
+  backend.link = coordination_->link;
+  return backend;
+}
+
+absl::StatusOr<SessionBackend> MultiWorkerMirroredStrategy::MakeBackend() const {
+  MF_ASSIGN_OR_RETURN(SessionBackend backend,
+                      on_gpus_ ? CreateGpuBackend(topology_, worker(), options_.replicas,
+                                                  coordination_->network_device)
+                               : CreateCpuBackend());
+  backend.core_sharers = coordination_->core_sharers;
+  if (coordination_->client == nullptr) return backend;
   backend.workers_owner = coordination_->client->NewGroup();
   backend.workers = backend.workers_owner.get();
   if (options_.end_hanging_process) {
@@ -255,18 +410,6 @@ absl::StatusOr<SessionBackend> MultiWorkerMirroredStrategy::MakeBackend() const 
                              EndHangingProcess(failure, kClusterExitCode);
                            }};
   }
-  if (host_memory != nullptr) {
-    backend.share_memory = [host_memory](size_t bytes, absl::string_view name, WorkerGroup& workers,
-                                         absl::Time deadline) {
-      return host_memory->Share(bytes, name, workers, deadline);
-    };
-  }
-  const ConnectOptions connect = {
-      .timeout = timeout, .device = coordination_->network_device, .host_memory = host_memory};
-  backend.connect = [connect](const Topology& topology, absl::Span<const int> local_ranks,
-                              WorkerGroup* workers, uint64_t incarnation, absl::Time deadline) {
-    return ConnectWorkers(topology, local_ranks, workers, incarnation, deadline, connect);
-  };
   return backend;
 }
 

@@ -20,10 +20,17 @@
 #include "absl/time/time.h"
 #include "distribute/cluster/cluster_resolver.h"
 #include "distribute/cluster/collective_kind.h"
-#include "distribute/cluster/coordination/tls_files.h"
+#include "distribute/cluster/connections/tls_files.h"
+#include "distribute/collective/exchange_options.h"
 #include "distribute/strategy/strategy.h"
 
 namespace mirrorflow {
+
+struct ConnectOptions;
+
+namespace coordination {
+class Member;
+}  // namespace coordination
 
 class MultiWorkerMirroredStrategy final : public Strategy {
  public:
@@ -36,7 +43,7 @@ class MultiWorkerMirroredStrategy final : public Strategy {
     // Required to run without a secret, unless the service is on the loopback device.
     bool insecure = false;
     std::string job = "";  // distinguishes jobs that share a secret
-    // Certificates of this worker, for an encrypted coordination service.
+    // Certificates of this worker. The coordination service, and data over TCP, are encrypted.
     TlsFiles tls = {};
     // ADDRESS or ADDRESS:PORT of this host at which worker 0 serves the coordination service.
     // Default: the coordinator's address in the cluster.
@@ -47,6 +54,7 @@ class MultiWorkerMirroredStrategy final : public Strategy {
     // A process of its own serves the coordination service, instead of worker 0.
     bool external_coordinator = false;
     CollectiveKind collective = CollectiveKind::kAuto;
+    ExchangeOptions exchange = {};  // between CPUs of different hosts
     // Limit for finding the coordination service and all other workers.
     absl::Duration connect_timeout = absl::Minutes(5);
     // A worker that is silent for so long is taken for gone, which ends the steps of all. It need
@@ -74,13 +82,25 @@ class MultiWorkerMirroredStrategy final : public Strategy {
  private:
   struct Coordination;  // the service, this worker's client and the groups of its sessions
 
-  MultiWorkerMirroredStrategy(const Options& options, std::vector<std::string> devices);
+  MultiWorkerMirroredStrategy(const Options& options, std::vector<std::string> devices,
+                              bool on_gpus);
   absl::Status Join();
+  std::string ProtectionOfData() const;  // for people
+  // Returns the description of this worker that the others get when it joins.
+  absl::StatusOr<coordination::Member> Describe() const;
+  // The memory domain of each worker, if the replicas are on CPUs.
+  absl::StatusOr<std::vector<int>> FormDomains(absl::Time deadline);
+  absl::Status ChooseTransport(absl::Time deadline);
+  absl::Status FindCostsOfLink(absl::Time deadline);
+  absl::Status CheckGpusDiffer() const;
   absl::Status UseCommonInstructionSet() const;
+  ConnectOptions ConnectionOfCpus() const;
+  absl::StatusOr<SessionBackend> CreateCpuBackend() const;
   absl::StatusOr<SessionBackend> MakeBackend() const override;
 
   Options options_;
   const std::vector<std::string> devices_;  // of this worker
+  const bool on_gpus_;
   const std::unique_ptr<Coordination> coordination_;
   Topology topology_;
 };

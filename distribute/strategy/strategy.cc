@@ -2,11 +2,10 @@
 #include "distribute/strategy/strategy.h"
 
 #include "absl/strings/str_cat.h"
-#include "distribute/collective/device_copy/device_copy_communicator.h"
-#include "distribute/collective/nccl/nccl_communicator.h"
 #include "distribute/collective/team_communicator.h"
 #include "distribute/strategy/devices.h"
 #include "distribute/strategy/extensions.h"
+#include "distribute/strategy/gpu_backend.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {
@@ -85,6 +84,7 @@ absl::StatusOr<std::unique_ptr<MirroredStrategy>> MirroredStrategy::Create(const
   MF_ASSIGN_OR_RETURN(const std::vector<std::string> devices,
                       ChooseDevices(options.devices, options.num_cpu_replicas));
   MF_ASSIGN_OR_RETURN(const std::vector<int> gpus, GpusOf(devices));
+  MF_RETURN_IF_ERROR(CheckGpuReplicas(gpus, /*num_workers=*/1));
   if (options.extensions != nullptr) MF_RETURN_IF_ERROR(options.extensions->Check());
   // Replicas on GPUs exchange data only through a collective library, so each is its own domain.
   return std::unique_ptr<MirroredStrategy>(
@@ -97,38 +97,16 @@ absl::StatusOr<std::unique_ptr<MirroredStrategy>> MirroredStrategy::Create() {
 
 absl::StatusOr<SessionBackend> MirroredStrategy::MakeBackend() const {
   MF_ASSIGN_OR_RETURN(const std::vector<int> gpus, GpusOf(topology_.devices()));
-  // Several replicas on one GPU, which NCCL does not support.
-  const bool logical = gpus.size() > 1 && gpus[0] == gpus[1];
-  const bool by_nccl = gpus.size() > 1 && !logical;
-  MF_ASSIGN_OR_RETURN(
-      SessionBackend backend,
-      CreateBackend(topology_.devices(),
-                    {.gpu = {.capture_steps = options_.capture_steps,
-                             .collective_memory = by_nccl ? NcclMemory() : nullptr}},
-                    options_.extensions));
+  if (!gpus.empty()) return CreateGpuBackend(topology_, /*worker=*/0, options_);
+  MF_ASSIGN_OR_RETURN(SessionBackend backend,
+                      CreateBackend(topology_.devices(), {}, options_.extensions));
   backend.topology = topology_;
-  const absl::Duration timeout = options_.collective_timeout;
-  if (gpus.empty()) {
-    backend.has_teams = true;
-    backend.connect = [timeout](const Topology& topology, absl::Span<const int>, WorkerGroup*,
-                                uint64_t, absl::Time) {
-      return CreateTeamCommunicators(topology.world_size(), timeout);
-    };
-  } else if (logical) {
-    backend.connect = [timeout, gpu = gpus[0]](const Topology& topology, absl::Span<const int>,
-                                               WorkerGroup*, uint64_t, absl::Time) {
-      return CreateDeviceCopyCommunicators(topology.world_size(), gpu, {.timeout = timeout});
-    };
-  } else {
-    const NcclOptions nccl{
-        .timeout = timeout,
-        .can_be_captured = options_.capture_steps && options_.capture_collectives,
-        .deterministic = options_.deterministic};
-    backend.connect = [gpus, nccl](const Topology& topology, absl::Span<const int> local_ranks,
-                                   WorkerGroup* workers, uint64_t, absl::Time deadline) {
-      return ConnectNccl(topology, local_ranks, gpus, workers, deadline, nccl);
-    };
-  }
+  backend.has_teams = true;
+  backend.connect = [timeout = options_.collective_timeout](const Topology& topology,
+                                                            absl::Span<const int>, WorkerGroup*,
+                                                            uint64_t, absl::Time) {
+    return CreateTeamCommunicators(topology.world_size(), timeout);
+  };
   return backend;
 }
 

@@ -125,7 +125,7 @@ class MirroredStrategy final : public Strategy {
     // most 8.
     std::optional<int> num_cpu_replicas = std::nullopt;
     // One all-reduce carries a bucket of gradients, which is closed before it grows above this. 0
-    // selects 512 KiB on CPUs and 16 MiB on GPUs.
+    // selects 512 KiB on CPUs, 16 MiB on GPUs, and between hosts what the costs of the link say.
     int64_t bucket_bytes = SessionOptions().bucket_bytes;
     uint64_t seed = 0;  // for random ops without a seed attribute
     // Limits for the time a collective waits for other replicas, and for a step.
@@ -136,9 +136,10 @@ class MirroredStrategy final : public Strategy {
     // On GPUs, replay a step that has run before as CUDA graphs.
     bool capture_steps = true;
     // On GPUs, capture a step and its collectives as a single graph; otherwise graphs end at
-    // collectives. NVIDIA warns that this may hang if a process has several GPUs; `step_timeout`
-    // ends such a step.
-    bool capture_collectives = false;
+    // collectives. Default: if each worker has one GPU. NVIDIA warns that this may hang if a
+    // process has several; `step_timeout` ends such a step. A traced step is not a graph, so all
+    // workers must trace the same steps.
+    std::optional<bool> capture_collectives = std::nullopt;
     // On GPUs, make NCCL reduce in a fixed order. All other computation is reproducible in any
     // case, unless `compile.kernels.autotune` is set.
     bool deterministic = false;

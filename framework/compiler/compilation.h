@@ -23,6 +23,7 @@
 #include "framework/graph/shape_inference.h"
 #include "framework/graph/sharding.h"
 #include "framework/runtime/kernel_registry.h"
+#include "framework/runtime/link_costs.h"
 #include "framework/runtime/variable_layout.h"
 
 namespace mirrorflow {
@@ -99,14 +100,19 @@ bool IsSplit(const Output& feed, const Shape& shape);
 // The part of the topology on which a program may depend.
 struct World {
   int size = 1;
-  bool one_domain = true;  // all ranks share a memory domain
+  int num_domains = 1;  // memory domains
+  bool one_domain() const { return num_domains == 1; }
   // Whether the ranks of a domain can share updates (LocalTeam).
   bool has_teams = false;
+  LinkCosts link = {};  // between domains
 };
 
 // A split of rows over the replicas. Feeds with equal numbers of rows share an axis.
 struct Axis {
   int64_t size = 0;
+  // The axis whose rows are the replicas: every replica has one row, whatever its share of the
+  // feeds.
+  bool of_replicas = false;
 };
 
 struct Compilation {

@@ -16,6 +16,10 @@ absl::StatusOr<RowShares> ShareRows(absl::Span<const Axis> axes,
   }
   RowShares rows;
   for (const Axis& axis : axes) {
+    if (axis.of_replicas) {
+      rows.emplace_back(world_size, 1);
+      continue;
+    }
     std::vector<int64_t>& shares = rows.emplace_back(replica_rows.begin(), replica_rows.end());
     if (shares.empty()) {
       for (int r = 0; r < world_size; ++r) {

@@ -15,8 +15,9 @@ namespace mirrorflow {
 using RowShares = std::vector<std::vector<int64_t>>;
 
 // Divides the rows of each axis among the replicas: as in `replica_rows` or, if that is empty, as
-// evenly as possible, with the remainder on the first replicas. InvalidArgument unless
-// `replica_rows` has `world_size` numbers >= 0 whose sum is the size of every axis.
+// evenly as possible, with the remainder on the first replicas. Each replica has one row of an axis
+// of replicas. InvalidArgument unless `replica_rows` has `world_size` numbers >= 0 whose sum is the
+// size of every other axis.
 absl::StatusOr<RowShares> ShareRows(absl::Span<const Axis> axes,
                                     absl::Span<const int64_t> replica_rows, int world_size);
 

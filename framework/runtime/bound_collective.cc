@@ -70,6 +70,7 @@ class BoundCall {
   // Returns the addresses of the variables in this step.
   absl::Span<std::byte* const> LocateVariables() {
     nanoseconds_ = 0;
+    run_ = binding_.run.load(std::memory_order_relaxed);
     for (size_t i = 0; i < variables_.size(); ++i) {
       const Plan& plan = binding_.plan;
       variables_[i] = Locate(binding_, plan.operands[call_.first_operand + call_.variables[i]]);
@@ -88,7 +89,9 @@ class BoundCall {
   // Calls `work(kernel, args)`, and adds its time to nanoseconds() if the step is traced.
   template <typename K, typename Work>
   void Run(const Work& work) {
-    binding_.updated.store(true, std::memory_order_relaxed);
+    if (run_ == binding_.run.load(std::memory_order_relaxed)) {
+      binding_.updated.store(true, std::memory_order_relaxed);
+    }
     const Plan& plan = binding_.plan;
     const KernelArgs args(binding_.bases, &plan.operands[call_.first_operand], call_.num_inputs,
                           /*num_outputs=*/0);
@@ -104,6 +107,7 @@ class BoundCall {
   const CollectiveBinding binding_;
   std::vector<std::byte*> variables_;
   int64_t nanoseconds_ = 0;
+  uint64_t run_ = 0;  // in which the collective was started
 };
 
 class BoundUpdate final : public BoundCollective {
@@ -117,18 +121,20 @@ class BoundUpdate final : public BoundCollective {
                  .reduction = std::get<PlannedUpdate>(planned_.operation).reduction,
                  .dtype = planned_.dtype,
                  .count = planned_.count,
-                 .num_variables = planned_.update()->variables.size()}) {}
+                 .num_variables = planned_.update()->variables.size(),
+                 .urgency = planned_.urgency},
+                [this](int64_t first, const void* gradient, int64_t count) {
+                  call_.Run<UpdateKernel>([&](const UpdateKernel& kernel, const KernelArgs& args) {
+                    kernel.RunPart(args, gradient, first, count);
+                  });
+                }) {}
 
   absl::Status Start(Communicator* communicator, Lane&) override {
     call_.BeforeStart(communicator);
     return update_.Start(communicator, Locate(binding_, planned_.in), call_.LocateVariables());
   }
   absl::Status Finish(Communicator* communicator, Lane&) override {
-    return update_.Finish(communicator, [this](int64_t first, const void* gradient, int64_t count) {
-      call_.Run<UpdateKernel>([&](const UpdateKernel& kernel, const KernelArgs& args) {
-        kernel.RunPart(args, gradient, first, count);
-      });
-    });
+    return update_.Finish(communicator);
   }
   int64_t update_ns() const override { return call_.nanoseconds(); }
 
@@ -152,7 +158,14 @@ class BoundProductUpdate final : public BoundCollective {
                  .rows = product_.rows,
                  .row_bytes = product_.row_bytes,
                  .counts = std::move(counts),
-                 .num_variables = product_.call.variables.size()}) {}
+                 .num_variables = product_.call.variables.size(),
+                 .urgency = planned_.urgency},
+                [this](absl::Span<const ProductRows> parts, int64_t first, int64_t last) {
+                  call_.Run<UpdateByProductKernel>(
+                      [&](const UpdateByProductKernel& kernel, const KernelArgs& args) {
+                        kernel.RunRows(args, parts, first, last);
+                      });
+                }) {}
 
   absl::Status Start(Communicator* communicator, Lane&) override {
     call_.BeforeStart(communicator);
@@ -160,13 +173,7 @@ class BoundProductUpdate final : public BoundCollective {
                          Locate(binding_, product_.right), call_.LocateVariables());
   }
   absl::Status Finish(Communicator* communicator, Lane&) override {
-    return update_.Finish(communicator,
-                          [this](absl::Span<const ProductRows> parts, int64_t first, int64_t last) {
-                            call_.Run<UpdateByProductKernel>(
-                                [&](const UpdateByProductKernel& kernel, const KernelArgs& args) {
-                                  kernel.RunRows(args, parts, first, last);
-                                });
-                          });
+    return update_.Finish(communicator);
   }
   int64_t update_ns() const override { return call_.nanoseconds(); }
 

@@ -34,8 +34,9 @@ class BoundCollective {
 struct CollectiveBinding {
   const Plan& plan;
   std::byte* const* bases;  // by region
-  const bool& traced;
-  std::atomic<bool>& updated;  // set when an update begins to write
+  const std::atomic<bool>& traced;
+  const std::atomic<uint64_t>& run;  // the number of the current run
+  std::atomic<bool>& updated;        // set when an update of this run begins to write
 };
 
 // Binds collective `sequence` of the plan. `rows[axis][rank]` are the shares of all ranks.

@@ -23,6 +23,7 @@
 #include <variant>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "framework/core/dtype.h"
@@ -82,18 +83,51 @@ class Communicator {
   // backend has no such team. The team's work and the communicator's collectives are one sequence.
   virtual LocalTeam* team() { return nullptr; }
 
-  // Reduces this rank's share of `count` elements (ShareOf, share.h) over all domains. The share
-  // already holds the reduction over the rank's domain. Called as part of the team's work; returns
-  // at once if there is only one domain.
+  // Work of the team that goes over all memory domains: either this rank's share of a value, whose
+  // reduction the communicator hands back piece by piece, in any call of the rank …
   struct DomainShare {
     Reduction reduction = Reduction::kSum;
     DataType dtype = DT_FLOAT;
-    void* memory = nullptr;  // holds only the share
-    int64_t count = 0;       // elements of the whole value
-    absl::string_view name;
+    int64_t count = 0;  // elements of the whole value; the share is ShareOf them (share.h)
+    // The share alone, reduced over the rank's domain. Must stay until the work is finished, but
+    // elements that have been taken may be written.
+    const void* in = nullptr;
+    // Where results may be written before they are taken, element by element; may be `in`. Null:
+    // not anywhere.
+    void* out = nullptr;
+    int urgency = 0;  // where two can go on, that of the smaller number goes first
   };
-  virtual absl::Status ReduceOverDomains(const DomainShare&) { return absl::OkStatus(); }
+  // … or a part that all ranks of other domains get.
+  struct DomainPart {
+    absl::Span<const std::byte> own;
+    // By rank: where its part goes; unused for ranks of this domain. The size is that of the part.
+    absl::Span<const absl::Span<std::byte>> others;
+    int urgency = 0;
+  };
+  class DomainWork {
+   public:
+    virtual ~DomainWork() = default;
+    virtual const TeamOffer& offer() const = 0;
+    // Called once all ranks of the domain have started.
+    virtual std::variant<DomainShare, DomainPart> Prepare(absl::Span<const TeamMemory> ranks) = 0;
+    // Takes the result of elements [first, first + count) of the whole value of a share.
+    virtual void Take(int64_t first, const void* values, int64_t count) {
+      static_cast<void>(first), static_cast<void>(values), static_cast<void>(count);
+    }
+    // Called when nothing of the work is in flight any more.
+    virtual void Complete(absl::Span<const TeamMemory> ranks) { static_cast<void>(ranks); }
+  };
+  // Take the place of the team's Start and Finish if there are several domains.
+  virtual absl::Status StartOverDomains(DomainWork* work) {
+    return absl::InternalError(absl::StrCat(work->offer().name, ": there is one memory domain"));
+  }
+  virtual absl::Status FinishOverDomains(DomainWork* work) { return StartOverDomains(work); }
+  // Called where a rank leaves such work in flight for a while. From here on it progresses without
+  // further calls.
+  virtual absl::Status Settle() { return absl::OkStatus(); }
   virtual int num_domains() const { return 1; }
+  // The ranks of this rank's domain, as the team numbers them; empty without a team.
+  virtual absl::Span<const int> domain_ranks() const { return {}; }
 
   // Declares memory of the rank's device that collectives will use. The memory outlives the
   // communicator. All ranks register the same amount, before the first collective.

@@ -10,11 +10,12 @@
 //     return AddUpMyShare(ranks);  // the memory that each rank has offered
 //   });
 //
-// Contract. All ranks start and finish the same work in the same order, with at most kMaxInFlight
-// pieces in flight; a difference is an error on every rank. Start neither waits nor computes. A
-// piece of work succeeds on all ranks or on none. No rank accesses another rank's memory after that
-// rank's Finish, or after one of that rank's calls has returned an error. Every wait has a
-// deadline. After the first failure or Abort, all calls of all ranks return that first status.
+// Contract. All ranks start the same work in the same order, with at most kMaxInFlight pieces in
+// flight, and may finish it in any order; a difference is an error on every rank. Start neither
+// waits nor computes. A piece of work succeeds on all ranks or on none. No rank accesses another
+// rank's memory after that rank's Finish, or after one of that rank's calls has returned an error.
+// Every wait has a deadline. After the first failure or Abort, all calls of all ranks return that
+// first status.
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_LOCAL_TEAM_H_
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_LOCAL_TEAM_H_
 
@@ -24,6 +25,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
@@ -74,8 +76,13 @@ class LocalTeam {
   virtual bool spans_processes() const { return false; }
 
   virtual absl::Status Start(const TeamOffer& offer) = 0;
+  // Calls `work` once all ranks have started, and returns true; the share is not done yet. If it
+  // does not wait, it may return false. Between this call and Finish, the rank may access the
+  // memory of the others in Access, from any thread.
+  virtual absl::StatusOr<bool> Begin(const TeamOffer& offer, bool waits, Work work) = 0;
+  virtual absl::Status Access(absl::FunctionRef<absl::Status()> access) = 0;
   // Waits until all ranks have started, calls `work`, and waits until all ranks have done their
-  // share. `offer` must be the oldest one in flight. An error of `work` fails all ranks.
+  // share. An error of `work` fails all ranks, as in the calls above.
   virtual absl::Status Finish(const TeamOffer& offer, Work work) = 0;
 
   // The first failure of any rank; OK until there is one.

@@ -61,7 +61,7 @@ DispatchList MakeDispatchList(const Plan& plan, bool one_lane) {
     const int at = static_cast<int>(list.instructions.size());
     const bool is_first_write = first_write < 0 && WritesVariable(plan, i);
     if (is_first_write) first_write = at;
-    const bool look = instruction.kind == InstructionKind::kFinish || is_first_write ||
+    const bool look = Finishes(instruction.kind) || is_first_write ||
                       at % kInstructionsBetweenDeadlineChecks == 0;
     if (look && at > 0) list.stops.push_back(at);
     list.original.push_back(static_cast<int32_t>(i));
@@ -120,6 +120,9 @@ std::string Plan::ToString() const {
         break;
       case InstructionKind::kFinish:
         absl::StrAppend(&text, "finish ", node);
+        break;
+      case InstructionKind::kFinishLate:
+        absl::StrAppend(&text, "finish of the last run ", node);
         break;
       case InstructionKind::kBranch:
         absl::StrAppend(&text, "branch ", node);

@@ -5,6 +5,9 @@
 // plan, each with its own memory. The rank, the world size and the first row belong to the replica,
 // not to the plan.
 //
+// Collectives may be finished in the next run of the same plan, before which nothing else may use
+// their memory.
+//
 // The order of the instructions is valid for a single thread. Each instruction belongs to a lane;
 // waits and records order the lanes on devices whose lanes run concurrently.
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_PLAN_H_
@@ -28,15 +31,20 @@
 namespace mirrorflow {
 
 enum class InstructionKind : int8_t {
-  kKernel,  // run kernels[index]
-  kCopy,    // copy `bytes` from operand 0 to operand 1
-  kStart,   // start collectives[index]
-  kFinish,  // finish collectives[index]
-  kBranch,  // run one of the plans of controls[index]
-  kLoop,    // run the second plan of controls[index] while the first returns true
-  kRecord,  // record `event` on the lane
-  kWait,    // make the lane wait for `event`
+  kKernel,      // run kernels[index]
+  kCopy,        // copy `bytes` from operand 0 to operand 1
+  kStart,       // start collectives[index]
+  kFinish,      // finish collectives[index]
+  kFinishLate,  // finish collectives[index] of the last run, unless this is the first one
+  kBranch,      // run one of the plans of controls[index]
+  kLoop,        // run the second plan of controls[index] while the first returns true
+  kRecord,      // record `event` on the lane
+  kWait,        // make the lane wait for `event`
 };
+
+inline bool Finishes(InstructionKind kind) {
+  return kind == InstructionKind::kFinish || kind == InstructionKind::kFinishLate;
+}
 
 struct Instruction {
   InstructionKind kind;
@@ -98,6 +106,7 @@ struct PlannedCollective {
   DataType dtype = DT_FLOAT;
   int64_t count = 0;  // elements of the whole value
   Operand in, out;    // `out` is unused by updates
+  int urgency = 0;    // where two can go on, that of the smaller number goes first
 
   template <typename T>
   bool is() const {
@@ -185,6 +194,7 @@ struct Plan {
   std::shared_ptr<KernelLibrary> library;  // of the kernels and of those of sub-plans; may be null
   std::vector<std::unique_ptr<const Kernel>> kernels;
   std::vector<PlannedCollective> collectives;
+  std::vector<int32_t> late;  // those of collectives that are finished in the next run, in order
   std::vector<PlannedControl> controls;
   std::vector<PlannedFeed> feeds;
   std::vector<PlannedFetch> fetches;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -99,6 +100,7 @@ absl::StatusOr<std::unique_ptr<BoundPlan>> Replica::Bind(
   const CollectiveBinding binding = {.plan = *plan,
                                      .bases = bound->kernel_bases_.data(),
                                      .traced = bound->traced_,
+                                     .run = bound->run_,
                                      .updated = bound->updated_};
   for (size_t i = 0; i < plan->collectives.size(); ++i) {
     bound->collectives_.push_back(BindCollective(static_cast<int>(i), rows, binding));
@@ -148,7 +150,10 @@ std::byte* BoundPlan::fetch_address(int i) const {
 absl::Status BoundPlan::Begin(uint64_t step, uint64_t seed, absl::Time deadline) {
   reached_ = 0;
   outcome_ = {};
+  // Updates of the last run that are still in flight do not count as writes of this one.
+  run_.fetch_add(1, std::memory_order_relaxed);
   updated_.store(false, std::memory_order_relaxed);
+  late_left_ = unfinished_ ? plan_->late.size() : 0;
   deadline_ = deadline;
   if (moves_arena()) {
     // Free the old arena first: there may not be room for both.
@@ -164,8 +169,11 @@ absl::Status BoundPlan::Begin(uint64_t step, uint64_t seed, absl::Time deadline)
     replica_.arena_ = *std::move(arena);
     replica_.arena_bytes_ = plan_->arena_bytes;
   }
-  bases_[Plan::kArenaRegion] = replica_.arena_.get();
-  kernel_bases_[Plan::kArenaRegion] = replica_.device().KernelAddress(replica_.arena_.get());
+  // Updates in flight may read the bases. The arena moves only after they are finished.
+  if (bases_[Plan::kArenaRegion] != replica_.arena_.get()) {
+    bases_[Plan::kArenaRegion] = replica_.arena_.get();
+    kernel_bases_[Plan::kArenaRegion] = replica_.device().KernelAddress(replica_.arena_.get());
+  }
   if (replica_.communicator_ != nullptr) replica_.communicator_->BeginStep(step);
   replica_.collective_log_->BeginStep(step);
   params_.step = step;
@@ -213,6 +221,12 @@ absl::Status BoundPlan::RunInstruction(const Instruction& instruction) {
       // then.
       if (has_run_ || replica_.communicator_ == nullptr) return absl::OkStatus();
       return lane.Finish(deadline_);
+    case InstructionKind::kFinishLate:
+      if (late_left_ == 0) return absl::OkStatus();
+      MF_RETURN_IF_ERROR(collectives_[instruction.index]->Finish(replica_.communicator_, lane));
+      replica_.collective_log_->Finish();
+      --late_left_;
+      return absl::OkStatus();
     case InstructionKind::kFinish:
       MF_RETURN_IF_ERROR(collectives_[instruction.index]->Finish(replica_.communicator_, lane));
       replica_.collective_log_->Finish();
@@ -228,17 +242,38 @@ absl::Status BoundPlan::RunInstruction(const Instruction& instruction) {
   return absl::InternalError("unknown instruction");
 }
 
+absl::Status BoundPlan::EndRun(const absl::Status& status) {
+  // Invalid data of this run leave the variables as the last one has left them.
+  const std::vector<Instruction>& instructions = plan_->dispatch.instructions;
+  for (size_t i = reached_; i < instructions.size() && late_left_ > 0 && !status.ok(); ++i) {
+    if (instructions[i].kind != InstructionKind::kFinishLate) continue;
+    if (!RunInstruction(instructions[i]).ok()) break;
+  }
+  unfinished_ = status.ok() && replica_.communicator_ != nullptr && !plan_->late.empty();
+  return unfinished_ ? replica_.communicator_->Settle() : status;
+}
+
+absl::Status BoundPlan::FinishLate() {
+  if (!std::exchange(unfinished_, false)) return absl::OkStatus();
+  for (const int32_t index : plan_->late) {
+    Lane& lane = replica_.device().lane(LaneKind::kCommunicate);
+    MF_RETURN_IF_ERROR(collectives_[index]->Finish(replica_.communicator_, lane));
+    replica_.collective_log_->Finish();
+  }
+  return absl::OkStatus();
+}
+
 absl::Status BoundPlan::Run(uint64_t step, uint64_t seed, absl::Time deadline) {
   MF_RETURN_IF_ERROR(Begin(step, seed, deadline));
   if (!replica_.device().traits().inline_lanes) {
-    return Execute([this](int i) { return RunInstruction(plan_->dispatch.instructions[i]); },
-                   deadline, &recording_);
+    return EndRun(Execute([this](int i) { return RunInstruction(plan_->dispatch.instructions[i]); },
+                          deadline, &recording_));
   }
   const absl::Status status = CatchOutOfMemory([&] { return RunInline(deadline); });
   const std::vector<Instruction>& instructions = plan_->dispatch.instructions;
   const bool ended = reached_ == static_cast<int>(instructions.size());
   has_run_ = has_run_ || ended;
-  return status.ok() || ended ? status : Locate(status, instructions[reached_]);
+  return EndRun(status.ok() || ended ? status : Locate(status, instructions[reached_]));
 }
 
 absl::Status BoundPlan::RunInline(absl::Time deadline) {
@@ -286,14 +321,14 @@ absl::Status BoundPlan::RunTraced(uint64_t step, uint64_t seed, absl::Time deadl
         const Instruction& instruction = dispatch.instructions[i];
         absl::Status result = RunInstruction(instruction);
         span.end_ns = absl::GetCurrentTimeNanos();
-        if (instruction.kind == InstructionKind::kFinish) {
+        if (Finishes(instruction.kind)) {
           span.update_ns = collectives_[instruction.index]->update_ns();
         }
         return result;
       },
       deadline, /*recording=*/nullptr);
   traced_ = false;
-  return status;
+  return EndRun(status);
 }
 
 Repetition BoundPlan::RepetitionOf(const Instruction& instruction) const {
@@ -306,6 +341,7 @@ Repetition BoundPlan::RepetitionOf(const Instruction& instruction) const {
       return Repetition::kOrder;
     case InstructionKind::kStart:
     case InstructionKind::kFinish:
+    case InstructionKind::kFinishLate:
       // Without a communicator no other rank takes part.
       return replica_.communicator_ == nullptr || replica_.communicator_->can_be_repeated()
                  ? Repetition::kWork

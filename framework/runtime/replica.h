@@ -118,6 +118,15 @@ class BoundPlan {
   absl::Status RunTraced(uint64_t step, uint64_t seed, absl::Time deadline,
                          std::vector<TraceSpan>* spans);
 
+  // Whether updates of the last Run are still in flight. The next Run of this plan finishes them;
+  // before anything else uses the variables or the arena, FinishLate must.
+  bool unfinished() const { return unfinished_; }
+  absl::Status FinishLate();
+  // The communicator has failed, and finishes nothing any more.
+  void ForgetLate() { unfinished_ = false; }
+  // Whether the last Run has not finished all updates of the one before it.
+  bool lost_late() const { return late_left_ > 0; }
+
   // Whether the last Run reached its first write of a variable.
   bool wrote() const {
     return updated_.load(std::memory_order_relaxed) ||
@@ -155,6 +164,7 @@ class BoundPlan {
   absl::Status RunInstruction(const Instruction& instruction);
   absl::Status Locate(const absl::Status& status, const Instruction& instruction) const;
   absl::Status Begin(uint64_t step, uint64_t seed, absl::Time deadline);
+  absl::Status EndRun(const absl::Status& status);
   absl::Status WriteParams();
 
   // Branches and loops (bound_control.cc).
@@ -188,7 +198,10 @@ class BoundPlan {
   int reached_ = 0;                   // end of the instructions of plan_->dispatch that have run
   Outcome outcome_;                   // of the last Run, as reported by the device
   std::atomic<bool> updated_{false};  // an update has begun to write
-  bool traced_ = false;
+  bool unfinished_ = false;           // plan_->late of the last Run are in flight
+  size_t late_left_ = 0;              // those that this Run has not finished
+  std::atomic<uint64_t> run_{0};      // counts runs
+  std::atomic<bool> traced_{false};
   absl::Duration host_time_;
 };
 

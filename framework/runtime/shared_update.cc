@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "framework/core/hash.h"
@@ -46,8 +47,9 @@ void CopyVariables(const TeamOffer& own, absl::Span<const TeamMemory> ranks, int
 
 }  // namespace
 
-SharedUpdate::SharedUpdate(Description description)
+SharedUpdate::SharedUpdate(Description description, Apply apply)
     : what_(std::move(description)),
+      apply_(std::move(apply)),
       element_bytes_(static_cast<int64_t>(DataTypeSize(what_.dtype))) {
   offer_.work = this;
   offer_.name = what_.name;
@@ -70,51 +72,82 @@ absl::Status SharedUpdate::Start(Communicator* communicator, const void* gradien
   if (communicator == nullptr) return absl::OkStatus();
   LocalTeam* const team = communicator->team();
   MF_RETURN_IF_ERROR(CheckTeam(*communicator, team, *this));
+  own_ = ShareOf(what_.count, element_bytes_, team->rank(), team->size());
   ins_.resize(team->size());
-  return team->Start(offer_);
+  return GoesOverDomains(*communicator) ? communicator->StartOverDomains(this)
+                                        : team->Start(offer_);
 }
 
-absl::Status SharedUpdate::Finish(Communicator* communicator, Apply apply) {
+absl::Status SharedUpdate::Finish(Communicator* communicator) {
   if (communicator == nullptr) {
-    apply(0, offer_.in, what_.count);
+    apply_(0, offer_.in, what_.count);
     return absl::OkStatus();
   }
-  return communicator->team()->Finish(offer_, [&](absl::Span<const TeamMemory> ranks) {
-    return RunShare(*communicator, ranks, apply);
+  if (GoesOverDomains(*communicator)) return communicator->FinishOverDomains(this);
+  return communicator->team()->Finish(offer_, [this](absl::Span<const TeamMemory> ranks) {
+    RunShare(ranks);
+    return absl::OkStatus();
   });
 }
 
-absl::Status SharedUpdate::RunShare(Communicator& communicator, absl::Span<const TeamMemory> ranks,
-                                    Apply apply) {
-  LocalTeam& team = *communicator.team();
-  const Share share = ShareOf(what_.count, element_bytes_, team.rank(), team.size());
-  // Writes elements [first, first + n) of the reduction over the domain to `out`.
-  const auto reduce = [&](int64_t first, int64_t n, Reduction reduction, void* out) {
-    for (size_t r = 0; r < ranks.size(); ++r) ins_[r] = At(ranks[r].in, first * element_bytes_);
-    ReduceInRankOrder(reduction, what_.dtype, ins_, {&out, 1}, n);
-  };
+void SharedUpdate::FindOthers(absl::Span<const TeamMemory> ranks) {
+  others_.clear();
+  for (const TeamMemory& rank : ranks) {
+    others_.insert(others_.end(), rank.out.begin(), rank.out.end());
+  }
+}
+
+void SharedUpdate::Update(int64_t first, const void* gradient, int64_t count) {
+  apply_(first, gradient, count);
+  const int64_t at = first * element_bytes_, bytes = count * element_bytes_;
+  for (size_t i = 0; i < others_.size(); ++i) {
+    const std::byte* const own = offer_.out[i % offer_.out.size()];
+    if (others_[i] != own) std::memcpy(others_[i] + at, own + at, bytes);
+  }
+}
+
+void SharedUpdate::RunShare(absl::Span<const TeamMemory> ranks) {
+  FindOthers(ranks);
   alignas(64) std::byte piece[kPieceBytes];
-  const bool by_piece = what_.reduction.has_value() && communicator.num_domains() == 1;
-  // The whole gradient of the share, unless it is reduced piece by piece.
-  const std::byte* whole = At(offer_.in, share.first * element_bytes_);
-  if (what_.reduction.has_value() && !by_piece) {
-    share_.resize(share.count * element_bytes_);
-    reduce(share.first, share.count, WithinDomain(*what_.reduction), share_.data());
-    MF_RETURN_IF_ERROR(communicator.ReduceOverDomains({.reduction = *what_.reduction,
-                                                       .dtype = what_.dtype,
-                                                       .memory = share_.data(),
-                                                       .count = what_.count,
-                                                       .name = what_.name}));
-    whole = share_.data();
-  }
+  void* const out = piece;
   const int64_t per_piece = kPieceBytes / element_bytes_;
-  for (int64_t first = share.first; first < share.end(); first += per_piece) {
-    const int64_t n = std::min(per_piece, share.end() - first);
-    if (by_piece) reduce(first, n, *what_.reduction, piece);
-    apply(first, by_piece ? piece : whole + (first - share.first) * element_bytes_, n);
-    CopyVariables(offer_, ranks, first * element_bytes_, n * element_bytes_);
+  for (int64_t first = own_.first; first < own_.end(); first += per_piece) {
+    const int64_t n = std::min(per_piece, own_.end() - first);
+    if (!what_.reduction.has_value()) {
+      Update(first, At(offer_.in, first * element_bytes_), n);
+      continue;
+    }
+    for (size_t r = 0; r < ranks.size(); ++r) ins_[r] = At(ranks[r].in, first * element_bytes_);
+    ReduceInRankOrder(*what_.reduction, what_.dtype, ins_, {&out, 1}, n);
+    Update(first, piece, n);
   }
-  return absl::OkStatus();
+}
+
+std::variant<Communicator::DomainShare, Communicator::DomainPart> SharedUpdate::Prepare(
+    absl::Span<const TeamMemory> ranks) {
+  FindOthers(ranks);
+  const void* in = offer_.in;
+  if (ranks.size() > 1) {
+    share_.resize(own_.count * element_bytes_);
+    void* const sum = share_.data();
+    for (size_t r = 0; r < ranks.size(); ++r) {
+      ins_[r] = At(ranks[r].in, own_.first * element_bytes_);
+    }
+    ReduceInRankOrder(WithinDomain(*what_.reduction), what_.dtype, ins_, {&sum, 1}, own_.count);
+    in = sum;
+  }
+  return Communicator::DomainShare{.reduction = *what_.reduction,
+                                   .dtype = what_.dtype,
+                                   .count = what_.count,
+                                   .in = in,
+                                   .urgency = what_.urgency};
+}
+
+void SharedUpdate::Take(int64_t first, const void* values, int64_t count) {
+  const int64_t per_piece = kPieceBytes / element_bytes_;
+  for (int64_t at = 0; at < count; at += per_piece) {
+    Update(first + at, At(values, at * element_bytes_), std::min(per_piece, count - at));
+  }
 }
 
 std::string SharedUpdate::ToString() const {
@@ -122,7 +155,8 @@ std::string SharedUpdate::ToString() const {
                       " (", what_.reduction ? ReductionName(*what_.reduction) : "whole", ")");
 }
 
-SharedProductUpdate::SharedProductUpdate(Description description) : what_(std::move(description)) {
+SharedProductUpdate::SharedProductUpdate(Description description, Apply apply)
+    : what_(std::move(description)), apply_(std::move(apply)) {
   offer_.work = this;
   offer_.name = what_.name;
   offer_.sequence = what_.sequence;
@@ -135,47 +169,78 @@ SharedProductUpdate::SharedProductUpdate(Description description) : what_(std::m
 
 absl::Status SharedProductUpdate::Start(Communicator* communicator, const void* a, const void* b,
                                         absl::Span<std::byte* const> variables) {
+  communicator_ = communicator;
   offer_.in = a;
   offer_.right = b;
-  if (communicator != nullptr) {
-    const int64_t own_rows = what_.counts[communicator->rank()];
-    offer_.in_bytes = own_rows * what_.rows * static_cast<int64_t>(DataTypeSize(what_.dtype));
-    offer_.right_bytes = own_rows * what_.row_bytes;
-  }
   offer_.out = variables;
   if (communicator == nullptr) return absl::OkStatus();
+  const int64_t own_rows = what_.counts[communicator->rank()];
+  offer_.in_bytes = own_rows * RowBytesOfA();
+  offer_.right_bytes = own_rows * what_.row_bytes;
   LocalTeam* const team = communicator->team();
   MF_RETURN_IF_ERROR(CheckTeam(*communicator, team, *this));
-  if (team->size() != communicator->world_size()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(ToString(), ": expected one memory domain for all ",
-                     communicator->world_size(), " ranks, got one of ", team->size()));
-  }
-  parts_.resize(team->size());
-  return team->Start(offer_);
+  parts_.resize(communicator->world_size());
+  if (communicator->num_domains() == 1) return team->Start(offer_);
+  CopyOwnRows();
+  return communicator->StartOverDomains(this);
 }
 
-absl::Status SharedProductUpdate::Finish(Communicator* communicator, Apply apply) {
+// The rows that the others get are copied, so that the plan need not keep them.
+void SharedProductUpdate::CopyOwnRows() {
+  rows_.resize(what_.counts.size());
+  others_.resize(what_.counts.size());
+  const absl::Span<const int> near = communicator_->domain_ranks();
+  for (size_t r = 0; r < rows_.size(); ++r) {
+    const bool is_near = absl::c_linear_search(near, static_cast<int>(r));
+    if (is_near && static_cast<int>(r) != communicator_->rank()) continue;
+    rows_[r].resize(what_.counts[r] * (RowBytesOfA() + what_.row_bytes));
+    if (!is_near) others_[r] = absl::MakeSpan(rows_[r]);
+  }
+  std::byte* const own = rows_[communicator_->rank()].data();
+  if (offer_.in_bytes > 0) std::memcpy(own, offer_.in, offer_.in_bytes);
+  if (offer_.right_bytes > 0) std::memcpy(own + offer_.in_bytes, offer_.right, offer_.right_bytes);
+  offer_.in = own;
+  offer_.right = own + offer_.in_bytes;
+}
+
+std::variant<Communicator::DomainShare, Communicator::DomainPart> SharedProductUpdate::Prepare(
+    absl::Span<const TeamMemory>) {
+  return Communicator::DomainPart{
+      .own = rows_[communicator_->rank()], .others = others_, .urgency = what_.urgency};
+}
+
+absl::Status SharedProductUpdate::Finish(Communicator* communicator) {
   if (communicator == nullptr) {
     const ProductRows rows{offer_.in, offer_.right, what_.counts[0]};
-    apply({&rows, 1}, 0, what_.rows);
+    apply_({&rows, 1}, 0, what_.rows);
     return absl::OkStatus();
   }
-  LocalTeam& team = *communicator->team();
-  return team.Finish(offer_, [&](absl::Span<const TeamMemory> ranks) {
-    for (size_t r = 0; r < ranks.size(); ++r) {
-      parts_[r] = {ranks[r].in, ranks[r].right, what_.counts[r]};
-    }
-    constexpr int64_t kTogether = 4;  // rows; products are faster on several rows at a time
-    const auto first_of = [&](int rank) {
-      return rank == team.size() ? what_.rows
-                                 : what_.rows * rank / team.size() / kTogether * kTogether;
-    };
-    const int64_t first = first_of(team.rank()), last = first_of(team.rank() + 1);
-    apply(parts_, first, last);
-    CopyVariables(offer_, ranks, first * what_.row_bytes, (last - first) * what_.row_bytes);
+  if (communicator->num_domains() > 1) return communicator->FinishOverDomains(this);
+  return communicator->team()->Finish(offer_, [this](absl::Span<const TeamMemory> ranks) {
+    RunShare(ranks);
     return absl::OkStatus();
   });
+}
+
+void SharedProductUpdate::RunShare(absl::Span<const TeamMemory> ranks) {
+  LocalTeam& team = *communicator_->team();
+  for (size_t r = 0; r < others_.size(); ++r) {
+    if (others_[r].empty()) continue;  // a rank of this domain, or one without rows
+    parts_[r] = {others_[r].data(), others_[r].data() + what_.counts[r] * RowBytesOfA(),
+                 what_.counts[r]};
+  }
+  const absl::Span<const int> near = communicator_->domain_ranks();
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    parts_[near[i]] = {ranks[i].in, ranks[i].right, what_.counts[near[i]]};
+  }
+  constexpr int64_t kTogether = 4;  // rows; products are faster on several rows at a time
+  const auto first_of = [&](int rank) {
+    return rank == team.size() ? what_.rows
+                               : what_.rows * rank / team.size() / kTogether * kTogether;
+  };
+  const int64_t first = first_of(team.rank()), last = first_of(team.rank() + 1);
+  apply_(parts_, first, last);
+  CopyVariables(offer_, ranks, first * what_.row_bytes, (last - first) * what_.row_bytes);
 }
 
 std::string SharedProductUpdate::ToString() const {

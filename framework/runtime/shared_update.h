@@ -3,18 +3,19 @@
 // SharedUpdate and SharedProductUpdate: optimizer updates that all ranks divide among themselves,
 // in three stages. Each rank reduces its share of the gradient over its domain; the share is
 // reduced over the domains; each rank updates its share of the variables, for all ranks of its
-// domain. If one domain has all ranks, the second stage is empty, and the others run piece by
-// piece, while each piece is in the cache.
+// domain, piece by piece, while each piece is in the cache. If one domain has all ranks, the second
+// stage is empty; else the pieces are updated as they arrive, perhaps before Finish is called.
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_SHARED_UPDATE_H_
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_SHARED_UPDATE_H_
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -23,11 +24,12 @@
 #include "framework/runtime/communicator.h"
 #include "framework/runtime/local_team.h"
 #include "framework/runtime/product_rows.h"
+#include "framework/runtime/share.h"
 
 namespace mirrorflow {
 
 // One rank's part of an update by a gradient that every rank has.
-class SharedUpdate final : public TeamWork {
+class SharedUpdate final : public TeamWork, Communicator::DomainWork {
  public:
   struct Description {
     std::string name = {};
@@ -37,37 +39,52 @@ class SharedUpdate final : public TeamWork {
     DataType dtype = DT_FLOAT;
     int64_t count = 0;
     size_t num_variables = 1;
+    int urgency = 0;  // as in DomainShare
   };
-  explicit SharedUpdate(Description description);
+  // Updates elements [first, first + count) of the variables; `gradient` has only these elements.
+  // It may be called in any call of the rank on its communicator, from Start to Finish.
+  using Apply = std::function<void(int64_t first, const void* gradient, int64_t count)>;
+  SharedUpdate(Description description, Apply apply);
   SharedUpdate(const SharedUpdate&) = delete;  // other ranks hold its address
   SharedUpdate& operator=(const SharedUpdate&) = delete;
-
-  // Updates elements [first, first + count) of the variables; `gradient` has only these elements.
-  using Apply = absl::FunctionRef<void(int64_t first, const void* gradient, int64_t count)>;
 
   // `gradient` and each of the variables have [count] elements. The variables are equal on all
   // ranks before and after; all ranks of a domain may share their memory. A null communicator is a
   // world of one rank.
   absl::Status Start(Communicator* communicator, const void* gradient,
                      absl::Span<std::byte* const> variables);
-  absl::Status Finish(Communicator* communicator, Apply apply);
+  absl::Status Finish(Communicator* communicator);
 
   std::string ToString() const override;
 
  private:
-  absl::Status RunShare(Communicator& communicator, absl::Span<const TeamMemory> ranks,
-                        Apply apply);
+  bool GoesOverDomains(const Communicator& communicator) const {
+    return what_.reduction.has_value() && communicator.num_domains() > 1;
+  }
+  // Updates this rank's share by the gradients of one domain that has all ranks.
+  void RunShare(absl::Span<const TeamMemory> ranks);
+  // Updates a part of the share, and copies it to the variables of other ranks.
+  void Update(int64_t first, const void* gradient, int64_t count);
+  void FindOthers(absl::Span<const TeamMemory> ranks);
+
+  const TeamOffer& offer() const override { return offer_; }
+  std::variant<Communicator::DomainShare, Communicator::DomainPart> Prepare(
+      absl::Span<const TeamMemory> ranks) override;
+  void Take(int64_t first, const void* values, int64_t count) override;
 
   const Description what_;
+  const Apply apply_;
   const int64_t element_bytes_;
   TeamOffer offer_;
-  std::vector<const void*> ins_;  // the memory of each rank, while Finish runs
-  std::vector<std::byte> share_;  // of the gradient, while it is reduced over the domains
+  Share own_;                       // of the elements
+  std::vector<const void*> ins_;    // the gradient of each rank
+  std::vector<std::byte*> others_;  // where else each variable is, by rank and variable
+  std::vector<std::byte> share_;    // of the gradient, while it is reduced over the domains
 };
 
 // One rank's part of an update by the product aᵀ · b, whose rows are distributed over the ranks.
-// Start returns FailedPrecondition unless one domain has all ranks.
-class SharedProductUpdate final : public TeamWork {
+// With several domains, each gets the rows of the others and computes the whole product.
+class SharedProductUpdate final : public TeamWork, Communicator::DomainWork {
  public:
   struct Description {
     std::string name = {};
@@ -77,25 +94,45 @@ class SharedProductUpdate final : public TeamWork {
     int64_t row_bytes = 0;             // of a row of a variable
     std::vector<int64_t> counts = {};  // by rank: its number of rows of a and b
     size_t num_variables = 1;
+    int urgency = 0;  // as in DomainPart
   };
-  explicit SharedProductUpdate(Description description);
+  // Updates rows [first, last) of the variables. `parts` has the rows of a and b of all ranks.
+  // Called in Finish.
+  using Apply =
+      std::function<void(absl::Span<const ProductRows> parts, int64_t first, int64_t last)>;
+  SharedProductUpdate(Description description, Apply apply);
   SharedProductUpdate(const SharedProductUpdate&) = delete;  // other ranks hold its address
   SharedProductUpdate& operator=(const SharedProductUpdate&) = delete;
 
-  // Updates rows [first, last) of the variables. `parts` has the rows of a and b of all ranks.
-  using Apply =
-      absl::FunctionRef<void(absl::Span<const ProductRows> parts, int64_t first, int64_t last)>;
-
+  // With several domains, the rows may be overwritten after Start.
   absl::Status Start(Communicator* communicator, const void* a, const void* b,
                      absl::Span<std::byte* const> variables);
-  absl::Status Finish(Communicator* communicator, Apply apply);
+  absl::Status Finish(Communicator* communicator);
 
   std::string ToString() const override;
 
  private:
+  // Updates this rank's share of the rows of the variables.
+  void RunShare(absl::Span<const TeamMemory> ranks);
+  int64_t RowBytesOfA() const {
+    return what_.rows * static_cast<int64_t>(DataTypeSize(what_.dtype));
+  }
+  void CopyOwnRows();
+
+  const TeamOffer& offer() const override { return offer_; }
+  std::variant<Communicator::DomainShare, Communicator::DomainPart> Prepare(
+      absl::Span<const TeamMemory> ranks) override;
+  void Complete(absl::Span<const TeamMemory> ranks) override { RunShare(ranks); }
+
   const Description what_;
+  const Apply apply_;
   TeamOffer offer_;
-  std::vector<ProductRows> parts_;  // the rows of each rank, while Finish runs
+  Communicator* communicator_ = nullptr;  // since Start
+  std::vector<ProductRows> parts_;        // by rank, while Finish runs
+  // With several domains: the rows of a, then those of b, of each rank whose memory is elsewhere,
+  // and of this one.
+  std::vector<std::vector<std::byte>> rows_;
+  std::vector<absl::Span<std::byte>> others_;
 };
 
 }  // namespace mirrorflow

@@ -150,6 +150,10 @@ void TraceWriter::NameThread(int pid, int tid, absl::string_view name) {
   threads_[{pid, tid}] = std::string(name);
 }
 
+void TraceWriter::Describe(absl::string_view what, absl::string_view value) {
+  descriptions_[std::string(what)] = std::string(value);
+}
+
 absl::Status TraceWriter::Check() const {
   MF_ASSIGN_OR_RETURN(const SpansByThread spans, CheckSpans(events_));
   MF_RETURN_IF_ERROR(CheckPairs(events_, TraceEvent::kAsyncBegin, TraceEvent::kAsyncEnd));
@@ -158,8 +162,14 @@ absl::Status TraceWriter::Check() const {
 }
 
 std::string TraceWriter::ToJson() const {
-  std::string out = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[";
-  absl::string_view separator = "\n";
+  std::string out = "{\"displayTimeUnit\":\"ms\",\"otherData\":{";
+  absl::string_view separator;
+  for (const auto& [what, value] : descriptions_) {
+    absl::StrAppend(&out, separator, JsonQuote(what), ":", JsonQuote(value));
+    separator = ",";
+  }
+  out += "},\"traceEvents\":[";
+  separator = "\n";
   auto append = [&](const std::string& event) {
     absl::StrAppend(&out, separator, event);
     separator = ",\n";

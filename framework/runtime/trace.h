@@ -4,6 +4,7 @@
 // ui.perfetto.dev). A replica is a process of the trace, and a lane is a thread of it. Collectives
 // overlap other work of their lane, so they are asynchronous spans (begin and end, joined by an
 // id). An arrow leads from the instruction that starts a collective to the one that waits for it.
+// Traces of several workers are merged into one (MergeTrace).
 //
 // Not thread-safe: replicas record times in their own memory, and events are added after the step.
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_TRACE_H_
@@ -48,7 +49,13 @@ class TraceWriter {
   void NameThread(int pid, int tid, absl::string_view name);
   void Add(TraceEvent event) { events_.push_back(std::move(event)); }
 
+  // A fact about the trace as a whole, for the reader of the file.
+  void Describe(absl::string_view what, absl::string_view value);
+
   const std::vector<TraceEvent>& events() const { return events_; }
+  const std::map<int, std::string>& processes() const { return processes_; }
+  // By (pid, tid).
+  const std::map<std::pair<int, int>, std::string>& threads() const { return threads_; }
 
   // Returns InvalidArgument, naming the event, for what viewers would show incorrectly or not at
   // all: spans of one thread that overlap without nesting, a begin without an end or the reverse,
@@ -63,6 +70,7 @@ class TraceWriter {
  private:
   std::map<int, std::string> processes_;
   std::map<std::pair<int, int>, std::string> threads_;
+  std::map<std::string, std::string> descriptions_;
   std::vector<TraceEvent> events_;
 };
 

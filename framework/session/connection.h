@@ -87,8 +87,10 @@ class Connection {
   // another failure preceded it. `step` is recorded in its Failure.
   absl::Status Break(const absl::Status& cause, uint64_t step, absl::Time deadline);
 
- private:
+  // Destroys the communicators.
   void Disconnect();
+
+ private:
   void ShareProgress(absl::Span<const std::unique_ptr<Replica>> replicas);
   // Ends the waits of the local replicas after a failure of another worker, and waits until the
   // session has noticed it.

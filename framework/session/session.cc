@@ -78,5 +78,6 @@ absl::Status Session::AssignFromWorker0(absl::Span<const std::string> names,
 bool Session::IsInitialized(absl::string_view name) const { return state_->IsInitialized(name); }
 absl::Status Session::CheckReplicas() { return state_->CheckReplicas(); }
 void Session::TraceTo(TraceWriter* trace) { state_->TraceTo(trace); }
+absl::Status Session::GatherTrace() { return state_->GatherTrace(); }
 
 }  // namespace mirrorflow

@@ -40,7 +40,8 @@ struct StepState;
 struct SessionOptions {
   // Seeds random ops without a seed attribute.
   uint64_t seed = 0;
-  // A bucket of gradients is closed before it grows above this; 0 selects the devices' default.
+  // A bucket of gradients is closed before it grows above this; 0 selects it by the link between
+  // memory domains or, with one domain, by the device.
   int64_t bucket_bytes = 0;
   // A step that takes longer fails with DeadlineExceeded. A CPU checks between kernels and never
   // interrupts one.
@@ -195,6 +196,11 @@ class Session {
 
   // Every later Run adds its timeline to `trace`, which must outlive it; null stops tracing.
   void TraceTo(TraceWriter* trace);
+  // Stops tracing, and adds the timelines of all other workers to the trace of worker 0, which then
+  // shows every replica of the world on worker 0's clock. Clocks are compared at barriers; the
+  // trace says how far they may differ. All workers must call it, between the same steps, and must
+  // have called TraceTo.
+  absl::Status GatherTrace();
 
   // Layout, connection and compiled plans, for tools and tests (mirrorflow_debug.h).
   SessionState& state() { return *state_; }

@@ -71,6 +71,7 @@ absl::Status SessionState::CheckReplicas() {
     if (!variable.on_read && variable.bytes() > 0) variables.push_back(&variable);
   }
   if (world_size() == 1 || variables.empty()) return absl::OkStatus();
+  MF_RETURN_IF_ERROR(FinishUpdates());
   if (connection_.state() == Connection::State::kBroken) MF_RETURN_IF_ERROR(Reconnect());
   if (!flip_failpoint.Pass().ok()) MF_RETURN_IF_ERROR(FlipBit(*replicas_[0], *variables[0]));
 

@@ -10,11 +10,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
+#include "framework/compiler/row_shares.h"
 #include "framework/core/failpoint.h"
 #include "framework/core/out_of_memory.h"
 #include "framework/core/status.h"
 #include "framework/session/step_state.h"
-#include "framework/session/trace_session.h"
 
 namespace mirrorflow {
 namespace {
@@ -169,6 +169,8 @@ void SessionState::SetNextFeeds(StepVariant& variant, absl::Span<const Tensor> f
 }
 
 absl::Status SessionState::RunVariant(StepVariant& variant, absl::Span<const Tensor> feeds) {
+  if (unfinished_ != &variant) MF_RETURN_IF_ERROR(FinishUpdates());
+  unfinished_ = nullptr;  // this run finishes them
   const absl::Time deadline = absl::Now() + options_.step_timeout;
   const bool writes = !variant.writes.empty();
   const uint64_t step = writes ? next_step_++ : next_reading_step_++;
@@ -185,7 +187,7 @@ absl::Status SessionState::RunVariant(StepVariant& variant, absl::Span<const Ten
   if (std::exchange(variant.arena_moves, arena_moves_) != arena_moves_) {
     for (const auto& bound : variant.bound) bound->DropRecording();
   }
-  if (trace_ != nullptr) variant.spans.resize(replicas_.size());
+  if (tracer_ != nullptr) variant.spans.resize(replicas_.size());
   auto work = [&](int r) -> absl::Status {
     BoundPlan& bound = *variant.bound[r];
     for (size_t f = 0; f < feeds.size(); ++f) {
@@ -198,7 +200,7 @@ absl::Status SessionState::RunVariant(StepVariant& variant, absl::Span<const Ten
       }
       bound.SetNext(StreamOfRun(step + 1, writes), shares);
     }
-    if (trace_ != nullptr) {
+    if (tracer_ != nullptr) {
       MF_RETURN_IF_ERROR(bound.RunTraced(drawn_from, options_.seed, deadline, &variant.spans[r]));
     } else {
       MF_RETURN_IF_ERROR(bound.Run(drawn_from, options_.seed, deadline));
@@ -216,31 +218,51 @@ absl::Status SessionState::RunVariant(StepVariant& variant, absl::Span<const Ten
   });
   for (const absl::Status& status : variant.statuses) {
     if (status.ok()) continue;
-    // After a failure, the prefetched tensors may be gone before the next run.
-    for (const auto& bound : variant.bound) bound->ForgetNext();
-    const bool wrote = std::any_of(variant.bound.begin(), variant.bound.end(),
-                                   [](const auto& bound) { return bound->wrote(); });
-    // If all replicas have completed the step, none of them waits for another.
-    const bool completed = std::all_of(variant.bound.begin(), variant.bound.end(),
-                                       [](const auto& bound) { return bound->completed(); });
-    const absl::Status cause = completed && connection_.Check().ok()
-                                   ? status
-                                   : connection_.Break(status, step, ConnectDeadline());
-    if (wrote) {
-      for (int v : variant.writes) variable_states_[v] = VariableState::kIndeterminate;
-      indeterminate_cause_ = std::string(cause.message());
-    }
-    return cause;
+    const bool lost = std::any_of(variant.bound.begin(), variant.bound.end(),
+                                  [](const auto& bound) { return bound->lost_late(); });
+    return FailRun(variant, step, status, lost);
   }
-  if (trace_ != nullptr) AddTrace(variant, step);
+  if (variant.bound[0]->unfinished()) unfinished_ = &variant;
+  if (tracer_ != nullptr) AddTrace(variant, step);
   return absl::OkStatus();
 }
 
-void SessionState::AddTrace(const StepVariant& variant, uint64_t step) {
-  for (size_t r = 0; r < variant.spans.size(); ++r) {
-    AddTraceOfStep(variant.bound[r]->plan(), step, replicas_[r]->rank(),
-                   replicas_[r]->device().name(), variant.spans[r], trace_);
+absl::Status SessionState::FailRun(StepVariant& variant, uint64_t step, const absl::Status& status,
+                                   bool lost_updates) {
+  // After a failure, the prefetched tensors may be gone before the next run.
+  for (const auto& bound : variant.bound) {
+    bound->ForgetNext();
+    bound->ForgetLate();
   }
+  const bool wrote = std::any_of(variant.bound.begin(), variant.bound.end(),
+                                 [](const auto& bound) { return bound->wrote(); });
+  // If all replicas have completed the step, none of them waits for another.
+  const bool completed = std::all_of(variant.bound.begin(), variant.bound.end(),
+                                     [](const auto& bound) { return bound->completed(); });
+  const absl::Status cause = completed && connection_.Check().ok()
+                                 ? status
+                                 : connection_.Break(status, step, ConnectDeadline());
+  if (wrote || lost_updates) LoseUpdates(variant, cause);
+  return cause;
+}
+
+void SessionState::LoseUpdates(const StepVariant& variant, const absl::Status& cause) {
+  for (int v : variant.writes) variable_states_[v] = VariableState::kIndeterminate;
+  indeterminate_cause_ = std::string(cause.message());
+}
+
+absl::Status SessionState::FinishUpdates() {
+  if (unfinished_ == nullptr) return absl::OkStatus();
+  StepVariant& variant = *std::exchange(unfinished_, nullptr);
+  team_->Run([&](int r) {
+    variant.statuses[r] = CatchOutOfMemory([&] { return variant.bound[r]->FinishLate(); });
+    if (!variant.statuses[r].ok()) replicas_[r]->communicator()->Abort(variant.statuses[r]);
+  });
+  for (const absl::Status& status : variant.statuses) {
+    if (!status.ok()) return FailRun(variant, next_step_ - 1, status, /*lost_updates=*/true);
+  }
+  if (tracer_ != nullptr) tracer_->EndFlights(absl::GetCurrentTimeNanos());
+  return absl::OkStatus();
 }
 
 absl::StatusOr<StepOutputs> Step::Run(absl::Span<const Tensor> feeds, const RunOptions& options) {
@@ -328,6 +350,37 @@ absl::StatusOr<StepPlans> CompileStep(const Step& step, absl::Span<const Shape> 
   plans.program = variant->program;
   for (const auto& bound : variant->bound) plans.plans.push_back(bound->shared_plan());
   return plans;
+}
+
+absl::StatusOr<PlanElsewhere> CompileStepFor(const Step& step, std::vector<Shape> feed_shapes,
+                                             const Topology& topology, const LinkCosts& link) {
+  const StepState* const state = SessionState::StateOf(step);
+  MF_RETURN_IF_ERROR(CheckUsable(state));
+  const SessionState& session = *state->session;
+  SessionBackend backend;
+  backend.ops = session.backend_.ops;
+  backend.kernels = session.backend_.kernels;
+  backend.passes = session.backend_.passes;
+  backend.topology = topology;
+  backend.has_teams = session.backend_.has_teams;
+  backend.link = link;
+  PlanElsewhere elsewhere;
+  MF_ASSIGN_OR_RETURN(VariableLayout layout, session.LayOutVariables(topology, link));
+  elsewhere.layout = std::make_unique<VariableLayout>(std::move(layout));
+  GlobalSignature signature = {state->signature, std::move(feed_shapes)};
+  signature.initialized.assign(session.variable_states_.size(), true);
+  MF_ASSIGN_OR_RETURN(elsewhere.program,
+                      session.backend_.compile(session.graph_, signature, *elsewhere.layout,
+                                               backend, session.options_.compile));
+  MF_ASSIGN_OR_RETURN(const RowShares shares,
+                      ShareRows(elsewhere.program->state.axes, {}, topology.world_size()));
+  std::vector<int64_t> rows;
+  for (const std::vector<int64_t>& of_axis : shares) rows.push_back(of_axis[0]);
+  MF_ASSIGN_OR_RETURN(elsewhere.plan,
+                      session.backend_.compile_plan(*elsewhere.program, rows,
+                                                    session.replicas_[0]->device().traits(),
+                                                    /*tuning=*/nullptr));
+  return elsewhere;
 }
 
 absl::Duration Step::host_time() const {

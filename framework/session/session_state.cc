@@ -26,6 +26,12 @@ SessionState::SessionState(SessionBackend backend, SessionOptions options)
       connection_(backend_.topology, backend_.workers, backend_.connect, backend_.hang_policy) {}
 
 SessionState::~SessionState() {
+  tracer_ = nullptr;  // its trace may be gone
+  // Other workers may need what this one has in flight.
+  FinishUpdates().IgnoreError();
+  // Transfers in flight after a failure use the steps, and their recordings the communicators.
+  DropRecordings();
+  connection_.Disconnect();
   // The threads go first: they use the members that are destroyed below.
   team_.reset();
   for (const auto& step : steps_) {
@@ -62,10 +68,7 @@ absl::Status SessionState::Initialize(const Graph& graph) {
     tuning_ = std::make_unique<TuningTable>(/*measures=*/connection_.worker() == 0);
   }
   graph_ = graph.Clone();
-  int64_t bucket_bytes = options_.bucket_bytes;
-  if (bucket_bytes == 0) bucket_bytes = backend_.devices[0]->traits().bucket_bytes;
-  MF_ASSIGN_OR_RETURN(
-      layout_, VariableLayout::Create(graph_, bucket_bytes, world_size(), SharesVariables()));
+  MF_ASSIGN_OR_RETURN(layout_, LayOutVariables(backend_.topology, backend_.link));
   MF_RETURN_IF_ERROR(CheckVariableMemory(layout_, ranks.size(), options_.max_bytes));
   team_ = std::make_unique<ReplicaTeam>(static_cast<int>(ranks.size()), options_.pin_threads,
                                         backend_.core_sharers);
@@ -89,6 +92,20 @@ absl::Status SessionState::Initialize(const Graph& graph) {
   std::vector<int> all(layout_.variables().size());
   std::iota(all.begin(), all.end(), 0);
   return TakeVariablesOfRank0(all);
+}
+
+absl::StatusOr<VariableLayout> SessionState::LayOutVariables(const Topology& topology,
+                                                             const LinkCosts& link) const {
+  const DeviceTraits& traits = backend_.devices[0]->traits();
+  const auto lay_out = [&](int64_t bucket_bytes) {
+    return VariableLayout::Create(graph_, bucket_bytes, topology.world_size(), SharesVariables());
+  };
+  if (options_.bucket_bytes != 0) return lay_out(options_.bucket_bytes);
+  MF_ASSIGN_OR_RETURN(VariableLayout layout, lay_out(traits.bucket_bytes));
+  if (!traits.host_memory || topology.num_domains() == 1) return layout;
+  int64_t bytes = 0;
+  for (const BucketInfo& bucket : layout.buckets()) bytes += bucket.bytes;
+  return lay_out(link.BucketBytes(bytes));
 }
 
 bool SessionState::SharesVariables() const {
@@ -132,14 +149,24 @@ bool SessionState::Writes(const Replica& replica, const VariableInfo& variable) 
          (writes_shared_ && &replica == replicas_[0].get());
 }
 
-absl::Status SessionState::Reconnect() {
+void SessionState::DropRecordings() {
   for (const auto& step : steps_) {
     for (const auto& variant : step->variants) {
-      variant->agreed = false;
       for (const auto& bound : variant->bound) bound->DropRecording();
     }
   }
-  num_agreements_ = 0;
+}
+
+absl::Status SessionState::Reconnect() {
+  for (const auto& step : steps_) {
+    for (const auto& variant : step->variants) variant->agreed = false;
+  }
+  DropRecordings();
+  if (unfinished_ != nullptr) {
+    for (const auto& bound : unfinished_->bound) bound->ForgetLate();
+    LoseUpdates(*std::exchange(unfinished_, nullptr), connection_.failure());
+  }
+  num_agreements_ = num_gathered_traces_ = 0;
   MF_RETURN_IF_ERROR(connection_.Join(ConnectDeadline()));
   return connection_.Connect(replicas_, ConnectDeadline());
 }

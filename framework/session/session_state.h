@@ -21,13 +21,15 @@
 #include "absl/types/span.h"
 #include "framework/compiler/compilation.h"
 #include "framework/compiler/pass.h"
+#include "framework/runtime/link_costs.h"
 #include "framework/runtime/replica.h"
 #include "framework/runtime/replica_team.h"
-#include "framework/runtime/trace.h"
 #include "framework/runtime/tuning_table.h"
 #include "framework/runtime/variable_layout.h"
+#include "framework/session/clock_offset.h"
 #include "framework/session/connection.h"
 #include "framework/session/session.h"
+#include "framework/session/step_tracer.h"
 #include "framework/session/worker_group.h"
 
 namespace mirrorflow {
@@ -55,6 +57,7 @@ struct SessionBackend {
   Topology topology;  // its ranks of this worker are the local replicas
   // The ranks of a memory domain form a local team (Communicator::team) and can share updates.
   bool has_teams = false;
+  LinkCosts link = {};  // between memory domains
   CoreSharers core_sharers;
   WorkerGroup* workers = nullptr;                        // null if this is the only worker
   std::shared_ptr<WorkerGroup> workers_owner = nullptr;  // null if they are borrowed
@@ -83,6 +86,15 @@ inline uint64_t StreamOfRun(uint64_t count, bool writes) {
 absl::StatusOr<StepPlans> CompileStep(const Step& step, absl::Span<const Shape> feed_shapes,
                                       const RunOptions& options = {});
 
+// The plan of rank 0 for another topology, of replicas like those of the step's session.
+struct PlanElsewhere {
+  std::unique_ptr<const VariableLayout> layout;
+  std::shared_ptr<const Program> program;
+  std::shared_ptr<const Plan> plan;
+};
+absl::StatusOr<PlanElsewhere> CompileStepFor(const Step& step, std::vector<Shape> feed_shapes,
+                                             const Topology& topology, const LinkCosts& link);
+
 // Session documents the methods that the two classes have in common.
 class SessionState {
  public:
@@ -107,7 +119,7 @@ class SessionState {
   void SetStep(uint64_t step) { next_step_ = step; }
 
   absl::Status ReadVariable(absl::string_view name, Tensor* value);
-  absl::Status ReadVariable(absl::string_view name, int replica, Tensor* value) const;
+  absl::Status ReadVariable(absl::string_view name, int replica, Tensor* value);
   absl::Status AssignVariable(absl::string_view name, const Tensor& value);
   absl::Status AssignFromWorker0(absl::Span<const std::string> names,
                                  const std::map<std::string, Tensor>& values);
@@ -115,18 +127,28 @@ class SessionState {
   absl::Status CheckReplicas();
   uint64_t seed() const { return options_.seed; }
 
-  void TraceTo(TraceWriter* trace) { trace_ = trace; }
+  void TraceTo(TraceWriter* trace);
+  absl::Status GatherTrace();
+  // The times of this worker at several barriers, which all workers must pass.
+  absl::StatusOr<std::vector<Passage>> PassBarriers();
 
  private:
   friend class Step;
   friend absl::StatusOr<StepPlans> CompileStep(const Step& step,
                                                absl::Span<const Shape> feed_shapes,
                                                const RunOptions& options);
+  friend absl::StatusOr<PlanElsewhere> CompileStepFor(const Step& step,
+                                                      std::vector<Shape> feed_shapes,
+                                                      const Topology& topology,
+                                                      const LinkCosts& link);
   static StepState* StateOf(const Step& step) { return step.state_.get(); }
   enum class VariableState : char { kUnset, kSet, kIndeterminate };
 
   SessionState(SessionBackend backend, SessionOptions options);
   absl::Status Initialize(const Graph& graph);
+  // Chooses the size of buckets, unless the options do.
+  absl::StatusOr<VariableLayout> LayOutVariables(const Topology& topology,
+                                                 const LinkCosts& link) const;
   // Whether the replicas can share one copy of a variable.
   bool SharesVariables() const;
   using SharedRegions = std::vector<std::shared_ptr<std::byte>>;  // by region; null: not shared
@@ -154,6 +176,14 @@ class SessionState {
   // Makes the plans of the local replicas, and reuses those of other variants where possible.
   absl::Status MakePlans(const StepState& step, StepVariant& variant);
   absl::Status RunVariant(StepVariant& variant, absl::Span<const Tensor> feeds);
+  // Returns the error of a run that ended with `status` on some replicas, as all workers see it.
+  absl::Status FailRun(StepVariant& variant, uint64_t step, const absl::Status& status,
+                       bool lost_updates);
+  // The updates of a run were not completed: what the variables hold is unknown.
+  void LoseUpdates(const StepVariant& variant, const absl::Status& cause);
+  void DropRecordings();
+  // Finishes updates in flight. Called before variables are used otherwise than by the same step.
+  absl::Status FinishUpdates();
   void SetNextFeeds(StepVariant& variant, absl::Span<const Tensor> feeds);
   // Whether a local replica provides output `i`, or a part of it.
   static bool Provides(const StepVariant& variant, int replica, size_t i);
@@ -194,12 +224,14 @@ class SessionState {
   std::vector<std::shared_ptr<StepState>> steps_;
   std::vector<VariableState> variable_states_;
   std::string indeterminate_cause_;        // the last error that left variables indeterminate
+  StepVariant* unfinished_ = nullptr;      // its last run has left updates in flight; may be null
   const StepVariant* last_run_ = nullptr;  // the replicas hold its values; may be null
   uint64_t next_step_ = 0;                 // counts steps that write variables
   uint64_t next_reading_step_ = 0;         // counts all other steps
   uint64_t arena_moves_ = 0;               // how often a replica's arena has moved
   int num_agreements_ = 0;                 // in this incarnation
-  TraceWriter* trace_ = nullptr;
+  int num_gathered_traces_ = 0;            // in this incarnation
+  std::unique_ptr<StepTracer> tracer_;     // null unless the session is traced
 };
 
 }  // namespace mirrorflow

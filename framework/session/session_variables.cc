@@ -153,12 +153,13 @@ absl::Status SessionState::ReadVariable(absl::string_view name, Tensor* value) {
   return absl::OkStatus();
 }
 
-absl::Status SessionState::ReadVariable(absl::string_view name, int replica, Tensor* value) const {
+absl::Status SessionState::ReadVariable(absl::string_view name, int replica, Tensor* value) {
   MF_ASSIGN_OR_RETURN(const int v, FindVariable(name));
   if (replica < 0 || replica >= num_local_replicas()) {
     return absl::InvalidArgumentError(absl::StrCat("no such local replica; expected 0 to ",
                                                    num_local_replicas() - 1, ", got ", replica));
   }
+  MF_RETURN_IF_ERROR(FinishUpdates());
   MF_RETURN_IF_ERROR(CheckDeterminate(v));
   const VariableInfo& variable = layout_.variables()[v];
   if (value->dtype() != variable.dtype || value->shape() != variable.shape) {
@@ -186,6 +187,7 @@ absl::Status SessionState::AssignVariable(absl::string_view name, const Tensor& 
 }
 
 absl::Status SessionState::SetVariable(int v, const Tensor& value) {
+  MF_RETURN_IF_ERROR(FinishUpdates());
   const VariableInfo& variable = layout_.variables()[v];
   // A variable that is synchronised on read has the whole value on rank 0 and zeros elsewhere.
   const Tensor* own = &value;

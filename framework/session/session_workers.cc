@@ -82,6 +82,7 @@ void AddSchedule(const Plan& plan, Agreement* agreement) {
 absl::Status SessionState::AgreeOnVariables() {
   Agreement agreement;
   agreement.Add("topology", connection_.topology().ToString());
+  agreement.Add("costs between domains", backend_.link.ToString());
   AddLayout(layout_, &agreement);
   return Agree(agreement, "variables", connection_.topology(), *connection_.workers(),
                ConnectDeadline());
@@ -116,6 +117,8 @@ absl::Status SessionState::AgreeOn(const StepState& step, StepVariant& variant) 
     if (variant.tuning_version != tuning_->version()) MF_RETURN_IF_ERROR(MakePlans(step, variant));
   }
   variant.agreed = true;
+  // The arena may move on some workers only, but all must record their steps again.
+  ++arena_moves_;
   return absl::OkStatus();
 }
 
@@ -197,6 +200,7 @@ absl::Status SessionState::AssignFromWorker0(absl::Span<const std::string> names
 }
 
 absl::Status SessionState::WaitForSharers() {
+  MF_RETURN_IF_ERROR(FinishUpdates());
   if (backend_.share_memory == nullptr) return absl::OkStatus();
   if (connection_.state() == Connection::State::kBroken) MF_RETURN_IF_ERROR(Reconnect());
   return OnEachReplica([&](Replica& replica, Lane& lane) {
@@ -206,6 +210,7 @@ absl::Status SessionState::WaitForSharers() {
 
 absl::StatusOr<Tensor> SessionState::SumOverRanks(int variable) {
   const VariableInfo& v = layout_.variables()[variable];
+  MF_RETURN_IF_ERROR(FinishUpdates());
   if (connection_.state() == Connection::State::kBroken) MF_RETURN_IF_ERROR(Reconnect());
   std::vector<std::shared_ptr<std::byte>> sums(replicas_.size());
   const int first_rank = replicas_[0]->rank();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // WorkerGroup connects one worker to all others. It carries the control information that workers
-// exchange outside of steps (unique ids, addresses, hashes, errors), never tensors.
+// exchange outside of steps (unique ids, addresses, hashes, errors, traces), never tensors.
 //
 // All state belongs to an incarnation: workers that reconnect after a failure start with an empty
 // store. A wait ends at its deadline, or when a worker reports a failure. Thread-safe.
@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -34,10 +35,14 @@ class WorkerGroup {
 
   // A key-value store. Get waits until the key exists. Each key may be put only once.
   virtual absl::Status Put(absl::string_view key, std::string value, absl::Time deadline) = 0;
-  // As Put, for a key that each other worker gets once: it is removed with the last Get, so that
-  // any number of them may follow one another.
-  virtual absl::Status PutForOthers(absl::string_view key, std::string value,
-                                    absl::Time deadline) = 0;
+  // As Put, for a key that `readers` workers get once each: it is removed with the last Get, so
+  // that any number of them may follow one another.
+  virtual absl::Status PutForReaders(absl::string_view key, int readers, std::string value,
+                                     absl::Time deadline) = 0;
+  // As PutForReaders, for a key that each other worker gets.
+  absl::Status PutForOthers(absl::string_view key, std::string value, absl::Time deadline) {
+    return PutForReaders(key, num_workers() - 1, std::move(value), deadline);
+  }
   virtual absl::StatusOr<std::string> Get(absl::string_view key, absl::Time deadline) = 0;
 
   // Returns once all workers have called it with this name.

@@ -27,6 +27,7 @@ namespace mirrorflow {
   F(Cast)                 \
   F(CheckNumerics)        \
   F(ClipByValue)          \
+  F(Collectives)          \
   F(Concat)               \
   F(Constant)             \
   F(Conv2D)               \

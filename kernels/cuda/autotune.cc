@@ -168,6 +168,10 @@ absl::StatusOr<TrialMemory> AllocateForTrial(size_t bytes) {
 }
 
 absl::StatusOr<int> FastestWay(int count, absl::FunctionRef<absl::Status(int, cudaStream_t)> run) {
+  // Takes a lock, because sessions make plans in threads of their own, and trials at the same time
+  // would measure each other.
+  static std::mutex* const mu = new std::mutex();
+  std::lock_guard<std::mutex> lock(*mu);
   Timer timer;
   MF_RETURN_IF_ERROR(timer.Make());
   int fastest = -1;
@@ -212,10 +216,6 @@ absl::StatusOr<int> ChooseProposal(const KernelContext& c, absl::string_view lib
 absl::StatusOr<KernelPlan> MakeFastestKernel(const KernelContext& c, KernelFactory ours,
                                              absl::string_view library, int max_theirs,
                                              absl::FunctionRef<std::vector<KernelPlan>()> theirs) {
-  // Takes a lock, because sessions make plans in threads of their own, and trials would measure
-  // each other.
-  static std::mutex* const mu = new std::mutex();
-  std::lock_guard<std::mutex> lock(*mu);
   std::vector<KernelPlan> made;
   MF_ASSIGN_OR_RETURN(const int choice, ChooseProposal(c, library, 1 + max_theirs, [&] {
                         made = theirs();

@@ -24,8 +24,9 @@ using TrialMemory = std::unique_ptr<std::byte, void (*)(std::byte*)>;
 absl::StatusOr<TrialMemory> AllocateForTrial(size_t bytes);
 
 // The index, below `count`, of the fastest way: the one with the shortest of several runs, after a
-// warm-up run. `run(way, stream)` enqueues it. Ways that fail are left out; if all fail, returns
-// the error of the first. DeadlineExceeded if the GPU does not finish a run.
+// warm-up run. `run(way, stream)` enqueues it. One call at a time measures. Ways that fail are left
+// out; if all fail, returns the error of the first. DeadlineExceeded if the GPU does not finish a
+// run.
 absl::StatusOr<int> FastestWay(int count, absl::FunctionRef<absl::Status(int, cudaStream_t)> run);
 
 // Chooses the proposal of a library (its name and version) that computes the context's node: the

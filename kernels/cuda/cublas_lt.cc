@@ -4,6 +4,7 @@
 #include <cublasLt.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "framework/core/status.h"
 #include "kernels/cuda/autotune.h"
 #include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/cuda_status.h"
 
 namespace mirrorflow {
 namespace {
@@ -48,13 +50,15 @@ class Handle {
   cublasLtHandle_t handle_ = nullptr;
 };
 
-// The handle for the heuristic, which depends only on the kind of GPU. Takes a lock, because
-// sessions make plans in threads of their own.
+// The handle for the heuristic of the current GPU. Takes a lock, because sessions make plans in
+// threads of their own.
 absl::StatusOr<cublasLtHandle_t> HandleForPlans() {
   static std::mutex* const mu = new std::mutex();
-  static Handle* const handle = new Handle();
+  static auto* const handles = new std::map<int, Handle>();  // by GPU
+  int gpu = 0;
+  MF_RETURN_IF_CUDA_ERROR(cudaGetDevice(&gpu));
   std::lock_guard<std::mutex> lock(*mu);
-  return handle->Get();
+  return (*handles)[gpu].Get();
 }
 
 // The library's matrices are column-major, so it computes the transposed product: outᵀ = bᵀ · aᵀ.

@@ -38,9 +38,7 @@ struct AtomicActivity {
 };
 AtomicActivity activity;
 
-void Count(std::atomic<int64_t>& counter, int64_t by = 1) {
-  counter.fetch_add(by, std::memory_order_relaxed);
-}
+void Count(std::atomic<int64_t>& counter) { counter.fetch_add(1, std::memory_order_relaxed); }
 
 // Memory from cudaMalloc.
 const CollectiveMemory& CudaMemory() {

@@ -7,7 +7,6 @@
 #include <atomic>
 #include <cstdio>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -170,10 +169,6 @@ class ConvolutionKernel final : public Kernel {
   }
 
   absl::Status Choose(const KernelContext& c, const CudnnConvolution& convolution) {
-    // Takes a lock, because sessions make plans in threads of their own, and trials would measure
-    // each other.
-    static std::mutex* const mu = new std::mutex();
-    std::lock_guard<std::mutex> lock(*mu);
     const bool tunes = c.tuning() != nullptr;
     MF_ASSIGN_OR_RETURN(const CudnnDescriptor gpu, PropertiesOfGpu());
     const auto proposals = ProposeEngines(convolution, gpu, tunes ? kMaxTried : 1);

@@ -451,10 +451,11 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
   return cudaSuccess;
 }
 
-cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int ordinal) {
   MF_FAIL_IF_PLANNED(cudaGetDeviceProperties);
   *properties = {};
   std::strcpy(properties->name, "fake GPU");
+  properties->uuid.bytes[0] = static_cast<char>(ordinal);
   return cudaSuccess;
 }
 
@@ -736,7 +737,10 @@ cudaError_t cudaStreamEndCapture(cudaStream_t origin, cudaGraph_t* graph) {
       [&](const CUgraph_st::Item&, const mirrorflow::Clock& clock) {
         mirrorflow::Merge(clock, &all);
       });
-  if (joined != all) return cudaErrorStreamCaptureUnjoined;
+  if (joined != all) {
+    captured->items.clear();  // events may still point to `captured`
+    return cudaErrorStreamCaptureUnjoined;
+  }
   *graph = new CUgraph_st(std::move(*captured));  // events still point to `captured`, to compare it
   return fails ? PlannedError() : cudaSuccess;
 }

@@ -3,7 +3,9 @@
 
 #include <cuda_runtime_api.h>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "framework/core/status.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/cuda_kernels.h"
@@ -40,6 +42,8 @@ absl::Status Describe(int ordinal, GpuInfo* info) {
   cudaDeviceProp properties;
   MF_RETURN_IF_CUDA_ERROR(cudaGetDeviceProperties(&properties, ordinal));
   info->name = properties.name;
+  info->uuid = absl::BytesToHexString(
+      absl::string_view(properties.uuid.bytes, sizeof properties.uuid.bytes));
   MF_ASSIGN_OR_RETURN(const int major, Attribute(cudaDevAttrComputeCapabilityMajor, ordinal));
   MF_ASSIGN_OR_RETURN(const int minor, Attribute(cudaDevAttrComputeCapabilityMinor, ordinal));
   info->capability = absl::StrCat(major, ".", minor);

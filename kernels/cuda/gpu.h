@@ -32,6 +32,7 @@ struct GpuInfo {
   int64_t memory_bytes = 0;
   int64_t free_bytes = 0;
   std::string capability;  // `9.0`
+  std::string uuid;        // in hexadecimal; no other GPU has the same, on any host
   absl::Status usable;     // OK, or why no device can be created on it
 };
 // Describes GPU `ordinal`. Requires 0 <= ordinal < NumGpus().

@@ -45,6 +45,23 @@ const Sharded* RowsOfBoth(const Compilation& c, const Node& product) {
   return a != nullptr && b != nullptr && *a == *b && a->dim == 0 ? a : nullptr;
 }
 
+// Whether it takes less time to send the rows of both operands to all domains, each of which then
+// computes the whole product, than to reduce the gradient over the domains. The bytes are those
+// that one domain receives.
+bool RowsAreFaster(const World& world, int64_t elements, int64_t rows, int64_t row_elements) {
+  // The rate of a core, about that of AVX2. It is the same everywhere, so that all workers decide
+  // alike.
+  constexpr double kFlopsPerNs = 80;
+  const double others = 1.0 - 1.0 / world.num_domains;
+  const double gradient_bytes =
+      static_cast<double>(elements) * sizeof(float) * (world.num_domains == 2 ? 1.0 : 2 * others);
+  const double row_bytes = static_cast<double>(row_elements) * sizeof(float) * others;
+  const double cores = static_cast<double>(world.size) / world.num_domains;
+  const double more_flops =
+      2.0 * static_cast<double>(elements) * static_cast<double>(rows) * others;
+  return more_flops / kFlopsPerNs / cores < (gradient_bytes - row_bytes) * world.link.byte_ns;
+}
+
 // Whether the gradient of `update` is a product without other users, which a kernel can compute in
 // the update.
 bool IsByProduct(const Compilation& c, const Node& update) {
@@ -64,9 +81,12 @@ bool IsByProduct(const Compilation& c, const Node& update) {
     return false;
   }
   if (!IsCollective(update)) return b.num_elements() <= kMaxOperandElements;
-  return c.world.one_domain && RowsOfBoth(c, product) != nullptr &&
-         update.attr<std::string>(kReductionAttr) == "sum" &&
-         kMinSavingFactor * (a.num_elements() + b.num_elements()) <= elements;
+  if (RowsOfBoth(c, product) == nullptr || update.attr<std::string>(kReductionAttr) != "sum") {
+    return false;
+  }
+  const int64_t row_elements = a.num_elements() + b.num_elements();
+  return c.world.one_domain() ? kMinSavingFactor * row_elements <= elements
+                              : RowsAreFaster(c.world, elements, a.dim(0), row_elements);
 }
 
 absl::Status FuseProduct(Compilation& c, Node* update) {

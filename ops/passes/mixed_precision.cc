@@ -71,8 +71,10 @@ class Mixing {
     return false;
   }
   bool IsOfFloats(const Node& node) const {
-    if (!node.has_attr("T") || node.attr<DataType>("T") != DT_FLOAT) return false;
-    const AttrList& allowed = node.op().FindAttr("T")->allowed;
+    const AttrDef* const type = node.op().FindAttr("T");
+    if (type == nullptr || type->type != "type") return false;  // a loop has a list of types
+    if (node.attr<DataType>("T") != DT_FLOAT) return false;
+    const AttrList& allowed = type->allowed;
     return allowed.empty() || absl::c_linear_search(allowed, AttrList::value_type(dtype_));
   }
   bool IsLow(const Output& value) const { return made_of_low_.contains(value); }

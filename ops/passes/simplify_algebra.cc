@@ -29,8 +29,8 @@ bool Is(const Node& node, absl::string_view op) { return node.op().name == op; }
 bool IsFree(const Node& node) { return node.control_inputs().empty(); }
 
 bool IsView(const Node& node) {
-  return Computes(node.op()) && node.op().has(kView) && node.num_outputs() == 1 &&
-         node.num_inputs() > 0 && IsFree(node);
+  return Computes(node.op()) && node.op().has(kView) && !node.op().has(kStateful) &&
+         node.num_outputs() == 1 && node.num_inputs() > 0 && IsFree(node);
 }
 
 const Tensor& ConstantOf(const Compilation& c, const Output& output) {

@@ -46,6 +46,12 @@ class HeldTeam final : public LocalTeam {
   int rank() const override { return team_->rank(); }
   int size() const override { return team_->size(); }
   absl::Status Start(const TeamOffer& offer) override { return team_->Start(offer); }
+  absl::StatusOr<bool> Begin(const TeamOffer& offer, bool waits, Work work) override {
+    return team_->Begin(offer, waits, work);
+  }
+  absl::Status Access(absl::FunctionRef<absl::Status()> access) override {
+    return team_->Access(access);
+  }
   absl::Status Finish(const TeamOffer& offer, Work work) override {
     return team_->Finish(offer, work);
   }
@@ -61,19 +67,20 @@ class HeldTeam final : public LocalTeam {
 
 absl::StatusOr<Communicators> ConnectDomains(int world_size, int num_domains,
                                              absl::Duration timeout,
-                                             const TransportFactory& create_transports) {
+                                             const TransportFactory& create_transports,
+                                             const ExchangeOptions& options) {
   Topology topology;
   topology.replicas.resize(world_size);
   num_domains = std::min(num_domains, world_size);
   for (int rank = 0; rank < world_size; ++rank) {
     topology.replicas[rank].domain = rank * num_domains / world_size;
   }
-  // Longer than within a domain, so that the domain with a missing rank reports it first.
-  MF_ASSIGN_OR_RETURN(Transports transports, create_transports(world_size, 2 * timeout));
+  MF_ASSIGN_OR_RETURN(Transports transports, create_transports(world_size));
   const auto all = std::make_shared<AllDomains>();
-  for (int rank = 0; rank < world_size; ++rank) {
-    all->exchanges.push_back(
-        std::make_shared<DomainExchange>(topology, rank, std::move(transports[rank])));
+  for (int rank = 0; rank < world_size && num_domains > 1; ++rank) {
+    // Longer than within a domain, so that the domain with a missing rank reports it first.
+    all->exchanges.push_back(std::make_shared<DomainExchange>(
+        topology, rank, std::move(transports[rank]), 2 * timeout, options));
   }
   Communicators communicators;
   for (int domain = 0; domain < num_domains; ++domain) {
@@ -87,8 +94,9 @@ absl::StatusOr<Communicators> ConnectDomains(int world_size, int num_domains,
     for (size_t i = 0; i < ranks.size(); ++i) {
       const std::shared_ptr<LocalTeam> held = std::move(team[i]);
       all->teams.push_back(held);
+      const auto exchange = num_domains > 1 ? all->exchanges[ranks[i]] : nullptr;
       communicators.push_back(CreateTeamCommunicator(
-          topology, ranks[i], std::make_unique<HeldTeam>(held, all), all->exchanges[ranks[i]]));
+          topology, ranks[i], std::make_unique<HeldTeam>(held, all), exchange));
     }
   }
   return communicators;

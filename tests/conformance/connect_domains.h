@@ -10,21 +10,22 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "distribute/collective/domain_exchange.h"
 #include "distribute/collective/transport.h"
 #include "tests/conformance/communicator_conformance.h"
 
 namespace mirrorflow {
 
 using Transports = std::vector<std::unique_ptr<Transport>>;  // by rank
-// Connects the transports of all ranks. Their waits time out after `timeout`.
-using TransportFactory =
-    std::function<absl::StatusOr<Transports>(int world_size, absl::Duration timeout)>;
+// Connects the transports of all ranks.
+using TransportFactory = std::function<absl::StatusOr<Transports>(int world_size)>;
 
-// Connects ranks in domains of sizes as equal as possible. Domains communicate over the transports;
-// their waits are longer than `timeout`, that of the waits within a domain.
+// Connects ranks in domains of sizes as equal as possible. Domains communicate over the transports,
+// with longer waits than `timeout`, that of the waits within a domain.
 absl::StatusOr<Communicators> ConnectDomains(int world_size, int num_domains,
                                              absl::Duration timeout,
-                                             const TransportFactory& create_transports);
+                                             const TransportFactory& create_transports,
+                                             const ExchangeOptions& options = {});
 
 }  // namespace mirrorflow
 

@@ -2,8 +2,13 @@
 //
 // The contract of WorkerGroup over the coordination service.
 #include <memory>
+#include <thread>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "tests/conformance/worker_group_conformance.h"
 #include "tests/support/coordination.h"
@@ -20,6 +25,36 @@ WorkerGroups CreateGroups(int num_workers) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Coordination, WorkerGroupConformance, testing::Values(CreateGroups));
+
+// A worker closes its connections because of what it has found. Another one, which only sees them
+// end, may be the first to report.
+TEST(CoordinationWorkerGroupTest, CauseOfLostConnectionIsTheFailure) {
+  const WorkerGroups workers = CreateGroups(2);
+  const absl::Time deadline = absl::Now() + absl::Seconds(60);
+  const absl::Status cause = absl::DataLossError("damaged frame");
+  std::vector<absl::Status> failures(2);
+  std::vector<std::thread> threads;
+  for (int w = 0; w < 2; ++w) {
+    threads.emplace_back([&, w] {
+      EXPECT_TRUE(workers.groups[w]->Join(deadline).ok());
+      if (w == 1) absl::SleepFor(absl::Milliseconds(100));
+      failures[w] = workers.groups[w]->ReportFailure(
+          w == 1 ? cause : absl::UnavailableError("the other end has closed the connection"),
+          deadline);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(failures[0], cause);
+  EXPECT_EQ(failures[1], cause);
+}
+
+TEST(CoordinationWorkerGroupTest, LostConnectionWithoutAnotherCauseIsTheFailure) {
+  const WorkerGroups workers = CreateGroups(1);
+  const absl::Time deadline = absl::Now() + absl::Seconds(60);
+  ASSERT_TRUE(workers.groups[0]->Join(deadline).ok());
+  const absl::Status lost = absl::UnavailableError("the other end has closed the connection");
+  EXPECT_EQ(workers.groups[0]->ReportFailure(lost, deadline), lost);
+}
 
 }  // namespace
 }  // namespace mirrorflow

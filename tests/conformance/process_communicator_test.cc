@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Communicators of workers that are processes of this host, in both ways: through shared memory and
-// over UCX.
+// Communicators of workers that are processes of this host, in all ways: through shared memory,
+// over UCX and over TCP.
 #include <signal.h>
 
 #include <thread>
@@ -24,12 +24,23 @@ const ConformanceCase kSharedMemory =
     CaseOf("ProcessesWithSharedMemory", CollectiveKind::kSharedMemory);
 // One domain per rank, so that the order of the domains is that of the ranks.
 const ConformanceCase kUcx = CaseOf("ProcessesOverUcx", CollectiveKind::kUcx);
+const ConformanceCase kTcp = CaseOf("ProcessesOverTcp", CollectiveKind::kTcp);
+
+// Other tests run the exchange of domains at every size, without processes.
+std::vector<ConformanceCase> AtTwoWorldSizes(const ConformanceCase& backend) {
+  std::vector<ConformanceCase> cases = AtEveryWorldSize(backend);
+  std::erase_if(cases,
+                [](const ConformanceCase& c) { return c.world_size != 2 && c.world_size != 7; });
+  return cases;
+}
 
 INSTANTIATE_TEST_SUITE_P(SharedMemory, CommunicatorConformance,
                          testing::ValuesIn(AtEveryWorldSize(kSharedMemory)), ConformanceCaseName);
-INSTANTIATE_TEST_SUITE_P(Ucx, CommunicatorConformance, testing::ValuesIn(AtEveryWorldSize(kUcx)),
+INSTANTIATE_TEST_SUITE_P(Ucx, CommunicatorConformance, testing::ValuesIn(AtTwoWorldSizes(kUcx)),
                          ConformanceCaseName);
-// Over UCX, the session passes a failure on to the other workers.
+INSTANTIATE_TEST_SUITE_P(Tcp, CommunicatorConformance, testing::ValuesIn(AtTwoWorldSizes(kTcp)),
+                         ConformanceCaseName);
+// Over UCX and TCP, the session passes a failure on to the other workers.
 INSTANTIATE_TEST_SUITE_P(SharedMemory, CommunicatorFailures,
                          testing::ValuesIn(AtEveryWorldSizeAboveOne(kSharedMemory)),
                          ConformanceCaseName);

@@ -2,6 +2,7 @@
 #include "distribute/collective/team_communicator.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -25,18 +26,19 @@
 namespace mirrorflow {
 namespace {
 
-absl::StatusOr<Transports> MemoryTransports(int world_size, absl::Duration timeout) {
+absl::StatusOr<Transports> MemoryTransports(int world_size) {
   const auto network = MemoryNetwork::Create(world_size);
   Transports transports;
   for (int rank = 0; rank < world_size; ++rank) {
-    transports.push_back(network->TransportOf(rank, timeout));
+    transports.push_back(network->TransportOf(rank));
   }
   return transports;
 }
 
 absl::StatusOr<Communicators> ConnectInMemory(int world_size, int num_domains,
-                                              absl::Duration timeout) {
-  return ConnectDomains(world_size, num_domains, timeout, MemoryTransports);
+                                              absl::Duration timeout,
+                                              const ExchangeOptions& options = {}) {
+  return ConnectDomains(world_size, num_domains, timeout, MemoryTransports, options);
 }
 
 const ConformanceCase kOneDomain = {"OneDomain", [](int world_size, absl::Duration timeout) {
@@ -51,11 +53,30 @@ const ConformanceCase kTwoDomains = {
 const ConformanceCase kDomainEach = {"DomainEach", [](int world_size, absl::Duration timeout) {
                                        return ConnectInMemory(world_size, world_size, timeout);
                                      }};
+const ConformanceCase kRing = {.backend = "Ring",
+                               .connect =
+                                   [](int world_size, absl::Duration timeout) {
+                                     return ConnectInMemory(world_size, world_size, timeout,
+                                                            {.ring_from = 2});
+                                   },
+                               .sums_in_rank_order = false};
+const ConformanceCase kRingOfThreeDomains = {.backend = "RingOfThreeDomains",
+                                             .connect =
+                                                 [](int world_size, absl::Duration timeout) {
+                                                   return ConnectInMemory(world_size, 3, timeout,
+                                                                          {.ring_from = 3});
+                                                 },
+                                             .sums_in_rank_order = false};
 
 std::vector<ConformanceCase> AllCases(std::vector<ConformanceCase> (*sizes)(ConformanceCase)) {
   std::vector<ConformanceCase> cases;
   for (const ConformanceCase& backend : {kOneDomain, kTwoDomains, kDomainEach}) {
     for (ConformanceCase& sized : sizes(backend)) cases.push_back(std::move(sized));
+  }
+  for (const ConformanceCase& ring : {kRing, kRingOfThreeDomains}) {
+    for (ConformanceCase& sized : sizes(ring)) {
+      if (sized.world_size == 4 || sized.world_size == 7) cases.push_back(std::move(sized));
+    }
   }
   return cases;
 }
@@ -125,14 +146,61 @@ TEST(TeamCommunicatorTest, TimeoutIsReportedInFull) {
   EXPECT_EQ(FailureOf(status), (Failure{.rank = 0, .sequence = 7, .name = "b"}));
 }
 
+// Runs an all-reduce of `count` floats on 5 ranks in 3 domains, and returns the results by rank.
+std::vector<std::vector<float>> AllReduceOfThreeDomains(int64_t count,
+                                                        const ExchangeOptions& options) {
+  auto ranks = ConnectInMemory(5, 3, absl::Seconds(20), options).value();
+  std::vector<std::vector<float>> values(ranks.size(), std::vector<float>(count));
+  std::vector<std::thread> threads;
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    for (int64_t i = 0; i < count; ++i) {
+      values[rank][i] = 1.0f + static_cast<float>((i * 7 + rank * 13) % 1000) / 1000;
+    }
+    threads.emplace_back([&, rank] {
+      EXPECT_EQ(ranks[rank]->Run({.operation = AllReduce{Reduction::kMean, count},
+                                  .in = values[rank].data(),
+                                  .out = values[rank].data(),
+                                  .name = "gradients"}),
+                absl::OkStatus());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return values;
+}
+
+TEST(TeamCommunicatorTest, BFloat16OnTheWireRoundsLargeFloats) {
+  for (const int ring_from : {0, 3}) {
+    for (const int64_t count : {100, 200'000}) {
+      const auto exact = AllReduceOfThreeDomains(count, {.ring_from = ring_from});
+      const auto rounded =
+          AllReduceOfThreeDomains(count, {.ring_from = ring_from, .wire_dtype = DT_BFLOAT16});
+      double largest_error = 0;
+      for (size_t rank = 0; rank < exact.size(); ++rank) {
+        EXPECT_EQ(rounded[rank], rounded[0]) << "rank " << rank;
+        for (int64_t i = 0; i < count; ++i) {
+          largest_error =
+              std::max<double>(largest_error, std::abs(rounded[rank][i] / exact[rank][i] - 1));
+        }
+      }
+      if (count * int64_t{sizeof(float)} <= kOneRoundBytes) {
+        EXPECT_EQ(largest_error, 0);
+      } else {
+        // Half a unit in the last place for each of its own value, two sums and the division.
+        EXPECT_GT(largest_error, 1e-4);
+        EXPECT_LT(largest_error, 4 * std::ldexp(1.0, -8));
+      }
+    }
+  }
+}
+
 TEST(TeamCommunicatorTest, DomainInAnotherStepIsError) {
   Topology topology;
   topology.replicas = {{.worker = 0, .domain = 0}, {.worker = 1, .domain = 1}};
   const auto network = MemoryNetwork::Create(2);
   std::vector<std::unique_ptr<Communicator>> ranks;
   for (int rank = 0; rank < 2; ++rank) {
-    auto exchange = std::make_shared<DomainExchange>(topology, rank,
-                                                     network->TransportOf(rank, absl::Seconds(20)));
+    auto exchange = std::make_shared<DomainExchange>(topology, rank, network->TransportOf(rank),
+                                                     absl::Seconds(20));
     auto team = CreateThreadTeam(1).value();
     ranks.push_back(CreateTeamCommunicator(topology, rank, std::move(team[0]), exchange));
     ranks.back()->BeginStep(7 + rank);
@@ -157,7 +225,7 @@ TEST(TeamCommunicatorTest, SilentDomainIsNamedAfterTimeout) {
   const auto network = MemoryNetwork::Create(2);
   network->Silence(1);
   auto exchange =
-      std::make_shared<DomainExchange>(topology, 0, network->TransportOf(0, absl::Milliseconds(1)));
+      std::make_shared<DomainExchange>(topology, 0, network->TransportOf(0), absl::Milliseconds(1));
   auto team = CreateThreadTeam(1).value();
   const auto rank_0 = CreateTeamCommunicator(topology, 0, std::move(team[0]), exchange);
   float value = 1;
@@ -168,8 +236,7 @@ TEST(TeamCommunicatorTest, SilentDomainIsNamedAfterTimeout) {
                                            .sequence = 2});
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(status.message(),
-            "all-reduce 'loss' of 1 float (sum): rank 0 timed out after 1ms; expected 4 bytes from "
-            "rank 1, got none");
+            "rank 0 timed out after 1ms in collective 1 'loss'; expected 4 bytes from rank 1");
   EXPECT_EQ(FailureOf(status), (Failure{.rank = 1, .sequence = 2, .name = "loss"}));
   EXPECT_EQ(rank_0->status(), status);
 }
@@ -271,16 +338,15 @@ TEST_P(SharedUpdateTest, EachElementIsUpdatedOnceAndVisibleToAllRanks) {
           std::byte* const variables[] = {reinterpret_cast<std::byte*>(first[rank].data()),
                                           reinterpret_cast<std::byte*>(second[rank].data())};
           SharedUpdate update(
-              {.name = "u", .reduction = GetParam().reduction, .count = count, .num_variables = 2});
+              {.name = "u", .reduction = GetParam().reduction, .count = count, .num_variables = 2},
+              [&](int64_t at, const void* gradient, int64_t n) {
+                AddToVariable(at, gradient, n, first[rank].data());
+                updated[rank] += n;
+              });
           for (int round = 0; round < 2; ++round) {
             EXPECT_EQ(update.Start(ranks[rank].get(), gradients[rank].data(), variables),
                       absl::OkStatus());
-            EXPECT_EQ(update.Finish(ranks[rank].get(),
-                                    [&](int64_t at, const void* gradient, int64_t n) {
-                                      AddToVariable(at, gradient, n, first[rank].data());
-                                      updated[rank] += n;
-                                    }),
-                      absl::OkStatus());
+            EXPECT_EQ(update.Finish(ranks[rank].get()), absl::OkStatus());
           }
         });
       }
@@ -305,11 +371,12 @@ TEST_P(SharedUpdateTest, EachElementIsUpdatedOnceAndVisibleToAllRanks) {
 TEST_P(SharedUpdateTest, SingleRankNeedsNoCommunicator) {
   float gradient[] = {1, 2, 3}, variable[] = {10, 10, 10};
   std::byte* const variables[] = {reinterpret_cast<std::byte*>(variable)};
-  SharedUpdate update({.name = "u", .reduction = GetParam().reduction, .count = 3});
+  SharedUpdate update({.name = "u", .reduction = GetParam().reduction, .count = 3},
+                      [&](int64_t first, const void* values, int64_t n) {
+                        AddToVariable(first, values, n, variable);
+                      });
   ASSERT_EQ(update.Start(nullptr, gradient, variables), absl::OkStatus());
-  ASSERT_EQ(update.Finish(nullptr, [&](int64_t first, const void* values,
-                                       int64_t n) { AddToVariable(first, values, n, variable); }),
-            absl::OkStatus());
+  ASSERT_EQ(update.Finish(nullptr), absl::OkStatus());
   EXPECT_EQ(variable[2], 10 + 3 + 2);
 }
 
@@ -328,11 +395,16 @@ void AddProduct(absl::Span<const ProductRows> parts, int64_t first, int64_t last
   }
 }
 
-TEST(SharedProductUpdateTest, UpdateUsesRowsOfAllRanksAndIsVisibleToAll) {
+class SharedProductUpdateTest : public testing::TestWithParam<int> {};  // number of domains
+INSTANTIATE_TEST_SUITE_P(Domains, SharedProductUpdateTest, testing::Values(1, 2, 3));
+
+TEST_P(SharedProductUpdateTest, UpdateUsesRowsOfAllRanksAndIsVisibleToAll) {
   for (const int world_size : {1, 2, 3, 5}) {
     for (const int64_t rows : {1, 4, 50}) {
       SCOPED_TRACE(absl::StrCat(rows, " rows, ", world_size, " ranks"));
-      auto ranks = CreateTeamCommunicators(world_size).value();
+      auto ranks = GetParam() == 1
+                       ? CreateTeamCommunicators(world_size).value()
+                       : ConnectInMemory(world_size, GetParam(), absl::Seconds(50)).value();
       std::vector<int64_t> counts;  // of examples: the first rank has none
       for (int rank = 0; rank < world_size; ++rank) counts.push_back(world_size > 1 ? rank : 2);
       std::vector<std::vector<float>> left(world_size), right(world_size), variable(world_size);
@@ -353,21 +425,20 @@ TEST(SharedProductUpdateTest, UpdateUsesRowsOfAllRanksAndIsVisibleToAll) {
       for (int rank = 0; rank < world_size; ++rank) {
         threads.emplace_back([&, rank] {
           std::byte* const variables[] = {reinterpret_cast<std::byte*>(variable[rank].data())};
-          SharedProductUpdate update({.name = "u",
-                                      .rows = rows,
-                                      .row_bytes = kColumns * static_cast<int64_t>(sizeof(float)),
-                                      .counts = counts});
+          SharedProductUpdate update(
+              {.name = "u",
+               .rows = rows,
+               .row_bytes = kColumns * static_cast<int64_t>(sizeof(float)),
+               .counts = counts},
+              [&](absl::Span<const ProductRows> parts, int64_t first, int64_t last) {
+                AddProduct(parts, first, last, rows, variable[rank].data());
+                updated[rank] += last - first;
+              });
           for (int round = 0; round < 2; ++round) {
             EXPECT_EQ(
                 update.Start(ranks[rank].get(), left[rank].data(), right[rank].data(), variables),
                 absl::OkStatus());
-            EXPECT_EQ(update.Finish(
-                          ranks[rank].get(),
-                          [&](absl::Span<const ProductRows> parts, int64_t first, int64_t last) {
-                            AddProduct(parts, first, last, rows, variable[rank].data());
-                            updated[rank] += last - first;
-                          }),
-                      absl::OkStatus());
+            EXPECT_EQ(update.Finish(ranks[rank].get()), absl::OkStatus());
           }
         });
       }
@@ -377,16 +448,9 @@ TEST(SharedProductUpdateTest, UpdateUsesRowsOfAllRanksAndIsVisibleToAll) {
         all_updated += updated[rank];
         EXPECT_EQ(variable[rank], want) << "on rank " << rank;
       }
-      EXPECT_EQ(all_updated, 2 * rows);
+      EXPECT_EQ(all_updated, 2 * rows * ranks[0]->num_domains());
     }
   }
-}
-
-TEST(SharedProductUpdateTest, StartFailsWithSeveralDomains) {
-  auto two = ConnectInMemory(2, 2, absl::Seconds(1)).value();
-  SharedProductUpdate update({.name = "u", .rows = 1, .row_bytes = 4, .counts = {1, 1}});
-  const absl::Status status = update.Start(two[0].get(), nullptr, nullptr, {});
-  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
 }
 
 TEST(TeamCommunicatorTest, RankThatLeavesEndsCollectivesOfOthers) {

@@ -85,6 +85,14 @@ TEST_P(WorkerGroupConformance, KeyForOthersIsRemovedOnceAllHaveIt) {
   }
 }
 
+TEST_P(WorkerGroupConformance, KeyForOneReaderIsRemovedOnceItIsRead) {
+  const std::string large(200'000, 'x');
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(group(1).PutForReaders("key", 1, large, Late()), absl::OkStatus());
+    EXPECT_EQ(group(0).Get("key", Late()).value_or("none"), large);
+  }
+}
+
 TEST_P(WorkerGroupConformance, BarrierBlocksUntilAllWorkersArrive) {
   std::atomic<int> arrived{0};
   OnEach([&](WorkerGroup& group) {

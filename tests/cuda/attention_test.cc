@@ -10,25 +10,14 @@
 #include "absl/strings/str_replace.h"
 #include "framework/runtime/tuning_table.h"
 #include "gtest/gtest.h"
-#include "kernels/cpu/all_kernels.h"
 #include "kernels/cuda/cuda_device.h"
-#include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/fake_cuda.h"
 #include "ops/registry.h"
+#include "tests/support/cpu_and_gpu_kernels.h"
 #include "tests/support/run_on_device.h"
 
 namespace mirrorflow {
 namespace {
-
-const KernelRegistry& Kernels() {
-  static const KernelRegistry* const registry = [] {
-    auto* kernels = new KernelRegistry();
-    RegisterCpuKernels(*kernels);
-    RegisterCudaKernels(*kernels);
-    return kernels;
-  }();
-  return *registry;
-}
 
 // Attention of `queries` to `keys`, with rows of 16 and 24 elements.
 std::string Case(const char* dtype, bool causal, int queries, int keys, bool heads_inside = false,
@@ -67,7 +56,7 @@ int64_t RunWith(const std::vector<OpCase>& cases, TuningTable* table, CheckRepor
   auto device = CreateCudaDevice(0, 0);
   EXPECT_TRUE(device.ok()) << device.status();
   if (!device.ok()) return -1;
-  *report = CheckCasesOnDevice(cases, AllOps(), Kernels(), **device, /*units=*/4,
+  *report = CheckCasesOnDevice(cases, AllOps(), CpuAndGpuKernels(), **device, /*units=*/4,
                                {.autotune = true}, table);
   const std::vector<std::string> operations = OperationsOf(0);
   return std::count(operations.begin(), operations.end(), "cudnnAttention");
@@ -124,8 +113,8 @@ TEST(CudnnAttentionTest, OurKernelStaysWithoutEngines) {
   auto device = CreateCudaDevice(0, 0);
   ASSERT_TRUE(device.ok()) << device.status();
   TuningTable table(/*measures=*/true);
-  const CheckReport report = CheckCasesOnDevice(cases, AllOps(), Kernels(), **device, /*units=*/4,
-                                                {.autotune = true}, &table);
+  const CheckReport report = CheckCasesOnDevice(cases, AllOps(), CpuAndGpuKernels(), **device,
+                                                /*units=*/4, {.autotune = true}, &table);
   EXPECT_TRUE(report.failures.empty()) << report.ToString();
   EXPECT_EQ(ChoicesOf(table), std::vector<char>{'0'});
 }

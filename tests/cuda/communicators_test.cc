@@ -88,13 +88,36 @@ const ConformanceCase kNccl = {
                                    absl::Now() + timeout, {.timeout = timeout}));
     }};
 
+// Keeps the worker group of a rank, which its communicator uses.
+class WithWorkerGroup final : public Communicator {
+ public:
+  WithWorkerGroup(std::shared_ptr<WorkerGroup> group, std::unique_ptr<Communicator> inner)
+      : group_(std::move(group)), inner_(std::move(inner)) {}
+  ~WithWorkerGroup() override {
+    // The suite destroys one rank after the other, so that they cannot wait for one another.
+    group_->ReportFailure(absl::CancelledError("the test is over"), absl::InfiniteFuture())
+        .IgnoreError();
+  }
+  int rank() const override { return inner_->rank(); }
+  int world_size() const override { return inner_->world_size(); }
+  absl::Status Start(const Collective& c, Lane* lane) override { return inner_->Start(c, lane); }
+  absl::Status Finish(const Collective& c, Lane* lane) override { return inner_->Finish(c, lane); }
+  absl::Status status() const override { return inner_->status(); }
+  void Abort(absl::Status why) override { inner_->Abort(why); }
+
+ private:
+  const std::shared_ptr<WorkerGroup> group_;
+  const std::unique_ptr<Communicator> inner_;
+};
+
 // Groups of two workers in one process that share only NCCL's unique id. A failure of one worker
 // would reach the other through its worker group, which belongs to the session.
 absl::StatusOr<Communicators> ConnectTwoWorkers(int world_size, absl::Duration timeout) {
   Reset(world_size);
   const int num_workers = std::min(world_size, 2);
   const Topology topology = WorkersOf(world_size, num_workers);
-  const auto groups = CreateMemoryWorkerGroups(num_workers);
+  std::vector<std::shared_ptr<WorkerGroup>> groups;
+  for (auto& group : CreateMemoryWorkerGroups(num_workers)) groups.push_back(std::move(group));
   std::vector<absl::StatusOr<Communicators>> connected(num_workers);
   std::vector<std::thread> threads;
   for (int w = 0; w < num_workers; ++w) {
@@ -106,9 +129,11 @@ absl::StatusOr<Communicators> ConnectTwoWorkers(int world_size, absl::Duration t
   }
   for (std::thread& thread : threads) thread.join();
   Communicators all;
-  for (absl::StatusOr<Communicators>& of_worker : connected) {
-    MF_RETURN_IF_ERROR(of_worker.status());
-    for (auto& communicator : *of_worker) all.push_back(std::move(communicator));
+  for (int w = 0; w < num_workers; ++w) {
+    MF_RETURN_IF_ERROR(connected[w].status());
+    for (auto& communicator : *connected[w]) {
+      all.push_back(std::make_unique<WithWorkerGroup>(groups[w], std::move(communicator)));
+    }
   }
   return OnDevices(std::move(all));
 }
@@ -141,8 +166,8 @@ INSTANTIATE_TEST_SUITE_P(Nccl, CommunicatorAborts,
                          testing::ValuesIn(Small(AtEveryWorldSizeAboveOne(kNccl))),
                          ConformanceCaseName);
 // CommunicatorFailures is not instantiated. With device copy, a rank's Start returns only after all
-// ranks have arrived, which the suite does not allow for. NCCL does not detect ranks whose
-// collectives differ; session_test and fakes_test cover its answers.
+// ranks have arrived, which the suite does not allow for. With NCCL, ranks of different workers
+// wait only in their worker group; session_test and workers_test cover collectives that differ.
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(CommunicatorFailures);
 
 }  // namespace

@@ -4,35 +4,16 @@
 // graphs need only the properties of a GPU, with the real library.
 #include "kernels/cuda/cudnn_graph.h"
 
-#include <iostream>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "kernels/cuda/cudnn_attention.h"
+#include "tests/cuda/capabilities.h"
+#include "tests/cuda/described_gpu.h"
 
 namespace mirrorflow {
 namespace {
-
-using Notes = std::set<cudnnBackendNumericalNote_t>;
-
-// The properties of an H100, or of a GPU that differs from it in its compute capability.
-absl::StatusOr<CudnnDescriptor> Gpu(int capability = 90) {
-  const std::string text = absl::StrCat(R"({"deviceName": "GPU", "deviceVer": )", capability * 10,
-                                        R"(, "cudaDeviceId": 0,
-      "driverVer": 13000, "totalGlobalMem": 85000000000, "multiProcessorCount": 132,
-      "warpSize": 32, "maxGridSize": [2147483647, 65535, 65535], "maxBlockSize": [1024, 1024, 64],
-      "regsPerBlock": 65536, "maxRegistersPerSM": 65536, "maxThreadsPerBlock": 1024,
-      "maxThreadsPerSM": 1536, "maxCtasPerSM": 32, "maxSharedMemoryPerBlock": 49152,
-      "maxSharedMemoryPerBlockOptin": 101376, "reservedSharedMemoryPerBlock": 1024,
-      "l2CacheSize": 52428800, "smClockRateKHz": 1980000, "memClockRateKHz": 2619000,
-      "pciDeviceId": 1, "isTccDriver": 0, "supportCoopLaunch": 1})");
-  return CudnnBuilder(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR)
-      .Set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, std::vector<char>(text.begin(), text.end()))
-      .Build();
-}
 
 // A convolution with a window of 3x3.
 CudnnConvolution Convolution(ConvolutionPart part, cudnnDataType_t type) {
@@ -41,27 +22,6 @@ CudnnConvolution Convolution(ConvolutionPart part, cudnnDataType_t type) {
       .part = part,
       .type = type,
       .geometry = {.batch = 8, .in_channels = 16, .out_channels = 32, .h = window, .w = window}};
-}
-
-Notes NotesOf(const CudnnEngine& engine) {
-  const auto engines =
-      engine.config.GetDescriptors(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1);
-  EXPECT_TRUE(engines.ok()) << engines.status();
-  const auto notes = (*engines)[0].Get<cudnnBackendNumericalNote_t>(
-      CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
-  EXPECT_TRUE(notes.ok()) << notes.status();
-  return Notes(notes->begin(), notes->end());
-}
-
-void ExpectUsable(const CudnnProposals& engines, bool allow_tensor_cores) {
-  for (const auto& engine : engines) {
-    EXPECT_LE(engine->workspace_bytes, kMaxCudnnWorkspaceBytes);
-    const Notes notes = NotesOf(*engine);
-    EXPECT_FALSE(notes.contains(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC));
-    EXPECT_FALSE(notes.contains(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS));
-    EXPECT_FALSE(notes.contains(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION));
-    EXPECT_TRUE(allow_tensor_cores || !notes.contains(CUDNN_NUMERICAL_NOTE_TENSOR_CORE));
-  }
 }
 
 void ExpectUsable(const CudnnConvolution& convolution, const CudnnDescriptor& gpu) {
@@ -75,8 +35,8 @@ void ExpectUsable(const CudnnConvolution& convolution, const CudnnDescriptor& gp
 }
 
 TEST(CudnnGraphTest, EveryConvolutionHasUsableEngines) {
-  for (const int capability : {80, 86, 89, 90, 100, 120}) {
-    const auto gpu = Gpu(capability);
+  for (const int capability : kCapabilities) {
+    const auto gpu = DescribedGpu(capability);
     ASSERT_TRUE(gpu.ok()) << gpu.status();
     for (const ConvolutionPart part : {ConvolutionPart::kForward, ConvolutionPart::kBackpropInput,
                                        ConvolutionPart::kBackpropFilter}) {
@@ -99,36 +59,8 @@ TEST(CudnnGraphTest, EveryConvolutionHasUsableEngines) {
 }
 
 // The library compiles each of these engines, so there are few.
-TEST(CudnnGraphTest, AttentionHasUsableEngines) {
-  for (const int capability : {80, 86, 89, 90, 100, 120}) {
-    const auto gpu = Gpu(capability);
-    ASSERT_TRUE(gpu.ok()) << gpu.status();
-    for (const cudnnDataType_t type : {CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16}) {
-      for (const bool causal : {false, true}) {
-        const std::string what =
-            absl::StrCat("sm_", capability, type == CUDNN_DATA_HALF ? " half" : " bfloat16",
-                         causal ? " causal, heads inside" : "");
-        SCOPED_TRACE(what);
-        const auto engines = ProposeEngines(CudnnAttention{.type = type,
-                                                           .batch = 2,
-                                                           .heads = 3,
-                                                           .queries = 100,
-                                                           .keys = 77,
-                                                           .depth = 128,
-                                                           .value_depth = 64,
-                                                           .causal = causal,
-                                                           .heads_inside = causal},
-                                            *gpu, 1);
-        ASSERT_TRUE(engines.ok()) << engines.status();
-        ExpectUsable(*engines, /*allow_tensor_cores=*/true);
-        std::cout << what << ": workspace of " << engines->front()->workspace_bytes << " bytes\n";
-      }
-    }
-  }
-}
-
 TEST(CudnnGraphTest, Tf32ComesFirstWhereItIsAllowed) {
-  const auto gpu = Gpu();
+  const auto gpu = DescribedGpu();
   ASSERT_TRUE(gpu.ok()) << gpu.status();
   CudnnConvolution convolution = Convolution(ConvolutionPart::kForward, CUDNN_DATA_FLOAT);
   convolution.allow_tf32 = true;
@@ -138,7 +70,7 @@ TEST(CudnnGraphTest, Tf32ComesFirstWhereItIsAllowed) {
 }
 
 TEST(CudnnGraphTest, ShapesThatDoNotFitAreRejected) {
-  const auto gpu = Gpu();
+  const auto gpu = DescribedGpu();
   ASSERT_TRUE(gpu.ok()) << gpu.status();
   CudnnConvolution convolution = Convolution(ConvolutionPart::kForward, CUDNN_DATA_FLOAT);
   convolution.geometry.h.out = 13;

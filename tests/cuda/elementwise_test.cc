@@ -9,11 +9,10 @@
 #include "absl/strings/substitute.h"
 #include "framework/core/tensor.h"
 #include "gtest/gtest.h"
-#include "kernels/cpu/all_kernels.h"
 #include "kernels/cuda/cuda_device.h"
-#include "kernels/cuda/cuda_kernels.h"
 #include "ops/fused_ops.h"
 #include "ops/registry.h"
+#include "tests/support/cpu_and_gpu_kernels.h"
 #include "tests/support/ops_with_fused.h"
 #include "tests/support/run_on_device.h"
 #include "tests/support/tensors.h"
@@ -22,16 +21,6 @@ namespace mirrorflow {
 namespace {
 
 constexpr int64_t kSizes[] = {0, 1, 3, 4, 7, 8, 9, 1025, 2048, 2049};
-
-const KernelRegistry& Kernels() {
-  static const KernelRegistry* const registry = [] {
-    auto* kernels = new KernelRegistry();
-    RegisterCpuKernels(*kernels);
-    RegisterCudaKernels(*kernels);
-    return kernels;
-  }();
-  return *registry;
-}
 
 class Packs : public testing::TestWithParam<const char*> {
  protected:
@@ -43,7 +32,7 @@ class Packs : public testing::TestWithParam<const char*> {
         ParseOpCases(absl::Substitute(text, GetParam()), "elementwise_test");
     ASSERT_TRUE(cases.ok()) << cases.status();
     const CheckReport report =
-        CheckCasesOnDevice(*cases, AllOps(), Kernels(), *device_, /*units=*/4);
+        CheckCasesOnDevice(*cases, AllOps(), CpuAndGpuKernels(), *device_, /*units=*/4);
     EXPECT_TRUE(report.failures.empty()) << report.ToString();
     EXPECT_EQ(report.checked, cases->size());
   }
@@ -109,17 +98,17 @@ TEST_P(Packs, FusedOpsMatchSeparateOnes) {
   const std::string t = absl::StrCat(" {T=", GetParam(), "}\n");
   const std::string placeholder = absl::StrCat(" = Placeholder() {dtype=", GetParam(), "}\n");
   const DataType dtype = *ParseDataType(GetParam());
-  NodesOnDevice nodes(device_.get(), &Kernels());
+  NodesOnDevice nodes(device_.get(), &CpuAndGpuKernels());
   std::vector<std::unique_ptr<CaseNode>> made;
   std::vector<Tensor> want;
   for (const int64_t n : kSizes) {
     OpCase op_case{
         .op = "AddV2", .attrs = {{"T", dtype}}, .operands = {{RandomValue(n)}, {RandomValue(n)}}};
     const OpCase add = op_case;
-    const Tensor sum = EvaluateCase(*MakeCaseNode(op_case, AllOps()), Kernels())->at(0);
+    const Tensor sum = EvaluateCase(*MakeCaseNode(op_case, AllOps()), CpuAndGpuKernels())->at(0);
     op_case.op = "Relu";
     op_case.operands = {{sum}};
-    want.push_back(EvaluateCase(*MakeCaseNode(op_case, AllOps()), Kernels())->at(0));
+    want.push_back(EvaluateCase(*MakeCaseNode(op_case, AllOps()), CpuAndGpuKernels())->at(0));
     op_case.op = ops::kFusedElementwise;
     op_case.attrs = {{"Tin", AttrList{dtype, dtype}},
                      {"T", dtype},
@@ -157,7 +146,8 @@ TEST_P(Packs, Updates) {
          .attrs = {{"T", dtype}},
          .operands = {variables.back(), slots.back(), rate, gradients.back(), momentum}});
   }
-  const CheckReport report = CheckCasesOnDevice(cases, AllOps(), Kernels(), *device_, /*units=*/4);
+  const CheckReport report =
+      CheckCasesOnDevice(cases, AllOps(), CpuAndGpuKernels(), *device_, /*units=*/4);
   EXPECT_TRUE(report.failures.empty()) << report.ToString();
 
   all.operands = variables;
@@ -165,7 +155,7 @@ TEST_P(Packs, Updates) {
   all.operands.push_back(rate);
   all.operands.insert(all.operands.end(), gradients.begin(), gradients.end());
   all.operands.push_back(momentum);
-  NodesOnDevice nodes(device_.get(), &Kernels());
+  NodesOnDevice nodes(device_.get(), &CpuAndGpuKernels());
   std::vector<std::unique_ptr<CaseNode>> made;
   for (const OpCase& op_case : cases) {
     made.push_back(std::make_unique<CaseNode>(*MakeCaseNode(op_case, AllOps())));

@@ -138,12 +138,29 @@ TEST_F(FakesTest, UseOfOneRankByTwoThreadsIsMisuse) {
   for (ncclComm_t rank : ranks) ncclCommAbort(rank);
 }
 
-TEST_F(FakesTest, CollectiveAfterAbortIsMisuse) {
+TEST_F(FakesTest, CollectiveWithAbortedRankReducesNothing) {
   const auto ranks = Connect(/*in_a_group=*/true);
   ncclCommAbort(ranks[0]);
-  EXPECT_NE(AllReduce(ranks[1], 1), ncclSuccess);
-  ExpectMisuse("after an abort");
+  EXPECT_EQ(AllReduce(ranks[1], 1), ncclSuccess);
+  cudaEventRecord(events_[1], streams_[1]);
+  EXPECT_EQ(cudaEventQuery(events_[1]), cudaErrorNotReady);
   ncclCommAbort(ranks[1]);
+  WaitFor(1);
+  EXPECT_EQ(sums_[1], 2);  // not reduced
+  EXPECT_EQ(NcclMisuse(), absl::OkStatus());
+}
+
+TEST_F(FakesTest, RankThatConnectsTwiceIsMisuse) {
+  ncclUniqueId id;
+  ncclGetUniqueId(&id);
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  ncclComm_t ranks[2];
+  ncclGroupStart();
+  for (ncclComm_t& rank : ranks) ncclCommInitRankConfig(&rank, 2, id, 0, &config);
+  ncclGroupEnd();
+  ExpectMisuse("rank 0 connects twice");
+  for (ncclComm_t rank : ranks) ncclCommAbort(rank);
 }
 
 TEST_F(FakesTest, CallWhileAnotherIsInProgressIsMisuse) {

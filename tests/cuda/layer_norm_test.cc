@@ -10,25 +10,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "gtest/gtest.h"
-#include "kernels/cpu/all_kernels.h"
 #include "kernels/cuda/cuda_device.h"
-#include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/program.h"
 #include "ops/registry.h"
+#include "tests/support/cpu_and_gpu_kernels.h"
 #include "tests/support/run_on_device.h"
 
 namespace mirrorflow {
 namespace {
-
-const KernelRegistry& Kernels() {
-  static const KernelRegistry* const registry = [] {
-    auto* kernels = new KernelRegistry();
-    RegisterCpuKernels(*kernels);
-    RegisterCudaKernels(*kernels);
-    return kernels;
-  }();
-  return *registry;
-}
 
 struct Matrix {
   int64_t rows, columns;
@@ -49,7 +38,8 @@ void ExpectMatchesCpu(const char* dtype, const std::vector<Matrix>& shapes) {
   std::vector<OpCase> cases;
   for (const Matrix& m : shapes) cases.push_back(GradientCase(dtype, m));
   const auto device = *CreateCudaDevice(0, 0);
-  const CheckReport report = CheckCasesOnDevice(cases, AllOps(), Kernels(), *device, /*units=*/4);
+  const CheckReport report =
+      CheckCasesOnDevice(cases, AllOps(), CpuAndGpuKernels(), *device, /*units=*/4);
   EXPECT_TRUE(report.failures.empty()) << report.ToString();
   EXPECT_EQ(report.checked, shapes.size());
 }
@@ -79,7 +69,7 @@ TEST(LayerNormGradTest, LongRows) {
 TEST(LayerNormGradTest, SixteenBits) {
   for (const char* const dtype : {"half", "bfloat16"}) {
     const auto device = *CreateCudaDevice(0, 0);
-    NodesOnDevice nodes(device.get(), &Kernels());
+    NodesOnDevice nodes(device.get(), &CpuAndGpuKernels());
     std::vector<std::unique_ptr<CaseNode>> made;
     std::vector<OpCase> floats;
     for (const Matrix& m : {Matrix{70, 9}, Matrix{19, 1000}, Matrix{9, 4100}, Matrix{17, 12300}}) {
@@ -91,20 +81,21 @@ TEST(LayerNormGradTest, SixteenBits) {
             .op = "Cast",
             .attrs = {{"SrcT", op_case.operands[i].value.dtype()}, {"DstT", DT_FLOAT}},
             .operands = {op_case.operands[i]}};
-        op_case.operands[i].value = EvaluateCase(*MakeCaseNode(cast, AllOps()), Kernels())->at(0);
+        op_case.operands[i].value =
+            EvaluateCase(*MakeCaseNode(cast, AllOps()), CpuAndGpuKernels())->at(0);
       }
       op_case.attrs["T"] = DT_FLOAT;
       floats.push_back(std::move(op_case));
     }
     ASSERT_EQ(nodes.Finish(), absl::OkStatus());
     for (size_t n = 0; n < made.size(); ++n) {
-      const auto want = EvaluateCase(*MakeCaseNode(floats[n], AllOps()), Kernels());
+      const auto want = EvaluateCase(*MakeCaseNode(floats[n], AllOps()), CpuAndGpuKernels());
       const auto got = nodes.Run(static_cast<int>(n));
       ASSERT_TRUE(want.ok() && got.ok()) << want.status() << got.status();
       const OpCase cast{.op = "Cast",
                         .attrs = {{"SrcT", DT_FLOAT}, {"DstT", got->at(0).dtype()}},
                         .operands = {{want->at(0)}}};
-      const Tensor dx = EvaluateCase(*MakeCaseNode(cast, AllOps()), Kernels())->at(0);
+      const Tensor dx = EvaluateCase(*MakeCaseNode(cast, AllOps()), CpuAndGpuKernels())->at(0);
       const Tolerance rounding = {.relative = RoundingUnit(dx.dtype()), .absolute = 1e-5};
       EXPECT_EQ(Difference(dx, got->at(0), rounding), "") << floats[n].ToString();
       const Tolerance sums = {.relative = 1e-5, .absolute = 1e-5};
@@ -118,7 +109,7 @@ TEST(LayerNormGradTest, OneLaunchReadsTheRows) {
   for (const Matrix& m : {Matrix{4096, 8}, Matrix{4096, 1024}, Matrix{64, 5000}}) {
     CudaProgram program;
     const CaseNode node = *MakeCaseNode(GradientCase("half", m), AllOps());
-    ASSERT_TRUE(Kernels().Create(kGpu, *ContextOf(node, &program)).ok());
+    ASSERT_TRUE(CpuAndGpuKernels().Create(kGpu, *ContextOf(node, &program)).ok());
     int launches = 0, readers_of_dy = 0, readers_of_x = 0;
     const std::vector<std::string> kernels = absl::StrSplit(program.Source(), "__global__");
     for (const std::string& kernel : kernels) {

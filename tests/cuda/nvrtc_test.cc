@@ -19,9 +19,10 @@
 #include "gtest/gtest.h"
 #include "kernels/cuda/compile.h"
 #include "kernels/cuda/cuda_device.h"
-#include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/program.h"
 #include "ops/registry.h"
+#include "tests/cuda/capabilities.h"
+#include "tests/support/cpu_and_gpu_kernels.h"
 #include "tests/support/ops_with_fused.h"
 #include "tests/support/run_on_device.h"
 
@@ -29,20 +30,9 @@ namespace mirrorflow {
 namespace {
 
 constexpr char kArch[] = "sm_90";
-// Those of releases; see //bazel:cuda_archs.
-constexpr int kCapabilities[] = {80, 86, 89, 90, 100, 120};
 // Bytes that a kernel may spill: ptxas spills one or two registers where that lets another block
 // run.
 constexpr int kMaxSpilled = 16;
-
-const KernelRegistry& Kernels() {
-  static const KernelRegistry* const registry = [] {
-    auto* kernels = new KernelRegistry();
-    RegisterCudaKernels(*kernels);
-    return kernels;
-  }();
-  return *registry;
-}
 
 // cuBLASLt starts only where there is a GPU, and engines of cuDNN depend on the GPU's properties.
 // Their kernels are not our code.
@@ -60,7 +50,7 @@ std::vector<OpCase> OneCaseEach() {
     EXPECT_TRUE(cases.ok()) << cases.status();
     if (!cases.ok()) continue;
     for (const OpCase& op_case : *cases) {
-      if (op_case.fails || !Kernels().Has(op_case.op, kGpu)) continue;
+      if (op_case.fails || !CpuAndGpuKernels().Has(op_case.op, kGpu)) continue;
       std::string key = op_case.op;
       bool empty = false;
       for (const OpCase::Operand& operand : op_case.operands) {
@@ -77,7 +67,7 @@ std::vector<OpCase> OneCaseEach() {
 void Add(const OpCase& op_case, CudaProgram* program, const KernelOptions& options = {}) {
   const absl::StatusOr<CaseNode> node = MakeCaseNode(op_case, AllOps());
   ASSERT_TRUE(node.ok()) << op_case.ToString() << ": " << node.status();
-  const auto plan = Kernels().Create(kGpu, *ContextOf(*node, program, options));
+  const auto plan = CpuAndGpuKernels().Create(kGpu, *ContextOf(*node, program, options));
   EXPECT_TRUE(plan.ok() || NeedsAGpu(plan.status())) << op_case.ToString() << ": " << plan.status();
 }
 
@@ -165,7 +155,7 @@ std::string MemoryAccesses(const std::string& text) {
   CudaProgram program;
   const absl::StatusOr<CaseNode> node = MakeCaseNode(cases->at(0), OpsWithFused());
   if (!node.ok()) return node.status().ToString();
-  const auto plan = Kernels().Create(kGpu, *ContextOf(*node, &program));
+  const auto plan = CpuAndGpuKernels().Create(kGpu, *ContextOf(*node, &program));
   if (!plan.ok()) return plan.status().ToString();
   const absl::StatusOr<std::string> ptx = CompileCudaFor(program.Source(), "compute_90");
   if (!ptx.ok()) return ptx.status().ToString();
@@ -231,7 +221,7 @@ TEST(NvrtcTest, CompilesKernelsOfAllOps) {
     Add(op_case, &program);
     ops.insert(op_case.op);
   }
-  for (const std::string& op : Kernels().Ops(kGpu)) {
+  for (const std::string& op : CpuAndGpuKernels().Ops(kGpu)) {
     // Ops that only passes create have no cases.
     EXPECT_TRUE(AllOps().Find(op) == nullptr || ops.count(op) == 1) << op;
   }

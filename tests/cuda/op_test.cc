@@ -5,25 +5,14 @@
 #include <map>
 
 #include "gtest/gtest.h"
-#include "kernels/cpu/all_kernels.h"
 #include "kernels/cuda/cuda_device.h"
-#include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/cudnn_convolution.h"
 #include "ops/registry.h"
+#include "tests/support/cpu_and_gpu_kernels.h"
 #include "tests/support/run_on_device.h"
 
 namespace mirrorflow {
 namespace {
-
-const KernelRegistry& Kernels() {
-  static const KernelRegistry* const registry = [] {
-    auto* kernels = new KernelRegistry();
-    RegisterCpuKernels(*kernels);
-    RegisterCudaKernels(*kernels);
-    return kernels;
-  }();
-  return *registry;
-}
 
 // The rounding units by which results may differ, because terms cancel: formulas such as 1 - y²
 // are contracted, or differ from TensorFlow's.
@@ -35,7 +24,7 @@ double Cancellation(const std::string& op) {
 // programs of session_test.cc and strategy_test.cc run them. Random ops have a test of their own.
 std::vector<std::string> OpsWithCases() {
   std::vector<std::string> ops;
-  for (const std::string& op : Kernels().Ops(kGpu)) {
+  for (const std::string& op : CpuAndGpuKernels().Ops(kGpu)) {
     if (AllOps().Find(op) != nullptr) ops.push_back(op);
   }
   return ops;
@@ -48,8 +37,8 @@ TEST_P(EveryCudaKernel, MatchesTensorFlow) {
   ASSERT_NE(cases, OpCasesByOp().end()) << "no case";
   auto device = CreateCudaDevice(0, 0);
   ASSERT_TRUE(device.ok()) << device.status();
-  const CheckReport report =
-      CheckCasesOnDevice(cases->second, AllOps(), Kernels(), **device, Cancellation(GetParam()));
+  const CheckReport report = CheckCasesOnDevice(cases->second, AllOps(), CpuAndGpuKernels(),
+                                                **device, Cancellation(GetParam()));
   EXPECT_TRUE(report.failures.empty()) << report.ToString();
   EXPECT_GT(report.checked, 0);
   EXPECT_EQ(NumCudnnFailures(), 0);  // our own kernels would hide them
@@ -65,8 +54,8 @@ TEST(AttentionTest, FloatsMayBeRoundedToTensorFloat32) {
   }
   auto device = CreateCudaDevice(0, 0);
   ASSERT_TRUE(device.ok()) << device.status();
-  const CheckReport report =
-      CheckCasesOnDevice(cases, AllOps(), Kernels(), **device, /*units=*/4, {.allow_tf32 = true});
+  const CheckReport report = CheckCasesOnDevice(cases, AllOps(), CpuAndGpuKernels(), **device,
+                                                /*units=*/4, {.allow_tf32 = true});
   EXPECT_TRUE(report.failures.empty()) << report.ToString();
   EXPECT_EQ(report.checked, static_cast<int64_t>(cases.size()));
 }

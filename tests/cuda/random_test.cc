@@ -6,24 +6,13 @@
 #include "absl/strings/str_cat.h"
 #include "framework/runtime/evaluate_node.h"
 #include "gtest/gtest.h"
-#include "kernels/cpu/all_kernels.h"
 #include "kernels/cuda/cuda_device.h"
-#include "kernels/cuda/cuda_kernels.h"
 #include "ops/registry.h"
+#include "tests/support/cpu_and_gpu_kernels.h"
 #include "tests/support/run_on_device.h"
 
 namespace mirrorflow {
 namespace {
-
-const KernelRegistry& Kernels() {
-  static const KernelRegistry* const registry = [] {
-    auto* kernels = new KernelRegistry();
-    RegisterCpuKernels(*kernels);
-    RegisterCudaKernels(*kernels);
-    return kernels;
-  }();
-  return *registry;
-}
 
 // A case without results, its node, and one share of it.
 struct Drawn {
@@ -44,7 +33,7 @@ Tensor OnTheCpu(const Drawn& drawn) {
   const std::vector<Shape> global = drawn.node->OutputShapes();
   const auto results = EvaluateNode(
       *drawn.node->node, drawn.node->inputs,
-      drawn.share.output_shapes.empty() ? global : drawn.share.output_shapes, Kernels(),
+      drawn.share.output_shapes.empty() ? global : drawn.share.output_shapes, CpuAndGpuKernels(),
       {.params = drawn.share.params,
        .output_shardings = drawn.share.output_shardings,
        .global_output_shapes =
@@ -56,7 +45,7 @@ Tensor OnTheCpu(const Drawn& drawn) {
 void ExpectTheNumbersOfTheCpu(const std::vector<Drawn>& all) {
   auto device = CreateCudaDevice(0, 0);
   ASSERT_TRUE(device.ok()) << device.status();
-  NodesOnDevice nodes(device->get(), &Kernels());
+  NodesOnDevice nodes(device->get(), &CpuAndGpuKernels());
   for (const Drawn& drawn : all) {
     const absl::StatusOr<int> number = nodes.Add(*drawn.node, drawn.share);
     ASSERT_TRUE(number.ok()) << number.status();

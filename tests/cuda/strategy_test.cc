@@ -19,7 +19,7 @@
 #include "ops/ops.h"
 #include "tests/support/classifier_training.h"
 #include "tools/models/transformer.h"
-#include "train/optimizer.h"
+#include "train/optimizers/optimizers.h"
 
 namespace mirrorflow {
 namespace {

@@ -1,71 +1,110 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two workers with one GPU and one session each, on fakes of CUDA and NCCL.
+// Two workers with one GPU each, on fakes of CUDA and NCCL: how they connect, and what happens if
+// their collectives differ.
+#include <atomic>
+#include <functional>
+#include <memory>
 #include <string>
+#include <thread>
+#include <tuple>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "distribute/cluster/memory_worker_group.h"
 #include "distribute/collective/nccl/fake_nccl.h"
 #include "distribute/collective/nccl/nccl_communicator.h"
 #include "framework/core/status.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/fake_cuda.h"
 #include "kernels/cuda/gpu.h"
 #include "ops/ops.h"
 #include "tests/support/test_workers.h"
-#include "train/optimizer.h"
+#include "train/optimizers/optimizers.h"
 #include "train/variable.h"
 
 namespace mirrorflow {
 namespace {
 
-void UseGpu(int worker, SessionBackend* backend) {
-  backend->devices[0] = CreateGpu(worker).value();
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// Longer than any of these tests takes, unless a wait ends only at its deadline.
+constexpr absl::Duration kLong = absl::Minutes(2);
+
+void Reset(FakeNcclOptions nccl = {}) {
+  ResetFakeCuda({.num_gpus = 2});
+  nccl.threads_may_change = true;
+  ResetFakeNccl(nccl);
+}
+
+// Changes what a worker's communicators do.
+using Wrap = std::function<std::unique_ptr<Communicator>(std::unique_ptr<Communicator>)>;
+
+void UseGpu(int worker, SessionBackend* backend, const NcclOptions& nccl = {},
+            const Wrap& wrap = nullptr) {
+  backend->devices[0] = CreateGpu(worker, {.collective_memory = NcclMemory()}).value();
   backend->has_teams = false;
   for (Topology::Place& replica : backend->topology.replicas) {
     replica.device = absl::StrCat("GPU:", replica.worker);
   }
-  backend->connect = [worker](const Topology& topology, absl::Span<const int> ranks,
-                              WorkerGroup* workers, uint64_t, absl::Time deadline) {
-    return ConnectNccl(topology, ranks, {worker}, workers, deadline);
+  backend->connect =
+      [=](const Topology& topology, absl::Span<const int> ranks, WorkerGroup* workers, uint64_t,
+          absl::Time deadline) -> absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> {
+    MF_ASSIGN_OR_RETURN(auto communicators,
+                        ConnectNccl(topology, ranks, {worker}, workers, deadline, nccl));
+    if (wrap) communicators[0] = wrap(std::move(communicators[0]));
+    return communicators;
   };
 }
 
-struct Layer {
+// A layer for each name, so that training has a collective for each, and one for the loss.
+struct Layers {
   Graph graph;
   Output x, loss;
   Operation train;
 
-  Layer() {
+  explicit Layers(const std::vector<const char*>& names) {
     const Scope root(&graph);
     x = ops::Placeholder(root, DT_FLOAT, {-1, 6});
-    const Output w = CreateVariable(root, "w", {6, 6}, initializers::GlorotUniform()).value;
-    loss = ops::Mean(root, ops::Square(root, ops::MatMul(root, x, w)), {0, 1});
+    Output y = x;
+    for (const char* name : names) {
+      const Output w = CreateVariable(root, name, {6, 6}, initializers::GlorotUniform()).value;
+      y = ops::MatMul(root, y, w);
+    }
+    loss = ops::Mean(root, ops::Square(root, y), {0, 1});
     train = SGD({.learning_rate = 0.1}).Minimize(root, loss);
   }
 };
 
+std::vector<Tensor> Batch() {
+  Tensor batch = Tensor::Allocate(DT_FLOAT, {4, 6}).value();
+  for (int i = 0; i < 24; ++i) batch.flat<float>()[i] = 0.1f * i;
+  return {batch};
+}
+
 // Asked for several algorithms, the fake of cuBLASLt proposes two, of which only the second runs. A
 // worker that does not measure must therefore receive the choice.
 TEST(GpuWorkersTest, AllWorkersUseAlgorithmsTunedByFirst) {
-  ResetFakeCuda({.num_gpus = 2});
-  ResetFakeNccl();
-  const Layer layer;
+  Reset();
+  const Layers layer({"w"});
   TestWorkersOptions options{.replicas = 1};
   options.session.compile.kernels.autotune = true;
   options.change = [](int w, SessionOptions*, SessionBackend* backend) { UseGpu(w, backend); };
   const auto workers =
       TestWorkers::Create([&](int) -> const Graph& { return layer.graph; }, options);
   ASSERT_TRUE(workers.ok()) << workers.status();
-  Tensor batch = Tensor::Allocate(DT_FLOAT, {4, 6}).value();
-  for (int i = 0; i < 24; ++i) batch.flat<float>()[i] = 0.1f * i;
   std::vector<float> losses[2];
   const absl::Status trained = (*workers)->OnAll([&](int w) -> absl::Status {
     Session& session = (*workers)->session(w);
     MF_ASSIGN_OR_RETURN(Step step, session.Prepare({layer.x}, {layer.loss}, {layer.train}));
     // The last step runs on a new connection, on which the workers agree again.
     for (int i = 0; i < 3; ++i) {
-      MF_ASSIGN_OR_RETURN(const StepOutputs outputs, step.Run({batch}));
+      MF_ASSIGN_OR_RETURN(const StepOutputs outputs, step.Run(Batch()));
       losses[w].push_back(outputs[0].flat<float>()[0]);
       if (i == 1) MF_RETURN_IF_ERROR(session.Reconnect());
     }
@@ -74,6 +113,304 @@ TEST(GpuWorkersTest, AllWorkersUseAlgorithmsTunedByFirst) {
   ASSERT_TRUE(trained.ok()) << trained;
   EXPECT_EQ(losses[0], losses[1]);
   EXPECT_LT(losses[0].back(), losses[0].front());
+}
+
+// A bug of one rank: what it does in place of Start.
+using Plant = std::function<absl::Status(Communicator& rank, Collective c, Lane* lane)>;
+
+// Plants a bug into the collectives of steps, from the moment that `active` is set.
+class Planted final : public Communicator {
+ public:
+  Planted(std::unique_ptr<Communicator> inner, Plant plant, const std::atomic<bool>& active)
+      : inner_(std::move(inner)), plant_(std::move(plant)), active_(active) {}
+  int rank() const override { return inner_->rank(); }
+  int world_size() const override { return inner_->world_size(); }
+  absl::Status Start(const Collective& c, Lane* lane) override {
+    return active_ && c.sequence >= 0 ? plant_(*inner_, c, lane) : inner_->Start(c, lane);
+  }
+  absl::Status Finish(const Collective& c, Lane* lane) override { return inner_->Finish(c, lane); }
+  bool can_be_repeated() const override { return inner_->can_be_repeated(); }
+  absl::Status Register(std::byte* memory, size_t bytes) override {
+    return inner_->Register(memory, bytes);
+  }
+  absl::Status status() const override { return inner_->status(); }
+  void Abort(absl::Status why) override { inner_->Abort(why); }
+
+ private:
+  const std::unique_ptr<Communicator> inner_;
+  const Plant plant_;
+  const std::atomic<bool>& active_;
+};
+
+// Starts the second collective of a step before the first one.
+Plant Swap() {
+  return [first = std::make_shared<Collective>()](Communicator& rank, const Collective& c,
+                                                  Lane* lane) -> absl::Status {
+    if (c.sequence == 0) {
+      *first = c;
+      return absl::OkStatus();
+    }
+    MF_RETURN_IF_ERROR(rank.Start(c, lane));
+    return c.sequence == 1 ? rank.Start(*first, lane) : absl::OkStatus();
+  };
+}
+
+// Changes the second collective of a step, which is an all-reduce.
+Plant Change(const std::function<void(Collective&, AllReduce&)>& change) {
+  return [change](Communicator& rank, Collective c, Lane* lane) {
+    if (c.sequence == 1) change(c, std::get<AllReduce>(c.operation));
+    return rank.Start(c, lane);
+  };
+}
+
+// Starts collective `sequence` of a step that often.
+Plant Times(int sequence, int times) {
+  return [=](Communicator& rank, const Collective& c, Lane* lane) -> absl::Status {
+    for (int i = 0; i < (c.sequence == sequence ? times : 1); ++i) {
+      MF_RETURN_IF_ERROR(rank.Start(c, lane));
+    }
+    return absl::OkStatus();
+  };
+}
+
+struct Mismatch {
+  const char* name;
+  Plant plant;           // on rank 1
+  const char* ranks[2];  // what each is at, as the errors of both say
+};
+
+std::vector<Mismatch> Mismatches() {
+  return {
+      {"Order", Swap(), {"collective 0 of its step", "collective 1 of its step"}},
+      {"Count",
+       Change([](Collective&, AllReduce& a) { --a.count; }),
+       {"of 36 float (sum)", "of 35 float (sum)"}},
+      {"Dtype",
+       Change([](Collective& c, AllReduce&) { c.dtype = DT_INT32; }),
+       {"of 36 float (sum)", "of 36 int32 (sum)"}},
+      {"Reduction",
+       Change([](Collective&, AllReduce& a) { a.reduction = Reduction::kMax; }),
+       {"of 36 float (sum)", "of 36 float (max)"}},
+      {"Missing", Times(1, 0), {"collective 1 of its step", "collective 2 of its step"}},
+      {"Extra", Times(0, 2), {"collective 1 of its step", "collective 0 of its step"}},
+  };
+}
+
+// By whether the bug is planted when the step first runs, or when it is captured.
+using MismatchCase = std::tuple<int, bool>;
+class GpuMismatchTest : public ::testing::TestWithParam<MismatchCase> {};
+
+TEST_P(GpuMismatchTest, BothWorkersReportWhatEachRankHas) {
+  const Mismatch mismatch = Mismatches()[std::get<0>(GetParam())];
+  const bool when_captured = std::get<1>(GetParam());
+  Reset();
+  const Layers layers({"a", "b", "c"});
+  std::atomic<bool> active{false};
+  TestWorkersOptions options{.replicas = 1};
+  options.session.bucket_bytes = 64;  // one collective per variable
+  options.change = [&](int w, SessionOptions*, SessionBackend* backend) {
+    UseGpu(w, backend, {.timeout = kLong, .can_be_captured = when_captured},
+           [&, w](std::unique_ptr<Communicator> inner) -> std::unique_ptr<Communicator> {
+             if (w == 0) return inner;
+             return std::make_unique<Planted>(std::move(inner), mismatch.plant, active);
+           });
+  };
+  const auto workers =
+      TestWorkers::Create([&](int) -> const Graph& { return layers.graph; }, options);
+  ASSERT_TRUE(workers.ok()) << workers.status();
+  std::vector<Step> steps(2);
+  for (int w = 0; w < 2; ++w) {
+    steps[w] = (*workers)->session(w).Prepare({layers.x}, {layers.loss}, {layers.train}).value();
+  }
+  const auto run = [&] {
+    return (*workers)->OnEach([&](int w) { return steps[w].Run(Batch()).status(); });
+  };
+  if (when_captured) {
+    for (const absl::Status& first : run()) ASSERT_EQ(first, absl::OkStatus());
+  }
+  active = true;
+  const absl::Time begin = absl::Now();
+  for (const absl::Status& status : run()) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    const std::string message(status.message());
+    EXPECT_THAT(message, HasSubstr("NCCL: ranks differ at collective "));
+    const size_t of_rank_0 = message.find("rank 0 has all-reduce '");
+    const size_t of_rank_1 = message.find("rank 1 has all-reduce '");
+    ASSERT_LT(of_rank_0, of_rank_1) << message;
+    ASSERT_NE(of_rank_1, std::string::npos) << message;
+    EXPECT_THAT(message.substr(of_rank_0, of_rank_1 - of_rank_0), HasSubstr(mismatch.ranks[0]));
+    EXPECT_THAT(message.substr(of_rank_1), HasSubstr(mismatch.ranks[1]));
+  }
+  EXPECT_LT(absl::Now() - begin, kLong / 2);
+  EXPECT_EQ(NcclMisuse(), absl::OkStatus());  // NCCL never got what differs
+  // Without the bug, training starts again from the values of worker 0.
+  active = false;
+  for (const absl::Status& again : (*workers)->OnEach([&](int w) -> absl::Status {
+         Session& session = (*workers)->session(w);
+         const Tensor weights = Tensor::Of<float>({6, 6}, std::vector<float>(36, 0.1f));
+         MF_RETURN_IF_ERROR(session.AssignFromWorker0(
+             {"a", "b", "c"}, {{"a", weights}, {"b", weights}, {"c", weights}}));
+         for (int i = 0; i < 3; ++i) MF_RETURN_IF_ERROR(steps[w].Run(Batch()).status());
+         return absl::OkStatus();
+       })) {
+    EXPECT_EQ(again, absl::OkStatus());
+  }
+  EXPECT_EQ(NcclMisuse(), absl::OkStatus());
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GpuMismatchTest,
+                         ::testing::ValuesIn(std::vector<MismatchCase>{{0, false},
+                                                                       {1, false},
+                                                                       {2, false},
+                                                                       {3, false},
+                                                                       {4, false},
+                                                                       {5, false},
+                                                                       {0, true},
+                                                                       {4, true}}),
+                         [](const auto& info) {
+                           return absl::StrCat(Mismatches()[std::get<0>(info.param)].name,
+                                               std::get<1>(info.param) ? "WhenCaptured" : "");
+                         });
+
+// Rank 1 leaves out the last collective and believes that its step is done.
+TEST(GpuWorkersTest, WorkerThatLeavesOutLastCollectiveIsNamedAtDeadline) {
+  Reset();
+  const Layers layers({"a", "b"});
+  std::atomic<bool> active{true};
+  TestWorkersOptions options{.replicas = 1};
+  options.session.bucket_bytes = 64;
+  options.change = [&](int w, SessionOptions*, SessionBackend* backend) {
+    UseGpu(w, backend, {.timeout = absl::Seconds(2)},
+           [&, w](std::unique_ptr<Communicator> inner) -> std::unique_ptr<Communicator> {
+             if (w == 0) return inner;
+             return std::make_unique<Planted>(std::move(inner), Times(2, 0), active);
+           });
+  };
+  const auto workers =
+      TestWorkers::Create([&](int) -> const Graph& { return layers.graph; }, options);
+  ASSERT_TRUE(workers.ok()) << workers.status();
+  std::atomic<bool> has_failed{false};
+  for (const absl::Status& status : (*workers)->OnEach([&](int w) -> absl::Status {
+         MF_ASSIGN_OR_RETURN(
+             Step step, (*workers)->session(w).Prepare({layers.x}, {layers.loss}, {layers.train}));
+         absl::Status status = step.Run(Batch()).status();
+         if (w == 0) has_failed = true;
+         if (w == 1 && status.ok()) {
+           while (!has_failed) std::this_thread::yield();
+           status = step.Run(Batch()).status();
+         }
+         return status;
+       })) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+    EXPECT_THAT(std::string(status.message()),
+                AllOf(HasSubstr("rank 1 has not come to collective "),
+                      HasSubstr("collective 2 of its step; the last one known of rank 1: "),
+                      HasSubstr("collective 1 of its step")));
+  }
+}
+
+// Two workers that connect by NCCL, on threads of their own.
+class ConnectingWorkersTest : public ::testing::Test {
+ protected:
+  ConnectingWorkersTest() {
+    for (int w = 0; w < 2; ++w) topology_.replicas.push_back({.worker = w, .domain = w});
+  }
+
+  absl::Status Connect(int worker, absl::Duration timeout) {
+    const int rank[] = {worker};
+    return ConnectNccl(topology_, rank, rank, groups_[worker].get(), absl::Now() + timeout,
+                       {.can_be_captured = true})
+        .status();
+  }
+
+  Topology topology_;
+  std::vector<std::unique_ptr<MemoryWorkerGroup>> groups_ = CreateMemoryWorkerGroups(2);
+};
+
+TEST_F(ConnectingWorkersTest, MissingWorkerIsNamed) {
+  Reset();
+  const absl::Status status = Connect(0, absl::Milliseconds(100));
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("missing worker 1"));
+}
+
+// It has the id, but its process hangs before it creates its communicator.
+TEST_F(ConnectingWorkersTest, WorkerLostAfterIdEndsOtherAtDeadline) {
+  Reset();
+  std::thread lost([&] {
+    EXPECT_EQ(groups_[1]->Get("nccl/eager", absl::InfiniteFuture()).status(), absl::OkStatus());
+    EXPECT_EQ(groups_[1]->Barrier("nccl/eager", absl::InfiniteFuture()), absl::OkStatus());
+  });
+  const absl::Time begin = absl::Now();
+  const absl::Status status = Connect(0, absl::Milliseconds(500));
+  lost.join();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("connecting rank 0 (all workers have met"),
+                    HasSubstr("was still in progress")));
+  EXPECT_LT(absl::Now() - begin, absl::Seconds(30));
+  EXPECT_EQ(NcclMisuse(), absl::OkStatus());
+}
+
+// The coordination service notices that the process has ended.
+TEST_F(ConnectingWorkersTest, LossOfWorkerEndsOtherAtOnce) {
+  Reset();
+  std::thread lost([&] {
+    EXPECT_EQ(groups_[1]->Get("nccl/eager", absl::InfiniteFuture()).status(), absl::OkStatus());
+    EXPECT_EQ(groups_[1]->Barrier("nccl/eager", absl::InfiniteFuture()), absl::OkStatus());
+    groups_[1]
+        ->ReportFailure(absl::UnavailableError("worker 1 has ended"), absl::InfiniteFuture())
+        .IgnoreError();
+  });
+  const absl::Time begin = absl::Now();
+  const absl::Status status = Connect(0, kLong);
+  lost.join();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("worker 1 has ended"));
+  EXPECT_LT(absl::Now() - begin, kLong / 2);
+}
+
+TEST_F(ConnectingWorkersTest, WorkerThatCannotConnectReportsToOther) {
+  Reset({.unconnectable_rank = 1});
+  const absl::Time begin = absl::Now();
+  absl::Status statuses[2];
+  std::thread other([&] { statuses[1] = Connect(1, kLong); });
+  statuses[0] = Connect(0, kLong);
+  other.join();
+  for (const absl::Status& status : statuses) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("ncclCommInitRankConfig"));
+  }
+  EXPECT_LT(absl::Now() - begin, kLong / 2);
+}
+
+// NCCL may still be sending what the other worker has yet to receive.
+TEST_F(ConnectingWorkersTest, WorkerThatEndsWaitsForOther) {
+  Reset();
+  std::vector<std::unique_ptr<Communicator>> communicators[2];
+  const auto connect = [&](int w) {
+    const int rank[] = {w};
+    auto connected = ConnectNccl(topology_, rank, rank, groups_[w].get(), absl::Now() + kLong);
+    ASSERT_TRUE(connected.ok()) << connected.status();
+    communicators[w] = *std::move(connected);
+  };
+  std::thread first([&] {
+    connect(0);
+    communicators[0].clear();
+  });
+  connect(1);
+  EXPECT_EQ(groups_[1]->Barrier("nccl/end", absl::Now() + kLong), absl::OkStatus());
+  first.join();
+}
+
+TEST_F(ConnectingWorkersTest, ForeignIdIsRefused) {
+  Reset();
+  ASSERT_EQ(setenv("NCCL_COMM_ID", "192.0.2.1:9", 1), 0);
+  const absl::Status status = Connect(0, kLong);
+  unsetenv("NCCL_COMM_ID");
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("NCCL_COMM_ID: set to '192.0.2.1:9'"));
+  EXPECT_EQ(NcclMisuse(), absl::OkStatus());
 }
 
 }  // namespace

@@ -11,8 +11,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops/ops.h"
-#include "train/layers.h"
-#include "train/optimizer.h"
+#include "train/layers/layers.h"
+#include "train/losses/losses.h"
+#include "train/optimizers/optimizers.h"
 
 namespace mirrorflow {
 namespace {

@@ -5,7 +5,7 @@
 #include "ops/ops.h"
 #include "tests/support/compare_with_reference.h"
 #include "tests/support/tensors.h"
-#include "train/optimizer.h"
+#include "train/optimizers/optimizers.h"
 #include "train/variable.h"
 
 namespace mirrorflow {

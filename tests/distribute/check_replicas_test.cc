@@ -17,7 +17,7 @@
 #include "tests/support/flipping_device.h"
 #include "tests/support/test_session.h"
 #include "tests/support/test_workers.h"
-#include "train/optimizer.h"
+#include "train/optimizers/optimizers.h"
 #include "train/variable.h"
 
 namespace mirrorflow {

@@ -445,6 +445,24 @@ TEST_F(ControlFlowTest, PerReplicaValueIsRejectedAsLoopInput) {
   EXPECT_THAT(ErrorOf({x, y}, {}, 2), HasSubstr("differs between the replicas"));
 }
 
+// Every replica works on its own part; the branches reduce it in different ways.
+TEST_F(ControlFlowTest, BranchesTakeAndReturnPartsOfReplicas) {
+  const Output x = Rows(4, 2);
+  const Output part = ops::LocalPart(root_, ops::Sum(root_, x, {0}));
+  for (const bool taken : {false, true}) {
+    const Outputs y = ops::If(
+        root_, Feed({}, Tensor::Scalar<bool>(taken)), {part, Number(root_, 2)},
+        [](const Scope& s, Args in) {
+          return Outputs{ops::Mul(s, in[0], in[1]), ops::AllReduce(s, in[0])};
+        },
+        [](const Scope& s, Args in) {
+          const Output sum = ops::AllReduce(s, ops::Mul(s, in[0], in[1]));
+          return Outputs{ops::LocalPart(s, ops::ZerosLike(s, sum)), sum};
+        });
+    ExpectAsInterpreted({ops::AllReduce(root_, y[0]), y[1]});
+  }
+}
+
 // Function i calls function i + 1 in both branches, so a small file expands to 2^levels calls.
 TEST_F(ControlFlowTest, ExponentiallyNestedFunctionsAreRejected) {
   const Output x = Feed({}, Tensor::Scalar(1.0));

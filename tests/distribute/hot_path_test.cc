@@ -33,7 +33,7 @@ TEST_P(HotPath, WarmStepAllocatesNothingFaultsNoPageAndTakesNoLock) {
   {
     auto mirrored = strategy->scope();
     model = BuildClassifier(root, name).value();
-    train = Adam({}).Minimize(root, model.loss, {.clip_norm = 1});
+    train = Adam({}).Minimize(root, model.loss, {.global_clipnorm = 1});
   }
   auto session = strategy->NewSession(graph).value();
   Step step = session->Prepare({model.images, model.labels}, {model.loss}, {train}).value();

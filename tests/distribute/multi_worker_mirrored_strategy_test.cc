@@ -99,6 +99,36 @@ TEST(MultiWorkerMirroredStrategyTest, WorkersUseTlsWithBoundService) {
                });
 }
 
+TEST(MultiWorkerMirroredStrategyTest, WorkersSayHowDataAreProtected) {
+  const struct {
+    CollectiveKind collective;
+    std::string secret;
+    TlsFiles tls;
+    const char* message;
+  } cases[] = {
+      {CollectiveKind::kTcp, "", {}, "over TCP on lo, neither authenticated nor encrypted"},
+      {CollectiveKind::kTcp, "0123456789abcdef", {}, "lo, authenticated but not encrypted"},
+      {CollectiveKind::kTcp, "0123456789abcdef",
+       WriteCertificate("localhost", TemporaryPath("worker")),
+       "over TCP on lo, authenticated and encrypted\n"},
+      {CollectiveKind::kUcx, "0123456789abcdef", {}, "lo, neither authenticated nor encrypted"},
+  };
+  for (const auto& c : cases) {
+    testing::internal::CaptureStderr();
+    OnTwoWorkers({.cluster = {.coordinator = absl::StrCat("localhost:", FreePort())},
+                  .secret = c.secret,
+                  .tls = c.tls,
+                  .bind = "127.0.0.1",
+                  .collective = c.collective},
+                 [](const Strategy& strategy, int) {
+                   const auto sum = SumInNewSession(strategy);
+                   ASSERT_TRUE(sum.ok()) << sum.status();
+                   EXPECT_EQ(*sum, 10);
+                 });
+    EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr(c.message));
+  }
+}
+
 TEST(MultiWorkerMirroredStrategyTest, OptionsThatCannotWorkAreErrors) {
   const Cluster near = {.num_workers = 2, .coordinator = "127.0.0.1:1"};
   const Cluster far = {.num_workers = 2, .coordinator = "192.0.2.1:1"};

@@ -56,9 +56,10 @@ PassNames RandomPasses(Random& random) {
 
 // Checks one program with the passes disabled that `choose(random)` returns.
 template <typename Choose>
-void CheckProgram(uint64_t seed, Choose choose) {
+void CheckProgram(uint64_t seed, Choose choose, bool communicates = false) {
   const int num_ops = 4 + static_cast<int>(seed % 12);
-  const absl::StatusOr<RandomProgram> program = MakeRandomProgram(seed, {.num_ops = num_ops});
+  const absl::StatusOr<RandomProgram> program =
+      MakeRandomProgram(seed, {.num_ops = num_ops, .communicates = communicates});
   ASSERT_TRUE(program.ok()) << "seed " << seed << ": " << program.status();
   Random random(seed);
   ProgramSetting setting = RandomSetting(program->batch, random);
@@ -73,6 +74,13 @@ TEST(OracleTest, RandomProgramsMatchReferenceInterpreter) {
   const uint64_t programs = NumRandomPrograms(2000);
   for (uint64_t seed = 1; seed <= programs; ++seed) {
     ASSERT_NO_FATAL_FAILURE(CheckProgram(seed, RandomPasses));
+  }
+}
+
+TEST(OracleTest, RandomProgramsThatCommunicateMatchReferenceInterpreter) {
+  const uint64_t programs = NumRandomPrograms(600);
+  for (uint64_t seed = 2'000'000; seed < 2'000'000 + programs; ++seed) {
+    ASSERT_NO_FATAL_FAILURE(CheckProgram(seed, RandomPasses, /*communicates=*/true));
   }
 }
 

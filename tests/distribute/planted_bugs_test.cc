@@ -17,7 +17,7 @@
 #include "tests/support/tensors.h"
 #include "tests/support/test_session.h"
 #include "tests/support/test_workers.h"
-#include "train/optimizer.h"
+#include "train/optimizers/optimizers.h"
 #include "train/variable.h"
 
 namespace mirrorflow {
@@ -26,19 +26,21 @@ namespace {
 TEST(PipelineTest, PassesRunInExpectedOrder) {
   EXPECT_EQ(
       ProgramPipeline().ToString(),
-      "understand: prune, functionalize_control_flow, infer_and_fold, lower_tensor_lists\n"
+      "understand: prune, functionalize_control_flow, count_replicas, infer_and_fold, "
+      "lower_tensor_lists\n"
       "simplify: make_products, sink_relu_below_max_pool, simplify_algebra, common_subexpressions, "
       "fuse_attention, move_heads_inside\n"
       "shard: propagate_sharding, insert_collectives\n"
       "mix: mixed_precision\n"
       "communicate: reduce_in_updates, bucket_collectives, order_variables, "
       "order_collectives\n");
-  EXPECT_EQ(PlanPipeline().ToString(),
-            "fuse: free_readers, fuse_bias_and_relu, fuse_elementwise, order_variables, "
-            "fuse_updates\n"
-            "local: localise, choose_kernels, guard_writes\n"
-            "schedule: schedule_nodes\n"
-            "memory: assign_storage, emit_instructions, plan_memory, check_plan\n");
+  EXPECT_EQ(
+      PlanPipeline().ToString(),
+      "fuse: free_readers, fuse_bias_and_relu, fuse_elementwise, order_variables, "
+      "fuse_updates\n"
+      "local: localise, choose_kernels, guard_writes\n"
+      "schedule: schedule_nodes\n"
+      "memory: assign_storage, emit_instructions, finish_updates_late, plan_memory, check_plan\n");
 }
 
 // The parts that CheckPlan examines, from the plan of a training step with at least four
@@ -245,6 +247,12 @@ class FlippingCommunicator final : public Communicator {
     int rank() const override { return team_->rank(); }
     int size() const override { return team_->size(); }
     absl::Status Start(const TeamOffer& offer) override { return team_->Start(offer); }
+    absl::StatusOr<bool> Begin(const TeamOffer& offer, bool waits, Work work) override {
+      return team_->Begin(offer, waits, work);
+    }
+    absl::Status Access(absl::FunctionRef<absl::Status()> access) override {
+      return team_->Access(access);
+    }
     absl::Status Finish(const TeamOffer& offer, Work work) override {
       MF_RETURN_IF_ERROR(team_->Finish(offer, work));
       FlipBit(offer.out[0]);

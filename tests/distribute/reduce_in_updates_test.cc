@@ -13,7 +13,7 @@
 #include "ops/ops.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_session.h"
-#include "train/optimizer.h"
+#include "train/optimizers/optimizers.h"
 #include "train/variable.h"
 
 namespace mirrorflow {
@@ -39,7 +39,7 @@ struct Net {
     const Output v = CreateVariable(root, "v", {kOut, 1}, glorot).value;
     const Output h = ops::Tanh(root, ops::BiasAdd(root, ops::MatMul(root, x, w), b));
     loss = ops::Mean(root, ops::Square(root, ops::MatMul(root, h, v)), {0, 1});
-    train = optimizer.Minimize(root, loss, {.clip_norm = clip_norm});
+    train = optimizer.Minimize(root, loss, {.global_clipnorm = clip_norm});
   }
 };
 

@@ -16,7 +16,7 @@
 #include "tests/support/tensors.h"
 #include "tests/support/test_session.h"
 #include "tools/models/classifiers.h"
-#include "train/optimizer.h"
+#include "train/optimizers/optimizers.h"
 #include "train/variable.h"
 
 namespace mirrorflow {
@@ -117,12 +117,12 @@ std::vector<int64_t> RandomRows(int64_t batch, int replicas, Random& random) {
   return rows;
 }
 
-TEST(ReplicatedGraph, RandomProgramsMatchStrategy) {
-  const uint64_t programs = NumRandomPrograms(1000);
+void ExpectProgramsMatch(uint64_t programs, bool communicates) {
   int compared = 0;
   for (uint64_t seed = 1; seed <= programs; ++seed) {
     const int num_ops = 4 + static_cast<int>(seed % 12);
-    const auto program = MakeRandomProgram(seed, {.num_ops = num_ops});
+    const auto program =
+        MakeRandomProgram(seed, {.num_ops = num_ops, .communicates = communicates});
     ASSERT_TRUE(program.ok()) << program.status();
     Random random(seed);
     const int replicas = static_cast<int>(1 + seed % 3);
@@ -141,6 +141,14 @@ TEST(ReplicatedGraph, RandomProgramsMatchStrategy) {
     ASSERT_EQ(*difference, "") << "seed " << seed << ", rows " << absl::StrJoin(rows, ",");
   }
   EXPECT_GT(compared, static_cast<int>(programs / 2));
+}
+
+TEST(ReplicatedGraph, RandomProgramsMatchStrategy) {
+  ExpectProgramsMatch(NumRandomPrograms(1000), /*communicates=*/false);
+}
+
+TEST(ReplicatedGraph, RandomProgramsThatCommunicateMatchStrategy) {
+  ExpectProgramsMatch(NumRandomPrograms(300), /*communicates=*/true);
 }
 
 class ReplicatedModel

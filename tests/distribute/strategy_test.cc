@@ -15,8 +15,8 @@
 #include "ops/ops.h"
 #include "tests/support/tensors.h"
 #include "tools/models/classifiers.h"
-#include "train/layers.h"
-#include "train/optimizer.h"
+#include "train/layers/layers.h"
+#include "train/optimizers/optimizers.h"
 
 namespace mirrorflow {
 namespace {

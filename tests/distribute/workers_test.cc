@@ -23,7 +23,8 @@
 #include "tests/support/test_session.h"
 #include "tests/support/test_workers.h"
 #include "tools/models/classifiers.h"
-#include "train/optimizer.h"
+#include "train/optimizers/communication_hooks.h"
+#include "train/optimizers/optimizers.h"
 #include "train/variable.h"
 
 namespace mirrorflow {
@@ -166,12 +167,12 @@ TEST_P(WorkersTrainTest, TwoDomainsMatchLossesOfOneSessionAndAreReproducible) {
 }
 
 // Compares one session of four replicas with two workers, in one domain and in two.
-TEST(WorkersTest, RandomProgramsMatchOneSession) {
-  const uint64_t programs = NumRandomPrograms(200);
+void ExpectProgramsMatchOneSession(uint64_t programs, bool communicates) {
   const Tolerance tolerance{.relative = 1e-8, .absolute = 1e-9};
   for (uint64_t seed = 1; seed <= programs; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
-    auto program = MakeRandomProgram(seed, {.num_ops = 4 + static_cast<int>(seed % 12)});
+    auto program = MakeRandomProgram(
+        seed, {.num_ops = 4 + static_cast<int>(seed % 12), .communicates = communicates});
     ASSERT_TRUE(program.ok()) << program.status();
     Training training{.graph = std::move(program->graph),
                       .feeds = program->feeds,
@@ -187,7 +188,8 @@ TEST(WorkersTest, RandomProgramsMatchOneSession) {
       }
       training.rows.push_back(left);
     }
-    const SessionOptions session{.bucket_bytes = seed % 2 == 0 ? 64 : 1 << 20};
+    SessionOptions session{.bucket_bytes = seed % 2 == 0 ? 64 : 1 << 20};
+    session.compile.check_plan = true;
     const auto want = RunOnOneSession(training, session);
     ASSERT_TRUE(want.ok()) << want.status();
     const auto near = RunOnWorkers(training, /*one_domain=*/true, session);
@@ -199,9 +201,18 @@ TEST(WorkersTest, RandomProgramsMatchOneSession) {
   }
 }
 
+TEST(WorkersTest, RandomProgramsMatchOneSession) {
+  ExpectProgramsMatchOneSession(NumRandomPrograms(200), /*communicates=*/false);
+}
+
+TEST(WorkersTest, RandomProgramsThatCommunicateMatchOneSession) {
+  ExpectProgramsMatchOneSession(NumRandomPrograms(100), /*communicates=*/true);
+}
+
 // A one-layer model with a loss and a prediction for each row.
 struct Layer {
-  explicit Layer(float rate = 0.1f, bool swap_feeds = false) {
+  explicit Layer(float rate = 0.1f, bool swap_feeds = false,
+                 const GradientReducer& reduce = nullptr) {
     const Scope root(&graph);
     x = ops::Placeholder(root.WithName("x"), DT_FLOAT, {-1, 3});
     y = ops::Placeholder(root.WithName("y"), DT_FLOAT, {-1, 1});
@@ -209,7 +220,7 @@ struct Layer {
     prediction = ops::MatMul(root, x, w.value);
     const Output error = ops::Sub(root, prediction, y);
     loss = ops::Mean(root, ops::Square(root, error), {0, 1});
-    train = GradientDescent({.learning_rate = rate}).Minimize(root, loss);
+    train = GradientDescent({.learning_rate = rate}).Minimize(root, loss, {.reduce = reduce});
     feeds = swap_feeds ? std::vector<Output>{y, x} : std::vector<Output>{x, y};
     values = {Tensor::Of<float>({4, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}),
               Tensor::Of<float>({4, 1}, {1, 2, 3, 4})};
@@ -374,6 +385,7 @@ struct DifferenceCase {
   float rate = 0.1f;
   bool swap_feeds = false;
   std::vector<int64_t> rows = {1, 1, 1, 1};
+  GradientReducer first_hook = nullptr, odd_hook = nullptr;
 };
 
 class AgreementTest : public testing::TestWithParam<DifferenceCase> {};
@@ -389,6 +401,11 @@ INSTANTIATE_TEST_SUITE_P(
                        .first = "rows of axis 0 by rank = 1, 1, 1, 1",
                        .odd = "rows of axis 0 by rank = 2, 0, 1, 1",
                        .rows = {2, 0, 1, 1}},
+        DifferenceCase{.name = "Hook",
+                       .first = "DstT=bfloat16",
+                       .odd = "DstT=half",
+                       .first_hook = hooks::Bf16Compress({.use_error_feedback = false}),
+                       .odd_hook = hooks::Fp16Compress({.use_error_feedback = false})},
         DifferenceCase{.name = "Bucket",
                        .first = "option bucket_bytes = 0",
                        .odd = "option bucket_bytes = 64",
@@ -407,7 +424,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST_P(AgreementTest, FirstDifferenceIsReportedBeforeFirstStep) {
   const DifferenceCase& c = GetParam();
-  const Layer first, odd(c.rate, c.swap_feeds);
+  const Layer first(0.1f, false, c.first_hook), odd(c.rate, c.swap_feeds, c.odd_hook);
   const auto workers = TestWorkers::Create(
       [&](int w) -> const Graph& { return (w == 0 ? first : odd).graph; }, {.change = c.change});
   ASSERT_TRUE(workers.ok()) << workers.status();

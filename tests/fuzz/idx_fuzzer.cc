@@ -3,7 +3,7 @@
 // Reads an IDX file, plain or gzip, or rejects it.
 #include "framework/core/status.h"
 #include "tests/fuzz/in_memory_file.h"
-#include "train/idx.h"
+#include "train/formats/idx.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace mirrorflow;

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+import zlib
 
 HERE = pathlib.Path(__file__).resolve().parent
 TENSOR = re.compile(r"(?P<kind>in|var) (?P<dtype>\w+)(?P<shape><[\d,]*>)")
@@ -200,7 +201,77 @@ def idx(kind, dims, data):
     return bytes([0, 0, kind, len(dims)]) + b"".join(struct.pack(">I", d) for d in dims) + data
 
 
+def frame(sequence, part, payload, flags=0, fields=b""):
+    """A command of frame_fuzzer.cc: the other end sends a frame."""
+    return struct.pack("<BBBBH", 1, flags, sequence, part, len(payload)) + payload + fields
+
+
+def expect(sequence, part, size):
+    return struct.pack("<BBBH", 2, sequence, part, size)
+
+
+RECEIVE = b"\3"
+
+
+def masked_crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    crc ^= 0xFFFFFFFF
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def record(data):
+    length = struct.pack("<Q", len(data))
+    return (length + struct.pack("<I", masked_crc32c(length)) + data
+            + struct.pack("<I", masked_crc32c(data)))
+
+
+def field(number, data):
+    """A field of a protocol buffer."""
+    return bytes([number << 3 | 2, len(data)]) + data
+
+
+def example(**features):
+    entries = (field(1, field(1, name.encode()) + field(2, feature))
+               for name, feature in features.items())
+    return field(1, b"".join(entries))
+
+
+EXAMPLE = example(f=field(2, field(1, bytes(8))), l=field(3, field(1, b"\x05")),
+                  i=field(3, field(1, b"\x01\x96\x01")), v=field(2, b"\x0d\0\0\x80\x3f"),
+                  b=field(1, field(1, b"abc")))
+
+
+def reference(name):
+    return (HERE.parent / "references/formats" / name).read_bytes()
+
 FILES = {
+    "frame": {
+        "expected": expect(1, 0, 5) + frame(1, 0, b"hello") + RECEIVE,
+        "early": frame(1, 0, b"hello") + expect(0, 0, 1) + RECEIVE + expect(1, 0, 5) + RECEIVE,
+        "two_parts": expect(1, 1, 3) + expect(1, 0, 2) + frame(1, 0, b"ab") + frame(1, 1, b"cde")
+        + RECEIVE,
+        "wrong_crc": expect(1, 0, 5) + frame(1, 0, b"hello", flags=4) + RECEIVE,
+        "huge": expect(1, 0, 5) + frame(2, 0, b"", flags=3, fields=struct.pack("<QI", 1 << 62, 1 << 18))
+        + RECEIVE,
+        "wrong_number": expect(1, 0, 5) + frame(1, 0, b"hello", flags=8, fields=bytes(8))
+        + frame(1, 0, b"hello", flags=8, fields=bytes(8)) + RECEIVE,
+        "other_incarnation": expect(1, 0, 5) + frame(1, 0, b"hello", flags=16, fields=bytes(8))
+        + RECEIVE,
+        "garbage": expect(1, 0, 5) + b"\0\xff" + b"x" * 255 + RECEIVE,
+    },
+    "handshake": {
+        "honest": b"\0",
+        "hello_changed": b"\0" + bytes(5) + b"\1",
+        "proof_changed": b"\0" + bytes(53 + 63) + b"\1",
+        "welcome_changed": b"\0" + bytes(53 + 64 + 32) + b"\1",
+        "hello": b"\1MFDC\1" + struct.pack("<IIQ", 3, 1, 5) + bytes(32 + 32),
+        "other_incarnation": b"\1MFDC\1" + struct.pack("<IIQ", 3, 1, 4) + bytes(32),
+        "challenge": b"\2" + bytes(64),
+    },
     "npy": {
         "float": npy("<f4", (2, 3), bytes(range(24))),
         "column_major": npy(">i8", (2, 2), bytes(32), version=2, order=True),
@@ -219,6 +290,31 @@ FILES = {
         "bomb": npz(zipfile.ZIP_DEFLATED, {"a": npy("<f4", (2,), bytes(1 << 16))}),
         "path": npz(zipfile.ZIP_STORED, {"../a": npy("|u1", (1,), b"a")}),
     },
+    "csv": {
+        "numbers": b"\1a,b\n1,2.5\n-3,1e5\n",
+        "quotes": b"\x35a,b\r\n\"b\",1\r\n\"x\n\"\"y\",\r\n",
+        "bad": b"\x0d1,2\n1\nx,2\n\"1\"2,3\n3,4\n",
+        "semicolons": b"\x62\xef\xbb\xbfa;7\nb;NA\n",
+        "gzip": b"\1" + gzip.compress(b"a\n1\n2\n", mtime=0),
+        "long_numbers": b"\0" + b"9" * 30 + b",0." + b"0" * 30 + b"1\n1e-400,1e400\n",
+    },
+    "tf_record": {
+        "two": record(b"first") + record(b""),
+        "example": record(EXAMPLE),
+        "gzip": gzip.compress(record(b"a") + record(b"b"), mtime=0),
+        "zlib": zlib.compress(record(b"a") + record(b"b")),
+        "bad_bytes": record(b"abc")[:-1] + b"\0" + record(b"d"),
+        "huge": struct.pack("<QI", 1 << 62, masked_crc32c(struct.pack("<Q", 1 << 62))),
+    },
+    "example": {
+        "all": EXAMPLE,
+        "unpacked": example(i=field(3, b"\x08\x05\x08\x06"), b=field(1, field(1, b""))),
+        "merged": example(i=field(3, field(1, b"\1"))) + example(i=field(3, field(1, b"\2"))),
+        "cut_varint": example(i=field(3, field(1, b"\x80"))),
+    },
+    "image": {name.replace(".", "_"): reference(name) for name in
+              ("grey.png", "palette.png", "bits.png", "deep.png", "rgba.png", "grey.jpg",
+               "rgb_420.jpg", "progressive.jpg", "cmyk.jpg")},
     "manifest": {
         "one": manifest(),
         "link": manifest(data={"file": "../x", "bytes": 1, "header_bytes": 1,

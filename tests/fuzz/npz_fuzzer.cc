@@ -3,7 +3,7 @@
 // Reads an npz file, a zip archive of arrays, or rejects it.
 #include "framework/core/status.h"
 #include "tests/fuzz/in_memory_file.h"
-#include "train/npz.h"
+#include "train/formats/npz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace mirrorflow;

@@ -15,8 +15,9 @@
 #include "framework/session/session_state.h"
 #include "ops/ops.h"
 #include "tools/statistics.h"
-#include "train/layers.h"
-#include "train/optimizer.h"
+#include "train/layers/layers.h"
+#include "train/losses/losses.h"
+#include "train/optimizers/optimizers.h"
 #include "train/variable.h"
 
 namespace mirrorflow {

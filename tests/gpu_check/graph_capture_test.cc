@@ -12,7 +12,7 @@
 #include "kernels/cuda/cuda_device.h"
 #include "tests/support/classifier_training.h"
 #include "tools/models/classifiers.h"
-#include "train/optimizer.h"
+#include "train/optimizers/optimizers.h"
 
 namespace mirrorflow {
 namespace {

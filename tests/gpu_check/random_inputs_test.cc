@@ -9,25 +9,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "kernels/cpu/all_kernels.h"
 #include "kernels/cuda/cuda_device.h"
-#include "kernels/cuda/cuda_kernels.h"
 #include "ops/registry.h"
+#include "tests/support/cpu_and_gpu_kernels.h"
 #include "tests/support/run_on_device.h"
 #include "tests/support/tensors.h"
 
 namespace mirrorflow {
 namespace {
-
-const KernelRegistry& Kernels() {
-  static const KernelRegistry* const registry = [] {
-    auto* kernels = new KernelRegistry();
-    RegisterCpuKernels(*kernels);
-    RegisterCudaKernels(*kernels);
-    return kernels;
-  }();
-  return *registry;
-}
 
 // True if the numbers must not be random, because the op rejects some or terms cancel.
 bool MustStay(const std::string& op) { return op == "CheckNumerics" || op == "Digamma"; }
@@ -96,11 +85,12 @@ const std::map<std::string, std::vector<OpCase>>& CasesByOp() {
       EXPECT_TRUE(of_folder.ok()) << of_folder.status();
       if (!of_folder.ok()) continue;
       for (const OpCase& op_case : *of_folder) {
-        if (!Kernels().Has(op_case.op, kGpu) || !seen.insert(KindOf(op_case)).second) continue;
+        if (!CpuAndGpuKernels().Has(op_case.op, kGpu) || !seen.insert(KindOf(op_case)).second)
+          continue;
         for (OpCase& made : WithRandomInputs(op_case, &random)) {
           // A case that the CPU rejects (an index may now be out of range) has no expected results.
           const absl::StatusOr<CaseNode> node = MakeCaseNode(made, AllOps());
-          if (!node.ok() || !EvaluateCase(*node, Kernels()).ok()) continue;
+          if (!node.ok() || !EvaluateCase(*node, CpuAndGpuKernels()).ok()) continue;
           (*by_op)[op_case.op].push_back(std::move(made));
         }
       }
@@ -112,7 +102,7 @@ const std::map<std::string, std::vector<OpCase>>& CasesByOp() {
 
 std::vector<std::string> OpsWithCases() {
   std::vector<std::string> ops;
-  for (const std::string& op : Kernels().Ops(kGpu)) {
+  for (const std::string& op : CpuAndGpuKernels().Ops(kGpu)) {
     if (AllOps().Find(op) != nullptr) ops.push_back(op);
   }
   return ops;
@@ -127,7 +117,7 @@ TEST_P(RandomInputs, GpuKernelMatchesCpuKernel) {
   ASSERT_TRUE(device.ok()) << device.status();
   // 1 - y² cancels.
   const CheckReport report =
-      CheckCasesOnDevice(cases->second, AllOps(), Kernels(), **device, /*units=*/8);
+      CheckCasesOnDevice(cases->second, AllOps(), CpuAndGpuKernels(), **device, /*units=*/8);
   EXPECT_TRUE(report.failures.empty()) << report.ToString();
   RecordProperty("cases", static_cast<int>(report.checked));
 }

@@ -4,13 +4,19 @@
 
 #include <string>
 
-#include "distribute/cluster/coordination/tls_files.h"
+#include "distribute/cluster/connections/tls_files.h"
 
 namespace mirrorflow {
 
-// Writes a new key and a certificate for `host`, signed by itself, into files whose names begin
-// with `prefix`. The certificate is also the authority.
-TlsFiles WriteCertificate(const std::string& host, const std::string& prefix);
+struct CertificateOptions {
+  bool expired = false;
+  // Signs the certificate, and is its authority; null: the certificate signs itself.
+  const TlsFiles* authority = nullptr;
+};
+
+// Writes a new key and a certificate for `host` into files whose names begin with `prefix`.
+TlsFiles WriteCertificate(const std::string& host, const std::string& prefix,
+                          const CertificateOptions& options = {});
 
 }  // namespace mirrorflow
 

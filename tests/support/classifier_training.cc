@@ -3,7 +3,7 @@
 
 #include "framework/core/status.h"
 #include "tests/support/tensors.h"
-#include "train/optimizer.h"
+#include "train/optimizers/optimizers.h"
 
 namespace mirrorflow {
 

@@ -10,7 +10,7 @@
 #include "framework/core/status.h"
 #include "ops/ops.h"
 #include "tests/support/tensors.h"
-#include "train/optimizer.h"
+#include "train/optimizers/optimizers.h"
 #include "train/variable.h"
 
 namespace mirrorflow {
@@ -30,7 +30,22 @@ class Generator {
   absl::Status Run() {
     program_.batch = 1 + random_.Below(options_.max_batch);
     AddSources();
-    for (int i = 0; i < options_.num_ops; ++i) MF_RETURN_IF_ERROR(AddOp());
+    for (int i = 0; i < options_.num_ops; ++i) {
+      MF_RETURN_IF_ERROR(AddOp());
+      if (!options_.communicates || !Chance(20)) continue;
+      const Value x = Pick();
+      if (Chance(50)) {
+        // A part has no gradient.
+        Keep(ops::StopGradient(scope_, Communicate(scope_, ops::LocalPart(scope_, x.output))),
+             x.shape);
+        continue;
+      }
+      // A collective takes a value that is partial with its own reduction only: the product is
+      // partial(sum) or not partial.
+      const Output two = ops::ScalarConst(scope_, DT_DOUBLE, 2);
+      const Output twice = Communicate(scope_, ops::Mul(scope_, x.output, two), true);
+      Keep(ops::RealDiv(scope_, twice, two), x.shape);
+    }
     AddTraining();
     if (Chance(30)) AddAccumulator();
     for (int i = 0; i < 3; ++i) program_.fetches.push_back(Pick().output);
@@ -459,21 +474,54 @@ class Generator {
     const std::vector<Output> variables = TrainableVariables(program_.graph);
     if (Chance(25)) return AddForeignUpdates(loss, variables);
     const double clip_norm = Chance(30) ? 0.5 : 0;
+    GradientReducer reduce;
+    if (options_.communicates) reduce = [this](GradientReduction& r) { return Reduce(r); };
     Operation train;
     switch (random_.Below(3)) {
       case 0:
         train = GradientDescent({.learning_rate = 0.1})
-                    .Minimize(scope_, loss, {.clip_norm = clip_norm});
+                    .Minimize(scope_, loss, {.global_clipnorm = clip_norm, .reduce = reduce});
         break;
       case 1:
         train = Momentum({.learning_rate = 0.1, .momentum = 0.9, .use_nesterov = Chance(50)})
-                    .Minimize(scope_, loss, {.clip_norm = clip_norm});
+                    .Minimize(scope_, loss, {.global_clipnorm = clip_norm, .reduce = reduce});
         break;
       default:
         train = Adam({.learning_rate = 0.01, .epsilon = 1e-3})
-                    .Minimize(scope_, loss, {.clip_norm = clip_norm});
+                    .Minimize(scope_, loss, {.global_clipnorm = clip_norm, .reduce = reduce});
     }
     program_.targets.push_back(train);
+  }
+
+  // The value, after communication that changes only the order of sums.
+  Output Communicate(const Scope& s, Output part, bool has_gradient = false) {
+    const Output two = ops::ScalarConst(s, DT_DOUBLE, 2);
+    switch (random_.Below(has_gradient ? 2 : 3)) {
+      case 0:
+        return ops::AllReduce(s, part);
+      case 1:
+        return ops::AllGather(s, ops::ReduceScatter(s, part));
+      default:
+        part = ops::Mul(s, ops::LocalPart(s, part), two);
+        return ops::RealDiv(s, ops::AllReduce(s, part), two);
+    }
+  }
+
+  // A hook, often with a memory that differs between the replicas.
+  Output Reduce(GradientReduction& r) {
+    const Scope& s = r.scope();
+    if (Chance(30)) return Communicate(s, r.gradient());
+    Output gradient = r.gradient();
+    if (Chance(40)) {  // weight decay: part of the sum once, and not on every replica
+      const Output weight = ops::ReadVariableOp(s, r.variable());
+      gradient = ops::AddV2(s, gradient, ops::Mul(s, weight, ops::ScalarConst(s, DT_DOUBLE, 0.1)));
+    }
+    const Variable memory = r.State("memory", r.shape(), initializers::Ones(), DT_DOUBLE,
+                                    VariableSynchronization::kOnRead);
+    const Output part = ops::LocalPart(s, gradient), before = ops::LocalPart(s, memory.value);
+    const Output sum = ops::AddV2(s, part, before);
+    r.Update(memory, ops::Mul(s, sum, ops::ScalarConst(s, DT_DOUBLE, 0.25)), before);
+    return Communicate(s, sum);
   }
 
   // Assignments instead of an optimizer's ops, with weight decay: gradient + lambda * weight.

@@ -27,6 +27,8 @@ struct RandomProgram {
 struct RandomGraphOptions {
   int num_ops = 12;
   int64_t max_batch = 9;
+  // Also communicates explicitly: values in the graph, and gradients in a hook of the optimizer.
+  bool communicates = false;
 };
 
 // The same seed gives the same program.

@@ -5,6 +5,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <utility>
+
 #include "gtest/gtest.h"
 
 namespace mirrorflow {
@@ -53,6 +55,13 @@ void TcpProxy::Cut() {
   for (const int fd : sockets_) shutdown(fd, SHUT_RDWR);
 }
 
+std::string TcpProxy::captured() {
+  std::lock_guard<std::mutex> lock(mu_);
+  std::string all;
+  for (const std::string& capture : captures_) all += capture;
+  return all;
+}
+
 void TcpProxy::Accept() {
   while (!cut_) {
     const int from = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
@@ -61,14 +70,22 @@ void TcpProxy::Accept() {
     std::lock_guard<std::mutex> lock(mu_);
     sockets_.insert(sockets_.end(), {from, to});
     if (cut_) shutdown(from, SHUT_RDWR);
-    forwards_.emplace_back([this, from, to] { Forward(from, to); });
-    forwards_.emplace_back([this, from, to] { Forward(to, from); });
+    for (const auto& [source, target] : {std::pair(from, to), std::pair(to, from)}) {
+      forwards_.emplace_back([this, source = source, target = target,
+                              capture = &captures_.emplace_back()] {  //
+        Forward(source, target, capture);
+      });
+    }
   }
 }
 
-void TcpProxy::Forward(int from, int to) {
+void TcpProxy::Forward(int from, int to, std::string* capture) {
   char buffer[1 << 14];
   for (ssize_t size; (size = recv(from, buffer, sizeof(buffer), 0)) > 0;) {
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      capture->append(buffer, size);
+    }
     for (ssize_t sent = 0; sent < size;) {
       const ssize_t more = send(to, buffer + sent, size - sent, MSG_NOSIGNAL);
       if (more <= 0) return;

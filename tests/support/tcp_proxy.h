@@ -5,7 +5,9 @@
 #define MIRRORFLOW_TESTS_SUPPORT_TCP_PROXY_H_
 
 #include <atomic>
+#include <list>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -14,19 +16,22 @@ namespace mirrorflow {
 // Returns a socket connected to a port of this host; fails the test if that is refused.
 int ConnectToPort(int port);
 
-// Forwards connections from a port of its own to another port of this host.
+// Forwards connections from a port of its own to another port of this host, and keeps a copy of all
+// bytes.
 class TcpProxy {
  public:
   explicit TcpProxy(int to_port);
   ~TcpProxy();
 
   int port() const { return port_; }
+  // All bytes that have been forwarded, one direction of a connection after the other.
+  std::string captured();
   // Closes all connections and accepts no others.
   void Cut();
 
  private:
   void Accept();
-  void Forward(int from, int to);
+  void Forward(int from, int to, std::string* capture);
 
   const int to_port_;
   int listener_ = -1;
@@ -35,6 +40,7 @@ class TcpProxy {
   std::mutex mu_;
   std::vector<int> sockets_;           // guarded by mu_
   std::vector<std::thread> forwards_;  // guarded by mu_
+  std::list<std::string> captures_;    // by direction of a connection; guarded by mu_
   std::thread accept_;
 };
 

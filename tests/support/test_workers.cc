@@ -50,6 +50,13 @@ absl::StatusOr<std::unique_ptr<TestWorkers>> TestWorkers::Create(
   return workers;
 }
 
+TestWorkers::~TestWorkers() {
+  OnEach([&](int w) {
+    sessions_[w] = nullptr;
+    return absl::OkStatus();
+  });
+}
+
 std::vector<absl::Status> TestWorkers::OnEach(const std::function<absl::Status(int worker)>& work) {
   std::vector<absl::Status> statuses(size());
   std::vector<std::thread> threads;

@@ -36,6 +36,8 @@ class TestWorkers {
   // wait for one another.
   static absl::StatusOr<std::unique_ptr<TestWorkers>> Create(
       const std::function<const Graph&(int worker)>& graph_of, const TestWorkersOptions& options);
+  // The sessions end concurrently, too.
+  ~TestWorkers();
 
   int size() const { return static_cast<int>(sessions_.size()); }
   Session& session(int worker) { return *sessions_[worker]; }

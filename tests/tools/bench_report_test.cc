@@ -23,12 +23,22 @@ TEST(GoalTest, VerdictFollowsIntervalAndDirectionOfBound) {
   EXPECT_STREQ(Verdict(goal), "missed");
   goal.bound = 2.5;
   EXPECT_STREQ(Verdict(goal), "undecided");
+  goal.gated = false;
+  EXPECT_STREQ(Verdict(goal), "reported");
 }
 
 TEST(TableTest, RowShowsIntervalBoundAndVerdict) {
   EXPECT_EQ(TableRow(kRatio, "met", ""),
             "| C9 | mlp 64, 2 replicas | 1.2 ms | tensorflow 3 ms | 2.5 (2.25 to 2.75) | ≥ 1.6 | "
             "met |\n");
+}
+
+TEST(TableTest, RowOfFigureWithoutGateHasNoBound) {
+  Goal goal = kRatio;
+  goal.gated = false;
+  EXPECT_EQ(TableRow(goal, Verdict(goal), ""),
+            "| C9 | mlp 64, 2 replicas | 1.2 ms | tensorflow 3 ms | 2.5 (2.25 to 2.75) |  | "
+            "reported |\n");
 }
 
 TEST(TableTest, RowShowsUnitAndOmitsIntervalOfExactFigure) {

@@ -103,6 +103,31 @@ class ExplainTest(ProgramTest):
         self.assertEqual(products["op"], "reduced ResourceApplyGradientDescentOfProduct")
         self.assertLess(step["exposed_ms"] + products["predicted_ms"], step["predicted_ms"])
 
+    def test_step_of_workers_waits_for_others_only_over_a_network(self):
+        sizes = [784, 512, 512, 10]
+        weights = [4 * a * b for a, b in zip(sizes, sizes[1:])]
+        biases = [4 * n for n in sizes[1:]]
+        for workers, transport in ((2, "tcp"), (4, "tcp"), (2, "ucx"), (2, "shared_memory")):
+            with self.subTest(f"{workers} workers, {transport}"):
+                result = self.run_program(
+                    MIRRORFLOW, "explain", "--model=mlp", "--batch_size=2", "--replicas=1",
+                    f"--workers={workers}", f"--transport={transport}", "--without=fuse_updates",
+                    "--json=e.json", new_files=["e.json"])
+                self.assertEqual(result.returncode, 0, result.stderr)
+                step = json.loads((self.root / "e.json").read_text().splitlines()[0])
+                (self.root / "e.json").unlink()
+                self.assertIn(f"mlp: {workers} workers over {transport}, 1 replica", result.stdout)
+                self.assertRegex(result.stdout, r"\nmeasured +not: `bench step --workers`")
+                if transport == "shared_memory":
+                    self.assertNotIn("sent_bytes", step)
+                    continue
+                # Beside the gradients, a sum of the losses.
+                two_rounds = 1 if workers == 2 else 2 * (workers - 1) / workers
+                sent = sum(weights) * two_rounds + sum(biases) * (workers - 1)  # at most 16 KB
+                self.assertLess(abs(step["sent_bytes"] - sent), 100)
+                self.assertGreater(step["network_exposed_ms"], 0)
+                self.assertGreater(step["step_with_others_ms"], step["predicted_ms"])
+
     def test_step_that_cannot_run_is_explained_without_measurement(self):
         self.write("unset.txt", UNSET)
         result = self.run_program(MIRRORFLOW, "explain", "unset.txt", "--replicas=1")
@@ -119,6 +144,8 @@ class ExplainTest(ProgramTest):
             (good + ["--fetch=twise"], "INVALID_ARGUMENT", "--fetch twise", "mean twice?"),
             (good + ["--json=no/where"], "NOT_FOUND", "--json=no/where", ""),
             (good + ["--trace=no/where"], "NOT_FOUND", "--trace=no/where", ""),
+            (good + ["--workers=0"], "INVALID_ARGUMENT", "--workers", "got 0"),
+            (good + ["--workers=2"], "INVALID_ARGUMENT", "--transport", "got 'threads'"),
             (["--model=bert"], "INVALID_ARGUMENT", "--model", "got 'bert'"),
         ]:
             self.check_fails(MIRRORFLOW, ["explain", *args], USAGE, code, where, what)

@@ -109,7 +109,7 @@ class LaunchersTest(programs.ProgramTest):
                 programs.MIRRORFLOW, "launch", f"--hosts={hosts}", "--rsh=ip netns exec {host}",
                 "--", *self.command("two", "--replicas=1"))
             self.assertEqual(result.returncode, 0, result.stderr)
-            self.assertIn("UCX on eth0, neither authenticated nor encrypted: the network must be "
+            self.assertIn("TCP on eth0, authenticated but not encrypted: the network must be "
                           "trusted", result.stderr)
             self.check_same_losses()
             runs.append(self.read("two"))

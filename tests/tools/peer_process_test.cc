@@ -3,8 +3,13 @@
 // The peers in these tests are shell scripts.
 #include "tools/peer_process.h"
 
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -62,6 +67,24 @@ TEST(PeerProcessTest, ReportsPeerThatCannotStart) {
 TEST(PeerProcessTest, StartFailsAtDeadline) {
   EXPECT_EQ(Start("exec sleep 60", absl::Milliseconds(50)).status().code(),
             absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST(PeerProcessTest, OtherWorkersAreSilentAndEndWithTheFirst) {
+  // The second worker gives its process to the first through a fifo, and ends with its input.
+  const std::string fifo = absl::StrCat(::testing::TempDir(), "/worker_", getpid());
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  auto peer = PeerProcess::StartWorkers(
+      {{"/bin/sh", "-c",
+        absl::StrCat("read process < ", fifo, "; echo loss $process; echo ready; cat")},
+       {"/bin/sh", "-c", absl::StrCat("echo loss 2; echo $$ > ", fifo, "; exec cat")}},
+      absl::Seconds(60));
+  unlink(fifo.c_str());
+  ASSERT_TRUE(peer.ok()) << peer.status();
+  ASSERT_EQ((*peer)->losses().size(), 1);
+  const auto other = static_cast<pid_t>((*peer)->losses()[0]);
+  EXPECT_EQ(kill(other, 0), 0);
+  peer->reset();
+  EXPECT_EQ(kill(other, 0), -1);
 }
 
 TEST(PeerProcessTest, RejectsInvalidAnswer) {

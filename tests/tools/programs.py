@@ -153,7 +153,18 @@ class WorkersTestCase(ProgramTest):
 
     SECONDS = 60  # no run takes ten; more is a hang
 
-    def start_workers(self, launcher, workers, common=(), of_worker=lambda rank: (), **options):
+    def files_of(self, name):
+        """Flags that make worker 0 write its losses and variables."""
+        return [f"--loss_log={name}.log", f"--save_variables={name}.safetensors"]
+
+    def read(self, name):
+        return [(self.root / f"{name}.{e}").read_bytes() for e in ("log", "safetensors")]
+
+    def losses(self, name):
+        return [float(l.split()[1]) for l in (self.root / f"{name}.log").read_text().splitlines()]
+
+    def start_workers(self, launcher, workers, common=(), of_worker=lambda rank: (),
+                      options_of=lambda rank: {}, **options):
         """Starts the workers, with the environment launcher(rank, workers, port)."""
         port = free_port()
         started = []
@@ -162,7 +173,7 @@ class WorkersTestCase(ProgramTest):
             environment = {**os.environ, **launcher(rank, workers, port)}
             started.append(subprocess.Popen(
                 command, cwd=self.root, env=environment, text=True, stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE, **options))
+                stderr=subprocess.PIPE, **options, **options_of(rank)))
         return started
 
     def results_of(self, workers):

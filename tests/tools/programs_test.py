@@ -174,8 +174,8 @@ class ProgramsTest(ProgramTest):
     def test_bad_commands_and_flags_are_reported(self):
         self.write("noop.txt", "a = NoOp()\n")
         for args, where, what in [
-            ([], "''", "expected inspect, run, devices, explain, bench, launch, coordinator, "
-             "checkpoint or failpoints"),
+            ([], "''", "expected inspect, run, devices, data, explain, bench, launch, "
+             "coordinator, checkpoint, report or failpoints"),
             (["train"], "'train'", "unknown command"),
             (["inspect"], "inspect", "expected one graph file, got 0"),
             (["inspect", "a", "b"], "inspect", "expected one graph file, got 2"),
@@ -190,20 +190,40 @@ class ProgramsTest(ProgramTest):
             (["run", "--graph=noop.txt", "--device=TPU"], "--device", "device 'TPU': expected CPU:0"),
             (["run", "--graph=noop.txt", "--compute_dtype=half"], "--compute_dtype", "got 'half'"),
             (["devices", "all"], "devices", "unexpected argument 'all'"),
-            (["bench"], "bench", "expected one of step, gates, allreduce, overhead, compile"),
+            (["bench"], "bench", "expected one of step, gates, allreduce, hooks, overhead, compile"),
             (["bench", "gates", "--only=C9,Q1"], "--only", "expected any of C1, C2, C3"),
             (["bench", "speed"], "bench", "got 'speed'"),
             (["bench", "step", "--model=rnn"], "--model", "expected one of"),
             (["bench", "step", "--optimizer=sdg"], "--optimizer", "expected one of sgd,"),
             (["bench", "step", "--optimizer=adam", "--peers=jax"], "--optimizer", "got 'adam'"),
+            (["bench", "step", "--hook=topk"], "--hook", "expected one of none, bf16, fp16, powersgd"),
+            (["bench", "step", "--hook=bf16", "--peers=jax"], "--hook", "got 'bf16'"),
             (["bench", "step", "--batch_size=0"], "--batch_size", "got 0"),
             (["bench", "step", "--batch_size=9223372036854775807"], "--batch_size", "expected 1"),
             (["bench", "step", "--replicas=-2"], "--replicas", "got -2"),
             (["bench", "step", "--rounds=3"], "--rounds", "got 3"),
             (["bench", "step", "--peers=jax,horovod"], "--peers", "got 'horovod'"),
+            (["bench", "step", "--hosts=a,a", "--workers=2"], "--hosts", "named twice"),
+            (["bench", "step", "--hosts=a,b", "--workers=2", "--rsh="], "--rsh", "ssh {host}"),
+            (["bench", "step", "--hosts=a,b", "--workers=3"], "--hosts", "each of 3 workers"),
+            (["bench", "step", "--hosts=a"], "--hosts", "given without --workers"),
+            (["bench", "allreduce", "--transport=rdma"], "--transport", "got 'rdma'"),
+            (["bench", "allreduce", "--hosts=a,b"], "--transport", "expected tcp or ucx"),
+            (["bench", "allreduce", "--hosts=a", "--transport=tcp"], "--hosts", "each of 2 workers"),
+            (["bench", "world_sizes", "--max_workers=65"], "--max_workers", "got 65"),
             (["bench", "compile", "--json=good/"], "--json=good/", "expected the name of a file"),
         ]:
             self.check_fails(MIRRORFLOW, args, USAGE, "INVALID_ARGUMENT", where, what)
+
+    def test_world_sizes_shows_the_connections_between_domains(self):
+        result = self.run_program(MIRRORFLOW, "bench", "world_sizes", "--max_workers=2")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        rows = re.findall(r"workers=(\d+) +first_step_ms=\d+ +peak_mb=[\d.]+ \([+-][\d.]+\) "
+                          r"connections=(\d+)\n", result.stdout)
+        connections = {int(workers): int(count) for workers, count in rows}
+        self.assertEqual(list(connections), [1, 2], result.stdout)
+        self.assertEqual(connections[1], 0)
+        self.assertGreater(connections[2], 1)  # for data, and for the coordination
 
     def test_devices_lists_devices_and_reason_for_no_gpu(self):
         result = self.run_program(MIRRORFLOW, "devices")

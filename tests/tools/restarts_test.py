@@ -18,10 +18,10 @@ KILLS = int(os.environ.get("MIRRORFLOW_KILLS", "4"))
 
 class RestartsTest(restarts.RestartsTestCase):
 
-    def start(self, *flags, **environment):
+    def start(self, *flags, collective="auto", **environment):
         return subprocess.Popen(
-            [MIRRORFLOW, "launch", "-n", "2", *flags, "--", *self.train,
-             "--replicas=1", *SAVE], cwd=self.root, text=True, stdout=subprocess.PIPE,
+            [MIRRORFLOW, "launch", "-n", "2", *flags, "--", *self.train, "--replicas=1",
+             f"--collective={collective}", *SAVE], cwd=self.root, text=True, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, env={**os.environ, **environment})
 
     def finish(self, job):
@@ -60,8 +60,14 @@ class RestartsTest(restarts.RestartsTestCase):
         self.check_same_bits()
 
     def test_workers_killed_at_random_times(self):
+        for collective in ("auto", "tcp"):
+            with self.subTest(collective):
+                self.setUp()
+                self.check_random_kills(collective)
+
+    def check_random_kills(self, collective):
         generator = random.Random(11)
-        job = self.start(f"--max_restarts={KILLS}", RESTARTS_TEST=self.id())
+        job = self.start(f"--max_restarts={KILLS}", collective=collective, RESTARTS_TEST=self.id())
         kills = 0
         while kills < KILLS and job.poll() is None:
             time.sleep(generator.uniform(0.05, 0.6))

@@ -46,7 +46,7 @@ class WorkerErrorsTest(programs.WorkersTestCase):
                    r"expected one checksum, got (\w{8}) on ranks 0, 2 and (\w{8}) on rank 1")
         flip = {"MIRRORFLOW_FAILPOINTS": "check_replicas/flip=error@1#3"}
         # Workers that share memory have only one copy.
-        flags = [*TRAIN, "--collective=ucx", "--steps=10", "--check_replicas=2",
+        flags = [*TRAIN, "--collective=tcp", "--steps=10", "--check_replicas=2",
                  "--checkpoint_every=1"]
         results = self.run_workers(lambda *args: {**own(*args), **flip}, 3,
                                    [*flags, "--checkpoint_dir=drift"])
@@ -64,10 +64,10 @@ class WorkerErrorsTest(programs.WorkersTestCase):
             text=True, capture_output=True, timeout=self.SECONDS, check=False)
         self.assertEqual(launched.returncode, NUMERIC, launched.stderr)
         self.assertRegex(launched.stderr, differs)
-        self.assertEqual(self.checkpoints("launched"), [4, 5])
+        self.assertEqual(self.checkpoints("launched"), [4, 5], launched.stderr)
 
     def test_copies_do_not_differ(self):
-        for collective in ("ucx", "shared_memory"):
+        for collective in ("tcp", "ucx", "shared_memory"):
             self.check_all_succeed(self.run_workers(
                 own, 2, [*TRAIN, f"--collective={collective}", "--check_replicas=1"]))
         result = self.run_program(programs.FASHION_MNIST, *programs.TRAIN_TINY,
@@ -75,7 +75,7 @@ class WorkerErrorsTest(programs.WorkersTestCase):
         self.check_all_fail([result], USAGE, "--check_replicas: out of range")
 
     def test_loss_that_is_not_finite_ends_all_workers_at_the_same_step(self):
-        for collective in ("ucx", "shared_memory"):
+        for collective in ("tcp", "ucx", "shared_memory"):
             results = self.run_workers(
                 own, 2, [*TRAIN, "--learning_rate=1e30", f"--collective={collective}",
                          f"--checkpoint_dir={collective}", "--checkpoint_every=1"])
@@ -115,7 +115,7 @@ class WorkerErrorsTest(programs.WorkersTestCase):
                         len(header) + rows * (784 if name == "images-idx3" else 1))
         # Only the worker that needs it meets the limit.
         results = self.run_soon(
-            own, 2, [*TRAIN, "--collective=ucx"],
+            own, 2, [*TRAIN, "--collective=tcp"],
             lambda r: ["--data_dir=huge"] if r == 1 else [],
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
         self.check_one_fails(results, 1, RESOURCES, "huge/train-images-idx3-ubyte: ",

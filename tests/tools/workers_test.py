@@ -45,15 +45,6 @@ def slurm(rank, size, port):
 
 class WorkersTest(programs.WorkersTestCase):
 
-    def files_of(self, name):
-        return [f"--loss_log={name}.log", f"--save_variables={name}.safetensors"]
-
-    def read(self, name):
-        return [(self.root / f"{name}.{e}").read_bytes() for e in ("log", "safetensors")]
-
-    def losses(self, name):
-        return [float(l.split()[1]) for l in (self.root / f"{name}.log").read_text().splitlines()]
-
     def train_alone(self, name, *flags):
         subprocess.run([programs.FASHION_MNIST, *programs.TRAIN_TINY, *flags, *self.files_of(name)],
                        cwd=self.root, check=True, timeout=SECONDS, capture_output=True)
@@ -63,15 +54,39 @@ class WorkersTest(programs.WorkersTestCase):
             with self.subTest(model):
                 flags = [f"--model={model}"]
                 self.train_alone("one", *flags, "--replicas=2")
-                for name in ("two", "again"):
-                    results = self.run_workers(
-                        own, 2, [*flags, "--replicas=1", "--collective=ucx", *self.files_of(name)])
+                for name, collective in (("two", "ucx"), ("again", "tcp")):
+                    results = self.run_workers(own, 2, [
+                        *flags, "--replicas=1", f"--collective={collective}", *self.files_of(name)])
                     self.check_all_succeed(results)
                     self.assertRegex(results[0].stdout, r"^test_accuracy=")
                     self.assertEqual(results[1].stdout, "")
                 for a, b in zip(self.losses("one"), self.losses("two"), strict=True):
                     self.assertLess(abs(a - b), 1e-4 * a)
-                self.assertTrue(self.read("two") == self.read("again"), "two runs differ")
+                self.assertTrue(self.read("two") == self.read("again"), "the bits differ")
+
+    def test_ways_to_exchange_values_differ_as_documented(self):
+        flags = ["--model=mlp", "--replicas=1", "--collective=tcp"]
+
+        def train(name, *more):
+            results = self.run_workers(own, 3, [*flags, *more, *self.files_of(name)])
+            self.check_all_succeed(results)
+            return results
+
+        train("direct")
+        # Values, their order and the bits are the same for all sizes of buckets, if they go directly.
+        train("one_bucket", "--bucket_bytes=100000000")
+        train("each", "--bucket_bytes=1")
+        for name in ("one_bucket", "each"):
+            self.assertTrue(self.read("direct") == self.read(name), f"{name}: the bits differ")
+        for name, flag, difference in (("ring", "--ring_from=3", 1e-4),
+                                       ("narrow", "--wire_dtype=bfloat16", 2e-2)):
+            for run in (name, "again"):
+                train(run, flag)
+            self.assertTrue(self.read(name) == self.read("again"), f"{flag}: two runs differ")
+            self.assertFalse(self.read("direct") == self.read(name), f"{flag} changes nothing")
+            for a, b in zip(self.losses("direct"), self.losses(name), strict=True):
+                self.assertLess(abs(a - b), difference * a)
+        self.assertRegex(train("tuned", "--autotune")[0].stderr, r"measured between hosts: \S+ us")
 
     def test_shared_memory_gives_the_bits_of_one_process(self):
         # Also with workers of 1 and 3 replicas, and with fewer rows than replicas.
@@ -110,6 +125,8 @@ class WorkersTest(programs.WorkersTestCase):
     def test_survivor_of_a_killed_worker_ends_at_once(self):
         # In the midst of training, and at any time while the workers connect.
         for seconds, flags, killed in ((1.5, (), 1), (1.5, (), 0), (1.5, ("--collective=ucx",), 1),
+                                       (1.5, ("--collective=tcp",), 1),
+                                       (1.5, ("--collective=tcp",), 0),
                                        (0.01, (), 1), (0.05, (), 1), (0.1, (), 1), (0.1, (), 0)):
             with self.subTest(f"worker {killed} after {seconds} s {flags}"):
                 workers = self.start_endless_workers("--connect_timeout=10s", *flags)
@@ -236,7 +253,8 @@ class WorkersTest(programs.WorkersTestCase):
                 ("model", ("mlp", "cnn"), ("differ", "variable dense/kernel", "variable conv2d/")),
                 ("learning_rate", ("0.01", "0.02"), ("differ", "worker 1")),
                 ("global_batch_size", ("10", "20"), ("differ", "worker 1")),
-                ("seed", ("7", "8"), ("differ", "seed", "7", "8", "worker 1"))):
+                ("seed", ("7", "8"), ("differ", "seed", "7", "8", "worker 1")),
+                ("wire_dtype", ("float", "bfloat16"), ("differ", "wire_dtype", "worker 1"))):
             with self.subTest(flag):
                 results = self.run_workers(own, 2, ["--model=mlp", "--replicas=1"],
                                            lambda rank: [f"--{flag}={values[rank]}"])

@@ -13,12 +13,13 @@
 #include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "distribute/cluster/coordination/authentication.h"
+#include "distribute/cluster/connections/authentication.h"
 #include "distribute/strategy/devices.h"
 #include "distribute/strategy/multi_worker_mirrored_strategy.h"
 #include "framework/core/status.h"
 #include "framework/runtime/error_report.h"
 #include "framework/runtime/failure.h"
+#include "framework/runtime/trace.h"
 #include "framework/session/session_state.h"
 #include "train/checkpoint/variables_file.h"
 
@@ -50,12 +51,23 @@ ABSL_FLAG(std::string, advertise, "",
 ABSL_FLAG(std::string, external_coordinator, "",
           "HOST:PORT of a `mirrorflow coordinator`, which serves the coordination service instead "
           "of worker 0");
-ABSL_FLAG(std::string, tls_cert, "", "PEM file with the certificate of this process");
+ABSL_FLAG(
+    std::string, tls_cert, "",
+    "PEM file with the certificate of this process, which encrypts the coordination service and "
+    "data over TCP; with --tls_key and --tls_ca");
 ABSL_FLAG(std::string, tls_key, "", "PEM file with the key of this process");
 ABSL_FLAG(std::string, tls_ca, "", "PEM file with the authorities that sign the certificates");
-ABSL_FLAG(std::string, collective, "auto",
-          "how workers exchange data: shared_memory (all on one host), ucx (the network), or auto "
-          "(shared memory on a host, the network between hosts)");
+ABSL_FLAG(
+    std::string, collective, "auto",
+    "how workers exchange data: shared_memory (all on one host), tcp (authenticated by the secret, "
+    "encrypted with certificates), ucx, or "
+    "auto (shared memory on a host; between hosts ucx with RDMA, else tcp)");
+ABSL_FLAG(int, ring_from, 0,
+          "with so many hosts or more, all-reduces of CPUs go around a ring; 0: never");
+ABSL_FLAG(
+    std::string, wire_dtype, "float",
+    "how CPUs of different hosts send all-reduced floats: float, or bfloat16, which halves the "
+    "bytes and rounds");
 ABSL_FLAG(bool, insecure, false,
           "allow workers on several hosts without a secret, in a network where every process is "
           "trusted");
@@ -88,10 +100,11 @@ absl::Status CheckTimeout(absl::string_view flag, absl::Duration timeout) {
                                                  absl::FormatDuration(timeout)));
 }
 
-// Errors about a worker carry its number.
+// Errors about a worker carry its number. A loss that is not finite is the fault of none.
 ExitCode CodeOfWorkers(const absl::Status& status, ExitCode code) {
   const std::optional<Failure> failure = FailureOf(status);
-  return failure.has_value() && failure->worker >= 0 && code != kExitNumeric ? kExitCluster : code;
+  const bool is_numeric = code == kExitNumeric && absl::IsOutOfRange(status);
+  return failure.has_value() && failure->worker >= 0 && !is_numeric ? kExitCluster : code;
 }
 
 // Other errors are about this worker's settings.
@@ -107,13 +120,25 @@ ExitCode CodeOfJoining(const absl::Status& status) {
   }
 }
 
-absl::Status ChooseDevicesOfFlags(int local_workers, MirroredStrategy::Options* options) {
-  auto devices = ChooseDevices(options->devices, options->num_cpu_replicas, local_workers);
+absl::Status ChooseDevicesOfFlags(const LocalWorker& worker, MirroredStrategy::Options* options) {
+  auto devices = ChooseDevices(options->devices, options->num_cpu_replicas, worker);
   if (!devices.ok()) {
     return Annotate(devices.status(), options->devices.empty() ? "--replicas" : "--devices");
   }
   options->devices = *std::move(devices);
   return absl::OkStatus();
+}
+
+absl::StatusOr<ExchangeOptions> ExchangeOfFlags() {
+  ExchangeOptions exchange = {.ring_from = absl::GetFlag(FLAGS_ring_from)};
+  if (exchange.ring_from != 0 && exchange.ring_from < 2) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--ring_from: out of range; expected 0 or at least 2, got ", exchange.ring_from));
+  }
+  const std::string dtype = absl::GetFlag(FLAGS_wire_dtype);
+  MF_RETURN_IF_ERROR(CheckChoice("wire_dtype", dtype, {"float", "bfloat16"}));
+  if (dtype == "bfloat16") exchange.wire_dtype = DT_BFLOAT16;
+  return exchange;
 }
 
 }  // namespace
@@ -133,10 +158,7 @@ absl::StatusOr<CoordinationFlags> ReadCoordinationFlags() {
 
 absl::StatusOr<std::optional<Cluster>> ClusterOfFlags() {
   const std::string name = absl::GetFlag(FLAGS_strategy);
-  if (name != "auto" && name != "mirrored" && name != "multi_worker") {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--strategy: unknown; expected one of auto, mirrored, multi_worker, got '", name, "'"));
-  }
+  MF_RETURN_IF_ERROR(CheckChoice("strategy", name, {"auto", "mirrored", "multi_worker"}));
   if (name == "mirrored" && !absl::GetFlag(FLAGS_cluster_spec).empty()) {
     return absl::InvalidArgumentError(
         "--strategy=mirrored: given with --cluster_spec; expected one of the two");
@@ -165,13 +187,14 @@ absl::StatusOr<std::unique_ptr<Strategy>> JoinCluster(Cluster cluster,
                                                       MirroredStrategy::Options options,
                                                       ExitCode* code) {
   *code = kExitUsage;
-  MF_RETURN_IF_ERROR(ChooseDevicesOfFlags(cluster.local_size, &options));
+  MF_RETURN_IF_ERROR(ChooseDevicesOfFlags({cluster.local_size, cluster.local_rank}, &options));
   MF_RETURN_IF_ERROR(CheckTimeout("heartbeat_timeout", absl::GetFlag(FLAGS_heartbeat_timeout)));
   MF_RETURN_IF_ERROR(CheckTimeout("progress_timeout", absl::GetFlag(FLAGS_progress_timeout)));
   options.collective_timeout = absl::GetFlag(FLAGS_collective_timeout);
   MF_ASSIGN_OR_RETURN(CoordinationFlags flags, ReadCoordinationFlags());
   const auto collective = ParseCollectiveKind(absl::GetFlag(FLAGS_collective));
   if (!collective.ok()) return Annotate(collective.status(), "--collective");
+  MF_ASSIGN_OR_RETURN(const ExchangeOptions exchange, ExchangeOfFlags());
   auto strategy = MultiWorkerMirroredStrategy::Create(
       {.cluster = std::move(cluster),
        .replicas = std::move(options),
@@ -183,6 +206,7 @@ absl::StatusOr<std::unique_ptr<Strategy>> JoinCluster(Cluster cluster,
        .advertise = std::move(flags.advertise),
        .external_coordinator = !absl::GetFlag(FLAGS_external_coordinator).empty(),
        .collective = *collective,
+       .exchange = exchange,
        .connect_timeout = flags.connect_timeout,
        .heartbeat_timeout = absl::GetFlag(FLAGS_heartbeat_timeout),
        .progress_timeout = absl::GetFlag(FLAGS_progress_timeout)});
@@ -196,7 +220,7 @@ absl::StatusOr<std::unique_ptr<Strategy>> StrategyOfFlags(MirroredStrategy::Opti
   *code = kExitUsage;
   MF_ASSIGN_OR_RETURN(std::optional<Cluster> cluster, ClusterOfFlags());
   if (cluster.has_value()) return JoinCluster(*std::move(cluster), std::move(options), code);
-  MF_RETURN_IF_ERROR(ChooseDevicesOfFlags(/*local_workers=*/1, &options));
+  MF_RETURN_IF_ERROR(ChooseDevicesOfFlags({}, &options));
   MF_ASSIGN_OR_RETURN(auto mirrored, MirroredStrategy::Create(options));
   return mirrored;
 }
@@ -216,6 +240,17 @@ absl::Status SaveVariablesOfWorkers(Session& session, const std::string& path,
     MF_RETURN_IF_ERROR(session.ReadVariable(name).status());
   }
   return absl::OkStatus();
+}
+
+absl::Status WriteTraceOfWorkers(Session& session, const TraceWriter& trace,
+                                 const std::string& path, const Strategy& strategy) {
+  if (absl::StrContains(path, "{worker}")) {
+    session.TraceTo(nullptr);
+  } else {
+    MF_RETURN_IF_ERROR(session.GatherTrace());
+  }
+  const std::string own = PathOfWorker(path, strategy);
+  return own.empty() ? absl::OkStatus() : trace.WriteFile(own);
 }
 
 CleanupWatchdog::~CleanupWatchdog() {

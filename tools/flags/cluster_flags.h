@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "distribute/cluster/cluster_resolver.h"
-#include "distribute/cluster/coordination/tls_files.h"
+#include "distribute/cluster/connections/tls_files.h"
 #include "distribute/strategy/strategy.h"
 #include "tools/flags/command_line.h"
 
@@ -51,6 +51,11 @@ std::string PathOfWorker(const std::string& path, const Strategy& strategy);
 // synchronised on read is summed over all of them.
 absl::Status SaveVariablesOfWorkers(Session& session, const std::string& path,
                                     const Strategy& strategy);
+
+// Ends the trace of the session: writes one for all workers or, if `path` has {worker}, one for
+// each. All workers must call it.
+absl::Status WriteTraceOfWorkers(Session& session, const TraceWriter& trace,
+                                 const std::string& path, const Strategy& strategy);
 
 // From its end on, gives a process of several workers twice --heartbeat_timeout to end; then ends
 // it at once, with kExitCluster after a failure of the cluster, or else kExitInternal. Declare it

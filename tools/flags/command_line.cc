@@ -11,6 +11,7 @@
 #include "absl/flags/reflection.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "framework/core/failpoint.h"
 #include "framework/core/file.h"
@@ -140,6 +141,14 @@ std::string FlagHelp(std::initializer_list<absl::string_view> files) {
                     flag->Help(), "\n");
   }
   return text;
+}
+
+absl::Status CheckChoice(absl::string_view flag, absl::string_view value,
+                         std::initializer_list<absl::string_view> choices) {
+  if (std::find(choices.begin(), choices.end(), value) != choices.end()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--", flag, ": unknown; expected one of ",
+                                                 absl::StrJoin(choices, ", "), ", got '", value,
+                                                 "'"));
 }
 
 absl::Status CheckFlagRange(absl::string_view flag, int64_t value, int64_t least, int64_t most) {

@@ -52,6 +52,9 @@ std::string FlagHelp(std::initializer_list<absl::string_view> files);
 // Returns InvalidArgument, naming the flag, if `value` is not in [least, most].
 absl::Status CheckFlagRange(absl::string_view flag, int64_t value, int64_t least,
                             int64_t most = std::numeric_limits<int64_t>::max());
+// Returns InvalidArgument, naming the flag, if `value` is none of `choices`.
+absl::Status CheckChoice(absl::string_view flag, absl::string_view value,
+                         std::initializer_list<absl::string_view> choices);
 // Returns an error, naming the flag, if `path` cannot be written. An empty path means no output.
 absl::Status CheckOutputFlag(absl::string_view flag, absl::string_view path);
 

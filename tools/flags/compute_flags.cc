@@ -4,7 +4,8 @@
 #include <string>
 
 #include "absl/flags/flag.h"
-#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "tools/flags/command_line.h"
 
 ABSL_FLAG(std::string, compute_dtype, "float",
           "dtype in which matrix products, convolutions and attention of floats compute: float, or "
@@ -14,21 +15,27 @@ ABSL_FLAG(bool, allow_tf32, false,
           "operands to TensorFloat-32");
 ABSL_FLAG(
     bool, autotune, false,
-    "on GPUs, time the algorithms of each matrix product and convolution and use the fastest");
+    "on GPUs, time the algorithms of each matrix product and convolution and use the fastest; "
+    "between hosts, time the network and choose the size of buckets by it");
+ABSL_FLAG(int64_t, bucket_bytes, 0,
+          "an all-reduce carries gradients of at most so many bytes, or a single one; 0: chosen");
 
 namespace mirrorflow {
 
 absl::StatusOr<CompileOptions> CompileOptionsOfFlags() {
   CompileOptions options;
   const std::string dtype = absl::GetFlag(FLAGS_compute_dtype);
-  if (dtype != "float" && dtype != "bfloat16") {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--compute_dtype: unknown; expected one of float, bfloat16, got '", dtype, "'"));
-  }
+  MF_RETURN_IF_ERROR(CheckChoice("compute_dtype", dtype, {"float", "bfloat16"}));
   options.compute_dtype = dtype == "float" ? DT_FLOAT : DT_BFLOAT16;
   options.kernels.allow_tf32 = absl::GetFlag(FLAGS_allow_tf32);
   options.kernels.autotune = absl::GetFlag(FLAGS_autotune);
   return options;
+}
+
+absl::StatusOr<int64_t> BucketBytesOfFlags() {
+  const int64_t bytes = absl::GetFlag(FLAGS_bucket_bytes);
+  MF_RETURN_IF_ERROR(CheckFlagRange("bucket_bytes", bytes, 0));
+  return bytes;
 }
 
 }  // namespace mirrorflow

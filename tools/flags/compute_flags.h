@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Flags of programs that compute: precision and choice of kernels.
+// Flags of programs that compute: precision, choice of kernels, size of buckets.
 #ifndef MIRRORFLOW_TOOLS_FLAGS_COMPUTE_FLAGS_H_
 #define MIRRORFLOW_TOOLS_FLAGS_COMPUTE_FLAGS_H_
+
+#include <cstdint>
 
 #include "absl/status/statusor.h"
 #include "framework/compiler/compilation.h"
@@ -12,6 +14,9 @@ namespace mirrorflow {
 // Returns the options that --compute_dtype, --allow_tf32 and --autotune set, or InvalidArgument,
 // naming the flag, for a value that is not allowed.
 absl::StatusOr<CompileOptions> CompileOptionsOfFlags();
+
+// The same for --bucket_bytes.
+absl::StatusOr<int64_t> BucketBytesOfFlags();
 
 }  // namespace mirrorflow
 

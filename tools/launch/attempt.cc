@@ -21,7 +21,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "framework/core/status.h"
 #include "tools/flags/command_line.h"
@@ -135,15 +134,10 @@ absl::StatusOr<int> Attempt::Run() {
 }
 
 absl::Status Attempt::Spawn(Worker& worker) {
-  std::vector<std::string> remote_shell;
-  if (!worker.host.name.empty()) {
-    for (const std::string& word : options_.remote_shell) {
-      remote_shell.push_back(absl::StrReplaceAll(word, {{"{host}", worker.host.name}}));
-    }
-  }
   worker.ended = false;
   worker.early_errors.clear();
-  MF_ASSIGN_OR_RETURN(worker.supervisor, SupervisorProcess::Spawn(std::move(remote_shell)));
+  MF_ASSIGN_OR_RETURN(worker.supervisor,
+                      SupervisorProcess::Spawn(RemoteShellTo(worker.host, options_.remote_shell)));
   return absl::OkStatus();
 }
 

@@ -19,10 +19,10 @@ ABSL_FLAG(std::string, n, "",
           "launch: number of workers, or MIN:MAX for as many as hosts answer, at each start and "
           "restart; default: the slots of --hosts, or 1");
 ABSL_FLAG(std::vector<std::string>, hosts, {},
-          "launch: where to start workers, NAME[=ADDRESS][:SLOTS],…; the first serves the "
+          "launch, bench: where to start workers, NAME[=ADDRESS][:SLOTS],…; the first serves the "
           "coordination service; default: this machine");
 ABSL_FLAG(std::string, rsh, "ssh {host}",
-          "launch: the command that runs another one on a host, separated by spaces");
+          "launch, bench: the command that runs another one on a host, separated by spaces");
 ABSL_FLAG(std::string, log_dir, "",
           "launch: also keep the output: worker_N.out, worker_N.err, all.log");
 ABSL_FLAG(std::vector<std::string>, show, {},

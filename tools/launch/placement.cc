@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "framework/core/status.h"
@@ -54,13 +55,22 @@ absl::StatusOr<LaunchHost> ParseHost(absl::string_view text) {
   return host;
 }
 
-// HOST:PORT
+}  // namespace
+
 std::string AddressOf(const LaunchHost& host, int port) {
   return absl::StrContains(host.address, ':') ? absl::StrCat("[", host.address, "]:", port)
                                               : absl::StrCat(host.address, ":", port);
 }
 
-}  // namespace
+std::vector<std::string> RemoteShellTo(const LaunchHost& host,
+                                       absl::Span<const std::string> remote_shell) {
+  std::vector<std::string> words;
+  if (host.name.empty()) return words;
+  for (const std::string& word : remote_shell) {
+    words.push_back(absl::StrReplaceAll(word, {{"{host}", host.name}}));
+  }
+  return words;
+}
 
 absl::StatusOr<std::vector<LaunchHost>> ParseHosts(absl::Span<const std::string> hosts) {
   std::vector<LaunchHost> parsed;

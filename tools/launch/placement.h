@@ -31,6 +31,14 @@ struct Placement {
 // InvalidArgument for anything else, and for a host that is named twice.
 absl::StatusOr<std::vector<LaunchHost>> ParseHosts(absl::Span<const std::string> hosts);
 
+// HOST:PORT; an address that contains colons is in brackets.
+std::string AddressOf(const LaunchHost& host, int port);
+
+// The words to put before those of a command to run it on the host: those of the remote shell, with
+// the host's name in place of `{host}`. None for this machine.
+std::vector<std::string> RemoteShellTo(const LaunchHost& host,
+                                       absl::Span<const std::string> remote_shell);
+
 // How many workers a job may have.
 struct WorkerCount {
   int least = 1;

@@ -13,7 +13,9 @@
 #include "ops/slice.h"
 #include "ops/unary.h"
 #include "train/inference.h"
-#include "train/layers.h"
+#include "train/layers/layers.h"
+#include "train/losses/losses.h"
+#include "train/metrics/metrics.h"
 
 namespace mirrorflow {
 namespace {

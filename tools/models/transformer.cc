@@ -6,8 +6,8 @@
 #include "ops/gelu.h"
 #include "ops/matmul.h"
 #include "ops/reshape.h"
-#include "train/layers.h"
-#include "train/transformer_layers.h"
+#include "train/layers/layers.h"
+#include "train/losses/losses.h"
 
 namespace mirrorflow {
 namespace {

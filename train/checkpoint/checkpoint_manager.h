@@ -6,7 +6,8 @@
 //   MF_ASSIGN_OR_RETURN(auto checkpoints,
 //                       CheckpointManager::Create(*session, {.directory = "run/checkpoints"}));
 //   MF_ASSIGN_OR_RETURN(TrainingPosition position, checkpoints->Restore());
-//   TrainLoop(…, {.start = position, .checkpoints = checkpoints.get(), .checkpoint_every = 100});
+//   trainer->Fit(…, {.start = position, .checkpoints = checkpoints.get(), .checkpoint_every =
+//   100});
 //
 // Only worker 0 uses the directory: it writes the files and, on resuming, reads and checks them and
 // sends the values to the others. It also logs there what happens to training (EventLog).

@@ -15,7 +15,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "distribute/cluster/coordination/authentication.h"
+#include "distribute/cluster/connections/authentication.h"
 #include "distribute/cluster/coordination/coordination.grpc.pb.h"
 #include "distribute/cluster/coordination/grpc_log.h"
 #include "distribute/cluster/coordination/messages.h"
@@ -391,11 +391,23 @@ class CoordinationClient::Group final : public WorkerGroup {
   }
 
   absl::Status Put(absl::string_view key, std::string value, absl::Time deadline) override {
-    return Put(key, value, deadline, /*for_others=*/false);
+    return PutForReaders(key, /*readers=*/0, std::move(value), deadline);
   }
-  absl::Status PutForOthers(absl::string_view key, std::string value,
-                            absl::Time deadline) override {
-    return Put(key, value, deadline, /*for_others=*/true);
+  // A long value is put in parts, the first of them last, under the key itself. It begins with the
+  // number of parts.
+  absl::Status PutForReaders(absl::string_view key, int readers, std::string value,
+                             absl::Time deadline) override {
+    const size_t parts = std::max<size_t>((value.size() + kMaxValueBytes - 1) / kMaxValueBytes, 1);
+    for (size_t i = parts; i-- > 0;) {
+      Request request = NewRequest(Request::PUT);
+      request.set_name(PartOf(key, i));
+      request.set_readers(readers);
+      request.set_value(
+          absl::StrCat(i == 0 ? absl::StrCat(parts, " ") : "",
+                       absl::string_view(value).substr(i * kMaxValueBytes, kMaxValueBytes)));
+      MF_RETURN_IF_ERROR(connection_->Perform(std::move(request), deadline).status());
+    }
+    return absl::OkStatus();
   }
 
   absl::StatusOr<std::string> Get(absl::string_view key, absl::Time deadline) override {
@@ -425,7 +437,10 @@ class CoordinationClient::Group final : public WorkerGroup {
     *request.mutable_failure() = StatusToProto(cause);
     const absl::StatusOr<std::string> answer = connection_->Perform(std::move(request), deadline);
     proto::Status first;
-    return answer.ok() && first.ParseFromString(*answer) ? StatusFromProto(first) : cause;
+    if (answer.ok() && first.ParseFromString(*answer)) return StatusFromProto(first);
+    // If the service is gone, a peer has closed its connection because of that.
+    return absl::IsUnavailable(cause) && absl::IsUnavailable(answer.status()) ? answer.status()
+                                                                              : cause;
   }
 
   void OnFailure(std::function<void(const absl::Status&)> call) override {
@@ -446,22 +461,6 @@ class CoordinationClient::Group final : public WorkerGroup {
     request.set_group(group_);
     request.set_incarnation(incarnation_);
     return request;
-  }
-
-  // A long value is put in parts, the first of them last, under the key itself. It begins with the
-  // number of parts.
-  absl::Status Put(absl::string_view key, absl::string_view value, absl::Time deadline,
-                   bool for_others) {
-    const size_t parts = std::max<size_t>((value.size() + kMaxValueBytes - 1) / kMaxValueBytes, 1);
-    for (size_t i = parts; i-- > 0;) {
-      Request request = NewRequest(Request::PUT);
-      request.set_name(PartOf(key, i));
-      request.set_for_others(for_others);
-      request.set_value(absl::StrCat(i == 0 ? absl::StrCat(parts, " ") : "",
-                                     value.substr(i * kMaxValueBytes, kMaxValueBytes)));
-      MF_RETURN_IF_ERROR(connection_->Perform(std::move(request), deadline).status());
-    }
-    return absl::OkStatus();
   }
 
   static std::string PartOf(absl::string_view key, size_t part) {

@@ -14,8 +14,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "distribute/cluster/connections/tls_files.h"
 #include "distribute/cluster/coordination/coordination.pb.h"
-#include "distribute/cluster/coordination/tls_files.h"
 #include "framework/session/worker_group.h"
 
 namespace mirrorflow {

@@ -3,6 +3,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstring>
@@ -15,12 +16,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "distribute/cluster/coordination/authentication.h"
+#include "distribute/cluster/connections/authentication.h"
+#include "distribute/cluster/connections/stranger_log.h"
 #include "distribute/cluster/coordination/coordination.grpc.pb.h"
 #include "distribute/cluster/coordination/listen.h"
 #include "distribute/cluster/coordination/membership.h"
 #include "distribute/cluster/coordination/messages.h"
-#include "distribute/cluster/coordination/stranger_log.h"
 #include "distribute/cluster/coordination/suspicions.h"
 #include "distribute/cluster/coordination_state.h"
 #include "framework/core/status.h"
@@ -74,7 +75,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
  public:
   explicit Server(Options options)
       : options_(std::move(options)),
-        strangers_(options_.log),
+        strangers_("coordination", options_.log),
         membership_(options_.num_workers, options_.worker_addresses),
         registration_(options_.num_workers),
         leaving_(options_.num_workers) {}
@@ -241,7 +242,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
         return group->Join(worker, deadline, std::move(done));
       case Request::PUT:
         return done(ToResult(group->Put(worker, incarnation, body.name(), body.value(),
-                                        body.for_others() ? options_.num_workers - 1 : 0)));
+                                        std::max(body.readers(), 0))));
       case Request::GET:
         return group->Get(worker, incarnation, body.name(), deadline, std::move(done));
       case Request::BARRIER:
@@ -263,7 +264,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
   // The first failure is the answer, not an error of the call.
   void ReportFailure(CoordinationState* group, uint64_t incarnation, const absl::Status& failure,
                      CoordinationState::Done done) {
-    if (absl::IsDeadlineExceeded(failure)) {
+    if (absl::IsDeadlineExceeded(failure) || absl::IsUnavailable(failure)) {
       return suspicions_.Add(group, incarnation, failure, std::move(done));
     }
     done(StatusToProto(group->ReportFailure(incarnation, failure)).SerializeAsString());

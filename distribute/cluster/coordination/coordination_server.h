@@ -15,7 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "distribute/cluster/coordination/tls_files.h"
+#include "distribute/cluster/connections/tls_files.h"
 
 namespace mirrorflow {
 

@@ -9,8 +9,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "distribute/cluster/coordination/connection_listener.h"
-#include "distribute/cluster/coordination/tls_files.h"
+#include "distribute/cluster/connections/connection_listener.h"
+#include "distribute/cluster/connections/tls_files.h"
 
 namespace mirrorflow {
 

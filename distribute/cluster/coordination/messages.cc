@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "distribute/cluster/coordination/authentication.h"
+#include "distribute/cluster/connections/authentication.h"
 
 namespace mirrorflow {
 namespace {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "distribute/cluster/coordination/suspicions.h"
 
+#include <iterator>
+#include <set>
 #include <utility>
 
 #include "absl/time/clock.h"
@@ -9,34 +11,43 @@
 namespace mirrorflow {
 namespace {
 
-// How long another cause than the timeout itself may take to appear.
+// How long another cause than the reported one may take to appear.
 constexpr absl::Duration kPatience = absl::Seconds(5);
 
 }  // namespace
 
-void Suspicions::Add(CoordinationState* group, uint64_t incarnation, const absl::Status& timeout,
+void Suspicions::Add(CoordinationState* group, uint64_t incarnation, const absl::Status& report,
                      CoordinationState::Done done) {
   std::lock_guard<std::mutex> lock(mu_);
-  suspicions_.push_back({group, incarnation, timeout, std::move(done), absl::Now()});
+  suspicions_.push_back({group, incarnation, report, std::move(done), absl::Now()});
 }
 
 void Suspicions::Decide(const Membership& membership, absl::Time now) {
   std::list<Suspicion> decided;
   {
     std::lock_guard<std::mutex> lock(mu_);
+    std::set<CoordinationState*> known;  // groups
+    for (const Suspicion& s : suspicions_) {
+      if (s.group->HasFailed(s.incarnation) || membership.HasHeardFromAllSince(s.since) ||
+          now > s.since + kPatience) {
+        known.insert(s.group);
+      }
+    }
     for (auto it = suspicions_.begin(); it != suspicions_.end();) {
       const auto next = std::next(it);
-      if (it->group->HasFailed(it->incarnation) || membership.HasHeardFromAllSince(it->since) ||
-          now > it->since + kPatience) {
-        decided.splice(decided.end(), suspicions_, it);
-      }
+      if (known.count(it->group) > 0) decided.splice(decided.end(), suspicions_, it);
       it = next;
     }
   }
+  // A worker that has timed out closes its connections. Those who see them end know less.
+  decided.sort([](const Suspicion& a, const Suspicion& b) {
+    return absl::IsDeadlineExceeded(a.report) && !absl::IsDeadlineExceeded(b.report);
+  });
   for (const Suspicion& s : decided) {
     // A failure that has come in the meantime is the first one.
-    const absl::Status first =
-        s.group->ReportFailure(s.incarnation, membership.BlameSlowest(s.timeout));
+    const absl::Status first = s.group->ReportFailure(
+        s.incarnation,
+        absl::IsDeadlineExceeded(s.report) ? membership.BlameSlowest(s.report) : s.report);
     s.done(StatusToProto(first).SerializeAsString());
   }
 }

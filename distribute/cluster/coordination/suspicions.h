@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Suspicions: timeouts whose cause is not known yet. A worker whose wait has timed out is a victim;
-// the worker at fault is known once the others have said how far they have come, or are gone.
+// Suspicions: failures whose cause is not known yet. A worker whose wait has timed out, or whose
+// connection to another one has ended, is a victim; the worker at fault is known once the others
+// have said how far they have come, what has failed, or are gone.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_SUSPICIONS_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_SUSPICIONS_H_
 
@@ -19,20 +20,20 @@ namespace mirrorflow {
 // Thread-safe.
 class Suspicions {
  public:
-  // Keeps a worker's report of a timeout until its cause is known. `done` receives the first
-  // failure of the incarnation, as a serialized proto::Status.
-  void Add(CoordinationState* group, uint64_t incarnation, const absl::Status& timeout,
+  // Keeps a worker's report, DeadlineExceeded or Unavailable, until its cause is known. `done`
+  // receives the first failure of the incarnation, as a serialized proto::Status.
+  void Add(CoordinationState* group, uint64_t incarnation, const absl::Status& report,
            CoordinationState::Done done);
 
-  // Decides those whose cause is known, and those that are older than 5 s; all of them if `now` is
-  // the infinite future.
+  // Decides those of groups of which one's cause is known, or is older than 5 s; all of them if
+  // `now` is the infinite future.
   void Decide(const Membership& membership, absl::Time now);
 
  private:
   struct Suspicion {
     CoordinationState* group;
     uint64_t incarnation;
-    absl::Status timeout;
+    absl::Status report;
     CoordinationState::Done done;
     absl::Time since;
   };

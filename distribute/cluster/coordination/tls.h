@@ -8,12 +8,11 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "distribute/cluster/coordination/tls_files.h"
+#include "distribute/cluster/connections/tls_files.h"
 
 namespace mirrorflow {
 
-// Credentials for both ends, which must present certificates. InvalidArgument if some but not all
-// of the files are given, if one cannot be read, or if they do not fit together.
+// Credentials for both ends, which must present certificates. Errors are those of ReadTlsFiles.
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> ServerCredentials(const TlsFiles& files);
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> ClientCredentials(const TlsFiles& files);
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -93,8 +94,8 @@ struct Captured {
 // The communicators of one unique id.
 struct Team {
   int size = 0;
-  int joined = 0;
-  std::set<int> aborted;  // ranks; the others may go on waiting for them
+  std::set<int> joined;   // ranks
+  std::set<int> aborted;  // ranks; the others, which may be other workers, go on waiting for them
   ncclResult_t error = ncclSuccess;
   std::vector<std::shared_ptr<Meeting>> meetings;  // by number
   std::vector<std::shared_ptr<Captured>> captured;
@@ -249,12 +250,8 @@ ncclResult_t Enqueue(ncclComm* comm, const Call& call, const void* in, void* out
     world.num_urgent += priority == greatest;
     CheckSettled(world, comm);
     if (comm->thread == std::thread::id()) comm->thread = std::this_thread::get_id();
-    if (comm->thread != std::this_thread::get_id()) {
+    if (comm->thread != std::this_thread::get_id() && !world.options.threads_may_change) {
       Misused(world, absl::StrCat("rank ", comm->rank, " is used by two threads"));
-    }
-    if (!team.aborted.empty()) {
-      Misused(world, absl::StrCat("rank ", comm->rank, " is used after an abort"));
-      return ncclInvalidUsage;
     }
     if (is_captured ? !team.meetings.empty() : !team.captured.empty()) {
       Misused(world, absl::StrCat("rank ", comm->rank, " has both captured and eager collectives"));
@@ -359,6 +356,9 @@ const char* ncclGetErrorString(ncclResult_t result) {
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   World& world = TheWorld();
   std::lock_guard<std::mutex> lock(world.mu);
+  if (getenv("NCCL_COMM_ID") != nullptr) {
+    mirrorflow::Misused(world, "ids are addresses that the environment names");
+  }
   *id = {};
   std::memcpy(id->internal, &++world.num_ids, sizeof world.num_ids);
   return ncclSuccess;
@@ -380,12 +380,18 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id,
     mirrorflow::Misused(world, "a rank is connected by this thread outside a group");
   }
   if (config->blocking != 0) mirrorflow::Misused(world, "a communicator is blocking");
+  if (rank == world.options.unconnectable_rank) return ncclSystemError;
   int number = 0;
   std::memcpy(&number, id.internal, sizeof number);
   std::shared_ptr<Team>& team = world.teams[number];
   if (team == nullptr) team = std::make_shared<Team>();
+  if (team->size != 0 && team->size != size) {
+    mirrorflow::Misused(world, "ranks of one id differ in the size of their world");
+  }
   team->size = size;
-  ++team->joined;
+  if (!team->joined.insert(rank).second) {
+    mirrorflow::Misused(world, absl::StrCat("rank ", rank, " connects twice with one id"));
+  }
   *comm = new ncclComm{.team = team, .rank = rank};
   (*comm)->unsettled_call = mirrorflow::call_number;
   world.comms.insert(*comm);
@@ -396,7 +402,8 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
   World& world = TheWorld();
   std::lock_guard<std::mutex> lock(world.mu);
   const Team& team = *comm->team;
-  const bool connected = team.joined == team.size && !world.options.connecting_hangs;
+  const bool connected =
+      static_cast<int>(team.joined.size()) == team.size && !world.options.connecting_hangs;
   *state = connected ? team.error : ncclInProgress;
   if (connected) comm->unsettled_call = 0;
   return ncclSuccess;

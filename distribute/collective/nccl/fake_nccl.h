@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A fake of NCCL, linked together with the fake of the CUDA runtime; ranks are threads of this
-// process. It reports misuse that NCCL answers with a hang or not at all: ranks whose collectives
-// differ in order, count, type or reduction; several threads that use one communicator; calls after
-// an abort; ranks that one thread connects outside a group; registered memory that was not
-// allocated for it; communicators with both captured and eager collectives; aborts that wait for
-// graphs that are not destroyed; calls while an earlier one is in progress.
+// process, which may belong to several workers: all that share a unique id meet. It reports misuse
+// that NCCL answers with a hang or not at all: ranks whose collectives differ in order, count, type
+// or reduction; several threads that use one communicator; ranks that one thread connects outside a
+// group, or that connect twice; a foreign NCCL_COMM_ID; registered memory that was not allocated
+// for it; communicators with both captured and eager collectives; aborts that wait for graphs that
+// are not destroyed; calls while an earlier one is in progress. Collectives with a rank that has
+// been aborted never end.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_NCCL_FAKE_NCCL_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_NCCL_FAKE_NCCL_H_
 
@@ -26,6 +28,10 @@ struct FakeNcclOptions {
   int failing_replay = -1;
   // Connecting never completes.
   bool connecting_hangs = false;
+  // Connecting fails on this rank at once; -1: on none.
+  int unconnectable_rank = -1;
+  // A rank may be used by one thread after another: those of a test that run the same worker.
+  bool threads_may_change = false;
 };
 
 // Clears recorded misuse and counters, and sets `options`.

@@ -14,9 +14,11 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "distribute/collective/check_collective.h"
+#include "distribute/collective/collective_agreement.h"
 #include "framework/core/status.h"
 #include "framework/runtime/failure.h"
 #include "kernels/cuda/cuda_device.h"
@@ -84,9 +86,9 @@ ncclRedOp_t NcclReduction(Reduction reduction) {
 }
 
 // Sets an environment variable that NCCL reads at its first call, unless the user has set it.
-void SetForNccl(const char* name, const char* value) {
-  if (getenv(name) == nullptr && setenv(name, value, 0) == 0) {
-    std::fprintf(stderr, "mirrorflow: %s=%s\n", name, value);
+void SetForNccl(const char* name, const std::string& value) {
+  if (getenv(name) == nullptr && setenv(name, value.c_str(), 0) == 0) {
+    std::fprintf(stderr, "mirrorflow: %s=%s\n", name, value.c_str());
   }
 }
 
@@ -95,6 +97,11 @@ void ShareRegistrations() { SetForNccl("NCCL_SINGLE_PROC_MEM_REG_ENABLE", "1"); 
 
 // How long the end of communicators waits for recorded graphs that are not dropped.
 constexpr std::chrono::seconds kAbortTimeout{10};
+
+// How long a worker that fails to connect takes to tell the others.
+constexpr absl::Duration kReportTimeout = absl::Seconds(5);
+// How long a worker that ends waits for the others to end.
+constexpr absl::Duration kEndTimeout = absl::Seconds(10);
 
 // The memory that barriers of a GPU reduce. Never freed: freeing waits for all work of the GPU,
 // which may not end after a failure.
@@ -115,12 +122,14 @@ absl::StatusOr<void*> BarrierMemory(int gpu) {
 class Group {
  public:
   Group(const Topology& topology, absl::Span<const int> local_ranks, absl::Span<const int> gpus,
-        const NcclOptions& options)
+        WorkerGroup* workers, const NcclOptions& options)
       : options_(options),
         world_size_(topology.world_size()),
         world_ranks_(local_ranks.begin(), local_ranks.end()),
         gpus_(gpus.begin(), gpus.end()),
-        ranks_(gpus.size()) {}
+        workers_(workers),
+        ranks_(gpus.size()),
+        agreement_(topology, local_ranks, workers) {}
   ~Group() {
     {
       std::lock_guard<std::mutex> lock(mu_);
@@ -139,14 +148,22 @@ class Group {
   int world_size() const { return world_size_; }
   int world_rank(int r) const { return world_ranks_[r]; }
 
-  absl::Status Connect(WorkerGroup* workers, absl::Time deadline) {
+  absl::Status Connect(absl::Time deadline) {
+    MF_RETURN_IF_ERROR(CheckNcclEnvironment());
     ShareRegistrations();
+    if (!options_.network_device.empty()) {
+      SetForNccl("NCCL_SOCKET_IFNAME", absl::StrCat("=", options_.network_device));
+    }
     if (options_.deterministic) SetForNccl("NCCL_ALGO", "allreduce:ring;reducescatter:ring");
     // NCCL's support for mixing captured and eager collectives is known to hang where one process
     // has several GPUs.
     if (options_.can_be_captured) SetForNccl("NCCL_GRAPH_MIXING_SUPPORT", "0");
-    MF_RETURN_IF_ERROR(ConnectAs(kEager, workers, deadline));
-    if (options_.can_be_captured) MF_RETURN_IF_ERROR(ConnectAs(kCaptured, workers, deadline));
+    // Another worker's failure ends the wait for it.
+    if (workers_ != nullptr) workers_->OnFailure([this](const absl::Status& why) { Fail(why); });
+    absl::Status connected = ConnectAs(kEager, deadline);
+    if (connected.ok() && options_.can_be_captured) connected = ConnectAs(kCaptured, deadline);
+    if (workers_ != nullptr) workers_->OnFailure(nullptr);
+    MF_RETURN_IF_ERROR(connected);
     for (int r = 0; r < num_local(); ++r) {
       MF_ASSIGN_OR_RETURN(ranks_[r].barrier, BarrierMemory(gpus_[r]));
     }
@@ -170,8 +187,27 @@ class Group {
     AbortAll();
   }
 
+  // Fails all ranks because one is destroyed, between steps. Another worker may still be receiving
+  // what NCCL sends to it in the background, which an abort would lose.
+  void End(const absl::Status& why) {
+    if (workers_ != nullptr && status().ok()) {
+      workers_->Barrier("nccl/end", absl::Now() + kEndTimeout).IgnoreError();
+    }
+    Fail(why);
+  }
+
   // The collectives that a communicator is used for.
   enum Use { kEager, kCaptured, kUses };
+
+  // Called by each rank before it enqueues `c`. All ranks fail if they do not agree.
+  absl::Status Compare(int r, const Collective& c, Use use) {
+    MF_RETURN_IF_ERROR(status());
+    const absl::Status same =
+        agreement_.Check(r, c, use == kCaptured ? "captured" : "", absl::Now() + options_.timeout);
+    if (same.ok()) return same;
+    Fail(Annotate(same, "NCCL"));
+    return status();
+  }
 
   // Calls issue(comm) for rank `r` and waits until NCCL has accepted the call. If it does not, all
   // ranks fail, with the result of `describe` in front of the error.
@@ -197,11 +233,13 @@ class Group {
                                                        absl::Span<const int> gpus,
                                                        WorkerGroup* workers, absl::Time deadline,
                                                        const NcclOptions& options) {
-    auto group = std::make_shared<Group>(topology, local_ranks, gpus, options);
-    const absl::Status connected = group->Connect(workers, deadline);
+    auto group = std::make_shared<Group>(topology, local_ranks, gpus, workers, options);
+    const absl::Status connected = group->Connect(deadline);
     if (connected.ok()) return group;
-    group->Fail(connected);
-    return connected;
+    const absl::Status why = WithFailure(connected, {.rank = local_ranks[0]});
+    group->Fail(why);
+    // NCCL does not tell the other workers, which wait until their deadline.
+    return workers == nullptr ? why : workers->ReportFailure(why, absl::Now() + kReportTimeout);
   }
 
  private:
@@ -246,28 +284,37 @@ class Group {
     }
   }
 
-  // The id of the world's communicators for `use`, which worker 0 creates.
-  absl::StatusOr<ncclUniqueId> UniqueId(Use use, WorkerGroup* workers, absl::Time deadline) {
+  // The id of the world's communicators for `use`, which worker 0 creates. Returns once all workers
+  // have it, so that the error names one that does not come.
+  absl::StatusOr<ncclUniqueId> UniqueId(Use use, absl::Time deadline) {
     ncclUniqueId id;
-    const bool makes_it = workers == nullptr || workers->worker() == 0;
-    if (makes_it) MF_RETURN_IF_NCCL_ERROR(ncclGetUniqueId(&id));
-    if (workers == nullptr) return id;
+    if (workers_ == nullptr || workers_->worker() == 0) {
+      MF_RETURN_IF_NCCL_ERROR(ncclGetUniqueId(&id));
+      // NCCL has read its configuration file, which sets variables.
+      MF_RETURN_IF_ERROR(CheckNcclEnvironment());
+    }
+    if (workers_ == nullptr) return id;
     const std::string key = absl::StrCat("nccl/", use == kEager ? "eager" : "captured");
-    if (makes_it) {
-      MF_RETURN_IF_ERROR(workers->Put(key, std::string(id.internal, sizeof id.internal), deadline));
-      return id;
+    if (workers_->worker() == 0) {
+      MF_RETURN_IF_ERROR(
+          workers_->Put(key, std::string(id.internal, sizeof id.internal), deadline));
+    } else {
+      MF_ASSIGN_OR_RETURN(const std::string bytes, workers_->Get(key, deadline));
+      if (bytes.size() != sizeof id.internal) {
+        return absl::InternalError(absl::StrCat("NCCL: unique id of worker 0: expected ",
+                                                sizeof id.internal, " bytes, got ", bytes.size()));
+      }
+      std::copy(bytes.begin(), bytes.end(), id.internal);
     }
-    MF_ASSIGN_OR_RETURN(const std::string bytes, workers->Get(key, deadline));
-    if (bytes.size() != sizeof id.internal) {
-      return absl::InternalError(absl::StrCat("NCCL: unique id of worker 0: expected ",
-                                              sizeof id.internal, " bytes, got ", bytes.size()));
-    }
-    std::copy(bytes.begin(), bytes.end(), id.internal);
+    MF_RETURN_IF_ERROR(workers_->Barrier(key, deadline));
     return id;
   }
 
-  absl::Status ConnectAs(Use use, WorkerGroup* workers, absl::Time deadline) {
-    MF_ASSIGN_OR_RETURN(const ncclUniqueId id, UniqueId(use, workers, deadline));
+  // Begins to connect all local ranks, in one group of NCCL.
+  absl::Status BeginConnecting(Use use, ncclUniqueId id) {
+    std::vector<std::unique_lock<std::mutex>> locks;  // until no thread is inside NCCL
+    for (Rank& rank : ranks_) locks.emplace_back(rank.mu);
+    MF_RETURN_IF_ERROR(status());
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     MF_RETURN_IF_NCCL_ERROR(ncclGroupStart());
@@ -281,11 +328,19 @@ class Group {
     }
     // Even after an error: a group that was started must end.
     const absl::Status ended = NcclStatus(ncclGroupEnd(), "ncclGroupEnd");
-    MF_RETURN_IF_ERROR(status);
-    MF_RETURN_IF_ERROR(ended);
+    return status.ok() ? ended : status;
+  }
+
+  absl::Status ConnectAs(Use use, absl::Time deadline) {
+    MF_ASSIGN_OR_RETURN(const ncclUniqueId id, UniqueId(use, deadline));
+    MF_RETURN_IF_ERROR(BeginConnecting(use, id));
     for (int r = 0; r < num_local(); ++r) {
-      MF_RETURN_IF_ERROR(
-          Annotate(Settle(r, use, deadline), absl::StrCat("connecting rank ", world_ranks_[r])));
+      MF_RETURN_IF_ERROR(Annotate(
+          Settle(r, use, deadline),
+          absl::StrCat("connecting rank ", world_ranks_[r],
+                       workers_ == nullptr ? ""
+                                           : " (all workers have met; NCCL_DEBUG=INFO shows which "
+                                             "of them cannot reach another one)")));
     }
     return absl::OkStatus();
   }
@@ -303,7 +358,10 @@ class Group {
   absl::Status Settle(int r, Use use, absl::Time deadline) {
     while (true) {
       const ncclResult_t state = Ask(r, use);
-      if (state != ncclInProgress) return NcclStatus(state, "ncclCommGetAsyncError");
+      if (state != ncclInProgress) {
+        MF_RETURN_IF_ERROR(NcclStatus(state, "ncclCommGetAsyncError"));
+        return status();  // a failure takes the communicator away
+      }
       if (absl::Now() > deadline) {
         return absl::DeadlineExceededError(absl::StrCat("NCCL: rank ", world_ranks_[r],
                                                         " was still in progress at ",
@@ -332,7 +390,9 @@ class Group {
   const int world_size_;
   const std::vector<int> world_ranks_;  // by local rank
   const std::vector<int> gpus_;         // the same
+  WorkerGroup* const workers_;          // null if there is only one worker
   std::vector<Rank> ranks_;
+  CollectiveAgreement agreement_;
   std::mutex mu_;
   std::condition_variable changed_;
   mutable std::mutex failure_mu_;
@@ -349,7 +409,7 @@ class NcclCommunicator final : public Communicator {
       : group_(std::move(group)), local_(local) {}
   // Fails the other ranks, too: there are no collectives without this one.
   ~NcclCommunicator() override {
-    group_->Fail(
+    group_->End(
         WithFailure(absl::CancelledError(absl::StrCat("NCCL: rank ", rank(), " was destroyed")),
                     {.rank = rank()}));
   }
@@ -371,6 +431,7 @@ class NcclCommunicator final : public Communicator {
       MF_RETURN_IF_CUDA_ERROR(cudaStreamIsCapturing(stream, &capturing));
     }
     const auto use = capturing == cudaStreamCaptureStatusNone ? Group::kEager : Group::kCaptured;
+    MF_RETURN_IF_ERROR(group_->Compare(local_, c, use));
     return group_->Run(
         local_, use, [&](ncclComm_t comm) { return Located(Issue(c, comm, stream), c); },
         [&] { return CollectiveToString(c); });
@@ -478,6 +539,15 @@ class NcclCommunicator final : public Communicator {
 };
 
 }  // namespace
+
+absl::Status CheckNcclEnvironment() {
+  const char* const address = getenv("NCCL_COMM_ID");
+  if (address == nullptr) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "NCCL_COMM_ID: set to '", absl::CEscape(address),
+      "', an address at which NCCL would meet any process; expected it to be unset: workers "
+      "exchange NCCL's id through the coordination service"));
+}
 
 absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> ConnectNccl(
     const Topology& topology, absl::Span<const int> local_ranks, absl::Span<const int> gpus,

@@ -11,6 +11,8 @@ absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> ConnectNccl(const Top
   return absl::UnimplementedError("NCCL: this program was built without CUDA");
 }
 
+absl::Status CheckNcclEnvironment() { return absl::OkStatus(); }
+
 const CollectiveMemory* NcclMemory() { return nullptr; }
 
 }  // namespace mirrorflow

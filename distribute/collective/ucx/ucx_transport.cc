@@ -7,18 +7,18 @@
 
 #include <algorithm>
 #include <atomic>
-#include <deque>
 #include <filesystem>
 #include <fstream>
+#include <list>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "distribute/collective/ucx/ucx_api.h"
 #include "framework/core/names.h"
 #include "framework/core/status.h"
@@ -27,18 +27,15 @@
 namespace mirrorflow {
 namespace {
 
-// How long Finish polls before it sleeps until something arrives: a peer on a fast network answers
-// in microseconds.
-constexpr absl::Duration kSpin = absl::Microseconds(100);
-constexpr absl::Duration kLongestSleep = absl::Milliseconds(50);
-
-// A tag of UCX has 64 bits: the sender's rank, by which messages are matched, then the last bits of
-// what both ranks must agree on.
-constexpr int kRankBits = 16, kIncarnationBits = 8, kStepBits = 12, kSequenceBits = 12;
-constexpr int kFingerprintBits = 64 - kRankBits - kIncarnationBits - kStepBits - kSequenceBits;
-constexpr int kSequenceShift = kFingerprintBits, kStepShift = kSequenceShift + kSequenceBits;
-constexpr int kIncarnationShift = kStepShift + kStepBits, kRankShift = 64 - kRankBits;
-constexpr ucp_tag_t kRankMask = ~ucp_tag_t{0} << kRankShift;
+// A tag of UCX has 64 bits. Messages are matched by the sender's rank, the last bits of the number
+// of the collective, and the part; the last bits of the rest must then agree.
+constexpr int kRankBits = 14, kSequenceBits = 10, kPartBits = 16;
+constexpr int kIncarnationBits = 6, kStepBits = 8, kFingerprintBits = 10;
+constexpr int kStepShift = kFingerprintBits, kIncarnationShift = kStepShift + kStepBits;
+constexpr int kPartShift = kIncarnationShift + kIncarnationBits;
+constexpr int kSequenceShift = kPartShift + kPartBits, kRankShift = kSequenceShift + kSequenceBits;
+static_assert(kRankShift + kRankBits == 64);
+constexpr ucp_tag_t kMatched = ~ucp_tag_t{0} << kPartShift;
 
 constexpr uint64_t LastBits(uint64_t value, int bits) {
   return value & ((uint64_t{1} << bits) - 1);
@@ -46,10 +43,10 @@ constexpr uint64_t LastBits(uint64_t value, int bits) {
 
 ucp_tag_t Pack(int from_rank, uint64_t incarnation, const MessageTag& tag) {
   return static_cast<ucp_tag_t>(from_rank) << kRankShift |
-         LastBits(incarnation, kIncarnationBits) << kIncarnationShift |
-         LastBits(tag.step, kStepBits) << kStepShift |
          LastBits(tag.sequence, kSequenceBits) << kSequenceShift |
-         LastBits(tag.fingerprint, kFingerprintBits);
+         static_cast<ucp_tag_t>(tag.part) << kPartShift |
+         LastBits(incarnation, kIncarnationBits) << kIncarnationShift |
+         LastBits(tag.step, kStepBits) << kStepShift | LastBits(tag.fingerprint, kFingerprintBits);
 }
 
 // The number closest to `near` whose last bits are `last`.
@@ -59,14 +56,14 @@ uint64_t Extend(uint64_t last, int bits, uint64_t near) {
   return near + ahead - (is_behind ? uint64_t{1} << bits : 0);
 }
 
-// The tag that was packed, completed by the expected one.
+// The tag that was packed, completed by the expected one, which it matches.
 MessageTag Unpack(ucp_tag_t packed, const MessageTag& expected) {
   const uint64_t fingerprint = LastBits(packed, kFingerprintBits);
   const bool same = fingerprint == LastBits(expected.fingerprint, kFingerprintBits);
   return {.step = Extend(LastBits(packed >> kStepShift, kStepBits), kStepBits, expected.step),
-          .sequence = Extend(LastBits(packed >> kSequenceShift, kSequenceBits), kSequenceBits,
-                             expected.sequence),
-          .fingerprint = same ? expected.fingerprint : fingerprint};
+          .sequence = expected.sequence,
+          .fingerprint = same ? expected.fingerprint : fingerprint,
+          .part = expected.part};
 }
 
 // UCX ignores devices that do not exist or are down.
@@ -199,61 +196,85 @@ class Ucx final : public UcxTransport {
     return absl::OkStatus();
   }
 
-  absl::Status StartSend(int to_rank, const MessageTag& tag,
-                         absl::Span<const std::byte> bytes) override {
+  absl::Status StartSend(const Transfer& transfer, absl::Span<const std::byte> bytes) override {
     MF_RETURN_IF_ERROR(Failure());
-    const auto ep = endpoints_.find(to_rank);
+    MF_RETURN_IF_ERROR(CheckPart(transfer.tag));
+    const auto ep = endpoints_.find(transfer.peer);
     if (ep == endpoints_.end()) {
-      return absl::InternalError(absl::StrCat("UCX: rank ", to_rank, " is not connected"));
+      return absl::InternalError(absl::StrCat("UCX: rank ", transfer.peer, " is not connected"));
     }
     const ucp_request_param_t params = {};
     void* const request =
         api_.ucp_tag_send_nbx(ep->second, bytes.data(), bytes.size(),
-                              Pack(options_.rank, options_.incarnation, tag), &params);
+                              Pack(options_.rank, options_.incarnation, transfer.tag), &params);
     if (request == nullptr) return absl::OkStatus();  // sent already
-    transfers_.push_back({.peer = to_rank, .request = request, .size = bytes.size()});
+    ++*transfer.unfinished;
+    flights_.push_back({.transfer = transfer, .request = request, .size = bytes.size()});
     return absl::OkStatus();
   }
 
-  absl::Status StartReceive(int from_rank, const MessageTag& tag,
-                            absl::Span<std::byte> bytes) override {
+  absl::Status StartReceive(const Transfer& transfer, absl::Span<std::byte> bytes) override {
     MF_RETURN_IF_ERROR(Failure());
-    Transfer& transfer = transfers_.emplace_back();
-    transfer.is_receive = true;
-    transfer.peer = from_rank;
-    transfer.tag = tag;
-    transfer.size = bytes.size();
+    MF_RETURN_IF_ERROR(CheckPart(transfer.tag));
+    ++*transfer.unfinished;
+    Flight& flight = flights_.emplace_back();
+    flight = {.transfer = transfer, .size = bytes.size(), .is_receive = true};
     ucp_request_param_t params = {};
     // The sizes are compared when the message is here, so one that is too long is received in part.
     params.op_attr_mask =
         UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
     params.cb.recv = [](void*, ucs_status_t status, const ucp_tag_recv_info_t* info, void* data) {
-      Transfer& received = *static_cast<Transfer*>(data);
+      Flight& received = *static_cast<Flight*>(data);
       received.status = status;
       received.info = *info;
     };
-    params.user_data = &transfer;
-    transfer.request =
-        api_.ucp_tag_recv_nbx(worker_, bytes.data(), bytes.size(),
-                              Pack(from_rank, options_.incarnation, tag), kRankMask, &params);
+    params.user_data = &flight;
+    flight.request = api_.ucp_tag_recv_nbx(worker_, bytes.data(), bytes.size(),
+                                           Pack(transfer.peer, options_.incarnation, transfer.tag),
+                                           kMatched, &params);
     return absl::OkStatus();
   }
 
-  absl::Status Finish() override {
-    absl::Status status = WaitForAll();
-    if (status.ok()) {
-      for (const Transfer& transfer : transfers_) {
-        if (transfer.is_receive) status = CheckMessage(transfer);
-        if (!status.ok()) break;
+  absl::StatusOr<bool> Progress() override {
+    if (failed_) {
+      CancelAll();  // leaves memory alone from now on
+      return Failure();
+    }
+    bool moved = api_.ucp_worker_progress(worker_) != 0;
+    for (auto flight = flights_.begin(); flight != flights_.end();) {
+      const absl::StatusOr<bool> ended = HasEnded(*flight);
+      if (!ended.ok()) {
+        Abort(ended.status());
+        return Progress();
+      }
+      if (*ended) {
+        --*flight->transfer.unfinished;
+        flight = flights_.erase(flight);
+        moved = true;
+      } else {
+        ++flight;
       }
     }
-    if (!status.ok()) {
-      Abort(status);
-      CancelAll();
-      status = Failure();
-    }
-    transfers_.clear();
-    return status;
+    return moved;
+  }
+
+  bool PrepareToWait(std::vector<pollfd>* events) override {
+    if (failed_ || api_.ucp_worker_arm(worker_) != UCS_OK)
+      return false;  // there are events already
+    events->push_back({.fd = event_fd_, .events = POLLIN, .revents = 0});
+    return true;
+  }
+
+  std::optional<Pending> pending() const override {
+    if (flights_.empty()) return std::nullopt;
+    auto oldest = std::find_if(flights_.begin(), flights_.end(),
+                               [](const Flight& flight) { return flight.is_receive; });
+    if (oldest == flights_.end()) oldest = flights_.begin();
+    return Pending{.peer = oldest->transfer.peer,
+                   .tag = oldest->transfer.tag,
+                   .bytes = oldest->size,
+                   .is_receive = oldest->is_receive,
+                   .name = oldest->transfer.name};
   }
 
   void Abort(const absl::Status& why) override {
@@ -267,16 +288,21 @@ class Ucx final : public UcxTransport {
   }
 
  private:
-  struct Transfer {
-    int peer = 0;
+  struct Flight {
+    Transfer transfer;
     void* request = nullptr;  // null if it has ended
     size_t size = 0;          // expected
     bool is_receive = false;
-    // The rest is for receives.
-    MessageTag tag;  // expected
+    // Used by receives.
     ucs_status_t status = UCS_OK;
     ucp_tag_recv_info_t info = {};
   };
+
+  static absl::Status CheckPart(const MessageTag& tag) {
+    if (tag.part < uint32_t{1} << kPartBits) return absl::OkStatus();
+    return absl::ResourceExhaustedError(
+        absl::StrCat("UCX: a collective has too many messages; expected at most ", 1 << kPartBits));
+  }
 
   absl::Status UcxError(absl::string_view what, ucs_status_t status) const {
     return absl::UnavailableError(
@@ -289,56 +315,31 @@ class Ucx final : public UcxTransport {
     return failure_;
   }
 
-  // Waits until all transfers have ended, one fails, Abort() or the timeout.
-  absl::Status WaitForAll() {
-    const absl::Time start = absl::Now();
-    const absl::Time deadline = start + options_.timeout;
-    for (;;) {
-      MF_RETURN_IF_ERROR(Failure());
-      const bool progressed = api_.ucp_worker_progress(worker_) != 0;
-      MF_ASSIGN_OR_RETURN(const Transfer* const pending, FirstPending());
-      if (pending == nullptr) return absl::OkStatus();
-      const absl::Time now = absl::Now();
-      if (now >= deadline) return TimedOut(*pending);
-      if (!progressed && now - start > kSpin) Sleep(deadline - now);
+  // Whether a transfer has ended, and well.
+  absl::StatusOr<bool> HasEnded(Flight& flight) const {
+    if (UCS_PTR_IS_ERR(flight.request)) {
+      return Lost(flight, UCS_PTR_STATUS(std::exchange(flight.request, nullptr)));
     }
-  }
-
-  // Returns the first transfer that has not ended; null if all have.
-  absl::StatusOr<const Transfer*> FirstPending() {
-    for (Transfer& transfer : transfers_) {
-      if (transfer.request == nullptr) continue;
-      if (UCS_PTR_IS_ERR(transfer.request)) {
-        return Lost(transfer, UCS_PTR_STATUS(std::exchange(transfer.request, nullptr)));
-      }
-      const ucs_status_t status = api_.ucp_request_check_status(transfer.request);
-      if (status == UCS_INPROGRESS) return &transfer;
-      api_.ucp_request_free(std::exchange(transfer.request, nullptr));
-      // If a message is too long, its start has been received.
-      if (status != UCS_OK && status != UCS_ERR_MESSAGE_TRUNCATED) return Lost(transfer, status);
-    }
-    return nullptr;
-  }
-
-  // Sleeps until an event, a signal or the timeout.
-  void Sleep(absl::Duration timeout) {
-    if (api_.ucp_worker_arm(worker_) != UCS_OK) return;  // there are events already
-    pollfd event = {.fd = event_fd_, .events = POLLIN, .revents = 0};
-    poll(&event, 1,
-         static_cast<int>(absl::ToInt64Milliseconds(std::min(timeout, kLongestSleep))) + 1);
+    const ucs_status_t status = api_.ucp_request_check_status(flight.request);
+    if (status == UCS_INPROGRESS) return false;
+    api_.ucp_request_free(std::exchange(flight.request, nullptr));
+    // If a message is too long, its start has been received.
+    if (status != UCS_OK && status != UCS_ERR_MESSAGE_TRUNCATED) return Lost(flight, status);
+    if (flight.is_receive) MF_RETURN_IF_ERROR(CheckMessage(flight));
+    return true;
   }
 
   void CancelAll() {
-    for (Transfer& transfer : transfers_) {
-      if (transfer.request == nullptr || UCS_PTR_IS_ERR(transfer.request)) continue;
-      api_.ucp_request_cancel(worker_, transfer.request);
+    for (Flight& flight : flights_) {
+      if (flight.request == nullptr || UCS_PTR_IS_ERR(flight.request)) continue;
+      api_.ucp_request_cancel(worker_, flight.request);
     }
     // Sends cannot always be cancelled; closing the connections ends them.
     for (const auto& [rank, ep] : std::exchange(endpoints_, {})) Close(ep);
-    for (Transfer& transfer : transfers_) {
-      if (transfer.request != nullptr && !UCS_PTR_IS_ERR(transfer.request)) Drain(transfer.request);
-      transfer.request = nullptr;
+    for (Flight& flight : flights_) {
+      if (flight.request != nullptr && !UCS_PTR_IS_ERR(flight.request)) Drain(flight.request);
     }
+    flights_.clear();
   }
 
   void Close(ucp_ep_h ep) {
@@ -356,38 +357,33 @@ class Ucx final : public UcxTransport {
     api_.ucp_request_free(request);
   }
 
-  absl::Status CheckMessage(const Transfer& transfer) const {
-    const ucp_tag_t expected = Pack(transfer.peer, options_.incarnation, transfer.tag);
-    const ucp_tag_t got = transfer.info.sender_tag;
-    if (got == expected && transfer.info.length == transfer.size && transfer.status == UCS_OK) {
+  absl::Status CheckMessage(const Flight& flight) const {
+    const int peer = flight.transfer.peer;
+    const MessageTag& tag = flight.transfer.tag;
+    const ucp_tag_t expected = Pack(peer, options_.incarnation, tag);
+    const ucp_tag_t got = flight.info.sender_tag;
+    if (got == expected && flight.info.length == flight.size && flight.status == UCS_OK) {
       return absl::OkStatus();
     }
     if (LastBits(got >> kIncarnationShift, kIncarnationBits) !=
         LastBits(options_.incarnation, kIncarnationBits)) {
       return WithFailure(
-          absl::AbortedError(absl::StrCat("a message of rank ", transfer.peer,
-                                          " belongs to another incarnation of its workers; "
-                                          "expected incarnation ",
-                                          options_.incarnation)),
-          {.rank = transfer.peer});
+          absl::AbortedError(
+              absl::StrCat("a message of rank ", peer,
+                           " belongs to another incarnation of its workers; expected incarnation ",
+                           options_.incarnation)),
+          {.rank = peer, .name = std::string(flight.transfer.name)});
     }
-    return UnexpectedMessage(transfer.peer, transfer.tag, transfer.size, Unpack(got, transfer.tag),
-                             transfer.info.length);
-  }
-
-  absl::Status TimedOut(const Transfer& transfer) const {
     return WithFailure(
-        absl::DeadlineExceededError(absl::StrCat(
-            "rank ", options_.rank, " timed out after ", absl::FormatDuration(options_.timeout),
-            "; expected ", transfer.size, " bytes from rank ", transfer.peer, ", got none")),
-        {.rank = transfer.peer});
+        UnexpectedMessage(peer, tag, flight.size, Unpack(got, tag), flight.info.length),
+        {.name = std::string(flight.transfer.name)});
   }
 
-  absl::Status Lost(const Transfer& transfer, ucs_status_t status) const {
+  absl::Status Lost(const Flight& flight, ucs_status_t status) const {
     return WithFailure(UcxError(absl::StrCat("the connection of rank ", options_.rank, " to rank ",
-                                             transfer.peer, " has ended"),
+                                             flight.transfer.peer, " has ended"),
                                 status),
-                       {.rank = transfer.peer});
+                       {.rank = flight.transfer.peer, .name = std::string(flight.transfer.name)});
   }
 
   const UcxApi& api_;
@@ -396,7 +392,7 @@ class Ucx final : public UcxTransport {
   ucp_worker_h worker_ = nullptr;
   int event_fd_ = -1;
   std::map<int, ucp_ep_h> endpoints_;  // by rank
-  std::deque<Transfer> transfers_;     // since the last Finish; UCX holds the addresses of receives
+  std::list<Flight> flights_;          // UCX holds the addresses of receives
   std::atomic<bool> failed_{false};
   mutable std::mutex mu_;
   absl::Status failure_;  // guarded by mu_

@@ -11,7 +11,6 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "absl/time/time.h"
 #include "distribute/collective/transport.h"
 
 namespace mirrorflow {
@@ -20,7 +19,6 @@ class UcxTransport : public Transport {
  public:
   struct Options {
     int rank = 0;
-    absl::Duration timeout = absl::Minutes(5);  // of Finish
     // Distinguishes these connections of the workers from earlier ones.
     uint64_t incarnation = 0;
     // The network device to listen on: `eth0`, `lo`, `mlx5_0:1`. Empty: all that UCX finds.

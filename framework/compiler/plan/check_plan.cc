@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <map>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 
@@ -33,6 +35,25 @@ class Checker {
   explicit Checker(const Plan& plan) : plan_(plan) {}
 
   absl::Status Run() {
+    MF_RETURN_IF_ERROR(RunOnce());
+    if (plan_.late.empty()) return absl::OkStatus();
+    // The next run finds the memory of what is still in flight as this one has left it.
+    is_first_ = false;
+    next_start_ = 0;
+    for (auto& [region, cells] : regions_) {
+      for (auto& [begin, cell] : cells) {
+        cell.write.instruction = cell.write.instruction < 0 ? -1 : kLastRun;
+        cell.reads.clear();
+      }
+    }
+    return RunOnce();
+  }
+
+ private:
+  // An instruction of the last run, after which all of this run are ordered.
+  static constexpr int kLastRun = std::numeric_limits<int>::max();
+
+  absl::Status RunOnce() {
     std::array<Clock, kNumLanes> now{};
     std::vector<Clock> recorded(plan_.num_events);
     std::vector<char> is_recorded(plan_.num_events, 0);
@@ -61,6 +82,7 @@ class Checker {
       }
       MF_RETURN_IF_ERROR(CheckCollective(static_cast<int>(i)));
       const Access self{static_cast<int>(i), lane, clock[lane]};
+      if (IsSkipped(instruction)) continue;
       for (const MemoryAccess& access : plan_.accesses[i]) {
         if (!access.is_write) MF_RETURN_IF_ERROR(Visit(access, self, clock));
       }
@@ -68,14 +90,16 @@ class Checker {
         if (access.is_write) MF_RETURN_IF_ERROR(Visit(access, self, clock));
       }
     }
-    if (next_finish_ != static_cast<int>(plan_.collectives.size())) {
-      return absl::InternalError("check plan: a collective is never finished");
+    for (size_t c = 0; c < flight_.size(); ++c) {
+      if (flight_[c] != absl::c_linear_search(plan_.late, static_cast<int32_t>(c))) {
+        return absl::InternalError("check plan: a collective is never finished");
+      }
     }
     return CheckFetches();
   }
 
- private:
   std::string Describe(int i) const {
+    if (i == kLastRun) return "an instruction of the last run";
     const Instruction& instruction = plan_.instructions[i];
     return absl::StrCat("instruction ", i,
                         instruction.node >= 0
@@ -95,14 +119,28 @@ class Checker {
       if (instruction.index != next_start_) {
         return Error(i, "starts a collective out of order");
       }
+      if (flight_[instruction.index]) return Error(i, "starts a collective that is in flight");
+      flight_[instruction.index] = true;
       ++next_start_;
-    } else if (instruction.kind == InstructionKind::kFinish) {
-      if (instruction.index != next_finish_ || next_finish_ >= next_start_) {
+    } else if (Finishes(instruction.kind)) {
+      if (IsSkipped(instruction)) return absl::OkStatus();
+      const bool is_late = instruction.kind == InstructionKind::kFinishLate;
+      // Those that are late may be finished in any order.
+      bool in_order = true;
+      for (int c = 0; c < instruction.index && !is_late; ++c) {
+        in_order = in_order && (!flight_[c] || absl::c_linear_search(plan_.late, c));
+      }
+      if (!flight_[instruction.index] || !in_order) {
         return Error(i, "finishes a collective out of order");
       }
-      ++next_finish_;
+      flight_[instruction.index] = false;
     }
     return absl::OkStatus();
+  }
+
+  // Nothing is in flight before the first run.
+  bool IsSkipped(const Instruction& instruction) const {
+    return instruction.kind == InstructionKind::kFinishLate && is_first_;
   }
 
   // True for memory that has no defined contents until this step writes it.
@@ -119,7 +157,7 @@ class Checker {
       auto conflict = [&](const Access& other) {
         // One instruction may both read and write the bytes (in place, updates).
         return other.instruction >= 0 && other.instruction != self.instruction &&
-               clock[other.lane] < other.position;
+               other.instruction != kLastRun && clock[other.lane] < other.position;
       };
       auto report = [&](const Access& other) {
         return Error(self.instruction,
@@ -185,8 +223,9 @@ class Checker {
 
   const Plan& plan_;
   std::map<RegionId, std::map<int64_t, Cell>> regions_;
+  bool is_first_ = true;
   int next_start_ = 0;
-  int next_finish_ = 0;
+  std::vector<bool> flight_ = std::vector<bool>(plan_.collectives.size());  // by collective
 };
 
 }  // namespace

@@ -45,6 +45,14 @@ std::vector<Lifetime> FindLifetimes(const PlanState& s) {
   for (int i = 0; i < end; ++i) {
     for (const MemoryAccess& access : s.plan->accesses[i]) touch(access.value, i);
   }
+  // The memory of a late finish lives from its start to the next run.
+  for (int i = 0; i < end; ++i) {
+    if (s.plan->instructions[i].kind != InstructionKind::kFinishLate) continue;
+    for (const MemoryAccess& access : s.plan->accesses[i]) {
+      touch(access.value, 0);
+      touch(access.value, end);
+    }
+  }
   for (const Output& fetch : s.fetches) {
     if (const int root = s.storage.RootOf(fetch); root >= 0) touch(root, end);
   }

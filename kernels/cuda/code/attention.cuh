@@ -128,6 +128,11 @@ __device__ inline V Larger(V x, V y) {
   return fmax(x, y);
 }
 
+// The elements of a row that are loaded or stored together: 16 bytes if rows are multiples of that,
+// because rows are then aligned to it.
+template <typename T, int kColumns>
+constexpr int kPackWidth = kColumns % (16 / sizeof(T)) == 0 ? 16 / sizeof(T) : 1;
+
 // Rows in shared memory, padded by one element so that neighbouring rows start in different banks.
 template <typename V, int kRows, int kColumns>
 struct Tile {
@@ -137,10 +142,16 @@ struct Tile {
   // kSpread rows apart.
   template <int kSpread, typename T>
   __device__ void Fill(const T* from, int64 first, int64 count) {
-    constexpr int kOfRow = kColumns > 0 ? kColumns : 1;
-    for (int i = threadIdx.x; i < kRows * kColumns; i += kRows * kLanes) {
-      const int r = i / kOfRow, c = i % kOfRow;
-      rows[r][c] = first + r < count ? Load(from[(first + r) * (kSpread * kColumns) + c]) : V(0);
+    constexpr int kWidth = kPackWidth<T, kColumns>, kPacks = kColumns / kWidth;
+    constexpr int kOfRow = kPacks > 0 ? kPacks : 1;
+    for (int i = threadIdx.x; i < kRows * kPacks; i += kRows * kLanes) {
+      const int r = i / kOfRow, c = i % kOfRow * kWidth;
+      PackOf<T, kWidth> pack = {};
+      if (first + r < count) {
+        pack = LoadPack<kWidth>(from + (first + r) * (kSpread * kColumns) + c);
+      }
+#pragma unroll
+      for (int j = 0; j < kWidth; ++j) rows[r][c + j] = Load(pack[j]);
     }
   }
   __device__ V Dot(int row, const Tile& other, int other_row) const {
@@ -160,17 +171,17 @@ __device__ inline typename Op::Type CombineLanes(typename Op::Type value) {
   return value;
 }
 
-// A row of results. Each lane holds every kLanes-th column.
+// A row of results. Each lane holds every kLanes-th pack of columns.
 template <typename V, int kColumns>
 class RowSums {
  public:
   __device__ RowSums() {
 #pragma unroll
-    for (int j = 0; j < kOfLane; ++j) sums_[j] = V(0);
+    for (int j = 0; j < kOfLane * kWidth; ++j) sums_[j] = V(0);
   }
   __device__ void Scale(V factor) {
 #pragma unroll
-    for (int j = 0; j < kOfLane; ++j) sums_[j] *= factor;
+    for (int j = 0; j < kOfLane * kWidth; ++j) sums_[j] *= factor;
   }
   // Adds weights[k] * row k of the tile, for all k.
   template <int kRows>
@@ -178,8 +189,8 @@ class RowSums {
     for (int k = 0; k < kRows; ++k) {
       const V weight = weights[k];
 #pragma unroll
-      for (int j = 0; j < kOfLane; ++j) {
-        const int c = lane + j * kLanes;
+      for (int j = 0; j < kOfLane * kWidth; ++j) {
+        const int c = ColumnOf(lane, j);
         if (c < kColumns) sums_[j] += weight * tile.rows[k][c];
       }
     }
@@ -188,14 +199,23 @@ class RowSums {
   __device__ void Write(int lane, T* row) const {
 #pragma unroll
     for (int j = 0; j < kOfLane; ++j) {
-      const int c = lane + j * kLanes;
-      if (c < kColumns) row[c] = Store<T>(sums_[j]);
+      const int c = ColumnOf(lane, j * kWidth);
+      if (c >= kColumns) continue;
+      PackOf<T, kWidth> pack;
+#pragma unroll
+      for (int w = 0; w < kWidth; ++w) pack.values[w] = Store<T>(sums_[j * kWidth + w]);
+      StorePack(row + c, pack);
     }
   }
 
  private:
-  static constexpr int kOfLane = kColumns > 0 ? (kColumns + kLanes - 1) / kLanes : 1;
-  V sums_[kOfLane];
+  static constexpr int kWidth = kPackWidth<V, kColumns>, kPacks = kColumns / kWidth;
+  static constexpr int kOfLane = kPacks > 0 ? (kPacks + kLanes - 1) / kLanes : 1;
+  // The column of sum `j` of a lane.
+  __device__ static int ColumnOf(int lane, int j) {
+    return (lane + j / kWidth * kLanes) * kWidth + j % kWidth;
+  }
+  V sums_[kOfLane * kWidth];
 };
 
 // Computes y and log_sums, which are natural logarithms. mask(i), unless it is NoMask, is added to

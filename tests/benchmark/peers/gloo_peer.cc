@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gloo: all-reduce of floats between two ranks over loopback TCP. Each rank is a thread with its
-// own context and core. Usage: `gloo_peer ring|bcube BYTES`; peer.py describes the protocol.
+// Gloo: all-reduce of floats between two processes over TCP, each on its host and its core. Usage:
+// `gloo_peer ring|bcube BYTES DIRECTORY ADDRESSES WORKER`; they meet in the empty DIRECTORY.
+// peer.py describes the rest, and the protocol.
 #include <gloo/allreduce.h>
+#include <gloo/broadcast.h>
 #include <gloo/config.h>
 #include <gloo/math.h>
 #include <gloo/rendezvous/context.h>
-#include <gloo/rendezvous/hash_store.h>
+#include <gloo/rendezvous/file_store.h>
 #include <gloo/transport/tcp/device.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -21,12 +25,14 @@
 
 namespace {
 
-constexpr int kRanks = 2;
+constexpr int kWorkers = 2;
+constexpr uint32_t kStepsTag = 1;
 
 double Seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+// Before Gloo starts its thread, which then uses the same core.
 void PinToCore(int core) {
   cpu_set_t cores;
   CPU_ZERO(&cores);
@@ -34,21 +40,33 @@ void PinToCore(int core) {
   sched_setaffinity(0, sizeof(cores), &cores);
 }
 
-class Rank {
+class Worker {
  public:
-  Rank(int rank, gloo::AllreduceOptions::Algorithm algorithm, size_t bytes,
-       gloo::rendezvous::Store& store)
-      : rank_(rank), algorithm_(algorithm), values_(bytes / sizeof(float), 1.0f) {
+  Worker(int worker, gloo::AllreduceOptions::Algorithm algorithm, size_t bytes,
+         const std::string& directory, const std::string& address)
+      : algorithm_(algorithm),
+        values_(bytes / sizeof(float), 1.0f),
+        context_(std::make_shared<gloo::rendezvous::Context>(worker, kWorkers)) {
     gloo::transport::tcp::attr attr;
-    attr.hostname = "127.0.0.1";
-    context_ = std::make_shared<gloo::rendezvous::Context>(rank, kRanks);
+    attr.hostname = address;
     auto device = gloo::transport::tcp::CreateDevice(attr);
+    gloo::rendezvous::FileStore store(directory);
+    context_->setTimeout(std::chrono::minutes(5));  // other programs take their turns
     context_->connectFullMesh(store, device);
   }
 
-  void Run(long steps) {
-    PinToCore(rank_);
-    for (long i = 0; i < steps; ++i) {
+  // Returns the number that worker 0 passes.
+  int64_t Agree(int64_t steps) {
+    gloo::BroadcastOptions options(context_);
+    options.setOutput(&steps, 1);
+    options.setRoot(0);
+    options.setTag(kStepsTag);
+    gloo::broadcast(options);
+    return steps;
+  }
+
+  void Run(int64_t steps) {
+    for (int64_t i = 0; i < steps; ++i) {
       gloo::AllreduceOptions options(context_);
       options.setOutput(values_.data(), values_.size());
       options.setAlgorithm(algorithm_);
@@ -58,52 +76,65 @@ class Rank {
     }
   }
 
+  // Returns the seconds that `steps` steps take.
+  double Time(int64_t steps) {
+    Agree(steps);
+    const double began = Seconds();
+    Run(steps);
+    return Seconds() - began;
+  }
+
  private:
-  const int rank_;
   const gloo::AllreduceOptions::Algorithm algorithm_;
   std::vector<float> values_;
-  std::shared_ptr<gloo::rendezvous::Context> context_;
+  const std::shared_ptr<gloo::rendezvous::Context> context_;
 };
 
-// The seconds that `steps` steps take.
-double Time(std::vector<std::unique_ptr<Rank>>& ranks, long steps) {
-  std::thread other([&] { ranks[1]->Run(steps); });
-  const double began = Seconds();
-  ranks[0]->Run(steps);
-  other.join();
-  return Seconds() - began;
+// Does what worker 0 does, until the input ends.
+void Follow(Worker& worker) {
+  std::thread([] {
+    while (std::getchar() != EOF) {
+    }
+    _exit(0);
+  }).detach();
+  for (;;) worker.Run(worker.Agree(0));
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  if (argc != 3) {
-    std::fprintf(stderr, "usage: gloo_peer ring|bcube BYTES\n");
-    return 2;
-  }
-  const auto algorithm = std::string(argv[1]) == "ring" ? gloo::AllreduceOptions::Algorithm::RING
-                                                        : gloo::AllreduceOptions::Algorithm::BCUBE;
-  gloo::rendezvous::HashStore store;
-  std::vector<std::unique_ptr<Rank>> ranks(kRanks);
-  std::vector<std::thread> makers;
-  for (int r = 0; r < kRanks; ++r) {
-    makers.emplace_back([&, r] {
-      ranks[r] = std::make_unique<Rank>(r, algorithm, std::strtoul(argv[2], nullptr, 10), store);
-    });
-  }
-  for (std::thread& maker : makers) maker.join();
-  long steps = 1;
+void Talk(Worker& worker) {
+  int64_t steps = 1;
   double seconds = 0;
-  while ((seconds = Time(ranks, steps)) < 0.1) steps *= 2;
+  while ((seconds = worker.Time(steps)) < 0.1) steps *= 2;
   const double step_seconds = seconds / static_cast<double>(steps);
   std::printf("version %d.%d.%d\nready\n", GLOO_VERSION_MAJOR, GLOO_VERSION_MINOR,
               GLOO_VERSION_PATCH);
   std::fflush(stdout);
   double wanted = 0;
   while (std::scanf(" run %lf", &wanted) == 1) {
-    steps = std::max(1L, static_cast<long>(wanted / step_seconds));
-    seconds = Time(ranks, steps);
-    std::printf("ran %ld %.9f\n", steps, seconds);
+    steps = std::max<int64_t>(1, static_cast<int64_t>(wanted / step_seconds));
+    seconds = worker.Time(steps);
+    std::printf("ran %lld %.9f\n", static_cast<long long>(steps), seconds);
     std::fflush(stdout);
   }
+}
+
+// Returns HOST of the HOST:PORT of a worker.
+std::string HostOf(std::string addresses, int worker) {
+  while (worker-- > 0) addresses.erase(0, addresses.find(',') + 1);
+  return addresses.substr(0, addresses.find(':'));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 6) {
+    std::fprintf(stderr, "usage: gloo_peer ring|bcube BYTES DIRECTORY ADDRESSES WORKER\n");
+    return 2;
+  }
+  const int number = std::atoi(argv[5]);
+  PinToCore(number);
+  Worker worker(number,
+                std::string(argv[1]) == "ring" ? gloo::AllreduceOptions::Algorithm::RING
+                                               : gloo::AllreduceOptions::Algorithm::BCUBE,
+                std::strtoul(argv[2], nullptr, 10), argv[3], HostOf(argv[4], number));
+  number == 0 ? Talk(worker) : Follow(worker);
 }

@@ -1,19 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """Code that all peers share: the case, and the protocol with `mirrorflow bench`.
 
-A peer is started as `PEER.py MODEL REPLICAS CASE.npz [WORKERS]`. The case holds `inputs` and `labels` of the
-global batch, and the initial weights in the order in which the model created them. The peer prints
-`version TEXT`, the losses of its first steps as `loss NUMBER`, and `ready`. For each line
-`run SECONDS` that it reads, it trains for about that long and prints `ran STEPS SECONDS`. It ends
-when its input does.
+A peer is started as `PEER.py MODEL REPLICAS CASE.npz [ADDRESSES WORKER]`. The case holds `inputs` and
+`labels` of the global batch, and the initial weights in the order in which the model created them.
+The peer prints `version TEXT`, the losses of its first steps as `loss NUMBER`, and `ready`. For each
+line `run SECONDS` that it reads, it trains for about that long and prints `ran STEPS SECONDS`. It
+ends when its input does.
+
+A peer of several workers is started once for each, on its host. ADDRESSES are HOST:PORT of all
+workers, separated by commas. They share the replicas, and only worker 0 reads and prints.
 """
 
 import os
 import sys
+import threading
 import time
 
+ADDRESSES, WORKER = (sys.argv[4].split(","), int(sys.argv[5])) if len(sys.argv) > 4 else ([""], 0)
+WORKERS = len(ADDRESSES)
+
 # One core per replica, set before any library asks how many there are.
-os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:int(sys.argv[2])])
+LOCAL_REPLICAS = int(sys.argv[2]) // WORKERS
+os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[WORKER * LOCAL_REPLICAS:][:LOCAL_REPLICAS])
 
 import numpy as np
 
@@ -69,9 +77,18 @@ def say(*words):
     print(*words, flush=True)
 
 
+def follow(run, agree):
+    """Does what worker 0 does, until the input ends."""
+    threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
+    while True:
+        run(agree(0))
+
+
 def talk(version, run, agree=lambda steps: steps):
-    """Runs the protocol. `run(steps)` trains and returns the last loss as a number; `agree` shares
-    the number of steps with other processes."""
+    """Runs the protocol. `run(steps)` trains and returns the last loss as a number; `agree(steps)`
+    returns the number that worker 0 passes, on all workers."""
+    if WORKER > 0:
+        return follow(run, agree)
     say("version", version)
     for _ in range(CHECKED_STEPS):
         say("loss", repr(float(run(agree(1)))))
@@ -94,4 +111,3 @@ def talk(version, run, agree=lambda steps: steps):
         began = time.perf_counter()
         run(steps)
         say("ran", steps, time.perf_counter() - began)
-    agree(0)

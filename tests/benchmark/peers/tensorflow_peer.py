@@ -1,41 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """TensorFlow: one tf.function per step and one intra-op thread per replica; MirroredStrategy over
-logical CPUs, with the gradients reduced together. With a fourth argument, the number of workers,
+logical CPUs, with the gradients reduced together. With several workers,
 MultiWorkerMirroredStrategy over as many processes of one replica each."""
 
 import json
 import os
-import subprocess
-import sys
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
 import peer  # before other libraries, because it sets the cores
 
-WORKERS = int(sys.argv[4]) if len(sys.argv) > 4 else 1
-WORKER = int(os.environ.get("PEER_WORKER", 0))
-
-
-def start_workers():
-    """Starts the other workers and describes the cluster to all; returns the processes."""
-    if WORKERS == 1:
-        return []
-    others = []
-    if WORKER == 0:
-        first = 20000 + os.getpid() % 20000
-        cluster = {"worker": [f"127.0.0.1:{first + w}" for w in range(WORKERS)]}
-        for w in range(WORKERS - 1, -1, -1):
-            os.environ["TF_CONFIG"] = json.dumps(
-                {"cluster": cluster, "task": {"type": "worker", "index": w}})
-            if w > 0:
-                others.append(subprocess.Popen(
-                    [sys.executable, *sys.argv], env={**os.environ, "PEER_WORKER": str(w)},
-                    stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True))
-    os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[WORKER]})
-    return others
-
-
-others = start_workers()
+if peer.WORKERS > 1:
+    os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": peer.ADDRESSES},
+                                          "task": {"type": "worker", "index": peer.WORKER}})
 
 import tensorflow as tf
 
@@ -114,10 +91,9 @@ def chain(x):
 
 def main():
     case = peer.case_of_arguments()
-    local = case.replicas // WORKERS
-    tf.config.threading.set_intra_op_parallelism_threads(local)
+    tf.config.threading.set_intra_op_parallelism_threads(peer.LOCAL_REPLICAS)
     tf.config.threading.set_inter_op_parallelism_threads(1 if case.replicas == 1 else 0)
-    if WORKERS > 1:
+    if peer.WORKERS > 1:
         strategy = tf.distribute.MultiWorkerMirroredStrategy(
             communication_options=tf.distribute.experimental.CommunicationOptions(
                 implementation=tf.distribute.experimental.CommunicationImplementation.RING))
@@ -179,18 +155,13 @@ def main():
         return loss.numpy()
 
     def agree(steps):
-        if WORKER > 0:
-            return int(sys.stdin.readline() or 0)
-        for other in others:
-            other.stdin.write(f"{steps}\n")
-            other.stdin.flush()
-        return steps
+        if peer.WORKERS == 1:
+            return steps
+        counts = strategy.experimental_distribute_values_from_function(
+            lambda _: tf.constant(steps if peer.WORKER == 0 else 0))
+        return int(strategy.reduce(tf.distribute.ReduceOp.SUM, counts, axis=None))
 
-    if WORKER == 0:
-        peer.talk(tf.__version__, run, agree)
-    else:
-        while steps := agree(0):
-            run(steps)
+    peer.talk(tf.__version__, run, agree)
 
 
 main()

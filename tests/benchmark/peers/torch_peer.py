@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch: eager, channels last, fused SGD, one thread per process; DistributedDataParallel over
-gloo with the gradients as views of its buckets and a static graph. Compiled models are slower."""
+gloo, one replica per worker, with the gradients as views of its buckets and a static graph. Compiled
+models are slower."""
 
+import fcntl
 import os
+import socket
+import struct
 import sys
 
 os.environ["OMP_NUM_THREADS"] = "1"
@@ -11,7 +15,6 @@ import peer  # before other libraries, because it sets the cores
 
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch import nn
 
 
@@ -129,18 +132,33 @@ def chain(case):
     peer.talk(torch.__version__, run)
 
 
-def train(rank, case):
+def network_device(address):
+    """The name of the device with this address."""
+    SIOCGIFADDR = 0x8915  # netdevice(7)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        for _, name in socket.if_nameindex():
+            try:
+                request = fcntl.ioctl(s, SIOCGIFADDR, struct.pack("256s", name.encode()))
+            except OSError:
+                continue  # a device without an address
+            if socket.inet_ntoa(request[20:24]) == address:
+                return name
+    raise SystemExit(f"torch: no network device has the address {address}")
+
+
+def train(case):
     torch.set_num_threads(1)
     if case.replicas > 1:
-        os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[rank]})
-        os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=os.environ["PEER_PORT"])
-        dist.init_process_group("gloo", rank=rank, world_size=case.replicas)
+        (first, port), (own, _) = (peer.ADDRESSES[w].split(":") for w in (0, peer.WORKER))
+        os.environ.update(MASTER_ADDR=first, MASTER_PORT=port,
+                          GLOO_SOCKET_IFNAME=network_device(own))
+        dist.init_process_group("gloo", rank=peer.WORKER, world_size=peer.WORKERS)
     model = MODELS.get(case.model, FeedForward)(case).to(memory_format=torch.channels_last)
     optimizer = torch.optim.SGD(model.parameters(), lr=peer.LEARNING_RATE, fused=True)
     if case.replicas > 1:
         model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True,
                                                     static_graph=True)
-    inputs, labels = case.rows_of(rank)
+    inputs, labels = case.rows_of(peer.WORKER)
     inputs, labels = torch.from_numpy(inputs.copy()), torch.from_numpy(labels.copy()).long()
     if inputs.ndim == 4:
         inputs = inputs.permute(0, 3, 1, 2)  # a view: channels last in memory
@@ -165,13 +183,7 @@ def train(rank, case):
         dist.broadcast(count, 0)
         return int(count)
 
-    if rank == 0:
-        peer.talk(torch.__version__, run, agree)
-    else:
-        while steps := agree(0):
-            run(steps)
-    if case.replicas > 1:
-        dist.destroy_process_group()
+    peer.talk(torch.__version__, run, agree)
 
 
 def main():
@@ -180,16 +192,9 @@ def main():
         return chain(case)
     if case.model == "resnet" and case.replicas > 1:
         raise SystemExit("torch: batch normalisation over several processes needs GPUs")
-    if case.replicas == 1:
-        return train(0, case)
-    os.environ.setdefault("PEER_PORT", str(20000 + os.getpid() % 20000))
-    others = [mp.get_context("fork").Process(target=train, args=(rank, case), daemon=True)
-              for rank in range(1, case.replicas)]
-    for other in others:
-        other.start()
-    train(0, case)
-    for other in others:
-        other.join(10)
+    if case.replicas != peer.WORKERS:
+        raise SystemExit(f"torch: expected one worker per replica, got {peer.WORKERS}")
+    train(case)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Sessions of several workers that meet through the coordination service and exchange data over
-// UCX or through shared memory. The in-memory cluster is the reference: it runs the same algorithms
-// in one process.
+// TCP or UCX, or through shared memory. The in-memory cluster is the reference: it runs the same
+// algorithms in one process.
 #include "distribute/cluster/connect_workers.h"
 
 #include <memory>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/hash/hash.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "distribute/cluster/memory_domains.h"
@@ -20,11 +21,15 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_device.h"
+#include "ops/ops.h"
+#include "tests/support/certificates.h"
 #include "tests/support/coordination.h"
+#include "tests/support/files.h"
+#include "tests/support/proxied_worker_group.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_workers.h"
 #include "tools/models/classifiers.h"
-#include "train/optimizer.h"
+#include "train/optimizers/optimizers.h"
 
 namespace mirrorflow {
 namespace {
@@ -33,6 +38,13 @@ using ::testing::HasSubstr;
 
 constexpr int kWorkers = 2;
 constexpr int kSteps = 4;
+
+enum class Link { kSharedMemory, kUcx, kTcp, kTls };
+
+std::string NameOf(Link link) {
+  const char* const names[] = {"SharedMemory", "Ucx", "Tcp", "Tls"};
+  return names[static_cast<int>(link)];
+}
 
 // A training step of a model.
 struct Model {
@@ -80,24 +92,36 @@ absl::StatusOr<std::string> Train(const Model& model, Session& session) {
 }
 
 // Lets the workers of `options` use the coordination service, and exchange data as separate
-// processes do: over UCX or, if they are one domain, through shared memory, which each of them has
-// mapped at addresses of its own.
+// processes do: over the network or, if they are one domain, through shared memory, which each of
+// them has mapped at addresses of its own.
 class RealCluster {
  public:
-  explicit RealCluster(TestWorkersOptions* options) : one_domain_(options->one_domain) {
+  RealCluster(Link link, TestWorkersOptions* options) : link_(link) {
+    EXPECT_EQ(options->one_domain, link == Link::kSharedMemory);
     for (const auto& client : cluster_.clients()) {
       meetings_.push_back(client->NewGroup());
       groups_.push_back(client->NewGroup());
+      proxied_.push_back(std::make_unique<ProxiedWorkerGroup>(*groups_.back()));
     }
+    if (link == Link::kTls) tls_ = WriteCertificate("worker", TemporaryPath("worker"));
     options->change = [this](int worker, SessionOptions*, SessionBackend* backend) {
       Change(worker, backend);
     };
   }
 
+  // All bytes of TCP connections between the workers.
+  std::string captured() { return proxied_[0]->captured() + proxied_[1]->captured(); }
+
  private:
   void Change(int worker, SessionBackend* backend) {
-    ConnectOptions options = {.timeout = absl::Seconds(20), .device = "lo"};
-    if (one_domain_) {
+    ConnectOptions options = {.timeout = absl::Seconds(20),
+                              .over_ucx = link_ == Link::kUcx,
+                              .device = "lo",
+                              .data = {.address = "127.0.0.1",
+                                       .cluster = {.secret = "0123456789abcdef", .job = "test"},
+                                       .tls = tls_},
+                              .has_core = worker == 0};
+    if (link_ == Link::kSharedMemory) {
       const auto domains =
           FormMemoryDomains(std::vector<std::string>(kWorkers, "here"), CollectiveKind::kAuto,
                             *meetings_[worker], absl::Now() + absl::Seconds(20));
@@ -114,16 +138,18 @@ class RealCluster {
         return memory->Share(bytes, name, group, deadline);
       };
     }
-    backend->workers = groups_[worker].get();
+    backend->workers = proxied_[worker].get();
     backend->connect = [options](const Topology& topology, absl::Span<const int> local_ranks,
                                  WorkerGroup* workers, uint64_t incarnation, absl::Time deadline) {
       return ConnectWorkers(topology, local_ranks, workers, incarnation, deadline, options);
     };
   }
 
-  const bool one_domain_;
+  const Link link_;
+  TlsFiles tls_;
   CoordinatedCluster cluster_{kWorkers};
   std::vector<std::unique_ptr<WorkerGroup>> meetings_, groups_;
+  std::vector<std::unique_ptr<ProxiedWorkerGroup>> proxied_;  // by worker
 };
 
 absl::StatusOr<std::string> TrainOnWorkers(const Model& model, TestWorkersOptions options) {
@@ -139,41 +165,83 @@ absl::StatusOr<std::string> TrainOnWorkers(const Model& model, TestWorkersOption
   return logs[0];
 }
 
-class TrainTest : public testing::TestWithParam<std::tuple<const char*, bool>> {};
-INSTANTIATE_TEST_SUITE_P(, TrainTest,
-                         testing::Combine(testing::Values("mlp", "cnn"), testing::Bool()),
-                         [](const auto& info) {
-                           return absl::StrCat(std::get<0>(info.param), std::get<1>(info.param)
-                                                                            ? "OverSharedMemory"
-                                                                            : "OverUcx");
-                         });
+class TrainTest : public testing::TestWithParam<std::tuple<const char*, Link>> {};
+INSTANTIATE_TEST_SUITE_P(
+    , TrainTest,
+    testing::Values(std::tuple("mlp", Link::kSharedMemory), std::tuple("cnn", Link::kSharedMemory),
+                    std::tuple("mlp", Link::kUcx), std::tuple("cnn", Link::kUcx),
+                    std::tuple("cnn", Link::kTcp), std::tuple("mlp", Link::kTls)),
+    [](const auto& info) {
+      return absl::StrCat(std::get<0>(info.param), "Over", NameOf(std::get<1>(info.param)));
+    });
 
 TEST_P(TrainTest, TrainingMatchesInMemoryClusterBitForBit) {
-  const auto [name, one_domain] = GetParam();
+  const auto [name, link] = GetParam();
   const auto model = Model::Build(name);
   ASSERT_TRUE(model.ok()) << model.status();
   for (const int replicas : {1, 2}) {
     SCOPED_TRACE(absl::StrCat(replicas, " replicas per worker"));
-    TestWorkersOptions options{.workers = kWorkers, .replicas = replicas, .one_domain = one_domain};
+    TestWorkersOptions options{
+        .workers = kWorkers, .replicas = replicas, .one_domain = link == Link::kSharedMemory};
     const auto want = TrainOnWorkers(**model, options);
     ASSERT_TRUE(want.ok()) << want.status();
-    const RealCluster real(&options);
+    const RealCluster real(link, &options);
     const auto got = TrainOnWorkers(**model, options);
     ASSERT_TRUE(got.ok()) << got.status();
     EXPECT_EQ(*got, *want);
   }
 }
 
-class ConnectWorkersTest : public testing::TestWithParam<bool> {};
-INSTANTIATE_TEST_SUITE_P(, ConnectWorkersTest, testing::Bool(), [](const auto& info) {
-  return std::string(info.param ? "SharedMemory" : "Ucx");
-});
+class CaptureTest : public testing::TestWithParam<Link> {};
+INSTANTIATE_TEST_SUITE_P(, CaptureTest, testing::Values(Link::kTcp, Link::kTls),
+                         [](const auto& info) { return NameOf(info.param); });
+
+TEST_P(CaptureTest, ShowsNoFloatsIfEncrypted) {
+  Graph graph;
+  const Scope root(&graph);
+  const Output x = ops::Placeholder(root, DT_FLOAT, {-1, 4000});
+  const Output sum = ops::Sum(root, x, {0});
+  TestWorkersOptions options{.workers = kWorkers, .replicas = 1};
+  RealCluster real(GetParam(), &options);
+  const auto workers = TestWorkers::Create([&](int) -> const Graph& { return graph; }, options);
+  ASSERT_TRUE(workers.ok()) << workers.status();
+  Random random(3);
+  const Tensor rows = RandomTensor(DT_FLOAT, Shape({2, 4000}), &random);
+  std::vector<Tensor> sums(kWorkers);
+  const absl::Status status = (*workers)->OnAll([&](int w) -> absl::Status {
+    MF_ASSIGN_OR_RETURN(Step step, (*workers)->session(w).Prepare({x}, {sum}, {}));
+    MF_ASSIGN_OR_RETURN(const StepOutputs out, step.Run({rows}));
+    sums[w] = out[0];
+    return absl::OkStatus();
+  });
+  ASSERT_TRUE(status.ok()) << status;
+  // Each worker has sent its row to the other, or shares of its row and of the sums.
+  const std::string captured = real.captured();
+  const auto bytes = [](const Tensor& tensor) {
+    return absl::string_view(reinterpret_cast<const char*>(tensor.raw()), tensor.bytes());
+  };
+  const size_t row = bytes(sums[0]).size();
+  int pairs = 0, readable = 0;
+  for (size_t at = 0; at + 8 <= row; at += 80) {
+    ++pairs;
+    readable += absl::StrContains(captured, bytes(sums[0]).substr(at, 8)) ||
+                absl::StrContains(captured, bytes(rows).substr(at, 8)) ||
+                absl::StrContains(captured, bytes(rows).substr(row + at, 8));
+  }
+  EXPECT_EQ(readable, GetParam() == Link::kTls ? 0 : pairs);
+}
+
+class ConnectWorkersTest : public testing::TestWithParam<Link> {};
+INSTANTIATE_TEST_SUITE_P(, ConnectWorkersTest,
+                         testing::Values(Link::kSharedMemory, Link::kUcx, Link::kTls),
+                         [](const auto& info) { return NameOf(info.param); });
 
 TEST_P(ConnectWorkersTest, WorkersThatDifferAreNamedBeforeTheFirstStep) {
   const auto model = Model::Build("mlp"), other = Model::Build("mlp", 0.5f);
   ASSERT_TRUE(model.ok() && other.ok()) << model.status() << other.status();
-  TestWorkersOptions options{.workers = kWorkers, .replicas = 1, .one_domain = GetParam()};
-  const RealCluster real(&options);
+  TestWorkersOptions options{
+      .workers = kWorkers, .replicas = 1, .one_domain = GetParam() == Link::kSharedMemory};
+  const RealCluster real(GetParam(), &options);
   const auto workers = TestWorkers::Create(
       [&](int w) -> const Graph& { return (w == 0 ? *model : *other)->graph; }, options);
   ASSERT_TRUE(workers.ok()) << workers.status();
@@ -189,8 +257,9 @@ TEST_P(ConnectWorkersTest, WorkersThatDifferAreNamedBeforeTheFirstStep) {
 TEST_P(ConnectWorkersTest, WorkersReconnect) {
   const auto model = Model::Build("mlp");
   ASSERT_TRUE(model.ok()) << model.status();
-  TestWorkersOptions options{.workers = kWorkers, .replicas = 2, .one_domain = GetParam()};
-  const RealCluster real(&options);
+  TestWorkersOptions options{
+      .workers = kWorkers, .replicas = 2, .one_domain = GetParam() == Link::kSharedMemory};
+  const RealCluster real(GetParam(), &options);
   const auto workers =
       TestWorkers::Create([&](int) -> const Graph& { return (*model)->graph; }, options);
   ASSERT_TRUE(workers.ok()) << workers.status();

@@ -19,8 +19,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "distribute/cluster/coordination/authentication.h"
-#include "distribute/cluster/coordination/connection_listener.h"
+#include "distribute/cluster/connections/authentication.h"
+#include "distribute/cluster/connections/connection_listener.h"
 #include "distribute/cluster/coordination/coordination.grpc.pb.h"
 #include "distribute/cluster/coordination/messages.h"
 #include "framework/runtime/failure.h"
@@ -269,6 +269,11 @@ TEST_F(CoordinationTest, LostServiceFailsTheWorkers) {
   const absl::Status lost = group->Get("never", In(5)).status();
   EXPECT_EQ(lost.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(Message(lost), HasSubstr("worker 0 (process 1000 on host0) is gone"));
+  // A worker that heard of it before has closed its connections: that is not the cause.
+  const absl::Status closed = absl::UnavailableError("rank 1: the other end has closed");
+  EXPECT_EQ(Message(group->ReportFailure(closed, In(5))), Message(lost));
+  const absl::Status damaged = absl::DataLossError("rank 1: a damaged frame");
+  EXPECT_EQ(group->ReportFailure(damaged, In(5)), damaged);
 }
 
 // --- strangers --------------------------------------------------------------------------------

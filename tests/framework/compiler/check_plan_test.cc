@@ -3,6 +3,9 @@
 // A small valid plan, and a planted violation for each error that CheckPlan reports.
 #include "framework/compiler/plan/check_plan.h"
 
+#include <functional>
+#include <vector>
+
 #include "gtest/gtest.h"
 
 namespace mirrorflow {
@@ -144,6 +147,61 @@ constexpr Violation kViolations[] = {
      "fetch 0 finds arena bytes [64, 128) after instruction 12 (Update(update)) wrote another "
      "value"},
 };
+
+// The second collective is finished in the next run, before anything uses its gradient.
+Plan LatePlan() {
+  Plan plan = ValidPlan();
+  plan.fetches.clear();
+  plan.accesses[kUpdate].erase(plan.accesses[kUpdate].begin() + 1);
+  const Instruction finish = plan.instructions[kFinish1];
+  const std::vector<MemoryAccess> uses = plan.accesses[kFinish1];
+  Erase(plan, kFinish1);
+  for (const Instruction& added :
+       {Instruction{.kind = InstructionKind::kWait, .event = 3},
+        Instruction{.kind = InstructionKind::kRecord, .lane = kCommunicate, .event = 3},
+        Instruction{.kind = InstructionKind::kFinishLate,
+        .lane = finish.lane,
+        .index = finish.index,
+        .node = finish.node}}) {
+    plan.instructions.insert(plan.instructions.begin(), added);
+    plan.accesses.insert(plan.accesses.begin(), added.kind == InstructionKind::kFinishLate
+                                                    ? uses
+                                                    : std::vector<MemoryAccess>());
+  }
+  plan.num_events = 4;
+  plan.late = {1};
+  return plan;
+}
+
+TEST(CheckPlanTest, AcceptsLateFinish) {
+  const absl::Status status = CheckPlan::Check(LatePlan());
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST(CheckPlanTest, FindsWhatWouldSpoilLateFinish) {
+  constexpr int kAdded = 3;
+  const struct {
+    const char* error;
+    std::function<void(Plan&)> plant;
+  } cases[] = {
+      {"a collective is never finished", [](Plan& p) { p.late.clear(); }},
+      {"starts a collective that is in flight",
+       [](Plan& p) {
+         for (int i = 0; i < kAdded; ++i) Erase(p, 0);
+       }},
+      {"reads arena bytes [64, 128) after an instruction of the last run wrote another value",
+       [](Plan& p) { p.accesses.back().push_back(Writes(kArena, 64, 7)); }},
+      {"writes region 2 bytes [64, 128) and is not ordered after instruction 0 "
+       "(AllReduce(reduce1))",
+       [](Plan& p) { Erase(p, 2); }},
+  };
+  for (const auto& c : cases) {
+    Plan plan = LatePlan();
+    c.plant(plan);
+    const absl::Status status = CheckPlan::Check(plan);
+    EXPECT_NE(status.message().find(c.error), absl::string_view::npos) << c.error << "\n" << status;
+  }
+}
 
 class CheckPlanViolationTest : public testing::TestWithParam<Violation> {};
 

@@ -60,9 +60,16 @@ TraceWriter Step() {
 }
 
 TEST(TraceWriterTest, EmptyTraceIsValid) {
-  EXPECT_EQ(Parsed(TraceWriter()),
-            json({{"displayTimeUnit", "ms"}, {"traceEvents", json::array()}}));
+  EXPECT_EQ(Parsed(TraceWriter()), json({{"displayTimeUnit", "ms"},
+                                         {"otherData", json::object()},
+                                         {"traceEvents", json::array()}}));
   EXPECT_TRUE(TraceWriter().Check().ok());
+}
+
+TEST(TraceWriterTest, DescriptionsAreFactsOfTheFile) {
+  TraceWriter trace = Step();
+  trace.Describe("clock", "\"late\"");
+  EXPECT_EQ(Parsed(trace)["otherData"], json({{"clock", "\"late\""}}));
 }
 
 TEST(TraceWriterTest, NamesProcessesAndThreadsFirstAndInOrder) {

@@ -2,15 +2,14 @@
 #include "ops/passes/fuse_attention.h"
 
 #include <functional>
-#include <string>
+#include <utility>
 #include <vector>
 
-#include "framework/core/status.h"
 #include "framework/graph/gradients.h"
 #include "gtest/gtest.h"
 #include "ops/ops.h"
+#include "tests/support/run_without_pass.h"
 #include "tests/support/tensors.h"
-#include "tests/support/test_session.h"
 
 namespace mirrorflow {
 namespace {
@@ -24,16 +23,12 @@ struct Operands {
 using Make = std::function<Output(const Scope&, const Operands&)>;
 
 // A program that feeds q, k, v and a mask over the keys.
-struct Program {
-  Graph graph;
-  std::vector<Output> feeds, fetches;
-  std::vector<Shape> shapes;
-
-  explicit Program(const Make& make, bool with_gradients = false, bool of_mask = false)
-      : shapes({{kBatch, kHeads, kQueries, kDepth},
-                {kBatch, kHeads, kKeys, kDepth},
-                {kBatch, kHeads, kKeys, kDepth},
-                {kBatch, 1, 1, kKeys}}) {
+struct Program : PassProgram {
+  explicit Program(const Make& make, bool with_gradients = false, bool of_mask = false) {
+    shapes = {{kBatch, kHeads, kQueries, kDepth},
+              {kBatch, kHeads, kKeys, kDepth},
+              {kBatch, kHeads, kKeys, kDepth},
+              {kBatch, 1, 1, kKeys}};
     const Scope root(&graph);
     for (const Shape& shape : shapes) {
       Shape declared = shape;
@@ -47,52 +42,32 @@ struct Program {
     EXPECT_TRUE(gradients.ok()) << gradients.status();
     if (gradients.ok()) fetches.insert(fetches.end(), gradients->begin(), gradients->end());
   }
-
-  struct Outcome {
-    std::vector<Tensor> values;
-    int forward = 0, backward = 0;
-  };
-  absl::StatusOr<Outcome> Run(int replicas, bool fuse) const {
-    TestSessionOptions options{.replicas = replicas};
-    if (!fuse) options.session.compile.disabled_passes = {"fuse_attention"};
-    MF_ASSIGN_OR_RETURN(auto session, CreateTestSession(graph, options));
-    MF_ASSIGN_OR_RETURN(Step step, session->Prepare(feeds, fetches));
-    Random random(4);
-    std::vector<Tensor> fed;
-    for (const Shape& shape : shapes) fed.push_back(RandomTensor(DT_FLOAT, shape, &random));
-    Outcome outcome;
-    MF_ASSIGN_OR_RETURN(const StepOutputs out, step.Run(fed));
-    for (size_t i = 0; i < fetches.size(); ++i) {
-      MF_ASSIGN_OR_RETURN(Tensor value, out[static_cast<int>(i)].Clone());
-      outcome.values.push_back(std::move(value));
-    }
-    MF_ASSIGN_OR_RETURN(const StepPlans plans, CompileStep(step, shapes));
-    for (const std::string& op : plans.plans[0]->node_ops) {
-      outcome.forward += op == ops::kScaledDotProductAttention;
-      outcome.backward += op == ops::kScaledDotProductAttentionGrad;
-    }
-    return outcome;
-  }
 };
+
+// The numbers of forward and of backward ops.
+std::pair<int, int> OpsOf(const PassProgram::Outcome& outcome) {
+  return {static_cast<int>(outcome.Count(ops::kScaledDotProductAttention)),
+          static_cast<int>(outcome.Count(ops::kScaledDotProductAttentionGrad))};
+}
 
 // Returns how many forward and backward ops the pass creates, which must be the same on one replica
 // and on three. The values must be those of one replica without the pass.
 std::pair<int, int> Fused(const Program& program) {
-  const auto want = program.Run(1, false);
+  const auto want = program.Run(1, "fuse_attention");
   EXPECT_TRUE(want.ok()) << want.status();
   std::pair<int, int> fused = {-1, -1};
   for (const int replicas : {1, 3}) {
-    const auto got = program.Run(replicas, true);
+    const auto got = program.Run(replicas);
     EXPECT_TRUE(got.ok()) << got.status();
     if (!want.ok() || !got.ok()) return {-1, -1};
-    EXPECT_EQ(want->forward + want->backward, 0);
+    EXPECT_EQ(OpsOf(*want), std::make_pair(0, 0));
     for (size_t i = 0; i < want->values.size(); ++i) {
       EXPECT_EQ(Difference(want->values[i], got->values[i], {.relative = 1e-4, .absolute = 1e-5}),
                 "")
           << i;
     }
-    if (replicas == 1) fused = {got->forward, got->backward};
-    EXPECT_EQ(fused, std::make_pair(got->forward, got->backward));
+    if (replicas == 1) fused = OpsOf(*got);
+    EXPECT_EQ(fused, OpsOf(*got));
   }
   return fused;
 }

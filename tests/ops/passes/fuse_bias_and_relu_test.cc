@@ -13,22 +13,18 @@
 #include "ops/matmul.h"
 #include "ops/ops.h"
 #include "tests/support/compilation.h"
+#include "tests/support/run_without_pass.h"
 #include "tests/support/tensors.h"
-#include "tests/support/test_session.h"
 
 namespace mirrorflow {
 namespace {
 
-struct Layer {
-  Graph graph;
-  std::vector<Output> feeds, fetches;
-  std::vector<Shape> shapes;  // of the feeds
-
+struct Layer : PassProgram {
   // `make(scope, x, weights, bias)` returns the fetches. The bias has the length of the last
   // dimension of the weights.
   Layer(const Shape& x, const Shape& weights,
-        const std::function<std::vector<Output>(const Scope&, Output, Output, Output)>& make)
-      : shapes({x, weights, Shape({weights.dim(weights.rank() - 1)})}) {
+        const std::function<std::vector<Output>(const Scope&, Output, Output, Output)>& make) {
+    shapes = {x, weights, Shape({weights.dim(weights.rank() - 1)})};
     const Scope root(&graph);
     for (const Shape& shape : shapes) {
       Shape declared = shape;
@@ -37,47 +33,26 @@ struct Layer {
     }
     fetches = make(root, feeds[0], feeds[1], feeds[2]);
   }
-
-  struct Outcome {
-    std::vector<Tensor> values;
-    int fused = 0;
-  };
-  absl::StatusOr<Outcome> Run(int replicas, bool fuse) const {
-    TestSessionOptions options{.replicas = replicas};
-    if (!fuse) options.session.compile.disabled_passes = {"fuse_bias_and_relu"};
-    MF_ASSIGN_OR_RETURN(auto session, CreateTestSession(graph, options));
-    MF_ASSIGN_OR_RETURN(Step step, session->Prepare(feeds, fetches));
-    Random random(4);
-    std::vector<Tensor> fed;
-    for (const Shape& shape : shapes) fed.push_back(RandomTensor(DT_FLOAT, shape, &random));
-    Outcome outcome;
-    MF_ASSIGN_OR_RETURN(const StepOutputs out, step.Run(fed));
-    for (size_t i = 0; i < fetches.size(); ++i) {
-      MF_ASSIGN_OR_RETURN(Tensor value, out[static_cast<int>(i)].Clone());
-      outcome.values.push_back(std::move(value));
-    }
-    MF_ASSIGN_OR_RETURN(const StepPlans plans, CompileStep(step, shapes));
-    for (const std::string& op : plans.plans[0]->node_ops) {
-      outcome.fused += op == ops::WithBias(ops::kMatMul) || op == ops::WithBias(ops::kConv2D);
-    }
-    return outcome;
-  }
 };
 
 // Returns how many biases are fused on `replicas` replicas. The values must be those of one replica
 // without the pass.
 int Fused(const Layer& layer, int replicas) {
-  const auto want = layer.Run(1, false);
+  const auto fused_in = [](const PassProgram::Outcome& outcome) {
+    return static_cast<int>(outcome.Count(ops::WithBias(ops::kMatMul)) +
+                            outcome.Count(ops::WithBias(ops::kConv2D)));
+  };
+  const auto want = layer.Run(1, "fuse_bias_and_relu");
   EXPECT_TRUE(want.ok()) << want.status();
-  const auto got = layer.Run(replicas, true);
+  const auto got = layer.Run(replicas);
   EXPECT_TRUE(got.ok()) << got.status();
   if (!want.ok() || !got.ok()) return -1;
-  EXPECT_EQ(want->fused, 0);
+  EXPECT_EQ(fused_in(*want), 0);
   for (size_t i = 0; i < want->values.size(); ++i) {
     EXPECT_EQ(Difference(want->values[i], got->values[i], {.relative = 1e-5, .absolute = 1e-5}),
               "");
   }
-  return got->fused;
+  return fused_in(*got);
 }
 
 // Requires the same result on one replica and on three.

@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/passes/move_heads_inside.h"
 
-#include <algorithm>
 #include <functional>
-#include <string>
+#include <utility>
 #include <vector>
 
-#include "framework/core/status.h"
 #include "framework/graph/gradients.h"
 #include "gtest/gtest.h"
 #include "ops/ops.h"
+#include "tests/support/run_without_pass.h"
 #include "tests/support/tensors.h"
-#include "tests/support/test_session.h"
 
 namespace mirrorflow {
 namespace {
@@ -21,19 +19,15 @@ constexpr int64_t kBatch = 5, kHeads = 2, kQueries = 6, kKeys = 7, kDepth = 4;
 Output SwapHeads(const Scope& s, Output x) { return ops::Transpose(s, x, {0, 2, 1, 3}); }
 
 // A program that feeds q, k and v with heads inside, and a mask.
-struct Program {
+struct Program : PassProgram {
   using Make = std::function<std::vector<Output>(const Scope&, Output, Output, Output, Output)>;
 
-  Graph graph;
-  std::vector<Output> feeds, fetches;
-  std::vector<Shape> shapes;
-
   // `make` returns what the program fetches; gradients of q, k and v through the first follow.
-  explicit Program(const Make& make)
-      : shapes({{kBatch, kQueries, kHeads, kDepth},
-                {kBatch, kKeys, kHeads, kDepth},
-                {kBatch, kKeys, kHeads, kDepth + 1},
-                {kBatch, kHeads, 1, kKeys}}) {
+  explicit Program(const Make& make) {
+    shapes = {{kBatch, kQueries, kHeads, kDepth},
+              {kBatch, kKeys, kHeads, kDepth},
+              {kBatch, kKeys, kHeads, kDepth + 1},
+              {kBatch, kHeads, 1, kKeys}};
     const Scope root(&graph);
     for (const Shape& shape : shapes) {
       Shape declared = shape;
@@ -46,30 +40,6 @@ struct Program {
     EXPECT_TRUE(gradients.ok()) << gradients.status();
     if (gradients.ok()) fetches.insert(fetches.end(), gradients->begin(), gradients->end());
   }
-
-  struct Outcome {
-    std::vector<Tensor> values;
-    int64_t transposes = 0;
-  };
-  absl::StatusOr<Outcome> Run(int replicas, bool moves) const {
-    TestSessionOptions options{.replicas = replicas};
-    if (!moves) options.session.compile.disabled_passes = {"move_heads_inside"};
-    MF_ASSIGN_OR_RETURN(auto session, CreateTestSession(graph, options));
-    MF_ASSIGN_OR_RETURN(Step step, session->Prepare(feeds, fetches));
-    Random random(4);
-    std::vector<Tensor> fed;
-    for (const Shape& shape : shapes) fed.push_back(RandomTensor(DT_FLOAT, shape, &random));
-    Outcome outcome;
-    MF_ASSIGN_OR_RETURN(const StepOutputs out, step.Run(fed));
-    for (size_t i = 0; i < fetches.size(); ++i) {
-      MF_ASSIGN_OR_RETURN(Tensor value, out[static_cast<int>(i)].Clone());
-      outcome.values.push_back(std::move(value));
-    }
-    MF_ASSIGN_OR_RETURN(const StepPlans plans, CompileStep(step, shapes));
-    const std::vector<std::string>& ops = plans.plans[0]->node_ops;
-    outcome.transposes = std::count(ops.begin(), ops.end(), ops::kTranspose);
-    return outcome;
-  }
 };
 
 // Returns the numbers of transposes without the pass and with it. Results must be equal but for
@@ -77,7 +47,7 @@ struct Program {
 std::pair<int64_t, int64_t> Transposes(const Program& program) {
   std::pair<int64_t, int64_t> counts = {-1, -1};
   for (const int replicas : {1, 3}) {
-    const auto want = program.Run(replicas, false), got = program.Run(replicas, true);
+    const auto want = program.Run(replicas, "move_heads_inside"), got = program.Run(replicas);
     EXPECT_TRUE(want.ok() && got.ok()) << want.status() << got.status();
     if (!want.ok() || !got.ok()) return {-1, -1};
     for (size_t i = 0; i < want->values.size(); ++i) {
@@ -85,8 +55,9 @@ std::pair<int64_t, int64_t> Transposes(const Program& program) {
                 "")
           << i;
     }
-    if (replicas == 1) counts = {want->transposes, got->transposes};
-    EXPECT_EQ(counts, std::make_pair(want->transposes, got->transposes));
+    const auto found = std::make_pair(want->Count(ops::kTranspose), got->Count(ops::kTranspose));
+    if (replicas == 1) counts = found;
+    EXPECT_EQ(counts, found);
   }
   return counts;
 }

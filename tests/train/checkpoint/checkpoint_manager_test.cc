@@ -66,11 +66,13 @@ absl::StatusOr<Training> Train(const Strategy& strategy, int64_t steps,
   const Output inner = layers::Dropout(root, layers::Dense(root, x, hidden), 0.2);
   const Output loss = losses::MeanSquaredError(root, layers::Dense(root, inner, 1), y);
   const Operation train = Adam({.learning_rate = 0.01}).Minimize(root, loss);
-  MF_ASSIGN_OR_RETURN(const auto session, strategy.NewSession(graph));
-  MF_ASSIGN_OR_RETURN(const Step step, session->Prepare({x, y}, {loss}, {train}));
+  MF_ASSIGN_OR_RETURN(
+      const auto trainer,
+      Trainer::Create(strategy, graph, {.inputs = {x, y}, .loss = loss, .train = train}));
+  Session& session = trainer->session();
 
   Training result;
-  TrainLoopOptions loop{.steps = steps, .checkpoint_every = 3};
+  FitOptions loop{.steps = steps, .checkpoint_every = 3};
   loop.on_step = [&](int64_t number, float value) {
     result.losses[number] = value;
     if (after_step) after_step(number);
@@ -78,16 +80,14 @@ absl::StatusOr<Training> Train(const Strategy& strategy, int64_t steps,
   };
   std::unique_ptr<CheckpointManager> checkpoints;
   if (!options.directory.empty()) {
-    MF_ASSIGN_OR_RETURN(checkpoints, CheckpointManager::Create(*session, options));
+    MF_ASSIGN_OR_RETURN(checkpoints, CheckpointManager::Create(session, options));
     MF_ASSIGN_OR_RETURN(result.start, checkpoints->Restore());
     loop.start = result.start;
     loop.checkpoints = checkpoints.get();
   }
-  const std::unique_ptr<ProgressHost> host = StderrHost();
-  Progress progress(*host, {.format = LogFormat::kOff});
-  MF_RETURN_IF_ERROR(TrainLoop(strategy, step, Points(), progress, loop).status());
-  for (const std::string& name : session->VariableNames()) {
-    MF_ASSIGN_OR_RETURN(const Tensor value, session->ReadVariable(name));
+  MF_RETURN_IF_ERROR(trainer->Fit(Points(), loop).status());
+  for (const std::string& name : session.VariableNames()) {
+    MF_ASSIGN_OR_RETURN(const Tensor value, session.ReadVariable(name));
     result.variables[name].assign(reinterpret_cast<const char*>(value.raw()), value.bytes());
   }
   return result;

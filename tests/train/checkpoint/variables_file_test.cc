@@ -13,8 +13,8 @@
 #include "ops/registry.h"
 #include "tests/support/files.h"
 #include "tests/support/test_session.h"
-#include "train/layers.h"
-#include "train/optimizer.h"
+#include "train/layers/layers.h"
+#include "train/optimizers/optimizers.h"
 #include "train/safetensors/safetensors.h"
 
 namespace mirrorflow {

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/cluster/connections/authentication.h"
+
+#include <fcntl.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/rand.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "framework/core/status.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr size_t kMinSecretBytes = 16;
+constexpr size_t kMaxSecretBytes = 4096;
+constexpr absl::Duration kNonceLifetime = absl::Seconds(30);
+
+}  // namespace
+
+std::string Hmac(absl::string_view key, std::initializer_list<absl::string_view> fields) {
+  std::string text;
+  for (const absl::string_view field : fields) absl::StrAppend(&text, field.size(), ":", field);
+  std::string mac(EVP_MAX_MD_SIZE, '\0');
+  unsigned int size = 0;
+  // A null key would mean the key of an earlier call.
+  const unsigned char* const data =
+      reinterpret_cast<const unsigned char*>(key.empty() ? "" : key.data());
+  HMAC(EVP_sha256(), data, static_cast<int>(key.size()),
+       reinterpret_cast<const unsigned char*>(text.data()), text.size(),
+       reinterpret_cast<unsigned char*>(mac.data()), &size);
+  mac.resize(size);
+  return mac;
+}
+
+bool EqualSecrets(absl::string_view a, absl::string_view b) {
+  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+std::string RandomBytes(size_t count) {
+  std::string bytes(count, '\0');
+  if (RAND_bytes(reinterpret_cast<unsigned char*>(bytes.data()), static_cast<int>(count)) != 1) {
+    internal::CheckFailed(__FILE__, __LINE__, "RAND_bytes");
+  }
+  return bytes;
+}
+
+NonceIssuer::NonceIssuer() : key_(RandomBytes(kNonceBytes)) {}
+
+std::string NonceIssuer::Issue(int worker, absl::string_view client_nonce) const {
+  const std::string time = absl::StrCat(absl::ToUnixSeconds(absl::Now()));
+  return absl::StrCat(time, " ", Proof(time, worker, client_nonce));
+}
+
+bool NonceIssuer::HasIssued(absl::string_view nonce, int worker,
+                            absl::string_view client_nonce) const {
+  const size_t space = nonce.find(' ');
+  int64_t seconds = 0;
+  if (space == absl::string_view::npos || !absl::SimpleAtoi(nonce.substr(0, space), &seconds)) {
+    return false;
+  }
+  const absl::Duration age = absl::Now() - absl::FromUnixSeconds(seconds);
+  return age < kNonceLifetime && age > -kNonceLifetime &&
+         EqualSecrets(nonce.substr(space + 1), Proof(nonce.substr(0, space), worker, client_nonce));
+}
+
+std::string NonceIssuer::Proof(absl::string_view time, int worker,
+                               absl::string_view client_nonce) const {
+  return Hmac(key_, {time, absl::StrCat(worker), client_nonce});
+}
+
+absl::StatusOr<std::string> ReadSecretFile(const std::string& path) {
+  const auto failed = [&](absl::string_view what) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": ", what, ": ", std::strerror(errno)));
+  };
+  // Without blocking, because the file may be a pipe.
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return failed("cannot open the secret file");
+  struct stat status;
+  std::string secret(kMaxSecretBytes + 1, '\0');
+  const bool known = fstat(fd, &status) == 0;
+  const ssize_t size = known ? read(fd, secret.data(), secret.size()) : -1;
+  close(fd);
+  if (size < 0) return failed("cannot read the secret file");
+  if (!S_ISREG(status.st_mode) || (status.st_mode & 077) != 0 || status.st_uid != geteuid()) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "%s: others can access the secret file; expected a file of this user with mode 0600, got "
+        "mode %04o of user %d",
+        path, status.st_mode & 07777, status.st_uid));
+  }
+  secret.resize(size);
+  while (!secret.empty() && secret.back() == '\n') secret.pop_back();
+  if (secret.size() < kMinSecretBytes || secret.size() > kMaxSecretBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": expected a secret of ", kMinSecretBytes,
+                                                   " to ", kMaxSecretBytes, " bytes, got ",
+                                                   secret.size()));
+  }
+  return secret;
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The shared secret of a cluster. It proves that a message comes from a process that knows it; it
+// does not encrypt.
+#ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_AUTHENTICATION_H_
+#define MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_AUTHENTICATION_H_
+
+#include <cstddef>
+#include <initializer_list>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace mirrorflow {
+
+inline constexpr size_t kNonceBytes = 32;
+
+// HMAC-SHA256 over the fields, each with its length, so that no two lists of fields are alike.
+std::string Hmac(absl::string_view key, std::initializer_list<absl::string_view> fields);
+
+// Compares in a time that does not depend on where the texts differ.
+bool EqualSecrets(absl::string_view a, absl::string_view b);
+
+// Bytes from the system's random generator.
+std::string RandomBytes(size_t count);
+
+// Makes nonces that prove by themselves who made them and when, so that a server need not remember
+// to whom it has given which. Thread-safe.
+class NonceIssuer {
+ public:
+  NonceIssuer();
+  // For a worker that sent `client_nonce`.
+  std::string Issue(int worker, absl::string_view client_nonce) const;
+  // Whether this object has issued the nonce for them, at most 30 seconds ago.
+  bool HasIssued(absl::string_view nonce, int worker, absl::string_view client_nonce) const;
+
+ private:
+  std::string Proof(absl::string_view time, int worker, absl::string_view client_nonce) const;
+
+  const std::string key_;
+};
+
+// Reads the secret from a file that only its owner can access. InvalidArgument if others can, if
+// it belongs to another user, or if it holds fewer than 16 or more than 4096 bytes.
+absl::StatusOr<std::string> ReadSecretFile(const std::string& path);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_AUTHENTICATION_H_

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/cluster/connections/connection_listener.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr int kBacklog = 1024;
+// After accept(2) has failed, for instance for want of file descriptors.
+constexpr absl::Duration kPauseAfterError = absl::Milliseconds(100);
+
+absl::Status CannotListen(absl::string_view address, absl::string_view why) {
+  return absl::UnavailableError(
+      absl::StrCat(address, ": cannot listen on this address: ", why,
+                   "; expected an address of this host with a port that no other process uses"));
+}
+
+int PortOf(int socket) {
+  sockaddr_storage address = {};
+  socklen_t size = sizeof(address);
+  if (getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0) return 0;
+  return ntohs(address.ss_family == AF_INET6
+                   ? reinterpret_cast<const sockaddr_in6&>(address).sin6_port
+                   : reinterpret_cast<const sockaddr_in&>(address).sin_port);
+}
+
+// A listening socket, or -1 with errno.
+int ListeningSocket(const addrinfo& address) {
+  const int fd =
+      socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, address.ai_protocol);
+  if (fd < 0) return -1;
+  const int on = 1;
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));  // past connections do not matter
+  if (bind(fd, address.ai_addr, address.ai_addrlen) == 0 && listen(fd, kBacklog) == 0) return fd;
+  const int error = errno;
+  close(fd);
+  errno = error;
+  return -1;
+}
+
+// As gRPC writes it: a URI, in which an IPv4 address is never written as one of IPv6.
+std::string PeerText(const sockaddr_storage& address) {
+  char text[INET6_ADDRSTRLEN] = "?";
+  if (address.ss_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
+    inet_ntop(AF_INET, &v4.sin_addr, text, sizeof(text));
+    return absl::StrCat("ipv4:", text, ":", ntohs(v4.sin_port));
+  }
+  const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
+  inet_ntop(AF_INET6, &v6.sin6_addr, text, sizeof(text));
+  const int port = ntohs(v6.sin6_port);
+  if (IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr)) {
+    return absl::StrCat("ipv4:", absl::StripPrefix(text, "::ffff:"), ":", port);
+  }
+  const std::string scope = v6.sin6_scope_id == 0 ? "" : absl::StrCat("%25", v6.sin6_scope_id);
+  return absl::StrCat("ipv6:%5B", text, scope, "%5D:", port);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ConnectionListener>> ConnectionListener::Listen(
+    absl::string_view address) {
+  const size_t colon = address.rfind(':');
+  int port = -1;
+  if (colon == address.npos || !absl::SimpleAtoi(address.substr(colon + 1), &port) || port < 0 ||
+      port > 65535) {
+    return CannotListen(address, "it is not HOST:PORT");
+  }
+  absl::string_view host = address.substr(0, colon);
+  if (absl::ConsumePrefix(&host, "[")) absl::ConsumeSuffix(&host, "]");
+
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE;
+  addrinfo* found = nullptr;
+  if (const int error = getaddrinfo(std::string(host).c_str(), nullptr, &hints, &found)) {
+    return CannotListen(address, gai_strerror(error));
+  }
+  const absl::Cleanup free_addresses = [found] { freeaddrinfo(found); };
+
+  std::vector<int> sockets;
+  absl::Cleanup close_sockets = [&sockets] {
+    for (const int fd : sockets) close(fd);
+  };
+  int error = 0;
+  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
+    // All addresses of a name share the port that the first one got.
+    if (one->ai_family == AF_INET) {
+      reinterpret_cast<sockaddr_in*>(one->ai_addr)->sin_port = htons(port);
+    } else if (one->ai_family == AF_INET6) {
+      reinterpret_cast<sockaddr_in6*>(one->ai_addr)->sin6_port = htons(port);
+    }
+    const int fd = ListeningSocket(*one);
+    if (fd < 0) {
+      error = errno;
+      // The host may lack IPv6, for instance, but no other process may have the port.
+      if (error == EADDRINUSE) return CannotListen(address, std::strerror(error));
+      continue;
+    }
+    sockets.push_back(fd);
+    port = PortOf(fd);
+  }
+  if (sockets.empty()) return CannotListen(address, std::strerror(error));
+  const int stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (stop < 0) return CannotListen(address, std::strerror(errno));
+  std::move(close_sockets).Cancel();
+  return std::unique_ptr<ConnectionListener>(new ConnectionListener(sockets, port, stop));
+}
+
+ConnectionListener::ConnectionListener(std::vector<int> sockets, int port, int stop)
+    : sockets_(std::move(sockets)), port_(port), stop_(stop) {}
+
+ConnectionListener::~ConnectionListener() {
+  if (thread_.joinable()) {
+    eventfd_write(stop_, 1);
+    thread_.join();
+  }
+  for (const int fd : sockets_) close(fd);
+  close(stop_);
+}
+
+void ConnectionListener::Start(OnConnection on_connection) {
+  thread_ = std::thread([this, on_connection = std::move(on_connection)] {  //
+    Accept(on_connection);
+  });
+}
+
+void ConnectionListener::Accept(const OnConnection& on_connection) const {
+  std::vector<pollfd> wanted;
+  for (const int fd : sockets_) wanted.push_back({.fd = fd, .events = POLLIN, .revents = 0});
+  wanted.push_back({.fd = stop_, .events = POLLIN, .revents = 0});
+  while (true) {
+    poll(wanted.data(), wanted.size(), /*timeout=*/-1);
+    if (wanted.back().revents != 0) return;
+    for (const int listening : sockets_) {
+      sockaddr_storage address = {};
+      socklen_t size = sizeof(address);
+      const int fd = accept4(listening, reinterpret_cast<sockaddr*>(&address), &size,
+                             SOCK_CLOEXEC | SOCK_NONBLOCK);
+      if (fd >= 0) {
+        const int on = 1;
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+        on_connection(fd, PeerText(address));
+      } else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
+        absl::SleepFor(kPauseAfterError);
+      }
+    }
+  }
+}
+
+}  // namespace mirrorflow

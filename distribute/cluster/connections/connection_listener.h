@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_CONNECTION_LISTENER_H_
+#define MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_CONNECTION_LISTENER_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace mirrorflow {
+
+// Accepts the TCP connections of one address and hands them on. gRPC could listen by itself, but
+// says neither why it cannot nor who connects and then sends something else than calls.
+class ConnectionListener {
+ public:
+  // `fd`: a connected, non-blocking socket, which the callee owns from now on. `peer`: its other
+  // end as gRPC writes it, for instance `ipv4:10.0.0.2:40000` or `ipv6:%5B::1%5D:40000`.
+  using OnConnection = std::function<void(int fd, const std::string& peer)>;
+
+  // Listens on HOST:PORT, and on no other address; port 0 chooses one. Connections wait until
+  // Start. Unavailable, with the system's reason, if the address cannot be used: a port that
+  // another process uses is an error, not shared.
+  static absl::StatusOr<std::unique_ptr<ConnectionListener>> Listen(absl::string_view address);
+
+  // Stops accepting, and waits for a call of OnConnection in progress.
+  ~ConnectionListener();
+  ConnectionListener(const ConnectionListener&) = delete;
+  ConnectionListener& operator=(const ConnectionListener&) = delete;
+
+  int port() const { return port_; }
+
+  // Calls `on_connection` for each connection, from a thread of the listener. Call once.
+  void Start(OnConnection on_connection);
+
+ private:
+  ConnectionListener(std::vector<int> sockets, int port, int stop);
+  void Accept(const OnConnection& on_connection) const;
+
+  const std::vector<int> sockets_;  // one for each address that the host's name has
+  const int port_;
+  const int stop_;  // an eventfd
+  std::thread thread_;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_CONNECTION_LISTENER_H_

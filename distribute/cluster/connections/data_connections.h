@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// TCP connections between the ranks of different memory domains, authenticated at both ends, and
+// encrypted if there are certificates.
+#ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_DATA_CONNECTIONS_H_
+#define MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_DATA_CONNECTIONS_H_
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "distribute/cluster/connections/handshake.h"
+#include "distribute/cluster/connections/stranger_log.h"
+#include "distribute/cluster/connections/tls_files.h"
+#include "distribute/collective/tcp/stream.h"
+#include "framework/runtime/topology.h"
+#include "framework/session/worker_group.h"
+
+namespace mirrorflow {
+
+struct DataConnectionOptions {
+  // Numeric, of this host: it listens on it and connects from it, and others reach it there.
+  std::string address;
+  Handshake::Cluster cluster;
+  TlsFiles tls = {};
+  absl::Duration timeout = absl::Minutes(5);         // TCP_USER_TIMEOUT
+  std::shared_ptr<StrangerLog> strangers = nullptr;  // of refused callers; may be null
+};
+
+// Connects each of `local_ranks` with every rank of another domain: the higher rank of a pair
+// connects to the lower one. Called by all workers, which exchange their addresses through
+// `workers`: a rank must connect from the address of its worker. Returns, for each local rank, its
+// connections by peer; afterwards the port is closed. The Failure of an error names a rank that did
+// not connect by the deadline.
+absl::StatusOr<std::vector<std::map<int, std::unique_ptr<Stream>>>> ConnectData(
+    const Topology& topology, absl::Span<const int> local_ranks, WorkerGroup& workers,
+    absl::Time deadline, const DataConnectionOptions& options);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_DATA_CONNECTIONS_H_

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_HOST_PORT_H_
+#define MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_HOST_PORT_H_
+
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace mirrorflow {
+
+struct HostPort {
+  std::string host;  // a name, an IPv4 address, or an IPv6 address without brackets
+  int port = 0;
+
+  std::string ToString() const;  // `host:port`, `[::1]:port`
+};
+
+// Parses `host:port` or `[::1]:port`. InvalidArgument for any other text, and for a port outside 1
+// to 65535. With a default, the port may be left out.
+absl::StatusOr<HostPort> ParseHostPort(absl::string_view text,
+                                       std::optional<int> default_port = std::nullopt);
+
+// Whether the host stands for all addresses of this host: 0.0.0.0 or ::.
+bool IsWildcard(absl::string_view host);
+
+// Whether the host is `localhost`, in 127.0.0.0/8 or ::1. Does not resolve other names.
+bool IsLoopback(absl::string_view host);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_HOST_PORT_H_

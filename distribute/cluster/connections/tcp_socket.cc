@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/cluster/connections/tcp_socket.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "distribute/cluster/connections/host_port.h"
+#include "framework/core/status.h"
+
+namespace mirrorflow {
+namespace {
+
+using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+
+// The first address of a host, for TCP; port 0 is any.
+absl::StatusOr<Addresses> Resolve(const HostPort& target) {
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (const int error =
+          getaddrinfo(target.host.c_str(), absl::StrCat(target.port).c_str(), &hints, &found)) {
+    return absl::UnavailableError(absl::StrCat(target.ToString(), ": ", gai_strerror(error)));
+  }
+  return Addresses(found, &freeaddrinfo);
+}
+
+absl::StatusOr<std::string> HostText(const sockaddr* address, socklen_t size) {
+  char text[NI_MAXHOST];
+  const int error = getnameinfo(address, size, text, sizeof text, nullptr, 0, NI_NUMERICHOST);
+  if (error != 0) return absl::UnavailableError(gai_strerror(error));
+  return std::string(text);
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> SourceOf(int fd) {
+  sockaddr_storage address = {};
+  socklen_t size = sizeof address;
+  if (getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
+    return absl::UnavailableError(std::strerror(errno));
+  }
+  return HostText(reinterpret_cast<const sockaddr*>(&address), size);
+}
+
+absl::StatusOr<std::string> NumericHost(const std::string& host) {
+  MF_ASSIGN_OR_RETURN(const Addresses found, Resolve({.host = host, .port = 0}));
+  return HostText(found->ai_addr, found->ai_addrlen);
+}
+
+absl::StatusOr<OwnedSocket> StartConnect(const std::string& from, const std::string& address) {
+  MF_ASSIGN_OR_RETURN(const HostPort target, ParseHostPort(address));
+  MF_ASSIGN_OR_RETURN(const Addresses own, Resolve({.host = from, .port = 0}));
+  MF_ASSIGN_OR_RETURN(const Addresses found, Resolve(target));
+  OwnedSocket made(socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (made.fd() < 0 || bind(made.fd(), own->ai_addr, own->ai_addrlen) != 0 ||
+      (connect(made.fd(), found->ai_addr, found->ai_addrlen) != 0 && errno != EINPROGRESS)) {
+    return absl::UnavailableError(
+        absl::StrCat(address, ": cannot connect from ", from, ": ", std::strerror(errno)));
+  }
+  return made;
+}
+
+absl::Status SetDataOptions(int fd, absl::Duration timeout) {
+  const int on = 1, wait_ms = static_cast<int>(absl::ToInt64Milliseconds(timeout));
+  // Data are sent at once. A peer that does not acknowledge them within the timeout is lost.
+  if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) != 0 ||
+      setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on) != 0 ||
+      setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &wait_ms, sizeof wait_ms) != 0) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot set the options of a connection: ", std::strerror(errno)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/cluster/connections/tls_stream.h"
+
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "framework/core/status.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr size_t kRecordBytes = SSL3_RT_MAX_PLAIN_LENGTH;
+// Several records are received by one system call.
+constexpr size_t kReadBufferBytes = size_t{64} << 10;
+
+std::string Reason() {
+  const char* const reason = ERR_reason_error_string(ERR_peek_error());
+  return reason != nullptr ? reason : "unknown error";
+}
+
+int SendToSocket(BIO* bio, const char* data, int size) {
+  BIO_clear_retry_flags(bio);
+  const ssize_t count = send(static_cast<int>(BIO_get_fd(bio, nullptr)), data,
+                             static_cast<size_t>(size), MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) BIO_set_retry_write(bio);
+  return static_cast<int>(count);
+}
+
+// OpenSSL's own method for sockets, but a lost connection raises no SIGPIPE.
+const BIO_METHOD* SocketMethod() {
+  static const BIO_METHOD* const method = [] {
+    const BIO_METHOD* const socket = BIO_s_socket();
+    BIO_METHOD* const made = BIO_meth_new(BIO_TYPE_SOCKET, "socket without SIGPIPE");
+    BIO_meth_set_write(made, SendToSocket);
+    BIO_meth_set_read(made, BIO_meth_get_read(socket));
+    BIO_meth_set_ctrl(made, BIO_meth_get_ctrl(socket));
+    BIO_meth_set_create(made, BIO_meth_get_create(socket));
+    BIO_meth_set_destroy(made, BIO_meth_get_destroy(socket));
+    return made;
+  }();
+  return method;
+}
+
+class TlsStreamOfSocket final : public Stream {
+ public:
+  TlsStreamOfSocket(OwnedSocket socket, const TlsContext& context, TlsEnd end,
+                    uint64_t bytes_per_key)
+      : socket_(std::move(socket)),
+        ssl_(SSL_new(context.get()), &SSL_free),
+        bytes_per_key_(bytes_per_key) {
+    BIO* const bio = BIO_new(SocketMethod());
+    BIO_set_fd(bio, socket_.fd(), BIO_NOCLOSE);
+    SSL_set_bio(ssl_.get(), bio, bio);
+    end == TlsEnd::kConnecting ? SSL_set_connect_state(ssl_.get())
+                               : SSL_set_accept_state(ssl_.get());
+  }
+
+  int fd() const override { return socket_.fd(); }
+  int16_t send_event() const override { return send_event_; }
+  int16_t receive_event() const override { return receive_event_; }
+
+  absl::StatusOr<size_t> Send(absl::Span<const iovec> parts) override {
+    for (size_t moved = 0;;) {
+      const absl::Span<const char> record = NextRecord(parts, moved);
+      if (record.empty()) return moved;
+      size_t count = 0;
+      ERR_clear_error();
+      if (SSL_write_ex(ssl_.get(), record.data(), record.size(), &count) != 1) {
+        const absl::Status status = Failure("send", &send_event_);
+        if (moved > 0 || status.ok()) return moved;  // the next call finds an error again
+        return status;
+      }
+      moved += count;
+      bytes_of_key_ += count;
+      if (bytes_of_key_ >= bytes_per_key_) ChangeKey();
+    }
+  }
+
+  absl::StatusOr<size_t> Receive(absl::Span<const iovec> parts) override {
+    size_t moved = 0;
+    for (const iovec& part : parts) {
+      for (size_t at = 0; at < part.iov_len;) {
+        size_t count = 0;
+        ERR_clear_error();
+        if (SSL_read_ex(ssl_.get(), static_cast<char*>(part.iov_base) + at, part.iov_len - at,
+                        &count) != 1) {
+          const absl::Status status = Failure("receive", &receive_event_);
+          if (moved > 0 || status.ok()) return moved;
+          return status;
+        }
+        proven_ = true;
+        at += count;
+        moved += count;
+      }
+    }
+    return moved;
+  }
+
+  std::string binding() const override {  // RFC 9266
+    constexpr absl::string_view kLabel = "EXPORTER-Channel-Binding";
+    std::string key(32, '\0');
+    const bool known =
+        SSL_export_keying_material(ssl_.get(), reinterpret_cast<unsigned char*>(key.data()),
+                                   key.size(), kLabel.data(), kLabel.size(), nullptr, 0, 0) == 1;
+    return known ? key : "";
+  }
+
+ private:
+  // The bytes of `parts` from `at` on that one record holds, so that a small part, such as a
+  // header, takes no record of its own.
+  absl::Span<const char> NextRecord(absl::Span<const iovec> parts, size_t at) {
+    size_t size = 0;
+    for (const iovec& part : parts) {
+      if (at >= part.iov_len) {
+        at -= part.iov_len;
+        continue;
+      }
+      const char* const bytes = static_cast<const char*>(part.iov_base) + at;
+      const size_t count = std::min(part.iov_len - at, kRecordBytes - size);
+      if (size == 0 && (count == kRecordBytes || &part == &parts.back())) return {bytes, count};
+      std::copy_n(bytes, count, record_.data() + size);
+      size += count;
+      at = 0;
+      if (size == kRecordBytes) break;
+    }
+    return {record_.data(), size};
+  }
+
+  // Changes the key for sending, if the message that announces it can be sent at once: until then
+  // nothing could be received either, and two ends that send would wait for each other.
+  void ChangeKey() {
+    pollfd writable = {.fd = fd(), .events = POLLOUT, .revents = 0};
+    if (poll(&writable, 1, /*timeout=*/0) != 1 || writable.revents != POLLOUT) return;
+    if (SSL_key_update(ssl_.get(), SSL_KEY_UPDATE_NOT_REQUESTED) != 1) return;
+    SSL_do_handshake(ssl_.get());  // the next record finds an error again
+    bytes_of_key_ = 0;
+  }
+
+  // Why OpenSSL's last call has failed. OK, with the event to wait for, if it could only not
+  // go on without waiting.
+  absl::Status Failure(absl::string_view what, int16_t* event) {
+    const int system_error = errno;
+    const auto lost = [&](absl::string_view why) {
+      return absl::UnavailableError(absl::StrCat("cannot ", what, ": ", why));
+    };
+    switch (SSL_get_error(ssl_.get(), 0)) {
+      case SSL_ERROR_WANT_READ:
+        *event = POLLIN;
+        return absl::OkStatus();
+      case SSL_ERROR_WANT_WRITE:
+        *event = POLLOUT;
+        return absl::OkStatus();
+      case SSL_ERROR_ZERO_RETURN:
+        return absl::UnavailableError("the other end has closed the connection");
+      case SSL_ERROR_SYSCALL:
+        return lost(std::strerror(system_error));
+      default:
+        break;
+    }
+    if (proven_) return absl::DataLossError(absl::StrCat("cannot ", what, ": TLS: ", Reason()));
+    const long verified = SSL_get_verify_result(ssl_.get());
+    const std::string why = verified == X509_V_OK ? "" : X509_verify_cert_error_string(verified);
+    return absl::PermissionDeniedError(
+        absl::StrCat("no TLS connection: ", Reason(), why.empty() ? "" : ": ", why));
+  }
+
+  const OwnedSocket socket_;
+  const std::unique_ptr<SSL, decltype(&SSL_free)> ssl_;
+  const uint64_t bytes_per_key_;
+  uint64_t bytes_of_key_ = 0;  // that were sent with the present key
+  int16_t send_event_ = POLLOUT, receive_event_ = POLLIN;
+  bool proven_ = false;  // the other end has a certificate
+  std::array<char, kRecordBytes> record_;
+};
+
+}  // namespace
+
+absl::StatusOr<TlsContext> CreateTlsContext(const TlsFiles& files) {
+  MF_RETURN_IF_ERROR(ReadTlsFiles(files).status());
+  ERR_clear_error();
+  TlsContext context(SSL_CTX_new(TLS_method()), &SSL_CTX_free);
+  SSL_CTX* const c = context.get();
+  const auto failed = [](const std::string& path) {
+    return absl::InvalidArgumentError(absl::StrCat("TLS: ", path, ": ", Reason()));
+  };
+  if (SSL_CTX_use_certificate_chain_file(c, files.certificate.c_str()) != 1) {
+    return failed(files.certificate);
+  }
+  if (SSL_CTX_use_PrivateKey_file(c, files.key.c_str(), SSL_FILETYPE_PEM) != 1) {
+    return failed(files.key);
+  }
+  if (SSL_CTX_load_verify_locations(c, files.authorities.c_str(), nullptr) != 1) {
+    return failed(files.authorities);
+  }
+  SSL_CTX_set_min_proto_version(c, TLS1_3_VERSION);
+  SSL_CTX_set_verify(c, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+  // Each connection proves itself anew.
+  SSL_CTX_set_session_cache_mode(c, SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_num_tickets(c, 0);
+  // Frames have their lengths, so the end of a connection need not be announced.
+  SSL_CTX_set_options(c, SSL_OP_NO_TICKET | SSL_OP_IGNORE_UNEXPECTED_EOF);
+  SSL_CTX_set_mode(c, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+  SSL_CTX_set_default_read_buffer_len(c, kReadBufferBytes);
+  SSL_CTX_set_read_ahead(c, 1);
+  return context;
+}
+
+std::unique_ptr<Stream> TlsStream(OwnedSocket socket, const TlsContext& context, TlsEnd end,
+                                  uint64_t bytes_per_key) {
+  return std::make_unique<TlsStreamOfSocket>(std::move(socket), context, end, bytes_per_key);
+}
+
+}  // namespace mirrorflow

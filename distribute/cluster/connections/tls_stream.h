@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// TlsStream encrypts a connection (TLS 1.3). Both ends present certificates, and each verifies that
+// one of its authorities has signed the other's. Host names are not compared: the ranks prove who
+// they are by themselves (handshake.h).
+#ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_TLS_STREAM_H_
+#define MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_TLS_STREAM_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "distribute/cluster/connections/tls_files.h"
+#include "distribute/collective/tcp/owned_socket.h"
+#include "distribute/collective/tcp/stream.h"
+
+struct ssl_ctx_st;
+
+namespace mirrorflow {
+
+// The certificates, and what else all connections of a process have in common.
+using TlsContext = std::shared_ptr<ssl_ctx_st>;
+// Errors are those of ReadTlsFiles.
+absl::StatusOr<TlsContext> CreateTlsContext(const TlsFiles& files);
+
+enum class TlsEnd { kConnecting, kAccepting };
+
+// A key of AES-GCM is safe for 2^24.5 records of 16 KiB (RFC 8446, section 5.5).
+inline constexpr uint64_t kTlsBytesPerKey = uint64_t{1} << 36;
+
+// `socket`: connected or connecting, and non-blocking. The first Send or Receive begins TLS's own
+// handshake, so that either may have to wait for both events. The key for sending changes every
+// `bytes_per_key` bytes.
+std::unique_ptr<Stream> TlsStream(OwnedSocket socket, const TlsContext& context, TlsEnd end,
+                                  uint64_t bytes_per_key = kTlsBytesPerKey);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_TLS_STREAM_H_

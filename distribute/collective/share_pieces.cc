@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/collective/share_pieces.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "framework/runtime/share.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr int kNoOwner = -1;
+
+// Fills in what the rank of `own` exchanges of a piece that `owner` reduces.
+void SetRoute(ShareRoute route, int own, int owner, int num_domains, SharePiece* piece) {
+  std::vector<int> others;
+  for (int d = 0; d < num_domains; ++d) {
+    if (d != own) others.push_back(d);
+  }
+  if (route == ShareRoute::kOneRound) {
+    piece->values_from = piece->values_to = others;
+  } else if (route == ShareRoute::kDirect && own == owner) {
+    piece->values_from = piece->result_to = others;
+  } else if (route == ShareRoute::kDirect) {
+    piece->values_to = {owner};
+    piece->result_from = owner;
+  } else {
+    // Values go from the domain after the owner around to it, and so does the result.
+    const int next = (own + 1) % num_domains, last = (own + num_domains - 1) % num_domains;
+    if (last != owner) piece->values_from = {last};
+    if (own != owner) piece->values_to = {next};
+    if (own != owner) piece->result_from = last;
+    if (next != owner) piece->result_to = {next};
+  }
+}
+
+}  // namespace
+
+ShareRoute RouteOf(int num_domains, int64_t bytes, const ExchangeOptions& options) {
+  if (bytes <= kOneRoundBytes) return ShareRoute::kOneRound;
+  if (options.ring_from > 0 && num_domains >= options.ring_from) return ShareRoute::kRing;
+  return num_domains == 2 ? ShareRoute::kOneRound : ShareRoute::kDirect;
+}
+
+std::vector<SharePiece> PiecesOfShare(const Topology& topology, int rank, int64_t count,
+                                      int64_t element_bytes, ShareRoute route) {
+  const int own_domain = topology.replicas[rank].domain;
+  std::vector<std::vector<int>> domains;  // their ranks
+  for (int d = 0; d < topology.num_domains(); ++d) domains.push_back(topology.RanksOfDomain(d));
+  const auto share_of = [&](int d, size_t index) {
+    return ShareOf(count, element_bytes, static_cast<int>(index),
+                   static_cast<int>(domains[d].size()));
+  };
+  const std::vector<int>& own_ranks = domains[own_domain];
+  const Share own =
+      share_of(own_domain, std::find(own_ranks.begin(), own_ranks.end(), rank) - own_ranks.begin());
+  std::vector<int64_t> cuts = {own.first, own.end()};
+  for (size_t d = 0; d < domains.size(); ++d) {
+    for (size_t i = 0; i < domains[d].size(); ++i) {
+      const int64_t cut = share_of(static_cast<int>(d), i).first;
+      if (cut > own.first && cut < own.end()) cuts.push_back(cut);
+    }
+  }
+  std::sort(cuts.begin(), cuts.end());
+  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+
+  const int num_domains = static_cast<int>(domains.size());
+  std::map<int, uint32_t> next_part;  // by rank
+  std::vector<SharePiece> pieces;
+  const auto add_pieces = [&](const Share& part, int owner, const std::vector<int>& ranks) {
+    const int64_t per_piece = kPieceBytes / element_bytes;
+    for (int64_t first = part.first; first < part.end(); first += per_piece) {
+      SharePiece& piece = pieces.emplace_back();
+      piece = {.first = first, .count = std::min(per_piece, part.end() - first), .ranks = ranks};
+      SetRoute(route, own_domain, owner, num_domains, &piece);
+      for (const int other : ranks) piece.parts.push_back(next_part[other]++);
+    }
+  };
+  for (size_t c = 0; c + 1 < cuts.size(); ++c) {
+    std::vector<int> ranks;
+    for (int d = 0; d < num_domains; ++d) {
+      size_t index = 0;
+      while (share_of(d, index).end() <= cuts[c]) ++index;
+      ranks.push_back(domains[d][index]);
+    }
+    const Share cell = {.first = cuts[c], .count = cuts[c + 1] - cuts[c]};
+    if (route == ShareRoute::kOneRound) {
+      add_pieces(cell, kNoOwner, ranks);
+      continue;
+    }
+    for (int owner = 0; owner < num_domains; ++owner) {
+      Share part = ShareOf(cell.count, element_bytes, owner, num_domains);
+      part.first += cell.first;
+      add_pieces(part, owner, ranks);
+    }
+  }
+  return pieces;
+}
+
+}  // namespace mirrorflow

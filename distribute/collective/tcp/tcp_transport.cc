@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/collective/tcp/tcp_transport.h"
+
+#include <sys/eventfd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "distribute/collective/tcp/owned_socket.h"
+#include "distribute/collective/tcp/tcp_peer.h"
+#include "framework/core/status.h"
+
+namespace mirrorflow {
+namespace {
+
+class TcpTransport final : public Transport {
+ public:
+  TcpTransport(const TcpTransportOptions& options, OwnedSocket wake,
+               std::map<int, std::unique_ptr<Stream>> peers)
+      : wake_(std::move(wake)) {
+    for (auto& [rank, stream] : peers) {
+      if (rank >= static_cast<int>(peer_of_.size())) peer_of_.resize(rank + 1, nullptr);
+      peers_.push_back(
+          std::make_unique<TcpPeer>(options.rank, rank, options.incarnation, std::move(stream)));
+      peer_of_[rank] = peers_.back().get();
+    }
+  }
+
+  absl::Status StartSend(const Transfer& transfer, absl::Span<const std::byte> bytes) override {
+    MF_ASSIGN_OR_RETURN(TcpPeer* const peer, Find(transfer.peer));
+    peer->Send(transfer, bytes);
+    return absl::OkStatus();
+  }
+
+  absl::Status StartReceive(const Transfer& transfer, absl::Span<std::byte> bytes) override {
+    MF_ASSIGN_OR_RETURN(TcpPeer* const peer, Find(transfer.peer));
+    return Keep(peer->Receive(transfer, bytes));
+  }
+
+  absl::StatusOr<bool> Progress() override {
+    if (failed_) return Keep(Failure());
+    bool moved = false;
+    for (const auto& peer : peers_) MF_RETURN_IF_ERROR(Keep(peer->Progress(&moved)));
+    return moved;
+  }
+
+  bool PrepareToWait(std::vector<pollfd>* events) override {
+    if (failed_) return false;
+    events->push_back({.fd = wake_.fd(), .events = POLLIN, .revents = 0});
+    for (const auto& peer : peers_) {
+      const pollfd of_peer = peer->events();
+      if (of_peer.events != 0) events->push_back(of_peer);
+    }
+    return true;
+  }
+
+  std::optional<Pending> pending() const override {
+    std::optional<Pending> found;
+    for (const auto& peer : peers_) {
+      const std::optional<Pending> pending = peer->pending();
+      if (!pending.has_value()) continue;
+      if (pending->is_receive) return pending;
+      if (!found.has_value()) found = pending;
+    }
+    return found;
+  }
+
+  void Abort(const absl::Status& why) override {
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      if (!failure_.ok()) return;
+      failure_ = why;
+    }
+    failed_ = true;
+    eventfd_write(wake_.fd(), 1);
+  }
+
+ private:
+  absl::Status Failure() const {
+    if (!failed_) return absl::OkStatus();
+    std::lock_guard<std::mutex> lock(mu_);
+    return failure_;
+  }
+
+  absl::StatusOr<TcpPeer*> Find(int rank) {
+    MF_RETURN_IF_ERROR(Failure());
+    TcpPeer* const peer = rank < static_cast<int>(peer_of_.size()) ? peer_of_[rank] : nullptr;
+    if (peer != nullptr) return peer;
+    return absl::InternalError(absl::StrCat("TCP: rank ", rank, " is not connected"));
+  }
+
+  // Keeps an error as the failure, and returns the first one.
+  absl::Status Keep(const absl::Status& status) {
+    if (status.ok()) return status;
+    Abort(status);
+    // The peers see the end of the connection, and do not wait for the timeout.
+    for (const auto& peer : peers_) peer->Close();
+    return Failure();
+  }
+
+  const OwnedSocket wake_;  // an eventfd
+  std::vector<std::unique_ptr<TcpPeer>> peers_;
+  std::vector<TcpPeer*> peer_of_;  // by rank; null if it is not connected
+  std::atomic<bool> failed_{false};
+  mutable std::mutex mu_;
+  absl::Status failure_;  // guarded by mu_
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Transport>> CreateTcpTransport(
+    const TcpTransportOptions& options, std::map<int, std::unique_ptr<Stream>> peers) {
+  OwnedSocket wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (wake.fd() < 0) {
+    return absl::UnavailableError(absl::StrCat("cannot create an eventfd: ", std::strerror(errno)));
+  }
+  return std::make_unique<TcpTransport>(options, std::move(wake), std::move(peers));
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/strategy/gpu_backend.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "distribute/collective/device_copy/device_copy_communicator.h"
+#include "distribute/collective/nccl/nccl_communicator.h"
+#include "distribute/strategy/devices.h"
+#include "framework/core/status.h"
+
+namespace mirrorflow {
+namespace {
+
+// Several replicas on one GPU, which NCCL does not support.
+bool AreLogical(absl::Span<const int> gpus) { return gpus.size() > 1 && gpus[0] == gpus[1]; }
+
+}  // namespace
+
+absl::Status CheckGpuReplicas(absl::Span<const int> gpus, int num_workers) {
+  if (AreLogical(gpus)) {
+    if (num_workers == 1) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("devices: logical GPUs work only within one worker; expected different GPUs, "
+                     "got GPU:",
+                     gpus[0], " ", gpus.size(), " times on one of ", num_workers, " workers"));
+  }
+  return gpus.size() > 1 || num_workers > 1 ? CheckNcclEnvironment() : absl::OkStatus();
+}
+
+bool CapturesCollectives(const Topology& topology, const MirroredStrategy::Options& options) {
+  const bool one_gpu_each = topology.world_size() == topology.num_workers();
+  return options.capture_steps && options.capture_collectives.value_or(one_gpu_each);
+}
+
+absl::StatusOr<SessionBackend> CreateGpuBackend(const Topology& topology, int worker,
+                                                const MirroredStrategy::Options& options,
+                                                const std::string& network_device) {
+  std::vector<std::string> devices;
+  for (const int rank : topology.RanksOfWorker(worker)) {
+    devices.push_back(topology.replicas[rank].device);
+  }
+  MF_ASSIGN_OR_RETURN(const std::vector<int> gpus, GpusOf(devices));
+  const bool by_nccl = topology.world_size() > 1 && !AreLogical(gpus);
+  MF_ASSIGN_OR_RETURN(
+      SessionBackend backend,
+      CreateBackend(devices,
+                    {.gpu = {.capture_steps = options.capture_steps,
+                             .collective_memory = by_nccl ? NcclMemory() : nullptr}},
+                    options.extensions));
+  backend.topology = topology;
+  const absl::Duration timeout = options.collective_timeout;
+  if (AreLogical(gpus)) {
+    backend.connect = [timeout, gpu = gpus[0]](const Topology& topology, absl::Span<const int>,
+                                               WorkerGroup*, uint64_t, absl::Time) {
+      return CreateDeviceCopyCommunicators(topology.world_size(), gpu, {.timeout = timeout});
+    };
+    return backend;
+  }
+  const NcclOptions nccl{.timeout = timeout,
+                         .can_be_captured = CapturesCollectives(topology, options),
+                         .deterministic = options.deterministic,
+                         .network_device = network_device};
+  backend.connect = [gpus, nccl](const Topology& topology, absl::Span<const int> local_ranks,
+                                 WorkerGroup* workers, uint64_t, absl::Time deadline) {
+    return ConnectNccl(topology, local_ranks, gpus, workers, deadline, nccl);
+  };
+  return backend;
+}
+
+}  // namespace mirrorflow

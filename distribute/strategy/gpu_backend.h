@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Replicas on GPUs, of one worker or several: what a strategy checks before it joins a cluster, and
+// the backend of its sessions.
+#ifndef MIRRORFLOW_DISTRIBUTE_STRATEGY_GPU_BACKEND_H_
+#define MIRRORFLOW_DISTRIBUTE_STRATEGY_GPU_BACKEND_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "distribute/strategy/strategy.h"
+#include "framework/runtime/topology.h"
+#include "framework/session/session_state.h"
+
+namespace mirrorflow {
+
+// InvalidArgument if NCCL would connect the replicas on `gpus`, which are those of one of
+// `num_workers` workers, but cannot: logical GPUs of several workers, or an NCCL_COMM_ID.
+absl::Status CheckGpuReplicas(absl::Span<const int> gpus, int num_workers);
+
+// Whether a step and its collectives are one graph: by default if each worker has one GPU.
+bool CapturesCollectives(const Topology& topology, const MirroredStrategy::Options& options);
+
+// Returns a backend with the GPUs of `worker`, kernels, compiler and topology. Device copy connects
+// logical GPUs, and NCCL all others; workers meet through `network_device`, if it is named.
+absl::StatusOr<SessionBackend> CreateGpuBackend(const Topology& topology, int worker,
+                                                const MirroredStrategy::Options& options,
+                                                const std::string& network_device = "");
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_DISTRIBUTE_STRATEGY_GPU_BACKEND_H_

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/collectives.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "framework/graph/shape_inference.h"
+#include "ops/constant.h"
+#include "ops/identity.h"
+#include "ops/registry.h"
+
+namespace mirrorflow {
+namespace {
+
+// Shapes are global here: a value has the same shape whatever its sharding.
+absl::Status SameShapes(ShapeContext& c) {
+  for (int i = 0; i < c.num_inputs(); ++i) c.set_output(i, c.input(i));
+  return absl::OkStatus();
+}
+
+absl::Status ScalarShape(ShapeContext& c) {
+  c.set_output(0, Shape({}));
+  return absl::OkStatus();
+}
+
+// The expansion on one replica.
+absl::StatusOr<std::vector<Output>> Identities(const Scope& scope, const Node& node) {
+  std::vector<Output> outputs;
+  for (const Output& in : node.inputs()) outputs.push_back(ops::Identity(scope, in));
+  return outputs;
+}
+
+absl::StatusOr<std::vector<Output>> One(const Scope& scope, const Node&) {
+  return std::vector<Output>{ops::Const(scope, Tensor::Scalar<int32_t>(1))};
+}
+
+absl::StatusOr<std::vector<Output>> IdentityGrad(const GradContext& c) {
+  return std::vector<Output>(c.dy.begin(), c.dy.end());
+}
+
+absl::StatusOr<std::vector<Output>> ReduceGrad(const GradContext& c) {
+  const std::string& reduction = c.op.attr<std::string>("reduction");
+  if (reduction == ReductionName(Reduction::kSum)) return IdentityGrad(c);
+  return absl::UnimplementedError(absl::StrCat(
+      OpAndName(c.op), ": only a sum over the replicas has a gradient, got ", reduction));
+}
+
+absl::StatusOr<ShardingRule> LocalPartSharding(const ShardContext&) {
+  // An op with kPerReplica and a linear rule takes the parts of a sum.
+  return ShardingRule{.dims = "*->*", .linearity = Linearity::kJoint};
+}
+
+constexpr char kReduction[] = "reduction: {'sum', 'mean', 'max', 'min', 'all', 'any'} = 'sum'";
+constexpr char kAxis[] = "axis: int = -1";
+constexpr char kFactor[] = "factor: int = 0";
+constexpr char kBecause[] = "PropagateSharding handles it";
+
+OpBuilder DefineCollective(OpRegistry& ops, absl::string_view name, absl::string_view doc) {
+  return ops.Define(name)
+      .Doc(doc)
+      .Attr("T: type")
+      .Traits(kStateful | kOwnOp)
+      .Role(OpRole::kCollective)
+      .Shape(SameShapes)
+      .Gathers(kBecause)
+      .Expand(Identities);
+}
+
+Output Reduce(const Scope& scope, absl::string_view op, Output value,
+              const ops::ReduceOptions& options) {
+  return ops::Build(scope, op)
+      .InputList({value})
+      .Attr("reduction", std::string(ReductionName(options.reduction)))
+      .One();
+}
+
+}  // namespace
+
+void RegisterCollectives(OpRegistry& ops) {
+  DefineCollective(ops, kAllReduce, "Each output is the reduction of its input over all ranks.")
+      .Input("values: N * T")
+      .Output("reduced: N * T")
+      .Attr("N: int >= 1")
+      .Attr(kReduction)
+      .Attr("bucket: int = -1")
+      .Gradient(ReduceGrad);
+  DefineCollective(ops, kReduceScatter,
+                   "This rank's share of dimension 0 of the reduction over all ranks.")
+      .Input("value: T")
+      .Output("share: T")
+      .Attr(kReduction)
+      .Attr(kAxis)
+      .Attr(kFactor)
+      .Gradient(ReduceGrad);
+  DefineCollective(ops, kAllGather, "The whole of a value whose dimension 0 is sharded.")
+      .Input("share: T")
+      .Output("whole: T")
+      .Attr(kAxis)
+      .Attr(kFactor)
+      .Gradient(IdentityGrad);
+  ops.Define(kLocalPart)
+      .Doc("The part of a sum that this replica holds.")
+      .Input("value: T")
+      .Output("part: T")
+      .Attr("T: {half, bfloat16, float, double, int32, int64, uint8}")
+      // Not folded: a constant is not the part of every replica.
+      .Traits(kStateful | kPerReplica | kOwnOp | kView)
+      .Shape(SameShapes)
+      .Sharding(LocalPartSharding)
+      .NoGradient("a replica's part of a value is not a function of the value")
+      .Expand(Identities);
+  ops.Define(kEnsureReplicated)
+      .Doc("output = input, which must be equal on all replicas; `what` names it in the error")
+      .Input("input: T")
+      .Output("output: T")
+      .Attr("what: string")
+      .Attr("T: type")
+      .Traits(kStateful | kOwnOp | kView)
+      .Shape(SameShapes)
+      .Gathers(kBecause)
+      .Gradient(IdentityGrad)
+      .Expand(Identities);
+  ops.Define(kNumReplicas)
+      .Doc("number = the number of replicas in sync")
+      .Output("number: int32")
+      .Traits(kStateful | kOwnOp)
+      .Shape(ScalarShape)
+      .Gathers("it has no operands")
+      .NoGradient("the output is an integer")
+      .Expand(One);
+}
+
+namespace ops {
+
+Output LocalPart(const Scope& scope, Output value) {
+  return Build(scope, kLocalPart).Input(value).One();
+}
+
+Output AllReduce(const Scope& scope, Output value, const ReduceOptions& options) {
+  return Reduce(scope, kAllReduce, value, options);
+}
+
+Output ReduceScatter(const Scope& scope, Output value, const ReduceOptions& options) {
+  return Reduce(scope, kReduceScatter, value, options);
+}
+
+Output AllGather(const Scope& scope, Output value) {
+  return Build(scope, kAllGather).Input(value).One();
+}
+
+Output EnsureReplicated(const Scope& scope, Output value, absl::string_view what) {
+  return Build(scope, kEnsureReplicated).Input(value).Attr("what", std::string(what)).One();
+}
+
+Output NumReplicas(const Scope& scope) { return Build(scope, kNumReplicas).One(); }
+
+}  // namespace ops
+}  // namespace mirrorflow

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Explicit communication. A graph is the program of one device on the global batch, and the
+// compiler inserts the collectives that it needs. These ops say where and how to communicate
+// instead: for example in half the precision, or only a low-rank factor of a gradient
+// (train/communication_hooks.h). On one replica each of them is the identity.
+//
+//   Output part = ops::LocalPart(scope, gradient);           // this replica's part of a sum
+//   Output narrow = ops::Cast(scope, part, DT_BFLOAT16);     // any op may work on it, locally
+//   Output reduced = ops::AllReduce(scope, narrow);          // equal on all replicas
+#ifndef MIRRORFLOW_OPS_COLLECTIVES_H_
+#define MIRRORFLOW_OPS_COLLECTIVES_H_
+
+#include "absl/strings/string_view.h"
+#include "framework/graph/scope.h"
+#include "framework/graph/sharding.h"
+
+namespace mirrorflow {
+
+// AllReduce      N values -> N values, each reduced over the ranks; `reduction`, `bucket`
+// ReduceScatter  a value -> this rank's share of dimension 0 of its reduction over the ranks;
+//                `reduction`, `axis`, `factor`
+// AllGather      the shares of dimension 0 -> the whole; `axis`, `factor`
+// The compiler sets `bucket`, `axis` and `factor`. These ops are instructions of a plan; their
+// kernels, which copy, run on one device only.
+inline constexpr char kAllReduce[] = "AllReduce";
+inline constexpr char kReduceScatter[] = "ReduceScatter";
+inline constexpr char kAllGather[] = "AllGather";
+// Replaced or removed by the compiler.
+inline constexpr char kLocalPart[] = "LocalPart";
+inline constexpr char kEnsureReplicated[] = "EnsureReplicated";
+inline constexpr char kNumReplicas[] = "NumReplicas";
+
+void RegisterCollectives(OpRegistry& ops);
+
+namespace ops {
+
+// LocalPart: the part of `value` that this replica holds. The parts of all replicas add up to the
+// value. Any op may be applied to a part, also one that is not linear: it then works on each
+// replica's part alone.
+// Sharding: partial(sum) -> per-replica. Of a value that is not a partial sum, replica 0 holds the
+//           whole, and the other replicas hold zeros.
+// Gradient: none; a part is not a function of the value.
+Output LocalPart(const Scope& scope, Output value);
+
+struct ReduceOptions {
+  Reduction reduction = Reduction::kSum;
+};
+
+// AllReduce: the reduction of `value` over all replicas, equal on all of them.
+// Sharding: partial -> replicated, per-replica -> replicated. A value that is equal on all replicas
+//           is its own reduction; a sharded one is gathered.
+// Gradient: dy if the reduction is a sum, otherwise none.
+// Errors:   InvalidArgument if the value is partial with another reduction: for the mean of the
+//           parts of a sum, say AllReduce(LocalPart(value), mean).
+Output AllReduce(const Scope& scope, Output value, const ReduceOptions& options = {});
+
+// ReduceScatter: the same reduction, of which each replica holds an equal share of the rows
+// (dimension 0). If the rows are not a multiple of the number of replicas, or in a branch or a
+// loop, the same as AllReduce. The value of the whole is that of AllReduce.
+// Sharding: partial -> sharded(dim 0), per-replica -> sharded(dim 0).
+// Gradient, errors: as for AllReduce.
+Output ReduceScatter(const Scope& scope, Output value, const ReduceOptions& options = {});
+
+// AllGather: the whole of a value of which each replica holds some rows.
+// Sharding: sharded -> replicated.
+// Gradient: dy.
+// Errors:   InvalidArgument if the value is partial or per-replica, because it has no rows that are
+//           split; expected AllReduce.
+Output AllGather(const Scope& scope, Output value);
+
+// EnsureReplicated: its operand, which must be equal on all replicas without any further
+// communication. `what` names it in the error.
+// Gradient: dy.
+// Errors:   InvalidArgument, with the path to the value, if the replicas' values differ or must
+//           still be reduced or gathered.
+Output EnsureReplicated(const Scope& scope, Output value, absl::string_view what);
+
+// NumReplicas: the number of replicas in sync, an int32 scalar; 1 on one device (TensorFlow's
+// num_replicas_in_sync). Like ReplicaIndex, it is an exception to the rule that a strategy never
+// changes what a graph computes. Its value is known when a plan is made, so shapes may depend on
+// it.
+// Gradient: none; the output is an integer.
+Output NumReplicas(const Scope& scope);
+
+}  // namespace ops
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_OPS_COLLECTIVES_H_

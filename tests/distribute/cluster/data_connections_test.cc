@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Connections between the ranks of workers, while strangers connect, too.
+#include "distribute/cluster/connections/data_connections.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "distribute/cluster/connections/host_port.h"
+#include "distribute/cluster/connections/tls_stream.h"
+#include "distribute/cluster/memory_worker_group.h"
+#include "framework/runtime/failure.h"
+#include "gtest/gtest.h"
+#include "tests/support/certificates.h"
+#include "tests/support/files.h"
+#include "tests/support/proxied_worker_group.h"
+#include "tests/support/streams.h"
+
+namespace mirrorflow {
+namespace {
+
+const Handshake::Cluster kCluster = {.secret = "0123456789abcdef", .job = "a", .incarnation = 5};
+
+// Worker 0 has two ranks; each worker is a domain.
+const Topology kTopology = {.replicas = {{.worker = 0, .domain = 0},
+                                         {.worker = 0, .domain = 0},
+                                         {.worker = 1, .domain = 1},
+                                         {.worker = 2, .domain = 2}}};
+
+using Connections = absl::StatusOr<std::vector<std::map<int, std::unique_ptr<Stream>>>>;
+
+class Workers {
+ public:
+  struct Options {
+    Handshake::Cluster cluster = kCluster;
+    TlsFiles tls = {};
+    absl::Duration timeout = absl::Seconds(20);
+    WorkerGroup* group = nullptr;  // instead of the worker's own
+  };
+  Connections Connect(int worker, const Options& options) {
+    return ConnectData(kTopology, kTopology.RanksOfWorker(worker),
+                       options.group != nullptr ? *options.group : group(worker),
+                       absl::Now() + options.timeout,
+                       {.address = "127.0.0.1",
+                        .cluster = options.cluster,
+                        .tls = options.tls,
+                        .strangers = strangers_});
+  }
+  // All workers at the same time.
+  std::vector<Connections> ConnectAll(const std::function<Options(int worker)>& options_of) {
+    std::vector<Connections> connections(3);
+    std::vector<std::thread> threads;
+    for (int w = 0; w < 3; ++w) {
+      threads.emplace_back([&, w] { connections[w] = Connect(w, options_of(w)); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return connections;
+  }
+  WorkerGroup& group(int worker) { return *groups_[worker]; }
+  // Waits until the worker listens.
+  std::string AddressOf(int worker) {
+    return *groups_[2]->Get(absl::StrCat("data address of worker ", worker),
+                            absl::Now() + absl::Seconds(20));
+  }
+  std::string log() {
+    std::lock_guard<std::mutex> lock(mu_);
+    return log_;
+  }
+
+ private:
+  std::vector<std::unique_ptr<MemoryWorkerGroup>> groups_ = CreateMemoryWorkerGroups(3);
+  std::mutex mu_;
+  std::string log_;  // guarded by mu_
+  const std::shared_ptr<StrangerLog> strangers_ =
+      std::make_shared<StrangerLog>("data", [this](absl::string_view line) {
+        std::lock_guard<std::mutex> lock(mu_);
+        absl::StrAppend(&log_, line, "\n");
+      });
+};
+
+// Each rank tells each peer which pair they are, and finds the same at the other end.
+void ExpectPairs(std::vector<Connections>& of_worker) {
+  const auto for_each = [&](const auto& call) {
+    for (int worker = 0; worker < 3; ++worker) {
+      ASSERT_TRUE(of_worker[worker].ok()) << of_worker[worker].status();
+      const std::vector<int> ranks = kTopology.RanksOfWorker(worker);
+      for (size_t i = 0; i < ranks.size(); ++i) {
+        for (const auto& [peer, stream] : (*of_worker[worker])[i]) {
+          call(absl::StrCat(ranks[i], " to ", peer), absl::StrCat(peer, " to ", ranks[i]), *stream);
+        }
+      }
+    }
+  };
+  int connections = 0;
+  for_each([&](const std::string& here, const std::string&, Stream& stream) {
+    ++connections;
+    EXPECT_EQ(SendAll(stream, here), absl::OkStatus());
+  });
+  EXPECT_EQ(connections, 2 * 5);  // five pairs of ranks are in different domains
+  for_each([&](const std::string&, const std::string& there, Stream& stream) {
+    const auto got = ReceiveAll(stream, there.size());
+    ASSERT_TRUE(got.ok()) << got.status();
+    EXPECT_EQ(*got, there);
+  });
+}
+
+// Without a socket if no process listens there.
+OwnedSocket ConnectTo(const std::string& address, const std::string& from = "127.0.0.1") {
+  const HostPort target = ParseHostPort(address).value();
+  sockaddr_in to = {};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(static_cast<uint16_t>(target.port));
+  inet_pton(AF_INET, target.host.c_str(), &to.sin_addr);
+  OwnedSocket made(socket(AF_INET, SOCK_STREAM, 0));
+  sockaddr_in own = {};
+  own.sin_family = AF_INET;
+  inet_pton(AF_INET, from.c_str(), &own.sin_addr);
+  EXPECT_EQ(bind(made.fd(), reinterpret_cast<sockaddr*>(&own), sizeof own), 0);
+  if (connect(made.fd(), reinterpret_cast<sockaddr*>(&to), sizeof to) != 0) made.Close();
+  return made;
+}
+
+// With and without certificates, of which each worker has its own.
+class DataConnectionsTest : public testing::TestWithParam<bool> {
+ protected:
+  TlsFiles TlsOf(int worker) {
+    if (!GetParam()) return {};
+    return WriteCertificate("worker", TemporaryPath(absl::StrCat("worker", worker)),
+                            {.authority = &root_});
+  }
+
+  // A caller with a certificate, if the workers have them.
+  std::unique_ptr<Stream> StreamTo(const std::string& address, const std::string& from) {
+    OwnedSocket socket = ConnectTo(address, from);
+    fcntl(socket.fd(), F_SETFL, O_NONBLOCK);
+    if (!GetParam()) return PlainStream(std::move(socket));
+    return TlsStream(std::move(socket), *CreateTlsContext(TlsOf(3)), TlsEnd::kConnecting);
+  }
+
+  const TlsFiles root_ = WriteCertificate("root", TemporaryPath("root"));
+};
+INSTANTIATE_TEST_SUITE_P(, DataConnectionsTest, testing::Bool(), [](const auto& info) {
+  return std::string(info.param ? "Tls" : "Plain");
+});
+
+TEST_P(DataConnectionsTest, RanksOfDifferentDomainsAreConnected) {
+  Workers workers;
+  auto connections = workers.ConnectAll([&](int w) { return Workers::Options{.tls = TlsOf(w)}; });
+  ExpectPairs(connections);
+  EXPECT_EQ(workers.log(), "");
+}
+
+// Bytes between the workers are readable if, and only if, there are no certificates.
+TEST_P(DataConnectionsTest, CaptureShowsNoFloatsIfEncrypted) {
+  Workers workers;
+  ProxiedWorkerGroup proxied(workers.group(2));
+  auto connections = workers.ConnectAll([&](int w) {
+    return Workers::Options{.tls = TlsOf(w), .group = w == 2 ? &proxied : nullptr};
+  });
+  for (const Connections& one : connections) ASSERT_TRUE(one.ok()) << one.status();
+  std::vector<float> floats(100000);
+  for (size_t i = 0; i < floats.size(); ++i) floats[i] = std::sin(static_cast<float>(i) + 1);
+  const absl::string_view bytes(reinterpret_cast<const char*>(floats.data()), 4 * floats.size());
+  const auto exchange = [&](Stream& stream) {
+    const auto got = ExchangeAll(stream, bytes, bytes.size());
+    ASSERT_TRUE(got.ok()) << got.status();
+    EXPECT_TRUE(*got == bytes);
+  };
+  std::thread other([&] { exchange(*(*connections[0])[0].at(3)); });
+  exchange(*(*connections[2])[0].at(0));
+  other.join();
+
+  // By chance, a pair of floats is anywhere in some hundred kilobytes once in 10^8 runs.
+  const std::string captured = proxied.captured();
+  EXPECT_GT(captured.size(), 2 * bytes.size());
+  int readable = 0, pairs = 0;
+  for (size_t i = 0; i + 2 <= floats.size(); i += 1000) {
+    ++pairs;
+    readable += absl::StrContains(captured, bytes.substr(4 * i, 8));
+  }
+  EXPECT_EQ(readable, GetParam() ? 0 : pairs);
+}
+
+// Strangers send garbage, nothing, or a hello without the secret. They are refused, and the workers
+// connect. Of many lines, one is logged.
+TEST_P(DataConnectionsTest, StrangersAreRefused) {
+  Workers workers;
+  std::vector<Connections> connections(3);
+  std::vector<std::thread> threads;
+  const auto join = [&](int w) { connections[w] = workers.Connect(w, {.tls = TlsOf(w)}); };
+  for (const int w : {0, 1}) {
+    threads.emplace_back([&, w] { join(w); });
+  }
+  const std::string address = workers.AddressOf(0);
+  std::vector<OwnedSocket> strangers;
+  for (int i = 0; i < 40; ++i) strangers.push_back(ConnectTo(address));  // silent
+  const std::string four_gigabytes = "MFDC\x01" + std::string(300, '\xff');
+  send(strangers.emplace_back(ConnectTo(address)).fd(), four_gigabytes.data(),
+       four_gigabytes.size(), MSG_NOSIGNAL);
+  const std::string garbage(300, 'x');
+  send(strangers.emplace_back(ConnectTo(address)).fd(), garbage.data(), garbage.size(),
+       MSG_NOSIGNAL);
+  Handshake::Cluster other = kCluster;
+  other.secret = "another secret..";
+  auto handshake = Handshake::Connecting(other, {.connecting = 3, .accepting = 0});
+  const std::string hello = handshake.TakeOutput();
+  const OwnedSocket& liar = strangers.emplace_back(ConnectTo(address));
+  send(liar.fd(), hello.data(), hello.size(), MSG_NOSIGNAL);
+  if (!GetParam()) {
+    std::string challenge(64, '\0');
+    EXPECT_EQ(recv(liar.fd(), challenge.data(), 64, MSG_WAITALL), 64);
+    EXPECT_EQ(handshake.Receive(challenge).code(), absl::StatusCode::kPermissionDenied);
+    send(liar.fd(), garbage.data(), 32, MSG_NOSIGNAL);  // no proof
+  }
+  char rest[64];
+  ssize_t got = 0;
+  do got = recv(liar.fd(), rest, sizeof rest, 0);  // TLS says why
+  while (got > 0);
+  EXPECT_LE(got, 0);  // it is disconnected
+
+  threads.emplace_back([&] { join(2); });
+  for (std::thread& thread : threads) thread.join();
+  ExpectPairs(connections);
+  const std::string log = workers.log();
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1) << log;
+  EXPECT_EQ(ConnectTo(address).fd(), -1);  // no process listens any more
+}
+
+// Claims to be a rank; knows the secret. Returns whether it is welcome.
+bool Claim(Stream& stream, const Handshake::Ranks& ranks) {
+  auto handshake = Handshake::Connecting(kCluster, ranks);
+  while (!handshake.done()) {
+    if (!SendAll(stream, handshake.TakeOutput()).ok()) return false;
+    const auto answer = ReceiveAll(stream, handshake.wanted());
+    if (!answer.ok()) return false;
+    handshake.Bind(stream.binding());
+    EXPECT_EQ(handshake.Receive(*answer), absl::OkStatus());
+  }
+  return true;
+}
+
+// A process with the secret, and a certificate if the workers have them, can be neither a rank that
+// is connected, nor one whose worker is at another address, nor one that does not exist.
+TEST_P(DataConnectionsTest, MembershipIsClosed) {
+  constexpr Handshake::Ranks kValid = {.connecting = 3, .accepting = 0};
+  const struct {
+    Handshake::Ranks ranks;
+    const char* from;
+    bool after_another;  // that claims to be the same rank
+    const char* log;
+  } cases[] = {
+      {kValid, "127.0.0.1", true, "rank 3 is connected already, from 127.0.0.1"},
+      {kValid, "127.0.0.2", false, "connects from another address; expected 127.0.0.1"},
+      {{.connecting = 4, .accepting = 0}, "127.0.0.1", false, "rank 4 does not connect to rank 0"},
+      {{.connecting = 2, .accepting = 3}, "127.0.0.1", false, "rank 2 does not connect to rank 3"},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.log);
+    Workers workers;
+    std::vector<Connections> connections(3);
+    std::vector<std::thread> threads;
+    const auto start = [&](int w) {
+      threads.emplace_back([&, w] {
+        connections[w] = workers.Connect(
+            w, {.tls = TlsOf(w), .timeout = absl::Seconds(c.after_another ? 2 : 20)});
+      });
+    };
+    // Worker 2 has published its address, and waits for that of worker 1.
+    for (const int w : {0, 2}) start(w);
+    for (const int w : {0, 2}) workers.AddressOf(w);
+    const auto first = StreamTo(workers.AddressOf(0), c.from),
+               second = StreamTo(workers.AddressOf(0), c.from);
+    if (c.after_another) {
+      EXPECT_TRUE(Claim(*first, kValid));
+    }
+    EXPECT_FALSE(Claim(*second, c.ranks));
+    EXPECT_TRUE(absl::StrContains(workers.log(), c.log)) << workers.log();
+    start(1);
+    for (std::thread& thread : threads) thread.join();
+    if (!c.after_another) ExpectPairs(connections);
+  }
+}
+
+// Callers of one host do not take the place of a caller of another, however many they are.
+TEST_P(DataConnectionsTest, CrowdFromOneHostKeepsNoOtherOut) {
+  Workers workers;
+  std::vector<std::thread> threads;
+  for (const int w : {0, 2}) {
+    threads.emplace_back([&, w] {
+      workers.Connect(w, {.tls = TlsOf(w), .timeout = absl::Seconds(3)}).IgnoreError();
+    });
+  }
+  for (const int w : {0, 2}) workers.AddressOf(w);
+  const auto first = StreamTo(workers.AddressOf(0), "127.0.0.1");
+  std::vector<OwnedSocket> crowd;
+  for (int i = 0; i < 100; ++i) crowd.push_back(ConnectTo(workers.AddressOf(0), "127.0.0.2"));
+  char byte;
+  EXPECT_LE(recv(crowd[50].fd(), &byte, 1, 0), 0);  // it was dropped, and those before it
+  EXPECT_TRUE(Claim(*first, {.connecting = 3, .accepting = 0}));
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_P(DataConnectionsTest, WorkerWithAnotherSecretIsNamed) {
+  Workers workers;
+  Handshake::Cluster other = kCluster;
+  other.secret = "another secret..";
+  const auto connections = workers.ConnectAll([&](int w) {
+    return Workers::Options{
+        .cluster = w == 1 ? other : kCluster, .tls = TlsOf(w), .timeout = absl::Seconds(1)};
+  });
+  // Worker 0 refuses it. The others learn that it did not connect.
+  EXPECT_EQ(connections[1].status().code(), absl::StatusCode::kPermissionDenied)
+      << connections[1].status();
+  for (const int w : {0, 2}) {
+    ASSERT_FALSE(connections[w].ok());
+    EXPECT_EQ(FailureOf(connections[w].status())->worker, 1) << connections[w].status();
+  }
+}
+
+TEST(DataConnectionsTlsTest, WorkerWithoutFittingCertificateIsNamed) {
+  const TlsFiles root = WriteCertificate("root", TemporaryPath("root"));
+  const TlsFiles good = WriteCertificate("good", TemporaryPath("good"), {.authority = &root});
+  TlsFiles of_other_root = WriteCertificate("other", TemporaryPath("other"));
+  of_other_root.authorities = root.certificate;
+  const TlsFiles expired =
+      WriteCertificate("expired", TemporaryPath("expired"), {.expired = true, .authority = &root});
+  for (const TlsFiles& bad : {of_other_root, expired, TlsFiles{}}) {
+    SCOPED_TRACE(bad.certificate);
+    Workers workers;
+    const auto connections = workers.ConnectAll([&](int w) {
+      return Workers::Options{.tls = w == 1 ? bad : good, .timeout = absl::Seconds(1)};
+    });
+    for (const int w : {0, 1, 2}) {
+      ASSERT_FALSE(connections[w].ok());
+      const auto failure = FailureOf(connections[w].status());
+      ASSERT_TRUE(failure.has_value()) << connections[w].status();
+      EXPECT_EQ(failure->worker, w == 1 ? 0 : 1) << connections[w].status();
+    }
+    // A worker without TLS may also have refused the others, before it gave up.
+    const bool is_refused = absl::StrContains(workers.log(), "no TLS connection") ||
+                            (bad.empty() && absl::StrContains(workers.log(), "protocol"));
+    EXPECT_TRUE(is_refused) << workers.log();
+  }
+}
+
+}  // namespace
+}  // namespace mirrorflow

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/cluster/connections/handshake.h"
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "gtest/gtest.h"
+
+namespace mirrorflow {
+namespace {
+
+const Handshake::Cluster kCluster = {.secret = "0123456789abcdef", .job = "a", .incarnation = 5};
+constexpr Handshake::Ranks kRanks = {.connecting = 3, .accepting = 1};
+
+absl::Status AdmitAll(const Handshake::Ranks&) { return absl::OkStatus(); }
+
+// Passes messages between two ends until both are done, or one refuses the other.
+absl::Status Shake(Handshake& connecting, Handshake& accepting) {
+  for (int turn = 0; turn < 4; ++turn) {
+    Handshake &from = turn % 2 == 0 ? connecting : accepting,
+              &to = turn % 2 == 0 ? accepting : connecting;
+    const std::string message = from.TakeOutput();
+    EXPECT_EQ(message.size(), to.wanted());
+    EXPECT_LE(message.size(), 64u);
+    if (const absl::Status status = to.Receive(message); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+TEST(HandshakeTest, EndsThatKnowTheSecretAgree) {
+  auto connecting = Handshake::Connecting(kCluster, kRanks);
+  auto accepting = Handshake::Accepting(kCluster, AdmitAll);
+  EXPECT_EQ(Shake(connecting, accepting), absl::OkStatus());
+  EXPECT_TRUE(connecting.done() && accepting.done());
+  EXPECT_EQ(accepting.ranks().connecting, 3);
+  EXPECT_EQ(accepting.ranks().accepting, 1);
+}
+
+TEST(HandshakeTest, OtherSecretJobOrIncarnationIsRefused) {
+  Handshake::Cluster secret = kCluster, job = kCluster, incarnation = kCluster;
+  secret.secret = "0123456789abcdeg";
+  job.job = "b";
+  incarnation.incarnation = 4;
+  for (const Handshake::Cluster& other : {secret, job, incarnation}) {
+    auto connecting = Handshake::Connecting(other, kRanks);
+    auto accepting = Handshake::Accepting(kCluster, AdmitAll);
+    EXPECT_EQ(Shake(connecting, accepting).code(), absl::StatusCode::kPermissionDenied);
+    EXPECT_FALSE(connecting.done() || accepting.done());
+  }
+}
+
+// The accepting end must not learn a proof from an end that does not know the secret, and an
+// answer of another handshake, or its own proof, does not help.
+TEST(HandshakeTest, ReplayedAndReflectedProofsAreRefused) {
+  auto connecting = Handshake::Connecting(kCluster, kRanks);
+  auto accepting = Handshake::Accepting(kCluster, AdmitAll);
+  const std::string hello = connecting.TakeOutput();
+  ASSERT_TRUE(accepting.Receive(hello).ok());
+  const std::string challenge = accepting.TakeOutput();
+  ASSERT_TRUE(connecting.Receive(challenge).ok());
+  const std::string answer = connecting.TakeOutput();
+  ASSERT_TRUE(accepting.Receive(answer).ok());
+
+  auto later = Handshake::Accepting(kCluster, AdmitAll);
+  ASSERT_TRUE(later.Receive(hello).ok());
+  const std::string later_challenge = later.TakeOutput();
+  EXPECT_NE(later_challenge, challenge);
+  EXPECT_EQ(later.Receive(answer).code(), absl::StatusCode::kPermissionDenied);
+
+  auto third = Handshake::Accepting(kCluster, AdmitAll);
+  ASSERT_TRUE(third.Receive(hello).ok());
+  const std::string own_proof = third.TakeOutput().substr(32);
+  EXPECT_EQ(third.Receive(own_proof).code(), absl::StatusCode::kPermissionDenied);
+}
+
+// Somebody with a certificate, but without the secret, passes the messages of two encrypted
+// connections on.
+TEST(HandshakeTest, MessagesOfAnotherConnectionAreRefused) {
+  auto connecting = Handshake::Connecting(kCluster, kRanks);
+  auto accepting = Handshake::Accepting(kCluster, AdmitAll);
+  connecting.Bind("one");
+  accepting.Bind("two");
+  EXPECT_EQ(Shake(connecting, accepting).code(), absl::StatusCode::kPermissionDenied);
+}
+
+TEST(HandshakeTest, RanksAreAdmittedOnlyAfterTheProof) {
+  int asked = 0;
+  const auto refuse = [&](const Handshake::Ranks& ranks) {
+    ++asked;
+    EXPECT_EQ(ranks.connecting, 3);
+    return absl::PermissionDeniedError("rank 3 is connected already");
+  };
+  auto connecting = Handshake::Connecting(kCluster, kRanks);
+  auto accepting = Handshake::Accepting(kCluster, refuse);
+  EXPECT_EQ(Shake(connecting, accepting).message(), "rank 3 is connected already");
+  EXPECT_EQ(asked, 1);
+
+  Handshake::Cluster other = kCluster;
+  other.secret = "";
+  auto stranger = Handshake::Connecting(other, kRanks);
+  auto careful = Handshake::Accepting(kCluster, refuse);
+  ASSERT_TRUE(careful.Receive(stranger.TakeOutput()).ok());
+  EXPECT_FALSE(careful.Receive(std::string(32, 'x')).ok());
+  EXPECT_EQ(asked, 1);
+}
+
+TEST(HandshakeTest, FlippedBitsAreRefused) {
+  for (int at = 0; at < 53; ++at) {
+    auto connecting = Handshake::Connecting(kCluster, kRanks);
+    auto accepting = Handshake::Accepting(kCluster, AdmitAll);
+    std::string hello = connecting.TakeOutput();
+    hello[at] = static_cast<char>(hello[at] ^ 1 << at % 8);
+    absl::Status status = accepting.Receive(hello);
+    if (status.ok()) status = connecting.Receive(accepting.TakeOutput());
+    EXPECT_FALSE(status.ok()) << at;
+  }
+}
+
+}  // namespace
+}  // namespace mirrorflow

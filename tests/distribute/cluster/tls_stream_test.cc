@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/cluster/connections/tls_stream.h"
+
+#include <openssl/ssl.h>
+#include <sys/socket.h>
+
+#include <atomic>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/certificates.h"
+#include "tests/support/files.h"
+#include "tests/support/streams.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::HasSubstr;
+
+TlsContext ContextOf(const TlsFiles& files) {
+  auto context = CreateTlsContext(files);
+  EXPECT_TRUE(context.ok()) << context.status();
+  return *std::move(context);
+}
+
+std::string RandomText(size_t size, int seed) {
+  std::mt19937 random(seed);
+  std::string text(size, '\0');
+  for (char& c : text) c = static_cast<char>(random());
+  return text;
+}
+
+std::atomic<int> key_updates{0};
+
+// Counts the messages by which an end with this context changes its key.
+void CountKeyUpdates(const TlsContext& context) {
+  key_updates = 0;
+  SSL_CTX_set_msg_callback(
+      context.get(), [](int sent, int, int type, const void* message, size_t, SSL*, void*) {
+        if (sent == 1 && type == SSL3_RT_HANDSHAKE &&
+            *static_cast<const unsigned char*>(message) == SSL3_MT_KEY_UPDATE) {
+          ++key_updates;
+        }
+      });
+}
+
+// The two ends send each other a byte. Returns what each of them got.
+std::pair<absl::Status, absl::Status> Greet(Stream& a, Stream& b) {
+  const auto greet = [](Stream& stream) {
+    const absl::Status status = ExchangeAll(stream, "x", 1).status();
+    if (!status.ok()) shutdown(stream.fd(), SHUT_WR);  // so that the other does not wait
+    return status;
+  };
+  absl::Status of_b;
+  std::thread other([&] { of_b = greet(b); });
+  const absl::Status of_a = greet(a);
+  other.join();
+  return {of_a, of_b};
+}
+
+class TlsStreamTest : public testing::Test {
+ protected:
+  std::pair<std::unique_ptr<Stream>, std::unique_ptr<Stream>> Connect(
+      const TlsContext& connecting, const TlsContext& accepting,
+      uint64_t bytes_per_key = kTlsBytesPerKey) {
+    auto [a, b] = ConnectedSockets();
+    return {TlsStream(std::move(a), connecting, TlsEnd::kConnecting, bytes_per_key),
+            TlsStream(std::move(b), accepting, TlsEnd::kAccepting, bytes_per_key)};
+  }
+
+  const TlsFiles root_ = WriteCertificate("root", TemporaryPath("root"));
+  const TlsFiles one_ = WriteCertificate("one", TemporaryPath("one"), {.authority = &root_});
+  const TlsFiles two_ = WriteCertificate("two", TemporaryPath("two"), {.authority = &root_});
+};
+
+TEST_F(TlsStreamTest, BytesOfAllSizesArriveInBothDirections) {
+  const size_t sizes[] = {1, 3, 72, 16383, 16384, 16385, 49152, 262216, 5 << 20};
+  for (const uint64_t bytes_per_key : {kTlsBytesPerKey, uint64_t{1}}) {
+    const TlsContext context = ContextOf(one_);
+    CountKeyUpdates(context);
+    const auto [a, b] = Connect(context, ContextOf(two_), bytes_per_key);
+    const auto exchange = [&](Stream& stream, int own, int other) {
+      for (const size_t size : sizes) {
+        const auto got = ExchangeAll(stream, RandomText(size, own), size);
+        ASSERT_TRUE(got.ok()) << got.status();
+        EXPECT_TRUE(*got == RandomText(size, other)) << size;
+      }
+    };
+    std::thread thread([&, &b = *b] { exchange(b, 1, 0); });
+    exchange(*a, 0, 1);
+    thread.join();
+    EXPECT_GE(key_updates, bytes_per_key == 1 ? 20 : 0);
+    EXPECT_LE(key_updates, bytes_per_key == 1 ? 10000 : 0);
+  }
+}
+
+// Neither end receives until the connection is full: then a Send that goes on must begin with the
+// same bytes, and what was sent arrives.
+TEST_F(TlsStreamTest, SendGoesOnWhereTheConnectionWasFull) {
+  const auto [a, b] = Connect(ContextOf(one_), ContextOf(two_));
+  const auto [of_a, of_b] = Greet(*a, *b);
+  ASSERT_TRUE(of_a.ok() && of_b.ok()) << of_a << of_b;
+  const std::string text = RandomText(8 << 20, 1);
+  size_t sent = 0, received = 0;
+  std::string got(text.size(), '\0');
+  while (received < text.size()) {
+    for (;;) {  // until it is full
+      const iovec rest = {const_cast<char*>(text.data()) + sent, text.size() - sent};
+      const auto count = a->Send({&rest, 1});
+      ASSERT_TRUE(count.ok()) << count.status();
+      if (*count == 0) break;
+      sent += *count;
+    }
+    EXPECT_EQ(a->send_event(), POLLOUT);
+    const iovec rest = {got.data() + received, got.size() - received};
+    const auto count = b->Receive({&rest, 1});
+    ASSERT_TRUE(count.ok()) << count.status();
+    received += *count;
+  }
+  EXPECT_TRUE(got == text);
+}
+
+TEST_F(TlsStreamTest, HandshakeWaitsForTheOtherEnd) {
+  const auto [a, b] = Connect(ContextOf(one_), ContextOf(two_));
+  const iovec byte = {const_cast<char*>("x"), 1};
+  EXPECT_EQ(*a->Send({&byte, 1}), 0u);
+  EXPECT_EQ(a->send_event(), POLLIN);  // for the answer
+  EXPECT_EQ(a->binding(), "");
+}
+
+TEST_F(TlsStreamTest, BindingIsOfOneConnection) {
+  const TlsContext one = ContextOf(one_), two = ContextOf(two_);
+  std::string last;
+  for (int i = 0; i < 2; ++i) {
+    const auto [a, b] = Connect(one, two);
+    const auto [of_a, of_b] = Greet(*a, *b);
+    ASSERT_TRUE(of_a.ok() && of_b.ok()) << of_a << of_b;
+    EXPECT_EQ(a->binding().size(), 32u);
+    EXPECT_EQ(a->binding(), b->binding());
+    EXPECT_NE(a->binding(), last);
+    last = a->binding();
+  }
+}
+
+TEST_F(TlsStreamTest, OtherCertificatesAreRefused) {
+  const TlsFiles other = WriteCertificate("other", TemporaryPath("other"));
+  const TlsFiles expired =
+      WriteCertificate("expired", TemporaryPath("expired"), {.expired = true, .authority = &root_});
+  TlsFiles of_other_root = other;  // it would accept the good certificate
+  of_other_root.authorities = root_.certificate;
+  const TlsContext none(SSL_CTX_new(TLS_method()), &SSL_CTX_free);
+  TlsContext old = ContextOf(one_);
+  SSL_CTX_set_min_proto_version(old.get(), TLS1_2_VERSION);
+  SSL_CTX_set_max_proto_version(old.get(), TLS1_2_VERSION);
+  const struct {
+    const char* name;
+    TlsContext context;
+    const char* why_connecting;  // as the end that it connects to sees it
+    const char* why_accepting;   // as the end that connects to it sees it
+  } cases[] = {
+      {"other root", ContextOf(of_other_root), "self-signed certificate",
+       "self-signed certificate"},
+      {"expired", ContextOf(expired), "certificate has expired", "certificate has expired"},
+      {"none", none, "peer did not return a certificate", "alert"},
+      {"TLS 1.2", old, "unsupported protocol", "alert protocol version"},
+  };
+  const TlsContext own = ContextOf(two_);
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.name);
+    {
+      const auto [stranger, end] = Connect(c.context, own);
+      const auto [of_stranger, status] = Greet(*stranger, *end);
+      EXPECT_FALSE(of_stranger.ok());
+      EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied) << status;
+      EXPECT_THAT(std::string(status.message()), HasSubstr(c.why_connecting));
+    }
+    const auto [end, stranger] = Connect(own, c.context);
+    const auto [status, of_stranger] = Greet(*end, *stranger);
+    EXPECT_FALSE(of_stranger.ok());
+    EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(c.why_accepting));
+  }
+}
+
+TEST_F(TlsStreamTest, EndWithoutTlsIsRefused) {
+  for (const TlsEnd end : {TlsEnd::kConnecting, TlsEnd::kAccepting}) {
+    auto [a, b] = ConnectedSockets();
+    const auto tls = TlsStream(std::move(a), ContextOf(one_), end);
+    const auto plain = PlainStream(std::move(b));
+    ASSERT_TRUE(SendAll(*plain, std::string(300, 'x')).ok());
+    const auto got = ReceiveAll(*tls, 1);
+    EXPECT_EQ(got.status().code(), absl::StatusCode::kPermissionDenied) << got.status();
+    EXPECT_THAT(std::string(got.status().message()), HasSubstr("no TLS connection"));
+  }
+}
+
+TEST_F(TlsStreamTest, ForeignBytesAreFound) {
+  auto [a, b] = ConnectedSockets();
+  const int wire = b.fd();
+  const auto one = TlsStream(std::move(a), ContextOf(one_), TlsEnd::kConnecting);
+  const auto two = TlsStream(std::move(b), ContextOf(two_), TlsEnd::kAccepting);
+  const auto [of_a, of_b] = Greet(*one, *two);
+  ASSERT_TRUE(of_a.ok() && of_b.ok()) << of_a << of_b;
+  ASSERT_TRUE(SendAll(*one, "secret").ok());
+  std::string record(256, '\0');
+  record.resize(recv(wire, record.data(), record.size(), 0));
+  EXPECT_EQ(record.find("secret"), record.npos);
+  // Sent back, it is a record of another key.
+  ASSERT_EQ(send(wire, record.data(), record.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(record.size()));
+  EXPECT_EQ(ReceiveAll(*one, 1).status().code(), absl::StatusCode::kDataLoss);
+}
+
+TEST_F(TlsStreamTest, EndOfConnectionIsUnavailable) {
+  auto [a, b] = Connect(ContextOf(one_), ContextOf(two_));
+  const auto [of_a, of_b] = Greet(*a, *b);
+  ASSERT_TRUE(of_a.ok() && of_b.ok()) << of_a << of_b;
+  b = nullptr;
+  EXPECT_EQ(ReceiveAll(*a, 1).status().code(), absl::StatusCode::kUnavailable);
+  const absl::Status sent = SendAll(*a, "x");  // and no SIGPIPE
+  EXPECT_EQ(sent.code(), absl::StatusCode::kUnavailable) << sent;
+}
+
+}  // namespace
+}  // namespace mirrorflow

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// TcpTransport between two ranks over a wire that changes, repeats, drops or reorders frames.
+#include "distribute/collective/tcp/tcp_transport.h"
+
+#include <sys/socket.h>
+
+#include <cstring>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "distribute/collective/tcp/frame.h"
+#include "framework/runtime/failure.h"
+#include "gtest/gtest.h"
+#include "tests/support/transfers.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr uint64_t kIncarnation = 7;
+constexpr MessageTag kTag = {.step = 3, .sequence = 11, .fingerprint = 0x1234};
+
+std::vector<std::byte> Numbers(size_t count, int seed = 1) {
+  std::vector<std::byte> bytes(count);
+  for (size_t i = 0; i < count; ++i) bytes[i] = static_cast<std::byte>(seed + i * 37 % 251);
+  return bytes;
+}
+
+// The two ends of a connection.
+std::pair<OwnedSocket, OwnedSocket> Connection() {
+  int ends[2] = {-1, -1};
+  EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  return {OwnedSocket(ends[0]), OwnedSocket(ends[1])};
+}
+
+std::unique_ptr<Transport> TransportOf(int rank, int peer, OwnedSocket socket) {
+  std::map<int, std::unique_ptr<Stream>> peers;
+  peers.emplace(peer, PlainStream(std::move(socket)));
+  auto transport =
+      CreateTcpTransport({.rank = rank, .incarnation = kIncarnation}, std::move(peers));
+  EXPECT_TRUE(transport.ok()) << transport.status();
+  return *std::move(transport);
+}
+
+// The bytes that a rank sends for a message.
+std::vector<std::byte> WireOf(const std::vector<std::byte>& message, uint64_t first_frame = 0,
+                              uint64_t incarnation = kIncarnation, const MessageTag& tag = kTag) {
+  std::vector<std::byte> wire;
+  for (size_t at = 0; at < message.size(); at += kMaxPayload) {
+    const absl::Span<const std::byte> payload(message.data() + at,
+                                              std::min(kMaxPayload, message.size() - at));
+    const FrameHeaderBytes header =
+        PackFrameHeader({.incarnation = incarnation,
+                         .number = first_frame++,
+                         .tag = tag,
+                         .message_bytes = message.size(),
+                         .payload_bytes = static_cast<uint32_t>(payload.size()),
+                         .payload_crc = PayloadCrc(payload)});
+    wire.insert(wire.end(), header.begin(), header.end());
+    wire.insert(wire.end(), payload.begin(), payload.end());
+  }
+  return wire;
+}
+
+// Rank 0 expects `size` bytes from rank 1, which sends `wire`. Returns the status, and the bytes.
+absl::Status Receive(const std::vector<std::byte>& wire, size_t size,
+                     std::vector<std::byte>* got = nullptr) {
+  auto [here, there] = Connection();
+  const auto transport = TransportOf(0, 1, std::move(here));
+  std::thread sender([&wire, fd = there.fd()] {
+    for (size_t sent = 0; sent < wire.size();) {
+      const ssize_t count = send(fd, wire.data() + sent, wire.size() - sent, MSG_NOSIGNAL);
+      if (count < 0) return;
+      sent += static_cast<size_t>(count);
+    }
+    shutdown(fd, SHUT_WR);
+  });
+  std::vector<std::byte> memory(size);
+  Transfers transfers(*transport);
+  absl::Status status = transfers.Receive(1, kTag, absl::MakeSpan(memory));
+  if (status.ok()) status = transfers.Finish();
+  sender.join();
+  if (got != nullptr) *got = memory;
+  return status;
+}
+
+void ExpectCulpritIsRank1(const absl::Status& status) {
+  ASSERT_FALSE(status.ok());
+  const auto failure = FailureOf(status);
+  ASSERT_TRUE(failure.has_value()) << status;
+  EXPECT_EQ(failure->rank, 1);
+  EXPECT_TRUE(absl::StrContains(status.message(), "rank 1")) << status;
+}
+
+TEST(TcpTransportTest, MessagesOfAllSizesArriveInBothDirections) {
+  auto [a, b] = Connection();
+  const auto left = TransportOf(0, 1, std::move(a)), right = TransportOf(1, 0, std::move(b));
+  const std::vector<size_t> sizes = {
+      1, 4, 72, kMaxPayload - 1, kMaxPayload, kMaxPayload + 1, 5 * kMaxPayload + 3};
+  const auto exchange = [&](Transport& transport, int peer) {
+    Transfers transfers(transport);
+    for (int round = 1; round <= 3; ++round) {
+      std::vector<std::vector<std::byte>> out, in;
+      for (const size_t size : sizes) {
+        out.push_back(Numbers(size, 1 - peer));
+        in.emplace_back(size);
+      }
+      MessageTag tag = {.sequence = static_cast<uint64_t>(round)};
+      for (size_t i = 0; i < sizes.size(); ++i) {
+        tag.part = static_cast<uint32_t>(i);
+        EXPECT_TRUE(transfers.Send(peer, tag, out[i]).ok());
+        EXPECT_TRUE(transfers.Receive(peer, tag, absl::MakeSpan(in[i])).ok());
+      }
+      const absl::Status status = transfers.Finish();
+      ASSERT_TRUE(status.ok()) << status;
+      for (size_t i = 0; i < sizes.size(); ++i) EXPECT_EQ(in[i], Numbers(sizes[i], peer));
+    }
+  };
+  std::thread other([&] { exchange(*right, 0); });
+  exchange(*left, 1);
+  other.join();
+}
+
+TEST(TcpTransportTest, UnchangedWireIsReceived) {
+  const std::vector<std::byte> message = Numbers(kMaxPayload + 100);
+  std::vector<std::byte> got;
+  const absl::Status status = Receive(WireOf(message), message.size(), &got);
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(got, message);
+}
+
+// A bit that flips anywhere in a header or in a payload is found.
+TEST(TcpTransportTest, FlippedBitIsFound) {
+  const std::vector<std::byte> message = Numbers(100);
+  const std::vector<std::byte> wire = WireOf(message);
+  for (size_t at = 0; at < wire.size(); ++at) {
+    std::vector<std::byte> changed = wire;
+    changed[at] ^= static_cast<std::byte>(1 << at % 8);
+    const absl::Status status = Receive(changed, message.size());
+    SCOPED_TRACE(at);
+    ExpectCulpritIsRank1(status);
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+    EXPECT_TRUE(absl::StrContains(status.message(), "collective 11")) << status;
+  }
+}
+
+TEST(TcpTransportTest, FramesOutOfPlaceAreFound) {
+  const std::vector<std::byte> message = Numbers(2 * kMaxPayload);
+  const std::vector<std::byte> wire = WireOf(message);
+  const auto first = wire.begin(), second = first + static_cast<std::ptrdiff_t>(wire.size() / 2);
+  const auto frames = [&](std::initializer_list<std::vector<std::byte>> parts) {
+    std::vector<std::byte> all;
+    for (const auto& part : parts) all.insert(all.end(), part.begin(), part.end());
+    return all;
+  };
+  const std::vector<std::byte> one(first, second), two(second, wire.end());
+  for (const auto& [name, sent] : std::vector<std::pair<std::string, std::vector<std::byte>>>{
+           {"repeated", frames({one, one})}, {"missing", two}, {"reordered", frames({two, one})}}) {
+    SCOPED_TRACE(name);
+    const absl::Status status = Receive(sent, message.size());
+    ExpectCulpritIsRank1(status);
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+  }
+}
+
+TEST(TcpTransportTest, OtherIncarnationLengthAndCollectiveAreFound) {
+  const std::vector<std::byte> message = Numbers(100);
+  absl::Status status = Receive(WireOf(message, 0, kIncarnation - 1), message.size());
+  ExpectCulpritIsRank1(status);
+  EXPECT_TRUE(absl::StrContains(status.message(), "another incarnation")) << status;
+
+  status = Receive(WireOf(Numbers(96)), message.size());
+  ExpectCulpritIsRank1(status);
+  EXPECT_TRUE(absl::StrContains(status.message(), "expected 100 bytes")) << status;
+
+  MessageTag other = kTag;
+  other.fingerprint = 1;
+  status = Receive(WireOf(message, 0, kIncarnation, other), message.size());
+  ExpectCulpritIsRank1(status);
+  EXPECT_TRUE(absl::StrContains(status.message(), "runs another collective")) << status;
+  // One that is over, and a part that this rank does not expect.
+  for (const MessageTag& more :
+       {MessageTag{.step = 3, .sequence = 10}, MessageTag{.step = 3, .sequence = 11, .part = 1}}) {
+    status = Receive(WireOf(message, 0, kIncarnation, more), message.size());
+    ExpectCulpritIsRank1(status);
+    EXPECT_TRUE(absl::StrContains(status.message(), "sends more than expected")) << status;
+  }
+
+  // A header that is whole, and claims 2^62 bytes.
+  FrameHeaderBytes header = PackFrameHeader({.incarnation = kIncarnation,
+                                             .tag = kTag,
+                                             .message_bytes = uint64_t{1} << 62,
+                                             .payload_bytes = 100});
+  status = Receive({header.begin(), header.end()}, message.size());
+  ExpectCulpritIsRank1(status);
+  EXPECT_TRUE(absl::StrContains(status.message(), "4611686018427387904")) << status;
+}
+
+// Messages arrive in another order than they are expected in, and before they are expected.
+TEST(TcpTransportTest, EarlyMessagesWait) {
+  for (const size_t size : {size_t{10}, kMaxPayload, 3 * kMaxPayload + 5}) {
+    auto [a, b] = Connection();
+    const auto left = TransportOf(0, 1, std::move(a)), right = TransportOf(1, 0, std::move(b));
+    constexpr uint64_t kMessages = 8;
+    std::thread sender([&, &right = *right] {
+      Transfers transfers(right);
+      std::vector<std::vector<std::byte>> out;
+      for (uint64_t m = 0; m < kMessages; ++m) out.push_back(Numbers(size, static_cast<int>(m)));
+      for (uint64_t m = kMessages; m > 0; --m) {
+        EXPECT_TRUE(transfers.Send(0, {.sequence = m}, out[m - 1]).ok());
+      }
+      EXPECT_TRUE(transfers.Finish().ok());
+    });
+    Transfers transfers(*left);
+    for (uint64_t m = 1; m <= kMessages; ++m) {
+      std::vector<std::byte> in(size);
+      ASSERT_TRUE(transfers.Receive(1, {.sequence = m}, absl::MakeSpan(in)).ok());
+      ASSERT_TRUE(transfers.Finish().ok());
+      EXPECT_EQ(in, Numbers(size, static_cast<int>(m - 1)));
+    }
+    sender.join();
+  }
+}
+
+TEST(TcpTransportTest, UrgentMessagesGoFirst) {
+  auto [a, b] = Connection();
+  const auto left = TransportOf(0, 1, std::move(a));
+  int unfinished = 0;
+  const std::vector<std::byte> message = Numbers(10);
+  for (const int urgency : {3, 1, 2, 1}) {
+    const MessageTag tag = {.sequence = 1, .part = static_cast<uint32_t>(unfinished)};
+    ASSERT_TRUE(
+        left->StartSend({.peer = 1, .tag = tag, .urgency = urgency, .unfinished = &unfinished},
+                        message)
+            .ok());
+  }
+  while (unfinished > 0) ASSERT_TRUE(left->Progress().ok());
+  for (const uint32_t part : {1, 3, 2, 0}) {
+    FrameHeaderBytes header;
+    std::byte payload[10];
+    ASSERT_EQ(recv(b.fd(), header.data(), header.size(), MSG_WAITALL), kFrameHeaderBytes);
+    ASSERT_EQ(recv(b.fd(), payload, sizeof payload, MSG_WAITALL), 10);
+    EXPECT_EQ(UnpackFrameHeader(header)->tag.part, part);
+  }
+}
+
+TEST(TcpTransportTest, EndOfConnectionAndSilenceNameThePeer) {
+  absl::Status status = Receive({}, 10);
+  ExpectCulpritIsRank1(status);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+  status = Receive(std::vector<std::byte>(30), 10);  // less than a header
+  ExpectCulpritIsRank1(status);
+
+  auto [here, there] = Connection();
+  const auto transport = TransportOf(0, 1, std::move(here));
+  Transfers transfers(*transport, absl::Milliseconds(50));
+  std::byte byte{};
+  ASSERT_TRUE(transfers.Receive(1, kTag, {&byte, 1}).ok());
+  status = transfers.Finish();
+  ExpectCulpritIsRank1(status);
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+  // Later calls return the same, and the peer sees the end of the connection.
+  EXPECT_EQ(transfers.Receive(1, kTag, {&byte, 1}), status);
+  EXPECT_EQ(recv(there.fd(), &byte, 1, 0), 0);
+}
+
+TEST(TcpTransportTest, AbortEndsWait) {
+  auto [here, there] = Connection();
+  const auto transport = TransportOf(0, 1, std::move(here));
+  Transfers transfers(*transport);
+  std::byte byte{};
+  ASSERT_TRUE(transfers.Receive(1, kTag, {&byte, 1}).ok());
+  std::thread other([&] { transport->Abort(absl::CancelledError("stop")); });
+  EXPECT_EQ(transfers.Finish(), absl::CancelledError("stop"));
+  other.join();
+}
+
+}  // namespace
+}  // namespace mirrorflow

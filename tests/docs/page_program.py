@@ -1,0 +1,44 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Makes a program of a page of docs/: its C++ blocks, one after another, are the body of a function.
+
+    page_program.py PAGE.md > PROGRAM.cc
+"""
+
+import re
+import sys
+
+PROGRAM = """// Made from %s.
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <vector>
+
+#include "mirrorflow.h"
+
+namespace mf = mirrorflow;
+
+absl::Status Page() {
+%s
+return absl::OkStatus();
+}
+
+int main() {
+  const absl::Status status = Page();
+  if (!status.ok()) std::fprintf(stderr, "%%s\\n", status.ToString().c_str());
+  return status.ok() ? 0 : 1;
+}
+"""
+
+
+def main():
+    path, = sys.argv[1:]
+    with open(path, encoding="utf-8") as file:
+        blocks = re.findall(r"^```cpp\n(.*?)^```$", file.read(), re.MULTILINE | re.DOTALL)
+    if not blocks:
+        sys.exit(f"{path}: expected blocks of C++, got none")
+    print(PROGRAM % (path, "\n".join(blocks)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Both ends of the handshake of data connections. The input is one byte that chooses what happens,
+// and bytes that change the messages of two honest ends on their way, or that come instead of them.
+// No end may be done if a message that it depends on is not genuine.
+#include <array>
+#include <string>
+
+#include "distribute/cluster/connections/handshake.h"
+#include "framework/core/status.h"
+#include "tests/fuzz/fuzz_input.h"
+
+namespace mirrorflow {
+namespace {
+
+const Handshake::Cluster kCluster = {.secret = "0123456789abcdef", .job = "a", .incarnation = 5};
+
+absl::Status Admit(const Handshake::Ranks& ranks) {
+  if (ranks.connecting == 3 && ranks.accepting == 1) return absl::OkStatus();
+  return absl::PermissionDeniedError("no such ranks");
+}
+
+void CheckStatus(const absl::Status& status) {
+  MF_CHECK(status.ok() || absl::IsPermissionDenied(status) || absl::IsInvalidArgument(status));
+}
+
+// Changes messages by exclusive-or.
+void ChangeMessages(FuzzInput& input) {
+  auto connecting = Handshake::Connecting(kCluster, {.connecting = 3, .accepting = 1});
+  auto accepting = Handshake::Accepting(kCluster, Admit);
+  bool genuine = true;  // so far
+  for (int turn = 0; turn < 4; ++turn) {
+    Handshake &from = turn % 2 == 0 ? connecting : accepting,
+              &to = turn % 2 == 0 ? accepting : connecting;
+    std::string message = from.TakeOutput();
+    MF_CHECK(message.size() == to.wanted() && message.size() <= 64);
+    const std::string mask = input.TakeBytes(message.size());
+    for (size_t i = 0; i < mask.size(); ++i) {
+      genuine &= mask[i] == 0;
+      message[i] = static_cast<char>(message[i] ^ mask[i]);
+    }
+    const absl::Status status = to.Receive(message);
+    CheckStatus(status);
+    MF_CHECK(genuine || !to.done());
+    if (!status.ok()) return;
+  }
+  MF_CHECK(connecting.done() && accepting.done());
+}
+
+// One end gets the input. It does not know the secret, so it cannot be a proof.
+void SendInput(FuzzInput& input, Handshake end) {
+  while (!input.empty()) {
+    end.TakeOutput();
+    MF_CHECK(!end.done() && end.wanted() > 0 && end.wanted() <= 64);
+    std::string message = input.TakeBytes(end.wanted());
+    message.resize(end.wanted());
+    const absl::Status status = end.Receive(message);
+    CheckStatus(status);
+    if (!status.ok()) return;
+  }
+}
+
+}  // namespace
+}  // namespace mirrorflow
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace mirrorflow;
+  FuzzInput input(data, size);
+  switch (input.Take<uint8_t>() % 3) {
+    case 0:
+      ChangeMessages(input);
+      break;
+    case 1:
+      SendInput(input, Handshake::Accepting(kCluster, Admit));
+      break;
+    default:
+      SendInput(input, Handshake::Connecting(kCluster, {.connecting = 3, .accepting = 1}));
+      break;
+  }
+  return 0;
+}

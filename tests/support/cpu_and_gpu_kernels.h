@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MIRRORFLOW_TESTS_SUPPORT_CPU_AND_GPU_KERNELS_H_
+#define MIRRORFLOW_TESTS_SUPPORT_CPU_AND_GPU_KERNELS_H_
+
+#include "framework/runtime/kernel_registry.h"
+
+namespace mirrorflow {
+
+// The kernels for CPUs and those for GPUs, to compare them.
+const KernelRegistry& CpuAndGpuKernels();
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TESTS_SUPPORT_CPU_AND_GPU_KERNELS_H_

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MIRRORFLOW_TESTS_SUPPORT_STRANGERS_H_
+#define MIRRORFLOW_TESTS_SUPPORT_STRANGERS_H_
+
+#include <atomic>
+#include <list>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "distribute/collective/tcp/owned_socket.h"
+
+namespace mirrorflow {
+
+// Processes that do not belong to the cluster: until the end, they connect over and over to every
+// TCP port on which this process listens. They send garbage, lengths of 4 GiB, the beginnings of
+// our protocols, of gRPC's and of TLS, a hello with another secret, one byte per second, or
+// nothing, and hang up at once or never. They do not speak UCX's protocol: a message of a wrong
+// length after its magic number makes Debian's UCX 1.13 abort (SECURITY.md).
+class Strangers {
+ public:
+  Strangers();
+  ~Strangers();
+
+  int calls() const { return calls_; }
+  int num_ports() const { return num_ports_; }  // that they called
+
+ private:
+  void Work();
+  void Call(int port);
+
+  std::vector<std::string> greetings_;
+  std::list<OwnedSocket> open_;  // oldest first
+  std::set<int> ports_;
+  std::atomic<int> calls_{0}, num_ports_{0};
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TESTS_SUPPORT_STRANGERS_H_

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/report/event_files.h"
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/files.h"
+#include "train/summary/event.pb.h"
+#include "train/summary/event_file_writer.h"
+#include "train/summary/hparams_summary.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+
+using Values = std::vector<std::pair<int64_t, double>>;
+
+Values ValuesOf(const RunData& run, const std::string& name) {
+  Values values;
+  const auto found = run.series.find(name);
+  if (found == run.series.end()) return values;
+  for (const Point& point : found->second) values.emplace_back(point.step, point.value);
+  return values;
+}
+
+proto::Event Scalar(const std::string& tag, float value, int64_t step) {
+  proto::Event event;
+  event.set_step(step);
+  event.set_wall_time(1000.5 + static_cast<double>(step));
+  event.mutable_summary()->add_value()->set_tag(tag);
+  event.mutable_summary()->mutable_value(0)->set_simple_value(value);
+  return event;
+}
+
+// Writes the events to a new file and returns its path.
+std::string Write(const std::vector<proto::Event>& events, const EventFileOptions& options = {}) {
+  const std::string directory =
+      TemporaryPath(testing::UnitTest::GetInstance()->current_test_info()->name());
+  auto writer = EventFileWriter::Open(directory, options);
+  EXPECT_TRUE(writer.ok()) << writer.status();
+  for (const proto::Event& event : events) EXPECT_TRUE((*writer)->AddEvent(event).ok());
+  EXPECT_TRUE((*writer)->Close().ok());
+  return (*writer)->path();
+}
+
+std::string Contents(const std::string& path) {
+  std::stringstream out;
+  out << std::ifstream(path, std::ios::binary).rdbuf();
+  return out.str();
+}
+
+TEST(ReadEventFileTest, ScalarsAreSeriesUnderThePrefix) {
+  RunData run;
+  ReadEventFile(Write({Scalar("loss", 2, 1), Scalar("lr", 0.5, 1), Scalar("loss", 1, 2)}), "train/",
+                &run);
+  EXPECT_EQ(ValuesOf(run, "train/loss"), (Values{{1, 2}, {2, 1}}));
+  EXPECT_EQ(ValuesOf(run, "train/lr"), (Values{{1, 0.5}}));
+  EXPECT_EQ(run.series.at("train/lr")[0].time, 1001.5);
+  EXPECT_THAT(run.notes, IsEmpty());
+}
+
+TEST(ReadEventFileTest, ReadsTheTensorsOfTensorFlow) {
+  std::vector<proto::Event> events;
+  for (int i = 0; i < 4; ++i) {
+    events.push_back(Scalar("x", 0, i));
+    proto::TensorProto* tensor =
+        events.back().mutable_summary()->mutable_value(0)->mutable_tensor();
+    tensor->set_dtype(i < 2 ? proto::DT_FLOAT : proto::DT_DOUBLE);
+    const float single = 1.5f;
+    const double twice = 2.5;
+    if (i == 0) tensor->add_float_val(single);
+    if (i == 1) tensor->set_tensor_content(std::string(reinterpret_cast<const char*>(&single), 4));
+    if (i == 2) tensor->add_double_val(twice);
+    if (i == 3) tensor->set_tensor_content(std::string(reinterpret_cast<const char*>(&twice), 8));
+  }
+  // A vector, such as a histogram, is not a scalar.
+  events.push_back(events[0]);
+  events.back().mutable_summary()->mutable_value(0)->mutable_tensor()->add_float_val(3);
+  RunData run;
+  ReadEventFile(Write(events), "", &run);
+  EXPECT_EQ(ValuesOf(run, "x"), (Values{{0, 1.5}, {1, 1.5}, {2, 2.5}, {3, 2.5}}));
+}
+
+TEST(ReadEventFileTest, SessionStartDropsTheStepsThatItRepeats) {
+  RunData run;
+  const std::string first =
+      Write({Scalar("loss", 1, 1), Scalar("loss", 2, 2), Scalar("loss", 3, 3), Scalar("a", 4, 9)});
+  const std::string second = Write({Scalar("loss", 20, 2)}, {.purge_step = 2});
+  run.series["other/loss"] = {{5, 5}};
+  ReadEventFile(first, "mine/", &run);
+  ReadEventFile(second, "mine/", &run);
+  EXPECT_EQ(ValuesOf(run, "mine/loss"), (Values{{1, 1}, {2, 20}}));
+  EXPECT_EQ(ValuesOf(run, "mine/a"), Values());
+  EXPECT_EQ(ValuesOf(run, "other/loss"), (Values{{5, 5}}));
+}
+
+TEST(ReadEventFileTest, ReadsTextsAndHyperparameters) {
+  proto::Event text;
+  proto::Summary::Value* const value = text.mutable_summary()->add_value();
+  value->set_tag("notes");
+  value->mutable_metadata()->mutable_plugin_data()->set_plugin_name("text");
+  value->mutable_tensor()->add_string_val("hello");
+  proto::Event hparams;
+  const absl::StatusOr<proto::Summary> summary =
+      HparamsSummary({{"adam", true}, {"batch", 64}, {"lr", 0.1}, {"name", "mse"}}, {},
+                     absl::UnixEpoch(), absl::UnixEpoch());
+  ASSERT_TRUE(summary.ok()) << summary.status();
+  *hparams.mutable_summary() = *summary;
+  RunData run;
+  ReadEventFile(Write({text, hparams}), "", &run);
+  EXPECT_THAT(run.texts, ElementsAre(Pair("notes", "hello")));
+  EXPECT_THAT(run.hparams, ElementsAre(Pair("adam", "true"), Pair("batch", "64"), Pair("lr", "0.1"),
+                                       Pair("name", "mse")));
+  EXPECT_THAT(run.series, IsEmpty());
+}
+
+TEST(ReadEventFileTest, CutFileGivesItsWholeRecords) {
+  const std::string path = Write({Scalar("loss", 1, 1), Scalar("loss", 2, 2)});
+  const std::string contents = Contents(path);
+  RunData whole;
+  ReadEventFile(path, "", &whole);
+  for (size_t size = 0; size < contents.size(); ++size) {
+    std::filesystem::resize_file(path, size);
+    RunData run;
+    ReadEventFile(path, "", &run);
+    const Values values = ValuesOf(run, "loss");
+    ASSERT_LT(values.size(), 2u);
+    if (!run.notes.empty()) {
+      ASSERT_THAT(run.notes, ElementsAre(HasSubstr("is cut short")));
+      ASSERT_THAT(run.notes[0], HasSubstr(path));
+    }
+    WriteTemporary(std::filesystem::relative(path, testing::TempDir()).string(), contents);
+  }
+  EXPECT_EQ(ValuesOf(whole, "loss").size(), 2u);
+}
+
+TEST(ReadEventFileTest, EveryChangedByteIsNoticed) {
+  const std::string path = Write({Scalar("loss", 1, 1)});
+  const std::string contents = Contents(path);
+  for (size_t i = 0; i < contents.size(); ++i) {
+    std::string changed = contents;
+    changed[i] = static_cast<char>(changed[i] ^ 0x40);
+    RunData run;
+    ReadEventFile(WriteTemporary("changed.tfevents", changed), "", &run);
+    ASSERT_EQ(run.notes.size(), 1u) << "byte " << i;
+  }
+}
+
+TEST(ReadEventFileTest, MissingFileIsANote) {
+  RunData run;
+  ReadEventFile("/no/such/file", "", &run);
+  EXPECT_THAT(run.notes, ElementsAre(HasSubstr("/no/such/file")));
+}
+
+}  // namespace
+}  // namespace mirrorflow

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/data/row_stream.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using Rows = std::vector<int64_t>;
+
+// Appends the row numbers of the next element.
+bool Next(RowStream& stream, Rows* rows) {
+  std::vector<RowRef> refs;
+  const absl::StatusOr<bool> more = stream.Next(&refs);
+  EXPECT_TRUE(more.ok()) << more.status();
+  for (const RowRef& ref : refs) rows->push_back(ref.id.row);
+  return more.ok() && *more;
+}
+
+// The elements of one pass, at most `limit`.
+std::vector<Rows> Elements(RowStream& stream, int64_t epoch, int limit = 1000) {
+  EXPECT_EQ(stream.Start(epoch), absl::OkStatus());
+  std::vector<Rows> elements;
+  for (Rows rows; static_cast<int>(elements.size()) < limit && Next(stream, &rows); rows.clear()) {
+    elements.push_back(rows);
+  }
+  return elements;
+}
+
+Rows Flat(RowStream& stream, int64_t epoch, int limit = 1000) {
+  Rows all;
+  for (const Rows& rows : Elements(stream, epoch, limit)) {
+    all.insert(all.end(), rows.begin(), rows.end());
+  }
+  return all;
+}
+
+TEST(AllRowsTest, CountsUpAndStartsOver) {
+  const auto stream = AllRows(3);
+  EXPECT_THAT(Flat(*stream, 0), ElementsAre(0, 1, 2));
+  EXPECT_THAT(Flat(*stream, 1), ElementsAre(0, 1, 2));
+  EXPECT_THAT(Flat(*AllRows(0), 0), IsEmpty());
+}
+
+TEST(ShuffleRowsTest, YieldsEveryRowOnce) {
+  const auto stream = ShuffleRows(AllRows(997), 1);
+  Rows rows = Flat(*stream, 0);
+  EXPECT_FALSE(std::is_sorted(rows.begin(), rows.end()));
+  std::sort(rows.begin(), rows.end());
+  Rows expected(997);
+  std::iota(expected.begin(), expected.end(), 0);
+  EXPECT_EQ(rows, expected);
+}
+
+TEST(ShuffleRowsTest, OrderDependsOnlyOnSeedAndEpoch) {
+  const auto one = ShuffleRows(AllRows(50), 1);
+  const Rows first = Flat(*one, 0);
+  EXPECT_NE(Flat(*one, 1), first);
+  EXPECT_EQ(Flat(*one, 0), first) << "an epoch must have the same order again";
+  EXPECT_EQ(Flat(*ShuffleRows(AllRows(50), 1), 0), first);
+  EXPECT_NE(Flat(*ShuffleRows(AllRows(50), 2), 0), first);
+  EXPECT_NE(Flat(*ShuffleRows(AllRows(50), 0), 1), first) << "seed and epoch must not be added";
+}
+
+// Runs are reproduced and compared across machines and versions, so these orders must not change.
+TEST(ShuffleRowsTest, OrderMatchesRecordedOrder) {
+  EXPECT_THAT(Flat(*ShuffleRows(AllRows(10), 1), 0), ElementsAre(6, 4, 7, 2, 9, 1, 5, 0, 8, 3));
+  EXPECT_THAT(Flat(*ShuffleRows(AllRows(10), 1), 1), ElementsAre(7, 6, 9, 3, 4, 0, 1, 8, 2, 5));
+}
+
+TEST(ShuffleRowsTest, AllOrdersAreEquallyLikely) {
+  std::map<Rows, int> seen;
+  const auto stream = ShuffleRows(AllRows(4), 7);
+  constexpr int kEpochs = 24'000;
+  for (int epoch = 0; epoch < kEpochs; ++epoch) ++seen[Flat(*stream, epoch)];
+  ASSERT_EQ(seen.size(), 24u);
+  double chi_square = 0;
+  for (const auto& [rows, count] : seen) chi_square += (count - 1000.0) * (count - 1000.0) / 1000;
+  // With 23 degrees of freedom, 49.7 is exceeded with a probability of 0.001. A naive swap of every
+  // position with any other one would give about 2,000.
+  EXPECT_LT(chi_square, 49.7);
+}
+
+TEST(ShuffleRowsTest, MovesBatchesAsUnits) {
+  const auto stream = ShuffleRows(BatchRows(AllRows(7), 2, /*drop_remainder=*/false), 3);
+  std::vector<Rows> batches = Elements(*stream, 0);
+  EXPECT_THAT(batches, Not(ElementsAre(Rows{0, 1}, Rows{2, 3}, Rows{4, 5}, Rows{6})));
+  std::sort(batches.begin(), batches.end());
+  EXPECT_THAT(batches, ElementsAre(Rows{0, 1}, Rows{2, 3}, Rows{4, 5}, Rows{6}));
+}
+
+TEST(BatchRowsTest, KeepsPartialLastBatch) {
+  EXPECT_THAT(Elements(*BatchRows(AllRows(5), 2, false), 0),
+              ElementsAre(Rows{0, 1}, Rows{2, 3}, Rows{4}));
+  EXPECT_THAT(Elements(*BatchRows(AllRows(2), 5, false), 0), ElementsAre(Rows{0, 1}));
+}
+
+TEST(BatchRowsTest, DropsPartialLastBatchOnRequest) {
+  EXPECT_THAT(Elements(*BatchRows(AllRows(5), 2, true), 0), ElementsAre(Rows{0, 1}, Rows{2, 3}));
+  EXPECT_THAT(Elements(*BatchRows(AllRows(2), 5, true), 0), IsEmpty());
+}
+
+TEST(RepeatRowsTest, NumbersEpochsAcrossPasses) {
+  const auto shuffled = ShuffleRows(AllRows(20), 1);
+  Rows expected = Flat(*shuffled, 6);
+  for (int64_t row : Flat(*shuffled, 7)) expected.push_back(row);
+  // With two epochs per pass, pass 3 consists of epochs 6 and 7.
+  EXPECT_EQ(Flat(*RepeatRows(ShuffleRows(AllRows(20), 1), 2), 3), expected);
+  EXPECT_EQ(Flat(*RepeatRows(ShuffleRows(AllRows(20), 1), -1), 6, /*limit=*/40), expected);
+}
+
+TEST(RepeatRowsTest, BatchesAfterRepeatSpanEpochs) {
+  EXPECT_THAT(Elements(*BatchRows(RepeatRows(AllRows(3), 2), 2, false), 0),
+              ElementsAre(Rows{0, 1}, Rows{2, 0}, Rows{1, 2}));
+}
+
+TEST(RepeatRowsTest, EndsIfNothingIsRepeated) {
+  EXPECT_THAT(Flat(*RepeatRows(AllRows(0), -1), 0), IsEmpty());
+  EXPECT_THAT(Flat(*RepeatRows(AllRows(0), 3), 0), IsEmpty());
+  EXPECT_THAT(Flat(*RepeatRows(AllRows(3), 0), 0), IsEmpty());
+}
+
+TEST(TakeRowsTest, StopsEarlyAndStartsOver) {
+  const auto stream = TakeRows(RepeatRows(AllRows(3), -1), 5);
+  EXPECT_THAT(Flat(*stream, 0), ElementsAre(0, 1, 2, 0, 1));
+  EXPECT_THAT(Flat(*stream, 1), ElementsAre(0, 1, 2, 0, 1));
+  EXPECT_THAT(Flat(*TakeRows(AllRows(2), 5), 0), ElementsAre(0, 1));
+}
+
+TEST(ShardRowsTest, ShardsDivideTheElements) {
+  EXPECT_THAT(Flat(*ShardRows(AllRows(8), 3, 0), 0), ElementsAre(0, 3, 6));
+  EXPECT_THAT(Flat(*ShardRows(AllRows(8), 3, 1), 0), ElementsAre(1, 4, 7));
+  EXPECT_THAT(Flat(*ShardRows(AllRows(8), 3, 2), 0), ElementsAre(2, 5));
+  EXPECT_THAT(Flat(*ShardRows(AllRows(2), 3, 2), 0), IsEmpty());
+  EXPECT_THAT(Elements(*ShardRows(BatchRows(AllRows(5), 2, false), 2, 0), 0),
+              ElementsAre(Rows{0, 1}, Rows{4}));
+}
+
+TEST(ShuffleInBufferTest, YieldsEveryRowOnceAndNoneBeforeItCanBeInTheBuffer) {
+  const auto stream = ShuffleInBuffer(AllRows(100), 1, 10);
+  const Rows rows = Flat(*stream, 0);
+  for (size_t i = 0; i < rows.size(); ++i) EXPECT_LT(rows[i], static_cast<int64_t>(i) + 10);
+  EXPECT_FALSE(std::is_sorted(rows.begin(), rows.end()));
+  Rows sorted = rows, expected(100);
+  std::sort(sorted.begin(), sorted.end());
+  std::iota(expected.begin(), expected.end(), 0);
+  EXPECT_EQ(sorted, expected);
+  EXPECT_EQ(Flat(*stream, 0), rows) << "an epoch must have the same order again";
+  EXPECT_NE(Flat(*stream, 1), rows);
+  EXPECT_NE(Flat(*ShuffleInBuffer(AllRows(100), 2, 10), 0), rows);
+  EXPECT_EQ(Flat(*ShuffleInBuffer(AllRows(9), 2, 1), 0), Flat(*AllRows(9), 0));
+}
+
+using Stage = std::function<std::unique_ptr<RowStream>(std::unique_ptr<RowStream>)>;
+
+// Skipping leaves exactly the elements after those that it skips.
+TEST(SkipRowsTest, LeavesOutTheFirstElementsOfEveryKindOfStream) {
+  const auto shuffle = [](auto input) { return ShuffleRows(std::move(input), 7); };
+  const auto batch = [](auto input) { return BatchRows(std::move(input), 3, false); };
+  const auto full_batch = [](auto input) { return BatchRows(std::move(input), 3, true); };
+  const auto repeat = [](auto input) { return RepeatRows(std::move(input), 3); };
+  const auto forever = [](auto input) { return RepeatRows(std::move(input), -1); };
+  const auto take = [](auto input) { return TakeRows(std::move(input), 5); };
+  const auto skip = [](auto input) { return SkipRows(std::move(input), 2); };
+  const auto shard = [](auto input) { return ShardRows(std::move(input), 3, 1); };
+  const auto buffer = [](auto input) { return ShuffleInBuffer(std::move(input), 7, 3); };
+  const std::vector<std::vector<Stage>> pipelines = {
+      {},
+      {shuffle},
+      {shuffle, batch},
+      {shuffle, full_batch},
+      {shuffle, repeat, batch},
+      {shuffle, forever, full_batch},
+      {batch, shuffle},
+      {batch, repeat, take},
+      {repeat, skip, batch},
+      {take, repeat},
+      {shard},
+      {repeat, shard, batch},
+      {buffer},
+      {buffer, repeat, batch},
+      {batch, buffer, shard},
+  };
+  for (size_t p = 0; p < pipelines.size(); ++p) {
+    for (const int64_t count : {0, 1, 2, 3, 4, 5, 7, 8, 30, 100}) {
+      const auto make = [&] {
+        std::unique_ptr<RowStream> stream = AllRows(8);
+        for (const Stage& stage : pipelines[p]) stream = stage(std::move(stream));
+        return stream;
+      };
+      std::vector<Rows> expected = Elements(*make(), 4, 200);
+      expected.erase(expected.begin(),
+                     expected.begin() + std::min<int64_t>(count, expected.size()));
+      const auto skipping = SkipRows(make(), count);
+      for (int pass = 0; pass < 2; ++pass) {
+        std::vector<Rows> got = Elements(*skipping, 4, static_cast<int>(expected.size()) + 1);
+        got.resize(std::min(got.size(), expected.size()));
+        EXPECT_EQ(got, expected) << "pipeline " << p << ", skipping " << count;
+      }
+    }
+  }
+}
+
+TEST(SkipRowsTest, TellsHowManyItHasSkipped) {
+  const auto stream = BatchRows(RepeatRows(AllRows(4), 2), 3, false);
+  ASSERT_EQ(stream->Start(0), absl::OkStatus());
+  EXPECT_EQ(*stream->Skip(2), 2);
+  EXPECT_EQ(*stream->Skip(5), 1);
+  EXPECT_EQ(*stream->Skip(5), 0);
+  const auto nothing = RepeatRows(AllRows(0), -1);
+  ASSERT_EQ(nothing->Start(0), absl::OkStatus());
+  EXPECT_EQ(*nothing->Skip(10), 0);
+}
+
+}  // namespace
+}  // namespace mirrorflow

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/data/sources.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/files.h"
+#include "train/formats/npy.h"
+#include "train/formats/npz.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+
+constexpr char kFolder[] = "tests/references/formats/";
+
+std::string Stored(absl::string_view name) { return absl::StrCat(kFolder, name); }
+
+// Component `c` of all rows, in order, as numbers.
+absl::StatusOr<std::vector<double>> TryColumn(const Dataset& dataset, int c) {
+  std::vector<double> values;
+  const auto source = dataset.MakeIterator();
+  for (SourceBatch batch;;) {
+    MF_ASSIGN_OR_RETURN(const bool more, source->Next(&batch));
+    if (!more) return values;
+    const Tensor& t = batch.components[c];
+    for (int64_t i = 0; i < t.num_elements(); ++i) {
+      values.push_back(t.dtype() == DT_FLOAT   ? t.flat<float>()[i]
+                       : t.dtype() == DT_INT32 ? t.flat<int32_t>()[i]
+                       : t.dtype() == DT_INT64 ? static_cast<double>(t.flat<int64_t>()[i])
+                                               : t.flat<uint8_t>()[i]);
+    }
+  }
+}
+
+std::vector<double> Column(const Dataset& dataset, int c) {
+  absl::StatusOr<std::vector<double>> values = TryColumn(dataset, c);
+  EXPECT_TRUE(values.ok()) << values.status();
+  return values.ok() ? *std::move(values) : std::vector<double>{};
+}
+
+std::string ErrorOf(const Dataset& dataset) {
+  return std::string(TryColumn(dataset, 0).status().message());
+}
+
+constexpr char kTable[] = "width,kind,height\n1,b,4\n2.5,a,5\n3,b,6\n";
+
+TEST(FromCsvTest, MakesFeaturesAndLabel) {
+  const std::string path = WriteTemporary("table.csv", kTable);
+  const CsvOptions csv = {.columns = {{.name = "width"},
+                                      {.name = "kind", .vocabulary = {"a", "b"}},
+                                      {.name = "height"}}};
+  const Dataset rows = Dataset::FromCsv(path, {.label = "kind", .csv = csv});
+  EXPECT_EQ(rows.size(), 3);
+  EXPECT_THAT(Column(rows.Batch(2), 0), ElementsAre(1, 4, 2.5, 5, 3, 6));
+  EXPECT_THAT(Column(rows, 1), ElementsAre(1, 0, 1));
+  const auto iterator = rows.Batch(3).MakeIterator();
+  SourceBatch batch;
+  ASSERT_TRUE(*iterator->Next(&batch));
+  EXPECT_EQ(batch.components[0].TypeString(), "float[3,2]");
+  EXPECT_EQ(batch.components[1].TypeString(), "int32[3]");
+  const Dataset columns = Dataset::FromCsv(path, {.csv = csv});
+  EXPECT_THAT(Column(columns, 0), ElementsAre(1, 2.5, 3));
+  EXPECT_THAT(Column(columns, 2), ElementsAre(4, 5, 6));
+}
+
+TEST(FromCsvTest, ErrorsNameFileRecordAndColumn) {
+  EXPECT_THAT(ErrorOf(Dataset::FromCsv(WriteTemporary("text.csv", kTable), {})),
+              AllOf(HasSubstr("text.csv: "), HasSubstr("'kind'")));
+  EXPECT_EQ(Dataset::FromCsv("/no/such.csv", {}).status().code(), absl::StatusCode::kNotFound);
+  const std::string path = WriteTemporary("numbers.csv", "a,b\n1,2\nx,3\n");
+  const Dataset bad =
+      Dataset::FromCsv(path, {.csv = {.columns = {{.name = "a", .dtype = DT_FLOAT}}}});
+  EXPECT_EQ(bad.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(bad.status().message()),
+              AllOf(HasSubstr("line 3, column 'a'"), HasSubstr("expected"), HasSubstr("got")));
+  EXPECT_THAT(ErrorOf(Dataset::FromCsv(WriteTemporary("two.csv", "a,b\n1,2\n"), {.label = "c"})),
+              HasSubstr("expected a column 'c'"));
+}
+
+TEST(FromNpyTest, ComponentsAreMapped) {
+  const std::string x = TemporaryPath("x.npy"), y = TemporaryPath("y.npy");
+  ASSERT_TRUE(WriteNpy(x, Tensor::Of<float>({3, 2}, {1, 2, 3, 4, 5, 6})).ok());
+  ASSERT_TRUE(WriteNpy(y, Tensor::Vector<int32_t>({7, 8, 9})).ok());
+  const Dataset rows = Dataset::FromNpy({x, y});
+  EXPECT_EQ(rows.size(), 3);
+  EXPECT_THAT(Column(rows.Batch(2), 0), ElementsAre(1, 2, 3, 4, 5, 6));
+  EXPECT_THAT(Column(rows.Skip(1), 1), ElementsAre(8, 9));
+  EXPECT_THAT(ErrorOf(Dataset::FromNpy({x, "/no/such.npy"})), HasSubstr("/no/such.npy"));
+  EXPECT_THAT(ErrorOf(Dataset::FromNpy({})), HasSubstr("no components"));
+}
+
+TEST(FromNpzTest, PicksArraysByName) {
+  const std::string path = TemporaryPath("arrays.npz");
+  ASSERT_TRUE(WriteNpz(path, {{"x", Tensor::Of<float>({2, 1}, {1, 2})},
+                              {"y", Tensor::Vector<int32_t>({3, 4})},
+                              {"z", Tensor::Scalar<float>(5)}})
+                  .ok());
+  EXPECT_THAT(Column(Dataset::FromNpz(path, {"y", "x"}), 0), ElementsAre(3, 4));
+  EXPECT_THAT(ErrorOf(Dataset::FromNpz(path, {"y", "w"})), HasSubstr("expected an array 'w'"));
+}
+
+// The files are by TensorFlow. Example 3 has neither label nor tags.
+TEST(FromTFRecordsTest, ReadsExamplesOfAllFilesInAnyOrder) {
+  const TFRecordSource source = {
+      .features = {
+          FixedLenFeature{.name = "image", .shape = {6}},
+          FixedLenFeature{
+              .name = "label", .dtype = DT_INT64, .default_value = Tensor::Scalar<int64_t>(-100)}}};
+  const std::vector<double> labels = {0, -1, static_cast<double>(int64_t{2} << 40), -100,
+                                      static_cast<double>(int64_t{4} << 40)};
+  std::vector<double> twice = labels;
+  twice.insert(twice.end(), labels.begin(), labels.end());
+  for (const char* const second : {"examples.tfrecord", "examples_gzip.tfrecord"}) {
+    for (const bool random_access : {true, false}) {
+      TFRecordSource with = source;
+      with.random_access = random_access;
+      const Dataset rows =
+          Dataset::FromTFRecords({Stored("examples.tfrecord"), Stored(second)}, with);
+      EXPECT_EQ(Column(rows.Batch(3), 1), twice);
+      EXPECT_THAT(Column(rows.Skip(6).Take(1), 0), ElementsAre(1, 1.25, 1.5, 1.75, 2, 2.25));
+      EXPECT_EQ(Column(rows.Skip(9), 1), std::vector<double>({labels[4]}));
+      const bool is_indexed = random_access && second == std::string("examples.tfrecord");
+      EXPECT_EQ(rows.size(), is_indexed ? std::make_optional<int64_t>(10) : std::nullopt);
+      if (!is_indexed) continue;
+      std::vector<double> shuffled = Column(rows.Shuffle(3).Batch(4), 1);
+      EXPECT_NE(shuffled, twice);
+      std::sort(shuffled.begin(), shuffled.end());
+      std::vector<double> sorted = twice;
+      std::sort(sorted.begin(), sorted.end());
+      EXPECT_EQ(shuffled, sorted);
+    }
+  }
+}
+
+TEST(FromTFRecordsTest, ErrorsNameFileRecordAndFeature) {
+  const TFRecordSource source = {.features = {FixedLenFeature{.name = "label", .dtype = DT_INT64}}};
+  for (const bool random_access : {true, false}) {
+    TFRecordSource with = source;
+    with.random_access = random_access;
+    const Dataset rows = Dataset::FromTFRecords({Stored("examples.tfrecord")}, with);
+    EXPECT_THAT(ErrorOf(rows),
+                AllOf(HasSubstr("examples.tfrecord: record 3"), HasSubstr("feature 'label'")));
+    EXPECT_EQ(Column(rows.IgnoreErrors(1), 0).size(), 4u);
+  }
+  EXPECT_EQ(Dataset::FromTFRecords({"/no/such.tfrecord"}, source).status().code(),
+            absl::StatusCode::kNotFound);
+  EXPECT_THAT(ErrorOf(Dataset::FromTFRecords({}, source)), HasSubstr("at least one file"));
+  const std::string cut = WriteTemporary("cut.tfrecord", "123456789012345");
+  EXPECT_THAT(ErrorOf(Dataset::FromTFRecords({cut}, {})),
+              AllOf(HasSubstr("cut.tfrecord: record 0 at byte 0"), HasSubstr("expected")));
+}
+
+TEST(FromTFRecordsTest, RowsWithoutFeaturesAreBytes) {
+  const Dataset rows = Dataset::FromTFRecords({Stored("examples.tfrecord")}, {});
+  EXPECT_EQ(rows.size(), 5);
+  EXPECT_GT(Column(rows.Take(1), 0).size(), 20u);
+}
+
+// A folder with two classes and three images.
+std::string MakeImageFolder(const std::string& name) {
+  const std::filesystem::path root = TemporaryPath(name);
+  std::filesystem::remove_all(root);
+  for (const auto& [from, to] :
+       std::map<std::string, std::string>{{"rgb.png", "roses/b.PNG"},
+                                          {"rgb_444.jpg", "roses/more/a.jpg"},
+                                          {"grey.png", "daisies/c.png"}}) {
+    std::filesystem::create_directories((root / to).parent_path());
+    std::filesystem::copy_file(Stored(from), root / to);
+  }
+  std::ofstream(root / "daisies/readme.txt") << "no image";
+  return root.string();
+}
+
+TEST(FromImageFolderTest, LabelsAreTheFoldersInOrder) {
+  const std::string folder = MakeImageFolder("flowers");
+  const auto files = ListImageFolder(folder);
+  ASSERT_TRUE(files.ok()) << files.status();
+  EXPECT_THAT(files->classes, ElementsAre("daisies", "roses"));
+  EXPECT_THAT(files->paths, ElementsAre(EndsWith("daisies/c.png"), EndsWith("roses/b.PNG"),
+                                        EndsWith("roses/more/a.jpg")));
+  const Dataset rows = Dataset::FromImageFolder(folder, {.height = 8, .width = 9});
+  EXPECT_THAT(Column(rows, 1), ElementsAre(0, 1, 1));
+  const auto iterator = rows.Shuffle(1).Batch(3).MakeIterator();
+  SourceBatch batch;
+  const auto more = iterator->Next(&batch);
+  ASSERT_TRUE(more.ok()) << more.status();
+  EXPECT_EQ(batch.components[0].TypeString(), "uint8[3,8,9,3]");
+  EXPECT_THAT(Column(Dataset::FromImageFolder(
+                         folder, {.height = 1, .width = 1, .classes = {"roses", "daisies"}}),
+                     1),
+              ElementsAre(0, 0, 1));
+  EXPECT_EQ(Column(Dataset::FromImageFolder(folder, {.channels = 1}).Take(1), 0).size(), 19u * 23u);
+}
+
+TEST(FromImageFolderTest, BadFoldersAndFilesAreErrors) {
+  const std::string folder = MakeImageFolder("bad");
+  EXPECT_EQ(Dataset::FromImageFolder("/no/such", {}).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(Dataset::FromImageFolder(folder, {.classes = {"tulips"}}).status().code(),
+            absl::StatusCode::kNotFound);
+  EXPECT_THAT(ErrorOf(Dataset::FromImageFolder(folder + "/daisies", {})),
+              HasSubstr("got no folder"));
+  EXPECT_THAT(ErrorOf(Dataset::FromImageFolder(folder, {.height = 3})), HasSubstr("or neither"));
+  std::ofstream(folder + "/roses/b.PNG") << "damaged";
+  const Dataset rows = Dataset::FromImageFolder(folder, {.height = 8, .width = 8});
+  EXPECT_THAT(ErrorOf(rows), AllOf(HasSubstr("row 1"), HasSubstr("roses/b.PNG")));
+  testing::internal::CaptureStderr();
+  EXPECT_THAT(Column(rows.IgnoreErrors(1), 1), ElementsAre(0, 1));
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "WARNING: left out 1 bad records\n");
+}
+
+}  // namespace
+}  // namespace mirrorflow

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/formats/csv.h"
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/files.h"
+#include "train/formats/npz.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+absl::StatusOr<CsvTable> Read(absl::string_view contents, const CsvOptions& options = {}) {
+  return ReadCsv(WriteTemporary("table.csv", contents), options);
+}
+
+// The message of the error, without the path.
+std::string ErrorOf(absl::string_view contents, const CsvOptions& options = {},
+                    absl::StatusCode code = absl::StatusCode::kDataLoss) {
+  const absl::Status status = Read(contents, options).status();
+  EXPECT_EQ(status.code(), code) << status;
+  absl::string_view message = status.message();
+  EXPECT_TRUE(absl::ConsumePrefix(&message, absl::StrCat(TemporaryPath("table.csv"), ": ")))
+      << message;
+  return std::string(message);
+}
+
+template <typename T>
+std::vector<T> Column(const absl::StatusOr<CsvTable>& table, size_t i = 0) {
+  EXPECT_TRUE(table.ok()) << table.status();
+  if (!table.ok() || i >= table->columns.size()) return {};
+  EXPECT_EQ(table->columns[i].shape(), Shape({table->num_rows}));
+  const auto values = table->columns[i].As<T>();
+  EXPECT_TRUE(values.ok()) << values.status();
+  return values.ok() ? std::vector<T>(values->begin(), values->end()) : std::vector<T>();
+}
+
+TEST(CsvTest, InfersIntegersAndFloats) {
+  const std::string text = "a,b,c\n1,2.5,3\n-4,5,6e2\n";
+  for (const std::string& contents : {text, Gzip(text), "\xef\xbb\xbf" + text}) {
+    const auto table = Read(contents);
+    ASSERT_TRUE(table.ok()) << table.status();
+    EXPECT_THAT(table->names, ElementsAre("a", "b", "c"));
+    EXPECT_EQ(table->num_rows, 2);
+    EXPECT_THAT(Column<int64_t>(table, 0), ElementsAre(1, -4));
+    EXPECT_THAT(Column<float>(table, 1), ElementsAre(2.5f, 5.0f));
+    EXPECT_THAT(Column<float>(table, 2), ElementsAre(3.0f, 600.0f));
+  }
+}
+
+TEST(CsvTest, EveryEndOfLineGivesSameRows) {
+  for (const char* text : {"a,b\n1,2\n3,4\n", "a,b\r\n1,2\r\n3,4\r\n", "a,b\n1,2\n3,4",
+                           "\n\na,b\n\n1,2\r\n\r\n3,4\r", "\"a\",\"b\"\n\"1\",2\n3,\"4\"\n"}) {
+    const auto table = Read(text);
+    EXPECT_THAT(Column<int64_t>(table, 0), ElementsAre(1, 3)) << text;
+    EXPECT_THAT(Column<int64_t>(table, 1), ElementsAre(2, 4)) << text;
+  }
+}
+
+TEST(CsvTest, SelectsColumnsByNameAndIndexInRequestedOrder) {
+  const auto table = Read("a,b,c,d\n1,x,1,0.1\n2,y,true,0.2\n3,z,FALSE,0.3\n",
+                          {.columns = {{.name = "d", .dtype = DT_DOUBLE},
+                                       {.index = 2, .dtype = DT_BOOL},
+                                       {.name = "a", .dtype = DT_INT32}}});
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_THAT(table->names, ElementsAre("d", "c", "a"));
+  EXPECT_THAT(Column<double>(table, 0), ElementsAre(0.1, 0.2, 0.3));
+  EXPECT_THAT(Column<bool>(table, 1), ElementsAre(true, true, false));
+  EXPECT_THAT(Column<int32_t>(table, 2), ElementsAre(1, 2, 3));
+}
+
+TEST(CsvTest, ReadsFileWithoutHeaderAndWithOtherDelimiter) {
+  const auto table = Read("1;2\n3;4\n", {.header = false, .delimiter = ';'});
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_THAT(table->names, ElementsAre("0", "1"));
+  EXPECT_THAT(Column<int64_t>(table, 1), ElementsAre(2, 4));
+  EXPECT_THAT(Column<float>(Read("1\t2.5\n", {.header = false, .delimiter = '\t'}), 1),
+              ElementsAre(2.5f));
+}
+
+TEST(CsvTest, VocabularyMapsTextToItsPosition) {
+  const CsvOptions options{.columns = {{.name = "s", .vocabulary = {"red", "a,\n\"b\"", "NA"}}}};
+  const auto table = Read("s,t\nred,1\n\"a,\n\"\"b\"\"\",2\nNA,3\n\"red\",4\n", options);
+  EXPECT_THAT(Column<int32_t>(table), ElementsAre(0, 1, 2, 0));
+  EXPECT_EQ(ErrorOf("s\nred\nblue\n", options),
+            "line 3, column 's': text that the vocabulary lacks; expected one of 3 words, got "
+            "'blue'");
+  const CsvOptions unknown{
+      .columns = {
+          {.name = "s", .dtype = DT_INT64, .missing = 9, .vocabulary = {"red"}, .unknown = 7}}};
+  EXPECT_THAT(Column<int64_t>(Read("s,t\nred,1\nblue,2\n,3\n", unknown)), ElementsAre(0, 7, 9));
+}
+
+TEST(CsvTest, MissingFieldNeedsValue) {
+  const std::string text = "a,b\n1,2\nNA,3\n";
+  EXPECT_EQ(ErrorOf(text), "line 3, column 'a': missing field; expected a number, got 'NA'");
+  EXPECT_THAT(Column<int64_t>(Read(text, {.missing = -1})), ElementsAre(1, -1));
+  const auto nan = Column<float>(Read(text, {.missing = std::numeric_limits<double>::quiet_NaN()}));
+  ASSERT_EQ(nan.size(), 2u);
+  EXPECT_EQ(nan[0], 1.0f);
+  EXPECT_TRUE(std::isnan(nan[1]));
+  const auto column = [](DataType dtype, double missing) {
+    return CsvOptions{.columns = {{.name = "a", .dtype = dtype, .missing = missing}}};
+  };
+  EXPECT_THAT(Column<int32_t>(Read("a,b\n,1\n\"\",1\n nan ,1\n", column(DT_INT32, 5))),
+              ElementsAre(5, 5, 5));
+  EXPECT_THAT(Column<double>(Read("a\nNULL\n", column(DT_DOUBLE, 0.5))), ElementsAre(0.5));
+  EXPECT_THAT(Column<bool>(Read("a\nnull\n0\n", column(DT_BOOL, 1))), ElementsAre(true, false));
+  EXPECT_EQ(ErrorOf("a\n1\n", column(DT_INT32, 0.5), absl::StatusCode::kInvalidArgument),
+            "column 'a': invalid value for missing fields; expected a value of int32, got 0.5");
+  EXPECT_THAT(Column<int64_t>(Read("a\n?\n", {.missing = 3, .na_values = {"?"}})), ElementsAre(3));
+}
+
+TEST(CsvTest, NumbersAreNearestToTheirText) {
+  const std::vector<std::string> numbers = {"0",
+                                            "-0.0",
+                                            "+1.5",
+                                            "1e22",
+                                            "1e23",
+                                            "123456789012345678901234567890",
+                                            "5e-324",
+                                            "1e-400",
+                                            "1.7976931348623157e308",
+                                            "0.30000000000000004",
+                                            "9007199254740993",
+                                            "inf",
+                                            "-inf",
+                                            "1.00000017881393432617187499",
+                                            "1.00000017881393432617187500",
+                                            "1.00000017881393432617187501",
+                                            "16777217",
+                                            "1e-45",
+                                            "7.0064923216240854e-46",
+                                            "3.4028235e38",
+                                            ".5",
+                                            "5.",
+                                            "  2.5 ",
+                                            "1E+2",
+                                            "0.1",
+                                            "33554435.00000000000001",
+                                            "1.17549435e-38"};
+  std::string text = "f,d\n";
+  for (const std::string& number : numbers) {
+    const bool huge = number == "1.7976931348623157e308";
+    absl::StrAppend(&text, huge ? "1" : number, ",", number, "\n");
+  }
+  const auto table = Read(
+      text, {.columns = {{.name = "f", .dtype = DT_FLOAT}, {.name = "d", .dtype = DT_DOUBLE}}});
+  const auto floats = Column<float>(table, 0);
+  const auto doubles = Column<double>(table, 1);
+  ASSERT_EQ(doubles.size(), numbers.size());
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    EXPECT_EQ(doubles[i], std::strtod(numbers[i].c_str(), nullptr)) << numbers[i];
+    if (numbers[i] == "1.7976931348623157e308") continue;
+    EXPECT_EQ(floats[i], std::strtof(numbers[i].c_str(), nullptr)) << numbers[i];
+  }
+  EXPECT_TRUE(std::signbit(doubles[1]));
+}
+
+TEST(CsvTest, IntegersKeepTheirWholeRange) {
+  EXPECT_THAT(
+      Column<int64_t>(Read("a\n9223372036854775807\n-9223372036854775808\n"
+                           "000000000000000000000000012\n+3\n")),
+      ElementsAre(std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min(), 12, 3));
+  EXPECT_THAT(Column<float>(Read("a\n9223372036854775808\n1\n")), ElementsAre(0x1p63f, 1.0f));
+  const CsvOptions int32{.columns = {{.name = "a", .dtype = DT_INT32}}};
+  EXPECT_THAT(
+      Column<int32_t>(Read("a\n2147483647\n-2147483648\n", int32)),
+      ElementsAre(std::numeric_limits<int32_t>::max(), std::numeric_limits<int32_t>::min()));
+  for (const char* field : {"2147483648", "-2147483649", "1.0", "1e3", "0x10", "--1", "+-1", "1 2",
+                            "99999999999999999999"}) {
+    EXPECT_EQ(ErrorOf(absl::StrCat("a\n1\n", field, "\n"), int32),
+              absl::StrCat("line 3, column 'a': invalid field; expected int32, got '", field, "'"));
+  }
+}
+
+TEST(CsvTest, ErrorsNameLineAndColumn) {
+  EXPECT_EQ(ErrorOf("a,b\n1,2\n3,abc\n"),
+            "line 3, column 'b': invalid field; expected a number, got 'abc'");
+  EXPECT_EQ(ErrorOf("a,b\n1,2\n3\n"), "line 3, wrong number of fields; expected 2, got 1");
+  EXPECT_EQ(ErrorOf("a,b\n1,2,3,4\n"), "line 2, wrong number of fields; expected 2, got 4");
+  EXPECT_EQ(ErrorOf("a,b\n1,2\n\"\n\nx\",4\n"),
+            "line 3, column 'a': invalid field; expected a number, got '\\n\\nx'");
+  EXPECT_EQ(ErrorOf("a,b\n\"1\n\n\n\",x\n", {.missing = 0, .na_values = {"1"}}),
+            "line 2, column 'b': invalid field; expected a number, got 'x'");
+  EXPECT_EQ(ErrorOf("a\n1e400\n", {.columns = {{.name = "a", .dtype = DT_DOUBLE}}}),
+            "line 2, column 'a': invalid field; expected double, got '1e400'");
+  EXPECT_EQ(ErrorOf("a\n4e38\n", {.columns = {{.name = "a", .dtype = DT_FLOAT}}}),
+            "line 2, column 'a': invalid field; expected float, got '4e38'");
+  EXPECT_EQ(ErrorOf("a,b\n1,2\n1,5\"\n"),
+            "line 3, column 'b': not CSV; expected a field of RFC 4180, got a quote in an unquoted "
+            "field");
+  EXPECT_EQ(ErrorOf("a,b\n\"1\"x,2\n"),
+            "line 2, column 'a': not CSV; expected a field of RFC 4180, got text after the closing "
+            "quote");
+  EXPECT_THAT(ErrorOf("a\n1\n\"2\n"), HasSubstr("line 3: the record has no end"));
+  EXPECT_EQ(ErrorOf(""), "the file is empty; expected a header, got no text");
+  EXPECT_EQ(ErrorOf("\n\r\n", {.header = false}),
+            "the file is empty; expected a record, got no text");
+  EXPECT_EQ(ReadCsv(TemporaryPath("no such file")).status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST(CsvTest, InvalidOptionsAreRejected) {
+  const auto error = [](const CsvOptions& options) {
+    return ErrorOf("age,height,age\n1,2,3\n", options, absl::StatusCode::kInvalidArgument);
+  };
+  EXPECT_EQ(error({.columns = {{.name = "hight"}}}),
+            "no such column; expected one of 3 names, got 'hight'; did you mean height?");
+  EXPECT_EQ(error({.columns = {{.index = 3}}}),
+            "no such column; expected a name, or an index below 3, got index 3");
+  EXPECT_THAT(error({.columns = {{.name = "age"}}}), HasSubstr("several columns have a name"));
+  EXPECT_THAT(error({.columns = {{.index = 0}, {.index = 0}}}), HasSubstr("requested twice"));
+  EXPECT_THAT(error({.columns = {{.index = 0, .dtype = DT_UINT8}}}), HasSubstr("got uint8"));
+  EXPECT_THAT(error({.columns = {{.index = 0, .dtype = DT_FLOAT, .vocabulary = {"a"}}}}),
+              HasSubstr("expected int32 or int64 for a vocabulary, got float"));
+  EXPECT_THAT(error({.columns = {{.index = 0, .vocabulary = {"a", "a"}}}}), HasSubstr("'a' twice"));
+  for (const char delimiter : {'"', '\n', '\0', '5', '-', 'e'}) {
+    EXPECT_THAT(error({.delimiter = delimiter}), HasSubstr("invalid delimiter"));
+  }
+  EXPECT_THAT(error({.skip_bad_records = -1}), HasSubstr("invalid skip_bad_records"));
+  EXPECT_THAT(error({.num_threads = 0}), HasSubstr("invalid num_threads"));
+}
+
+TEST(CsvTest, SkipsBadRecordsUpToLimit) {
+  const std::string text = "a,b\n1,2\nx,3\n4\n5,6,7\n\"8\"9,\"1\n10,11\n";
+  const auto table = Read(text, {.skip_bad_records = 4});
+  EXPECT_THAT(Column<int64_t>(table, 0), ElementsAre(1, 10));
+  EXPECT_THAT(Column<int64_t>(table, 1), ElementsAre(2, 11));
+  EXPECT_EQ(table->num_bad_records, 4);
+  EXPECT_THAT(table->first_bad_record, HasSubstr("line 3, column 'a': invalid field"));
+  EXPECT_EQ(ErrorOf(text, {.skip_bad_records = 3}),
+            "line 6, column 'a': not CSV; expected a field of RFC 4180, got text after the closing "
+            "quote; more than 3 bad records");
+}
+
+TEST(CsvTest, HeaderAloneGivesEmptyColumns) {
+  const auto table = Read("a,b\n");
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_EQ(table->num_rows, 0);
+  EXPECT_EQ(table->columns[1].shape(), Shape({0}));
+}
+
+TEST(CsvTest, ReadsFileOfPandas) {
+  const std::string folder = "tests/references/formats/";
+  const auto arrays = ReadNpz(folder + "frame.npz");
+  ASSERT_TRUE(arrays.ok()) << arrays.status();
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  const CsvOptions options{
+      .columns = {
+          {.name = "id"},
+          {.name = "single", .dtype = DT_FLOAT},
+          {.name = "double", .dtype = DT_DOUBLE},
+          {.name = "gaps", .dtype = DT_DOUBLE, .missing = kNan},
+          {.name = "flag", .dtype = DT_BOOL},
+          {.name = "species", .vocabulary = {"setosa", "say \"so\"", "a,b", "two\nlines"}}}};
+  const auto table = ReadCsv(folder + "frame.csv", options);
+  ASSERT_TRUE(table.ok()) << table.status();
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_TRUE(Tensor::Identical(table->columns[i], arrays->at(table->names[i])))
+        << table->names[i];
+  }
+  for (int64_t i = 0; i < table->num_rows; ++i) {
+    EXPECT_EQ(table->columns[5].flat<int32_t>()[i], i % 4);
+  }
+}
+
+// A file of several blocks, with quoted line ends, bad records and late floats.
+std::string LargeFile(int64_t rows) {
+  std::string text = "i,f,t\n";
+  for (int64_t i = 0; i < rows; ++i) {
+    if (i % 1000 == 7) absl::StrAppend(&text, "x,1,a\n");
+    const bool late = i > rows * 3 / 4;
+    absl::StrAppend(&text, i, ",", i % 77, late ? ".25," : ",");
+    absl::StrAppend(&text, i % 5 == 0 ? "\"a\n\"\"1,2,a\n3,4,b\n\"\"\"\n" : "b\n");
+  }
+  return text;
+}
+
+TEST(CsvTest, ThreadsDoNotChangeResult) {
+  constexpr int64_t kRows = 700'000;
+  const std::string path = WriteTemporary("large.csv", LargeFile(kRows));
+  CsvOptions options{.columns = {{.name = "i"},
+                                 {.name = "f"},
+                                 {.name = "t", .vocabulary = {"a\n\"1,2,a\n3,4,b\n\"", "b"}}},
+                     .skip_bad_records = kRows};
+  const auto one = ReadCsv(path, options);
+  ASSERT_TRUE(one.ok()) << one.status();
+  ASSERT_EQ(one->num_rows, kRows);
+  EXPECT_EQ(one->num_bad_records, 700);
+  for (int64_t i = 0; i < kRows; ++i) {
+    ASSERT_EQ(one->columns[0].flat<int64_t>()[i], i);
+    ASSERT_EQ(one->columns[1].flat<float>()[i], i % 77 + (i > kRows * 3 / 4 ? 0.25f : 0.0f));
+    ASSERT_EQ(one->columns[2].flat<int32_t>()[i], i % 5 == 0 ? 0 : 1);
+  }
+  for (const int threads : {2, 3, 8}) {
+    options.num_threads = threads;
+    const auto many = ReadCsv(path, options);
+    ASSERT_TRUE(many.ok()) << many.status();
+    EXPECT_EQ(many->num_bad_records, one->num_bad_records);
+    EXPECT_EQ(many->first_bad_record, one->first_bad_record);
+    for (int c = 0; c < 3; ++c) {
+      EXPECT_TRUE(Tensor::Identical(many->columns[c], one->columns[c])) << threads;
+    }
+  }
+  options.skip_bad_records = 500;
+  for (const int threads : {1, 2, 3, 8}) {
+    options.num_threads = threads;
+    // Record 500007 has 500 * 1000 / 5 * 4 more lines before it, the header and the bad records.
+    EXPECT_THAT(std::string(ReadCsv(path, options).status().message()),
+                HasSubstr(absl::StrCat(": line ", 500007 + 100002 * 3 + 500 + 2, ", column 'i'")));
+  }
+}
+
+}  // namespace
+}  // namespace mirrorflow

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/formats/npz.h"
+
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/files.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using Arrays = std::map<std::string, Tensor>;
+
+absl::StatusOr<Arrays> Read(absl::string_view contents) {
+  return ReadNpz(WriteTemporary("arrays.npz", contents));
+}
+
+std::string Error(absl::string_view contents) {
+  const absl::StatusOr<Arrays> arrays = Read(contents);
+  EXPECT_FALSE(arrays.ok());
+  EXPECT_THAT(arrays.status().message(), HasSubstr("arrays.npz: "));
+  return std::string(arrays.status().message());
+}
+
+bool Identical(const Arrays& a, const Arrays& b) {
+  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [](auto& x, auto& y) {
+           return x.first == y.first && Tensor::Identical(x.second, y.second);
+         });
+}
+
+// The output of NumPy 2.4.6's numpy.savez_compressed for ArraysByNumPy().
+std::string FileByNumPy() {
+  return absl::HexStringToBytes(
+      "504b03042d0000000800000021004fe9002affffffffffffffff05001400772e6e7079010010009800000000"
+      "00000055000000000000009bec17ea1b10c9c850c650ad9e925a9c5ca46ea5a06e9366a2aea3a09e965f5452"
+      "9498179f5f94920a12774bcc294e058a17672416a402f91a463a0ac69a3a0ab50a64032e063068b007120e40"
+      "04c40d40bcc00100504b03042d000000080000002100bc91558effffffffffffffff07001400612f622e6e70"
+      "790100100098000000000000004d000000000000009bec17ea1b10c9c850c650ad9e925a9c5ca46ea5a06e93"
+      "69a1aea3a09e965f54529498179f5f94920a12774bcc294e058a17672416a402f91ac63a9a3a0ab50a14002e"
+      "4606086082d2cc501a00504b01022d032d0000000800000021004fe9002a5500000098000000050000000000"
+      "000000000000800100000000772e6e7079504b01022d032d000000080000002100bc91558e4d000000980000"
+      "0007000000000000000000000080018c000000612f622e6e7079504b0506000000000200020068000000120100"
+      "000000");
+}
+
+Arrays ArraysByNumPy() {
+  return {{"w", Tensor::Of<float>({2, 3}, {0, 1, 2, 3, 4, 5})},
+          {"a/b", Tensor::Vector<int64_t>({1, 2, 3})}};
+}
+
+std::string FileByUs(const Arrays& arrays) {
+  const std::string path = TemporaryPath("ours.npz");
+  EXPECT_TRUE(WriteNpz(path, arrays).ok());
+  std::ifstream in(path, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(in), {});
+}
+
+// `file` with `bytes` written `offset` bytes after the start of occurrence `n` of `signature`.
+std::string Patched(std::string file, absl::string_view signature, size_t offset,
+                    absl::string_view bytes, int n = 0) {
+  const std::string wanted(signature);
+  size_t at = file.find(wanted);
+  while (n-- > 0) at = file.find(wanted, at + 1);
+  EXPECT_LE(at + offset + bytes.size(), file.size());
+  return file.replace(at + offset, bytes.size(), std::string(bytes));
+}
+
+constexpr absl::string_view kLocal = "PK\x03\x04", kCentral = "PK\x01\x02", kEnd = "PK\x05\x06";
+constexpr absl::string_view kEnd64 = "PK\x06\x06", kLocator = "PK\x06\x07";
+constexpr absl::string_view kZero("\0\0\0\0\0\0\0\0", 8), kHuge("\xf0\xff\xff\xff", 4);
+
+TEST(NpzTest, ReadsFileWrittenByNumPy) {
+  const absl::StatusOr<Arrays> arrays = Read(FileByNumPy());
+  ASSERT_TRUE(arrays.ok()) << arrays.status();
+  EXPECT_TRUE(Identical(*arrays, ArraysByNumPy()));
+}
+
+TEST(NpzTest, RoundTripsArrays) {
+  Arrays arrays = {{"scalar", Tensor::Scalar<double>(2.5)},
+                   {"layer/\xc3\xa9", Tensor::Vector<bool>({true, false})},
+                   {"nothing", *Tensor::Allocate(DT_HALF, {0, 3})},
+                   {"many", *Tensor::Allocate(DT_INT32, {300, 1000})}};
+  int32_t i = 0;
+  for (int32_t& x : arrays["many"].flat<int32_t>()) x = i++;
+  for (const Arrays& each : {arrays, Arrays()}) {
+    const absl::StatusOr<Arrays> read = Read(FileByUs(each));
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_TRUE(Identical(*read, each));
+  }
+}
+
+TEST(NpzTest, AlignedUncompressedArraysAreMapped) {
+  // The local header takes 50 bytes and the name, so the name's length decides the alignment.
+  const Tensor floats = Tensor::Of<float>({2, 3}, {0, 1, 2, 3, 4, 5});
+  for (const std::string name : {"aligned123", "a", "ab", "abc"}) {
+    const std::string file = FileByUs({{name, floats}});
+    const auto mapped = MapNpz(WriteTemporary("mapped.npz", file));
+    ASSERT_TRUE(mapped.ok()) << mapped.status();
+    EXPECT_TRUE(Identical(*mapped, {{name, floats}})) << name;
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(mapped->begin()->second.raw()) % alignof(float), 0u);
+    // A change shows in a mapped array, and is an error in one that is read.
+    std::string changed = file;
+    changed.replace(file.find("\xa0\x40") + 1, 1, "\x41");
+    const auto again = MapNpz(WriteTemporary("mapped.npz", changed));
+    EXPECT_EQ(again.ok(), (50 + name.size() + 4) % 4 == 0) << name << again.status();
+    if (again.ok()) {
+      EXPECT_EQ(again->begin()->second.flat<float>()[5], 20.0f);
+    }
+  }
+  const auto deflated = MapNpz(WriteTemporary("mapped.npz", FileByNumPy()));
+  ASSERT_TRUE(deflated.ok()) << deflated.status();
+  EXPECT_TRUE(Identical(*deflated, ArraysByNumPy()));
+  EXPECT_THAT(MapNpz(WriteTemporary("mapped.npz", "PK")).status().message(),
+              HasSubstr("mapped.npz: "));
+}
+
+TEST(NpzTest, AcceptsArchiveWithComment) {
+  const std::string file =
+      Patched(FileByNumPy(), kEnd, 20, absl::string_view("\x05\0", 2)) + "PK\x05\x06!";
+  const absl::StatusOr<Arrays> arrays = Read(file);
+  ASSERT_TRUE(arrays.ok()) << arrays.status();
+  EXPECT_TRUE(Identical(*arrays, ArraysByNumPy()));
+}
+
+TEST(NpzTest, TruncatedOrExtendedFileIsRejected) {
+  for (const std::string& good : {FileByNumPy(), FileByUs(ArraysByNumPy())}) {
+    for (size_t size = 0; size < good.size(); ++size) Error(good.substr(0, size));
+    Error(good + "x");
+    Error("x" + good);
+  }
+}
+
+TEST(NpzTest, FlippedBitIsDetectedOrHarmless) {
+  const Arrays want = ArraysByNumPy();
+  for (const std::string& good : {FileByNumPy(), FileByUs(want)}) {
+    int errors = 0;
+    for (size_t i = 0; i < good.size(); ++i) {
+      std::string bad = good;
+      bad[i] = static_cast<char>(bad[i] ^ (1 << i % 8));
+      const absl::StatusOr<Arrays> read = Read(bad);
+      errors += !read.ok();
+      EXPECT_TRUE(!read.ok() || Identical(*read, want)) << "byte " << i;
+    }
+    // Versions, dates, attributes and fields that the central directory repeats may change.
+    EXPECT_GT(errors, static_cast<int>(good.size() / 2));
+  }
+}
+
+TEST(NpzTest, RejectsInvalidArchives) {
+  const std::string numpy = FileByNumPy(), ours = FileByUs(ArraysByNumPy());
+  const absl::string_view one("\1\0\0\0", 4), two("\2\0", 2), three("\3\0", 2);
+  const std::string twice =
+      FileByUs({{"a", Tensor::Scalar<float>(1)}, {"b", Tensor::Scalar<float>(2)}});
+  const struct {
+    std::string file;
+    absl::string_view what;
+  } kCases[] = {
+      {"", "not a zip archive"},
+      {"\x93NUMPY and so on, but no array of arrays", "not a zip archive; expected an end record"},
+      // The end records.
+      {Patched(numpy, kEnd, 4, one), "multi-disk archives"},
+      {Patched(numpy, kEnd, 8, three), "multi-disk archives"},
+      {Patched(numpy, kEnd, 10, two) + "x", "not a zip archive"},
+      {Patched(numpy, kEnd, 12, kHuge),
+       "the central directory ends at the wrong offset; expected 378"},
+      {Patched(numpy, kEnd, 16, kZero.substr(0, 4)),
+       "the central directory ends at the wrong offset"},
+      {Patched(Patched(numpy, kEnd, 8, "\3"), kEnd, 10, "\3"), "the number of entries"},
+      {Patched(Patched(numpy, kEnd, 8, "\1"), kEnd, 10, "\1"), "bytes after the last entry"},
+      {Patched(ours, kLocator, 8, one), "the zip64 end locator"},
+      {Patched(ours, kLocator, 16, kZero.substr(0, 4)), "the zip64 end locator"},
+      {Patched(ours, kEnd64, 4, one), "the zip64 end record"},
+      {Patched(ours, kEnd64, 24, "\1"), "the zip64 end record"},
+      {Patched(ours, kEnd64, 40, "\xff\xff\xff\xff\xff\xff\xff\xff"),
+       "directory ends at the wrong offset"},
+      {numpy.substr(numpy.size() - 22), "the central directory ends at the wrong offset"},
+      // Entries.
+      {Patched(numpy, kCentral, 0, "PK\2\1"), "a wrong signature"},
+      {Patched(numpy, kCentral, 8, "\1"), "the entry is encrypted"},
+      {Patched(numpy, kCentral, 10, "\x0e"), "expected 0 (stored) or 8 (deflate), got 14"},
+      {Patched(numpy, kCentral, 34, "\1"), "multi-disk archives"},
+      {Patched(numpy, kCentral, 28, "\xff\xff"), "the central directory is cut short"},
+      {Patched(numpy, kCentral, 42, one), "does not match the central directory"},
+      {Patched(numpy, kCentral, 42, kHuge), "the offset of the local header"},
+      {Patched(numpy, kCentral, 16, one), "wrong CRC-32 of the entry; expected 1, got 2a00e94f"},
+      {Patched(numpy, kCentral, 20, kHuge), "'w.npy': zip: the end of the entry"},
+      {Patched(numpy, kCentral, 20, "\xff\xff\xff\xff"), "a zip64 field is missing"},
+      {Patched(numpy, kCentral, 24, kHuge),
+       "'w.npy': zip: the entry has the wrong size; expected at most"},
+      {Patched(ours, kCentral, 10, "\x08", 1), "does not match the central directory"},
+      {Patched(numpy, kLocal, 6, "\1"), "does not match the central directory"},
+      {Patched(numpy, kLocal, 30, "v"), "does not match the central directory"},
+      // Names, changed in both headers so that they agree.
+      {Patched(Patched(numpy, kLocal, 30, "../../"), kCentral, 46, "../.."), "got '../..'"},
+      {Patched(Patched(numpy, kLocal, 31, "/"), kCentral, 47, "/"), "expected NAME.npy"},
+      {Patched(Patched(numpy, kLocal, 30, "/"), kCentral, 46, "/"), "or a leading '/'"},
+      {Patched(Patched(numpy, kLocal, 30, "\\"), kCentral, 46, "\\"), "backslash"},
+      {Patched(Patched(numpy, kLocal, 30, "\xff"), kCentral, 46, "\xff"), "UTF-8 without NUL"},
+      {Patched(Patched(numpy, kLocal, 30, kZero.substr(0, 1)), kCentral, 46, kZero.substr(0, 1)),
+       "UTF-8 without NUL"},
+      {Patched(Patched(twice, kLocal, 30, "a", 1), kCentral, 46, "a", 1),
+       "'a.npy': zip: two entries have this name"},
+      {Patched(Patched(twice, kCentral, 46, "a", 1), kCentral, 46 + 5 + 20, kZero, 1),
+       "two entries have this name"},
+  };
+  for (const auto& c : kCases) EXPECT_THAT(Error(c.file), HasSubstr(c.what));
+}
+
+TEST(NpzTest, RejectsOverlappingEntries) {
+  // Makes the first entry longer, so that it covers the header of the second one. Changes both of
+  // its sizes, so that they agree.
+  const std::string file =
+      FileByUs({{"a", Tensor::Scalar<float>(1)}, {"b", Tensor::Scalar<float>(2)}});
+  std::string longer = Patched(file, kCentral, 46 + 5 + 4, "\x90");
+  longer = Patched(longer, kCentral, 46 + 5 + 12, "\x90");
+  EXPECT_THAT(Error(longer), HasSubstr("two entries overlap"));
+}
+
+TEST(NpzTest, RejectsEntriesWhoseSizesDoNotMatchTheirData) {
+  const std::string numpy = FileByNumPy();
+  // The size in the central directory, 0x98, with one byte less and with one more.
+  EXPECT_THAT(Error(Patched(numpy, kCentral, 24, "\x97")), HasSubstr("expected 24 bytes, got 23"));
+  EXPECT_THAT(Error(Patched(numpy, kCentral, 24, "\x99")), HasSubstr("expected 24 bytes, got 25"));
+  EXPECT_THAT(Error(Patched(numpy, kCentral, 20, "\x54")),
+              HasSubstr("zip: the deflated data does not end with the entry"));
+  EXPECT_THAT(Error(Patched(numpy, kCentral, 20, "\x40")), HasSubstr("damaged or end early"));
+  // One byte follows the end of the last entry's stream.
+  EXPECT_THAT(Error(Patched(numpy, kCentral, 20, "\x4c", 1)),
+              HasSubstr("'a/b.npy': zip: the deflated data does not end with the entry"));
+}
+
+TEST(NpzTest, ErrorInArrayNamesArray) {
+  // Changes the descr of the second array, which is stored.
+  std::string file = FileByUs({{"a", Tensor::Scalar<float>(1)}, {"b", Tensor::Scalar<float>(2)}});
+  const size_t at = file.find("'<f4'", file.find("b.npy"));
+  EXPECT_THAT(Error(file.replace(at, 5, "'|O' ")),
+              AllOf(HasSubstr("'b.npy': descr: unsupported element type")));
+}
+
+TEST(NpzTest, RejectsDtypesUnknownToNumPy) {
+  const absl::Status status =
+      WriteNpz(TemporaryPath("b.npz"), {{"x", *Tensor::Allocate(DT_BFLOAT16, Shape({1}))}});
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(status.message(), AllOf(HasSubstr("b.npz: 'x': "), HasSubstr("no bfloat16")));
+  EXPECT_THAT(ReadNpz("no/such.npz").status().message(), HasSubstr("no/such.npz"));
+}
+
+}  // namespace
+}  // namespace mirrorflow

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/formats/tf_record.h"
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/files.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr absl::string_view kFolder = "tests/references/formats/";
+
+template <typename T>
+std::string Little(T value) {
+  std::string bytes(sizeof(value), '\0');
+  std::memcpy(bytes.data(), &value, sizeof(value));
+  return bytes;
+}
+
+std::string Header(uint64_t length) {
+  return Little(length) + Little(MaskedCrc32c(Little(length)));
+}
+
+std::string Record(absl::string_view bytes) {
+  return absl::StrCat(Header(bytes.size()), bytes, Little(MaskedCrc32c(bytes)));
+}
+
+struct Contents {
+  std::vector<std::string> records;
+  int64_t bad_records = 0;
+  absl::Status status;
+};
+
+Contents ReadAll(const std::string& path, const TfRecordOptions& options = {}) {
+  Contents contents;
+  const auto reader = TfRecordReader::Open(path, options);
+  if (!reader.ok()) return {{}, 0, reader.status()};
+  for (std::string record;;) {
+    const absl::StatusOr<bool> more = (*reader)->Next(&record);
+    contents.bad_records = (*reader)->num_bad_records();
+    contents.status = more.status();
+    if (!more.ok()) {
+      EXPECT_EQ((*reader)->Next(&record).status(), more.status());
+    }
+    if (!more.ok() || !*more) return contents;
+    contents.records.push_back(record);
+  }
+}
+
+std::string Write(absl::string_view contents) { return WriteTemporary("file.tfrecord", contents); }
+
+// The message of the error that ends the file, without the path.
+std::string ErrorOf(absl::string_view contents, const TfRecordOptions& options = {}) {
+  const absl::Status status = ReadAll(Write(contents), options).status;
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+  const std::string path = absl::StrCat(TemporaryPath("file.tfrecord"), ": ");
+  EXPECT_THAT(std::string(status.message()), StartsWith(path));
+  return std::string(status.message()).substr(std::min(path.size(), status.message().size()));
+}
+
+TEST(TfRecordTest, MaskedChecksumIsThatOfTensorFlow) {
+  EXPECT_EQ(Crc32c("foo"), 0xcfc4ae1du);
+  EXPECT_EQ(MaskedCrc32c("foo"), (0xcfc4ae1du >> 15 | 0xcfc4ae1du << 17) + 0xa282ead8u);
+}
+
+TEST(TfRecordTest, ReadsFilesOfTensorFlow) {
+  const Contents plain = ReadAll(absl::StrCat(kFolder, "examples.tfrecord"));
+  ASSERT_TRUE(plain.status.ok()) << plain.status;
+  ASSERT_EQ(plain.records.size(), 5u);
+  EXPECT_THAT(plain.records[4], HasSubstr("example 4"));
+  for (const char* name : {"examples_gzip.tfrecord", "examples_zlib.tfrecord"}) {
+    const Contents compressed = ReadAll(absl::StrCat(kFolder, name));
+    EXPECT_TRUE(compressed.status.ok()) << compressed.status;
+    EXPECT_EQ(compressed.records, plain.records) << name;
+  }
+}
+
+TEST(TfRecordTest, ReadsEmptyFileAndRecordsOfEverySize) {
+  EXPECT_TRUE(ReadAll(Write("")).records.empty());
+  EXPECT_TRUE(ReadAll(Write("")).status.ok());
+  std::vector<std::string> records;
+  std::string file;
+  for (const size_t size : {0, 1, 5, 1000, 300'000, 3, 262'128, 5'000'000, 0, 7}) {
+    records.push_back(std::string(size, static_cast<char>('a' + records.size())));
+    file += Record(records.back());
+  }
+  for (const std::string& contents : {file, Gzip(file)}) {
+    const Contents read = ReadAll(Write(contents));
+    EXPECT_TRUE(read.status.ok()) << read.status;
+    EXPECT_EQ(read.records, records);
+  }
+}
+
+TEST(TfRecordTest, SkipsRecordsWithoutReadingThem) {
+  std::string damaged = Record(std::string(1'000'000, 'b'));
+  damaged[500'000] ^= 1;
+  const std::string file = Record("a") + damaged + Record("c") + Record("d");
+  for (const std::string& contents : {file, Gzip(file)}) {
+    const auto reader = *TfRecordReader::Open(Write(contents));
+    EXPECT_EQ(*reader->Skip(2), 2);
+    EXPECT_EQ(reader->record(), 2);
+    EXPECT_EQ(reader->offset(), Record("a").size() + damaged.size());
+    std::string record;
+    EXPECT_TRUE(*reader->Next(&record));
+    EXPECT_EQ(record, "c");
+    EXPECT_EQ(*reader->Skip(5), 1);
+    EXPECT_FALSE(*reader->Next(&record));
+  }
+}
+
+TEST(TfRecordTest, ErrorsNameRecordAndByte) {
+  const std::string first = Record("first"), second = Record("second");
+  std::string bad = first + second;
+  bad[first.size()] ^= 1;
+  EXPECT_THAT(ErrorOf(bad), StartsWith("record 1 at byte 21: wrong checksum of the length; "
+                                       "expected "));
+  bad = first + second;
+  bad[first.size() + 12] ^= 1;
+  EXPECT_THAT(ErrorOf(bad), StartsWith("record 1 at byte 21: wrong checksum of the bytes; "
+                                       "expected "));
+  EXPECT_EQ(ErrorOf(first + second.substr(0, 7)),
+            "record 1 at byte 21: the header of the record is cut short; expected 12 bytes, got 7");
+  EXPECT_EQ(ErrorOf(first + second.substr(0, 15)),
+            "record 1 at byte 21: the record is cut short; expected 10 bytes, got 3");
+  EXPECT_THAT(ErrorOf("\x89PNG\r\n\x1a\n and more"),
+              StartsWith("record 0 at byte 0: wrong checksum"));
+  EXPECT_THAT(ErrorOf(Gzip(first + second).substr(0, 30)),
+              StartsWith("record 0 at byte 0: the gzip stream is cut short near byte 30 of 30"));
+  EXPECT_EQ(TfRecordReader::Open(TemporaryPath("no such file")).status().code(),
+            absl::StatusCode::kNotFound);
+}
+
+TEST(TfRecordTest, HugeLengthIsRejectedBeforeAllocation) {
+  EXPECT_EQ(ErrorOf(Header(uint64_t{1} << 62)),
+            "record 0 at byte 0: the record is too long; expected at most 1073741824 bytes, got "
+            "4611686018427387904");
+  EXPECT_EQ(ErrorOf(Record("12345"), {.max_record_bytes = 4}),
+            "record 0 at byte 0: the record is too long; expected at most 4 bytes, got 5");
+  // A gigabyte that the file does not have.
+  EXPECT_EQ(ErrorOf(Header(1 << 30)),
+            "record 0 at byte 0: the record is cut short; expected 1073741828 bytes, got 0");
+}
+
+TEST(TfRecordTest, FileTruncatedOrChangedAtAnyByteIsRejected) {
+  const std::string file = Record("first") + Record("second");
+  for (size_t n = 1; n < file.size(); ++n) {
+    if (n != Record("first").size()) ErrorOf(file.substr(0, n));
+    std::string changed = file;
+    changed[n - 1] ^= 0x10;
+    ErrorOf(changed);
+  }
+}
+
+TEST(TfRecordTest, SkipsBadRecordsUpToLimit) {
+  std::string bad = Record("bad");
+  bad[12] ^= 1;
+  const std::string file = bad + Record("a") + bad + Record("b");
+  const Contents read = ReadAll(Write(file), {.skip_bad_records = 2});
+  EXPECT_TRUE(read.status.ok()) << read.status;
+  EXPECT_THAT(read.records, ElementsAre("a", "b"));
+  EXPECT_EQ(read.bad_records, 2);
+  EXPECT_THAT(ErrorOf(file, {.skip_bad_records = 1}),
+              StartsWith("record 2 at byte 36: wrong checksum of the bytes"));
+}
+
+TEST(TfRecordIndexTest, ReadsRecordsInAnyOrder) {
+  std::string file;
+  for (int i = 0; i < 100; ++i) file += Record(std::string(i, 'x'));
+  const auto index = TfRecordIndex::Build(Write(file));
+  ASSERT_TRUE(index.ok()) << index.status();
+  ASSERT_EQ(index->size(), 100);
+  std::string record;
+  for (const int i : {99, 0, 50, 50, 1}) {
+    ASSERT_TRUE(index->ReadAt(i, &record).ok());
+    EXPECT_EQ(record, std::string(i, 'x'));
+  }
+  EXPECT_EQ(index->ReadAt(100, &record).code(), absl::StatusCode::kOutOfRange);
+  EXPECT_EQ(index->ReadAt(-1, &record).code(), absl::StatusCode::kOutOfRange);
+  EXPECT_EQ(TfRecordIndex::Build(Write(""))->size(), 0);
+}
+
+TEST(TfRecordIndexTest, DamageIsReported) {
+  const auto error = [](absl::string_view contents) {
+    return std::string(TfRecordIndex::Build(Write(contents)).status().message());
+  };
+  const std::string first = Record("first"), second = Record("second");
+  EXPECT_THAT(error(first + second.substr(0, 15)),
+              HasSubstr("record 1 at byte 21: the record is cut short; expected 10 bytes, got 3"));
+  EXPECT_THAT(error(first + "x"), HasSubstr("record 1 at byte 21: the record is cut short"));
+  EXPECT_THAT(error(Header(uint64_t{1} << 62)), HasSubstr("the record is too long"));
+  EXPECT_THAT(error(Gzip(first)), HasSubstr("the file is compressed; expected a plain TFRecord"));
+  EXPECT_THAT(
+      std::string(
+          TfRecordIndex::Build(absl::StrCat(kFolder, "examples_zlib.tfrecord")).status().message()),
+      HasSubstr("the file is compressed"));
+  std::string bad = first + second;
+  bad[first.size() + 12] ^= 1;
+  const auto index = TfRecordIndex::Build(Write(bad));
+  ASSERT_TRUE(index.ok()) << index.status();
+  std::string record;
+  EXPECT_TRUE(index->ReadAt(0, &record).ok());
+  EXPECT_THAT(std::string(index->ReadAt(1, &record).message()),
+              HasSubstr("record 1 at byte 21: wrong checksum of the bytes"));
+}
+
+}  // namespace
+}  // namespace mirrorflow

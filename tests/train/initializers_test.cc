@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/initializers.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ops/ops.h"
+#include "tests/support/tensors.h"
+#include "tests/support/test_session.h"
+#include "train/variable.h"
+
+namespace mirrorflow {
+namespace {
+
+using initializers::Distribution;
+using initializers::Fan;
+using ::testing::HasSubstr;
+
+// Truncation at two standard deviations reduces the standard deviation to this share.
+constexpr double kTruncated = 0.87962566;
+
+// The initial value of a variable of this shape with `initializer`.
+Tensor Initial(const Initializer& initializer, const Shape& shape, DataType dtype = DT_FLOAT,
+               uint64_t seed = 1) {
+  Graph graph;
+  CreateVariable(Scope(&graph), "v", shape, initializer, dtype);
+  TestSessionOptions options{.replicas = 2};
+  options.session.seed = seed;
+  const auto session = CreateTestSession(graph, options);
+  EXPECT_TRUE(session.ok()) << session.status();
+  return *(*session)->ReadVariable("v");
+}
+
+struct Moments {
+  double mean = 0, deviation = 0, smallest = 1e9, largest = -1e9;
+};
+
+Moments MomentsOf(const Tensor& t) {
+  Moments m;
+  const absl::Span<const float> values = t.flat<float>();
+  for (const float v : values) {
+    m.mean += v / static_cast<double>(values.size());
+    m.smallest = std::min<double>(m.smallest, v);
+    m.largest = std::max<double>(m.largest, v);
+  }
+  for (const float v : values) m.deviation += (v - m.mean) * (v - m.mean);
+  m.deviation = std::sqrt(m.deviation / static_cast<double>(values.size()));
+  return m;
+}
+
+struct Expected {
+  Initializer initializer;
+  Shape shape;
+  double mean, deviation;
+  double reach;  // the largest distance from the mean
+};
+
+TEST(InitializersTest, RandomInitializersHaveMomentsAndBoundsOfKeras) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const Shape weight({100, 80}), filter({3, 5, 8, 40}), vector({5000});
+  const auto normal = [](Initializer initializer, const Shape& shape, double variance) {
+    const double deviation = std::sqrt(variance);
+    return Expected{std::move(initializer), shape, 0, deviation, 2 * deviation / kTruncated};
+  };
+  const auto uniform = [](Initializer initializer, const Shape& shape, double variance) {
+    const double limit = std::sqrt(3 * variance);
+    return Expected{std::move(initializer), shape, 0, std::sqrt(variance), limit};
+  };
+  const std::vector<Expected> cases = {
+      {initializers::RandomNormal(), weight, 0, 0.05, kInfinity},
+      {initializers::RandomNormal(2, -1), weight, -1, 2, kInfinity},
+      {initializers::TruncatedNormal(), weight, 0, 0.05 * kTruncated, 0.1},
+      {initializers::TruncatedNormal(2, 3), weight, 3, 2 * kTruncated, 4},
+      {initializers::RandomUniform(), weight, 0, 0.05 / std::sqrt(3.0), 0.05},
+      {initializers::RandomUniform(1, 4), weight, 2.5, 1.5 / std::sqrt(3.0), 1.5},
+      normal(initializers::VarianceScaling(), weight, 1.0 / 100),
+      normal(initializers::VarianceScaling({.scale = 3, .mode = Fan::kOut}), weight, 3.0 / 80),
+      {initializers::VarianceScaling({.distribution = Distribution::kUntruncatedNormal}), weight, 0,
+       0.1, kInfinity},
+      // A filter: each output sees 3 * 5 * 8 inputs, and each input goes to 3 * 5 * 40 outputs.
+      normal(initializers::GlorotNormal(), weight, 2.0 / 180),
+      normal(initializers::GlorotNormal(), filter, 2.0 / (15 * 48)),
+      uniform(initializers::GlorotUniform(), weight, 2.0 / 180),
+      uniform(initializers::GlorotUniform(), filter, 2.0 / (15 * 48)),
+      uniform(initializers::GlorotUniform(), vector, 1.0 / 5000),
+      normal(initializers::HeNormal(), weight, 2.0 / 100),
+      normal(initializers::HeNormal(), filter, 2.0 / (15 * 8)),
+      uniform(initializers::HeUniform(), weight, 2.0 / 100),
+      uniform(initializers::HeUniform(), filter, 2.0 / (15 * 8)),
+      normal(initializers::LecunNormal(), filter, 1.0 / (15 * 8)),
+      uniform(initializers::LecunUniform(), filter, 1.0 / (15 * 8)),
+  };
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const Expected& want = cases[i];
+    const Moments m = MomentsOf(Initial(want.initializer, want.shape));
+    EXPECT_NEAR(m.mean, want.mean, 0.05 * want.deviation) << i;
+    EXPECT_NEAR(m.deviation, want.deviation, 0.03 * want.deviation) << i;
+    EXPECT_LE(m.largest, want.mean + want.reach * (1 + 1e-6)) << i;
+    EXPECT_GE(m.smallest, want.mean - want.reach * (1 + 1e-6)) << i;
+    if (std::isinf(want.reach)) continue;
+    EXPECT_GE(m.largest, want.mean + 0.95 * want.reach) << i;
+    EXPECT_LE(m.smallest, want.mean - 0.95 * want.reach) << i;
+  }
+}
+
+TEST(InitializersTest, ConstantInitializersFillWithTheirValue) {
+  const auto expect = [](const Tensor& want, const Tensor& got) {
+    EXPECT_EQ(Difference(want, got, {}), "");
+  };
+  expect(Tensor::Vector<float>({0, 0}), Initial(initializers::Zeros(), {2}));
+  expect(Tensor::Vector<float>({1, 1}), Initial(initializers::Ones(), {2}));
+  expect(Tensor::Scalar<float>(-2.5), Initial(initializers::Constant(-2.5), {}));
+  expect(Tensor::Of<float>({2, 2}, {1, 0, 0, 1}), Initial(initializers::Identity(), {2, 2}));
+  expect(Tensor::Of<float>({3, 2}, {2, 0, 0, 2, 0, 0}), Initial(initializers::Identity(2), {3, 2}));
+  expect(Tensor::Of<double>({1, 2}, {1, 0}), Initial(initializers::Identity(), {1, 2}, DT_DOUBLE));
+}
+
+TEST(InitializersTest, SeedDeterminesValues) {
+  for (const Initializer& initializer :
+       {initializers::GlorotUniform(), initializers::Orthogonal()}) {
+    const Tensor one = Initial(initializer, {4, 4}, DT_FLOAT, 1);
+    EXPECT_TRUE(Tensor::Identical(one, Initial(initializer, {4, 4}, DT_FLOAT, 1)));
+    EXPECT_FALSE(Tensor::Identical(one, Initial(initializer, {4, 4}, DT_FLOAT, 2)));
+  }
+}
+
+// The columns, or rows if there are fewer, of `t` as vectors.
+std::vector<std::vector<double>> Vectors(const Tensor& t) {
+  const int64_t columns = t.shape().dim(t.shape().rank() - 1), rows = t.num_elements() / columns;
+  const bool by_column = columns <= rows;
+  std::vector<std::vector<double>> vectors(std::min(rows, columns));
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < columns; ++c) {
+      vectors[by_column ? c : r].push_back(t.flat<float>()[r * columns + c]);
+    }
+  }
+  return vectors;
+}
+
+TEST(InitializersTest, OrthogonalHasOrthonormalColumnsOrRows) {
+  for (const Shape& shape : {Shape({40, 40}), Shape({50, 7}), Shape({7, 50}), Shape({3, 3, 4, 20}),
+                             Shape({1, 1}), Shape({1, 9})}) {
+    for (const double gain : {1.0, 0.5}) {
+      const auto vectors = Vectors(Initial(initializers::Orthogonal(gain), shape));
+      for (size_t i = 0; i < vectors.size(); ++i) {
+        for (size_t j = 0; j <= i; ++j) {
+          double product = 0;
+          for (size_t k = 0; k < vectors[i].size(); ++k) product += vectors[i][k] * vectors[j][k];
+          EXPECT_NEAR(product, i == j ? gain * gain : 0, 2e-6) << shape.ToString();
+        }
+      }
+    }
+  }
+}
+
+// If the distribution is uniform, elements of square matrices have mean 0 and variance 1 / size,
+// in every row and column. Gram-Schmidt with other signs would fail in the first column.
+TEST(InitializersTest, OrthogonalIsUniformlyDistributed) {
+  constexpr int kDraws = 200, kSize = 3;
+  double mean[kSize * kSize] = {}, square[kSize * kSize] = {};
+  for (int seed = 1; seed <= kDraws; ++seed) {
+    const Tensor t = Initial(initializers::Orthogonal(), {kSize, kSize}, DT_FLOAT, seed);
+    for (int i = 0; i < kSize * kSize; ++i) {
+      mean[i] += t.flat<float>()[i] / kDraws;
+      square[i] += t.flat<float>()[i] * t.flat<float>()[i] / kDraws;
+    }
+  }
+  for (int i = 0; i < kSize * kSize; ++i) {
+    EXPECT_NEAR(mean[i], 0, 0.2) << i;
+    EXPECT_NEAR(square[i], 1.0 / kSize, 0.1) << i;
+  }
+}
+
+TEST(InitializersTest, LowPrecisionIsSupported) {
+  const Tensor t = Initial(initializers::Orthogonal(), {8, 8}, DT_BFLOAT16);
+  EXPECT_EQ(t.dtype(), DT_BFLOAT16);
+  EXPECT_GT(LargestFinite(t), 0.3);
+}
+
+TEST(InitializersTest, InvalidArgumentsAreReported) {
+  const auto error = [](const Initializer& initializer, const Shape& shape) {
+    Graph graph;
+    CreateVariable(Scope(&graph), "v", shape, initializer);
+    EXPECT_EQ(graph.status().code(), absl::StatusCode::kInvalidArgument);
+    return std::string(graph.status().message());
+  };
+  EXPECT_THAT(error(initializers::Orthogonal(), {3}),
+              HasSubstr("Orthogonal: expected at least two dimensions, got shape [3]"));
+  EXPECT_THAT(error(initializers::Identity(), {3}),
+              HasSubstr("Identity: expected a matrix, got shape [3]"));
+  EXPECT_THAT(error(initializers::VarianceScaling({.scale = 0}), {3}),
+              HasSubstr("VarianceScaling: expected a scale above 0, got 0"));
+}
+
+}  // namespace
+}  // namespace mirrorflow

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/train/layers/keras_case.h"
+
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "framework/core/status.h"
+#include "framework/graph/gradients.h"
+#include "gtest/gtest.h"
+#include "ops/control.h"
+#include "ops/registry.h"
+#include "tests/support/tensors.h"
+#include "tests/support/test_session.h"
+#include "train/formats/npz.h"
+#include "train/variable.h"
+
+namespace mirrorflow {
+namespace {
+
+// The stored values are rounded results in double precision; ours are sums of up to 100 products.
+constexpr Tolerance kTolerance{2e-5, 1e-5};
+
+// The 64-bit FNV-1a hash.
+uint64_t SeedOf(const std::string& name) {
+  uint64_t seed = 0xcbf29ce484222325;
+  for (const char c : name) seed = (seed ^ static_cast<uint8_t>(c)) * 0x100000001b3;
+  return seed;
+}
+
+Tensor Operand(const std::string& name, const KerasInput& input) {
+  Random random(SeedOf(name));
+  return input.limit == 0 ? RandomTensor(DT_FLOAT, input.shape, &random)
+                          : RandomTensor(DT_INT32, input.shape, &random, input.limit);
+}
+
+// The values that a case fetches and the names that they are stored under.
+struct Fetches {
+  std::vector<std::string> names;
+  std::vector<Output> outputs;
+
+  void Add(std::string name, Output output) {
+    names.push_back(std::move(name));
+    outputs.push_back(output);
+  }
+};
+
+// The graph of a case.
+struct Model {
+  Graph graph;
+  std::vector<Output> x;
+  Output dy;
+  std::vector<Output> variables;
+  Fetches fetches;
+};
+
+// A variable's name without that of the layer.
+std::string NameInLayer(const Output& variable) {
+  const std::vector<std::string> parts =
+      absl::StrSplit(variable.node->name(), absl::MaxSplits('/', 1));
+  return parts.back();
+}
+
+absl::Status BuildModel(const KerasCase& c, Model* m) {
+  const Scope root(&m->graph);
+  for (const KerasInput& input : c.inputs) {
+    Shape shape = input.shape;
+    shape.set_dim(0, kUnknownDim);
+    m->x.push_back(ops::Placeholder(root, input.limit == 0 ? DT_FLOAT : DT_INT32, shape));
+  }
+  const Output y = c.build(root, m->x);
+  MF_RETURN_IF_ERROR(root.status());
+  m->dy = ops::Placeholder(root.WithName("dy"), DT_FLOAT, root.shape(y));
+  m->variables = TrainableVariables(m->graph);
+  std::vector<Output> sources = m->variables;
+  std::vector<std::string> names;
+  for (const Output& v : m->variables) names.push_back(absl::StrCat("d:", NameInLayer(v)));
+  for (size_t i = 0; i < m->x.size(); ++i) {
+    if (c.inputs[i].limit != 0) continue;
+    sources.push_back(m->x[i]);
+    names.push_back(absl::StrCat("dx", i));
+  }
+  MF_ASSIGN_OR_RETURN(const std::vector<Output> gradients,
+                      Gradients(AllOps(), root, {y}, sources, {.grad_ys = {m->dy}}));
+  m->fetches.Add("y", y);
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (!gradients[i].valid()) return absl::InternalError(absl::StrCat(names[i], ": no gradient"));
+    m->fetches.Add(names[i], gradients[i]);
+  }
+  return root.status();
+}
+
+absl::StatusOr<std::vector<Tensor>> Run(const KerasCase& c, const Model& m, const Shape& y,
+                                        int replicas) {
+  MF_ASSIGN_OR_RETURN(const auto session, CreateTestSession(m.graph, {.replicas = replicas}));
+  for (const Output& v : m.variables) {
+    const std::string& name = v.node->name();
+    MF_ASSIGN_OR_RETURN(const Tensor initial, session->ReadVariable(name));
+    MF_RETURN_IF_ERROR(session->AssignVariable(
+        name, Operand(absl::StrCat(c.name, "/", NameInLayer(v)), initial.shape())));
+  }
+  std::vector<std::pair<Output, Tensor>> feeds = {{m.dy, Operand(c.name + "/dy", y)}};
+  for (size_t i = 0; i < m.x.size(); ++i) {
+    feeds.emplace_back(m.x[i], Operand(absl::StrCat(c.name, "/x", i), c.inputs[i]));
+  }
+  return session->Run(feeds, m.fetches.outputs);
+}
+
+}  // namespace
+
+absl::StatusOr<std::map<std::string, Tensor>> ReadKerasFamily(const std::string& family) {
+  return ReadNpz(absl::StrCat("tests/references/layers/", family, ".npz"));
+}
+
+std::string DifferenceFromKeras(const KerasCase& c, const std::map<std::string, Tensor>& stored,
+                                int replicas) {
+  const auto y = stored.find(c.name + "/y");
+  if (y == stored.end()) return "not stored";
+  Model m;
+  if (const absl::Status status = BuildModel(c, &m); !status.ok()) return status.ToString();
+  const auto got = Run(c, m, y->second.shape(), replicas);
+  if (!got.ok()) return got.status().ToString();
+  std::string differences;
+  std::set<std::string> compared;
+  for (size_t i = 0; i < got->size(); ++i) {
+    const std::string name = absl::StrCat(c.name, "/", m.fetches.names[i]);
+    const auto want = stored.find(name);
+    compared.insert(name);
+    const std::string difference =
+        want == stored.end() ? "not stored" : Difference(want->second, (*got)[i], kTolerance);
+    if (!difference.empty()) absl::StrAppend(&differences, name, ": ", difference, "\n");
+  }
+  const std::string prefix = c.name + "/";
+  for (auto it = stored.lower_bound(prefix); it != stored.end(); ++it) {
+    if (it->first.compare(0, prefix.size(), prefix) != 0) break;
+    if (!compared.count(it->first)) absl::StrAppend(&differences, it->first, ": not computed\n");
+  }
+  return differences;
+}
+
+void ExpectMatchesKeras(const std::string& family, const std::vector<KerasCase>& cases) {
+  const auto stored = ReadKerasFamily(family);
+  ASSERT_TRUE(stored.ok()) << stored.status();
+  std::set<std::string> names;
+  for (const KerasCase& c : cases) {
+    names.insert(c.name);
+    for (const int replicas : {1, 3}) {
+      EXPECT_EQ(DifferenceFromKeras(c, *stored, replicas), "")
+          << c.name << " on " << replicas << " replicas";
+    }
+  }
+  for (const auto& [name, tensor] : *stored) {
+    const std::string case_name = name.substr(0, name.find('/'));
+    EXPECT_TRUE(names.count(case_name)) << case_name << " is stored but not tested";
+  }
+}
+
+}  // namespace mirrorflow

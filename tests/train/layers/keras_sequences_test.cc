@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Recurrent layers and attention compared with Keras, as in keras_cases_test.cc.
+#include "gtest/gtest.h"
+#include "ops/binary.h"
+#include "ops/constant.h"
+#include "ops/unary.h"
+#include "tests/train/layers/keras_case.h"
+#include "train/layers/layers.h"
+
+namespace mirrorflow {
+namespace {
+
+using Xs = const std::vector<Output>&;
+
+#define LAYER(...) [=](const Scope& s, Xs x) { return __VA_ARGS__; }
+
+// The layers are loops, or unrolled.
+std::vector<KerasCase> RecurrentCases(bool unroll) {
+  const KerasInput sequence = Shape({7, 5, 3}), state = Shape({7, 4});
+  return {
+      {"simple_rnn", {sequence}, LAYER(layers::SimpleRNN(s, x[0], 4, {.unroll = unroll}))},
+      {"simple_rnn_sequences",
+       {sequence},
+       LAYER(layers::SimpleRNN(s, x[0], 4, {.return_sequences = true, .unroll = unroll}))},
+      {"simple_rnn_backwards",
+       {sequence},
+       LAYER(layers::SimpleRNN(
+           s, x[0], 4, {.return_sequences = true, .go_backwards = true, .unroll = unroll}))},
+      {"simple_rnn_without_bias",
+       {sequence},
+       LAYER(layers::SimpleRNN(s, x[0], 4,
+                               {.activation = ops::Relu, .use_bias = false, .unroll = unroll}))},
+      {"simple_rnn_from_state",
+       {sequence, state},
+       LAYER(layers::SimpleRNN(s, x[0], 4, {.unroll = unroll, .initial_state = {x[1]}}))},
+      {"lstm", {sequence}, LAYER(layers::LSTM(s, x[0], 4, {.unroll = unroll}))},
+      {"lstm_sequences",
+       {sequence},
+       LAYER(layers::LSTM(s, x[0], 4, {.return_sequences = true, .unroll = unroll}))},
+      {"lstm_backwards",
+       {sequence},
+       LAYER(layers::LSTM(s, x[0], 4,
+                          {.return_sequences = true, .go_backwards = true, .unroll = unroll}))},
+      {"lstm_without_bias",
+       {sequence},
+       LAYER(layers::LSTM(s, x[0], 4,
+                          {.activation = ops::Relu, .use_bias = false, .unroll = unroll}))},
+      {"lstm_from_state",
+       {sequence, state, state},
+       LAYER(layers::LSTM(s, x[0], 4, {.unroll = unroll, .initial_state = {x[1], x[2]}}))},
+      {"lstm_with_relu_gates",
+       {sequence},
+       LAYER(layers::LSTM(s, x[0], 4, {.recurrent_activation = ops::Relu, .unroll = unroll}))},
+      {"gru", {sequence}, LAYER(layers::GRU(s, x[0], 4, {.unroll = unroll}))},
+      {"gru_sequences",
+       {sequence},
+       LAYER(layers::GRU(s, x[0], 4, {.return_sequences = true, .unroll = unroll}))},
+      {"gru_backwards",
+       {sequence},
+       LAYER(layers::GRU(s, x[0], 4,
+                         {.return_sequences = true, .go_backwards = true, .unroll = unroll}))},
+      {"gru_without_bias",
+       {sequence},
+       LAYER(layers::GRU(s, x[0], 4,
+                         {.activation = ops::Relu, .use_bias = false, .unroll = unroll}))},
+      {"gru_from_state",
+       {sequence, state},
+       LAYER(layers::GRU(s, x[0], 4, {.unroll = unroll, .initial_state = {x[1]}}))},
+      {"gru_reset_before",
+       {sequence},
+       LAYER(layers::GRU(s, x[0], 4, {.unroll = unroll, .reset_after = false}))},
+      {"bidirectional_lstm",
+       {sequence},
+       LAYER(layers::Bidirectional(s, x[0], 4, layers::LSTM, {.unroll = unroll}))},
+      {"bidirectional_gru_sequences",
+       {sequence},
+       LAYER(layers::Bidirectional(s, x[0], 4, layers::GRU,
+                                   {.return_sequences = true, .unroll = unroll}))},
+      {"bidirectional_rnn_sum",
+       {sequence},
+       LAYER(layers::Bidirectional(s, x[0], 4, layers::SimpleRNN,
+                                   {.return_sequences = true, .unroll = unroll},
+                                   {.merge_mode = "sum"}))},
+      {"bidirectional_rnn_mul",
+       {sequence},
+       LAYER(layers::Bidirectional(s, x[0], 4, layers::SimpleRNN,
+                                   {.return_sequences = true, .unroll = unroll},
+                                   {.merge_mode = "mul"}))},
+      {"bidirectional_rnn_ave",
+       {sequence},
+       LAYER(layers::Bidirectional(s, x[0], 4, layers::SimpleRNN,
+                                   {.return_sequences = true, .unroll = unroll},
+                                   {.merge_mode = "ave"}))},
+  };
+}
+
+TEST(KerasSequences, RecurrentLoops) { ExpectMatchesKeras("recurrent", RecurrentCases(false)); }
+
+TEST(KerasSequences, UnrolledRecurrentLayers) {
+  ExpectMatchesKeras("recurrent", RecurrentCases(true));
+}
+
+TEST(KerasSequences, Attention) {
+  const KerasInput sequence = Shape({7, 5, 6}), query = Shape({7, 4, 6});
+  const KerasInput value = Shape({7, 5, 3}), key = Shape({7, 5, 2});
+  const auto kept = [](const Scope& s, Output mask) {
+    return ops::Greater(s, mask, ops::ScalarConst(s, DT_INT32, 0));
+  };
+  ExpectMatchesKeras(
+      "attention",
+      {
+          {"multi_head", {sequence}, LAYER(layers::MultiHeadAttention(s, x[0], x[0], 2, 3))},
+          {"multi_head_causal",
+           {sequence},
+           LAYER(layers::MultiHeadAttention(s, x[0], x[0], 2, 3, {.mask = {.causal = true}}))},
+          {"multi_head_cross",
+           {query, value},
+           LAYER(layers::MultiHeadAttention(s, x[0], x[1], 2, 3))},
+          {"multi_head_three_inputs",
+           {query, value, key},
+           LAYER(layers::MultiHeadAttention(
+               s, x[0], x[1], 2, 3,
+               {.value_dim = 4, .use_bias = false, .output_shape = 5, .key = x[2]}))},
+          {"multi_head_masked",
+           {sequence, {{7, 5, 5}, 4}},
+           LAYER(
+               layers::MultiHeadAttention(s, x[0], x[0], 2, 3, {.mask = {.mask = kept(s, x[1])}}))},
+          {"multi_head_masked_causal",
+           {sequence, {{7, 5, 5}, 9}},
+           LAYER(layers::MultiHeadAttention(s, x[0], x[0], 2, 3,
+                                            {.mask = {.causal = true, .mask = kept(s, x[1])}}))},
+          {"grouped_query", {sequence}, LAYER(layers::GroupQueryAttention(s, x[0], x[0], 3, 4, 2))},
+          {"grouped_query_causal",
+           {sequence},
+           LAYER(layers::GroupQueryAttention(s, x[0], x[0], 3, 4, 1, {.mask = {.causal = true}}))},
+          {"grouped_query_cross",
+           {query, value},
+           LAYER(layers::GroupQueryAttention(s, x[0], x[1], 3, 4, 2, {.use_bias = false}))},
+      });
+}
+
+}  // namespace
+}  // namespace mirrorflow

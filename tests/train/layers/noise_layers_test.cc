@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Layers with random numbers, in training and in inference.
+#include <cmath>
+#include <functional>
+#include <set>
+
+#include "framework/core/status.h"
+#include "gtest/gtest.h"
+#include "ops/control.h"
+#include "tests/support/tensors.h"
+#include "tests/support/test_session.h"
+#include "train/inference.h"
+#include "train/layers/layers.h"
+
+namespace mirrorflow {
+namespace {
+
+using Layer = std::function<Output(const Scope&, Output)>;
+
+struct Results {
+  Tensor training, inference;
+};
+
+// The layer of ones with this shape, whose batch the graph does not know.
+absl::StatusOr<Results> OfOnes(const Layer& layer, const Shape& shape, int replicas) {
+  Graph graph;
+  const Scope root(&graph);
+  Shape any = shape;
+  any.set_dim(0, kUnknownDim);
+  const Output x = ops::Placeholder(root, DT_FLOAT, any);
+  const Output y = layer(root, x);
+  const Output inference = ForInference(root, y);
+  MF_ASSIGN_OR_RETURN(const auto session, CreateTestSession(graph, {.replicas = replicas}));
+  Tensor ones = *Tensor::Allocate(DT_FLOAT, shape);
+  std::fill_n(ones.data<float>(), shape.num_elements(), 1.0f);
+  MF_ASSIGN_OR_RETURN(const std::vector<Tensor> got, session->Run({{x, ones}}, {y, inference}));
+  return Results{got[0], got[1]};
+}
+
+class NoiseLayersTest : public ::testing::TestWithParam<int> {
+ protected:
+  // The result in training. Expects the same on one replica, and ones in inference.
+  Tensor Training(const Layer& layer, const Shape& shape) {
+    const auto got = OfOnes(layer, shape, GetParam()), alone = OfOnes(layer, shape, 1);
+    if (!got.ok() || !alone.ok()) {
+      ADD_FAILURE() << got.status() << alone.status();
+      return *Tensor::Allocate(DT_FLOAT, shape);
+    }
+    EXPECT_TRUE(Tensor::Identical(alone->training, got->training));
+    for (const float v : got->inference.flat<float>()) EXPECT_EQ(v, 1);
+    return got->training;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Replicas, NoiseLayersTest, ::testing::Values(1, 3));
+
+// Expects 1 + deviation * noise.
+void ExpectNormal(const Tensor& y, double deviation) {
+  double mean = 0, square = 0;
+  const auto n = static_cast<double>(y.shape().num_elements());
+  for (const float v : y.flat<float>()) {
+    mean += v / n;
+    square += (v - 1.0) * (v - 1.0) / n;
+  }
+  EXPECT_NEAR(mean, 1, 0.03 * deviation);
+  EXPECT_NEAR(std::sqrt(square), deviation, 0.03 * deviation);
+}
+
+TEST_P(NoiseLayersTest, GaussianNoiseHasItsDeviation) {
+  const auto layer = [](const Scope& s, Output x) { return layers::GaussianNoise(s, x, 0.25); };
+  ExpectNormal(Training(layer, {7, 4000}), 0.25);
+}
+
+TEST_P(NoiseLayersTest, GaussianDropoutHasDeviationOfItsRate) {
+  const auto layer = [](const Scope& s, Output x) { return layers::GaussianDropout(s, x, 0.2); };
+  ExpectNormal(Training(layer, {7, 4000}), 0.5);
+}
+
+// Expects channels that are 0 with probability 0.2, else 1.25, everywhere in an example.
+void ExpectWholeChannels(const Tensor& y) {
+  const int64_t channels = y.shape().dim(y.shape().rank() - 1), examples = y.shape().dim(0);
+  const int64_t pixels = y.shape().num_elements() / examples / channels;
+  const absl::Span<const float> values = y.flat<float>();
+  double zeros = 0;
+  for (int64_t n = 0; n < examples; ++n) {
+    for (int64_t c = 0; c < channels; ++c) {
+      const float first = values[n * pixels * channels + c];
+      EXPECT_TRUE(first == 0 || first == 1.25f) << first;
+      zeros += first == 0;
+      for (int64_t p = 1; p < pixels; ++p) {
+        EXPECT_EQ(values[(n * pixels + p) * channels + c], first);
+      }
+    }
+  }
+  EXPECT_NEAR(zeros / static_cast<double>(examples * channels), 0.2, 0.03);
+}
+
+TEST_P(NoiseLayersTest, SpatialDropoutDropsWholeChannels) {
+  ExpectWholeChannels(Training(
+      [](const Scope& s, Output x) { return layers::SpatialDropout1D(s, x, 0.2); }, {7, 3, 500}));
+  ExpectWholeChannels(
+      Training([](const Scope& s, Output x) { return layers::SpatialDropout2D(s, x, 0.2); },
+               {7, 2, 2, 500}));
+  ExpectWholeChannels(
+      Training([](const Scope& s, Output x) { return layers::SpatialDropout3D(s, x, 0.2); },
+               {7, 1, 2, 2, 500}));
+}
+
+// Attention of sequences whose values are all 1 is 1, so that dropped weights show in the result.
+TEST_P(NoiseLayersTest, AttentionDropsWeightsOnlyInTraining) {
+  const auto attention = [](double dropout) {
+    return [=](const Scope& s, Output x) {
+      return layers::MultiHeadAttention(
+          s, x, x, 1, 4, {.dropout = dropout, .kernel_initializer = initializers::Constant(0.25)});
+    };
+  };
+  const Tensor y = Training(attention(0.5), {7, 64, 4});
+  double mean = 0;
+  std::set<float> different;
+  for (const float v : y.flat<float>()) {
+    mean += v / static_cast<double>(y.shape().num_elements());
+    different.insert(v);
+  }
+  EXPECT_NEAR(mean, 1, 0.05);
+  EXPECT_GT(different.size(), 10u);
+  const Tensor without = Training(attention(0), {7, 64, 4});
+  for (const float v : without.flat<float>()) EXPECT_NEAR(v, 1, 1e-5);
+}
+
+TEST(NoiseLayers, RatesOfZeroReturnInput) {
+  Graph graph;
+  const Scope root(&graph);
+  const Output x = ops::Placeholder(root, DT_FLOAT, {kUnknownDim, 4, 3});
+  EXPECT_EQ(layers::GaussianNoise(root, x, 0), x);
+  EXPECT_EQ(layers::GaussianDropout(root, x, 0), x);
+  EXPECT_EQ(layers::SpatialDropout1D(root, x, 0), x);
+}
+
+}  // namespace
+}  // namespace mirrorflow

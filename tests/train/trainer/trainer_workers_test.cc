@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Training on two workers, which are threads of this process, ends on both at the same step when
+// something is wrong with the data or the variables of only one of them.
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "distribute/cluster/coordination/coordination_server.h"
+#include "framework/core/status.h"
+#include "framework/runtime/failure.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "mirrorflow.h"
+#include "tests/support/files.h"
+#include "train/checkpoint/directory.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr int kWorkers = 2;  // with one replica each
+constexpr int64_t kRows = 12, kBatch = 4;
+constexpr float kLastY = 2 * 11 * 0.25f - 1;
+
+// y = 2 x - 1 at kRows points. An epoch has three batches; rank 1 has the last row of each.
+Dataset Line(float last_y = kLastY) {
+  std::vector<float> x, y;
+  for (int64_t i = 0; i < kRows; ++i) {
+    x.push_back(0.25f * static_cast<float>(i));
+    y.push_back(2 * x.back() - 1);
+  }
+  y.back() = last_y;
+  return Dataset::FromTensors({Tensor::Of<float>({kRows, 1}, x), Tensor::Of<float>({kRows, 1}, y)});
+}
+
+// Fits a line to the points, on one worker.
+struct Training {
+  static absl::StatusOr<std::unique_ptr<Training>> Create(const Strategy& strategy) {
+    auto training = std::make_unique<Training>();
+    const Scope root(&training->graph);
+    const auto scope = strategy.scope();
+    const Output x = ops::Placeholder(root, DT_FLOAT, {-1, 1});
+    const Output y = ops::Placeholder(root, DT_FLOAT, {-1, 1});
+    const Output loss = losses::MeanSquaredError(root, layers::Dense(root, x, 1), y);
+    const Operation train = Momentum({.learning_rate = 0.05}).Minimize(root, loss);
+    MF_ASSIGN_OR_RETURN(training->trainer,
+                        Trainer::Create(strategy, training->graph,
+                                        {.inputs = {x, y}, .loss = loss, .train = train}));
+    return training;
+  }
+
+  absl::StatusOr<std::vector<Tensor>> Variables() const {
+    std::vector<Tensor> values;
+    for (const std::string& name : session().VariableNames()) {
+      MF_ASSIGN_OR_RETURN(values.emplace_back(), session().ReadVariable(name));
+    }
+    return values;
+  }
+
+  absl::Status Run(const Dataset& dataset, const FitOptions& options) {
+    return trainer->Fit(dataset, options).status();
+  }
+  Session& session() const { return trainer->session(); }
+
+  Graph graph;
+  std::unique_ptr<Trainer> trainer;
+};
+
+class TrainerWorkersTest : public testing::TestWithParam<CollectiveKind> {
+ protected:
+  void SetUp() override { std::filesystem::remove_all(directory_); }
+
+  // Calls work(strategy, worker) in a thread for each worker, and returns the results.
+  std::vector<absl::Status> OnEach(
+      const std::function<absl::Status(const Strategy&, int worker)>& work,
+      absl::Duration collective_timeout = absl::Seconds(60)) const {
+    MultiWorkerMirroredStrategy::Options options{
+        .replicas = {.num_cpu_replicas = 1, .collective_timeout = collective_timeout},
+        .collective = GetParam(),
+        .connect_timeout = absl::Seconds(20)};
+    options.cluster.num_workers = kWorkers;
+    options.cluster.coordinator = absl::StrCat(
+        "127.0.0.1:",
+        (*CoordinationServer::Start({.address = "127.0.0.1:0", .num_workers = 1}))->port());
+    std::vector<absl::Status> statuses(kWorkers);
+    std::vector<std::thread> threads;
+    for (int worker = 0; worker < kWorkers; ++worker) {
+      options.cluster.task_index = worker;
+      threads.emplace_back([&, options, worker] {
+        const auto strategy = MultiWorkerMirroredStrategy::Create(options);
+        statuses[worker] = strategy.ok() ? work(**strategy, worker) : strategy.status();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return statuses;
+  }
+
+  // The steps of the checkpoints.
+  std::vector<int64_t> Saved() const { return *ListCheckpoints(directory_); }
+
+  const std::string directory_ = TemporaryPath("loop_workers");
+};
+
+INSTANTIATE_TEST_SUITE_P(, TrainerWorkersTest,
+                         testing::Values(CollectiveKind::kSharedMemory, CollectiveKind::kUcx,
+                                         CollectiveKind::kTcp),
+                         [](const auto& info) { return CollectiveKindName(info.param); });
+
+TEST_P(TrainerWorkersTest, NonFiniteRowOfOneRankStopsAllAtTheSameStepAndChangesNothing) {
+  for (const float bad :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    SCOPED_TRACE(bad);
+    SetUp();
+    const auto statuses = OnEach([&](const Strategy& strategy, int worker) -> absl::Status {
+      MF_ASSIGN_OR_RETURN(const auto training, Training::Create(strategy));
+      MF_ASSIGN_OR_RETURN(
+          const auto checkpoints,
+          CheckpointManager::Create(training->session(), {.directory = directory_}));
+      MF_RETURN_IF_ERROR(checkpoints->Restore().status());
+      std::vector<Tensor> before;
+      FitOptions options{.epochs = 2, .checkpoints = checkpoints.get(), .checkpoint_every = 1};
+      options.on_step = [&](int64_t step, float) -> absl::Status {
+        EXPECT_LE(step, 3);
+        if (step != 2) return absl::OkStatus();
+        MF_ASSIGN_OR_RETURN(before, training->Variables());
+        return absl::OkStatus();
+      };
+      const absl::Status status = training->Run(Line(bad).Batch(kBatch), options);
+      MF_ASSIGN_OR_RETURN(const std::vector<Tensor> after, training->Variables());
+      EXPECT_EQ(after.size(), 4u);
+      EXPECT_TRUE(
+          std::equal(before.begin(), before.end(), after.begin(), after.end(), Tensor::Identical));
+      return status;
+    });
+    EXPECT_EQ(statuses[0].code(), absl::StatusCode::kOutOfRange) << statuses[0];
+    EXPECT_THAT(std::string(statuses[0].message()),
+                HasSubstr("step 3: the loss is not finite; expected a number, got "));
+    EXPECT_EQ(statuses[1], statuses[0]);
+    EXPECT_THAT(Saved(), ElementsAre(1, 2));
+  }
+}
+
+// With shared memory there is one copy, which cannot differ from itself.
+class OwnCopiesTest : public TrainerWorkersTest {};
+INSTANTIATE_TEST_SUITE_P(, OwnCopiesTest,
+                         testing::Values(CollectiveKind::kUcx, CollectiveKind::kTcp),
+                         [](const auto& info) { return CollectiveKindName(info.param); });
+
+TEST_P(OwnCopiesTest, CopyThatDiffersStopsAllAtTheSameStep) {
+  const auto statuses = OnEach([&](const Strategy& strategy, int worker) -> absl::Status {
+    MF_ASSIGN_OR_RETURN(const auto training, Training::Create(strategy));
+    MF_ASSIGN_OR_RETURN(const auto checkpoints,
+                        CheckpointManager::Create(training->session(), {.directory = directory_}));
+    MF_RETURN_IF_ERROR(checkpoints->Restore().status());
+    FitOptions options{
+        .epochs = 3, .checkpoints = checkpoints.get(), .checkpoint_every = 1, .check_replicas = 2};
+    options.on_step = [&](int64_t step, float) -> absl::Status {
+      if (step != 4 || worker != 1) return absl::OkStatus();
+      return training->session().AssignVariable("dense/bias", Tensor::Vector<float>({7}));
+    };
+    return training->Run(Line().Batch(kBatch), options);
+  });
+  EXPECT_EQ(statuses[0].code(), absl::StatusCode::kDataLoss) << statuses[0];
+  EXPECT_THAT(std::string(statuses[0].message()),
+              testing::ContainsRegex("^step 4: variable 'dense/bias' differs between replicas; "
+                                     "expected one checksum, got [0-9a-f]+ on rank 0 and "
+                                     "[0-9a-f]+ on rank 1$"));
+  EXPECT_EQ(statuses[1], statuses[0]);
+  EXPECT_THAT(Saved(), ElementsAre(2, 3));
+}
+
+TEST_P(TrainerWorkersTest, ChecksOfEqualCopiesChangeNothing) {
+  std::vector<Tensor> values[2];
+  uint64_t steps[2];  // of the session, from which random ops draw
+  for (const int64_t check_replicas : {0, 1}) {
+    const auto statuses = OnEach([&](const Strategy& strategy, int worker) -> absl::Status {
+      MF_ASSIGN_OR_RETURN(const auto training, Training::Create(strategy));
+      MF_RETURN_IF_ERROR(training->Run(Line().Batch(kBatch), {
+                                                                 .epochs = 3,
+                                                                 .check_replicas = check_replicas,
+                                                             }));
+      MF_ASSIGN_OR_RETURN(std::vector<Tensor> variables, training->Variables());
+      if (worker == 1) {
+        values[check_replicas] = std::move(variables);
+        steps[check_replicas] = training->session().step();
+      }
+      return absl::OkStatus();
+    });
+    EXPECT_THAT(statuses, testing::Each(absl::OkStatus()));
+  }
+  EXPECT_TRUE(std::equal(values[0].begin(), values[0].end(), values[1].begin(), values[1].end(),
+                         Tensor::Identical));
+  EXPECT_EQ(steps[0], steps[1]);
+}
+
+// With a dataset of its own for each worker, nothing makes them equally long.
+TEST_P(TrainerWorkersTest, WorkerWithFewerBatchesIsNamedInTime) {
+  constexpr absl::Duration kTimeout = absl::Seconds(2);
+  for (const bool leaves : {true, false}) {
+    SCOPED_TRACE(leaves ? "it leaves" : "it stays");
+    absl::Notification other_has_failed;
+    std::vector<int> steps(kWorkers);
+    absl::Duration took;
+    const auto statuses = OnEach(
+        [&](const Strategy& strategy, int worker) -> absl::Status {
+          MF_ASSIGN_OR_RETURN(const auto training, Training::Create(strategy));
+          DistributedDataset input =
+              strategy.Distribute(Line().Take(kRows - 2 * worker).Batch(2), 0,
+                                  {.auto_shard_policy = AutoShardPolicy::kOff});
+          absl::Status status;
+          absl::Time begin;
+          for (DistributedBatch batch; status.ok() && input.Next(&batch);) {
+            begin = absl::Now();
+            status = training->trainer->TrainStep(batch).status();
+            if (status.ok()) ++steps[worker];
+          }
+          status.Update(input.status());
+          if (worker == 0) {
+            took = absl::Now() - begin;
+            other_has_failed.Notify();
+          } else if (!leaves) {
+            other_has_failed.WaitForNotification();
+          }
+          return status;
+        },
+        kTimeout);
+    EXPECT_THAT(steps, ElementsAre(5, 5));
+    EXPECT_EQ(statuses[1], absl::OkStatus());
+    EXPECT_FALSE(statuses[0].ok());
+    EXPECT_THAT(std::string(statuses[0].message()), testing::ContainsRegex("(worker|rank) 1"));
+    ASSERT_TRUE(FailureOf(statuses[0]).has_value()) << statuses[0];
+    EXPECT_EQ(FailureOf(statuses[0])->worker, 1) << statuses[0];
+    EXPECT_LT(took, 4 * kTimeout);
+  }
+}
+
+}  // namespace
+}  // namespace mirrorflow

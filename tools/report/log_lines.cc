@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/report/log_lines.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/time.h"
+#include "nlohmann/json.hpp"
+
+namespace mirrorflow {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr absl::string_view kNotMetrics[] = {"worker",    "epoch", "step",   "steps",
+                                             "elapsed_s", "eta_s", "total_s"};
+
+std::string TextOf(const Json& value) {
+  return value.is_string() ? value.get<std::string>()
+                           : value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+int64_t IntOr(const Json& line, const char* field, int64_t otherwise) {
+  const auto found = line.find(field);
+  return found != line.end() && found->is_number_integer() ? found->get<int64_t>() : otherwise;
+}
+
+std::string FieldsText(const Json& line) {
+  std::string text;
+  for (const auto& [key, value] : line.items()) {
+    if (key == "time" || key == "event") continue;
+    absl::StrAppend(&text, text.empty() ? "" : ", ", key, " ", TextOf(value));
+  }
+  return text;
+}
+
+class LogReader {
+ public:
+  explicit LogReader(RunData* run) : run_(*run) {}
+
+  // Returns whether the line is one of a log.
+  bool Add(const Json& line) {
+    const bool has_time = line.contains("time") && line["time"].is_string();
+    if (!has_time) return false;
+    if (line.contains("event") && line["event"].is_string()) {
+      AddEvent(line, line["event"].get<std::string>());
+    } else if (line.contains("warning")) {
+      run_.events.push_back({TextOf(line["time"]), "warning", TextOf(line["warning"])});
+    } else if (line.contains("epoch") && line.contains("step")) {
+      if (IntOr(line, "worker", 0) == 0) AddMetrics(line);
+    } else if (line.contains("message")) {
+      run_.events.push_back({TextOf(line["time"]), "message", TextOf(line["message"])});
+    } else {
+      return false;
+    }
+    return true;
+  }
+
+ private:
+  void AddEvent(const Json& line, const std::string& event) {
+    const bool is_progress = event == "start" || event == "end";
+    if (!is_progress) {
+      run_.events.push_back({TextOf(line["time"]), event, FieldsText(line)});
+      return;
+    }
+    if (IntOr(line, "worker", 0) != 0) return;
+    run_.finished = event == "end";
+    if (event == "start") {
+      run_.facts.clear();
+      epoch_ = first_step_ = last_step_ = 0;
+    }
+    for (const auto& [key, value] : line.items()) {
+      const bool is_about_the_log = key == "worker" || key == "event" || key == "ex_per_s";
+      if (is_about_the_log) continue;
+      const std::string name = key != "time" ? key : event == "start" ? "started" : "ended";
+      run_.facts.emplace_back(name, TextOf(value));
+    }
+  }
+
+  void AddMetrics(const Json& line) {
+    const int64_t epoch = IntOr(line, "epoch", 0), step = IntOr(line, "step", 0);
+    const int64_t steps = IntOr(line, "steps", 0);
+    if (epoch != epoch_) first_step_ = last_step_;
+    // The steps of earlier epochs, which this log need not have.
+    constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+    if (steps > 0 && steps <= kMost && epoch >= 1 && epoch <= kMost) {
+      first_step_ = (epoch - 1) * steps;
+    }
+    epoch_ = epoch;
+    last_step_ = first_step_ + std::clamp<int64_t>(step, 0, kMost);
+    absl::Time time;
+    const bool has_time = absl::ParseTime(absl::RFC3339_full, TextOf(line["time"]), &time, nullptr);
+    for (const auto& [key, value] : line.items()) {
+      const bool is_metric =
+          std::find(std::begin(kNotMetrics), std::end(kNotMetrics), key) == std::end(kNotMetrics);
+      // A metric that is not finite is null.
+      if (!is_metric || !(value.is_number() || value.is_null())) continue;
+      run_.AddPoint(
+          key, {last_step_,
+                value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>(),
+                has_time ? absl::ToDoubleSeconds(time - absl::UnixEpoch()) : 0});
+    }
+  }
+
+  RunData& run_;
+  int64_t epoch_ = 0;
+  int64_t first_step_ = 0;  // of the epoch
+  int64_t last_step_ = 0;
+};
+
+bool AddLoss(absl::string_view line, RunData* run) {
+  const std::pair<absl::string_view, absl::string_view> words =
+      absl::StrSplit(line, absl::MaxSplits(' ', 1));
+  int64_t step;
+  double loss;
+  if (!absl::SimpleAtoi(words.first, &step) || !absl::SimpleAtod(words.second, &loss)) return false;
+  run->AddPoint("loss", {step, loss});
+  return true;
+}
+
+}  // namespace
+
+int ReadLogLines(absl::string_view text, RunData* run) {
+  LogReader reader(run);
+  int known = 0;
+  bool is_loss_log = true;  // of which every line has two numbers
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    const size_t brace = line.find('{');
+    if (brace != absl::string_view::npos) {
+      const absl::string_view object = line.substr(brace);
+      const Json json = Json::parse(object.begin(), object.end(), nullptr,
+                                    /*allow_exceptions=*/false);
+      if (json.is_object() && reader.Add(json)) ++known;
+    } else if (is_loss_log && AddLoss(line, run)) {
+      ++known;
+      continue;
+    }
+    is_loss_log = false;
+  }
+  return known;
+}
+
+}  // namespace mirrorflow

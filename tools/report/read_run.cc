@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/report/read_run.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <system_error>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "framework/core/file.h"
+#include "framework/core/status.h"
+#include "tools/report/event_files.h"
+#include "tools/report/log_lines.h"
+#include "tools/report/step_timeline.h"
+#include "train/checkpoint/directory.h"
+#include "train/checkpoint/manifest.h"
+
+namespace mirrorflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kMaxDepth = 4;
+constexpr size_t kMaxFiles = 10'000;
+constexpr uint64_t kMaxTextBytes = uint64_t{256} << 20;
+
+absl::StatusOr<std::string> ReadText(const std::string& path) {
+  MF_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
+  if (file.size() > kMaxTextBytes) {
+    return absl::ResourceExhaustedError(absl::StrCat(path, ": too large; expected at most ",
+                                                     kMaxTextBytes, " bytes, got ", file.size()));
+  }
+  std::string text(file.size(), '\0');
+  MF_RETURN_IF_ERROR(file.Read(0, text.size(), text.data()));
+  return text;
+}
+
+// Files are read in this order: of two that have a value for the same step, the later one counts.
+enum Kind { kLog, kJson, kEvents, kOther };
+
+Kind KindOf(const std::string& name) {
+  if (absl::StrContains(name, "tfevents")) return kEvents;
+  const std::string extension = fs::path(name).extension();
+  if (extension == ".json") return kJson;
+  for (const char* log : {".jsonl", ".log", ".txt", ".err", ".out"}) {
+    if (extension == log) return kLog;
+  }
+  return kOther;
+}
+
+struct Files {
+  std::vector<std::tuple<Kind, std::string, std::string>> files;  // kind, path, subdirectory
+  std::vector<std::string> directories;
+};
+
+absl::Status List(const fs::path& directory, const std::string& below, int depth, Files* found) {
+  std::error_code error;
+  found->directories.push_back(directory);
+  fs::directory_iterator entries(directory, error);
+  for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
+    const fs::directory_entry& entry = *entries;
+    const std::string name = entry.path().filename();
+    std::error_code ignored;
+    const fs::file_status status = entry.symlink_status(ignored);
+    if (name[0] == '.') continue;
+    if (fs::is_directory(status) && depth < kMaxDepth && !absl::StartsWith(name, "step-")) {
+      MF_RETURN_IF_ERROR(List(entry.path(), absl::StrCat(below, name, "/"), depth + 1, found));
+    }
+    const Kind kind = KindOf(name);
+    if (!fs::is_regular_file(status) || kind == kOther) continue;
+    if (found->files.size() == kMaxFiles) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat(found->directories[0],
+                       ": too many files; expected the directory of one run, with at most ",
+                       kMaxFiles, " files"));
+    }
+    found->files.emplace_back(kind, entry.path(), below);
+  }
+  if (!error) return absl::OkStatus();
+  return absl::ErrnoToStatus(error.value(), absl::StrCat(directory.string(), ": cannot list"));
+}
+
+// Returns whether the file is one of a run.
+absl::StatusOr<bool> ReadLogOrTrace(Kind kind, const std::string& path, RunData* run) {
+  MF_ASSIGN_OR_RETURN(const std::string text, ReadText(path));
+  if (kind == kJson && absl::StrContains(text, "\"traceEvents\"")) {
+    absl::StatusOr<StepTimeline> timeline = ReadStepTimeline(text);
+    if (!timeline.ok()) return Annotate(timeline.status(), path);
+    if (run->timeline) {
+      run->notes.push_back(absl::StrCat(path, ": another trace; the page shows only one"));
+    } else {
+      run->timeline = *std::move(timeline);
+    }
+    return true;
+  }
+  return ReadLogLines(text, run) > 0;
+}
+
+void ReadCheckpoints(const std::string& directory, RunData* run) {
+  const absl::StatusOr<std::vector<int64_t>> steps = ListCheckpoints(directory);
+  if (!steps.ok()) return run->notes.emplace_back(steps.status().message()), void();
+  for (const int64_t step : *steps) {
+    const std::string path = absl::StrCat(CheckpointPath(directory, step), "/manifest.json");
+    const absl::StatusOr<std::string> text = ReadText(path);
+    const absl::StatusOr<CheckpointManifest> manifest =
+        text.ok() ? ParseManifest(*text) : text.status();
+    if (!manifest.ok()) {
+      run->notes.push_back(absl::StrCat(path, ": ", manifest.status().message()));
+      continue;
+    }
+    run->checkpoints.push_back({manifest->step, manifest->epoch, manifest->num_workers,
+                                manifest->num_replicas, manifest->bytes, manifest->time});
+  }
+}
+
+void SortEvents(std::vector<RunEvent>* events) {
+  std::stable_sort(events->begin(), events->end(),
+                   [](const RunEvent& a, const RunEvent& b) { return a.time < b.time; });
+  // The launcher keeps each line twice.
+  std::set<std::tuple<std::string, std::string, std::string>> seen;
+  std::erase_if(*events, [&](const RunEvent& event) {
+    return !seen.emplace(event.time, event.what, event.details).second;
+  });
+}
+
+}  // namespace
+
+absl::StatusOr<RunData> ReadRun(const std::string& directory) {
+  std::error_code error;
+  const fs::file_status status = fs::status(directory, error);
+  if (!fs::exists(status)) {
+    return absl::NotFoundError(absl::StrCat(directory, ": no such directory"));
+  }
+  if (!fs::is_directory(status)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(directory, ": not a directory; expected the directory of a run"));
+  }
+  Files found;
+  MF_RETURN_IF_ERROR(List(directory, "", 0, &found));
+  std::sort(found.files.begin(), found.files.end());
+  RunData run;
+  for (const auto& [kind, path, below] : found.files) {
+    if (kind == kEvents) {
+      ReadEventFile(path, below, &run);
+      run.files.push_back(path);
+      continue;
+    }
+    const absl::StatusOr<bool> known = ReadLogOrTrace(kind, path, &run);
+    if (!known.ok()) run.notes.emplace_back(known.status().message());
+    if (known.value_or(false)) run.files.push_back(path);
+  }
+  for (const std::string& folder : found.directories) ReadCheckpoints(folder, &run);
+  std::erase_if(run.series, [](const auto& series) { return series.second.empty(); });
+  SortEvents(&run.events);
+  if (run.files.empty() && run.checkpoints.empty()) {
+    std::string message = absl::StrCat(
+        directory,
+        ": no file of a run; expected event files (*tfevents*), logs of --log_format=json or "
+        "--loss_log (*.jsonl, *.log, *.txt), a trace (*.json) or checkpoints");
+    for (const std::string& note : run.notes) absl::StrAppend(&message, "\n", note);
+    return absl::InvalidArgumentError(message);
+  }
+  return run;
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The contents of a run's files, from which `mirrorflow report` makes its page.
+#ifndef MIRRORFLOW_TOOLS_REPORT_RUN_DATA_H_
+#define MIRRORFLOW_TOOLS_REPORT_RUN_DATA_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "tools/charts/svg_chart.h"
+
+namespace mirrorflow {
+
+struct Point {
+  int64_t step;
+  double value;
+  double time = 0;  // seconds since 1970; 0: unknown
+};
+
+// In the life of a training: started, saved, lost, …
+struct RunEvent {
+  std::string time;
+  std::string what;
+  std::string details;
+};
+
+struct SavedCheckpoint {
+  int64_t step, epoch;
+  int workers, replicas;
+  uint64_t bytes;
+  std::string time;
+};
+
+// One step of a trace.
+struct StepTimeline {
+  // The time of one process (a replica) in the step, in milliseconds.
+  struct Process {
+    std::string name;
+    double kernels = 0, waiting = 0, in_flight = 0;  // in flight: at least one collective is
+  };
+  std::string step;  // its name
+  double ms = 0;
+  std::vector<std::string> rows, kinds;
+  std::vector<TimelineSpan> spans;
+  std::vector<Process> processes;
+  std::vector<std::pair<std::string, double>> ms_by_op;  // of kernels, the longest first
+  std::vector<double> step_ms;                           // of all steps in the trace
+  size_t spans_left_out = 0;                             // too short to be seen
+};
+
+struct RunData {
+  using Names = std::vector<std::pair<std::string, std::string>>;
+
+  std::map<std::string, std::vector<Point>> series;  // steps ascend
+  Names facts;                                       // of the first line of a log
+  Names hparams;
+  Names texts;
+  std::vector<RunEvent> events;
+  std::vector<SavedCheckpoint> checkpoints;
+  std::optional<StepTimeline> timeline;
+  bool finished = false;           // a log says so
+  std::vector<std::string> files;  // that were read
+  std::vector<std::string> notes;  // what could not be read
+
+  // A run that resumes from a checkpoint repeats steps: drops the points from this step on.
+  void AddPoint(const std::string& name, const Point& point) {
+    std::vector<Point>& points = series[name];
+    while (!points.empty() && points.back().step >= point.step) points.pop_back();
+    points.push_back(point);
+  }
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TOOLS_REPORT_RUN_DATA_H_

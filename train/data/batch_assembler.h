@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MIRRORFLOW_TRAIN_DATA_BATCH_ASSEMBLER_H_
+#define MIRRORFLOW_TRAIN_DATA_BATCH_ASSEMBLER_H_
+
+#include <memory>
+#include <optional>
+
+#include "framework/core/batch_source.h"
+#include "train/data/padding.h"
+#include "train/data/row_readers.h"
+#include "train/data/row_stream.h"
+
+namespace mirrorflow {
+
+struct AssembleOptions {
+  int num_threads = 1;
+  std::optional<Padding> padding = std::nullopt;
+};
+
+// Reads the rows of each element of `order` and copies those of the share into a batch. The buffers
+// of a batch are reused as soon as it is released. `order` must have been started.
+std::unique_ptr<BatchSource> AssembleBatches(RowReaderPtr reader, std::unique_ptr<RowStream> order,
+                                             const BatchShare& share,
+                                             const AssembleOptions& options);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_DATA_BATCH_ASSEMBLER_H_

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Pipelines of batches, and data sets.
+#ifndef MIRRORFLOW_TRAIN_DATA_DATA_H_
+#define MIRRORFLOW_TRAIN_DATA_DATA_H_
+
+#include "train/data/augmentation.h"
+#include "train/data/dataset.h"
+#include "train/data/fashion_mnist.h"
+#include "train/data/image_ops.h"
+#include "train/data/sources.h"
+
+#endif  // MIRRORFLOW_TRAIN_DATA_DATA_H_

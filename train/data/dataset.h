@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Dataset: a source of training data in the style of tf.data. It is a cheap value that only
+// describes a pipeline; MakeIterator() returns an iterator that runs it.
+//
+//   Dataset::FromTensors({images, labels}).Shuffle(/*seed=*/1).Map(augment).Batch(256).Prefetch(2)
+//
+// A source either has random access (FromTensors, FromRandomAccess) or is read from its beginning
+// to its end (FromSource, FromGenerator). With random access only row numbers pass through Shuffle,
+// Shard, Take, Skip, Repeat and Batch; the rows of a batch are read, and mapped, once their order
+// is fixed, and each worker reads only its own. Stages that depend on values (Filter, Interleave,
+// Cache, and Zip, Concatenate and Window of rows in another order than that of their source) read
+// every row on every worker.
+//
+// The dataset keeps the first error of a stage; status() and the iterator's Next() return it.
+#ifndef MIRRORFLOW_TRAIN_DATA_DATASET_H_
+#define MIRRORFLOW_TRAIN_DATA_DATASET_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "framework/core/batch_source.h"
+#include "framework/core/tensor.h"
+#include "train/data/padding.h"
+#include "train/data/row.h"
+
+namespace mirrorflow {
+
+class RowStream;
+struct CsvSource;
+struct ImageFolderSource;
+struct TFRecordSource;
+
+struct BatchOptions {
+  // Drop the last batch if it has fewer rows than the others.
+  bool drop_remainder = false;
+};
+
+struct ShuffleOptions {
+  // Choose each element at random from a buffer of this many. 0: all elements, which must be finite
+  // in number. Values that were read before the shuffle are held in memory.
+  int64_t buffer_size = 0;
+};
+
+struct MapOptions {
+  // How many threads read and map rows, of the whole pipeline; the most that a stage asks for
+  // counts. The rows stay in order. kAutotune: one for each processor.
+  int num_parallel_calls = 1;
+};
+
+struct InterleaveOptions {
+  int64_t cycle_length = 1;  // datasets that are open at a time
+  int64_t block_length = 1;  // rows of each in turn
+};
+
+struct WindowOptions {
+  int64_t shift = 1;   // from the first row of a window to that of the next
+  int64_t stride = 1;  // from one row of a window to the next
+};
+
+// Fills a row, or returns false at the end of the pass.
+using Generator = std::function<absl::StatusOr<bool>(Row*)>;
+
+class Dataset {
+ public:
+  static constexpr int64_t kForever = -1;
+  static constexpr int kAutotune = -1;
+
+  Dataset() = default;  // empty; status() is an error
+
+  // The elements are the rows of the leading dimension, which must be the same in all components
+  // (TensorFlow's from_tensor_slices). The dataset shares the memory of the components, which must
+  // not change while an iterator reads it.
+  static Dataset FromTensors(std::vector<Tensor> components);
+  // Row i, of `rows` rows, is what `read` makes of i. With several threads, they call it at once.
+  static Dataset FromRandomAccess(int64_t rows, std::function<absl::Status(int64_t, Row*)> read);
+  // The rows of the source that `open` returns for a pass. `rows` is their number, if it is known.
+  static Dataset FromSource(OpenSource open, std::optional<int64_t> rows = std::nullopt);
+  // The same with a callback: `make` returns the generator of a pass.
+  static Dataset FromGenerator(std::function<Generator(int64_t epoch)> make,
+                               std::optional<int64_t> rows = std::nullopt);
+  // The rows of files, with the options of sources.h. Csv: the rows of the file. Npy: one component
+  // for each file, which are memory-mapped. Npz: the arrays of these names. TFRecords: the records
+  // of all files. ImageFolder: rows {image, label} of a folder with a subfolder for each class.
+  static Dataset FromCsv(const std::string& path, const CsvSource& source);
+  static Dataset FromNpy(const std::vector<std::string>& paths);
+  static Dataset FromNpz(const std::string& path, const std::vector<std::string>& names);
+  static Dataset FromTFRecords(const std::vector<std::string>& paths, const TFRecordSource& source);
+  static Dataset FromImageFolder(const std::string& directory, const ImageFolderSource& source);
+  // Row i has the components of row i of all datasets. Ends with the shortest.
+  static Dataset Zip(std::vector<Dataset> datasets);
+
+  // Applies `function` to each row.
+  Dataset Map(RowFunction function, const MapOptions& options = {}) const;
+  // Keeps the rows for which `keep` is true.
+  Dataset Filter(RowPredicate keep) const;
+  // Opens the dataset that `open` makes of each row, and takes rows of several in turn.
+  Dataset Interleave(std::function<absl::StatusOr<Dataset>(const Row&)> open,
+                     const InterleaveOptions& options = {}) const;
+  // The rows of this dataset, then those of `other`.
+  Dataset Concatenate(const Dataset& other) const;
+  // Windows of `size` rows, stacked along a new leading dimension (a window of tf.data, batched). A
+  // window that the end cuts is left out.
+  Dataset Window(int64_t size, const WindowOptions& options = {}) const;
+  // Keeps the rows of the first complete pass in memory, with what Map() has made of them, for all
+  // later passes and iterators.
+  Dataset Cache() const;
+  // Leaves out up to `limit` rows of a pass that cannot be read or mapped (DataLoss or
+  // InvalidArgument), and says how many on stderr; one more is an error.
+  Dataset IgnoreErrors(int64_t limit) const;
+
+  // Shuffles all elements: rows, or batches after Batch(). Each epoch has its own order, which
+  // depends only on the seed and the epoch.
+  Dataset Shuffle(uint64_t seed, const ShuffleOptions& options = {}) const;
+  // Groups `rows` rows into a batch. Without Batch(), an iterator returns batches of one row.
+  Dataset Batch(int64_t rows, BatchOptions options = {}) const;
+  // The same for rows of different shapes, padded to those of `padding`.
+  Dataset PaddedBatch(int64_t rows, const Padding& padding = {}, BatchOptions options = {}) const;
+  // Repeats the dataset `count` times. Each pass is one epoch to the preceding stages.
+  Dataset Repeat(int64_t count = kForever) const;
+  // Keeps only the first `count` elements.
+  Dataset Take(int64_t count) const;
+  // Leaves out the first `count` elements, without reading them if the stages before have random
+  // access.
+  Dataset Skip(int64_t count) const;
+  // Keeps element `index` of each `num_shards` elements.
+  Dataset Shard(int64_t num_shards, int64_t index) const;
+  // Keeps up to `batches` finished batches ready, which a background thread of the iterator makes.
+  // The default is 1; 0 makes each batch on demand. Prefetch() applies to the finished batches
+  // regardless of its position in the pipeline.
+  Dataset Prefetch(int batches) const;
+
+  const absl::Status& status() const { return status_; }
+  // Number of elements that an iterator returns: rows, or batches after Batch(). nullopt if the
+  // iterator never ends, if the number is not known before all rows are read, or if status() is not
+  // OK.
+  std::optional<int64_t> size() const;
+
+  // Returns an iterator that runs the pipeline once. Iterators of the same epoch return the same
+  // batches. A training loop that makes one iterator per epoch passes the number of the epoch, and
+  // so gets the same batches as with Repeat(). Only the rows of the share are copied.
+  std::unique_ptr<BatchSource> MakeIterator(int64_t epoch = 0, const BatchShare& share = {}) const;
+
+ private:
+  using MakeStream = std::function<std::unique_ptr<RowStream>()>;
+  using Stage = std::function<std::unique_ptr<RowStream>(std::unique_ptr<RowStream>)>;
+
+  // Adds a stage that only chooses and orders elements.
+  Dataset With(Stage stage, std::optional<int64_t> size) const;
+  // Adds a stage of rows with values.
+  Dataset WithValues(absl::string_view name, Stage stage, std::optional<int64_t> size) const;
+  Dataset WithError(absl::string_view message) const;
+  // The dataset, or one whose status() is the error.
+  static Dataset OrError(absl::StatusOr<Dataset> dataset);
+  // Whether the rows are still all rows of a source with random access, in its order.
+  bool in_order() const { return in_order_ && status_.ok() && !batched_; }
+  // The stream of rows with their values.
+  MakeStream Values(int64_t max_errors = 0) const;
+
+  std::shared_ptr<const RowReader> reader_;  // reads the rows of the stream
+  MakeStream stream_;
+  std::optional<int64_t> size_ = 0;
+  bool is_endless_ = false;
+  bool in_order_ = false;
+  bool batched_ = false;
+  std::optional<Padding> padding_;
+  int num_threads_ = 1;
+  int prefetch_ = 1;
+  absl::Status status_ = absl::FailedPreconditionError("dataset: used before it was initialized");
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_DATA_DATASET_H_

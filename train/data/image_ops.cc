@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/data/image_ops.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <type_traits>
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+
+namespace mirrorflow {
+namespace images {
+namespace {
+
+constexpr int64_t kMaxSide = 1 << 20;
+
+absl::Status CheckImage(const Tensor& image) {
+  if ((image.dtype() == DT_UINT8 || image.dtype() == DT_FLOAT) && image.shape().rank() == 3) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("image: expected uint8 or float [height, width, channels], got ",
+                   image.has_value() ? image.TypeString() : "no value"));
+}
+
+absl::Status CheckSides(int64_t height, int64_t width) {
+  if (height >= 0 && width >= 0 && height <= kMaxSide && width <= kMaxSide) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("image: expected a height and a width of 0 to ",
+                                                 kMaxSide, ", got ", height, " and ", width));
+}
+
+template <typename T>
+T FromDouble(double value) {
+  if constexpr (std::is_same_v<T, uint8_t>) {
+    return static_cast<uint8_t>(std::clamp(std::nearbyint(value), 0.0, 255.0));
+  } else {
+    return static_cast<T>(value);
+  }
+}
+
+// A view of an image, or of a new one.
+template <typename T>
+struct Pixels {
+  explicit Pixels(const Tensor& t)
+      : height(t.shape().dim(0)),
+        width(t.shape().dim(1)),
+        channels(t.shape().dim(2)),
+        data(t.data<T>()) {}
+
+  T* at(int64_t y, int64_t x) const { return data + (y * width + x) * channels; }
+  bool contains(int64_t y, int64_t x) const { return y >= 0 && y < height && x >= 0 && x < width; }
+  int64_t size() const { return height * width * channels; }
+
+  int64_t height, width, channels;
+  T* data;
+};
+
+// Makes an image of this height and width and of the same dtype and channels, and has `fill` fill
+// it: fill(from, to), both Pixels<T>.
+template <typename Fill>
+absl::StatusOr<Tensor> Make(const Tensor& image, int64_t height, int64_t width, Fill fill) {
+  MF_RETURN_IF_ERROR(CheckImage(image));
+  MF_RETURN_IF_ERROR(CheckSides(height, width));
+  MF_ASSIGN_OR_RETURN(
+      Tensor made, Tensor::Allocate(image.dtype(), Shape({height, width, image.shape().dim(2)})));
+  if (image.dtype() == DT_UINT8) {
+    fill(Pixels<uint8_t>(image), Pixels<uint8_t>(made));
+  } else {
+    fill(Pixels<float>(image), Pixels<float>(made));
+  }
+  return made;
+}
+
+template <typename Fill>
+absl::StatusOr<Tensor> MakeOfSameSize(const Tensor& image, Fill fill) {
+  MF_RETURN_IF_ERROR(CheckImage(image));
+  return Make(image, image.shape().dim(0), image.shape().dim(1), fill);
+}
+
+// Calls use(pixels) with the image as Pixels<T>.
+template <typename Use>
+void WithPixels(const Tensor& image, Use use) {
+  if (image.dtype() == DT_UINT8) {
+    use(Pixels<uint8_t>(image));
+  } else {
+    use(Pixels<float>(image));
+  }
+}
+
+// The part of [first, first + size) inside [0, limit).
+struct Range {
+  Range(int64_t first, int64_t size, int64_t limit)
+      : begin(std::clamp<int64_t>(first, 0, limit)),
+        end(std::clamp<int64_t>(first + size, 0, limit)) {}
+  int64_t begin, end;
+};
+
+}  // namespace
+
+absl::StatusOr<Tensor> FlipLeftRight(const Tensor& image) {
+  return MakeOfSameSize(image, [](auto from, auto to) {
+    for (int64_t y = 0; y < from.height; ++y) {
+      for (int64_t x = 0; x < from.width; ++x) {
+        std::copy_n(from.at(y, x), from.channels, to.at(y, from.width - 1 - x));
+      }
+    }
+  });
+}
+
+absl::StatusOr<Tensor> FlipUpDown(const Tensor& image) {
+  return MakeOfSameSize(image, [](auto from, auto to) {
+    for (int64_t y = 0; y < from.height; ++y) {
+      std::copy_n(from.at(y, 0), from.width * from.channels, to.at(from.height - 1 - y, 0));
+    }
+  });
+}
+
+absl::StatusOr<Tensor> Crop(const Tensor& image, int64_t y, int64_t x, int64_t height,
+                            int64_t width) {
+  if (std::abs(y) > kMaxSide || std::abs(x) > kMaxSide) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("image: expected an offset of at most ", kMaxSide, ", got ", y, " and ", x));
+  }
+  return Make(image, height, width, [&](auto from, auto to) {
+    const Range rows(y, height, from.height), columns(x, width, from.width);
+    if (columns.begin >= columns.end) return;
+    for (int64_t row = rows.begin; row < rows.end; ++row) {
+      std::copy_n(from.at(row, columns.begin), (columns.end - columns.begin) * from.channels,
+                  to.at(row - y, columns.begin - x));
+    }
+  });
+}
+
+absl::StatusOr<Tensor> Erase(const Tensor& image, int64_t y, int64_t x, int64_t height,
+                             int64_t width) {
+  MF_RETURN_IF_ERROR(CheckSides(height, width));
+  return MakeOfSameSize(image, [&](auto from, auto to) {
+    std::copy_n(from.data, from.size(), to.data);
+    const Range rows(y, height, to.height), columns(x, width, to.width);
+    if (columns.begin >= columns.end) return;
+    for (int64_t row = rows.begin; row < rows.end; ++row) {
+      std::fill_n(to.at(row, columns.begin), (columns.end - columns.begin) * to.channels, 0);
+    }
+  });
+}
+
+absl::StatusOr<Tensor> Resize(const Tensor& image, int64_t height, int64_t width) {
+  MF_RETURN_IF_ERROR(CheckImage(image));
+  if (image.num_elements() == 0 && height * width > 0) {
+    return absl::InvalidArgumentError("image: Resize() of an image without pixels");
+  }
+  // The two pixels that a result lies between, and the weight of the second.
+  struct Between {
+    int64_t low, high;
+    float weight;
+  };
+  const auto between = [](int64_t size, int64_t new_size) {
+    std::vector<Between> all(new_size);
+    const float scale = static_cast<float>(size) / static_cast<float>(new_size);
+    for (int64_t i = 0; i < new_size; ++i) {
+      const float at = (static_cast<float>(i) + 0.5f) * scale - 0.5f;
+      const float low = std::floor(at);
+      all[i] = {std::max<int64_t>(static_cast<int64_t>(low), 0),
+                std::min<int64_t>(static_cast<int64_t>(low) + 1, size - 1), at - low};
+    }
+    return all;
+  };
+  MF_RETURN_IF_ERROR(CheckSides(height, width));
+  const std::vector<Between> rows = between(image.shape().dim(0), height);
+  const std::vector<Between> columns = between(image.shape().dim(1), width);
+  return Make(image, height, width, [&](auto from, auto to) {
+    using T = std::remove_reference_t<decltype(*to.data)>;
+    for (int64_t y = 0; y < height; ++y) {
+      for (int64_t x = 0; x < width; ++x) {
+        const Between& r = rows[y];
+        const Between& c = columns[x];
+        for (int64_t k = 0; k < to.channels; ++k) {
+          const auto mix = [&](int64_t row) {
+            const float left = from.at(row, c.low)[k], right = from.at(row, c.high)[k];
+            return left + (right - left) * c.weight;
+          };
+          const float top = mix(r.low), bottom = mix(r.high);
+          to.at(y, x)[k] = FromDouble<T>(top + (bottom - top) * r.weight);
+        }
+      }
+    }
+  });
+}
+
+absl::StatusOr<Tensor> Rotate(const Tensor& image, double radians) {
+  const double cos = std::cos(radians), sin = std::sin(radians);
+  return MakeOfSameSize(image, [&](auto from, auto to) {
+    using T = std::remove_reference_t<decltype(*to.data)>;
+    const double center_y = static_cast<double>(from.height - 1) / 2;
+    const double center_x = static_cast<double>(from.width - 1) / 2;
+    for (int64_t y = 0; y < to.height; ++y) {
+      for (int64_t x = 0; x < to.width; ++x) {
+        // Where the pixel comes from. y points down.
+        const double dy = static_cast<double>(y) - center_y, dx = static_cast<double>(x) - center_x;
+        const double from_x = cos * dx - sin * dy + center_x;
+        const double from_y = sin * dx + cos * dy + center_y;
+        const auto top = static_cast<int64_t>(std::floor(from_y));
+        const auto left = static_cast<int64_t>(std::floor(from_x));
+        const double down = from_y - static_cast<double>(top);
+        const double right = from_x - static_cast<double>(left);
+        for (int64_t k = 0; k < to.channels; ++k) {
+          double sum = 0;
+          const auto add = [&](int64_t row, int64_t column, double weight) {
+            if (weight > 0 && from.contains(row, column)) sum += weight * from.at(row, column)[k];
+          };
+          add(top, left, (1 - down) * (1 - right));
+          add(top, left + 1, (1 - down) * right);
+          add(top + 1, left, down * (1 - right));
+          add(top + 1, left + 1, down * right);
+          to.at(y, x)[k] = FromDouble<T>(sum);
+        }
+      }
+    }
+  });
+}
+
+absl::StatusOr<Tensor> AdjustBrightness(const Tensor& image, double delta) {
+  return MakeOfSameSize(image, [&](auto from, auto to) {
+    using T = std::remove_reference_t<decltype(*to.data)>;
+    std::transform(from.data, from.data + from.size(), to.data,
+                   [&](T value) { return FromDouble<T>(value + delta); });
+  });
+}
+
+absl::StatusOr<Tensor> AdjustContrast(const Tensor& image, double factor) {
+  return MakeOfSameSize(image, [&](auto from, auto to) {
+    using T = std::remove_reference_t<decltype(*to.data)>;
+    for (int64_t k = 0; k < from.channels; ++k) {
+      double sum = 0;
+      for (int64_t i = k; i < from.size(); i += from.channels) sum += from.data[i];
+      const double mean = sum / static_cast<double>(from.height * from.width);
+      for (int64_t i = k; i < from.size(); i += from.channels) {
+        to.data[i] = FromDouble<T>((from.data[i] - mean) * factor + mean);
+      }
+    }
+  });
+}
+
+absl::StatusOr<Tensor> Rescale(const Tensor& image, double scale, double offset) {
+  MF_RETURN_IF_ERROR(CheckImage(image));
+  MF_ASSIGN_OR_RETURN(Tensor made, Tensor::Allocate(DT_FLOAT, image.shape()));
+  const auto a = static_cast<float>(scale), b = static_cast<float>(offset);
+  WithPixels(image, [&](auto from) {
+    std::transform(from.data, from.data + from.size(), made.data<float>(),
+                   [&](auto value) { return static_cast<float>(value) * a + b; });
+  });
+  return made;
+}
+
+absl::StatusOr<Tensor> Normalize(const Tensor& image, const std::vector<float>& mean,
+                                 const std::vector<float>& deviation, double scale) {
+  MF_RETURN_IF_ERROR(CheckImage(image));
+  const int64_t channels = image.shape().dim(2);
+  if (std::ssize(mean) != channels || std::ssize(deviation) != channels) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("image: expected a mean and a deviation for each of ", channels,
+                     " channels, got ", mean.size(), " and ", deviation.size()));
+  }
+  MF_ASSIGN_OR_RETURN(Tensor made, Tensor::Allocate(DT_FLOAT, image.shape()));
+  WithPixels(image, [&](auto from) {
+    float* to = made.data<float>();
+    for (int64_t i = 0; i < from.size(); i += channels) {
+      for (int64_t k = 0; k < channels; ++k) {
+        const float value = static_cast<float>(from.data[i + k]) * static_cast<float>(scale);
+        to[i + k] = (value - mean[k]) / deviation[k];
+      }
+    }
+  });
+  return made;
+}
+
+}  // namespace images
+}  // namespace mirrorflow

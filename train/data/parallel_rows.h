@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MIRRORFLOW_TRAIN_DATA_PARALLEL_ROWS_H_
+#define MIRRORFLOW_TRAIN_DATA_PARALLEL_ROWS_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+
+namespace mirrorflow {
+
+// Threads that read rows: the caller's and `num_threads - 1` more, or as many as can be started.
+class ParallelRows {
+ public:
+  using Function = absl::FunctionRef<absl::Status(int64_t)>;
+
+  explicit ParallelRows(int num_threads);
+  ~ParallelRows();
+
+  int num_threads() const { return 1 + static_cast<int>(threads_.size()); }
+
+  // Calls f(0), …, f(count - 1) on all threads and waits for them. Returns the error of the lowest
+  // number; after an error, higher numbers may be left out.
+  absl::Status Run(int64_t count, Function f);
+
+ private:
+  void Work();
+  void Loop();
+
+  std::vector<std::thread> threads_;
+  // std::mutex rather than absl::Mutex: TSan instruments the former, but not Debian's Abseil.
+  std::mutex mu_;
+  std::condition_variable begin_, end_;
+  // Guarded by mu_:
+  bool stopped_ = false;
+  int64_t round_ = 0;  // the number of calls of Run()
+  const Function* f_ = nullptr;
+  int64_t count_ = 0;
+  int64_t next_ = 0;    // the first number that no thread has taken
+  int working_ = 0;     // threads inside f
+  int64_t failed_ = 0;  // the number of error_
+  absl::Status error_;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_DATA_PARALLEL_ROWS_H_

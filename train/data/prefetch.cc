@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/data/prefetch.h"
+
+#include <condition_variable>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/out_of_memory.h"
+#include "framework/core/status.h"
+
+namespace mirrorflow {
+namespace {
+
+class PrefetchSource final : public BatchSource {
+ public:
+  PrefetchSource(std::unique_ptr<BatchSource> input, int depth)
+      : input_(std::move(input)), slots_(depth) {
+    try {
+      thread_ = std::thread([this] { Fill(); });
+    } catch (const std::system_error& e) {
+      slots_[0].result =
+          absl::ResourceExhaustedError(absl::StrCat("cannot start a prefetch thread: ", e.what()));
+      ready_ = 1;
+    }
+  }
+
+  ~PrefetchSource() override {
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      stopped_ = true;
+    }
+    room_.notify_one();
+    if (thread_.joinable()) thread_.join();
+  }
+
+  absl::StatusOr<bool> Next(SourceBatch* batch) override {
+    batch->components.clear();  // before the wait, so that the thread can reuse its buffers
+    std::unique_lock<std::mutex> lock(mu_);
+    filled_.wait(lock, [this] { return ready_ > 0; });
+    Slot& slot = slots_[begin_];
+    // The end and an error stay in their slot, so that every later call returns them too.
+    if (!slot.result.ok() || !*slot.result) return slot.result;
+    std::swap(*batch, slot.batch);
+    begin_ = (begin_ + 1) % slots_.size();
+    --ready_;
+    lock.unlock();
+    room_.notify_one();
+    return true;
+  }
+
+ private:
+  struct Slot {
+    SourceBatch batch;
+    absl::StatusOr<bool> result = false;
+  };
+
+  void Fill() {
+    for (size_t i = 0;; i = (i + 1) % slots_.size()) {
+      {
+        std::unique_lock<std::mutex> lock(mu_);
+        room_.wait(lock, [this] { return stopped_ || ready_ < slots_.size(); });
+        if (stopped_) return;
+      }
+      // Until ready_ counts the slot, only this thread accesses it.
+      absl::StatusOr<bool> result =
+          CatchOutOfMemory([&] { return input_->Next(&slots_[i].batch); });
+      const bool more = result.ok() && *result;
+      {
+        std::lock_guard<std::mutex> lock(mu_);
+        slots_[i].result = std::move(result);
+        ++ready_;
+      }
+      filled_.notify_one();
+      if (!more) return;
+    }
+  }
+
+  const std::unique_ptr<BatchSource> input_;  // only thread_ calls it
+  // std::mutex rather than absl::Mutex: TSan instruments the former, but not Debian's Abseil.
+  std::mutex mu_;
+  std::condition_variable room_, filled_;
+  bool stopped_ = false;     // guarded by mu_
+  size_t ready_ = 0;         // guarded by mu_: number of results, from slots_[begin_] on
+  size_t begin_ = 0;         // only the reader accesses it
+  std::vector<Slot> slots_;  // a ring buffer
+  std::thread thread_;
+};
+
+}  // namespace
+
+std::unique_ptr<BatchSource> Prefetch(std::unique_ptr<BatchSource> input, int depth) {
+  MF_CHECK(depth >= 1);
+  return std::make_unique<PrefetchSource>(std::move(input), depth);
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Prefetch: reads the batches of another source ahead of time, on a background thread.
+#ifndef MIRRORFLOW_TRAIN_DATA_PREFETCH_H_
+#define MIRRORFLOW_TRAIN_DATA_PREFETCH_H_
+
+#include <memory>
+
+#include "framework/core/batch_source.h"
+
+namespace mirrorflow {
+
+// Returns a source of the batches of `input` in order, followed by its end or first error. It keeps
+// up to `depth` (>= 1) batches ready. From then on, only the background thread calls `input`. The
+// result may be destroyed at any time; that stops the thread and waits for at most one Next() of
+// `input`. Only one thread at a time may call Next().
+std::unique_ptr<BatchSource> Prefetch(std::unique_ptr<BatchSource> input, int depth);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_DATA_PREFETCH_H_

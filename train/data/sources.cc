@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/data/sources.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "framework/core/buffer.h"
+#include "framework/core/file.h"
+#include "framework/core/status.h"
+#include "train/data/image_ops.h"
+#include "train/formats/image.h"
+#include "train/formats/npy.h"
+#include "train/formats/npz.h"
+#include "train/formats/tf_record.h"
+
+namespace mirrorflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+absl::StatusOr<std::string> ReadBytes(const std::string& path) {
+  MF_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
+  MF_RETURN_IF_ERROR(Buffer::CheckAvailable(file.size()));
+  std::string bytes(file.size(), '\0');
+  MF_RETURN_IF_ERROR(file.Read(0, bytes.size(), bytes.data()));
+  return bytes;
+}
+
+// One float matrix of all columns.
+absl::StatusOr<Tensor> JoinColumns(absl::Span<const Tensor> columns, int64_t rows) {
+  const auto width = static_cast<int64_t>(columns.size());
+  MF_ASSIGN_OR_RETURN(Tensor matrix, Tensor::Allocate(DT_FLOAT, {rows, width}));
+  float* const to = matrix.data<float>();
+  for (int64_t c = 0; c < width; ++c) {
+    const auto copy = [&](auto values) {
+      for (int64_t i = 0; i < rows; ++i) to[i * width + c] = static_cast<float>(values[i]);
+    };
+    const Tensor& column = columns[c];
+    switch (column.dtype()) {
+      case DT_FLOAT:
+        copy(column.flat<float>());
+        break;
+      case DT_DOUBLE:
+        copy(column.flat<double>());
+        break;
+      case DT_INT32:
+        copy(column.flat<int32_t>());
+        break;
+      case DT_INT64:
+        copy(column.flat<int64_t>());
+        break;
+      case DT_BOOL:
+        copy(column.flat<bool>());
+        break;
+      default:
+        return absl::InternalError(absl::StrCat("csv: a column of ", column.TypeString()));
+    }
+  }
+  return matrix;
+}
+
+absl::StatusOr<Dataset> OpenCsv(const std::string& path, const CsvSource& source) {
+  MF_ASSIGN_OR_RETURN(CsvTable table, ReadCsv(path, source.csv));
+  if (table.num_bad_records > 0) {
+    std::fprintf(stderr, "WARNING: %s: left out %lld bad records, the first: %s\n", path.c_str(),
+                 static_cast<long long>(table.num_bad_records), table.first_bad_record.c_str());
+  }
+  if (source.label.empty()) return Dataset::FromTensors(std::move(table.columns));
+  const auto found = std::find(table.names.begin(), table.names.end(), source.label);
+  if (found == table.names.end() || table.columns.size() < 2) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": expected a column '", source.label, "' and at least one other, got ",
+                     found == table.names.end() ? "no such column" : "no other"));
+  }
+  const auto place = found - table.names.begin();
+  Tensor label = table.columns[place];
+  table.columns.erase(table.columns.begin() + place);
+  MF_ASSIGN_OR_RETURN(Tensor features, JoinColumns(table.columns, table.num_rows));
+  return Dataset::FromTensors({std::move(features), std::move(label)});
+}
+
+absl::StatusOr<Dataset> OpenNpy(const std::vector<std::string>& paths) {
+  std::vector<Tensor> components;
+  for (const std::string& path : paths) {
+    MF_ASSIGN_OR_RETURN(components.emplace_back(), MapNpy(path));
+  }
+  return Dataset::FromTensors(std::move(components));
+}
+
+absl::StatusOr<Dataset> OpenNpz(const std::string& path, const std::vector<std::string>& names) {
+  MF_ASSIGN_OR_RETURN(const auto tensors, MapNpz(path));
+  std::vector<Tensor> components;
+  for (const std::string& name : names) {
+    const auto found = tensors.find(name);
+    if (found == tensors.end()) {
+      return absl::NotFoundError(absl::StrCat(path, ": expected an array '", name, "', got none"));
+    }
+    components.push_back(found->second);
+  }
+  return Dataset::FromTensors(std::move(components));
+}
+
+// Turns a record into a row.
+class RecordParser {
+ public:
+  static absl::StatusOr<RecordParser> Create(const std::vector<ExampleFeature>& features) {
+    RecordParser parser;
+    if (!features.empty()) {
+      MF_ASSIGN_OR_RETURN(ExampleParser examples, ExampleParser::Create(features));
+      parser.examples_ = std::make_shared<const ExampleParser>(std::move(examples));
+    }
+    return parser;
+  }
+
+  absl::Status Parse(absl::string_view record, Row* row) const {
+    if (examples_ != nullptr) {
+      MF_ASSIGN_OR_RETURN(*row, examples_->Parse(record));
+      return absl::OkStatus();
+    }
+    const auto size = static_cast<int64_t>(record.size());
+    MF_ASSIGN_OR_RETURN(Tensor bytes, Tensor::Allocate(DT_UINT8, {size}));
+    if (size > 0) std::memcpy(bytes.raw(), record.data(), record.size());
+    *row = {std::move(bytes)};
+    return absl::OkStatus();
+  }
+
+ private:
+  std::shared_ptr<const ExampleParser> examples_;  // null: rows of bytes
+};
+
+// The records of files, one after another.
+class RecordSource final : public RowSource {
+ public:
+  RecordSource(std::vector<std::string> paths, RecordParser parser)
+      : paths_(std::move(paths)), parser_(std::move(parser)) {}
+
+  absl::StatusOr<bool> Next(Row* row) override {
+    while (true) {
+      if (reader_ == nullptr) {
+        if (next_ == paths_.size()) return false;
+        MF_ASSIGN_OR_RETURN(reader_, TfRecordReader::Open(paths_[next_]));
+      }
+      const int64_t number = reader_->record();
+      MF_ASSIGN_OR_RETURN(const bool more, reader_->Next(&record_));
+      if (more) {
+        MF_RETURN_IF_ERROR(Annotate(parser_.Parse(record_, row),
+                                    absl::StrCat(paths_[next_], ": record ", number)));
+        return true;
+      }
+      reader_ = nullptr;
+      ++next_;
+    }
+  }
+
+  absl::StatusOr<int64_t> Skip(int64_t count) override {
+    int64_t skipped = 0;
+    while (skipped < count) {
+      if (reader_ == nullptr) {
+        if (next_ == paths_.size()) break;
+        MF_ASSIGN_OR_RETURN(reader_, TfRecordReader::Open(paths_[next_]));
+      }
+      MF_ASSIGN_OR_RETURN(const int64_t of_file, reader_->Skip(count - skipped));
+      skipped += of_file;
+      if (skipped == count) break;
+      reader_ = nullptr;
+      ++next_;
+    }
+    return skipped;
+  }
+
+ private:
+  const std::vector<std::string> paths_;
+  const RecordParser parser_;
+  size_t next_ = 0;  // the file of reader_, or the next one
+  std::unique_ptr<TfRecordReader> reader_;
+  std::string record_;
+};
+
+// Whether the file begins as gzip or zlib do.
+absl::StatusOr<bool> IsCompressed(const std::string& path) {
+  MF_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
+  unsigned char start[2] = {0, 0};
+  if (file.size() < sizeof(start)) return false;
+  MF_RETURN_IF_ERROR(file.Read(0, sizeof(start), start));
+  return (start[0] == 0x1f && start[1] == 0x8b) || start[0] == 0x78;
+}
+
+struct IndexedFile {
+  std::string path;
+  TfRecordIndex index;
+  int64_t first_row = 0;
+};
+
+absl::StatusOr<Dataset> OpenTFRecords(const std::vector<std::string>& paths,
+                                      const TFRecordSource& source) {
+  if (paths.empty()) {
+    return absl::InvalidArgumentError("FromTFRecords(): expected at least one file, got none");
+  }
+  MF_ASSIGN_OR_RETURN(const RecordParser parser, RecordParser::Create(source.features));
+  bool random_access = source.random_access;
+  for (const std::string& path : paths) {
+    MF_ASSIGN_OR_RETURN(const bool compressed, IsCompressed(path));
+    random_access = random_access && !compressed;
+  }
+  if (!random_access) {
+    return Dataset::FromSource(
+        [paths, parser](int64_t) -> absl::StatusOr<std::unique_ptr<RowSource>> {
+          return std::make_unique<RecordSource>(paths, parser);
+        });
+  }
+  const auto files = std::make_shared<std::vector<IndexedFile>>();
+  int64_t rows = 0;
+  for (const std::string& path : paths) {
+    MF_ASSIGN_OR_RETURN(TfRecordIndex index, TfRecordIndex::Build(path));
+    const int64_t of_file = index.size();
+    files->push_back({path, std::move(index), rows});
+    rows += of_file;
+  }
+  return Dataset::FromRandomAccess(rows, [files, parser](int64_t i, Row* row) -> absl::Status {
+    const auto after =
+        std::upper_bound(files->begin(), files->end(), i,
+                         [](int64_t row, const IndexedFile& f) { return row < f.first_row; });
+    const IndexedFile& file = *(after - 1);
+    std::string record;
+    MF_RETURN_IF_ERROR(file.index.ReadAt(i - file.first_row, &record));
+    return Annotate(parser.Parse(record, row),
+                    absl::StrCat(file.path, ": record ", i - file.first_row));
+  });
+}
+
+bool IsImage(const fs::path& path) {
+  const std::string extension = absl::AsciiStrToLower(path.extension().string());
+  return extension == ".png" || extension == ".jpg" || extension == ".jpeg";
+}
+
+absl::Status ErrorOf(const std::string& path, const std::error_code& error) {
+  return absl::ErrnoToStatus(error.value(), absl::StrCat(path, ": cannot be listed"));
+}
+
+absl::StatusOr<Dataset> OpenImageFolder(const std::string& directory,
+                                        const ImageFolderSource& source) {
+  if (source.height < 0 || source.width < 0 || (source.height == 0) != (source.width == 0)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("FromImageFolder(): expected a height and a width of at least 1, or neither, ",
+                     "got ", source.height, " and ", source.width));
+  }
+  MF_ASSIGN_OR_RETURN(ImageFolderFiles files, ListImageFolder(directory, source.classes));
+  const auto shared = std::make_shared<const ImageFolderFiles>(std::move(files));
+  const auto rows = static_cast<int64_t>(shared->paths.size());
+  return Dataset::FromRandomAccess(rows, [shared, source](int64_t i, Row* row) -> absl::Status {
+    const std::string& path = shared->paths[i];
+    MF_ASSIGN_OR_RETURN(const std::string bytes, ReadBytes(path));
+    absl::StatusOr<Tensor> image = DecodeImage(bytes, {.channels = source.channels});
+    if (image.ok() && source.height > 0) {
+      image = images::Resize(*image, source.height, source.width);
+    }
+    if (!image.ok()) return Annotate(image.status(), path);
+    *row = {*std::move(image), Tensor::Scalar<int32_t>(shared->labels[i])};
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace
+
+absl::StatusOr<ImageFolderFiles> ListImageFolder(const std::string& directory,
+                                                 const std::vector<std::string>& classes) {
+  ImageFolderFiles files;
+  files.classes = classes;
+  std::error_code error;
+  if (classes.empty()) {
+    for (fs::directory_iterator it(directory, error), end; !error && it != end;
+         it.increment(error)) {
+      if (it->is_directory(error)) files.classes.push_back(it->path().filename().string());
+    }
+    if (error) return ErrorOf(directory, error);
+    std::sort(files.classes.begin(), files.classes.end());
+  }
+  for (size_t label = 0; label < files.classes.size(); ++label) {
+    const fs::path folder = fs::path(directory) / files.classes[label];
+    std::vector<std::string> paths;
+    for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end;
+         it.increment(error)) {
+      if (IsImage(it->path()) && it->is_regular_file(error)) paths.push_back(it->path().string());
+    }
+    if (error) return ErrorOf(folder.string(), error);
+    std::sort(paths.begin(), paths.end());
+    files.labels.insert(files.labels.end(), paths.size(), static_cast<int32_t>(label));
+    std::move(paths.begin(), paths.end(), std::back_inserter(files.paths));
+  }
+  if (!files.paths.empty()) return files;
+  return absl::InvalidArgumentError(
+      absl::StrCat(directory, ": expected a folder for each class with .png or .jpg files, got ",
+                   files.classes.empty() ? "no folder" : "no image in its folders"));
+}
+
+Dataset Dataset::FromCsv(const std::string& path, const CsvSource& source) {
+  return OrError(OpenCsv(path, source));
+}
+
+Dataset Dataset::FromNpy(const std::vector<std::string>& paths) { return OrError(OpenNpy(paths)); }
+
+Dataset Dataset::FromNpz(const std::string& path, const std::vector<std::string>& names) {
+  return OrError(OpenNpz(path, names));
+}
+
+Dataset Dataset::FromTFRecords(const std::vector<std::string>& paths,
+                               const TFRecordSource& source) {
+  return OrError(OpenTFRecords(paths, source));
+}
+
+Dataset Dataset::FromImageFolder(const std::string& directory, const ImageFolderSource& source) {
+  return OrError(OpenImageFolder(directory, source));
+}
+
+}  // namespace mirrorflow

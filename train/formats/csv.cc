@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/formats/csv.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/buffer.h"
+#include "framework/core/out_of_memory.h"
+#include "framework/core/status.h"
+#include "train/formats/csv_block.h"
+#include "train/formats/csv_plan.h"
+#include "train/formats/csv_scanner.h"
+#include "train/formats/gzip_reader.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr size_t kBlockBytes = size_t{4} << 20;  // that a thread parses at a time
+constexpr size_t kMaxRecordBytes = size_t{16} << 20;
+
+// The values of a column, which grow by moving pages instead of bytes.
+class GrowingColumn {
+ public:
+  absl::Status Append(const std::byte* data, size_t bytes) {
+    if (bytes == 0) return absl::OkStatus();
+    if (size_ + bytes > capacity_) {
+      const size_t capacity = std::max(size_ + bytes, capacity_ + capacity_ / 2);
+      MF_RETURN_IF_ERROR(Buffer::CheckAvailable(capacity - capacity_));
+      void* const grown = std::realloc(data_.get(), capacity);
+      if (grown == nullptr) return absl::ResourceExhaustedError("out of memory");
+      (void)data_.release();
+      data_.reset(static_cast<std::byte*>(grown));
+      capacity_ = capacity;
+    }
+    std::memcpy(data_.get() + size_, data, bytes);
+    size_ += bytes;
+    return absl::OkStatus();
+  }
+
+  void MakeFloat() {
+    const int64_t count = size_ / sizeof(int64_t);
+    ConvertToFloat(data_.get(), count);
+    size_ = count * sizeof(float);
+  }
+
+  absl::StatusOr<Tensor> Finish(DataType dtype, int64_t rows) {
+    if (rows == 0) return Tensor::Allocate(dtype, {0});
+    auto* const shrunk = static_cast<std::byte*>(std::realloc(data_.get(), size_));
+    std::byte* const data = shrunk != nullptr ? shrunk : data_.get();
+    (void)data_.release();
+    return Tensor::View(dtype, {rows}, data, std::shared_ptr<std::byte>(data, std::free));
+  }
+
+ private:
+  std::unique_ptr<std::byte, decltype(&std::free)> data_{nullptr, std::free};
+  size_t size_ = 0, capacity_ = 0;
+};
+
+// Calls work(0), …, work(count - 1) at the same time, if the system has the threads.
+template <typename Work>
+absl::Status InParallel(size_t count, const Work& work) {
+  std::vector<absl::Status> results(count);
+  auto run = [&](size_t i) {
+    results[i] = CatchOutOfMemory([&] {
+      work(i);
+      return absl::OkStatus();
+    });
+  };
+  std::vector<std::thread> threads;
+  for (size_t i = 1; i < count; ++i) {
+    try {
+      threads.emplace_back(run, i);
+    } catch (const std::system_error&) {
+      run(i);
+    }
+  }
+  run(0);
+  for (std::thread& thread : threads) thread.join();
+  for (absl::Status& result : results) MF_RETURN_IF_ERROR(result);
+  return absl::OkStatus();
+}
+
+class CsvReader {
+ public:
+  CsvReader(std::unique_ptr<GzipReader> file, const CsvOptions& options)
+      : file_(std::move(file)), options_(options) {}
+
+  absl::StatusOr<CsvTable> Read() {
+    MF_RETURN_IF_ERROR(Annotate(CheckCsvOptions(options_), file_->path()));
+    MF_RETURN_IF_ERROR(Fill());
+    MF_ASSIGN_OR_RETURN(const std::vector<std::string> names, ReadNames());
+    absl::StatusOr<CsvPlan> plan = MakeCsvPlan(options_, names);
+    if (!plan.ok()) return Annotate(plan.status(), file_->path());
+    plan_ = *std::move(plan);
+    for (const CsvColumnPlan& column : plan_.columns) dtypes_.push_back(column.dtype);
+    for (int i = 0; i < options_.num_threads; ++i) blocks_.emplace_back(plan_);
+    storage_.resize(names.size());
+    while (begin_ < end_) {
+      MF_RETURN_IF_ERROR(ParseChunk());
+      MF_RETURN_IF_ERROR(Fill());
+    }
+    return Finish();
+  }
+
+ private:
+  // Moves the unread text to the front of the buffer and appends the next part of the file.
+  absl::Status Fill();
+  // Reads the header, or counts the fields of the first record.
+  absl::StatusOr<std::vector<std::string>> ReadNames();
+  absl::Status ParseChunk();
+  absl::Status Append(CsvBlock& block);
+  absl::StatusOr<CsvTable> Finish();
+  absl::Status TooLong() const {
+    return absl::DataLossError(absl::StrCat(file_->path(), ": line ", line_,
+                                            ": the record has no end; expected at most ",
+                                            kMaxRecordBytes, " bytes, got more, or an open quote"));
+  }
+
+  const std::unique_ptr<GzipReader> file_;
+  const CsvOptions& options_;
+  std::vector<char> buffer_;
+  const char* begin_ = nullptr;  // of the unread text in the buffer
+  const char* end_ = nullptr;
+  bool at_end_ = false;  // the buffer has the end of the file
+  int64_t line_ = 1;     // of begin_
+  CsvPlan plan_;
+  std::vector<DataType> dtypes_;  // of the file's columns
+  std::vector<CsvBlock> blocks_;  // one per thread
+  std::vector<GrowingColumn> storage_;
+  CsvTable table_;
+};
+
+absl::Status CsvReader::Fill() {
+  const size_t kept = end_ - begin_;
+  if (at_end_) return kept == 0 ? absl::OkStatus() : TooLong();
+  if (kept > kMaxRecordBytes) return TooLong();
+  // One byte more than the file has shows its end.
+  const size_t size =
+      kept + std::min<uint64_t>(kBlockBytes * options_.num_threads, file_->max_bytes() + 1);
+  // After the text is room for a missing end of line, for the byte 0 and for CsvBlock's padding.
+  const size_t padded = size + 2 + CsvBlock::kPadding;
+  std::vector<char> larger;
+  if (buffer_.size() < padded) larger.resize(padded);
+  if (kept > 0) std::memmove(larger.empty() ? buffer_.data() : larger.data(), begin_, kept);
+  if (!larger.empty()) buffer_.swap(larger);
+  MF_ASSIGN_OR_RETURN(const size_t got, file_->Read(size - kept, buffer_.data() + kept));
+  char* end = buffer_.data() + kept + got;
+  at_end_ = got < size - kept;
+  if (at_end_ && end != buffer_.data() && end[-1] != '\n') *end++ = '\n';
+  *end = '\0';
+  begin_ = buffer_.data();
+  end_ = end;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<std::string>> CsvReader::ReadNames() {
+  constexpr absl::string_view kByteOrderMark = "\xef\xbb\xbf";
+  if (absl::string_view(begin_, end_ - begin_).substr(0, 3) == kByteOrderMark) begin_ += 3;
+  while (begin_ < end_ && CsvScanner::AfterLine(begin_) != nullptr) {
+    begin_ = CsvScanner::AfterLine(begin_);
+    ++line_;
+  }
+  if (begin_ == end_) {
+    return absl::DataLossError(absl::StrCat(file_->path(), ": the file is empty; expected ",
+                                            options_.header ? "a header" : "a record",
+                                            ", got no text"));
+  }
+  CsvScanner scanner(options_.delimiter);
+  std::vector<std::string> names;
+  CsvField field{{}, CsvField::End::kDelimiter, begin_};
+  while (field.end == CsvField::End::kDelimiter) {
+    field = scanner.Next(field.next, end_);
+    names.push_back(options_.header ? std::string(field.text) : absl::StrCat(names.size()));
+  }
+  if (field.end == CsvField::End::kCut) return TooLong();
+  if (field.end == CsvField::End::kMalformed) {
+    return absl::DataLossError(absl::StrCat(file_->path(), ": line ", line_,
+                                            ": not CSV; expected a field of RFC 4180, got ",
+                                            field.text));
+  }
+  if (options_.header) {
+    begin_ = field.next;
+    line_ += 1 + scanner.quoted_lines();
+  }
+  return names;
+}
+
+absl::Status CsvReader::ParseChunk() {
+  // Splits the chunk at line ends. Such an end may be inside quotes, which is found out below.
+  const size_t size = end_ - begin_;
+  std::vector<const char*> starts(blocks_.size() + 1, end_);
+  starts[0] = begin_;
+  for (size_t i = 1; i < blocks_.size(); ++i) {
+    const char* const from = std::max(begin_ + size * i / blocks_.size(), starts[i - 1]);
+    const void* const line = std::memchr(from, '\n', end_ - from);
+    if (line != nullptr) starts[i] = static_cast<const char*>(line) + 1;
+  }
+  MF_RETURN_IF_ERROR(InParallel(blocks_.size(), [&](size_t i) {
+    blocks_[i].Parse(starts[i], starts[i + 1], end_, dtypes_);
+  }));
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    CsvBlock& block = blocks_[i];
+    if (block.begin() != begin_) {
+      // The block before ends elsewhere, so this one began inside of a record.
+      MF_RETURN_IF_ERROR(
+          InParallel(1, [&](size_t) { block.Parse(begin_, starts[i + 1], end_, dtypes_); }));
+    }
+    MF_RETURN_IF_ERROR(Append(block));
+    begin_ = block.end();
+    if (block.cut()) break;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CsvReader::Append(CsvBlock& block) {
+  for (const CsvBlock::BadRecord& bad : block.bad_records()) {
+    std::string what = absl::StrCat(file_->path(), ": line ", line_ + bad.line, ", ", bad.what);
+    if (++table_.num_bad_records > options_.skip_bad_records) {
+      if (options_.skip_bad_records > 0) {
+        absl::StrAppend(&what, "; more than ", options_.skip_bad_records, " bad records");
+      }
+      return absl::DataLossError(what);
+    }
+    if (table_.num_bad_records == 1) table_.first_bad_record = std::move(what);
+  }
+  for (const size_t i : plan_.selected) {
+    if (block.dtype(i) == DT_FLOAT && dtypes_[i] == DT_INT64) {
+      storage_[i].MakeFloat();
+      dtypes_[i] = DT_FLOAT;
+    } else if (block.dtype(i) == DT_INT64 && dtypes_[i] == DT_FLOAT) {
+      block.MakeFloat(i);  // it was parsed before the block that has the float
+    }
+    const size_t bytes = block.num_rows() * DataTypeSize(dtypes_[i]);
+    MF_RETURN_IF_ERROR(storage_[i].Append(block.data(i), bytes));
+  }
+  table_.num_rows += block.num_rows();
+  line_ += block.num_lines();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<CsvTable> CsvReader::Finish() {
+  for (const size_t i : plan_.selected) {
+    MF_ASSIGN_OR_RETURN(Tensor column, storage_[i].Finish(dtypes_[i], table_.num_rows));
+    if (plan_.columns[i].inferred && dtypes_[i] == DT_FLOAT) {
+      // The integer -0 has no sign, so the sign of a zero would depend on the fields before it.
+      for (float& value : column.flat<float>()) value += 0.0f;
+    }
+    table_.names.push_back(plan_.columns[i].name);
+    table_.columns.push_back(std::move(column));
+  }
+  return std::move(table_);
+}
+
+}  // namespace
+
+absl::StatusOr<CsvTable> ReadCsv(absl::string_view path, const CsvOptions& options) {
+  return CatchOutOfMemory([&]() -> absl::StatusOr<CsvTable> {
+    MF_ASSIGN_OR_RETURN(std::unique_ptr<GzipReader> file, GzipReader::Open(path));
+    return CsvReader(std::move(file), options).Read();
+  });
+}
+
+}  // namespace mirrorflow

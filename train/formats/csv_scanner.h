@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CsvScanner: finds the fields of CSV text, one after another.
+#ifndef MIRRORFLOW_TRAIN_FORMATS_CSV_SCANNER_H_
+#define MIRRORFLOW_TRAIN_FORMATS_CSV_SCANNER_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace mirrorflow {
+
+struct CsvField {
+  enum class End {
+    kDelimiter,  // more fields of the record follow
+    kLine,       // the last field of the record
+    kCut,        // the text ends inside the field
+    kMalformed,  // `text` says what is wrong
+  };
+  absl::string_view text;  // without quotes; valid until the scanner's next call
+  End end;
+  const char* next;  // after the delimiter or the end of the line; of a malformed field, anywhere
+};
+
+class CsvScanner {
+ public:
+  explicit CsvScanner(char delimiter);
+
+  // Reads the field at `p`. The text ends at `end`, where a byte 0 must follow.
+  CsvField Next(const char* p, const char* end);
+  // Returns the start of the record after the one that `field` belongs to, or null if the text ends
+  // before. Adds the fields on the way, but not `field`, to `count`, unless it is null.
+  const char* SkipRecord(CsvField field, const char* end, int64_t* count);
+
+  bool IsDelimiter(const char* p) const { return *p == delimiter_; }
+  // Returns the text after the end of line at `p`, or null if there is no such end.
+  static const char* AfterLine(const char* p) {
+    if (*p == '\n') return p + 1;
+    return *p == '\r' && p[1] == '\n' ? p + 2 : nullptr;
+  }
+  // Line ends inside quotes, in all calls of Next() together.
+  int64_t quoted_lines() const { return quoted_lines_; }
+
+ private:
+  CsvField NextQuoted(const char* p, const char* end);
+  CsvField EndAt(absl::string_view text, const char* p, const char* end) const;
+
+  const char delimiter_;
+  std::array<bool, 256> special_ = {};  // bytes that may end an unquoted field
+  std::string unescaped_;
+  int64_t quoted_lines_ = 0;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_FORMATS_CSV_SCANNER_H_

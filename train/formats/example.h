@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ExampleParser: turns serialized tf.train.Example messages, the usual contents of a TFRecord file,
+// into tensors. It reads the wire format directly and copies the values once.
+//
+//   MF_ASSIGN_OR_RETURN(auto parser, ExampleParser::Create({
+//       FixedLenFeature{.name = "image", .dtype = DT_FLOAT, .shape = {784}},
+//       FixedLenFeature{.name = "label", .dtype = DT_INT64},
+//       VarLenFeature{.name = "tags", .dtype = DT_INT64}}));
+//   MF_ASSIGN_OR_RETURN(std::vector<Tensor> tensors, parser.Parse(record));
+#ifndef MIRRORFLOW_TRAIN_FORMATS_EXAMPLE_H_
+#define MIRRORFLOW_TRAIN_FORMATS_EXAMPLE_H_
+
+#include <cstddef>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "framework/core/tensor.h"
+
+namespace mirrorflow {
+
+// A feature with the same number of values in each example (tf.io.FixedLenFeature).
+struct FixedLenFeature {
+  std::string name;
+  // float, int64, or uint8 for a single byte string, such as an image file or raw pixels.
+  DataType dtype = DT_FLOAT;
+  // The tensor's shape. A byte string may have the shape {-1}: any length.
+  Shape shape = {};
+  // The value for examples without the feature. Without it, they are an error.
+  Tensor default_value = {};
+};
+
+// A feature with any number of values (tf.io.VarLenFeature): a tensor [n], where n is 0 for an
+// example without the feature. The dtype is float or int64.
+struct VarLenFeature {
+  std::string name;
+  DataType dtype = DT_FLOAT;
+};
+
+using ExampleFeature = std::variant<FixedLenFeature, VarLenFeature>;
+
+// A feature of either kind.
+struct ExampleSlot {
+  std::string name;
+  DataType dtype = DT_INVALID;
+  Shape shape;
+  Tensor default_value;
+  bool fixed = true;  // FixedLenFeature
+};
+
+class ExampleParser {
+ public:
+  // InvalidArgument for a dtype that an Example cannot hold, a name that occurs twice, or a default
+  // value of another type than its feature.
+  static absl::StatusOr<ExampleParser> Create(std::vector<ExampleFeature> features);
+
+  // Returns a tensor per feature, in the order given to Create(). DataLoss for bytes that are not
+  // an Example, and, `feature 'label': what; expected …, got …`, for an Example that lacks a
+  // feature or has another type or number of values. Other features of the Example are ignored.
+  absl::StatusOr<std::vector<Tensor>> Parse(absl::string_view example) const;
+
+  // Parses many examples into tensors with a leading dimension for the examples. Requires features
+  // of fixed length and shape. The message of an error begins with `example 3: `.
+  absl::StatusOr<std::vector<Tensor>> ParseBatch(
+      absl::Span<const absl::string_view> examples) const;
+
+ private:
+  ExampleParser() = default;
+  // Sets found[i] to the last Feature message of slot i, if there is one.
+  absl::Status Find(absl::string_view example, absl::Span<absl::string_view> found) const;
+
+  std::vector<ExampleSlot> slots_;
+  absl::flat_hash_map<std::string, size_t> slot_of_name_;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_FORMATS_EXAMPLE_H_

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// GzipReader: reads a file sequentially and inflates it if its first two bytes identify it as gzip,
+// whatever its name, or if the caller knows that it is a zlib stream. It inflates only the bytes
+// that the caller requests.
+#ifndef MIRRORFLOW_TRAIN_FORMATS_GZIP_READER_H_
+#define MIRRORFLOW_TRAIN_FORMATS_GZIP_READER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "framework/core/file.h"
+
+struct z_stream_s;
+
+namespace mirrorflow {
+
+class GzipReader {
+ public:
+  // kZlib: the file is a zlib stream, which has no magic number (RFC 1950).
+  enum class Format { kPlainOrGzip, kZlib };
+  static absl::StatusOr<std::unique_ptr<GzipReader>> Open(absl::string_view path,
+                                                          Format format = Format::kPlainOrGzip);
+  static bool LooksLikeGzip(absl::string_view start);
+  // True for one in a thousand of other files, too.
+  static bool LooksLikeZlib(absl::string_view start);
+  ~GzipReader();
+
+  const std::string& path() const { return file_.path(); }
+  // Upper bound on the total number of bytes that Read() can return: the size of a plain file, or
+  // 1032 times the size of a gzip file (deflate's limit). Check it before allocating memory.
+  uint64_t max_bytes() const;
+
+  // Reads the next `size` bytes into `out` and returns the number read, which is smaller only at
+  // the end. DataLoss for a gzip stream that is damaged, truncated or followed by other data.
+  absl::StatusOr<size_t> Read(size_t size, void* out);
+  // Leaves out the next `size` bytes and returns their number, which is smaller only at the end.
+  // Does not read them from a plain file.
+  absl::StatusOr<uint64_t> Skip(uint64_t size);
+
+ private:
+  explicit GzipReader(InputFile file);
+  absl::Status Refill();
+  absl::StatusOr<size_t> Inflate(size_t size, unsigned char* out);
+  absl::Status Damaged(absl::string_view what) const;
+
+  const InputFile file_;
+  uint64_t offset_ = 0;                 // of the next unread byte of the file
+  std::unique_ptr<z_stream_s> stream_;  // null for a plain file
+  bool in_member_ = true;               // inside a member of the gzip file
+  std::vector<unsigned char> input_;    // compressed bytes for stream_
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_FORMATS_GZIP_READER_H_

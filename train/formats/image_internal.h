@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Parts that the decoders of image.h share.
+#ifndef MIRRORFLOW_TRAIN_FORMATS_IMAGE_INTERNAL_H_
+#define MIRRORFLOW_TRAIN_FORMATS_IMAGE_INTERNAL_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "framework/core/tensor.h"
+#include "train/formats/image.h"
+
+namespace mirrorflow {
+namespace internal {
+
+absl::StatusOr<ImageHeader> PngHeader(absl::string_view bytes);
+absl::StatusOr<ImageHeader> JpegHeader(absl::string_view bytes);
+
+absl::Status CheckImageOptions(const ImageOptions& options);
+// ResourceExhausted if the image has more pixels than the options allow.
+absl::Status CheckPixels(const ImageHeader& header, const ImageOptions& options);
+// DataLoss with the message of a decoder's library.
+absl::Status DamagedImage(absl::string_view format, absl::string_view message);
+// 0.299 R + 0.587 G + 0.114 B, rounded (ITU-R BT.601), from RGB.
+absl::StatusOr<Tensor> ToGrey(const Tensor& rgb);
+
+}  // namespace internal
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_FORMATS_IMAGE_INTERNAL_H_

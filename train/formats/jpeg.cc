@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// libjpeg-turbo reports an error by a call that must not return. It jumps to the function that
+// called setjmp last. Such functions below have no objects with destructors; their callers own
+// everything.
+#include <csetjmp>
+#include <cstddef>
+#include <cstdio>
+// clang-format off
+#include <jpeglib.h>  // needs the two above
+#include <jerror.h>   // needs jpeglib.h
+// clang-format on
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/out_of_memory.h"
+#include "framework/core/status.h"
+#include "train/formats/image.h"
+#include "train/formats/image_internal.h"
+
+namespace mirrorflow {
+namespace {
+
+// More than the smallest codes, one bit for a block of 8 x 8, can produce from a byte.
+constexpr int64_t kMaxPixelsPerByte = 1024;
+// Each scan of a progressive image visits all blocks, even if it has no data. Encoders write ten.
+constexpr int kMaxScans = 500;
+
+struct Decoder {
+  jpeg_decompress_struct jpeg = {};
+  jpeg_error_mgr errors = {};
+  jpeg_progress_mgr progress = {};
+  std::jmp_buf on_error;
+  char message[JMSG_LENGTH_MAX] = "";
+
+  Decoder() = default;
+  ~Decoder() { jpeg_destroy_decompress(&jpeg); }
+  Decoder(const Decoder&) = delete;
+  Decoder& operator=(const Decoder&) = delete;
+};
+
+Decoder* Of(j_common_ptr jpeg) { return static_cast<Decoder*>(jpeg->client_data); }
+
+[[noreturn]] void OnError(j_common_ptr jpeg) {
+  Decoder* const decoder = Of(jpeg);
+  jpeg->err->format_message(jpeg, decoder->message);
+  std::longjmp(decoder->on_error, 1);
+}
+
+// After some warnings, the library fills the rest of the image with grey or noise.
+void OnMessage(j_common_ptr jpeg, int level) {
+  if (level >= 0) return;
+  switch (jpeg->err->msg_code) {
+    case JWRN_JPEG_EOF:
+    case JWRN_HIT_MARKER:
+    case JWRN_HUFF_BAD_CODE:
+    case JWRN_ARITH_BAD_CODE:
+    case JWRN_MUST_RESYNC:
+    case JWRN_BOGUS_PROGRESSION:
+      OnError(jpeg);
+    default:
+      break;  // such as bytes after the image
+  }
+}
+
+void OnProgress(j_common_ptr jpeg) {
+  if (reinterpret_cast<j_decompress_ptr>(jpeg)->input_scan_number <= kMaxScans) return;
+  std::snprintf(Of(jpeg)->message, JMSG_LENGTH_MAX, "more than %d scans", kMaxScans);
+  std::longjmp(Of(jpeg)->on_error, 1);
+}
+
+bool ReadHeader(Decoder* decoder, const unsigned char* bytes, size_t size) {
+  if (setjmp(decoder->on_error)) return false;
+  decoder->jpeg.err = jpeg_std_error(&decoder->errors);
+  decoder->errors.error_exit = OnError;
+  decoder->errors.emit_message = OnMessage;
+  decoder->jpeg.client_data = decoder;
+  jpeg_create_decompress(&decoder->jpeg);
+  decoder->progress.progress_monitor = OnProgress;
+  decoder->jpeg.progress = &decoder->progress;
+  jpeg_mem_src(&decoder->jpeg, bytes, size);
+  jpeg_read_header(&decoder->jpeg, TRUE);
+  return true;
+}
+
+bool Start(Decoder* decoder, J_COLOR_SPACE colors, int ratio) {
+  if (setjmp(decoder->on_error)) return false;
+  jpeg_decompress_struct* const jpeg = &decoder->jpeg;
+  jpeg->out_color_space = colors;
+  jpeg->scale_num = 1;
+  jpeg->scale_denom = ratio;
+  jpeg->dct_method = JDCT_ISLOW;
+  jpeg->do_fancy_upsampling = TRUE;
+  jpeg_calc_output_dimensions(jpeg);
+  return jpeg_start_decompress(jpeg);
+}
+
+bool ReadRows(Decoder* decoder, unsigned char* out, size_t row_bytes) {
+  if (setjmp(decoder->on_error)) return false;
+  jpeg_decompress_struct* const jpeg = &decoder->jpeg;
+  while (jpeg->output_scanline < jpeg->output_height) {
+    unsigned char* row = out + jpeg->output_scanline * row_bytes;
+    jpeg_read_scanlines(jpeg, &row, 1);
+  }
+  return jpeg_finish_decompress(jpeg);
+}
+
+absl::Status Open(absl::string_view bytes, Decoder* decoder) {
+  // The library takes an empty input for a mistake of the caller.
+  if (bytes.empty()) return internal::DamagedImage("JPEG", "no bytes");
+  if (!ReadHeader(decoder, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size())) {
+    return internal::DamagedImage("JPEG", decoder->message);
+  }
+  return absl::OkStatus();
+}
+
+ImageHeader HeaderOf(const Decoder& decoder) {
+  const bool grey = decoder.jpeg.num_components == 1;
+  return {decoder.jpeg.image_height, decoder.jpeg.image_width, grey ? 1 : 3};
+}
+
+// RGB from CMYK. Files by Adobe's programs have inverted values.
+absl::StatusOr<Tensor> ToRgb(const Tensor& cmyk, bool inverted) {
+  MF_ASSIGN_OR_RETURN(Tensor rgb,
+                      Tensor::Allocate(DT_UINT8, {cmyk.shape().dim(0), cmyk.shape().dim(1), 3}));
+  const uint8_t* from = cmyk.data<uint8_t>();
+  const uint8_t flip = inverted ? 0 : 255;
+  for (uint8_t *to = rgb.data<uint8_t>(), *end = to + rgb.num_elements(); to != end; to += 3) {
+    const int key = from[3] ^ flip;
+    for (int i = 0; i < 3; ++i) to[i] = static_cast<uint8_t>(key * (from[i] ^ flip) / 255);
+    from += 4;
+  }
+  return rgb;
+}
+
+absl::StatusOr<Tensor> Decode(absl::string_view bytes, const ImageOptions& options) {
+  MF_RETURN_IF_ERROR(internal::CheckImageOptions(options));
+  Decoder decoder;
+  MF_RETURN_IF_ERROR(Open(bytes, &decoder));
+  const ImageHeader header = HeaderOf(decoder);
+  MF_RETURN_IF_ERROR(internal::CheckPixels(header, options));
+  const int64_t needed = header.height * header.width / kMaxPixelsPerByte;
+  if (needed > static_cast<int64_t>(bytes.size())) {
+    return absl::DataLossError(absl::StrCat("the image is cut short; expected at least ", needed,
+                                            " bytes of JPEG for ", header.height, " x ",
+                                            header.width, " pixels, got ", bytes.size()));
+  }
+  const bool cmyk = decoder.jpeg.num_components == 4;
+  const int wanted = options.channels != 0 ? options.channels : static_cast<int>(header.channels);
+  const J_COLOR_SPACE colors = cmyk ? JCS_CMYK : wanted == 1 ? JCS_GRAYSCALE : JCS_RGB;
+  if (!Start(&decoder, colors, options.ratio)) {
+    return internal::DamagedImage("JPEG", decoder.message);
+  }
+  const int64_t height = decoder.jpeg.output_height, width = decoder.jpeg.output_width;
+  const int64_t channels = decoder.jpeg.output_components;
+  MF_CHECK(channels == (cmyk ? 4 : wanted));
+  MF_ASSIGN_OR_RETURN(Tensor image, Tensor::Allocate(DT_UINT8, {height, width, channels}));
+  if (!ReadRows(&decoder, image.data<uint8_t>(), width * channels)) {
+    return internal::DamagedImage("JPEG", decoder.message);
+  }
+  if (!cmyk) return image;
+  MF_ASSIGN_OR_RETURN(image, ToRgb(image, decoder.jpeg.saw_Adobe_marker));
+  if (wanted == 1) return internal::ToGrey(image);
+  return image;
+}
+
+}  // namespace
+
+absl::StatusOr<ImageHeader> internal::JpegHeader(absl::string_view bytes) {
+  Decoder decoder;
+  MF_RETURN_IF_ERROR(Open(bytes, &decoder));
+  return HeaderOf(decoder);
+}
+
+absl::StatusOr<Tensor> DecodeJpeg(absl::string_view bytes, const ImageOptions& options) {
+  return CatchOutOfMemory([&] { return Decode(bytes, options); });
+}
+
+}  // namespace mirrorflow

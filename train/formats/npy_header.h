@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The header of an npy file, which describes the array and locates its elements.
+#ifndef MIRRORFLOW_TRAIN_FORMATS_NPY_HEADER_H_
+#define MIRRORFLOW_TRAIN_FORMATS_NPY_HEADER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "framework/core/tensor.h"
+
+namespace mirrorflow {
+
+// The element type of an array. `descr` lacks the byte order, which is `<`, `>`, or `|` for single
+// bytes.
+struct NpyElement {
+  absl::string_view descr;
+  DataType dtype;
+  size_t swapped_bytes;  // unit of a byte swap; half of a complex number
+};
+
+// The array that a file holds, behind its header.
+struct NpyArray {
+  const NpyElement* element;
+  Shape shape;
+  bool swapped;        // big-endian
+  bool column_major;   // and of rank 2 or more
+  uint64_t begin = 0;  // of the elements in the file
+  uint64_t bytes() const { return shape.num_elements() * DataTypeSize(element->dtype); }
+};
+
+// Reads the start of a file of `size` bytes, which `read` returns in order, up to the first
+// element. DataLoss if the file is longer or shorter than its header declares.
+absl::StatusOr<NpyArray> ReadNpyHeader(
+    uint64_t size, absl::FunctionRef<absl::Status(size_t size, void* out)> read);
+
+// Returns the bytes that precede the elements in an npy file.
+absl::StatusOr<std::string> NpyHeader(const Tensor& tensor);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_FORMATS_NPY_HEADER_H_

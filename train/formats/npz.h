@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reads and writes npz files, NumPy's format of named arrays: a zip archive of npy files, as
+// numpy.savez and numpy.savez_compressed write it.
+#ifndef MIRRORFLOW_TRAIN_FORMATS_NPZ_H_
+#define MIRRORFLOW_TRAIN_FORMATS_NPZ_H_
+
+#include <map>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "framework/core/tensor.h"
+
+namespace mirrorflow {
+
+// Returns all arrays by name (without `.npy`), or an error that begins with the path and the name:
+// DataLoss for a file that breaks the format of zip or npy or fails its checksum; Unimplemented for
+// arrays that ReadNpy rejects, for compression other than deflate, and for encryption. A name is
+// never used as a path. Never allocates more than the file can hold, compressed or not.
+absl::StatusOr<std::map<std::string, Tensor>> ReadNpz(absl::string_view path);
+
+// Like ReadNpz(), but arrays that are neither compressed nor at an unaligned place share a
+// read-only mapping of the file (MapNpy), and their checksums are not verified.
+absl::StatusOr<std::map<std::string, Tensor>> MapNpz(absl::string_view path);
+
+// Writes, atomically, an uncompressed file that NumPy can read. Unimplemented for bfloat16, which
+// NumPy does not have.
+absl::Status WriteNpz(absl::string_view path, const std::map<std::string, Tensor>& arrays);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_FORMATS_NPZ_H_

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// libpng reports an error by a longjmp to the function that called setjmp last. Such functions
+// below have no objects with destructors; their callers own everything.
+#include <png.h>
+
+#include <csetjmp>
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/out_of_memory.h"
+#include "framework/core/status.h"
+#include "train/formats/image.h"
+#include "train/formats/image_internal.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr uint64_t kMaxDeflateRatio = 1032;  // zlib's technical notes
+
+// A decoder and the bytes that it has not read yet.
+struct Decoder {
+  png_structp png = nullptr;
+  png_infop info = nullptr;
+  const char* next = nullptr;
+  size_t left = 0;
+  char message[128] = "";
+
+  explicit Decoder(absl::string_view bytes) : next(bytes.data()), left(bytes.size()) {}
+  ~Decoder() { png_destroy_read_struct(&png, &info, nullptr); }
+  Decoder(const Decoder&) = delete;
+  Decoder& operator=(const Decoder&) = delete;
+};
+
+void OnError(png_structp png, png_const_charp message) {
+  auto* const decoder = static_cast<Decoder*>(png_get_error_ptr(png));
+  std::snprintf(decoder->message, sizeof(decoder->message), "%s", message);
+  png_longjmp(png, 1);
+}
+
+void OnWarning(png_structp, png_const_charp) {}
+
+void ReadBytes(png_structp png, png_bytep out, size_t size) {
+  auto* const decoder = static_cast<Decoder*>(png_get_io_ptr(png));
+  if (size > decoder->left) png_error(png, "the image is cut short");
+  std::memcpy(out, decoder->next, size);
+  decoder->next += size;
+  decoder->left -= size;
+}
+
+bool ReadHeader(Decoder* decoder) {
+  if (setjmp(png_jmpbuf(decoder->png))) return false;
+  png_set_read_fn(decoder->png, decoder, ReadBytes);
+  png_set_user_limits(decoder->png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);  // CheckPixels() limits both
+  png_read_info(decoder->png, decoder->info);
+  return true;
+}
+
+// Requests samples of 8 bits, and RGB or grey without alpha if the options ask for channels.
+bool SetOutput(Decoder* decoder, int channels) {
+  if (setjmp(png_jmpbuf(decoder->png))) return false;
+  const png_structp png = decoder->png;
+  png_set_strip_16(png);
+  png_set_expand(png);  // palettes, grey of fewer bits, and a transparent colour
+  if (channels != 0) png_set_strip_alpha(png);
+  // Grey from RGB is computed afterwards: libpng's depends on the gamma of the file.
+  if (channels == 3) png_set_gray_to_rgb(png);
+  png_set_interlace_handling(png);
+  png_read_update_info(png, decoder->info);
+  return true;
+}
+
+bool ReadRows(Decoder* decoder, png_bytepp rows) {
+  if (setjmp(png_jmpbuf(decoder->png))) return false;
+  png_read_image(decoder->png, rows);
+  png_read_end(decoder->png, nullptr);
+  return true;
+}
+
+absl::Status Open(Decoder* decoder) {
+  decoder->png = png_create_read_struct(PNG_LIBPNG_VER_STRING, decoder, OnError, OnWarning);
+  if (decoder->png != nullptr) decoder->info = png_create_info_struct(decoder->png);
+  if (decoder->info == nullptr) {
+    return absl::ResourceExhaustedError("PNG: not enough memory to decode an image");
+  }
+  if (!ReadHeader(decoder)) return internal::DamagedImage("PNG", decoder->message);
+  return absl::OkStatus();
+}
+
+ImageHeader HeaderOf(const Decoder& decoder) {
+  const int type = png_get_color_type(decoder.png, decoder.info);
+  const bool alpha = (type & PNG_COLOR_MASK_ALPHA) != 0 ||
+                     png_get_valid(decoder.png, decoder.info, PNG_INFO_tRNS) != 0;
+  return {png_get_image_height(decoder.png, decoder.info),
+          png_get_image_width(decoder.png, decoder.info),
+          ((type & PNG_COLOR_MASK_COLOR) != 0 ? 3 : 1) + (alpha ? 1 : 0)};
+}
+
+absl::StatusOr<Tensor> Decode(absl::string_view bytes, const ImageOptions& options) {
+  MF_RETURN_IF_ERROR(internal::CheckImageOptions(options));
+  if (options.ratio != 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("invalid ratio; expected 1 for PNG, got ", options.ratio));
+  }
+  Decoder decoder(bytes);
+  MF_RETURN_IF_ERROR(Open(&decoder));
+  const ImageHeader header = HeaderOf(decoder);
+  MF_RETURN_IF_ERROR(internal::CheckPixels(header, options));
+  const uint64_t needed = png_get_rowbytes(decoder.png, decoder.info) * header.height;
+  if (needed / kMaxDeflateRatio > bytes.size()) {
+    return absl::DataLossError(absl::StrCat(
+        "the image is cut short; expected at least ", needed / kMaxDeflateRatio,
+        " bytes of PNG for ", header.height, " x ", header.width, " pixels, got ", bytes.size()));
+  }
+  if (!SetOutput(&decoder, options.channels)) {
+    return internal::DamagedImage("PNG", decoder.message);
+  }
+  const int64_t channels = png_get_channels(decoder.png, decoder.info);
+  const size_t row_bytes = png_get_rowbytes(decoder.png, decoder.info);
+  MF_CHECK(row_bytes == static_cast<size_t>(header.width * channels));
+  MF_ASSIGN_OR_RETURN(Tensor image,
+                      Tensor::Allocate(DT_UINT8, {header.height, header.width, channels}));
+  std::vector<png_bytep> rows(header.height);
+  for (size_t i = 0; i < rows.size(); ++i) rows[i] = image.data<uint8_t>() + i * row_bytes;
+  if (!ReadRows(&decoder, rows.data())) return internal::DamagedImage("PNG", decoder.message);
+  if (options.channels == 1 && channels == 3) return internal::ToGrey(image);
+  return image;
+}
+
+}  // namespace
+
+absl::StatusOr<ImageHeader> internal::PngHeader(absl::string_view bytes) {
+  Decoder decoder(bytes);
+  MF_RETURN_IF_ERROR(Open(&decoder));
+  return HeaderOf(decoder);
+}
+
+absl::StatusOr<Tensor> DecodePng(absl::string_view bytes, const ImageOptions& options) {
+  return CatchOutOfMemory([&] { return Decode(bytes, options); });
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reads TFRecord files, a sequence of records of any bytes (little-endian):
+//   length: uint64 | masked CRC-32C of the length: uint32 | the bytes | masked CRC of the bytes
+// plain or compressed by gzip or zlib. All checksums are verified, except those of skipped bytes.
+#ifndef MIRRORFLOW_TRAIN_FORMATS_TF_RECORD_H_
+#define MIRRORFLOW_TRAIN_FORMATS_TF_RECORD_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "framework/core/crc32c.h"
+#include "framework/core/file.h"
+#include "train/formats/gzip_reader.h"
+
+namespace mirrorflow {
+
+// The checksum of the format. The mask makes the checksum of bytes that contain their own checksum
+// as good as any other. Source: TensorFlow, core/lib/hash/crc32c.h.
+inline uint32_t MaskedCrc32c(absl::string_view bytes) {
+  const uint32_t crc = Crc32c(bytes);
+  return (crc >> 15 | crc << 17) + 0xa282ead8u;
+}
+
+struct TfRecordOptions {
+  // Leaves out up to this many records whose bytes have the wrong checksum. A damaged length ends
+  // the file in any case, because the next record cannot be found.
+  int64_t skip_bad_records = 0;
+  // A longer record is an error, detected before memory is allocated.
+  uint64_t max_record_bytes = uint64_t{1} << 30;
+};
+
+// Reads the records in order. Errors are DataLoss, `path: record 3 at byte 120: what; expected …,
+// got …`; both count from 0, and in a compressed file the byte is that of the inflated contents.
+class TfRecordReader {
+ public:
+  static absl::StatusOr<std::unique_ptr<TfRecordReader>> Open(absl::string_view path,
+                                                              const TfRecordOptions& options = {});
+
+  // Reads the next record and returns true, or returns false at the end. Reuses the string's
+  // memory.
+  absl::StatusOr<bool> Next(std::string* record);
+  // Leaves out `count` records and returns how many there were, fewer only at the end. In a plain
+  // file this reads their lengths alone.
+  absl::StatusOr<int64_t> Skip(int64_t count);
+
+  // The number and the place of the next record.
+  int64_t record() const { return record_; }
+  uint64_t offset() const { return offset_; }
+  int64_t num_bad_records() const { return num_bad_records_; }
+
+ private:
+  TfRecordReader(std::unique_ptr<GzipReader> file, const TfRecordOptions& options)
+      : file_(std::move(file)), options_(options) {}
+
+  absl::Status Fill();
+  // Copies the next `size` bytes and returns their number, smaller only at the end.
+  absl::StatusOr<size_t> Take(size_t size, char* out);
+  absl::StatusOr<bool> NextLength(uint64_t* length);
+  absl::Status Bad(const absl::Status& status);
+
+  const std::unique_ptr<GzipReader> file_;
+  const TfRecordOptions options_;
+  std::vector<char> buffer_;  // of which [begin_, end_) is unread
+  size_t begin_ = 0, end_ = 0;
+  uint64_t offset_ = 0;
+  int64_t record_ = 0;
+  int64_t num_bad_records_ = 0;
+  absl::Status failed_;  // the first error
+};
+
+// The places of the records of a plain file, for reading in any order.
+class TfRecordIndex {
+ public:
+  // Reads the lengths of all records, with their checksums, and no record.
+  static absl::StatusOr<TfRecordIndex> Build(absl::string_view path,
+                                             const TfRecordOptions& options = {});
+
+  int64_t size() const { return static_cast<int64_t>(offsets_.size()) - 1; }
+  // Reads record `i` of [0, size()). Any number of threads may call it at the same time.
+  absl::Status ReadAt(int64_t i, std::string* record) const;
+
+ private:
+  explicit TfRecordIndex(InputFile file) : file_(std::move(file)) {}
+
+  InputFile file_;
+  std::vector<uint64_t> offsets_;  // of each record, and of the end
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_FORMATS_TF_RECORD_H_

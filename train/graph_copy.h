@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Copies of a part of a graph that differ in some nodes.
+#ifndef MIRRORFLOW_TRAIN_GRAPH_COPY_H_
+#define MIRRORFLOW_TRAIN_GRAPH_COPY_H_
+
+#include <functional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "framework/graph/scope.h"
+
+namespace mirrorflow {
+
+struct CopyOptions {
+  std::string prefix;  // the copies have names that begin with `prefix/`
+  // Returns the output that replaces output 0 of the node, or an invalid one.
+  std::function<Output(const Node& node)> replacement;
+  // Changes the attributes of a copy of a node. Returns whether it has changed any. Null: keeps
+  // all.
+  std::function<bool(AttrMap& attrs)> change_attrs = nullptr;
+};
+
+// Returns `output` with the changes of `options`. Copies only the nodes that differ or that depend
+// on a node that does. Returns `output` itself if it depends on no such node.
+absl::StatusOr<Output> CopyWithChanges(const Scope& scope, const Output& output,
+                                       const CopyOptions& options);
+// The same for an operation, or a group of them.
+absl::StatusOr<Operation> CopyWithChanges(const Scope& scope, const Operation& operation,
+                                          const CopyOptions& options);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_GRAPH_COPY_H_

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Layers that disturb their input in training. The random numbers do not depend on the number of
+// replicas. In inference, these layers are the identity.
+#ifndef MIRRORFLOW_TRAIN_LAYERS_DROPOUT_H_
+#define MIRRORFLOW_TRAIN_LAYERS_DROPOUT_H_
+
+#include "framework/graph/scope.h"
+
+namespace mirrorflow {
+namespace layers {
+
+// Dropout: each element is zero with probability `rate`, the others are scaled by 1 / (1 - rate).
+// Errors:  InvalidArgument unless 0 <= rate < 1.
+Output Dropout(const Scope& scope, Output x, double rate);
+
+// SpatialDropout1D, …: Dropout of whole channels of sequences [batch, n, channels], of images
+//                      [batch, height, width, channels] and of volumes.
+// Errors:  InvalidArgument for another rank, and if the channels are not known.
+// Source:  Tompson et al., "Efficient object localization using convolutional networks", 2015.
+Output SpatialDropout1D(const Scope& scope, Output x, double rate);
+Output SpatialDropout2D(const Scope& scope, Output x, double rate);
+Output SpatialDropout3D(const Scope& scope, Output x, double rate);
+
+// GaussianNoise: y = x + stddev * noise, with normal noise.
+// Errors:  InvalidArgument if stddev is negative.
+Output GaussianNoise(const Scope& scope, Output x, double stddev);
+
+// GaussianDropout: y = x * (1 + sqrt(rate / (1 - rate)) * noise), with normal noise.
+// Errors:  InvalidArgument unless 0 <= rate < 1.
+// Source:  Srivastava et al., "Dropout", 2014.
+Output GaussianDropout(const Scope& scope, Output x, double rate);
+
+}  // namespace layers
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_LAYERS_DROPOUT_H_

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MIRRORFLOW_TRAIN_LAYERS_EMBEDDING_H_
+#define MIRRORFLOW_TRAIN_LAYERS_EMBEDDING_H_
+
+#include <cstdint>
+#include <string>
+
+#include "framework/graph/scope.h"
+#include "train/variable.h"
+
+namespace mirrorflow {
+namespace layers {
+
+struct EmbeddingOptions {
+  Initializer embeddings_initializer = initializers::RandomNormal(0.02);  // as in GPT-2
+  std::string name = "embedding";
+};
+
+// Embedding: looks up a row of a table for each id.
+// Shapes:   ids […] (int32 or int64) -> […, width]; variable embeddings [vocabulary, width].
+// Errors:   the step fails with InvalidArgument for an id outside [0, vocabulary), before any
+//           variable changes.
+Output Embedding(const Scope& scope, Output ids, int64_t vocabulary, int64_t width,
+                 const EmbeddingOptions& options = {});
+// The same, with a table that other layers can share.
+Output Embedding(const Scope& scope, Output ids, const Variable& embeddings);
+
+}  // namespace layers
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_LAYERS_EMBEDDING_H_

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/layers/layer_support.h"
+
+#include "absl/strings/str_cat.h"
+#include "ops/bias_add.h"
+#include "ops/concat.h"
+#include "ops/constant.h"
+#include "ops/shape_ops.h"
+#include "ops/strided_slice.h"
+
+namespace mirrorflow {
+namespace layers {
+
+absl::StatusOr<int64_t> InputDepth(const Scope& scope, Output x, int rank,
+                                   absl::string_view layer) {
+  const Shape& shape = scope.shape(x);
+  if (shape.unknown_rank() || shape.rank() != rank || shape.dim(rank - 1) == kUnknownDim) {
+    return absl::InvalidArgumentError(absl::StrCat(layer, ": expected an input of rank ", rank,
+                                                   " whose last dimension is known, got shape ",
+                                                   shape.ToString()));
+  }
+  return shape.dim(rank - 1);
+}
+
+std::optional<int64_t> GroupDepth(const Scope& scope, Output x, int rank, int64_t groups,
+                                  absl::string_view layer) {
+  if (!CheckSize(scope, layer, "groups", groups)) return std::nullopt;
+  const absl::StatusOr<int64_t> in = InputDepth(scope, x, rank, layer);
+  if (!in.ok()) {
+    scope.Fail(in.status());
+    return std::nullopt;
+  }
+  if (*in % groups == 0) return *in / groups;
+  Fail(scope, absl::StrCat(layer, ": expected channels in ", groups, " groups, got shape ",
+                           scope.shape(x).ToString()));
+  return std::nullopt;
+}
+
+bool CheckSize(const Scope& scope, absl::string_view layer, absl::string_view what, int64_t value) {
+  if (value >= 1) return true;
+  scope.Fail(absl::InvalidArgumentError(
+      absl::StrCat(layer, ": ", what, " out of range; expected at least 1, got ", value)));
+  return false;
+}
+
+bool EndsKnown(const Scope& scope, Output x, int rank, int known) {
+  const Shape& shape = scope.shape(x);
+  if (shape.unknown_rank() || shape.rank() < rank) return false;
+  for (int d = shape.rank() - known; d < shape.rank(); ++d) {
+    if (shape.dim(d) == kUnknownDim) return false;
+  }
+  return true;
+}
+
+bool CheckExamples(const Scope& scope, Output x, int rank, absl::string_view layer) {
+  const Shape& shape = scope.shape(x);
+  if (!shape.unknown_rank() && shape.rank() == rank && EndsKnown(scope, x, rank, rank - 1)) {
+    return true;
+  }
+  Fail(scope,
+       absl::StrCat(layer, ": expected an input of rank ", rank,
+                    " whose dimensions after the first are known, got shape ", shape.ToString()));
+  return false;
+}
+
+Output BatchShape(const Scope& scope, Output x, absl::Span<const int64_t> rest) {
+  const Shape& shape = scope.shape(x);
+  if (!shape.unknown_rank() && shape.rank() > 0 && shape.dim(0) != kUnknownDim) {
+    std::vector<int64_t> dims = {shape.dim(0)};
+    dims.insert(dims.end(), rest.begin(), rest.end());
+    return ops::VectorConst(scope, dims);
+  }
+  std::vector<Output> dims = {ops::ElementOf(scope, ops::Shape(scope, x), 0)};
+  for (const int64_t dim : rest) {
+    dims.push_back(ops::ScalarConst(scope, DT_INT32, static_cast<double>(dim)));
+  }
+  return ops::Pack(scope, dims);
+}
+
+std::vector<int64_t> OfImages(Size2D size) { return {1, size.height, size.width, 1}; }
+
+Output Fail(const Scope& scope, absl::string_view what) {
+  scope.Fail(absl::InvalidArgumentError(what));
+  return Output();
+}
+
+Output AddBias(const Scope& scope, Output y, int64_t units, bool use_bias,
+               const Initializer& bias_initializer, const Activation& activation) {
+  if (use_bias) {
+    y = ops::BiasAdd(scope, y, CreateVariable(scope, "bias", {units}, bias_initializer).value);
+  }
+  return activation(scope, y);
+}
+
+}  // namespace layers
+}  // namespace mirrorflow

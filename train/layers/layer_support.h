@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Parts that layers share. Their checks fail the scope with a message that names the layer.
+#ifndef MIRRORFLOW_TRAIN_LAYERS_LAYER_SUPPORT_H_
+#define MIRRORFLOW_TRAIN_LAYERS_LAYER_SUPPORT_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "framework/graph/scope.h"
+#include "train/layers/activation.h"
+#include "train/layers/sizes.h"
+#include "train/variable.h"
+
+namespace mirrorflow {
+namespace layers {
+
+// Returns the last dimension of x, which determines the shape of a layer's variables, or an error
+// unless it is known and x has this rank.
+absl::StatusOr<int64_t> InputDepth(const Scope& scope, Output x, int rank, absl::string_view layer);
+
+// Returns the input channels of one of `groups` groups. Fails the scope unless x has this rank and
+// its channels, the last dimension, are known and a multiple of `groups`.
+std::optional<int64_t> GroupDepth(const Scope& scope, Output x, int rank, int64_t groups,
+                                  absl::string_view layer);
+
+// Whether `value`, a size that the caller requests, is at least 1. If not, fails the scope.
+bool CheckSize(const Scope& scope, absl::string_view layer, absl::string_view what, int64_t value);
+
+// Whether x has at least `rank` dimensions and its last `known` dimensions are known.
+bool EndsKnown(const Scope& scope, Output x, int rank, int known);
+
+// Whether x has this rank and its dimensions after the first are known. If not, fails the scope.
+bool CheckExamples(const Scope& scope, Output x, int rank, absl::string_view layer);
+
+// A shape operand: the first dimension of x, then `rest`.
+Output BatchShape(const Scope& scope, Output x, absl::Span<const int64_t> rest);
+
+// A size in the form of the ops for images: {1, height, width, 1}.
+std::vector<int64_t> OfImages(Size2D size);
+
+// Fails the scope with InvalidArgument. Returns an invalid output.
+Output Fail(const Scope& scope, absl::string_view what);
+
+// Adds a variable `bias` of `units` to y if `use_bias`, then applies the activation.
+Output AddBias(const Scope& scope, Output y, int64_t units, bool use_bias,
+               const Initializer& bias_initializer, const Activation& activation);
+
+}  // namespace layers
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_LAYERS_LAYER_SUPPORT_H_

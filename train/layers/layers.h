@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Layers: functions that add nodes and variables to a graph. Images are [batch, height, width,
+// channels], sequences [batch, n, width]. A model is written for training; ForInference() derives
+// its inference form.
+#ifndef MIRRORFLOW_TRAIN_LAYERS_LAYERS_H_
+#define MIRRORFLOW_TRAIN_LAYERS_LAYERS_H_
+
+#include "train/layers/activation.h"
+#include "train/layers/activation_layers.h"
+#include "train/layers/attention.h"
+#include "train/layers/bidirectional.h"
+#include "train/layers/convolution.h"
+#include "train/layers/convolution_3d.h"
+#include "train/layers/dense.h"
+#include "train/layers/depthwise_convolution.h"
+#include "train/layers/dropout.h"
+#include "train/layers/embedding.h"
+#include "train/layers/group_normalization.h"
+#include "train/layers/multi_head_attention.h"
+#include "train/layers/normalization.h"
+#include "train/layers/padding.h"
+#include "train/layers/pooling.h"
+#include "train/layers/recurrent.h"
+#include "train/layers/reshaping.h"
+#include "train/layers/rotary_embedding.h"
+#include "train/layers/sizes.h"
+#include "train/layers/transposed_convolution.h"
+#include "train/layers/up_sampling.h"
+
+#endif  // MIRRORFLOW_TRAIN_LAYERS_LAYERS_H_

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MIRRORFLOW_TRAIN_LAYERS_NORMALIZATION_H_
+#define MIRRORFLOW_TRAIN_LAYERS_NORMALIZATION_H_
+
+#include <cstdint>
+#include <string>
+
+#include "framework/graph/scope.h"
+#include "train/layers/activation.h"
+
+namespace mirrorflow {
+namespace layers {
+
+struct BatchNormOptions {
+  double momentum = 0.99;
+  double epsilon = 1e-3;
+  // Under a strategy, normalise with the statistics of each replica's rows, as TensorFlow's
+  // MirroredStrategy does, instead of those of the global batch.
+  bool per_replica = false;
+  std::string name = "batch_norm";
+};
+
+// BatchNorm: y = activation((x - mean) / sqrt(variance + epsilon) * gamma + beta) for each channel.
+//            In training, mean and variance are those of the batch, and each step that runs the
+//            result of Minimize updates the moving averages: moving = moving * momentum + batch *
+//            (1 - momentum), with Bessel's correction of the variance. In inference, mean and
+//            variance are the moving averages.
+// Shapes:    x [batch, …, in], of rank 2 to 5; variables gamma, beta, moving_mean and
+//            moving_variance, all [in]; the last two are not trainable.
+// Errors:    InvalidArgument if `in` is not known while the graph is built.
+// Source:    Ioffe and Szegedy, "Batch normalization", 2015; Keras' defaults.
+Output BatchNorm(const Scope& scope, Output x, const Activation& activation = nullptr,
+                 const BatchNormOptions& options = {});
+
+// BatchNormalization: Keras' name of BatchNorm.
+inline Output BatchNormalization(const Scope& scope, Output x,
+                                 const BatchNormOptions& options = {}) {
+  return BatchNorm(scope, x, nullptr, options);
+}
+
+struct LayerNormalizationOptions {
+  double epsilon = 1e-3;  // Keras' default; PyTorch's is 1e-5
+  std::string name = "layer_norm";
+};
+
+// LayerNormalization: y = (x - mean) / sqrt(variance + epsilon) * gamma + beta, with mean and
+//                     variance over the last dimension.
+// Shapes:   x […, width] -> y […, width]; variables gamma, beta [width].
+// Errors:   InvalidArgument if `width` is not known while the graph is built.
+Output LayerNormalization(const Scope& scope, Output x,
+                          const LayerNormalizationOptions& options = {});
+
+}  // namespace layers
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_LAYERS_NORMALIZATION_H_

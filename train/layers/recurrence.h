@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The loop of recurrent layers over the steps of a sequence.
+#ifndef MIRRORFLOW_TRAIN_LAYERS_RECURRENCE_H_
+#define MIRRORFLOW_TRAIN_LAYERS_RECURRENCE_H_
+
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/types/span.h"
+#include "framework/graph/scope.h"
+
+namespace mirrorflow {
+namespace layers {
+
+// Returns the states after a step, given those before it. The first state is the result of the
+// step.
+using RecurrentStep = absl::FunctionRef<std::vector<Output>(const Scope& scope, Output x,
+                                                            absl::Span<const Output> states,
+                                                            absl::Span<const Output> weights)>;
+
+struct RecurrenceOptions {
+  bool return_sequences = false;
+  bool go_backwards = false;
+  bool unroll = false;  // a copy of the step for each element instead of a loop
+};
+
+struct RecurrenceOutputs {
+  Output y;  // [batch, n, units] in the order of the steps, or the last result [batch, units]
+  std::vector<Output> states;  // after the last step
+};
+
+// Runs `step` for each element of x [batch, n, width], where n must be known.
+RecurrenceOutputs Recur(const Scope& scope, Output x, absl::Span<const Output> states,
+                        absl::Span<const Output> weights, RecurrentStep step,
+                        const RecurrenceOptions& options);
+
+}  // namespace layers
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_LAYERS_RECURRENCE_H_

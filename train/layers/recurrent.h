@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Recurrent layers over sequences [batch, n, in], whose length n must be known. By default they
+// return the last result; with return_sequences, those of all steps.
+#ifndef MIRRORFLOW_TRAIN_LAYERS_RECURRENT_H_
+#define MIRRORFLOW_TRAIN_LAYERS_RECURRENT_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "framework/graph/scope.h"
+#include "ops/unary.h"
+#include "train/layers/activation.h"
+#include "train/variable.h"
+
+namespace mirrorflow {
+namespace layers {
+
+struct RecurrentOutputs {
+  Output y;                    // [batch, units], or [batch, n, units] with return_sequences
+  std::vector<Output> states;  // after the last step, each [batch, units]
+};
+
+struct SimpleRNNOptions {
+  Activation activation = ops::Tanh;
+  bool use_bias = true;
+  Initializer kernel_initializer = initializers::GlorotUniform();
+  Initializer recurrent_initializer = initializers::Orthogonal();
+  Initializer bias_initializer = initializers::Zeros();
+  bool return_sequences = false;
+  bool go_backwards = false;  // from the last element to the first; results are in this order, too
+  bool unroll = false;        // a copy of the step for each element instead of a loop
+  std::vector<Output> initial_state = {};  // h [batch, units]; zeros by default
+  std::string name = "simple_rnn";
+};
+
+// SimpleRNN: h' = activation(x · kernel + h · recurrent_kernel + bias); the result is h'.
+// Variables: simple_rnn_cell/kernel [in, units], recurrent_kernel [units, units], bias [units].
+// Errors:    InvalidArgument if n or `in` is not known, and for another number of states.
+Output SimpleRNN(const Scope& scope, Output x, int64_t units, const SimpleRNNOptions& options = {});
+RecurrentOutputs SimpleRNNWithState(const Scope& scope, Output x, int64_t units,
+                                    const SimpleRNNOptions& options = {});
+
+struct LSTMOptions {
+  Activation activation = ops::Tanh;
+  Activation recurrent_activation = ops::Sigmoid;
+  bool use_bias = true;
+  Initializer kernel_initializer = initializers::GlorotUniform();
+  Initializer recurrent_initializer = initializers::Orthogonal();
+  Initializer bias_initializer = initializers::Zeros();
+  bool unit_forget_bias = true;  // the bias of the forget gate begins with 1
+  bool return_sequences = false;
+  bool go_backwards = false;
+  bool unroll = false;
+  std::vector<Output> initial_state = {};  // h, c
+  std::string name = "lstm";
+};
+
+// LSTM: i, f, o = recurrent_activation(…), g = activation(…) of x · kernel + h · recurrent_kernel +
+//       bias, whose columns are in the order i, f, g, o;
+//       c' = f * c + i * g; h' = o * activation(c'); the result is h'.
+// Variables: lstm_cell/kernel [in, 4 * units], recurrent_kernel [units, 4 * units], bias
+//            [4 * units]. The states are h and c.
+// Errors:    InvalidArgument if n or `in` is not known, and for another number of states.
+// Source:    Hochreiter and Schmidhuber, "Long short-term memory", 1997; Keras' defaults.
+Output LSTM(const Scope& scope, Output x, int64_t units, const LSTMOptions& options = {});
+RecurrentOutputs LSTMWithState(const Scope& scope, Output x, int64_t units,
+                               const LSTMOptions& options = {});
+
+struct GRUOptions {
+  Activation activation = ops::Tanh;
+  Activation recurrent_activation = ops::Sigmoid;
+  bool use_bias = true;
+  Initializer kernel_initializer = initializers::GlorotUniform();
+  Initializer recurrent_initializer = initializers::Orthogonal();
+  Initializer bias_initializer = initializers::Zeros();
+  bool return_sequences = false;
+  bool go_backwards = false;
+  bool unroll = false;
+  // The reset gate scales h · recurrent_kernel + bias[1], as in cuDNN. If false, it scales h.
+  bool reset_after = true;
+  std::vector<Output> initial_state = {};  // h
+  std::string name = "gru";
+};
+
+// GRU: z, r = recurrent_activation(…), g = activation(…) of x · kernel + h · recurrent_kernel +
+//      bias, whose columns are in the order z, r, g; for g, r scales the recurrent part;
+//      h' = z * h + (1 - z) * g; the result is h'.
+// Variables: gru_cell/kernel [in, 3 * units], recurrent_kernel [units, 3 * units], bias [2, 3 *
+//            units] for x and for h, or [3 * units] unless reset_after.
+// Errors:    InvalidArgument if n or `in` is not known, and for another number of states.
+// Source:    Cho et al., "Learning phrase representations using RNN encoder-decoder", 2014; Keras'
+//            defaults.
+Output GRU(const Scope& scope, Output x, int64_t units, const GRUOptions& options = {});
+RecurrentOutputs GRUWithState(const Scope& scope, Output x, int64_t units,
+                              const GRUOptions& options = {});
+
+}  // namespace layers
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_LAYERS_RECURRENT_H_

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Losses of classifiers. Below, p is a probability, x a logit, and y the label.
+// Dtypes:   half, bfloat16, float, double; labels are cast to the dtype of the predictions.
+// Source:   Keras, with its epsilon of 1e-7. Probabilities are clipped to [epsilon, 1 - epsilon];
+//           logits keep their precision.
+#ifndef MIRRORFLOW_TRAIN_LOSSES_CLASSIFICATION_H_
+#define MIRRORFLOW_TRAIN_LOSSES_CLASSIFICATION_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "framework/graph/scope.h"
+#include "train/losses/options.h"
+
+namespace mirrorflow {
+namespace losses {
+
+struct SparseCrossEntropyOptions {
+  // Labels of this class have a loss of 0 and do not count in the mean: padding, for instance. It
+  // may lie outside of [0, classes).
+  std::optional<int64_t> ignore_class = std::nullopt;
+  Output sample_weight = {};
+  LossReduction reduction = LossReduction::kSumOverBatchSize;
+  std::string name = "loss";
+};
+
+// -log softmax(logits)[label]: Keras' SparseCategoricalCrossentropy with from_logits=True.
+// Shapes:   logits [batch, …, classes], labels [batch, …] (int32 or int64) -> scalar.
+// Errors:   InvalidArgument for other shapes. The step fails with InvalidArgument for a label
+//           outside [0, classes), before any variable changes.
+Output SparseSoftmaxCrossEntropy(const Scope& scope, Output logits, Output labels,
+                                 const SparseCrossEntropyOptions& options = {});
+
+struct CrossentropyOptions {
+  bool from_logits = false;    // predictions are logits, not probabilities
+  double label_smoothing = 0;  // the share of the labels that is spread evenly over the classes
+  Output sample_weight = {};
+  LossReduction reduction = LossReduction::kSumOverBatchSize;
+  std::string name = "loss";
+};
+
+// -sum(y log p) over the classes; p = softmax(x), or the predictions divided by their sum.
+// Shapes:   predictions and labels [batch, …, classes] -> scalar.
+// Errors:   InvalidArgument for other shapes, or label_smoothing outside [0, 1].
+Output CategoricalCrossentropy(const Scope& scope, Output predictions, Output labels,
+                               const CrossentropyOptions& options = {});
+
+// -y log p - (1 - y) log(1 - p), the mean over the last dimension; p = sigmoid(x).
+// Shapes:   predictions and labels [batch, …] -> scalar.
+// Errors:   InvalidArgument for other shapes, or label_smoothing outside [0, 1].
+Output BinaryCrossentropy(const Scope& scope, Output predictions, Output labels,
+                          const CrossentropyOptions& options = {});
+
+struct BinaryFocalOptions {
+  bool apply_class_balancing = false;  // multiply by alpha for y = 1, by 1 - alpha for y = 0
+  double alpha = 0.25;
+  double gamma = 2;
+  bool from_logits = false;
+  double label_smoothing = 0;
+  Output sample_weight = {};
+  LossReduction reduction = LossReduction::kSumOverBatchSize;
+  std::string name = "loss";
+};
+
+// (1 - q)^gamma times the binary cross entropy, where q = y p + (1 - y) (1 - p) is the probability
+// of the label.
+// Shapes and errors as for BinaryCrossentropy; InvalidArgument also for a negative gamma.
+// Source: Lin et al., "Focal loss for dense object detection", 2017.
+Output BinaryFocalCrossentropy(const Scope& scope, Output predictions, Output labels,
+                               const BinaryFocalOptions& options = {});
+
+struct CategoricalFocalOptions {
+  double alpha = 0.25;
+  double gamma = 2;
+  bool from_logits = false;
+  double label_smoothing = 0;
+  Output sample_weight = {};
+  LossReduction reduction = LossReduction::kSumOverBatchSize;
+  std::string name = "loss";
+};
+
+// -sum(alpha (1 - p)^gamma y log p) over the classes. Shapes, errors and source likewise.
+Output CategoricalFocalCrossentropy(const Scope& scope, Output predictions, Output labels,
+                                    const CategoricalFocalOptions& options = {});
+
+// sum(y log(y / p)) over the classes, with y and p clipped to [epsilon, 1].
+// Shapes:   predictions and labels [batch, …, classes] -> scalar.
+Output KLDivergence(const Scope& scope, Output predictions, Output labels,
+                    const LossOptions& options = {});
+
+}  // namespace losses
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_LOSSES_CLASSIFICATION_H_

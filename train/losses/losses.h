@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Losses: functions that compare predictions with labels. By default a loss is a scalar, the mean
+// over the global batch, with Keras' formulas and defaults:
+//
+//   auto loss = losses::Huber(root, predictions, labels, {.delta = 2, .sample_weight = weights});
+//
+// Labels have the shape of the predictions and are cast to their dtype; nothing is broadcast. A
+// loss of each example is what `.reduction = LossReduction::kNone` returns, for metrics::Mean.
+#ifndef MIRRORFLOW_TRAIN_LOSSES_LOSSES_H_
+#define MIRRORFLOW_TRAIN_LOSSES_LOSSES_H_
+
+#include "train/losses/classification.h"  // cross entropies, focal losses, divergence
+#include "train/losses/ctc.h"             // sequences without alignment
+#include "train/losses/hinge.h"           // margins
+#include "train/losses/regression.h"      // distances of numbers
+
+#endif  // MIRRORFLOW_TRAIN_LOSSES_LOSSES_H_

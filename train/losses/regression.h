@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Losses of numbers. Below, p is a prediction, y its label, and e = p - y. The loss of an example
+// is the mean over the last dimension; predictions [batch] are examples of one number each.
+//
+// Shapes:   predictions and labels [batch, …] -> scalar.
+//
+// Dtypes:   half, bfloat16, float, double; labels are cast to the dtype of the predictions.
+//
+// Errors:   InvalidArgument unless both have the same shape; nothing is broadcast.
+//
+// Source:   Keras, with its epsilon of 1e-7.
+#ifndef MIRRORFLOW_TRAIN_LOSSES_REGRESSION_H_
+#define MIRRORFLOW_TRAIN_LOSSES_REGRESSION_H_
+
+#include <string>
+
+#include "framework/graph/scope.h"
+#include "train/losses/options.h"
+
+namespace mirrorflow {
+namespace losses {
+
+// e²
+Output MeanSquaredError(const Scope& scope, Output predictions, Output labels,
+                        const LossOptions& options = {});
+// |e|
+Output MeanAbsoluteError(const Scope& scope, Output predictions, Output labels,
+                         const LossOptions& options = {});
+// 100 |e| / max(|y|, epsilon)
+Output MeanAbsolutePercentageError(const Scope& scope, Output predictions, Output labels,
+                                   const LossOptions& options = {});
+// (log(1 + max(p, epsilon)) - log(1 + max(y, epsilon)))²
+Output MeanSquaredLogarithmicError(const Scope& scope, Output predictions, Output labels,
+                                   const LossOptions& options = {});
+// log(cosh(e)), computed without overflow
+Output LogCosh(const Scope& scope, Output predictions, Output labels,
+               const LossOptions& options = {});
+// p - y log(p + epsilon)
+Output Poisson(const Scope& scope, Output predictions, Output labels,
+               const LossOptions& options = {});
+
+struct HuberOptions {
+  double delta = 1;  // the error where the loss becomes linear
+  Output sample_weight = {};
+  LossReduction reduction = LossReduction::kSumOverBatchSize;
+  std::string name = "loss";
+};
+
+// e² / 2 for |e| <= delta, else delta |e| - delta² / 2.
+// Source: Huber, "Robust estimation of a location parameter", 1964.
+Output Huber(const Scope& scope, Output predictions, Output labels,
+             const HuberOptions& options = {});
+
+// -sum(p y) / (|p| |y|) over the last dimension: -1 for vectors of one direction, 1 for opposite
+// ones. Vectors of length 0 have a loss of 0.
+// Errors:   InvalidArgument unless predictions have at least two dimensions.
+Output CosineSimilarity(const Scope& scope, Output predictions, Output labels,
+                        const LossOptions& options = {});
+
+}  // namespace losses
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_LOSSES_REGRESSION_H_

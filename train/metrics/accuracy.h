@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The share of right predictions over all batches: a float in [0, 1], 0 before the first batch.
+#ifndef MIRRORFLOW_TRAIN_METRICS_ACCURACY_H_
+#define MIRRORFLOW_TRAIN_METRICS_ACCURACY_H_
+
+#include <cstdint>
+#include <string>
+
+#include "framework/graph/scope.h"
+#include "train/metrics/metric.h"
+
+namespace mirrorflow {
+namespace metrics {
+
+// Right if the largest prediction, or the first of several, is at the label.
+// Shapes:   predictions [batch, …, classes], probabilities or logits; labels [batch, …] (int32 or
+//           int64).
+// Errors:   InvalidArgument for other shapes.
+Metric SparseCategoricalAccuracy(const Scope& scope, Output predictions, Output labels,
+                                 const MetricOptions& options = {});
+
+// The same for labels [batch, …, classes], whose largest element is at the class.
+Metric CategoricalAccuracy(const Scope& scope, Output predictions, Output labels,
+                           const MetricOptions& options = {});
+
+struct BinaryAccuracyOptions {
+  double threshold = 0.5;
+  Output sample_weight = {};
+  std::string name = "binary_accuracy";
+};
+
+// Right if the prediction is above the threshold and the label is 1, or neither and it is 0.
+// Shapes:   predictions and labels [batch, …]; labels of any numeric dtype.
+Metric BinaryAccuracy(const Scope& scope, Output predictions, Output labels,
+                      const BinaryAccuracyOptions& options = {});
+
+struct TopKAccuracyOptions {
+  int64_t k = 5;
+  Output sample_weight = {};
+  std::string name = "";
+};
+
+// Right if fewer than k predictions are larger than that at the label, and all are finite. Shapes
+// and errors as for the accuracies above; InvalidArgument also for k < 1.
+Metric SparseTopKCategoricalAccuracy(const Scope& scope, Output predictions, Output labels,
+                                     const TopKAccuracyOptions& options = {});
+Metric TopKCategoricalAccuracy(const Scope& scope, Output predictions, Output labels,
+                               const TopKAccuracyOptions& options = {});
+
+}  // namespace metrics
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_METRICS_ACCURACY_H_

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MIRRORFLOW_TRAIN_METRICS_AUC_H_
+#define MIRRORFLOW_TRAIN_METRICS_AUC_H_
+
+#include <cstdint>
+#include <string>
+
+#include "framework/graph/scope.h"
+#include "train/metrics/metric.h"
+
+namespace mirrorflow {
+namespace metrics {
+
+enum class Curve {
+  kRoc,  // recall over the share of negatives above the threshold
+  kPr,   // precision over recall
+};
+
+// The height between two thresholds.
+enum class Summation {
+  kInterpolation,  // the mean of both ends; for kPr, the formula of Davis and Goadrich
+  kMinoring,       // the smaller one
+  kMajoring,       // the larger one
+};
+
+struct AUCOptions {
+  int64_t num_thresholds = 200;  // evenly spaced in [0, 1]; at least 2
+  Curve curve = Curve::kRoc;
+  Summation summation_method = Summation::kInterpolation;
+  bool from_logits = false;
+  Output sample_weight = {};
+  std::string name = "auc";
+};
+
+// Area under a curve over all batches, a float. Its state is a histogram of the predictions of each
+// kind of label, so an update takes time proportional to the batch.
+// Shapes:   predictions, probabilities or logits, and labels [batch, …].
+// Dtypes:   predictions half, bfloat16, float, double; labels of any numeric dtype or bool, where 0
+//           is negative and all else is positive.
+// Errors:   InvalidArgument for other shapes, or fewer than two thresholds.
+// Source:   Davis and Goadrich, "The relationship between precision-recall and ROC curves", 2006.
+Metric AUC(const Scope& scope, Output predictions, Output labels, const AUCOptions& options = {});
+
+}  // namespace metrics
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_METRICS_AUC_H_

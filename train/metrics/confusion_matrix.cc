@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/metrics/confusion_matrix.h"
+
+#include "absl/strings/str_cat.h"
+#include "ops/binary.h"
+#include "ops/cast.h"
+#include "ops/constant.h"
+#include "ops/gather.h"
+#include "ops/matrix_diag.h"
+#include "ops/reduction.h"
+#include "ops/reshape.h"
+#include "ops/select.h"
+#include "ops/unary.h"
+#include "train/losses/reductions.h"
+#include "train/metrics/accumulate.h"
+
+namespace mirrorflow {
+namespace metrics {
+namespace {
+
+constexpr int64_t kMaxClasses = 30000;  // the number of pairs is an int32
+
+Output Integer(const Scope& s, int64_t value) {
+  return ops::ScalarConst(s, DT_INT64, static_cast<double>(value));
+}
+
+// Whether 0 <= classes < num_classes.
+Output IsClass(const Scope& s, Output classes, int64_t num_classes) {
+  return ops::LogicalAnd(s, ops::GreaterEqual(s, classes, Integer(s, 0)),
+                         ops::Less(s, classes, Integer(s, num_classes)));
+}
+
+// The matrix of one batch; invalid after an error.
+Output MatrixOfBatch(const Scope& s, absl::string_view what, Output predictions, Output labels,
+                     int64_t num_classes, const ConfusionMatrixOptions& options) {
+  if (!CheckMinRank(s, what, predictions, 1)) return Output();
+  if (!CheckEqualShapes(s, what, predictions, labels)) return Output();
+  if (num_classes < 1 || num_classes > kMaxClasses) {
+    return FailLoss(s, what,
+                    absl::StrCat("expected 1 to ", kMaxClasses, " classes, got ", num_classes));
+  }
+  const Output p = AsType(s, predictions, DT_INT64), y = AsType(s, labels, DT_INT64);
+  Output counts = ops::LogicalAnd(s, IsClass(s, p, num_classes), IsClass(s, y, num_classes));
+  if (options.ignore_class.has_value()) {
+    counts = ops::LogicalAnd(s, counts, ops::NotEqual(s, y, Integer(s, *options.ignore_class)));
+  }
+  const Output weights = ApplyWeights(s, what, y, options.sample_weight).weights;
+  if (!weights.valid()) return Output();
+  // Negative segments are skipped.
+  const Output pair = ops::AddV2(s, ops::Mul(s, y, Integer(s, num_classes)), p);
+  const Output segment = ops::Cast(s, ops::SelectV2(s, counts, pair, Integer(s, -1)), DT_INT32);
+  const auto flat = [&](Output x) { return ops::Reshape(s, x, Shape({kUnknownDim})); };
+  const Output sums = ops::UnsortedSegmentSum(
+      s, flat(weights), flat(segment),
+      ops::ScalarConst(s, DT_INT32, static_cast<double>(num_classes * num_classes)));
+  return ops::Reshape(s, sums, Shape({num_classes, num_classes}));
+}
+
+constexpr char kTotal[] = "total_confusion_matrix";
+
+}  // namespace
+
+Metric ConfusionMatrix(const Scope& scope, Output predictions, Output labels, int64_t num_classes,
+                       const ConfusionMatrixOptions& options) {
+  constexpr absl::string_view kWhat = "confusion_matrix";
+  const Scope s = MetricScope(scope, options.name, kWhat);
+  const Output matrix = MatrixOfBatch(s, kWhat, predictions, labels, num_classes, options);
+  return Accumulate(s, {{kTotal, matrix}},
+                    [](const Scope&, absl::Span<const Output> totals) { return totals[0]; });
+}
+
+Metric MeanIoU(const Scope& scope, Output predictions, Output labels, int64_t num_classes,
+               const ConfusionMatrixOptions& options) {
+  const Scope s = MetricScope(scope, options.name, "mean_io_u");
+  const Output matrix = MatrixOfBatch(s, "mean_io_u", predictions, labels, num_classes, options);
+  return Accumulate(s, {{kTotal, matrix}}, [](const Scope& s, absl::Span<const Output> totals) {
+    const Output hits = ops::MatrixDiagPart(s, totals[0]);
+    const Output either =
+        ops::Sub(s, ops::AddV2(s, ops::Sum(s, totals[0], {0}), ops::Sum(s, totals[0], {1})), hits);
+    const Output occurs =
+        ops::Cast(s, ops::Greater(s, either, ops::ScalarConst(s, DT_DOUBLE, 0)), DT_DOUBLE);
+    const Output sum = ops::Sum(s, ops::DivNoNan(s, hits, either), {0});
+    return ops::Cast(s, ops::DivNoNan(s, sum, ops::Sum(s, occurs, {0})), DT_FLOAT);
+  });
+}
+
+}  // namespace metrics
+}  // namespace mirrorflow

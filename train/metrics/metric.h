@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Metric: a value over many batches. Its state is a few sums in double precision, which count up to
+// 2^53 exactly. They are variables that are synchronised on read: an update needs no communication,
+// and the result covers the rows of all replicas and workers, however the batches were split.
+// Create a metric where variables are created, inside the strategy's scope().
+#ifndef MIRRORFLOW_TRAIN_METRICS_METRIC_H_
+#define MIRRORFLOW_TRAIN_METRICS_METRIC_H_
+
+#include <string>
+
+#include "framework/graph/scope.h"
+
+namespace mirrorflow {
+namespace metrics {
+
+struct Metric {
+  Operation update;       // adds the batch that the step feeds
+  Output result;          // the value without the batch of this step; needs no feeds
+  Output updated_result;  // the value with it; running it runs the update
+  Operation reset;        // forgets all batches
+};
+
+// The options of a metric that has no parameters of its own. Every other metric has these, too.
+struct MetricOptions {
+  // A factor for each example: the shape of the values or their first dimensions, or sizes of 1 in
+  // their place. Any numeric dtype.
+  Output sample_weight = {};
+  std::string name = "";  // the metric's own name, such as `mean`
+};
+
+}  // namespace metrics
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_METRICS_METRIC_H_

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Metrics. One family covers all batches since the start or the last reset:
+//
+//   const metrics::Metric accuracy = metrics::SparseCategoricalAccuracy(root, logits, labels);
+//   auto test = session->Prepare({images, labels}, {}, {accuracy.update});   // for each batch
+//   auto result = session->Prepare({}, {accuracy.result}, {});               // after the last one
+//   auto reset = session->Prepare({}, {}, {accuracy.reset});                 // before the next
+//   pass
+//
+// Any loss is a metric, too: metrics::Mean of the losses that `LossReduction::kNone` returns.
+// metrics::Accuracy, which returns an Output, is the accuracy of one batch.
+#ifndef MIRRORFLOW_TRAIN_METRICS_METRICS_H_
+#define MIRRORFLOW_TRAIN_METRICS_METRICS_H_
+
+#include "train/metrics/accuracy.h"          // shares of right predictions
+#include "train/metrics/auc.h"               // areas under curves
+#include "train/metrics/batch_accuracy.h"    // of one batch
+#include "train/metrics/confusion_matrix.h"  // confusion matrix, mean IoU
+#include "train/metrics/f_score.h"           // F1 and F-beta
+#include "train/metrics/mean.h"              // mean, sum, perplexity
+#include "train/metrics/precision_recall.h"  // precision and recall
+#include "train/metrics/regression.h"        // errors of numbers
+
+#endif  // MIRRORFLOW_TRAIN_METRICS_METRICS_H_

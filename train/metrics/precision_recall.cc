@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/metrics/precision_recall.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "ops/binary.h"
+#include "ops/cast.h"
+#include "ops/constant.h"
+#include "ops/gather.h"
+#include "ops/one_hot.h"
+#include "ops/reduction.h"
+#include "ops/reshape.h"
+#include "ops/select.h"
+#include "ops/top_k.h"
+#include "ops/unary.h"
+#include "train/losses/reductions.h"
+#include "train/metrics/accumulate.h"
+
+namespace mirrorflow {
+namespace metrics {
+namespace {
+
+constexpr double kBelowAll = -1e10;  // Keras' NEG_INF
+
+std::vector<double> ThresholdsOf(const ThresholdOptions& options) {
+  if (!options.thresholds.empty()) return options.thresholds;
+  return {options.top_k.has_value() ? kBelowAll : 0.5};
+}
+
+bool CheckOptions(const Scope& s, absl::string_view what, const Shape& shape,
+                  const ThresholdOptions& options) {
+  for (const double threshold : options.thresholds) {
+    if (threshold >= 0 && threshold <= 1) continue;
+    FailLoss(s, what, absl::StrCat("expected thresholds in [0, 1], got ", threshold));
+    return false;
+  }
+  if (!options.top_k.has_value() && !options.class_id.has_value()) return true;
+  const int64_t classes = shape.rank() < 2 ? 0 : shape.dim(shape.rank() - 1);
+  const int64_t k = options.top_k.value_or(1), id = options.class_id.value_or(0);
+  if (k >= 1 && k <= classes && id >= 0 && id < classes) return true;
+  FailLoss(s, what,
+           absl::StrCat("top_k and class_id need a known last dimension that is at least top_k and "
+                        "larger than class_id; expected one for ",
+                        k, " and ", id, ", got ", shape.ToString()));
+  return false;
+}
+
+// 1 for each prediction that is among the k largest of its row, else 0.
+Output IsInTopK(const Scope& s, Output predictions, int64_t k) {
+  const Shape shape = s.shape(predictions);
+  const auto classes = static_cast<double>(shape.dim(shape.rank() - 1));
+  const Output chosen =
+      ops::OneHot(s, ops::TopKV2(s, predictions, k).indices, ops::ScalarConst(s, DT_INT32, classes),
+                  ops::ScalarConst(s, DT_INT32, 1), ops::ScalarConst(s, DT_INT32, 0));
+  return ops::Cast(s, ops::Max(s, chosen, {-2}), DT_BOOL);
+}
+
+Output AtClass(const Scope& s, Output x, int64_t id) {
+  return ops::GatherV2(s, x, ops::VectorConst(s, {id}), ops::ScalarConst(s, DT_INT32, -1));
+}
+
+// The metric true positives / (true positives + others), where the others are the negatives above
+// the threshold, or the positives that are not.
+Metric ShareOfTruePositives(const Scope& s, absl::string_view what, Output predictions,
+                            Output labels, const ThresholdOptions& options, bool is_precision) {
+  if (!CheckMinRank(s, what, predictions, 1)) return {};
+  if (!CheckEqualShapes(s, what, predictions, labels)) return {};
+  if (!CheckOptions(s, what, s.shape(predictions), options)) return {};
+  const DataType dtype = predictions.dtype();
+  Output is_positive = AsType(s, labels, DT_BOOL);
+  if (options.top_k.has_value()) {
+    predictions = ops::SelectV2(s, IsInTopK(s, predictions, *options.top_k), predictions,
+                                ops::ScalarConst(s, dtype, kBelowAll));
+  }
+  if (options.class_id.has_value()) {
+    predictions = AtClass(s, predictions, *options.class_id);
+    is_positive = AtClass(s, is_positive, *options.class_id);
+  }
+  const Weighted weighted =
+      ApplyWeights(s, what, ops::Cast(s, is_positive, DT_DOUBLE), options.sample_weight);
+  if (!weighted.values.valid()) return {};
+
+  // Thresholds are rows, and predictions are columns.
+  const std::vector<double> thresholds = ThresholdsOf(options);
+  const auto count = static_cast<int64_t>(thresholds.size());
+  const Output limits = ops::Reshape(
+      s, ops::Cast(s, ops::Const(s, Tensor::Vector<double>(thresholds)), dtype), Shape({count, 1}));
+  const auto row = [&](Output x) { return ops::Reshape(s, x, Shape({1, kUnknownDim})); };
+  const Output above = ops::Cast(s, ops::Greater(s, row(predictions), limits), DT_DOUBLE);
+  const Output positives = row(weighted.values), weights = row(weighted.weights);
+  const Output all =
+      is_precision ? ops::Mul(s, above, weights) : ops::Mul(s, ops::OnesLike(s, above), positives);
+  const Output hits = ops::Mul(s, above, positives);
+  return Accumulate(s,
+                    {{"true_positives", ops::Sum(s, hits, {1})},
+                     {is_precision ? "false_positives" : "false_negatives",
+                      ops::Sum(s, ops::Sub(s, all, hits), {1})}},
+                    [&](const Scope& s, absl::Span<const Output> totals) {
+                      const Output share =
+                          ops::DivNoNan(s, totals[0], ops::AddV2(s, totals[0], totals[1]));
+                      const Output result = ops::Cast(s, share, DT_FLOAT);
+                      return count == 1 ? ops::Reshape(s, result, Shape({})) : result;
+                    });
+}
+
+}  // namespace
+
+Metric Precision(const Scope& scope, Output predictions, Output labels,
+                 const ThresholdOptions& options) {
+  const Scope s = MetricScope(scope, options.name, "precision");
+  return ShareOfTruePositives(s, "precision", predictions, labels, options, true);
+}
+
+Metric Recall(const Scope& scope, Output predictions, Output labels,
+              const ThresholdOptions& options) {
+  const Scope s = MetricScope(scope, options.name, "recall");
+  return ShareOfTruePositives(s, "recall", predictions, labels, options, false);
+}
+
+}  // namespace metrics
+}  // namespace mirrorflow

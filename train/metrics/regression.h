@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Errors of numbers over all batches: floats, 0 before the first batch. The formulas, shapes and
+// errors are those of the losses of the same name.
+#ifndef MIRRORFLOW_TRAIN_METRICS_REGRESSION_H_
+#define MIRRORFLOW_TRAIN_METRICS_REGRESSION_H_
+
+#include "framework/graph/scope.h"
+#include "train/metrics/metric.h"
+
+namespace mirrorflow {
+namespace metrics {
+
+Metric MeanSquaredError(const Scope& scope, Output predictions, Output labels,
+                        const MetricOptions& options = {});
+// The root of MeanSquaredError.
+Metric RootMeanSquaredError(const Scope& scope, Output predictions, Output labels,
+                            const MetricOptions& options = {});
+Metric MeanAbsoluteError(const Scope& scope, Output predictions, Output labels,
+                         const MetricOptions& options = {});
+Metric MeanAbsolutePercentageError(const Scope& scope, Output predictions, Output labels,
+                                   const MetricOptions& options = {});
+Metric MeanSquaredLogarithmicError(const Scope& scope, Output predictions, Output labels,
+                                   const MetricOptions& options = {});
+// Minus the loss: 1 for vectors of one direction, -1 for opposite ones.
+Metric CosineSimilarity(const Scope& scope, Output predictions, Output labels,
+                        const MetricOptions& options = {});
+
+}  // namespace metrics
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_METRICS_REGRESSION_H_

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MIRRORFLOW_TRAIN_OPTIMIZERS_ADAFACTOR_H_
+#define MIRRORFLOW_TRAIN_OPTIMIZERS_ADAFACTOR_H_
+
+#include "train/optimizers/optimizer.h"
+
+namespace mirrorflow {
+
+// Adam with little memory: of the squares of a gradient of rank 2 or more, it keeps the means of
+// the rows and columns of the last two dimensions. With rho = min(learning_rate, 1 / sqrt(step))
+// and beta2 = 1 - step^beta2_decay:
+//   square = gradient² + epsilon1
+//   r = beta2 * r + (1 - beta2) * mean of each row of square; c likewise, of each column
+//   v = r cᵀ / mean(r), or for a rank below 2: v = beta2 * v + (1 - beta2) * square
+//   u = gradient / sqrt(v); u /= max(1, rms(u) / clip_threshold)
+//   variable -= max(epsilon2, rms(variable)) * rho * u
+// where rms is the root of the mean square.
+// Source: Shazeer and Stern, "Adafactor: adaptive learning rates with sublinear memory cost", 2018;
+// Keras' form, whose relative_step changes nothing and is left out.
+class Adafactor final : public Optimizer {
+ public:
+  struct Options {
+    LearningRate learning_rate = 0.001;
+    double beta2_decay = -0.8;
+    double epsilon1 = 1e-30;
+    double epsilon2 = 1e-3;
+    double clip_threshold = 1;
+  };
+  Adafactor() : Adafactor(Options()) {}
+  explicit Adafactor(const Options& options) : options_(options) {}
+
+ private:
+  const LearningRate& learning_rate() const override { return options_.learning_rate; }
+  bool counts_steps() const override { return true; }
+  Shared Prepare(const Scope& scope, Output learning_rate, Output step) const override;
+  void Update(VariableUpdate& update, const Shared& shared) const override;
+  const Options options_;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_OPTIMIZERS_ADAFACTOR_H_

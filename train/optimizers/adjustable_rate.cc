@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/optimizers/adjustable_rate.h"
+
+#include "ops/cast.h"
+#include "ops/variable.h"
+#include "train/variable.h"
+
+namespace mirrorflow {
+namespace schedules {
+
+LearningRateSchedule Adjustable(double initial, const std::string& variable) {
+  return [=](const Scope& scope, Output step) {
+    const Scope root(&scope.graph());
+    // Once, if the updates have several dtypes.
+    Node* const made = scope.graph().FindNode(variable);
+    const Output value = made != nullptr
+                             ? ops::ReadVariableOp(scope, made->output(0))
+                             : CreateVariable(root, variable, {}, initializers::Constant(initial),
+                                              DT_FLOAT, {.trainable = false})
+                                   .value;
+    return step.dtype() == DT_FLOAT ? value : ops::Cast(scope, value, step.dtype());
+  };
+}
+
+}  // namespace schedules
+}  // namespace mirrorflow

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/optimizers/ftrl.h"
+
+#include "absl/strings/str_cat.h"
+#include "ops/clip_by_value.h"
+#include "train/optimizers/term.h"
+
+namespace mirrorflow {
+
+absl::Status Ftrl::CheckOptions() const {
+  const Options& o = options_;
+  if (o.learning_rate_power <= 0 && o.initial_accumulator_value >= 0 &&
+      o.l1_regularization_strength >= 0 && o.l2_regularization_strength >= 0 &&
+      o.l2_shrinkage_regularization_strength >= 0) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "Ftrl: expected learning_rate_power <= 0 and initial_accumulator_value, "
+      "l1_regularization_strength, l2_regularization_strength and "
+      "l2_shrinkage_regularization_strength >= 0, got ",
+      o.learning_rate_power, ", ", o.initial_accumulator_value, ", ", o.l1_regularization_strength,
+      ", ", o.l2_regularization_strength, " and ", o.l2_shrinkage_regularization_strength));
+}
+
+Optimizer::Shared Ftrl::Prepare(const Scope& scope, Output learning_rate, Output) const {
+  return {learning_rate};
+}
+
+void Ftrl::Update(VariableUpdate& u, const Shared& shared) const {
+  const Options& o = options_;
+  const Variable accumulator = u.Slot("accumulator", o.initial_accumulator_value);
+  const Variable linear_slot = u.Slot("linear");
+  const Term g = u.ReducedGradient(), rate = u.term(shared[0]), variable = u.Read();
+  const Term n = u.term(accumulator.value), next_n = n + Square(g);
+  auto power = [&](const Term& x) { return Pow(x, -o.learning_rate_power); };
+  const Term shrunk = g + 2 * o.l2_shrinkage_regularization_strength * variable;
+  const Term linear =
+      u.term(linear_slot.value) + shrunk - (power(next_n) - power(n)) / rate * variable;
+  const Term l2 = o.l2_regularization_strength + o.beta / (2 * rate);
+  const double l1 = o.l1_regularization_strength;
+  const Term clamped =
+      u.term(ops::ClipByValue(u.scope(), linear, linear.Number(-l1), linear.Number(l1)));
+  u.Assign(accumulator, next_n);
+  u.Assign(linear_slot, linear);
+  u.AssignVariable((clamped - linear) / (power(next_n) / rate + 2 * l2));
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A factor of the loss that keeps the gradients of half-precision values from becoming 0, adapted
+// from step to step (MinimizeOptions::loss_scale).
+#ifndef MIRRORFLOW_TRAIN_OPTIMIZERS_LOSS_SCALE_H_
+#define MIRRORFLOW_TRAIN_OPTIMIZERS_LOSS_SCALE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "framework/graph/scope.h"
+#include "train/optimizers/variable_update.h"
+
+namespace mirrorflow {
+
+// The scale doubles after dynamic_growth_steps steps in a row with finite gradients. A step with a
+// gradient that is not finite changes no variable and halves the scale.
+// Source: Micikevicius et al., "Mixed precision training", 2018; Keras' LossScaleOptimizer.
+struct LossScaleOptions {
+  double initial_scale = 32768;
+  int64_t dynamic_growth_steps = 2000;
+};
+
+class LossScale {
+ public:
+  // Creates the variables loss_scale/dynamic_scale and loss_scale/step_counter.
+  LossScale(const Scope& scope, const LossScaleOptions& options);
+
+  // The loss to differentiate, a float or double: loss * scale.
+  Output Scale(Output loss) const;
+  // Divides the gradients by the scale.
+  std::vector<GradientAndVariable> Unscale(absl::Span<const GradientAndVariable> gradients) const;
+  // Whether all elements of the gradients are finite: a bool scalar, equal on all replicas.
+  Output AllFinite(absl::Span<const GradientAndVariable> gradients) const;
+  // Adapts the scale to a step. Nothing changes if `counts` (a bool scalar; may be invalid) is
+  // false.
+  std::vector<Operation> Adapt(Output all_finite, Output counts = Output()) const;
+
+ private:
+  const Scope s_;
+  const LossScaleOptions options_;
+  Variable scale_, counter_;
+};
+
+// InvalidArgument if an option is out of range.
+absl::Status CheckLossScaleOptions(const LossScaleOptions& options);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_OPTIMIZERS_LOSS_SCALE_H_

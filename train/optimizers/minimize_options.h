@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The options that all optimizers have: what happens to gradients and variables besides the rule.
+#ifndef MIRRORFLOW_TRAIN_OPTIMIZERS_MINIMIZE_OPTIONS_H_
+#define MIRRORFLOW_TRAIN_OPTIMIZERS_MINIMIZE_OPTIONS_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "framework/graph/graph.h"
+#include "train/optimizers/gradient_reduction.h"
+#include "train/optimizers/loss_scale.h"
+#include "train/optimizers/variable_set.h"
+
+namespace mirrorflow {
+
+struct LearningRateMultiplier {
+  VariableSet variables;
+  double multiplier = 1;
+};
+
+// The names and defaults are those of Keras' optimizers. 0 turns an option off where it is the
+// default.
+struct MinimizeOptions {
+  // Handles of the variables to update. Empty: all trainable variables.
+  std::vector<Output> variables = {};
+  // Bounds on the gradients (clipping.h), at most one of them: on the absolute value of each
+  // element, on the norm of each gradient, on the norm of all gradients together.
+  double clipvalue = 0;
+  double clipnorm = 0;
+  double global_clipnorm = 0;
+  // Reduces each gradient over the replicas (see Optimizer::ReduceGradients). Null: the compiler
+  // inserts what the updates need.
+  GradientReducer reduce = nullptr;
+  // Before its update, variable -= learning_rate * weight_decay * variable. Without a value, what
+  // the optimizer has itself: AdamW's and Muon's weight_decay, otherwise 0.
+  std::optional<double> weight_decay = std::nullopt;
+  VariableSet exclude_from_weight_decay = {};
+  // The first entry that has a variable multiplies the learning rate of its update and of its
+  // weight decay.
+  std::vector<LearningRateMultiplier> learning_rate_multipliers = {};
+  // Keeps a moving average of each updated variable (moving_average.h):
+  //   average = ema_momentum * average + (1 - ema_momentum) * variable
+  // after each update; the first average is the variable itself. If ema_overwrite_frequency is not
+  // 0, every so many steps the variable becomes its average.
+  bool use_ema = false;
+  double ema_momentum = 0.99;
+  int64_t ema_overwrite_frequency = 0;
+  // Only for Minimize. Every so many steps, one update with the mean gradient over the rows of
+  // their batches, as for one large batch; the other steps change no variable of the model and
+  // reduce no gradient over the replicas (Keras' gradient_accumulation_steps). If the loss of one
+  // of these steps is not finite, none of them counts. Not with `reduce`.
+  int64_t accumulate_steps = 1;
+  // The number of rows, or of tokens, over which the loss of a step is the mean: a scalar. Invalid:
+  // dimension 0 of the first placeholder of the loss for which it is unknown; without such a
+  // placeholder, all steps count the same.
+  Output accumulate_weight = {};
+  // Only for Minimize. Scales the loss, for gradients of half-precision values (loss_scale.h). A
+  // step whose gradients are not all finite changes no variable.
+  std::optional<LossScaleOptions> loss_scale = std::nullopt;
+};
+
+// InvalidArgument if an option is out of range, or if several bounds are set.
+absl::Status CheckMinimizeOptions(const MinimizeOptions& options);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_OPTIMIZERS_MINIMIZE_OPTIONS_H_

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Moving averages of the variables that an optimizer updates, often better weights than the last
+// ones (Polyak averaging). MinimizeOptions::use_ema keeps them:
+//
+//   train = Adam().Minimize(scope, loss, {.use_ema = true, .ema_momentum = 0.999});
+//   // Evaluates with the averages:
+//   predictions = WithMovingAverages(scope, ForInference(scope, logits));
+//   // After the last training step, before the model is saved:
+//   finalize = FinalizeVariableValues(scope);
+//
+// The average of variable `w` is the variable `train/w/average`, which checkpoints contain.
+// Source: Keras' use_ema, ema_momentum and ema_overwrite_frequency.
+#ifndef MIRRORFLOW_TRAIN_OPTIMIZERS_MOVING_AVERAGE_H_
+#define MIRRORFLOW_TRAIN_OPTIMIZERS_MOVING_AVERAGE_H_
+
+#include <cstdint>
+
+#include "framework/graph/scope.h"
+#include "train/optimizers/variable_update.h"
+
+namespace mirrorflow {
+
+// Returns `output` as it is with the moving averages in place of the variables. Copies the part of
+// the graph that differs; the copies have names that begin with `averaged/` and use the same
+// inputs. Returns `output` itself if it depends on no variable that has an average. Until the first
+// update the averages are 0.
+Output WithMovingAverages(const Scope& scope, Output output);
+// The same for an operation, such as the update of a metric, or a group of them.
+Operation WithMovingAverages(const Scope& scope, Operation operation);
+
+// Returns an operation that assigns to each variable its average (Keras' function of the same
+// name). Variables without an average keep their values, and so do all before the first update.
+// Errors: InvalidArgument if no variable of the graph has an average.
+Operation FinalizeVariableValues(const Scope& scope);
+
+struct MovingAverageOptions {
+  double momentum = 0.99;
+  int64_t overwrite_frequency = 0;  // 0: never
+};
+
+// For an optimizer: adds to an otherwise complete update that of the variable's average. `step` is
+// the number of updates before this one, an int64 scalar.
+void AddMovingAverage(VariableUpdate& update, Output step, const MovingAverageOptions& options);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_OPTIMIZERS_MOVING_AVERAGE_H_

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/optimizers/muon.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "ops/matmul.h"
+#include "train/optimizers/term.h"
+
+namespace mirrorflow {
+
+absl::Status Muon::CheckOptions() const {
+  if (options_.ns_steps >= 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("Muon: ns_steps: expected 0 or more, got ", options_.ns_steps));
+}
+
+bool Muon::UsesAdam(const VariableUpdate& u) const {
+  return u.shape().rank() != 2 || options_.exclude_layers.Contains(u.variable()) ||
+         (options_.exclude_embeddings &&
+          absl::StrContains(absl::AsciiStrToLower(u.variable().node->name()), "embedding"));
+}
+
+double Muon::weight_decay(const VariableUpdate& u) const {
+  return UsesAdam(u) ? options_.adam_weight_decay : options_.weight_decay;
+}
+
+Term Muon::Orthogonalize(Term x, const Shape& shape) const {
+  const Scope& s = x.scope();
+  const bool tall = shape.dim(0) > shape.dim(1);  // then A = xᵀ x, the smaller product
+  x = x / (Sqrt(SumOf(Square(x))) + 1e-7);
+  for (int i = 0; i < options_.ns_steps; ++i) {
+    const Term a = x.With(ops::MatMul(s, x, x, {.transpose_a = tall, .transpose_b = !tall}));
+    const Term b = options_.muon_b * a + options_.muon_c * x.With(ops::MatMul(s, a, a));
+    x = options_.muon_a * x + x.With(tall ? ops::MatMul(s, x, b) : ops::MatMul(s, b, x));
+  }
+  return x;
+}
+
+void Muon::Update(VariableUpdate& u, const Shared& shared) const {
+  if (UsesAdam(u)) {
+    Shared own = shared;
+    if (options_.adam_lr_ratio != 1) own[0] = u.term(own[0]) * options_.adam_lr_ratio;
+    return Adam::Update(u, own);
+  }
+  const Variable slot = u.Slot("momentum");
+  const Term g = u.ReducedGradient();
+  const Term m = options_.momentum * u.term(slot.value) + g;
+  const Term x = Orthogonalize(options_.nesterov ? g + options_.momentum * m : m, u.shape());
+  double scale = 1;
+  if (options_.rms_rate.has_value()) {
+    const int64_t longer = std::max(u.shape().dim(0), u.shape().dim(1));
+    scale = *options_.rms_rate * std::sqrt(static_cast<double>(longer));
+  }
+  u.Assign(slot, m);
+  u.Subtract(u.term(shared[0]) * scale * x);
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MIRRORFLOW_TRAIN_OPTIMIZERS_MUON_H_
+#define MIRRORFLOW_TRAIN_OPTIMIZERS_MUON_H_
+
+#include <optional>
+
+#include "train/optimizers/adam.h"
+#include "train/optimizers/variable_set.h"
+
+namespace mirrorflow {
+
+// Moves a matrix along the nearest matrix with orthonormal rows or columns to its momentum:
+//   m = momentum * m + gradient
+//   x = m, or with nesterov: gradient + momentum * m
+//   x /= |x| + 1e-7; then ns_steps times: x = a x + (b A + c A²) x, where A = x xᵀ
+//   variable [n,m] -= learning_rate * x * rms_rate * sqrt(max(n, m))
+// Variables that are not matrices, those in `exclude_layers` and, with exclude_embeddings, those
+// with "embedding" in their names (in upper or lower case) are updated by Adam, with learning_rate
+// * adam_lr_ratio. Exclude the last layer, too. Both kinds have decoupled weight decay.
+// Errors: InvalidArgument if ns_steps is negative.
+// Sources: Jordan et al., "Muon: an optimizer for hidden layers in neural networks", 2024; Liu et
+// al., "Muon is scalable for LLM training", 2025 (rms_rate); Keras' form.
+class Muon final : public Adam {
+ public:
+  struct Options {
+    LearningRate learning_rate = 0.001;
+    double adam_beta1 = 0.9;
+    double adam_beta2 = 0.999;
+    double adam_weight_decay = 0.004;
+    double epsilon = 1e-7;  // of Adam
+    double weight_decay = 0.004;
+    VariableSet exclude_layers = {};
+    bool exclude_embeddings = true;
+    double muon_a = 3.4445;
+    double muon_b = -4.7750;
+    double muon_c = 2.0315;
+    double adam_lr_ratio = 1;
+    double momentum = 0.95;
+    int ns_steps = 5;  // of Newton and Schulz's iteration
+    bool nesterov = true;
+    std::optional<double> rms_rate = 0.2;  // no value: the factor of x is learning_rate alone
+  };
+  Muon() : Muon(Options()) {}
+  explicit Muon(const Options& o)
+      : Adam({o.learning_rate, o.adam_beta1, o.adam_beta2, o.epsilon}, 0), options_(o) {}
+
+ private:
+  absl::Status CheckOptions() const override;
+  double weight_decay(const VariableUpdate& update) const override;
+  void Update(VariableUpdate& update, const Shared& shared) const override;
+
+  bool UsesAdam(const VariableUpdate& update) const;
+  Term Orthogonalize(Term x, const Shape& shape) const;
+  const Options options_;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_OPTIMIZERS_MUON_H_

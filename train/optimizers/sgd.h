@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MIRRORFLOW_TRAIN_OPTIMIZERS_SGD_H_
+#define MIRRORFLOW_TRAIN_OPTIMIZERS_SGD_H_
+
+#include "train/optimizers/optimizer.h"
+
+namespace mirrorflow {
+
+// variable -= learning_rate * gradient
+class GradientDescent final : public Optimizer {
+ public:
+  struct Options {
+    LearningRate learning_rate = 0.01;
+  };
+  GradientDescent() : GradientDescent(Options()) {}
+  explicit GradientDescent(const Options& options) : options_(options) {}
+
+ private:
+  const LearningRate& learning_rate() const override { return options_.learning_rate; }
+  Shared Prepare(const Scope& scope, Output learning_rate, Output step) const override;
+  void Update(VariableUpdate& update, const Shared& shared) const override;
+  const Options options_;
+};
+using SGD = GradientDescent;
+
+// accumulator = momentum * accumulator + gradient; variable -= learning_rate * accumulator, or with
+// Nesterov's momentum learning_rate * (gradient + momentum * accumulator).
+class Momentum final : public Optimizer {
+ public:
+  struct Options {
+    LearningRate learning_rate = 0.01;
+    double momentum = 0.9;
+    bool use_nesterov = false;
+  };
+  Momentum() : Momentum(Options()) {}
+  explicit Momentum(const Options& options) : options_(options) {}
+
+ private:
+  const LearningRate& learning_rate() const override { return options_.learning_rate; }
+  Shared Prepare(const Scope& scope, Output learning_rate, Output step) const override;
+  void Update(VariableUpdate& update, const Shared& shared) const override;
+  const Options options_;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_OPTIMIZERS_SGD_H_

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The update of one variable in one step, written as a graph by the rule of an optimizer:
+//
+//   void Lion::Update(VariableUpdate& u, const Shared& shared) const {
+//     const Variable momentum = u.Slot("momentum");
+//     const Term m = u.term(momentum.value), g = u.ReducedGradient();
+//     u.Subtract(u.term(shared[0]) * Sign(beta1 * m + (1 - beta1) * g));
+//     u.Assign(momentum, beta2 * m + (1 - beta2) * g);
+//   }
+#ifndef MIRRORFLOW_TRAIN_OPTIMIZERS_VARIABLE_UPDATE_H_
+#define MIRRORFLOW_TRAIN_OPTIMIZERS_VARIABLE_UPDATE_H_
+
+#include <optional>
+#include <vector>
+
+#include "framework/graph/scope.h"
+#include "train/optimizers/term.h"
+#include "train/variable.h"
+
+namespace mirrorflow {
+
+struct GradientAndVariable {
+  Output gradient;
+  Output variable;  // the handle
+};
+
+// Creates a variable that only the optimizer uses. It is not trainable.
+Variable CreateOptimizerState(const Scope& scope, absl::string_view name, const Shape& shape,
+                              const Initializer& initializer, DataType dtype);
+
+class VariableUpdate {
+ public:
+  // `gate`: a bool scalar, or invalid. If it is false, the step writes nothing.
+  VariableUpdate(const Scope& scope, const GradientAndVariable& gv, Output gate)
+      : scope_(scope), write_scope_(scope), gv_(gv), gate_(gate) {}
+
+  // For values that are computed before the update.
+  const Scope& scope() const { return scope_; }
+  // For ops that read or write the variable: they see the writes that were added before.
+  const Scope& write_scope() const { return write_scope_; }
+
+  const Output& variable() const { return gv_.variable; }
+  const Shape& shape() const;
+  DataType dtype() const;
+  // The gradient may be a partial sum, which an update op (ops/update.h) reduces itself.
+  const Output& gradient() const { return gv_.gradient; }
+  // The gradient for any formula: reduced over the replicas, once.
+  Term ReducedGradient() const;
+  // The value of the variable after the writes that were added before.
+  Term Read() const;
+  Term term(Output value) const { return Term(scope_, value); }
+  // The gate as the last operands of an update op.
+  std::vector<Output> gates() const;
+
+  // Creates state of this variable in a scope that has its name. It has the variable's dtype and,
+  // by default, its shape, and starts at `initial`.
+  Variable Slot(absl::string_view name, double initial = 0);
+  Variable Slot(absl::string_view name, const Shape& shape, double initial = 0);
+
+  // Makes `next` the value of a slot after the step; at most once for each slot.
+  void Assign(const Variable& slot, Output next);
+  // variable = next
+  void AssignVariable(Output next);
+  // variable -= amount
+  void Subtract(Output amount);
+  // Adds an update op, built in write_scope() with gates(), which writes the variable.
+  void Add(Operation update);
+
+  // Everything that was added. A step must run all of it.
+  const std::vector<Operation>& operations() const { return operations_; }
+
+ private:
+  const Scope scope_;
+  Scope write_scope_;
+  const GradientAndVariable gv_;
+  const Output gate_;
+  std::optional<Scope> slots_;
+  std::vector<Operation> operations_;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_OPTIMIZERS_VARIABLE_UPDATE_H_

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Penalties on the values of variables, to be added to a loss:
+//
+//   loss = ops::AddV2(root, loss, RegularizationLoss(root, regularizers::L2(1e-4)));
+#ifndef MIRRORFLOW_TRAIN_REGULARIZERS_H_
+#define MIRRORFLOW_TRAIN_REGULARIZERS_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "framework/graph/scope.h"
+
+namespace mirrorflow {
+
+// Adds the penalty on a value, a scalar, to a graph.
+using Regularizer = std::function<Output(const Scope&, Output value)>;
+
+// With Keras' names and defaults. The factors must be finite and at least 0, or using the
+// regularizer is an InvalidArgument error.
+namespace regularizers {
+
+// l1 * sum(|x|)
+Regularizer L1(double l1 = 0.01);
+// l2 * sum(x²)
+Regularizer L2(double l2 = 0.01);
+
+struct L1L2Options {
+  double l1 = 0;
+  double l2 = 0;
+};
+// l1 * sum(|x|) + l2 * sum(x²)
+Regularizer L1L2(const L1L2Options& options);
+
+struct OrthogonalOptions {
+  double factor = 0.01;
+  bool columns = false;  // compare columns, not rows
+};
+// factor * the mean of |cos(a, b)| over all pairs of different rows a, b.
+// Errors:   InvalidArgument unless the value is a matrix of at least two rows.
+Regularizer OrthogonalRegularizer(const OrthogonalOptions& options = {});
+
+}  // namespace regularizers
+
+// Returns the handles of the trainable variables whose name, after the last slash, is `name`:
+// `kernel` finds dense/kernel and conv2d/kernel.
+std::vector<Output> TrainableVariablesNamed(const Graph& graph, absl::string_view name);
+
+struct RegularizationOptions {
+  // Handles of the variables to penalise. If empty: TrainableVariablesNamed(graph, "kernel"),
+  // those that are in the graph by now.
+  std::vector<Output> variables = {};
+  std::string name = "regularization";
+};
+
+// Returns the sum of the penalties on variables, a float scalar. Its gradient is part of that of a
+// loss to which it is added. Build it after the layers.
+// Errors:   InvalidArgument if there are no variables.
+Output RegularizationLoss(const Scope& scope, const Regularizer& regularizer,
+                          const RegularizationOptions& options = {});
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_REGULARIZERS_H_

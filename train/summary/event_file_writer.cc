@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/summary/event_file_writer.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "framework/core/out_of_memory.h"
+#include "framework/core/status.h"
+#include "framework/proto/serialize.h"
+#include "train/summary/event.pb.h"
+
+namespace mirrorflow {
+namespace {
+
+// A letter of the host's name that a file name cannot hold becomes a dash.
+std::string HostName() {
+  char name[256] = "";
+  if (gethostname(name, sizeof(name) - 1) != 0 || name[0] == '\0') return "localhost";
+  std::string host(name);
+  for (char& c : host) {
+    if (c == '/') c = '-';
+  }
+  return host;
+}
+
+absl::StatusOr<std::unique_ptr<TfRecordWriter>> CreateFile(absl::string_view log_dir,
+                                                           absl::string_view suffix) {
+  // Another process may have the same name on another host, such as process 1 of a container.
+  constexpr int kMostAttempts = 100;
+  static std::atomic<int> number{0};
+  absl::StatusOr<std::unique_ptr<TfRecordWriter>> file;
+  for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
+    const std::string name =
+        absl::StrFormat("events.out.tfevents.%010d.%s.%d.%d.v2%s", absl::ToUnixSeconds(absl::Now()),
+                        HostName(), getpid(), number++, suffix);
+    file =
+        TfRecordWriter::Create(absl::StrCat(log_dir, "/", name), TfRecordWriter::Existing::kRefuse);
+    if (!absl::IsAlreadyExists(file.status())) break;
+  }
+  return file;
+}
+
+}  // namespace
+
+EventFileWriter::EventFileWriter(std::unique_ptr<TfRecordWriter> file,
+                                 const EventFileOptions& options)
+    : file_(std::move(file)), options_(options) {}
+
+absl::StatusOr<std::unique_ptr<EventFileWriter>> EventFileWriter::Open(
+    absl::string_view log_dir, const EventFileOptions& options) {
+  if (log_dir.empty()) return absl::InvalidArgumentError("event file: the directory is empty");
+  if (options.max_queue_bytes == 0) {
+    return absl::InvalidArgumentError("event file: max_queue_bytes must be positive, got 0");
+  }
+  if (options.flush_interval <= absl::ZeroDuration()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("event file: flush_interval must be positive, got ",
+                     absl::FormatDuration(options.flush_interval)));
+  }
+  if (options.filename_suffix.find('/') != std::string::npos) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "event file: filename_suffix must not have a '/', got '", options.filename_suffix, "'"));
+  }
+  std::error_code error;
+  std::filesystem::create_directories(std::string(log_dir), error);
+  if (error) {
+    return absl::ErrnoToStatus(error.value(), absl::StrCat(log_dir, ": cannot create directory"));
+  }
+  MF_ASSIGN_OR_RETURN(std::unique_ptr<TfRecordWriter> file,
+                      CreateFile(log_dir, options.filename_suffix));
+  std::unique_ptr<EventFileWriter> writer(new EventFileWriter(std::move(file), options));
+  MF_RETURN_IF_ERROR(writer->Start());
+  return writer;
+}
+
+absl::Status EventFileWriter::Start() {
+  proto::Event event;
+  event.set_wall_time(absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()));
+  event.set_file_version("brain.Event:2");
+  MF_ASSIGN_OR_RETURN(std::string record, SerializeDeterministically(event));
+  std::vector<std::string> events = {std::move(record)};
+  if (options_.purge_step) {
+    event.set_step(*options_.purge_step);
+    event.mutable_session_log()->set_status(proto::SessionLog::START);
+    MF_ASSIGN_OR_RETURN(record, SerializeDeterministically(event));
+    events.push_back(std::move(record));
+  }
+  // A directory on a full disk is an error here and not in the middle of training.
+  MF_RETURN_IF_ERROR(Write(events));
+  try {
+    thread_ = std::thread([this] { WriteEvents(); });
+  } catch (const std::system_error& e) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(path(), ": cannot start a thread that writes it: ", e.what()));
+  }
+  return absl::OkStatus();
+}
+
+EventFileWriter::~EventFileWriter() { Close().IgnoreError(); }
+
+absl::Status EventFileWriter::AddEvent(const proto::Event& event) {
+  MF_ASSIGN_OR_RETURN(std::string record, SerializeDeterministically(event));
+  std::unique_lock<std::mutex> lock(mu_);
+  // An event that is larger than the queue waits until it is alone.
+  auto has_room = [&] {
+    return queue_.empty() || queue_bytes_ + record.size() <= options_.max_queue_bytes;
+  };
+  if (!has_room()) {
+    wanted_ = added_;
+    work_.notify_one();
+    progress_.wait(lock, [&] { return has_room() || closing_ || !status_.ok(); });
+  }
+  MF_RETURN_IF_ERROR(status_);
+  if (closing_) return absl::FailedPreconditionError(absl::StrCat(path(), ": is closed"));
+  queue_bytes_ += record.size();
+  queue_.push_back(std::move(record));
+  ++added_;
+  // Wakes the thread for the first event, to start its interval, and when half of the room is gone.
+  const bool is_half_full = queue_bytes_ >= options_.max_queue_bytes / 2;
+  if (is_half_full) wanted_ = added_;
+  if (is_half_full || queue_.size() == 1) work_.notify_one();
+  return absl::OkStatus();
+}
+
+absl::Status EventFileWriter::Flush() {
+  std::unique_lock<std::mutex> lock(mu_);
+  const uint64_t last = wanted_ = added_;
+  work_.notify_one();
+  progress_.wait(lock, [&] { return written_ >= last || !status_.ok(); });
+  return status_;
+}
+
+absl::Status EventFileWriter::Close() {
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    closing_ = true;
+  }
+  work_.notify_one();
+  progress_.notify_all();
+  std::lock_guard<std::mutex> join_lock(join_mu_);
+  if (thread_.joinable()) thread_.join();
+  std::lock_guard<std::mutex> lock(mu_);
+  return status_;
+}
+
+void EventFileWriter::WriteEvents() {
+  // Bounded, because wait_for adds the interval to the time.
+  const std::chrono::nanoseconds interval =
+      absl::ToChronoNanoseconds(std::min(options_.flush_interval, absl::Hours(24)));
+  std::unique_lock<std::mutex> lock(mu_);
+  while (true) {
+    work_.wait(lock, [this] { return !queue_.empty() || closing_; });
+    work_.wait_for(lock, interval, [this] { return wanted_ > written_ || closing_; });
+    if (queue_.empty() && closing_) break;
+    const std::vector<std::string> events = std::exchange(queue_, {});
+    queue_bytes_ = 0;
+    const absl::Status before = status_;
+    lock.unlock();
+    progress_.notify_all();
+    const absl::Status result = before.ok() ? Write(events) : before;
+    lock.lock();
+    status_.Update(result);
+    written_ += events.size();
+    progress_.notify_all();
+  }
+  lock.unlock();
+  const absl::Status closed = file_->Close();
+  lock.lock();
+  status_.Update(closed);
+  progress_.notify_all();
+}
+
+absl::Status EventFileWriter::Write(const std::vector<std::string>& events) {
+  return CatchOutOfMemory([&]() -> absl::Status {
+    for (const std::string& event : events) MF_RETURN_IF_ERROR(file_->Write(event));
+    return file_->Flush();
+  });
+}
+
+}  // namespace mirrorflow

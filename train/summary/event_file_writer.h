@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// EventFileWriter: writes one of TensorBoard's event files, a TFRecord file of Event messages, on a
+// thread of its own. SummaryWriter makes the events.
+//
+// A call waits for the disk only if the queue is full, and in Flush() and Close(). The first error
+// of the disk is kept: every later call returns it, and the events that come after it are dropped.
+#ifndef MIRRORFLOW_TRAIN_SUMMARY_EVENT_FILE_WRITER_H_
+#define MIRRORFLOW_TRAIN_SUMMARY_EVENT_FILE_WRITER_H_
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "train/formats/tf_record_writer.h"
+
+namespace mirrorflow {
+
+namespace proto {
+class Event;
+}
+
+struct EventFileOptions {
+  // The events that may wait for the disk. PyTorch's max_queue counts them; their sizes differ too
+  // much for that.
+  size_t max_queue_bytes = size_t{16} << 20;
+  // The longest time that an event waits for others, to be written with them.
+  absl::Duration flush_interval = absl::Seconds(120);
+  std::string filename_suffix;
+  // Where training resumes: readers drop the events of this step and of later ones from files that
+  // were written before.
+  std::optional<int64_t> purge_step;
+};
+
+// Thread-safe.
+class EventFileWriter {
+ public:
+  // Creates the directory if it is missing, and in it a new file
+  //   events.out.tfevents.<seconds since 1970>.<host>.<process>.<number>.v2<suffix>
+  // InvalidArgument for options out of range, otherwise the system's error.
+  static absl::StatusOr<std::unique_ptr<EventFileWriter>> Open(
+      absl::string_view log_dir, const EventFileOptions& options = {});
+  ~EventFileWriter();  // closes the file; Close() also returns the error
+  EventFileWriter(const EventFileWriter&) = delete;
+  EventFileWriter& operator=(const EventFileWriter&) = delete;
+
+  const std::string& path() const { return file_->path(); }
+
+  // Queues an event. FailedPrecondition after Close().
+  absl::Status AddEvent(const proto::Event& event);
+  // Returns when all events that were added before are in the file.
+  absl::Status Flush();
+  // Writes all events and closes the file. Every call returns the status of the first.
+  absl::Status Close();
+
+ private:
+  EventFileWriter(std::unique_ptr<TfRecordWriter> file, const EventFileOptions& options);
+  absl::Status Start();
+  void WriteEvents();  // on thread_, until Close()
+  absl::Status Write(const std::vector<std::string>& events);
+
+  const std::unique_ptr<TfRecordWriter> file_;  // only thread_ uses it while it runs
+  const EventFileOptions options_;
+
+  // std::mutex rather than absl::Mutex: TSan instruments the former, but not Debian's Abseil.
+  std::mutex mu_;
+  std::condition_variable work_, progress_;  // for thread_ and for callers
+  // Guarded by mu_. Events are counted since the file was opened.
+  std::vector<std::string> queue_;
+  size_t queue_bytes_ = 0;
+  uint64_t added_ = 0, written_ = 0, wanted_ = 0;  // thread_ does not wait with the first wanted_
+  bool closing_ = false;
+  absl::Status status_;
+
+  std::mutex join_mu_;
+  std::thread thread_;  // guarded by join_mu_
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_SUMMARY_EVENT_FILE_WRITER_H_

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MIRRORFLOW_TRAIN_SUMMARY_HPARAMS_SUMMARY_H_
+#define MIRRORFLOW_TRAIN_SUMMARY_HPARAMS_SUMMARY_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <variant>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace mirrorflow {
+
+namespace proto {
+class Summary;
+}
+
+// The value of a hyperparameter: `true`, `64`, `0.1` or `"adam"`.
+using HparamValue = std::variant<bool, int64_t, double, std::string>;
+using Hparams = std::map<std::string, HparamValue>;
+using HparamMetrics = std::map<std::string, double>;
+
+// The three values by which TensorBoard's plugin `hparams` knows a run that ended well: which
+// hyperparameters and metrics there are, the hyperparameters of this run, and its end. The metrics
+// themselves are scalars. InvalidArgument for a name or a text that is not UTF-8.
+absl::StatusOr<proto::Summary> HparamsSummary(const Hparams& hparams, const HparamMetrics& metrics,
+                                              absl::Time start, absl::Time end);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_SUMMARY_HPARAMS_SUMMARY_H_

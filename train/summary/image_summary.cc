@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/summary/image_summary.h"
+
+#include <png.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "train/summary/tensor_values.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr int64_t kMostPixels = int64_t{1} << 28;  // of a side and of an image
+
+struct Size {
+  int64_t height, width, channels;
+};
+
+absl::StatusOr<Size> SizeOf(const Tensor& image, absl::string_view data_format) {
+  if (data_format != "HWC" && data_format != "CHW" && data_format != "HW") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("data_format must be HWC, CHW or HW, got '", data_format, "'"));
+  }
+  const Shape& shape = image.shape();
+  if (!image.has_value() || shape.rank() != static_cast<int>(data_format.size())) {
+    return absl::InvalidArgumentError(absl::StrCat("an image of format ", data_format,
+                                                   " must have ", data_format.size(),
+                                                   " dimensions, got ", image.TypeString()));
+  }
+  auto dim = [&](char name) {
+    const size_t i = data_format.find(name);
+    return i == absl::string_view::npos ? 1 : shape.dim(static_cast<int>(i));
+  };
+  const Size size = {dim('H'), dim('W'), dim('C')};
+  if (size.channels < 1 || size.channels > 4) {
+    return absl::InvalidArgumentError(absl::StrCat("an image of format ", data_format,
+                                                   " must have 1 to 4 channels, got ",
+                                                   size.channels, " in ", image.TypeString()));
+  }
+  if (size.height < 1 || size.width < 1 || size.height > kMostPixels / size.width) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("an image must have 1 to ", kMostPixels, " pixels, got ", image.TypeString()));
+  }
+  return size;
+}
+
+absl::StatusOr<std::vector<uint8_t>> BytesOf(const Tensor& image) {
+  std::vector<uint8_t> bytes;
+  bytes.reserve(image.num_elements());
+  if (image.dtype() == DT_UINT8) {
+    bytes.assign(image.data<uint8_t>(), image.data<uint8_t>() + image.num_elements());
+  } else if (IsFloating(image.dtype())) {
+    ForEachValue(image, [&](double value) {
+      const double clipped = value > 0 ? std::min(value, 1.0) : 0;  // NaN is not above 0
+      bytes.push_back(static_cast<uint8_t>(std::lround(255 * clipped)));
+    });
+  }
+  if (static_cast<int64_t>(bytes.size()) != image.num_elements()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("an image must be uint8 or floating in [0, 1], got ", image.TypeString()));
+  }
+  return bytes;
+}
+
+std::vector<uint8_t> ChannelsLast(const std::vector<uint8_t>& planes, int64_t channels) {
+  const size_t pixels = planes.size() / channels;
+  std::vector<uint8_t> out(planes.size());
+  for (size_t i = 0; i < planes.size(); ++i) out[i % pixels * channels + i / pixels] = planes[i];
+  return out;
+}
+
+absl::StatusOr<std::string> EncodePng(const Size& size, const std::vector<uint8_t>& pixels) {
+  constexpr png_uint_32 kFormats[] = {PNG_FORMAT_GRAY, PNG_FORMAT_GA, PNG_FORMAT_RGB,
+                                      PNG_FORMAT_RGBA};
+  png_image png = {};
+  png.version = PNG_IMAGE_VERSION;
+  png.width = static_cast<png_uint_32>(size.width);
+  png.height = static_cast<png_uint_32>(size.height);
+  png.format = kFormats[size.channels - 1];
+  // An upper bound, for an image that does not compress.
+  png_alloc_size_t bytes = PNG_IMAGE_PNG_SIZE_MAX(png);
+  std::string out(bytes, '\0');
+  const bool ok =
+      png_image_write_to_memory(&png, out.data(), &bytes, /*convert_to_8_bit=*/0, pixels.data(),
+                                /*row_stride=*/0, /*colormap=*/nullptr) != 0;
+  const std::string message = png.message;
+  png_image_free(&png);
+  if (!ok) return absl::InternalError(absl::StrCat("cannot encode an image as PNG: ", message));
+  out.resize(bytes);
+  return out;
+}
+
+}  // namespace
+
+absl::StatusOr<proto::Summary::Image> ImageSummary(const Tensor& image,
+                                                   absl::string_view data_format) {
+  MF_ASSIGN_OR_RETURN(const Size size, SizeOf(image, data_format));
+  MF_ASSIGN_OR_RETURN(std::vector<uint8_t> pixels, BytesOf(image));
+  if (data_format == "CHW") pixels = ChannelsLast(pixels, size.channels);
+  MF_ASSIGN_OR_RETURN(std::string png, EncodePng(size, pixels));
+  proto::Summary::Image summary;
+  summary.set_height(static_cast<int32_t>(size.height));
+  summary.set_width(static_cast<int32_t>(size.width));
+  summary.set_colorspace(static_cast<int32_t>(size.channels));
+  *summary.mutable_encoded_image_string() = std::move(png);
+  return summary;
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MIRRORFLOW_TRAIN_SUMMARY_IMAGE_SUMMARY_H_
+#define MIRRORFLOW_TRAIN_SUMMARY_IMAGE_SUMMARY_H_
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "framework/core/tensor.h"
+#include "train/summary/event.pb.h"
+
+namespace mirrorflow {
+
+// Encodes an image as PNG. `data_format` names its dimensions: `HWC`, `CHW` or `HW`. The channels
+// are grey (1), grey and alpha (2), RGB (3) or RGBA (4). Elements are uint8, or floating numbers
+// from 0 (black) to 1, which are clipped and rounded; NaN is black. InvalidArgument for any other
+// image, and for an empty one.
+absl::StatusOr<proto::Summary::Image> ImageSummary(const Tensor& image,
+                                                   absl::string_view data_format);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_SUMMARY_IMAGE_SUMMARY_H_

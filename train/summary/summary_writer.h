@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// SummaryWriter: writes what TensorBoard shows of a run. The functions have the names of PyTorch's
+// torch.utils.tensorboard.SummaryWriter.
+//
+//   MF_ASSIGN_OR_RETURN(auto writer, mf::SummaryWriter::Open("logs/run1"));
+//   MF_RETURN_IF_ERROR(writer->AddScalar("loss/train", loss, step));
+//   MF_RETURN_IF_ERROR(writer->Close());
+//
+//   tensorboard --logdir logs        # or: mirrorflow report logs/run1
+//
+// A run is a directory; what follows a `/` in a tag is shown in a group of what comes before. Only
+// one worker of a cluster should write a run.
+//
+// Calls compute and encode, but do not wait for the disk (event_file_writer.h). The first error of
+// the disk is returned by each later call.
+#ifndef MIRRORFLOW_TRAIN_SUMMARY_SUMMARY_WRITER_H_
+#define MIRRORFLOW_TRAIN_SUMMARY_SUMMARY_WRITER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "framework/core/tensor.h"
+#include "framework/graph/graph.h"
+#include "train/summary/event_file_writer.h"
+#include "train/summary/hparams_summary.h"
+
+namespace mirrorflow {
+
+struct AddOptions {
+  std::optional<absl::Time> walltime;  // nullopt: now
+};
+
+struct AddHistogramOptions {
+  int buckets = 30;                    // intervals of equal width, as tf.summary.histogram
+  std::optional<absl::Time> walltime;  // nullopt: now
+};
+
+struct AddImageOptions {
+  absl::string_view data_format = "HWC";  // or CHW, HW
+  std::optional<absl::Time> walltime;     // nullopt: now
+};
+
+// Thread-safe. Every function returns InvalidArgument for an empty tag, or a tag or text that is
+// not UTF-8, and FailedPrecondition after Close().
+class SummaryWriter {
+ public:
+  // Creates an event file in `log_dir`, which may have others of the same run.
+  static absl::StatusOr<std::unique_ptr<SummaryWriter>> Open(absl::string_view log_dir,
+                                                             const EventFileOptions& options = {});
+
+  // The value is stored as a float.
+  absl::Status AddScalar(absl::string_view tag, double value, int64_t step,
+                         const AddOptions& options = {});
+
+  // The distribution of the finite elements of `values`, which have a floating or integer type or
+  // bool. Reads them twice. InvalidArgument for another dtype, or for buckets < 1.
+  absl::Status AddHistogram(absl::string_view tag, const Tensor& values, int64_t step,
+                            const AddHistogramOptions& options = {});
+
+  // `image`: uint8, or floating in [0, 1], which is clipped; 1 to 4 channels (grey, grey and alpha,
+  // RGB, RGBA). InvalidArgument for any other.
+  absl::Status AddImage(absl::string_view tag, const Tensor& image, int64_t step,
+                        const AddImageOptions& options = {});
+
+  // TensorBoard reads `text` as Markdown.
+  absl::Status AddText(absl::string_view tag, absl::string_view text, int64_t step,
+                       const AddOptions& options = {});
+
+  // The nodes and edges of the graph. Returns the first error from building it.
+  absl::Status AddGraph(const Graph& graph, const AddOptions& options = {});
+
+  // The hyperparameters of the run and the metrics it reached, which TensorBoard compares with
+  // those of other runs in the same directory. Also adds the metrics as scalars, unlike the others
+  // at most once: FailedPrecondition. Call it when the run ends.
+  //   writer->AddHparams({{"batch", 64}, {"lr", 0.1}, {"optimizer", "adam"}}, {{"accuracy", 0.9}});
+  absl::Status AddHparams(const Hparams& hparams, const HparamMetrics& metrics, int64_t step = 0,
+                          const AddOptions& options = {});
+
+  // Returns when everything that was added before is in the file.
+  absl::Status Flush() { return file_->Flush(); }
+  // Writes everything and closes the file, as the destructor does. The status is that of the file:
+  // OK if it holds everything.
+  absl::Status Close() { return file_->Close(); }
+
+  const std::string& path() const { return file_->path(); }
+
+ private:
+  explicit SummaryWriter(std::unique_ptr<EventFileWriter> file);
+  absl::Status AddSummary(const proto::Summary& summary, int64_t step,
+                          const std::optional<absl::Time>& walltime);
+
+  const std::unique_ptr<EventFileWriter> file_;
+  const absl::Time start_;
+  std::atomic<bool> has_hparams_{false};
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_SUMMARY_SUMMARY_WRITER_H_

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Callbacks for Trainer::Fit, with the names and defaults of Keras where it has them.
+#ifndef MIRRORFLOW_TRAIN_TRAINER_CALLBACKS_H_
+#define MIRRORFLOW_TRAIN_TRAINER_CALLBACKS_H_
+
+#include <cstdint>
+#include <cstdio>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "framework/core/tensor.h"
+#include "train/trainer/callback.h"
+#include "train/trainer/preemption.h"
+#include "train/trainer/progress.h"
+
+namespace mirrorflow {
+
+// Whether a smaller or a larger value of a monitored metric is better. kAuto: larger for names that
+// contain `acc`, `auc`, `precision`, `recall`, `f1` or `iou`, else smaller.
+enum class MonitorMode { kAuto, kMin, kMax };
+
+// The best value so far of a metric.
+class Monitor {
+ public:
+  Monitor(std::string name, MonitorMode mode, double min_delta);
+  // Whether the value in `logs` is better than the best one by more than min_delta, of which it
+  // then becomes the next. InvalidArgument, with the names that there are, if it is missing.
+  absl::StatusOr<bool> Improves(const Logs& logs);
+  const std::string& name() const { return name_; }
+  double best() const { return best_; }
+  void Reset();
+
+ private:
+  const std::string name_;
+  const bool larger_is_better_;
+  const double min_delta_;
+  double best_;
+};
+
+struct EarlyStoppingOptions {
+  std::string monitor = "val_loss";
+  double min_delta = 0;
+  int64_t patience = 0;  // epochs without an improvement before training stops
+  MonitorMode mode = MonitorMode::kAuto;
+  bool restore_best_weights = false;  // in the end, all variables are those of the best epoch
+};
+// Stops training when a metric no longer improves.
+class EarlyStopping final : public Callback {
+ public:
+  explicit EarlyStopping(const EarlyStoppingOptions& options = {});
+  absl::Status OnTrainBegin(TrainingState& state) override;
+  absl::Status OnEpochEnd(TrainingState& state) override;
+  absl::Status OnTrainEnd(TrainingState& state) override;
+
+ private:
+  const EarlyStoppingOptions options_;
+  Monitor monitor_;
+  int64_t waited_ = 0;
+  std::map<std::string, Tensor> best_weights_;
+};
+
+struct ReduceLROnPlateauOptions {
+  std::string monitor = "val_loss";
+  double factor = 0.1;
+  int64_t patience = 10;  // epochs without an improvement
+  double min_delta = 1e-4;
+  int64_t cooldown = 0;  // epochs after a reduction that do not count
+  double min_lr = 0;
+  MonitorMode mode = MonitorMode::kAuto;
+  std::string variable = "learning_rate";  // of schedules::Adjustable
+};
+// Multiplies the learning rate by `factor` when a metric no longer improves. The optimizer's
+// learning rate must be schedules::Adjustable.
+class ReduceLROnPlateau final : public Callback {
+ public:
+  explicit ReduceLROnPlateau(const ReduceLROnPlateauOptions& options = {});
+  absl::Status OnTrainBegin(TrainingState& state) override;
+  absl::Status OnEpochEnd(TrainingState& state) override;
+
+ private:
+  const ReduceLROnPlateauOptions options_;
+  Monitor monitor_;
+  int64_t waited_ = 0;
+  int64_t cooling_ = 0;
+};
+
+struct ModelCheckpointOptions {
+  std::string monitor = "val_loss";
+  bool save_best_only = false;  // else the file of every epoch replaces the one before
+  MonitorMode mode = MonitorMode::kAuto;
+};
+// Saves the variables to a file after each epoch, or the best one (SaveVariables).
+class ModelCheckpoint final : public Callback {
+ public:
+  explicit ModelCheckpoint(std::string path, const ModelCheckpointOptions& options = {});
+  absl::Status OnTrainBegin(TrainingState& state) override;
+  absl::Status OnEpochEnd(TrainingState& state) override;
+
+ private:
+  const std::string path_;
+  const ModelCheckpointOptions options_;
+  Monitor monitor_;
+};
+
+// Writes the logs of each epoch as a line of a CSV file, which begins with a header.
+class CsvLog final : public Callback {
+ public:
+  explicit CsvLog(std::string path) : path_(std::move(path)) {}
+  ~CsvLog() override;
+  absl::Status OnTrainBegin(TrainingState& state) override;
+  absl::Status OnEpochEnd(TrainingState& state) override;
+  absl::Status OnTrainEnd(TrainingState& state) override;
+
+ private:
+  absl::Status Write(const std::string& line);
+
+  const std::string path_;
+  std::FILE* file_ = nullptr;
+  std::vector<std::string> columns_;
+};
+
+// Shows progress on stderr (Progress), on the worker that writes output.
+class ProgressBar final : public Callback {
+ public:
+  explicit ProgressBar(LogFormat format = LogFormat::kAuto, RunDescription run = {});
+  // With a host other than stderr, which must outlive the callback.
+  ProgressBar(ProgressHost& host, LogFormat format, RunDescription run);
+  absl::Status OnTrainBegin(TrainingState& state) override;
+  absl::Status OnEpochBegin(TrainingState& state) override;
+  absl::Status OnStep(TrainingState& state) override;
+  absl::Status OnEpochEnd(TrainingState& state) override;
+  absl::Status OnTrainEnd(TrainingState& state) override;
+
+  // Null before training.
+  Progress* progress() { return progress_.has_value() ? &*progress_ : nullptr; }
+
+ private:
+  const std::unique_ptr<ProgressHost> own_host_;
+  ProgressHost& host_;
+  const LogFormat format_;
+  RunDescription run_;
+  std::optional<Progress> progress_;
+};
+
+// Stops all workers after the same step when one of them receives SIGTERM or SIGINT
+// (PreemptionHandler, whose TakeSignals the program calls first).
+class StopOnSignal final : public Callback {
+ public:
+  absl::Status OnTrainBegin(TrainingState& state) override;
+  absl::Status OnStepBegin(TrainingState& state) override;
+  absl::Status OnTrainEnd(TrainingState& state) override;
+  void OnException(TrainingState& state, const absl::Status& why) override;
+
+  // The signal that has stopped training, the same on all workers.
+  std::optional<int> signal() const { return signal_; }
+
+ private:
+  std::unique_ptr<PreemptionHandler> handler_;
+  std::optional<int> signal_;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_TRAINER_CALLBACKS_H_

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/trainer/preemption.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "framework/core/status.h"
+#include "framework/session/session_state.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr absl::Duration kAgreementTimeout = absl::Minutes(1);
+constexpr char kNoSignal[] = "none";  // training has ended by itself
+
+// State of the process. The signal handler may only use lock-free atomics.
+std::atomic<int> received_signal{0};
+std::atomic<bool> has_handler{false};
+std::atomic<int> signal_event{-1};  // an eventfd, readable once a signal has been received
+std::atomic<int> num_handlers{0};
+
+void WakeWatcher() {
+  const uint64_t one = 1;
+  (void)!write(signal_event, &one, sizeof one);
+}
+
+void OnSignal(int signal) {
+  if (!has_handler) _exit(signal == SIGTERM ? kPreemptedExitCode : 128 + signal);
+  received_signal = signal;
+  WakeWatcher();
+  for (const int number : {SIGTERM, SIGINT}) ::signal(number, SIG_DFL);
+}
+
+}  // namespace
+
+absl::Status PreemptionHandler::TakeSignals() {
+  if (signal_event < 0) {
+    signal_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (signal_event < 0) return absl::ErrnoToStatus(errno, "eventfd");
+  }
+  struct sigaction action = {};
+  action.sa_handler = OnSignal;
+  action.sa_flags = SA_RESTART;
+  for (const int signal : {SIGTERM, SIGINT}) {
+    if (sigaction(signal, &action, nullptr) != 0) return absl::ErrnoToStatus(errno, "sigaction");
+  }
+  return absl::OkStatus();
+}
+
+PreemptionHandler::PreemptionHandler(Session& session, int64_t step)
+    : session_(session), key_(absl::StrCat("stop ", num_handlers++)), begun_(step) {}
+
+absl::StatusOr<std::unique_ptr<PreemptionHandler>> PreemptionHandler::Create(Session& session,
+                                                                             int64_t step) {
+  if (has_handler.exchange(true)) {
+    return absl::FailedPreconditionError("preemption: expected one handler at a time");
+  }
+  std::unique_ptr<PreemptionHandler> handler(new PreemptionHandler(session, step));
+  if (!session.state().connection().has_other_workers()) return handler;
+  handler->end_of_threads_ = eventfd(0, EFD_CLOEXEC);
+  if (handler->end_of_threads_ < 0) return absl::ErrnoToStatus(errno, "eventfd");
+  handler->signals_ = std::thread([h = handler.get()] { h->WatchSignals(); });
+  handler->workers_ = std::thread([h = handler.get()] { h->WatchWorkers(); });
+  session.state().connection().workers()->OnStopRequest([](int signal) {
+    int none = 0;
+    received_signal.compare_exchange_strong(none, signal);
+    WakeWatcher();
+  });
+  return handler;
+}
+
+PreemptionHandler::~PreemptionHandler() {
+  StopThreads();
+  if (end_of_threads_ >= 0) close(end_of_threads_);
+  has_handler = false;
+}
+
+void PreemptionHandler::StopThreads() {
+  if (!workers_.joinable()) return;
+  WorkerGroup& group = *session_.state().connection().workers();
+  group.OnStopRequest(nullptr);
+  // Ends the wait of WatchWorkers on all workers, unless a signal was first.
+  const absl::Time deadline = absl::Now() + kAgreementTimeout;
+  const absl::Status told = group.Put(key_, kNoSignal, deadline);
+  // A failure of the workers also ends the wait, and the service may have no room for the key.
+  if (!told.ok() && !absl::IsAlreadyExists(told)) {
+    group.ReportFailure(told, deadline).IgnoreError();
+  }
+  const uint64_t one = 1;
+  (void)!write(end_of_threads_, &one, sizeof one);
+  signals_.join();
+  workers_.join();
+}
+
+void PreemptionHandler::WatchSignals() {
+  pollfd fds[] = {{.fd = signal_event, .events = POLLIN, .revents = 0},
+                  {.fd = end_of_threads_, .events = POLLIN, .revents = 0}};
+  while (poll(fds, std::size(fds), -1) < 0 && errno == EINTR) {
+  }
+  if (fds[0].revents == 0) return;
+  // Another worker, or the end of training, may have been first.
+  session_.state()
+      .connection()
+      .workers()
+      ->Put(key_, absl::StrCat(received_signal.load()), absl::Now() + kAgreementTimeout)
+      .IgnoreError();
+}
+
+void PreemptionHandler::WatchWorkers() {
+  WorkerGroup& group = *session_.state().connection().workers();
+  const absl::StatusOr<std::string> signal = group.Get(key_, absl::InfiniteFuture());
+  // A failure of the cluster is also one of the next step, which reports it.
+  if (!signal.ok() || *signal == kNoSignal) return;
+  const absl::StatusOr<int64_t> last = AgreeOnLastStep();
+  std::lock_guard<std::mutex> lock(mu_);
+  if (last.ok()) {
+    last_step_ = *last;
+  } else {
+    failure_ = last.status();
+  }
+  agreed_.notify_all();
+}
+
+// Returns the latest step that a worker has begun. From when a worker tells its own until it knows
+// those of all, it begins no other one. Its step ends nevertheless: all others begin it as well,
+// because they wait only for threads like this one.
+absl::StatusOr<int64_t> PreemptionHandler::AgreeOnLastStep() {
+  WorkerGroup& group = *session_.state().connection().workers();
+  const absl::Time deadline = absl::Now() + kAgreementTimeout;
+  const auto key_of = [&](int worker) { return absl::StrCat(key_, ": step of worker ", worker); };
+  int64_t last;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    is_held_ = true;
+    last = begun_;
+  }
+  MF_RETURN_IF_ERROR(group.Put(key_of(group.worker()), absl::StrCat(last), deadline));
+  for (int w = 0; w < group.num_workers(); ++w) {
+    MF_ASSIGN_OR_RETURN(const std::string text, group.Get(key_of(w), deadline));
+    int64_t step;
+    if (!absl::SimpleAtoi(text, &step)) {
+      return absl::InternalError(absl::StrCat("step of worker ", w, ": '", text, "'"));
+    }
+    last = std::max(last, step);
+  }
+  return last;
+}
+
+bool PreemptionHandler::MayBegin(int64_t step) {
+  if (!session_.state().connection().has_other_workers()) return received_signal == 0;
+  std::unique_lock<std::mutex> lock(mu_);
+  agreed_.wait(lock, [&] { return !is_held_ || last_step_.has_value() || !failure_.ok(); });
+  if (last_step_.has_value() && step > *last_step_) return false;
+  begun_ = step;
+  return true;
+}
+
+absl::StatusOr<std::optional<int>> PreemptionHandler::Finish() {
+  std::optional<int> stopped;
+  if (!session_.state().connection().has_other_workers()) {
+    if (received_signal != 0) stopped = received_signal;
+    return stopped;
+  }
+  StopThreads();
+  WorkerGroup& group = *session_.state().connection().workers();
+  MF_ASSIGN_OR_RETURN(const std::string signal, group.Get(key_, absl::Now() + kAgreementTimeout));
+  int number;
+  if (absl::SimpleAtoi(signal, &number)) {
+    stopped = number;
+    group.SetStopped(absl::StrCat("stopped by SIG", sigabbrev_np(number)));
+  }
+  return stopped;
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// PreemptionHandler: turns SIGTERM and SIGINT to any worker, or to `mirrorflow coordinator`, into a
+// stop of all workers after the same step, so that one checkpoint can be saved (as tf.distribute's
+// PreemptionCheckpointHandler).
+//
+//   MF_RETURN_IF_ERROR(PreemptionHandler::TakeSignals());  // early in main
+//   MF_ASSIGN_OR_RETURN(auto preemption, PreemptionHandler::Create(*session, position.step));
+// StopOnSignal (callbacks.h) is a callback that has one.
+#ifndef MIRRORFLOW_TRAIN_TRAINER_PREEMPTION_H_
+#define MIRRORFLOW_TRAIN_TRAINER_PREEMPTION_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "framework/session/session.h"
+
+namespace mirrorflow {
+
+// The exit code of a program that was asked to end, and that goes on when it starts again
+// (EX_TEMPFAIL of sysexits.h).
+inline constexpr int kPreemptedExitCode = 75;
+
+class PreemptionHandler {
+ public:
+  // Takes over SIGTERM and SIGINT. As long as there is no handler, they end the process at once,
+  // with kPreemptedExitCode and 130: nothing has to be saved. While there is one, the first of them
+  // is kept for it, and a second one ends the process at once.
+  static absl::Status TakeSignals();
+
+  // All workers must call this, and the methods of the result, at the same step; `step` have run.
+  // The session must outlive the handler. FailedPrecondition if there is another one.
+  static absl::StatusOr<std::unique_ptr<PreemptionHandler>> Create(Session& session, int64_t step);
+  ~PreemptionHandler();
+
+  // Called before each step, with its number, from 1. Returns false after the last step before the
+  // stop, which is the same on all workers.
+  bool MayBegin(int64_t step);
+
+  // Call after the last step. Returns the signal that has stopped training, on all workers the
+  // same; nothing if none has. Later signals no longer stop it.
+  absl::StatusOr<std::optional<int>> Finish();
+
+ private:
+  PreemptionHandler(Session& session, int64_t step);
+  // Tells all workers that this one has received a signal.
+  void WatchSignals();
+  // Waits until a worker has received a signal, and agrees with all on the last step.
+  void WatchWorkers();
+  absl::StatusOr<int64_t> AgreeOnLastStep();
+  void StopThreads();
+
+  Session& session_;
+  const std::string key_;
+  std::mutex mu_;
+  std::condition_variable agreed_;
+  // Guarded by mu_:
+  int64_t begun_;         // the latest step that has begun
+  bool is_held_ = false;  // no step begins before last_step_ is known
+  std::optional<int64_t> last_step_;
+  absl::Status failure_;  // why the workers could not agree
+
+  int end_of_threads_ = -1;  // an eventfd
+  std::thread signals_, workers_;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_TRAINER_PREEMPTION_H_

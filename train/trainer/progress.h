@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Progress: shows the progress of training on a terminal or in a log. On a terminal it draws a bar,
+// at most ten times a second, and leaves one line for each finished epoch:
+//  Epoch  3/10   412/937 [########------------]  44%  18.2 ms/step  56.3k ex/s  eta 0:09  loss 0.31
+// Elsewhere it writes a line every ten seconds and one per epoch, as key=value or as JSON:
+//  2026-01-05T12:00:10Z worker=0 epoch=3 step=412/937 ms_per_step=18.2 ex_per_s=56300 eta_s=9 …
+//
+// Rates are means over the current epoch and count global examples (of all replicas). They exclude
+// the first step of the run, which compiles and warms up. A metric that becomes NaN or infinite is
+// reported at once. A step that shows nothing costs a clock reading and no allocation.
+//
+// Only one thread at a time may use a Progress. Call Start; for each epoch BeginEpoch, Step …,
+// EndEpoch; and finally Finish.
+#ifndef MIRRORFLOW_TRAIN_TRAINER_PROGRESS_H_
+#define MIRRORFLOW_TRAIN_TRAINER_PROGRESS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "train/trainer/progress_format.h"
+#include "train/trainer/progress_host.h"
+
+namespace mirrorflow {
+
+// kAuto: kBar on a terminal and kText elsewhere for worker 0, kOff for the others.
+enum class LogFormat { kAuto, kBar, kText, kJson, kOff };
+
+// `auto`, `bar`, `text`, `json`, `off`: the values of --log_format.
+absl::StatusOr<LogFormat> ParseLogFormat(absl::string_view name);
+
+struct ProgressOptions {
+  LogFormat format = LogFormat::kAuto;
+  int worker = 0;
+  std::optional<int64_t> epochs;  // nullopt: unknown
+  absl::Duration line_interval = absl::Seconds(10);
+  absl::Duration refresh_interval = absl::Milliseconds(100);
+};
+
+struct NamedValue {
+  absl::string_view name;
+  double value;
+};
+
+// The contents of the banner, which omits values that are empty or 0.
+struct RunDescription {
+  std::string version;
+  std::string devices;
+  std::string strategy;
+  int replicas = 0;
+  int64_t global_batch = 0;
+  std::string per_replica_batch;  // text, because replicas may differ
+  int64_t parameters = 0;
+  std::string precision;
+  std::string checkpoint_dir;
+  std::string log_dir;
+};
+
+struct RunResult {
+  std::optional<NamedValue> best;
+  std::string checkpoint;
+};
+
+class Progress {
+ public:
+  // `host` must outlive the Progress.
+  Progress(ProgressHost& host, const ProgressOptions& options);
+  ~Progress();  // leaves the cursor on a new line
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void Start(const RunDescription& run);
+  // `epoch` counts from 1. Without `steps`, the length of the epoch is unknown. `done`: the steps
+  // of the epoch that an earlier run has done.
+  void BeginEpoch(int64_t epoch, std::optional<int64_t> steps, int64_t done = 0);
+  // Reports a finished step of `examples` global examples.
+  void Step(int64_t examples, absl::Span<const NamedValue> metrics);
+  // Ends the epoch and adds `metrics`, such as those of an evaluation, to those of the last step.
+  void EndEpoch(absl::Span<const NamedValue> metrics = {});
+  void Finish(const RunResult& result = {});
+  // Writes `line` above the bar.
+  void Log(absl::string_view line);
+
+ private:
+  struct Value {
+    std::string name;
+    double value;
+    bool reported = false;  // as not finite
+  };
+
+  void SetMetrics(absl::Span<const NamedValue> metrics);
+  void DrawBar(bool epoch_done);
+  void WriteLine(std::vector<LogField> fields);  // adds the worker field
+  void AddStepFields(std::vector<LogField>* fields, bool epoch_done) const;
+  void Warn(const std::string& warning);
+  void Above(absl::string_view text);  // writes lines above the bar
+
+  absl::Duration TimedSpan() const { return now_ - timed_from_; }
+
+  ProgressHost& host_;
+  const ProgressOptions options_;
+  const LogFormat format_;
+
+  absl::Duration now_;  // time of the last call
+  absl::Duration started_, epoch_started_, timed_from_;
+  std::optional<absl::Duration> last_shown_;
+  bool any_step_ = false;     // in this run; the first step is not timed
+  bool bar_is_open_ = false;  // the cursor is on the line of the bar
+  int64_t epoch_ = 0;
+  std::optional<int64_t> steps_;
+  int64_t step_ = 0;
+  int64_t timed_steps_ = 0, timed_examples_ = 0;
+  std::vector<Value> metrics_;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_TRAINER_PROGRESS_H_

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/trainer/tensor_board.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "framework/core/status.h"
+
+namespace mirrorflow {
+
+TensorBoard::TensorBoard(std::string log_dir, const TensorBoardOptions& options)
+    : log_dir_(std::move(log_dir)), options_(options) {}
+
+absl::Status TensorBoard::OnTrainBegin(TrainingState& state) {
+  writer_ = nullptr;
+  if (!state.is_chief()) return absl::OkStatus();
+  MF_ASSIGN_OR_RETURN(writer_, SummaryWriter::Open(log_dir_));
+  return absl::OkStatus();
+}
+
+absl::Status TensorBoard::OnEpochBegin(TrainingState&) {
+  epoch_began_ = absl::Now();
+  epoch_rows_ = 0;
+  return absl::OkStatus();
+}
+
+absl::Status TensorBoard::OnStep(TrainingState& state) {
+  epoch_rows_ += state.rows;
+  if (writer_ == nullptr || options_.update_freq <= 0) return absl::OkStatus();
+  const int64_t step = state.position.step;
+  if (step % options_.update_freq != 0) return absl::OkStatus();
+  return writer_->AddScalar("loss/batch", state.loss, step);
+}
+
+absl::Status TensorBoard::OnEpochEnd(TrainingState& state) {
+  const int64_t step = state.position.step;
+  const double seconds = absl::ToDoubleSeconds(absl::Now() - epoch_began_);
+  // All workers read the variables, of which some are sums over all.
+  if (options_.histogram_freq > 0 && (state.position.epoch + 1) % options_.histogram_freq == 0) {
+    MF_RETURN_IF_ERROR(AddHistograms(state));
+  }
+  if (writer_ == nullptr) return absl::OkStatus();
+  for (const auto& [name, value] : state.logs) {
+    absl::string_view metric = name;
+    const bool is_validation = absl::ConsumePrefix(&metric, "val_");
+    const std::string tag = metric == "learning_rate"
+                                ? std::string(metric)
+                                : absl::StrCat(metric, is_validation ? "/val" : "/train");
+    MF_RETURN_IF_ERROR(writer_->AddScalar(tag, value, step));
+  }
+  if (seconds > 0) {
+    MF_RETURN_IF_ERROR(writer_->AddScalar("examples_per_second",
+                                          static_cast<double>(epoch_rows_) / seconds, step));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TensorBoard::OnTrainEnd(TrainingState&) {
+  return writer_ == nullptr ? absl::OkStatus() : std::exchange(writer_, nullptr)->Close();
+}
+
+void TensorBoard::OnException(TrainingState&, const absl::Status&) { writer_ = nullptr; }
+
+absl::Status TensorBoard::AddHistograms(TrainingState& state) {
+  for (const std::string& name : state.session.VariableNames()) {
+    MF_ASSIGN_OR_RETURN(const Tensor value, state.session.ReadVariable(name));
+    const bool is_floating = value.dtype() == DT_FLOAT || value.dtype() == DT_DOUBLE ||
+                             value.dtype() == DT_HALF || value.dtype() == DT_BFLOAT16;
+    if (writer_ == nullptr || !is_floating) continue;
+    MF_RETURN_IF_ERROR(writer_->AddHistogram(name, value, state.position.step));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace mirrorflow

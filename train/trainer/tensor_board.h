@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MIRRORFLOW_TRAIN_TRAINER_TENSOR_BOARD_H_
+#define MIRRORFLOW_TRAIN_TRAINER_TENSOR_BOARD_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/time/time.h"
+#include "train/summary/summary_writer.h"
+#include "train/trainer/callback.h"
+
+namespace mirrorflow {
+
+struct TensorBoardOptions {
+  // Steps from one loss of a batch to the next; 0 writes values of epochs only (Keras' "epoch").
+  int64_t update_freq = 0;
+  // Epochs from one histogram of each floating-point variable to the next; 0: none.
+  int64_t histogram_freq = 0;
+};
+
+// Writes the logs of training for TensorBoard and `mirrorflow report`, on worker 0: `loss/train`,
+// `loss/val` and likewise for the metrics, at the number of the epoch's last step;
+// `examples_per_second`; and, with update_freq, `loss/batch`.
+class TensorBoard final : public Callback {
+ public:
+  explicit TensorBoard(std::string log_dir, const TensorBoardOptions& options = {});
+  absl::Status OnTrainBegin(TrainingState& state) override;
+  absl::Status OnEpochBegin(TrainingState& state) override;
+  absl::Status OnStep(TrainingState& state) override;
+  absl::Status OnEpochEnd(TrainingState& state) override;
+  absl::Status OnTrainEnd(TrainingState& state) override;
+  void OnException(TrainingState& state, const absl::Status& why) override;
+
+  // For values of one's own, during training; null on other workers.
+  SummaryWriter* writer() { return writer_.get(); }
+
+ private:
+  absl::Status AddHistograms(TrainingState& state);
+
+  const std::string log_dir_;
+  const TensorBoardOptions options_;
+  std::unique_ptr<SummaryWriter> writer_;
+  absl::Time epoch_began_;
+  int64_t epoch_rows_ = 0;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_TRAINER_TENSOR_BOARD_H_

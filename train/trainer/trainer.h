@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Trainer: trains a model on a dataset, evaluates it and predicts with it, under any strategy.
+//
+//   Model model = {.inputs = {images, labels}, .loss = loss, .train = Adam().Minimize(root, loss)};
+//   model.metrics = {{"accuracy", metrics::SparseCategoricalAccuracy(root, logits, labels)}};
+//   MF_ASSIGN_OR_RETURN(auto trainer, Trainer::Create(*strategy, graph, model));
+//   ProgressBar progress;
+//   MF_ASSIGN_OR_RETURN(TrainResult result,
+//       trainer->Fit(train.Shuffle(1).Batch(256), {.epochs = 10, .validation = test.Batch(256),
+//                                                  .callbacks = {&progress}}));
+//
+// A loop of one's own uses the parts: TrainStep(), Evaluate(), Predict() and session().
+#ifndef MIRRORFLOW_TRAIN_TRAINER_TRAINER_H_
+#define MIRRORFLOW_TRAIN_TRAINER_TRAINER_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "distribute/strategy/strategy.h"
+#include "framework/graph/scope.h"
+#include "framework/session/session.h"
+#include "train/checkpoint/checkpoint_manager.h"
+#include "train/data/dataset.h"
+#include "train/metrics/metric.h"
+#include "train/trainer/callback.h"
+
+namespace mirrorflow {
+
+struct NamedMetric {
+  std::string name;
+  metrics::Metric metric;  // whose result is a scalar
+};
+
+// The parts of a graph that a trainer runs, as they are written for training. Evaluation and
+// prediction run their inference form (ForInference).
+struct Model {
+  std::vector<Output> inputs = {};  // what the components of a batch feed, in order
+  Output loss = {};                 // a float scalar: the mean over the global batch
+  Operation train = {};  // what Minimize returns; invalid for a model that only evaluates
+  std::vector<NamedMetric> metrics = {};
+  Output predictions = {};                     // a value for each row; may be invalid
+  std::vector<Output> prediction_inputs = {};  // those of `inputs` that it needs. Empty: the first
+};
+
+struct FitOptions {
+  int64_t epochs = 1;
+  // Stop after this many steps, regardless of `epochs`; those before `start` count. 0: no limit.
+  int64_t steps = 0;
+  // Evaluated after each epoch and, with `validation_steps`, after every so many steps. The metrics
+  // of the training set cover the steps since the last validation.
+  std::optional<Dataset> validation = std::nullopt;
+  int64_t validation_steps = 0;
+  // Called in this order; they must outlive Fit.
+  std::vector<Callback*> callbacks = {};
+  // Called after each step with its number, from 1, and its loss; an error ends training.
+  std::function<absl::Status(int64_t step, float loss)> on_step = nullptr;
+  // Where training goes on: what CheckpointManager::Restore has returned.
+  TrainingPosition start = {};
+  // Saves a checkpoint every `checkpoint_every` steps (0: never) and after the last one. May be
+  // null; else it must outlive Fit.
+  CheckpointManager* checkpoints = nullptr;
+  int64_t checkpoint_every = 0;
+  // Compares the copies of all variables after every `check_replicas` steps (0: never), by
+  // Session::CheckReplicas. A difference ends training.
+  int64_t check_replicas = 0;
+};
+
+struct TrainResult {
+  int64_t steps = 0;                   // including those before `start`
+  std::vector<Logs> history = {};      // of each epoch of this call
+  double loss = 0;                     // the mean over the rows of the last epoch
+  double median_step_ms = 0;           // without the first step, which compiles
+  double median_host_us = 0;           // time to enqueue a step; 0 on devices that run on the host
+  double examples_per_s = 0;           // of all replicas, at the median step time
+  std::optional<std::string> stopped;  // why training ended early
+};
+
+class Trainer {
+ public:
+  // Opens a session of `graph`, to which it adds inference forms. The strategy must outlive the
+  // trainer. InvalidArgument if the model lacks inputs or a loss that is a
+  // float scalar, or if the result of a metric is not a scalar (prepare a step of
+  // session() for it).
+  static absl::StatusOr<std::unique_ptr<Trainer>> Create(const Strategy& strategy, Graph& graph,
+                                                         const Model& model);
+
+  // Trains. The dataset must be batched, and its components are fed to the model's inputs. Returns
+  // OutOfRange, naming the step, if the loss is not finite; that step leaves the variables that
+  // Minimize updates unchanged, and no checkpoint of it is saved. Returns DataLoss, naming the
+  // step, the variable and the ranks, if the replicas' copies of a variable differ; no checkpoint
+  // of that step is saved either.
+  absl::StatusOr<TrainResult> Fit(const Dataset& dataset, const FitOptions& options = {});
+
+  // The loss, weighted by rows, and the metrics over a batched dataset. Forgets what the metrics
+  // have counted before. OutOfRange if a loss is not finite.
+  absl::StatusOr<Logs> Evaluate(const Dataset& dataset);
+
+  // The predictions for all rows of a batched dataset with the components `prediction_inputs`, in
+  // order, on every worker.
+  absl::StatusOr<Tensor> Predict(const Dataset& dataset);
+
+  // Runs a step on a batch of Strategy::Distribute(), and returns its loss.
+  absl::StatusOr<float> TrainStep(const DistributedBatch& batch);
+
+  Session& session() { return *session_; }
+  // The step that TrainStep runs.
+  const Step& train_step() const { return train_; }
+
+ private:
+  explicit Trainer(const Strategy& strategy) : strategy_(strategy) {}
+
+  class Loop;  // one call of Fit
+
+  // Adds the values of the metrics to `logs`, and resets them.
+  absl::Status TakeMetrics(Logs* logs);
+
+  const Strategy& strategy_;
+  bool can_train_ = false;
+  std::unique_ptr<Session> session_;
+  std::vector<std::string> metric_names_;
+  Step train_;
+  Step evaluate_;
+  std::optional<Step> predict_;
+  Step metric_results_;
+  Step reset_metrics_;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_TRAINER_TRAINER_H_

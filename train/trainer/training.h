@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Trainer and the callbacks that come with it.
+#ifndef MIRRORFLOW_TRAIN_TRAINER_TRAINING_H_
+#define MIRRORFLOW_TRAIN_TRAINER_TRAINING_H_
+
+#include "train/trainer/callbacks.h"
+#include "train/trainer/tensor_board.h"
+#include "train/trainer/trainer.h"
+
+#endif  // MIRRORFLOW_TRAIN_TRAINER_TRAINING_H_
