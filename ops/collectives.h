@@ -3,7 +3,7 @@
 // Explicit communication. A graph is the program of one device on the global batch, and the
 // compiler inserts the collectives that it needs. These ops say where and how to communicate
 // instead: for example in half the precision, or only a low-rank factor of a gradient
-// (train/communication_hooks.h). On one replica each of them is the identity.
+// (train/optimizers/communication_hooks.h). On one replica each of them is the identity.
 //
 //   Output part = ops::LocalPart(scope, gradient);           // this replica's part of a sum
 //   Output narrow = ops::Cast(scope, part, DT_BFLOAT16);     // any op may work on it, locally

@@ -46,6 +46,7 @@
 #include "ops/max_pool.h"
 #include "ops/mirror_pad.h"
 #include "ops/one_hot.h"
+#include "ops/operators.h"
 #include "ops/random.h"
 #include "ops/reduction.h"
 #include "ops/replica_index.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/reduction.h"
 
+#include <numeric>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -304,7 +305,7 @@ Output BuildReduction(const Scope& scope, absl::string_view op, Output input,
                       const ops::ReductionAxes& axes, const ops::ReductionOptions& options) {
   return ops::Build(scope, op)
       .Input(input)
-      .Input(axes.ToOutput(scope.ForOperand("axes")))
+      .Input(axes.ToOutput(scope.ForOperand("axes"), input))
       .Attr("keep_dims", options.keep_dims)
       .One();
 }
@@ -326,8 +327,17 @@ void RegisterReduction(OpRegistry& ops) {
 
 namespace ops {
 
-Output ReductionAxes::ToOutput(const Scope& scope) const {
-  return output_.valid() ? output_ : VectorConst(scope, numbers_);
+Output ReductionAxes::ToOutput(const Scope& scope, Output input) const {
+  if (output_.valid()) return output_;
+  if (numbers_) return VectorConst(scope, *numbers_);
+  const mirrorflow::Shape& shape = scope.shape(input);
+  if (shape.unknown_rank()) {
+    return Range(scope, ScalarConst(scope, DT_INT32, 0), Rank(scope, input),
+                 ScalarConst(scope, DT_INT32, 1));
+  }
+  std::vector<int64_t> all(shape.rank());
+  std::iota(all.begin(), all.end(), 0);
+  return VectorConst(scope, all);
 }
 
 Output Sum(const Scope& scope, Output input, const ReductionAxes& axes,

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -23,18 +24,21 @@ inline constexpr char kMean[] = "Mean";
 inline constexpr char kSum[] = "Sum";
 
 // The dimensions to reduce; negative ones count from the end. Either numbers known here, `{0, -1}`,
-// or an integer scalar or vector that is a constant when a plan is made.
+// or an integer scalar or vector that is a constant when a plan is made. A reduction for which none
+// are given reduces all dimensions, unlike one along `{}`.
 class ReductionAxes {
  public:
+  static ReductionAxes All() { return ReductionAxes(Output()); }
   ReductionAxes(Output axes) : output_(axes) {}
-  ReductionAxes(std::initializer_list<int64_t> axes) : numbers_(axes) {}
+  ReductionAxes(std::initializer_list<int64_t> axes) : numbers_(std::in_place, axes) {}
   ReductionAxes(std::vector<int64_t> axes) : numbers_(std::move(axes)) {}
 
-  Output ToOutput(const Scope& scope) const;
+  // The axes of `input` as a vector.
+  Output ToOutput(const Scope& scope, Output input) const;
 
  private:
   Output output_;
-  std::vector<int64_t> numbers_;
+  std::optional<std::vector<int64_t>> numbers_;
 };
 
 struct ReductionOptions {
@@ -51,24 +55,25 @@ struct ReductionOptions {
 // Gradient: TensorFlow's. For Max and Min it is divided evenly among equal elements.
 // Determinism: floats are added in a fixed order of blocks; the error grows with the logarithm of
 //           the count.
-Output Sum(const Scope& scope, Output input, const ReductionAxes& axes,
+Output Sum(const Scope& scope, Output input, const ReductionAxes& axes = ReductionAxes::All(),
            const ReductionOptions& options = {});
-Output Mean(const Scope& scope, Output input, const ReductionAxes& axes,
+Output Mean(const Scope& scope, Output input, const ReductionAxes& axes = ReductionAxes::All(),
             const ReductionOptions& options = {});
-Output Max(const Scope& scope, Output input, const ReductionAxes& axes,
+Output Max(const Scope& scope, Output input, const ReductionAxes& axes = ReductionAxes::All(),
            const ReductionOptions& options = {});
-Output Min(const Scope& scope, Output input, const ReductionAxes& axes,
+Output Min(const Scope& scope, Output input, const ReductionAxes& axes = ReductionAxes::All(),
            const ReductionOptions& options = {});
-Output Prod(const Scope& scope, Output input, const ReductionAxes& axes,
+Output Prod(const Scope& scope, Output input, const ReductionAxes& axes = ReductionAxes::All(),
             const ReductionOptions& options = {});
 // The square root of the sum of squares. For integers the sum wraps around and the root is rounded
 // towards zero.
-Output EuclideanNorm(const Scope& scope, Output input, const ReductionAxes& axes,
+Output EuclideanNorm(const Scope& scope, Output input,
+                     const ReductionAxes& axes = ReductionAxes::All(),
                      const ReductionOptions& options = {});
 // Logical reductions of bool.
-Output All(const Scope& scope, Output input, const ReductionAxes& axes,
+Output All(const Scope& scope, Output input, const ReductionAxes& axes = ReductionAxes::All(),
            const ReductionOptions& options = {});
-Output Any(const Scope& scope, Output input, const ReductionAxes& axes,
+Output Any(const Scope& scope, Output input, const ReductionAxes& axes = ReductionAxes::All(),
            const ReductionOptions& options = {});
 
 }  // namespace ops

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/variable.h"
 
+#include "absl/strings/str_cat.h"
 #include "framework/graph/creation_scope.h"
 #include "ops/variable.h"
 
 namespace mirrorflow {
-Variable CreateVariable(const Scope& scope, absl::string_view name, const Shape& shape,
-                        const Initializer& initializer, DataType dtype,
-                        const VariableOptions& options) {
+namespace {
+
+// Each object saves the enclosing one, so they form a stack.
+thread_local VariableSharing* innermost_sharing = nullptr;
+
+Variable CreateNewVariable(const Scope& scope, absl::string_view name, const Shape& shape,
+                           const Initializer& initializer, DataType dtype,
+                           const VariableOptions& options) {
   Variable variable;
   variable.handle = ops::VarHandleOp(scope.WithName(name), dtype, shape);
   if (!scope.ok()) return variable;
@@ -27,6 +33,68 @@ Variable CreateVariable(const Scope& scope, absl::string_view name, const Shape&
   }
   if (!options.trainable || on_read) graph.SetAttr(handle, kNotTrainableAttr, true);
   variable.value = ops::ReadVariableOp(inside.WithName("read"), variable.handle);
+  return variable;
+}
+
+}  // namespace
+
+VariableSharing::VariableSharing(const Scope& scope, absl::string_view piece,
+                                 SharedVariables* shared)
+    : scope_(scope),
+      piece_(piece),
+      shared_(*shared),
+      outer_(innermost_sharing),
+      is_first_(!shared->is_built) {
+  innermost_sharing = this;
+}
+
+VariableSharing::~VariableSharing() {
+  innermost_sharing = outer_;
+  shared_.is_built = true;
+  if (is_first_ || !scope_.ok() || used_ == shared_.variables.size()) return;
+  scope_.Fail(absl::InvalidArgumentError(
+      absl::StrCat(piece_, ": expected the ", shared_.variables.size(),
+                   " variables that were created the first time, got ", used_)));
+}
+
+Variable VariableSharing::Next(const Scope& scope, absl::string_view name, const Shape& shape,
+                               DataType dtype) {
+  const std::string wanted =
+      absl::StrCat("'", name, "' of ", DataTypeName(dtype), shape.ToString());
+  const auto fail = [&](absl::string_view what) {
+    scope.Fail(absl::InvalidArgumentError(absl::StrCat(piece_, ": expected ", what)));
+    return Variable();
+  };
+  if (used_ == shared_.variables.size()) {
+    return fail(absl::StrCat("the ", used_, " variables that were created the first time, got ",
+                             wanted, " as well"));
+  }
+  const Variable& variable = shared_.variables[used_++];
+  const Output& handle = variable.handle;
+  if (!scope.graph().Owns(handle.node)) {
+    return fail(absl::StrCat("the graph of its first application, got another one for ", wanted));
+  }
+  const auto& first_dtype = handle.node->attr<DataType>("dtype");
+  const auto& first_shape = handle.node->attr<Shape>("shape");
+  if (first_dtype == dtype && first_shape == shape) return variable;
+  return fail(absl::StrCat("variable '", handle.ToString(), "' of ", DataTypeName(first_dtype),
+                           first_shape.ToString(), " as the first time, got ", wanted));
+}
+
+Variable CreateVariable(const Scope& scope, absl::string_view name, const Shape& shape,
+                        const Initializer& initializer, DataType dtype,
+                        const VariableOptions& options) {
+  VariableSharing* const sharing = innermost_sharing;
+  if (sharing != nullptr && !sharing->is_first_) return sharing->Next(scope, name, shape, dtype);
+  for (const VariableSharing* s = sharing; s != nullptr; s = s->outer_) {
+    if (s->is_first_) continue;
+    scope.Fail(absl::InvalidArgumentError(
+        absl::StrCat(s->piece_, ": expected no new variables after the first time, got '", name,
+                     "' of ", sharing->piece_, "; create that outside of ", s->piece_)));
+    return Variable();
+  }
+  const Variable variable = CreateNewVariable(scope, name, shape, initializer, dtype, options);
+  if (sharing != nullptr) sharing->shared_.variables.push_back(variable);
   return variable;
 }
 

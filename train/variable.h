@@ -4,8 +4,11 @@
 #ifndef MIRRORFLOW_TRAIN_VARIABLE_H_
 #define MIRRORFLOW_TRAIN_VARIABLE_H_
 
+#include <cstddef>
+#include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "framework/graph/scope.h"
 #include "train/initializers.h"
 
@@ -21,6 +24,12 @@ inline constexpr char kNextValueAttr[] = "_next_value";
 struct Variable {
   Output handle;
   Output value;  // the value before the step
+};
+
+// The variables of a piece of a model that is built several times.
+struct SharedVariables {
+  std::vector<Variable> variables;  // in order of creation
+  bool is_built = false;
 };
 
 // When the replicas' copies of a variable are combined (TensorFlow's VariableSynchronization).
@@ -43,6 +52,34 @@ struct VariableOptions {
 Variable CreateVariable(const Scope& scope, absl::string_view name, const Shape& shape,
                         const Initializer& initializer, DataType dtype = DT_FLOAT,
                         const VariableOptions& options = {});
+
+// Lets a piece of a model be built several times with the same variables: while one lives,
+// CreateVariable on this thread creates the variables of `shared` the first time and returns them,
+// in the same order, every other time. layers::Shared is the usual way to use it.
+// Fails the scope with InvalidArgument, which names `piece`, if another time asks for other
+// variables than the first, or creates variables through a VariableSharing of its own.
+class [[nodiscard]] VariableSharing {
+ public:
+  // `shared` is empty the first time. It must outlive this object.
+  VariableSharing(const Scope& scope, absl::string_view piece, SharedVariables* shared);
+  ~VariableSharing();
+  VariableSharing(const VariableSharing&) = delete;
+  VariableSharing& operator=(const VariableSharing&) = delete;
+
+ private:
+  friend Variable CreateVariable(const Scope&, absl::string_view, const Shape&, const Initializer&,
+                                 DataType, const VariableOptions&);
+
+  // The next variable of the first time; it must have this shape and dtype.
+  Variable Next(const Scope& scope, absl::string_view name, const Shape& shape, DataType dtype);
+
+  const Scope scope_;
+  const std::string piece_;
+  SharedVariables& shared_;
+  VariableSharing* const outer_;
+  const bool is_first_;
+  size_t used_ = 0;
+};
 
 // Returns the handles of all trainable variables of the graph, in order of creation.
 std::vector<Output> TrainableVariables(const Graph& graph);

@@ -74,8 +74,25 @@ struct Graph::Names {
 
 Graph::Graph() : names_(std::make_unique<Names>()), values_(std::make_unique<ShapeTable>()) {}
 Graph::~Graph() = default;
-Graph::Graph(Graph&&) noexcept = default;
-Graph& Graph::operator=(Graph&&) noexcept = default;
+Graph::Graph(Graph&& other) noexcept { *this = std::move(other); }
+
+Graph& Graph::operator=(Graph&& other) noexcept {
+  nodes_ = std::move(other.nodes_);
+  names_ = std::move(other.names_);
+  unknown_ops_ = std::move(other.unknown_ops_);
+  num_nodes_ = other.num_nodes_;
+  functions_ = std::move(other.functions_);
+  status_ = std::move(other.status_);
+  values_ = std::move(other.values_);
+  OwnNodes();
+  return *this;
+}
+
+void Graph::OwnNodes() {
+  for (const auto& node : nodes_) {
+    if (node != nullptr) node->graph_ = this;
+  }
+}
 
 bool IsValidNodeName(absl::string_view name) {
   if (name.empty() || !(absl::ascii_isalnum(name[0]) || name[0] == '.')) return false;
@@ -132,6 +149,7 @@ absl::StatusOr<Node*> Graph::AddNode(absl::string_view name, const OpDef& op, At
   }
 
   auto node = std::make_unique<Node>();
+  node->graph_ = this;
   node->id_ = id_limit();
   node->name_ = std::string(name);
   node->op_ = &op;
@@ -364,6 +382,7 @@ Graph Graph::Clone() const {
   copy.functions_ = functions_;
   copy.status_ = status_;
   *copy.values_ = *values_;
+  copy.OwnNodes();
   return copy;
 }
 

@@ -76,6 +76,7 @@ struct Use {
 class Node {
  public:
   NodeId id() const { return id_; }
+  Graph& graph() const { return *graph_; }
   const std::string& name() const { return name_; }
   const OpDef& op() const { return *op_; }
   // Valid until SetAttr of this node, as is the result of attr().
@@ -113,6 +114,7 @@ class Node {
   friend class Graph;
   friend class GraphTestPeer;  // plants errors that VerifyGraph must find
 
+  Graph* graph_ = nullptr;
   NodeId id_ = 0;
   std::string name_;
   const OpDef* op_ = nullptr;
@@ -202,6 +204,8 @@ class Graph {
 
  private:
   friend class GraphTestPeer;
+
+  void OwnNodes();  // sets the graph of all nodes to this one
 
   // Edges as in Use.
   static Node* EdgeSource(const Node* user, int edge);

@@ -2,6 +2,7 @@
 #include "ops/control_flow/control_flow.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -12,6 +13,8 @@
 #include "framework/graph/list_info.h"
 #include "framework/graph/shape_inference.h"
 #include "framework/graph/variable_handle.h"
+#include "ops/binary.h"
+#include "ops/constant.h"
 #include "ops/control.h"
 #include "ops/control_flow/function_gradient.h"
 #include "ops/control_flow/loop_gradient.h"
@@ -286,6 +289,33 @@ absl::StatusOr<std::vector<Output>> TryWhile(const Scope& scope, absl::Span<cons
   return OutputsOf(node, dtypes.size());
 }
 
+// The first of the loop's values counts its iterations.
+absl::StatusOr<std::vector<Output>> TryLimitedWhile(const Scope& scope,
+                                                    absl::Span<const Output> inputs,
+                                                    FunctionBuilder cond, FunctionBuilder body,
+                                                    int64_t limit) {
+  if (limit < 0 || limit > std::numeric_limits<int32_t>::max()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("While: expected maximum_iterations from 0 to 2147483647, got ", limit));
+  }
+  std::vector<Output> values = {ScalarConst(scope.ForOperand("iteration"), DT_INT32, 0)};
+  values.insert(values.end(), inputs.begin(), inputs.end());
+  const auto goes_on = [&](const Scope& s, absl::Span<const Output> args) {
+    std::vector<Output> results = cond(s, args.subspan(1));
+    if (results.size() != 1) return results;  // an error
+    const Output below = Less(s, args[0], ScalarConst(s, DT_INT32, static_cast<double>(limit)));
+    return std::vector<Output>{LogicalAnd(s, below, results[0])};
+  };
+  const auto next = [&](const Scope& s, absl::Span<const Output> args) {
+    std::vector<Output> results = body(s, args.subspan(1));
+    results.insert(results.begin(), AddV2(s, args[0], ScalarConst(s, DT_INT32, 1)));
+    return results;
+  };
+  MF_ASSIGN_OR_RETURN(values, TryWhile(scope, values, goes_on, next));
+  values.erase(values.begin());
+  return values;
+}
+
 // Returns `outputs`; if that is an error, records it in the scope and returns invalid outputs.
 std::vector<Output> OrFail(const Scope& scope, absl::Span<const Output> inputs,
                            absl::StatusOr<std::vector<Output>> outputs) {
@@ -302,8 +332,11 @@ std::vector<Output> If(const Scope& scope, Output cond, absl::Span<const Output>
 }
 
 std::vector<Output> While(const Scope& scope, absl::Span<const Output> inputs, FunctionBuilder cond,
-                          FunctionBuilder body) {
-  return OrFail(scope, inputs, TryWhile(scope, inputs, cond, body));
+                          FunctionBuilder body, const WhileOptions& options) {
+  return OrFail(scope, inputs,
+                options.maximum_iterations
+                    ? TryLimitedWhile(scope, inputs, cond, body, *options.maximum_iterations)
+                    : TryWhile(scope, inputs, cond, body));
 }
 
 }  // namespace ops

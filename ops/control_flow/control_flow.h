@@ -18,6 +18,8 @@
 #ifndef MIRRORFLOW_OPS_CONTROL_FLOW_CONTROL_FLOW_H_
 #define MIRRORFLOW_OPS_CONTROL_FLOW_CONTROL_FLOW_H_
 
+#include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -43,14 +45,21 @@ using FunctionBuilder =
 std::vector<Output> If(const Scope& scope, Output cond, absl::Span<const Output> inputs,
                        FunctionBuilder then_branch, FunctionBuilder else_branch);
 
+struct WhileOptions {
+  std::optional<int64_t> maximum_iterations;  // then the loop ends, whatever `cond` says
+};
+
 // While (StatelessWhile likewise): starting with `inputs`, values = body(values) as long as
 // cond(values) is true; returns the last values. `cond` has one result.
 // Shapes:   the dtypes and shapes of the values do not change.
-// Gradient: a loop that runs backward over the values that the iterations saved. The maximum number
-//           of iterations must be known when a plan is made: `cond` compares a counter with a
-//           constant, alone or under LogicalAnd. The body may not write variables.
+// Errors:   InvalidArgument if `maximum_iterations` is not in [0, 2^31); `cond` must then be a
+// bool. Gradient: a loop that runs backward over the values that the iterations saved. The maximum
+// number
+//           of iterations must be known when a plan is made: `maximum_iterations` is given, or
+//           `cond` compares a counter with a constant, alone or under LogicalAnd. The body may not
+//           write variables.
 std::vector<Output> While(const Scope& scope, absl::Span<const Output> inputs, FunctionBuilder cond,
-                          FunctionBuilder body);
+                          FunctionBuilder body, const WhileOptions& options = {});
 
 }  // namespace ops
 }  // namespace mirrorflow

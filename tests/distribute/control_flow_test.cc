@@ -2,7 +2,9 @@
 //
 // Branches and loops under a strategy: values keep their sharding, functions write variables, and
 // unsupported programs are reported as errors.
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -347,6 +349,39 @@ TEST_F(ControlFlowTest, GraphWithFunctionsSurvivesGraphDefRoundTrip) {
   const auto got = Value(graph_.FindNode(name)->output(index));
   ASSERT_TRUE(got.ok()) << got.status();
   EXPECT_EQ(Difference(*want, *got, {}), "");
+}
+
+TEST_F(ControlFlowTest, MaximumIterationsEndLoopThatWouldGoOn) {
+  const Output limit = Feed({}, Tensor::Scalar<int32_t>(4));
+  const auto double_up_to = [&](std::optional<int64_t> maximum) {
+    return ops::While(
+        root_, {Integer(root_, 0), limit, Number(root_, 1)},
+        [](const Scope& s, Args in) { return Outputs{ops::Less(s, in[0], in[1])}; },
+        [](const Scope& s, Args in) {
+          return Outputs{ops::AddV2(s, in[0], Integer(s, 1)), in[1],
+                         ops::Mul(s, in[2], Number(s, 2))};
+        },
+        {.maximum_iterations = maximum})[2];
+  };
+  const Output unlimited = double_up_to(std::nullopt), low = double_up_to(3),
+               high = double_up_to(100), none = double_up_to(0);
+  ExpectAsInterpreted({unlimited, low, high, none});
+  const std::pair<Output, double> kWant[] = {{unlimited, 16}, {low, 8}, {high, 16}, {none, 1}};
+  for (const auto& [output, want] : kWant) {
+    const auto got = Value(output);
+    ASSERT_TRUE(got.ok()) << got.status();
+    EXPECT_EQ(got->scalar<double>(), want);
+  }
+}
+
+TEST_F(ControlFlowTest, NegativeMaximumOfIterationsIsRejected) {
+  const Outputs results = ops::While(
+      root_, {Number(root_, 0)},
+      [](const Scope& s, Args) { return Outputs{ops::Const(s, Tensor::Scalar<bool>(true))}; },
+      [](const Scope&, Args in) { return Outputs{in[0]}; }, {.maximum_iterations = -1});
+  EXPECT_EQ(results.size(), 1u);
+  EXPECT_EQ(graph_.status().message(),
+            "While: expected maximum_iterations from 0 to 2147483647, got -1");
 }
 
 TEST_F(ControlFlowTest, EndlessLoopStopsAtStepTimeout) {

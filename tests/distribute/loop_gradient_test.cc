@@ -325,6 +325,25 @@ int Count(const std::string& text, const std::string& what) {
   return count;
 }
 
+TEST(LoopOverVariableTest, MaximumIterationsAreABoundForTheGradient) {
+  Graph graph;
+  const Scope root(&graph);
+  const Output x = ops::Const(root, Tensor::Scalar<float>(3));
+  const Output limit = ops::Placeholder(root.WithName("limit"), DT_FLOAT, {});
+  const Output y = ops::While(
+      root, {x, limit}, [](const Scope& s, Args in) { return Outputs{ops::Less(s, in[0], in[1])}; },
+      [](const Scope& s, Args in) {
+        return Outputs{ops::Mul(s, in[0], in[0]), in[1]};
+      },
+      {.maximum_iterations = 5})[0];
+  const auto dx = Gradients(AllOps(), root, {y}, {x});
+  ASSERT_TRUE(dx.ok()) << dx.status();
+  const auto got = RunOnce(graph, {limit}, {Tensor::Scalar<float>(50)}, {y, (*dx)[0]}, 2);
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_EQ((*got)[0].scalar<float>(), 81);   // x^4
+  EXPECT_EQ((*got)[1].scalar<float>(), 108);  // 4 x^3
+}
+
 TEST(LoopOverVariableTest, GradientRunsForwardOnceAndReducesOnceAfterLoop) {
   VariableLoop loop;
   Build(/*bounded=*/true, &loop);

@@ -17,6 +17,7 @@
 #include "ops/control.h"
 #include "ops/gradients.h"
 #include "ops/shape_ops.h"
+#include "tests/support/test_session.h"
 
 namespace mirrorflow {
 namespace {
@@ -34,6 +35,27 @@ TEST(Reduction, InfersKnownPartOfShape) {
   const Output any = ops::Placeholder(scope, DT_FLOAT);
   EXPECT_TRUE(scope.shape(ops::Sum(scope, any, {0})).unknown_rank());
   EXPECT_TRUE(scope.ok()) << scope.status();
+}
+
+TEST(Reduction, WithoutAxesReducesAllDimensions) {
+  Graph graph;
+  const Scope scope(&graph);
+  const Output x = ops::Const(scope, Tensor::Of<float>({2, 3}, {1, 2, 3, 4, 5, 6}));
+  const Output mean = ops::Mean(scope, x);
+  EXPECT_EQ(scope.shape(mean), Shape({}));
+  const Output kept = ops::Sum(scope, x, ops::ReductionAxes::All(), {.keep_dims = true});
+  EXPECT_EQ(scope.shape(kept), Shape({1, 1}));
+  const Output any = ops::Placeholder(scope.WithName("any"), DT_FLOAT);
+  const Output largest = ops::Max(scope, any);
+  ASSERT_TRUE(scope.ok()) << scope.status();
+  const auto session = CreateTestSession(graph, {.replicas = 2});
+  ASSERT_TRUE(session.ok()) << session.status();
+  const auto values = (*session)->Run({{any, Tensor::Of<float>({2, 2, 1}, {7, 9, 8, -1})}},
+                                      {mean, kept, largest});
+  ASSERT_TRUE(values.ok()) << values.status();
+  EXPECT_EQ((*values)[0].scalar<float>(), 3.5f);
+  EXPECT_EQ((*values)[1].data<float>()[0], 21.0f);
+  EXPECT_EQ((*values)[2].scalar<float>(), 9.0f);
 }
 
 TEST(Reduction, RejectsInvalidAxes) {

@@ -24,6 +24,7 @@
 #include "train/layers/recurrent.h"
 #include "train/layers/reshaping.h"
 #include "train/layers/rotary_embedding.h"
+#include "train/layers/shared.h"
 #include "train/layers/sizes.h"
 #include "train/layers/transposed_convolution.h"
 #include "train/layers/up_sampling.h"

@@ -38,6 +38,12 @@ Output BatchNorm(const Scope& scope, Output x, const Activation& activation,
                              .exponential_avg_factor = static_cast<float>(1 - options.momentum),
                              .per_replica = options.per_replica});
   if (!s.ok()) return Output();
+  if (mean.handle.node->has_attr(kNextValueAttr)) {
+    s.Fail(absl::UnimplementedError(
+        absl::StrCat(options.name, ": expected one application of a batch normalization, whose ",
+                     "moving averages each step updates once, got a second one")));
+    return Output();
+  }
   s.graph().SetAttr(mean.handle.node, kNextValueAttr, norm.batch_mean.ToString());
   s.graph().SetAttr(variance.handle.node, kNextValueAttr, norm.batch_variance.ToString());
   const Output y = images ? norm.y : ops::ReshapeLike(s, norm.y, original);

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Arithmetic on outputs as in C++, with the dtypes, shapes and gradients of the ops in binary.h. A
+// number takes the dtype of the other operand.
+//
+//   Output loss = 0.5 * ops::Mean(scope, error * error) + penalty;
+//
+// The nodes are added to the graph of the operands, outside any scope of names; the ops themselves
+// take a scope, and with it a name. As for all builders, the graph records the first error.
+#ifndef MIRRORFLOW_OPS_OPERATORS_H_
+#define MIRRORFLOW_OPS_OPERATORS_H_
+
+#include "framework/graph/graph.h"
+
+namespace mirrorflow {
+
+Output operator-(const Output& x);  // Neg
+
+Output operator+(const Output& x, const Output& y);  // AddV2
+Output operator-(const Output& x, const Output& y);  // Sub
+Output operator*(const Output& x, const Output& y);  // Mul
+Output operator/(const Output& x, const Output& y);  // Div; integers round towards zero
+
+Output operator+(const Output& x, double y);
+Output operator-(const Output& x, double y);
+Output operator*(const Output& x, double y);
+Output operator/(const Output& x, double y);
+Output operator+(double x, const Output& y);
+Output operator-(double x, const Output& y);
+Output operator*(double x, const Output& y);
+Output operator/(double x, const Output& y);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_OPS_OPERATORS_H_

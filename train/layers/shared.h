@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MIRRORFLOW_TRAIN_LAYERS_SHARED_H_
+#define MIRRORFLOW_TRAIN_LAYERS_SHARED_H_
+
+#include <string>
+#include <utility>
+
+#include "framework/graph/scope.h"
+#include "train/variable.h"
+
+namespace mirrorflow {
+namespace layers {
+
+// Shared: a layer, or several, that may be applied more than once with the same variables, as a
+// layer object of Keras or a module of PyTorch can. Gradients of all applications add up.
+//
+//   layers::Shared encoder("encoder", [](const Scope& scope, Output x) {
+//     return layers::Dense(scope, layers::Dense(scope, x, 128, ops::Relu), 64);
+//   });
+//   Output distance = ops::SquaredDifference(root, encoder(root, left), encoder(root, right));
+//
+// `layer` is a function of a scope and any further arguments. Its nodes are named below `name`.
+// Errors:   InvalidArgument if an application needs variables of other shapes or dtypes than the
+//           first, or creates a Shared layer of its own: one inside of another is created outside.
+template <typename Layer>
+class Shared {
+ public:
+  Shared(std::string name, Layer layer) : name_(std::move(name)), layer_(std::move(layer)) {}
+
+  template <typename... Args>
+  auto operator()(const Scope& scope, Args&&... args) {
+    const Scope inside = scope.SubScope(name_);
+    const VariableSharing sharing(inside, name_, &variables_);
+    return layer_(inside, std::forward<Args>(args)...);
+  }
+
+ private:
+  const std::string name_;
+  Layer layer_;
+  SharedVariables variables_;
+};
+
+}  // namespace layers
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_LAYERS_SHARED_H_
