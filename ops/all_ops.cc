@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table of contents: one line for each stem, in alphabetical order.
+// The table of contents: one line for each stem, in alphabetical order of the function.
 #include "ops/all_ops.h"
 
 #include "framework/core/status.h"
@@ -9,70 +9,80 @@
 
 namespace mirrorflow {
 
+namespace {
+// clang-format off
+constexpr OpFamily kFamilies[] = {
+    {"activation", RegisterActivation},
+    {"add_n", RegisterAddN},
+    {"arg_max", RegisterArgMax},
+    {"assert", RegisterAssert},
+    {"attention", RegisterAttention},
+    {"avg_pool", RegisterAvgPool},
+    {"batch_norm", RegisterBatchNorm},
+    {"bias_add", RegisterBiasAdd},
+    {"binary", RegisterBinary},
+    {"binary_math", RegisterBinaryMath},
+    {"bitcast", RegisterBitcast},
+    {"bitwise", RegisterBitwise},
+    {"broadcast_gradient", RegisterBroadcastGradient},
+    {"cast", RegisterCast},
+    {"check_numerics", RegisterCheckNumerics},
+    {"clip_by_value", RegisterClipByValue},
+    {"collectives", RegisterCollectives},
+    {"concat", RegisterConcat},
+    {"constant", RegisterConstant},
+    {"control", RegisterControl},
+    {"control_flow/control_flow", RegisterControlFlow},
+    {"conv2d", RegisterConv2D},
+    {"cumulative", RegisterCumulative},
+    {"depthwise_conv2d", RegisterDepthwiseConv2d},
+    {"dynamic_stitch", RegisterDynamicStitch},
+    {"einsum", RegisterEinsum},
+    {"gather", RegisterGather},
+    {"gather_nd", RegisterGatherNd},
+    {"gelu", RegisterGelu},
+    {"identity", RegisterIdentity},
+    {"l2_loss", RegisterL2Loss},
+    {"layer_norm", RegisterLayerNorm},
+    {"list_diff", RegisterListDiff},
+    {"matmul", RegisterMatMul},
+    {"matrix_diag", RegisterMatrixDiag},
+    {"max_pool", RegisterMaxPool},
+    {"mirror_pad", RegisterMirrorPad},
+    {"one_hot", RegisterOneHot},
+    {"control_flow/optional", RegisterOptional},
+    {"random", RegisterRandom},
+    {"reduction", RegisterReduction},
+    {"replica_index", RegisterReplicaIndex},
+    {"reshape", RegisterReshape},
+    {"resource_scatter", RegisterResourceScatter},
+    {"reverse", RegisterReverse},
+    {"select", RegisterSelect},
+    {"shape_ops", RegisterShapeOps},
+    {"slice", RegisterSlice},
+    {"softmax", RegisterSoftmax},
+    {"softmax_xent", RegisterSoftmaxXent},
+    {"space_to_batch", RegisterSpaceToBatch},
+    {"split", RegisterSplit},
+    {"stateless_random", RegisterStatelessRandom},
+    {"strided_slice", RegisterStridedSlice},
+    {"control_flow/tensor_list", RegisterTensorList},
+    {"tile", RegisterTile},
+    {"top_k", RegisterTopK},
+    {"transpose", RegisterTranspose},
+    {"unary", RegisterUnary},
+    {"unary_grad", RegisterUnaryGrad},
+    {"unary_math", RegisterUnaryMath},
+    {"update", RegisterUpdate},
+    {"variable", RegisterVariable},
+};
+// clang-format on
+}  // namespace
+
+absl::Span<const OpFamily> OpFamilies() { return kFamilies; }
+
 void RegisterAllOps(OpRegistry& ops) {
-  RegisterActivation(ops);
-  RegisterAddN(ops);
-  RegisterArgMax(ops);
-  RegisterAssert(ops);
-  RegisterAttention(ops);
-  RegisterAvgPool(ops);
-  RegisterBatchNorm(ops);
-  RegisterBiasAdd(ops);
-  RegisterBinary(ops);
-  RegisterBinaryMath(ops);
-  RegisterBitcast(ops);
-  RegisterBitwise(ops);
-  RegisterBroadcastGradient(ops);
-  RegisterCast(ops);
-  RegisterCheckNumerics(ops);
-  RegisterClipByValue(ops);
-  RegisterCollectives(ops);
-  RegisterConcat(ops);
-  RegisterConstant(ops);
-  RegisterControl(ops);
-  RegisterControlFlow(ops);
-  RegisterConv2D(ops);
-  RegisterCumulative(ops);
-  RegisterDepthwiseConv2d(ops);
-  RegisterDynamicStitch(ops);
-  RegisterEinsum(ops);
-  RegisterGather(ops);
-  RegisterGatherNd(ops);
-  RegisterGelu(ops);
-  RegisterIdentity(ops);
-  RegisterL2Loss(ops);
-  RegisterLayerNorm(ops);
-  RegisterListDiff(ops);
-  RegisterMatMul(ops);
-  RegisterMatrixDiag(ops);
-  RegisterMaxPool(ops);
-  RegisterMirrorPad(ops);
-  RegisterOneHot(ops);
-  RegisterOptional(ops);
-  RegisterRandom(ops);
-  RegisterReduction(ops);
-  RegisterReplicaIndex(ops);
-  RegisterReshape(ops);
-  RegisterResourceScatter(ops);
-  RegisterReverse(ops);
-  RegisterSelect(ops);
-  RegisterShapeOps(ops);
-  RegisterSlice(ops);
-  RegisterSoftmax(ops);
-  RegisterSoftmaxXent(ops);
-  RegisterSpaceToBatch(ops);
-  RegisterSplit(ops);
-  RegisterStatelessRandom(ops);
-  RegisterStridedSlice(ops);
-  RegisterTensorList(ops);
-  RegisterTile(ops);
-  RegisterTopK(ops);
-  RegisterTranspose(ops);
-  RegisterUnary(ops);
-  RegisterUnaryGrad(ops);
-  RegisterUnaryMath(ops);
-  RegisterUpdate(ops);
-  RegisterVariable(ops);
+  for (const OpFamily& family : OpFamilies()) family.register_ops(ops);
 }
 
 const OpRegistry& AllOps() {

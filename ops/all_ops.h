@@ -2,9 +2,19 @@
 #ifndef MIRRORFLOW_OPS_ALL_OPS_H_
 #define MIRRORFLOW_OPS_ALL_OPS_H_
 
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "framework/graph/op_registry.h"
 
 namespace mirrorflow {
+
+// The ops that one stem defines; ops/<stem>.h has their builders.
+struct OpFamily {
+  absl::string_view stem;  // `matmul`, `control_flow/optional`
+  void (*register_ops)(OpRegistry& ops);
+};
+// All families, in a fixed order.
+absl::Span<const OpFamily> OpFamilies();
 
 // Adds every op of this library to `ops`. AllOps() is built this way; call it to build a registry
 // that also has custom ops.

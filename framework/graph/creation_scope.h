@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // CreationScope assigns all variables that are created on this thread during its lifetime to one
-// strategy (Strategy::scope()). Its stack of owners is the only thread-local state of the library.
+// strategy (Strategy::scope()).
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_CREATION_SCOPE_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_CREATION_SCOPE_H_
 
