@@ -53,8 +53,8 @@ VariableSharing::~VariableSharing() {
   shared_.is_built = true;
   if (is_first_ || !scope_.ok() || used_ == shared_.variables.size()) return;
   scope_.Fail(absl::InvalidArgumentError(
-      absl::StrCat(piece_, ": expected the ", shared_.variables.size(),
-                   " variables that were created the first time, got ", used_)));
+      absl::StrCat(piece_, ": expected as many variables as the first time (",
+                   shared_.variables.size(), "), got ", used_)));
 }
 
 Variable VariableSharing::Next(const Scope& scope, absl::string_view name, const Shape& shape,
@@ -66,8 +66,8 @@ Variable VariableSharing::Next(const Scope& scope, absl::string_view name, const
     return Variable();
   };
   if (used_ == shared_.variables.size()) {
-    return fail(absl::StrCat("the ", used_, " variables that were created the first time, got ",
-                             wanted, " as well"));
+    return fail(absl::StrCat("as many variables as the first time (", used_, "), got ", wanted,
+                             " as well"));
   }
   const Variable& variable = shared_.variables[used_++];
   const Output& handle = variable.handle;

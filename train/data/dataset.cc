@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "train/data/batch_assembler.h"
 #include "train/data/combined_rows.h"
+#include "train/data/file_cache.h"
 #include "train/data/loaded_rows.h"
 #include "train/data/prefetch.h"
 #include "train/data/row_readers.h"
@@ -277,6 +278,17 @@ Dataset Dataset::Cache() const {
       "Cache()",
       [cache = CreateRowCache()](std::unique_ptr<RowStream> input) {
         return CacheRows(std::move(input), cache);
+      },
+      size_);
+}
+
+Dataset Dataset::Cache(const std::string& path) const {
+  if (is_endless_)
+    return WithError("Cache() of an endless dataset; expected one that ends, got Repeat()");
+  return WithValues(
+      "Cache()",
+      [cache = CreateFileCache(path)](std::unique_ptr<RowStream> input) {
+        return CacheRowsInFile(std::move(input), cache);
       },
       size_);
 }

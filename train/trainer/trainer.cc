@@ -7,11 +7,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "framework/core/failpoint.h"
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
+#include "framework/session/session_state.h"
 #include "train/inference.h"
+#include "train/trainer/model_summary.h"
 
 namespace mirrorflow {
 namespace {
@@ -100,6 +103,10 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Strategy& strateg
   std::vector<Output> results;
   std::unique_ptr<Trainer> trainer(new Trainer(strategy));
   trainer->can_train_ = model.train.valid();
+  trainer->model_summary_ = ModelSummary(model);
+  for (const Output& input : model.inputs) {
+    trainer->input_shapes_.push_back(graph.values().shape(input));
+  }
   if (model.train.valid()) updates.push_back(model.train);
   for (const NamedMetric& named : model.metrics) {
     trainer->metric_names_.push_back(named.name);
@@ -196,6 +203,25 @@ absl::StatusOr<Tensor> Trainer::Predict(const Dataset& dataset) {
     to += part.bytes();
   }
   return all;
+}
+
+absl::StatusOr<std::string> Trainer::Summary(int64_t rows) const {
+  std::vector<Shape> shapes = input_shapes_;
+  for (Shape& shape : shapes) {
+    if (!shape.unknown_rank() && shape.rank() > 0) shape.set_dim(0, rows);
+  }
+  MF_ASSIGN_OR_RETURN(const StepPlans compiled, CompileStep(train_, shapes));
+  const Plan& plan = *compiled.plans[0];
+  int64_t variables = 0;
+  for (const LayoutRegion& region : session_->state().layout().regions()) variables += region.bytes;
+  const auto megabytes = [](int64_t bytes) { return static_cast<double>(bytes) / 1e6; };
+  return absl::StrCat(
+      model_summary_,
+      absl::StrFormat("a step of %d rows    %.2f MB on each of %d replicas: %.2f variables and "
+                      "gradients, %.2f values, %.2f constants\n",
+                      rows, megabytes(variables + plan.arena_bytes + plan.constants_bytes),
+                      strategy_.num_replicas_in_sync(), megabytes(variables),
+                      megabytes(plan.arena_bytes), megabytes(plan.constants_bytes)));
 }
 
 class Trainer::Loop {

@@ -108,6 +108,11 @@ class Trainer {
   // Runs a step on a batch of Strategy::Distribute(), and returns its loss.
   absl::StatusOr<float> TrainStep(const DistributedBatch& batch);
 
+  // ModelSummary(), and the memory that a replica needs for a training step of a global batch of
+  // `rows` rows: variables, the values of the step, constants. Errors are those of compiling the
+  // step, for example if a dimension other than the first of an input is unknown.
+  absl::StatusOr<std::string> Summary(int64_t rows) const;
+
   Session& session() { return *session_; }
   // The step that TrainStep runs.
   const Step& train_step() const { return train_; }
@@ -121,6 +126,9 @@ class Trainer {
   absl::Status TakeMetrics(Logs* logs);
 
   const Strategy& strategy_;
+  // The graph may be gone when Summary() is called.
+  std::string model_summary_;
+  std::vector<Shape> input_shapes_;
   bool can_train_ = false;
   std::unique_ptr<Session> session_;
   std::vector<std::string> metric_names_;

@@ -123,16 +123,16 @@ TEST_F(SharedLayersTest, ApplicationWithMoreOrFewerVariablesIsRejected) {
   fewer(root_, Rows("x", 2), true);
   fewer(root_, Rows("y", 2), false);
   EXPECT_EQ(root_.status().message(),
-            "fewer: expected the 2 variables that were created the first time, got 1");
+            "fewer: expected as many variables as the first time (2), got 1");
   Graph graph;
   const Scope scope(&graph);
   const Output z = ops::Placeholder(scope, DT_FLOAT, {kUnknownDim, 2});
   layers::Shared more("more", layer);
   more(scope, z, false);
   more(scope, z, true);
-  EXPECT_EQ(scope.status().message(),
-            "more: expected no more than 1 variables, as the first time, got variable 'bias' of "
-            "float[1]");
+  EXPECT_EQ(
+      scope.status().message(),
+      "more: expected as many variables as the first time (1), got 'bias' of float[1] as well");
 }
 
 TEST_F(SharedLayersTest, SecondApplicationOfBatchNormalizationIsRejected) {
