@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes a program of a page of docs/: its C++ blocks, one after another, are the body of a function.
+"""Makes a program of a page of docs/, of its C++ blocks one after another.
 
     page_program.py PAGE.md > PROGRAM.cc
+
+If the blocks define main, they are the whole program. Otherwise they are the body of a function, except for
+their #include lines.
 """
 
 import re
@@ -15,7 +18,7 @@ PROGRAM = """// Made from %s.
 #include <vector>
 
 #include "mirrorflow.h"
-
+%s
 namespace mf = mirrorflow;
 
 absl::Status Page() {
@@ -37,7 +40,14 @@ def main():
         blocks = re.findall(r"^```cpp\n(.*?)^```$", file.read(), re.MULTILINE | re.DOTALL)
     if not blocks:
         sys.exit(f"{path}: expected blocks of C++, got none")
-    print(PROGRAM % (path, "\n".join(blocks)))
+    code = "\n".join(blocks)
+    if re.search(r"^int main\(", code, re.MULTILINE):
+        print(code)
+        return
+    lines = code.splitlines()
+    includes = [line for line in lines if line.startswith("#include")]
+    body = [line for line in lines if not line.startswith("#include")]
+    print(PROGRAM % (path, "\n".join(includes), "\n".join(body)))
 
 
 if __name__ == "__main__":
