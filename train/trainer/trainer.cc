@@ -124,7 +124,9 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Strategy& strateg
   MF_ASSIGN_OR_RETURN(trainer->train_, session.Prepare(model.inputs, {model.loss}, updates));
   MF_ASSIGN_OR_RETURN(trainer->evaluate_, session.Prepare(model.inputs, {loss}, evaluations));
   if (!results.empty()) {
-    MF_ASSIGN_OR_RETURN(trainer->metric_results_, session.Prepare({}, results));
+    // One step, whose reads see the values before its writes: a worker may end its session after
+    // its last step, and a step of another worker then fails, even without communication.
+    MF_ASSIGN_OR_RETURN(trainer->metric_results_, session.Prepare({}, results, resets));
     MF_ASSIGN_OR_RETURN(trainer->reset_metrics_, session.Prepare({}, {}, resets));
   }
   if (predictions.valid()) {
@@ -148,7 +150,7 @@ absl::Status Trainer::TakeMetrics(Logs* logs) {
   for (size_t i = 0; i < metric_names_.size(); ++i) {
     (*logs)[metric_names_[i]] = NumberOf(values[i]);
   }
-  return reset_metrics_.Run({}).status();
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Logs> Trainer::Evaluate(const Dataset& dataset) {

@@ -47,17 +47,21 @@ Dataset Line(float last_y = kLastY) {
 
 // Fits a line to the points, on one worker.
 struct Training {
-  static absl::StatusOr<std::unique_ptr<Training>> Create(const Strategy& strategy) {
+  static absl::StatusOr<std::unique_ptr<Training>> Create(const Strategy& strategy,
+                                                          bool has_metric = false) {
     auto training = std::make_unique<Training>();
     const Scope root(&training->graph);
     const auto scope = strategy.scope();
     const Output x = ops::Placeholder(root, DT_FLOAT, {-1, 1});
     const Output y = ops::Placeholder(root, DT_FLOAT, {-1, 1});
-    const Output loss = losses::MeanSquaredError(root, layers::Dense(root, x, 1), y);
+    const Output prediction = layers::Dense(root, x, 1);
+    const Output loss = losses::MeanSquaredError(root, prediction, y);
     const Operation train = Momentum({.learning_rate = 0.05}).Minimize(root, loss);
-    MF_ASSIGN_OR_RETURN(training->trainer,
-                        Trainer::Create(strategy, training->graph,
-                                        {.inputs = {x, y}, .loss = loss, .train = train}));
+    Model model = {.inputs = {x, y}, .loss = loss, .train = train};
+    if (has_metric) {
+      model.metrics = {{"error", metrics::MeanAbsoluteError(root, prediction, y)}};
+    }
+    MF_ASSIGN_OR_RETURN(training->trainer, Trainer::Create(strategy, training->graph, model));
     return training;
   }
 
@@ -203,6 +207,18 @@ TEST_P(TrainerWorkersTest, ChecksOfEqualCopiesChangeNothing) {
   EXPECT_TRUE(std::equal(values[0].begin(), values[0].end(), values[1].begin(), values[1].end(),
                          Tensor::Identical));
   EXPECT_EQ(steps[0], steps[1]);
+}
+
+// Each ends its session as soon as it is done. Whether the other one still runs is a matter of
+// chance, hence the attempts.
+TEST_P(TrainerWorkersTest, WorkerDoneFirstDoesNotDisturbOther) {
+  for (int attempt = 0; attempt < 10; ++attempt) {
+    const auto statuses = OnEach([](const Strategy& strategy, int) -> absl::Status {
+      MF_ASSIGN_OR_RETURN(const auto training, Training::Create(strategy, /*has_metric=*/true));
+      return training->Run(Line().Batch(kBatch), {.validation = Line().Batch(kBatch)});
+    });
+    EXPECT_THAT(statuses, testing::Each(absl::OkStatus())) << attempt;
+  }
 }
 
 // With a dataset of its own for each worker, nothing makes them equally long.
