@@ -19,6 +19,7 @@
 #include "tools/bench_report.h"
 #include "tools/bench_startup.h"
 #include "tools/bench_step.h"
+#include "tools/bench_trainer.h"
 #include "tools/bench_world_sizes.h"
 
 ABSL_DECLARE_FLAG(std::string, json);
@@ -37,6 +38,7 @@ constexpr struct {
     {"allreduce", BenchAllReduce, CheckAllReduceWorkers},
     {"hooks", BenchHooks, CheckStepWorkers},
     {"overhead", BenchOverhead},
+    {"trainer", BenchTrainer},
     {"compile", BenchCompile},
     {"graphs", BenchGraphs},
     {"startup", BenchStartup},

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "distribute/cluster/coordination_state.h"
 #include "distribute/collective/domain_exchange.h"
 #include "distribute/collective/tcp/tcp_transport.h"
 #include "distribute/collective/team.h"
@@ -19,8 +20,6 @@ namespace {
 
 using Exchanges = std::vector<std::shared_ptr<DomainExchange>>;
 using Transports = std::vector<std::unique_ptr<Transport>>;  // by local rank
-
-std::string AddressKey(int rank) { return absl::StrCat("ucx address of rank ", rank); }
 
 absl::StatusOr<Transports> ConnectOverTcp(const Topology& topology, absl::Span<const int> ranks,
                                           WorkerGroup& workers, uint64_t incarnation,
@@ -46,22 +45,28 @@ absl::StatusOr<Transports> ConnectOverUcx(const Topology& topology, absl::Span<c
     return WithFailure(status, {.rank = rank, .worker = topology.replicas[rank].worker});
   };
   std::vector<std::unique_ptr<UcxTransport>> transports;
+  std::vector<std::string> own;
   for (const int rank : ranks) {
     auto transport =
         UcxTransport::Create({.rank = rank, .incarnation = incarnation, .device = options.device});
     if (!transport.ok()) return at(transport.status(), rank);
     MF_ASSIGN_OR_RETURN(std::string address, (*transport)->Address());
-    MF_RETURN_IF_ERROR(workers.Put(AddressKey(rank), std::move(address), deadline));
+    own.push_back(std::move(address));
     transports.push_back(*std::move(transport));
   }
+  MF_ASSIGN_OR_RETURN(const std::vector<std::string> all,
+                      workers.AllGather("ucx addresses", JoinValues(own), deadline));
   const int domain = topology.replicas[ranks[0]].domain;
-  for (int peer = 0; peer < topology.world_size(); ++peer) {
-    if (topology.replicas[peer].domain == domain) continue;
-    const auto address = workers.Get(AddressKey(peer), deadline);
-    if (!address.ok()) return at(address.status(), peer);
-    for (const auto& transport : transports) {
-      const absl::Status connected = transport->Connect(peer, *address);
-      if (!connected.ok()) return at(connected, peer);
+  for (int worker = 0; worker < topology.num_workers(); ++worker) {
+    const std::vector<int> peers = topology.RanksOfWorker(worker);
+    if (topology.replicas[peers[0]].domain == domain) continue;
+    MF_ASSIGN_OR_RETURN(const std::vector<std::string> addresses,
+                        SplitValues(all[worker], static_cast<int>(peers.size())));
+    for (size_t i = 0; i < peers.size(); ++i) {
+      for (const auto& transport : transports) {
+        const absl::Status connected = transport->Connect(peers[i], addresses[i]);
+        if (!connected.ok()) return at(connected, peers[i]);
+      }
     }
   }
   return Transports(std::make_move_iterator(transports.begin()),

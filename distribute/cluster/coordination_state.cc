@@ -48,7 +48,8 @@ absl::Status CoordinationState::CheckIncarnation(uint64_t incarnation) const {
       "incarnation ", incarnation, " of the cluster has ended; expected ", incarnation_));
 }
 
-std::vector<int> CoordinationState::MissingFrom(const std::set<int>& present) const {
+template <typename Present>
+std::vector<int> CoordinationState::MissingFrom(const Present& present) const {
   std::vector<int> missing;
   for (int w = 0; w < num_workers_; ++w) {
     if (!present.contains(w)) missing.push_back(w);
@@ -73,9 +74,9 @@ absl::Status CoordinationState::TimedOut(const Wait& wait) const {
     case Kind::kGet:
       what = absl::StrCat("get '", wait.name, "'");
       break;
-    case Kind::kBarrier:
-      what = absl::StrCat("barrier '", wait.name, "'");
-      missing = MissingFrom(barriers_.find(wait.name)->second);
+    case Kind::kAllGather:
+      what = absl::StrCat("all-gather '", wait.name, "'");
+      missing = MissingFrom(gathered_.find(wait.name)->second);
       break;
     case Kind::kFailure:
       break;  // has no deadline
@@ -125,7 +126,7 @@ void CoordinationState::Join(int worker, absl::Time deadline, Done done) {
   joining_.clear();
   store_.clear();
   store_bytes_ = 0;
-  barriers_.clear();
+  gathered_.clear();
   failure_ = absl::OkStatus();
   EndIf([](const Wait& wait) { return wait.kind == Kind::kJoin; }, absl::StrCat(incarnation_), "",
         &answers);
@@ -179,8 +180,8 @@ void CoordinationState::Get(int worker, uint64_t incarnation, absl::string_view 
   }
 }
 
-void CoordinationState::Barrier(int worker, uint64_t incarnation, absl::string_view name,
-                                absl::Time deadline, Done done) {
+void CoordinationState::AllGather(int worker, uint64_t incarnation, absl::string_view name,
+                                  std::string value, absl::Time deadline, Done done) {
   Answers answers;
   std::lock_guard<std::mutex> lock(mu_);
   absl::Status status = CheckIncarnation(incarnation);
@@ -189,12 +190,15 @@ void CoordinationState::Barrier(int worker, uint64_t incarnation, absl::string_v
     answers.Add(std::move(done), status);
     return;
   }
-  std::set<int>& present = barriers_[std::string(name)];
-  present.insert(worker);
-  waits_.push_back({Kind::kBarrier, worker, std::string(name), deadline, std::move(done)});
-  if (static_cast<int>(present.size()) < num_workers_) return;
-  EndIf([&](const Wait& wait) { return wait.kind == Kind::kBarrier && wait.name == name; }, "", "",
-        &answers);
+  const auto gathered = gathered_.try_emplace(std::string(name)).first;
+  gathered->second[worker] = std::move(value);
+  waits_.push_back({Kind::kAllGather, worker, std::string(name), deadline, std::move(done)});
+  if (static_cast<int>(gathered->second.size()) < num_workers_) return;
+  std::vector<std::string> values;
+  for (auto& [of, one] : gathered->second) values.push_back(std::move(one));
+  gathered_.erase(gathered);
+  EndIf([&](const Wait& wait) { return wait.kind == Kind::kAllGather && wait.name == name; },
+        JoinValues(values), "", &answers);
 }
 
 absl::Status CoordinationState::ReportFailure(uint64_t incarnation, const absl::Status& cause) {
@@ -269,6 +273,31 @@ void CoordinationState::Cancel(int worker) {
   }
   EndIf([&](const Wait& wait) { return wait.worker == worker; },
         absl::CancelledError(absl::StrCat("worker ", worker, " has left")), "", &answers);
+}
+
+// The length of a value and a space come before it.
+std::string JoinValues(absl::Span<const std::string> values) {
+  std::string joined;
+  for (const std::string& value : values) absl::StrAppend(&joined, value.size(), " ", value);
+  return joined;
+}
+
+absl::StatusOr<std::vector<std::string>> SplitValues(absl::string_view joined, int count) {
+  const auto malformed = [] { return absl::InternalError("coordination: malformed values"); };
+  std::vector<std::string> values;
+  while (!joined.empty()) {
+    const size_t space = joined.find(' ');
+    uint64_t size;
+    if (space == joined.npos || !absl::SimpleAtoi(joined.substr(0, space), &size)) {
+      return malformed();
+    }
+    joined.remove_prefix(space + 1);
+    if (size > joined.size()) return malformed();
+    values.emplace_back(joined.substr(0, size));
+    joined.remove_prefix(size);
+  }
+  if (static_cast<int>(values.size()) != count) return malformed();
+  return values;
 }
 
 }  // namespace mirrorflow

@@ -24,6 +24,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 
 namespace mirrorflow {
 
@@ -49,8 +50,9 @@ class CoordinationState {
   absl::Status Put(int worker, uint64_t incarnation, absl::string_view key, std::string value,
                    int gets = 0);
   void Get(int worker, uint64_t incarnation, absl::string_view key, absl::Time deadline, Done done);
-  void Barrier(int worker, uint64_t incarnation, absl::string_view name, absl::Time deadline,
-               Done done);
+  // Waits until all workers have called it with this name; the result is JoinValues() of theirs.
+  void AllGather(int worker, uint64_t incarnation, absl::string_view name, std::string value,
+                 absl::Time deadline, Done done);
 
   // Returns the first failure of the incarnation, which is `cause` if there was none before.
   absl::Status ReportFailure(uint64_t incarnation, const absl::Status& cause);
@@ -77,11 +79,11 @@ class CoordinationState {
   void Cancel(int worker);
 
  private:
-  enum class Kind { kJoin, kGet, kBarrier, kFailure };
+  enum class Kind { kJoin, kGet, kAllGather, kFailure };
   struct Wait {
     Kind kind;
     int worker;
-    std::string name;  // of the key or barrier
+    std::string name;  // of the key or gather
     absl::Time deadline;
     Done done;
     absl::Time begun = absl::Now();
@@ -101,7 +103,8 @@ class CoordinationState {
   template <typename Condition>
   void EndIf(const Condition& condition, const absl::StatusOr<std::string>& result,
              const absl::StatusOr<std::string>& failure, Answers* answers);
-  std::vector<int> MissingFrom(const std::set<int>& present) const;
+  template <typename Present>  // has a method contains(worker)
+  std::vector<int> MissingFrom(const Present& present) const;
   absl::Status TimedOut(const Wait& wait) const;
   // OK if no worker has left. Otherwise a call fails because of that.
   absl::Status CheckAllPresent();
@@ -113,7 +116,7 @@ class CoordinationState {
   std::set<int> joining_;
   std::map<std::string, Entry, std::less<>> store_;
   size_t store_bytes_ = 0;
-  std::map<std::string, std::set<int>, std::less<>> barriers_;
+  std::map<std::string, std::map<int, std::string>, std::less<>> gathered_;  // by name and worker
   absl::Status failure_;               // the first of the incarnation
   absl::Status first_left_;            // why the first worker has left; OK if none has
   bool missed_ = false;                // a call has failed because of that
@@ -121,6 +124,10 @@ class CoordinationState {
   std::map<int, uint64_t> cancelled_;  // by worker: the incarnation of the last Cancel()
   std::list<Wait> waits_;
 };
+
+// Several values as one, and back. Internal if `joined` does not hold `count` values.
+std::string JoinValues(absl::Span<const std::string> values);
+absl::StatusOr<std::vector<std::string>> SplitValues(absl::string_view joined, int count);
 
 }  // namespace mirrorflow
 

@@ -23,7 +23,7 @@ std::string UsableCpuList();
 // Whether this host has a network device with remote direct memory access: InfiniBand or RoCE.
 bool HasRdmaDevice();
 
-// A hash of the program's file, which differs between builds.
+// The checksum and the size of the program's file, which differ between builds.
 absl::StatusOr<std::string> BuildIdentity();
 
 // The address of this host from which packets to `peer` leave: `10.0.0.2`. Resolves the peer's

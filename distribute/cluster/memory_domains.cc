@@ -11,9 +11,6 @@
 namespace mirrorflow {
 namespace {
 
-// Empty if the worker has the memory of all others of its host.
-std::string OutcomeKey(int worker) { return absl::StrCat("sharing memory on worker ", worker); }
-
 std::vector<int> WorkersOn(const std::string& host, absl::Span<const std::string> hosts) {
   std::vector<int> workers;
   for (size_t w = 0; w < hosts.size(); ++w) {
@@ -42,7 +39,7 @@ absl::StatusOr<MemoryDomains> FormMemoryDomains(absl::Span<const std::string> ho
     return shares && workers.size() > 1;
   };
   const std::vector<int> neighbours = WorkersOn(hosts[group.worker()], hosts);
-  std::string outcome;
+  std::string outcome;  // empty if this worker has the memory of all others of its host
   if (may_share(neighbours)) {
     auto memory = HostMemory::Connect(neighbours, group, deadline);
     if (memory.ok()) {
@@ -51,7 +48,9 @@ absl::StatusOr<MemoryDomains> FormMemoryDomains(absl::Span<const std::string> ho
       outcome = std::string(memory.status().message());
     }
   }
-  MF_RETURN_IF_ERROR(group.Put(OutcomeKey(group.worker()), outcome, deadline));
+  MF_ASSIGN_OR_RETURN(
+      const std::vector<std::string> failures,
+      group.AllGather("why workers cannot share memory", std::move(outcome), deadline));
 
   int next = 0;
   domains.by_worker.resize(hosts.size(), -1);
@@ -60,7 +59,7 @@ absl::StatusOr<MemoryDomains> FormMemoryDomains(absl::Span<const std::string> ho
     const std::vector<int> workers = WorkersOn(hosts[w], hosts);
     bool share = may_share(workers);
     for (size_t i = 0; i < workers.size() && may_share(workers); ++i) {
-      MF_ASSIGN_OR_RETURN(const std::string failure, group.Get(OutcomeKey(workers[i]), deadline));
+      const std::string& failure = failures[workers[i]];
       if (failure.empty()) continue;
       share = false;
       domains.warning = absl::StrCat("worker ", workers[i],

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/numbers.h"
@@ -58,12 +59,14 @@ class Member final : public MemoryWorkerGroup {
     });
   }
 
-  absl::Status Barrier(absl::string_view name, absl::Time deadline) override {
-    return Call(absl::StrCat("barrier '", name, "'"), deadline,
-                [&](auto done) {
-                  state_->Barrier(worker_, incarnation_, name, deadline, std::move(done));
-                })
-        .status();
+  absl::StatusOr<std::vector<std::string>> AllGather(absl::string_view name, std::string value,
+                                                     absl::Time deadline) override {
+    MF_ASSIGN_OR_RETURN(const std::string joined,
+                        Call(absl::StrCat("all-gather '", name, "'"), deadline, [&](auto done) {
+                          state_->AllGather(worker_, incarnation_, name, std::move(value), deadline,
+                                            std::move(done));
+                        }));
+    return SplitValues(joined, num_workers());
   }
 
   absl::Status ReportFailure(const absl::Status& cause, absl::Time deadline) override {

@@ -62,7 +62,6 @@ CollectiveAgreement::CollectiveAgreement(const Topology& topology,
       local_ranks_(local_ranks.begin(), local_ranks.end()),
       workers_(workers),
       positions_(local_ranks.size()),
-      last_texts_(topology.num_workers(), "none"),
       firsts_(local_ranks.size() > 1 ? kRemembered : 0) {}
 
 absl::Status CollectiveAgreement::Check(int r, const Collective& collective, absl::string_view how,
@@ -77,7 +76,7 @@ absl::Status CollectiveAgreement::Check(int r, const Collective& collective, abs
                 .hash();
   const bool one_by_one = at.number <= kOneByOne;
   const bool between_workers =
-      r == 0 && last_texts_.size() > 1 && (one_by_one || at.number % kInterval == 0);
+      r == 0 && topology_.num_workers() > 1 && (one_by_one || at.number % kInterval == 0);
   // Steps of a program that has run for a while build no strings.
   std::string text;
   if (one_by_one || between_workers) text = Describe(collective, how);
@@ -106,48 +105,49 @@ absl::Status CollectiveAgreement::CompareRanks(int rank, const Position& at, con
   return Differ(at.number, positions, std::max(first.rank, rank), c);
 }
 
+// A worker has not come. Says which collective it has not come to, unless another one has reported
+// a failure, which names its place.
+absl::Status CollectiveAgreement::WhyNotCompared(const absl::Status& why, const Position& at,
+                                                 const Collective& c,
+                                                 const std::string& text) const {
+  const std::optional<Failure> failure = FailureOf(why);
+  if (!absl::IsDeadlineExceeded(why) || !failure || failure->worker < 0 || !failure->name.empty()) {
+    return why;
+  }
+  const int late = FirstRank(failure->worker);
+  return WithFailure(absl::DeadlineExceededError(absl::StrCat(
+                         "rank ", late, " has not come to collective ", at.number,
+                         " since they connected, where ", "rank ", FirstRank(workers_->worker()),
+                         " has ", text, "; the last one known of rank ", late, ": ", last_text_)),
+                     {.rank = late,
+                      .worker = failure->worker,
+                      .sequence = c.sequence,
+                      .name = std::string(c.name)});
+}
+
 absl::Status CollectiveAgreement::CompareWorkers(const Position& at, const Collective& c,
                                                  const std::string& text, absl::Time deadline) {
-  const int self = workers_->worker();
-  const auto key = [&](int worker) {
-    return absl::StrCat("collective ", at.number, " of worker ", worker);
-  };
-  MF_RETURN_IF_ERROR(workers_->PutForOthers(key(self), absl::StrCat(at.hash, " ", text), deadline));
+  const auto values = workers_->AllGather(absl::StrCat("collective ", at.number),
+                                          absl::StrCat(at.hash, " ", text), deadline);
+  if (!values.ok()) return WhyNotCompared(values.status(), at, c, text);
   Positions positions;
   uint64_t hash_of_first = 0;
   int odd = -1;
   for (int worker = 0; worker < workers_->num_workers(); ++worker) {
-    uint64_t hash = at.hash;
-    std::string of_worker = text;
-    if (worker != self) {
-      const absl::StatusOr<std::string> got = workers_->Get(key(worker), deadline);
-      // A failure that another worker has reported names its place.
-      if (absl::IsDeadlineExceeded(got.status()) && !FailureOf(got.status()).has_value()) {
-        return WithFailure(
-            absl::DeadlineExceededError(absl::StrCat(
-                "rank ", FirstRank(worker), " has not come to collective ", at.number,
-                " since they connected, where rank ", FirstRank(self), " has ", text,
-                "; the last one known of rank ", FirstRank(worker), ": ", last_texts_[worker])),
-            {.rank = FirstRank(worker),
-             .worker = worker,
-             .sequence = c.sequence,
-             .name = std::string(c.name)});
-      }
-      MF_RETURN_IF_ERROR(got.status());
-      const std::pair<absl::string_view, absl::string_view> parts =
-          absl::StrSplit(*got, absl::MaxSplits(' ', 1));
-      if (!absl::SimpleAtoi(parts.first, &hash)) {
-        return absl::InternalError(absl::StrCat("collective of worker ", worker,
-                                                ": expected a number, got '", parts.first, "'"));
-      }
-      of_worker = std::string(parts.second);
+    uint64_t hash;
+    const std::pair<absl::string_view, absl::string_view> parts =
+        absl::StrSplit((*values)[worker], absl::MaxSplits(' ', 1));
+    if (!absl::SimpleAtoi(parts.first, &hash)) {
+      return absl::InternalError(absl::StrCat("collective of worker ", worker,
+                                              ": expected a number, got '", parts.first, "'"));
     }
     if (worker == 0) hash_of_first = hash;
     if (hash != hash_of_first && odd < 0) odd = worker;
-    positions.Add(FirstRank(worker), of_worker);
-    last_texts_[worker] = std::move(of_worker);
+    positions.Add(FirstRank(worker), std::string(parts.second));
   }
-  return odd < 0 ? absl::OkStatus() : Differ(at.number, positions, FirstRank(odd), c);
+  if (odd >= 0) return Differ(at.number, positions, FirstRank(odd), c);
+  last_text_ = text;
+  return absl::OkStatus();
 }
 
 }  // namespace mirrorflow

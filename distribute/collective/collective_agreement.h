@@ -61,6 +61,8 @@ class CollectiveAgreement {
   // `text` describes the collective; empty: its name must do.
   absl::Status CompareRanks(int rank, const Position& at, const Collective& c,
                             const std::string& text);
+  absl::Status WhyNotCompared(const absl::Status& why, const Position& at, const Collective& c,
+                              const std::string& text) const;
   absl::Status CompareWorkers(const Position& at, const Collective& c, const std::string& text,
                               absl::Time deadline);
   int FirstRank(int worker) const { return topology_.RanksOfWorker(worker)[0]; }
@@ -68,8 +70,9 @@ class CollectiveAgreement {
   const Topology topology_;
   const std::vector<int> local_ranks_;
   WorkerGroup* const workers_;
-  std::vector<Position> positions_;      // by local rank; each belongs to the thread of its rank
-  std::vector<std::string> last_texts_;  // by worker, of the first local rank's thread
+  std::vector<Position> positions_;  // by local rank; each belongs to the thread of its rank
+  // The last collective of which all workers have the same; of the first local rank's thread.
+  std::string last_text_ = "none";
   std::mutex mu_;
   std::vector<First> firsts_;  // collective n is in firsts_[n % kRemembered]; guarded by mu_
 };

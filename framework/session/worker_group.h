@@ -13,6 +13,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -45,8 +46,15 @@ class WorkerGroup {
   }
   virtual absl::StatusOr<std::string> Get(absl::string_view key, absl::Time deadline) = 0;
 
+  // Returns the values of all workers, by worker, once each has called it with this name. The error
+  // of a call that waits in vain has the first missing worker as its Failure.
+  virtual absl::StatusOr<std::vector<std::string>> AllGather(absl::string_view name,
+                                                             std::string value,
+                                                             absl::Time deadline) = 0;
   // Returns once all workers have called it with this name.
-  virtual absl::Status Barrier(absl::string_view name, absl::Time deadline) = 0;
+  absl::Status Barrier(absl::string_view name, absl::Time deadline) {
+    return AllGather(name, "", deadline).status();
+  }
 
   // Reports to all workers why this one cannot continue. Only the first report of an incarnation
   // counts. Returns that report, or `cause` if it was first or no answer arrives by the deadline.

@@ -105,6 +105,21 @@ TEST_P(WorkerGroupConformance, BarrierBlocksUntilAllWorkersArrive) {
   EXPECT_TRUE(absl::StrContains(alone.message(), "missing worker 0, 2")) << alone;
 }
 
+TEST_P(WorkerGroupConformance, AllGatherReturnsValuesByWorker) {
+  // A name may be used again, and values hold any bytes.
+  for (int round = 0; round < 3; ++round) {
+    const std::string values[kWorkers] = {absl::StrCat("5 a", round), "", std::string("\0 7 ", 4)};
+    OnEach([&](WorkerGroup& group) {
+      const auto got = group.AllGather("g", values[group.worker()], Late());
+      ASSERT_TRUE(got.ok()) << got.status();
+      EXPECT_EQ(*got, std::vector<std::string>(values, values + kWorkers));
+    });
+  }
+  const auto alone = group(2).AllGather("h", "value", Soon());
+  EXPECT_TRUE(absl::StrContains(alone.status().message(), "missing worker 0, 1")) << alone.status();
+  EXPECT_EQ(FailureOf(alone.status()), (Failure{.worker = 0}));
+}
+
 TEST_P(WorkerGroupConformance, FirstReportedFailureEndsWaitsOfAllWorkers) {
   std::vector<absl::Status> heard(kWorkers);
   std::atomic<bool> has_heard[kWorkers] = {};

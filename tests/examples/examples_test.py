@@ -2,8 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The programs of examples/ do what their first lines say. //tests:readme_test has readme.cc."""
 
+import collections
+import json
+import math
 import os
+import pathlib
+import random
 import re
+import struct
 import subprocess
 import tempfile
 import unittest
@@ -12,6 +18,25 @@ import unittest
 def run(*command, **environment):
     return subprocess.run(command, capture_output=True, text=True,
                           env={**os.environ, **environment})
+
+
+def variables(path):
+    """The bytes of each tensor of a safetensors file."""
+    data = pathlib.Path(path).read_bytes()
+    size = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8:8 + size])
+    return {name: data[8 + size + entry["data_offsets"][0]:8 + size + entry["data_offsets"][1]]
+            for name, entry in header.items() if name != "__metadata__"}
+
+
+def write_table(path):
+    """A table to learn; its target is column y. Column `name` is text, and `noise` has no effect."""
+    numbers = random.Random(1)
+    lines = ["name,a,noise,y,b"]
+    for i in range(300):
+        a, b, noise = (numbers.gauss(0, 1) for _ in range(3))
+        lines.append(f"row {i},{100 + 7 * a:.3f},{noise:.3f},{500 + 40 * a - 30 * b * b:.3f},{b:.3f}")
+    pathlib.Path(path).write_text("\n".join(lines) + "\n")
 
 
 class ExamplesTest(unittest.TestCase):
@@ -36,6 +61,73 @@ class ExamplesTest(unittest.TestCase):
                 losses.append(float(loss))
                 self.assertGreater(float(accuracy), 0.8)
             self.assertLess(losses[1], losses[0])
+
+    def check_learns(self, *command, **bounds):
+        """Runs a program on two replicas. Each number of its last line must lie within its bounds."""
+        result = run(*command)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        line = result.stdout.splitlines()[-1]
+        values = {name: float(value) for name, value in re.findall(r"(\w+)=(\S+)", line)}
+        for name, (low, high) in bounds.items():
+            self.assertGreaterEqual(values[name], low, line)
+            self.assertLessEqual(values[name], high, line)
+        return values, result.stdout
+
+    def test_resnet_learns(self):
+        self.check_learns("examples/resnet", "3", "2", "2000", test_accuracy=(0.5, 1))
+
+    def test_lstm_learns(self):
+        self.check_learns("examples/lstm", "2", "2", "4000", test_accuracy=(0.6, 1))
+
+    def test_custom_loop_learns_and_lowers_its_rate(self):
+        _, printed = self.check_learns("examples/custom_loop", "8", "2", "4000",
+                                       test_accuracy=(0.75, 1))
+        rates = [float(rate) for rate in re.findall(r"rate=(\S+)", printed)]
+        self.assertEqual(len(rates), 8)
+        self.assertLess(rates[-1], rates[0])
+
+    def test_gan_makes_images_like_the_real_ones(self):
+        # Grey images, or copies of a single one, are further away: 0.12 is the mean variance.
+        self.check_learns("examples/gan", "3", "2", "20000", untrained_distance=(0.1, 1),
+                          distance=(0, 0.07), discriminator_loss=(0.1, 0.69))
+
+    def test_char_gpt_learns_more_than_frequencies_and_writes(self):
+        text = pathlib.Path("LICENSE").read_bytes()
+        entropy = -sum(n / len(text) * math.log(n / len(text))
+                       for n in collections.Counter(text).values())
+        _, printed = self.check_learns("examples/char_gpt", "LICENSE", "300", "2",
+                                       perplexity=(1, 0.6 * math.exp(entropy)))
+        written = printed[:printed.rindex("\nperplexity")]
+        self.assertGreaterEqual(len(written), 300)
+        self.assertGreater(len(set(written)), 10)
+        self.assertLessEqual(set(written), set(text.decode()))
+
+    def test_csv_regression_chooses_columns_and_explains_the_target(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "table.csv")
+            write_table(path)
+            command = ["examples/csv_regression", path, "y"]
+            right, _ = self.check_learns(*command, "b,a", "500", "2", test_r2=(0.9, 1))
+            self.check_learns(*command, "noise", "500", "2", test_r2=(-1, 0.2),
+                              test_rmse=(2 * right["test_rmse"], 1000))
+            failed = run(*command, "b,c")
+            self.assertEqual(failed.returncode, 1)
+            self.assertIn("got 'c'", failed.stderr)
+
+    def test_transfer_learning_needs_the_weights_and_leaves_them_unchanged(self):
+        weights = "tests/references/examples/keras.safetensors"
+        with tempfile.TemporaryDirectory() as folder:
+            out = os.path.join(folder, "out.safetensors")
+            command = ["300", "10", "2"]
+            # Three convolutions, and four variables of each of three normalisations.
+            trained, _ = self.check_learns("examples/transfer_learning", weights, *command, out,
+                                           loaded=(15, 15), test_accuracy=(0.85, 1))
+            self.check_learns("examples/transfer_learning", "none", *command, loaded=(0, 0),
+                              test_accuracy=(0, trained["test_accuracy"] - 0.04))
+            given, kept = variables(weights), variables(out)
+        for name in kept:
+            if name.startswith("base/"):
+                self.assertEqual(kept[name], given[name], name)
 
     def test_workers_compute_together_what_they_say(self):
         one = run("examples/workers")

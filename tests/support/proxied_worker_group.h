@@ -28,12 +28,17 @@ class ProxiedWorkerGroup final : public WorkerGroup {
     return all;
   }
 
-  absl::StatusOr<std::string> Get(absl::string_view key, absl::Time deadline) override {
-    MF_ASSIGN_OR_RETURN(std::string value, group_.Get(key, deadline));
-    if (!absl::StartsWith(key, "data address")) return value;
-    MF_ASSIGN_OR_RETURN(HostPort address, ParseHostPort(value));
-    address.port = proxies_.emplace_back(address.port).port();
-    return address.ToString();
+  absl::StatusOr<std::vector<std::string>> AllGather(absl::string_view name, std::string value,
+                                                     absl::Time deadline) override {
+    MF_ASSIGN_OR_RETURN(std::vector<std::string> values,
+                        group_.AllGather(name, std::move(value), deadline));
+    if (name != "data addresses") return values;
+    for (std::string& text : values) {
+      MF_ASSIGN_OR_RETURN(HostPort address, ParseHostPort(text));
+      address.port = proxies_.emplace_back(address.port).port();
+      text = address.ToString();
+    }
+    return values;
   }
 
   int worker() const override { return group_.worker(); }
@@ -46,8 +51,8 @@ class ProxiedWorkerGroup final : public WorkerGroup {
                              absl::Time deadline) override {
     return group_.PutForReaders(key, readers, std::move(value), deadline);
   }
-  absl::Status Barrier(absl::string_view name, absl::Time deadline) override {
-    return group_.Barrier(name, deadline);
+  absl::StatusOr<std::string> Get(absl::string_view key, absl::Time deadline) override {
+    return group_.Get(key, deadline);
   }
   absl::Status ReportFailure(const absl::Status& cause, absl::Time deadline) override {
     return group_.ReportFailure(cause, deadline);

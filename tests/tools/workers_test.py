@@ -278,7 +278,7 @@ class WorkersTest(programs.WorkersTestCase):
             _, err = worker.communicate(timeout=SECONDS)
             self.assertEqual(worker.returncode, CLUSTER, err)
             self.assertRegex(err.splitlines()[-1],
-                             r"worker \d has `build = \w+`, worker \d has `build = \w+`")
+                             r"worker \d has `build = \w+ of \d+ bytes`, worker \d has `build = \w+ of")
 
     def test_script_of_a_slurm_job_is_warned_about_srun(self):
         environment = {"SLURM_JOB_ID": "7", "SLURM_PROCID": "0", "SLURM_NTASKS": "2"}

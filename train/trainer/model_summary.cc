@@ -76,7 +76,7 @@ std::string ModelSummary(const Model& model) {
   for (const Node* const node : graph.Nodes()) {
     if (!is_needed[node->id()]) continue;
     // A constant outside of any layer is a number that the program mentions.
-    const bool is_number = node->num_inputs() == 0 && node->op().name == "Const";
+    const bool is_number = node->op().role == OpRole::kConstant;
     const std::string name = LayerOf(*node);
     if (is_number && name == node->name()) continue;
     const auto [it, is_new] = index.try_emplace(name, layers.size());

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -139,19 +140,18 @@ void PreemptionHandler::WatchWorkers() {
 absl::StatusOr<int64_t> PreemptionHandler::AgreeOnLastStep() {
   WorkerGroup& group = *session_.state().connection().workers();
   const absl::Time deadline = absl::Now() + kAgreementTimeout;
-  const auto key_of = [&](int worker) { return absl::StrCat(key_, ": step of worker ", worker); };
   int64_t last;
   {
     std::lock_guard<std::mutex> lock(mu_);
     is_held_ = true;
     last = begun_;
   }
-  MF_RETURN_IF_ERROR(group.Put(key_of(group.worker()), absl::StrCat(last), deadline));
-  for (int w = 0; w < group.num_workers(); ++w) {
-    MF_ASSIGN_OR_RETURN(const std::string text, group.Get(key_of(w), deadline));
+  MF_ASSIGN_OR_RETURN(const std::vector<std::string> steps,
+                      group.AllGather(absl::StrCat(key_, ": steps"), absl::StrCat(last), deadline));
+  for (const std::string& text : steps) {
     int64_t step;
     if (!absl::SimpleAtoi(text, &step)) {
-      return absl::InternalError(absl::StrCat("step of worker ", w, ": '", text, "'"));
+      return absl::InternalError(absl::StrCat("expected the step of a worker, got '", text, "'"));
     }
     last = std::max(last, step);
   }

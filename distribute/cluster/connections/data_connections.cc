@@ -31,8 +31,6 @@ namespace {
 constexpr absl::Duration kHandshakeTimeout = absl::Seconds(5);
 constexpr size_t kMaxCallers = 16;
 
-std::string AddressKey(int worker) { return absl::StrCat("data address of worker ", worker); }
-
 // A connection whose handshake is in progress. That of TLS comes first, and passes unseen.
 struct Conversation {
   std::unique_ptr<Stream> stream;
@@ -146,8 +144,9 @@ class Connector {
     MF_ASSIGN_OR_RETURN(const auto listener, ConnectionListener::Listen(any_port.ToString()));
     listener->Start([&](int fd, const std::string& peer) { arrivals.Add(fd, peer); });
     const HostPort own = {.host = options_.address, .port = listener->port()};
-    MF_RETURN_IF_ERROR(workers_.Put(AddressKey(workers_.worker()), own.ToString(), deadline_));
-    MF_RETURN_IF_ERROR(FindCalls());
+    MF_ASSIGN_OR_RETURN(addresses_,
+                        workers_.AllGather("data addresses", own.ToString(), deadline_));
+    FindCalls();
     for (;;) {
       for (auto& [socket, peer] : arrivals.Take()) Accept(std::move(socket), peer);
       MF_RETURN_IF_ERROR(AdvanceCalls());
@@ -182,23 +181,20 @@ class Connector {
     return -1;
   }
 
-  // Waits until the rank's worker has published its address.
-  absl::StatusOr<std::string> AddressOf(int rank) {
-    return workers_.Get(AddressKey(topology_.replicas[rank].worker), deadline_);
+  const std::string& AddressOf(int rank) const {
+    return addresses_[topology_.replicas[rank].worker];
   }
 
   // Finds the lower ranks, to which this process connects.
-  absl::Status FindCalls() {
+  void FindCalls() {
     for (int peer = 0; peer < local_ranks_.back(); ++peer) {
       if (IsNear(peer, local_ranks_[0])) continue;
-      const auto address = AddressOf(peer);
-      if (!address.ok()) return At(address.status(), peer);
       for (const int local : local_ranks_) {
         if (local < peer) continue;
-        calls_.push_back({.ranks = {.connecting = local, .accepting = peer}, .address = *address});
+        calls_.push_back(
+            {.ranks = {.connecting = local, .accepting = peer}, .address = AddressOf(peer)});
       }
     }
-    return absl::OkStatus();
   }
 
   // Honest callers prove themselves at once, so an older one makes room.
@@ -239,9 +235,7 @@ class Connector {
           absl::StrCat("rank ", ranks.connecting, " is connected already, from ",
                        SourceOf(first->second->fd()).value_or("an address that is gone")));
     }
-    // It has published its address before it connects.
-    MF_ASSIGN_OR_RETURN(const std::string address, AddressOf(ranks.connecting));
-    MF_ASSIGN_OR_RETURN(const HostPort parsed, ParseHostPort(address));
+    MF_ASSIGN_OR_RETURN(const HostPort parsed, ParseHostPort(AddressOf(ranks.connecting)));
     MF_ASSIGN_OR_RETURN(const std::string host, NumericHost(parsed.host));
     if (source == host) return absl::OkStatus();
     return absl::PermissionDeniedError(absl::StrCat("rank ", ranks.connecting,
@@ -343,6 +337,7 @@ class Connector {
   WorkerGroup& workers_;
   const absl::Time deadline_;
   const DataConnectionOptions& options_;
+  std::vector<std::string> addresses_;                               // by worker
   TlsContext tls_;                                                   // null: no TLS
   std::vector<std::map<int, std::unique_ptr<Stream>>> connections_;  // by local rank
   std::list<Call> calls_;

@@ -20,6 +20,7 @@
 #include "distribute/cluster/coordination/grpc_log.h"
 #include "distribute/cluster/coordination/messages.h"
 #include "distribute/cluster/coordination/tls.h"
+#include "distribute/cluster/coordination_state.h"
 #include "distribute/cluster/failure_listener.h"
 #include "framework/core/status.h"
 #include "framework/runtime/failure.h"
@@ -425,10 +426,19 @@ class CoordinationClient::Group final : public WorkerGroup {
     return value;
   }
 
-  absl::Status Barrier(absl::string_view name, absl::Time deadline) override {
-    Request request = NewRequest(Request::BARRIER);
+  absl::StatusOr<std::vector<std::string>> AllGather(absl::string_view name, std::string value,
+                                                     absl::Time deadline) override {
+    if (value.size() > kMaxValueBytes) {
+      return absl::InvalidArgumentError(absl::StrCat("all-gather '", name, "': expected at most ",
+                                                     kMaxValueBytes, " bytes of each worker, got ",
+                                                     value.size()));
+    }
+    Request request = NewRequest(Request::ALL_GATHER);
     request.set_name(std::string(name));
-    return connection_->Perform(std::move(request), deadline).status();
+    request.set_value(std::move(value));
+    MF_ASSIGN_OR_RETURN(const std::string joined,
+                        connection_->Perform(std::move(request), deadline));
+    return SplitValues(joined, num_workers());
   }
 
   absl::Status ReportFailure(const absl::Status& cause, absl::Time deadline) override {

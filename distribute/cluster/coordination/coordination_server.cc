@@ -245,8 +245,9 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
                                         std::max(body.readers(), 0))));
       case Request::GET:
         return group->Get(worker, incarnation, body.name(), deadline, std::move(done));
-      case Request::BARRIER:
-        return group->Barrier(worker, incarnation, body.name(), deadline, std::move(done));
+      case Request::ALL_GATHER:
+        return group->AllGather(worker, incarnation, body.name(), body.value(), deadline,
+                                std::move(done));
       case Request::REPORT_FAILURE:
         return ReportFailure(group, incarnation, StatusFromProto(body.failure()), std::move(done));
       case Request::WAIT_FOR_FAILURE:

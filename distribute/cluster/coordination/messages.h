@@ -13,7 +13,7 @@
 
 namespace mirrorflow {
 
-inline constexpr int kCoordinationProtocol = 1;
+inline constexpr int kCoordinationProtocol = 2;
 // Both ends check a silent connection this often, and wait as long for the answer.
 inline constexpr int kKeepaliveMilliseconds = 10000;
 // The largest message, and the largest value that one Request carries.

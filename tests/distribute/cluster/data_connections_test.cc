@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <condition_variable>
 #include <functional>
 #include <mutex>
 #include <string>
@@ -38,6 +39,61 @@ const Topology kTopology = {.replicas = {{.worker = 0, .domain = 0},
                                          {.worker = 0, .domain = 0},
                                          {.worker = 1, .domain = 1},
                                          {.worker = 2, .domain = 2}}};
+
+// Holds a worker back once all have told their addresses.
+class HeldWorkerGroup final : public WorkerGroup {
+ public:
+  explicit HeldWorkerGroup(WorkerGroup& group) : group_(group) {}
+
+  // Waits until all workers have told their addresses.
+  std::string AddressOf(int worker) {
+    std::unique_lock<std::mutex> lock(mu_);
+    changed_.wait(lock, [&] { return !addresses_.empty(); });
+    return addresses_[worker];
+  }
+  void Release() {
+    std::lock_guard<std::mutex> lock(mu_);
+    released_ = true;
+    changed_.notify_all();
+  }
+
+  absl::StatusOr<std::vector<std::string>> AllGather(absl::string_view name, std::string value,
+                                                     absl::Time deadline) override {
+    MF_ASSIGN_OR_RETURN(auto values, group_.AllGather(name, std::move(value), deadline));
+    std::unique_lock<std::mutex> lock(mu_);
+    addresses_ = values;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return released_; });
+    return values;
+  }
+
+  int worker() const override { return group_.worker(); }
+  int num_workers() const override { return group_.num_workers(); }
+  absl::StatusOr<uint64_t> Join(absl::Time deadline) override { return group_.Join(deadline); }
+  absl::Status Put(absl::string_view key, std::string value, absl::Time deadline) override {
+    return group_.Put(key, std::move(value), deadline);
+  }
+  absl::Status PutForReaders(absl::string_view key, int readers, std::string value,
+                             absl::Time deadline) override {
+    return group_.PutForReaders(key, readers, std::move(value), deadline);
+  }
+  absl::StatusOr<std::string> Get(absl::string_view key, absl::Time deadline) override {
+    return group_.Get(key, deadline);
+  }
+  absl::Status ReportFailure(const absl::Status& cause, absl::Time deadline) override {
+    return group_.ReportFailure(cause, deadline);
+  }
+  void OnFailure(std::function<void(const absl::Status&)> call) override {
+    group_.OnFailure(std::move(call));
+  }
+
+ private:
+  WorkerGroup& group_;
+  std::mutex mu_;
+  std::condition_variable changed_;
+  std::vector<std::string> addresses_;  // guarded by mu_
+  bool released_ = false;               // guarded by mu_
+};
 
 using Connections = absl::StatusOr<std::vector<std::map<int, std::unique_ptr<Stream>>>>;
 
@@ -69,11 +125,6 @@ class Workers {
     return connections;
   }
   WorkerGroup& group(int worker) { return *groups_[worker]; }
-  // Waits until the worker listens.
-  std::string AddressOf(int worker) {
-    return *groups_[2]->Get(absl::StrCat("data address of worker ", worker),
-                            absl::Now() + absl::Seconds(20));
-  }
   std::string log() {
     std::lock_guard<std::mutex> lock(mu_);
     return log_;
@@ -199,11 +250,13 @@ TEST_P(DataConnectionsTest, StrangersAreRefused) {
   Workers workers;
   std::vector<Connections> connections(3);
   std::vector<std::thread> threads;
-  const auto join = [&](int w) { connections[w] = workers.Connect(w, {.tls = TlsOf(w)}); };
-  for (const int w : {0, 1}) {
-    threads.emplace_back([&, w] { join(w); });
+  HeldWorkerGroup held(workers.group(2));
+  for (const int w : {0, 1, 2}) {
+    threads.emplace_back([&, w] {
+      connections[w] = workers.Connect(w, {.tls = TlsOf(w), .group = w == 2 ? &held : nullptr});
+    });
   }
-  const std::string address = workers.AddressOf(0);
+  const std::string address = held.AddressOf(0);
   std::vector<OwnedSocket> strangers;
   for (int i = 0; i < 40; ++i) strangers.push_back(ConnectTo(address));  // silent
   const std::string four_gigabytes = "MFDC\x01" + std::string(300, '\xff');
@@ -230,7 +283,7 @@ TEST_P(DataConnectionsTest, StrangersAreRefused) {
   while (got > 0);
   EXPECT_LE(got, 0);  // it is disconnected
 
-  threads.emplace_back([&] { join(2); });
+  held.Release();
   for (std::thread& thread : threads) thread.join();
   ExpectPairs(connections);
   const std::string log = workers.log();
@@ -271,23 +324,22 @@ TEST_P(DataConnectionsTest, MembershipIsClosed) {
     Workers workers;
     std::vector<Connections> connections(3);
     std::vector<std::thread> threads;
-    const auto start = [&](int w) {
+    HeldWorkerGroup held(workers.group(2));  // the worker of rank 3
+    for (const int w : {0, 1, 2}) {
       threads.emplace_back([&, w] {
-        connections[w] = workers.Connect(
-            w, {.tls = TlsOf(w), .timeout = absl::Seconds(c.after_another ? 2 : 20)});
+        connections[w] = workers.Connect(w, {.tls = TlsOf(w),
+                                             .timeout = absl::Seconds(c.after_another ? 2 : 20),
+                                             .group = w == 2 ? &held : nullptr});
       });
-    };
-    // Worker 2 has published its address, and waits for that of worker 1.
-    for (const int w : {0, 2}) start(w);
-    for (const int w : {0, 2}) workers.AddressOf(w);
-    const auto first = StreamTo(workers.AddressOf(0), c.from),
-               second = StreamTo(workers.AddressOf(0), c.from);
+    }
+    const auto first = StreamTo(held.AddressOf(0), c.from),
+               second = StreamTo(held.AddressOf(0), c.from);
     if (c.after_another) {
       EXPECT_TRUE(Claim(*first, kValid));
     }
     EXPECT_FALSE(Claim(*second, c.ranks));
     EXPECT_TRUE(absl::StrContains(workers.log(), c.log)) << workers.log();
-    start(1);
+    held.Release();
     for (std::thread& thread : threads) thread.join();
     if (!c.after_another) ExpectPairs(connections);
   }
@@ -297,18 +349,22 @@ TEST_P(DataConnectionsTest, MembershipIsClosed) {
 TEST_P(DataConnectionsTest, CrowdFromOneHostKeepsNoOtherOut) {
   Workers workers;
   std::vector<std::thread> threads;
-  for (const int w : {0, 2}) {
+  HeldWorkerGroup held(workers.group(2));
+  for (const int w : {0, 1, 2}) {
     threads.emplace_back([&, w] {
-      workers.Connect(w, {.tls = TlsOf(w), .timeout = absl::Seconds(3)}).IgnoreError();
+      workers
+          .Connect(
+              w, {.tls = TlsOf(w), .timeout = absl::Seconds(3), .group = w == 2 ? &held : nullptr})
+          .IgnoreError();
     });
   }
-  for (const int w : {0, 2}) workers.AddressOf(w);
-  const auto first = StreamTo(workers.AddressOf(0), "127.0.0.1");
+  const auto first = StreamTo(held.AddressOf(0), "127.0.0.1");
   std::vector<OwnedSocket> crowd;
-  for (int i = 0; i < 100; ++i) crowd.push_back(ConnectTo(workers.AddressOf(0), "127.0.0.2"));
+  for (int i = 0; i < 100; ++i) crowd.push_back(ConnectTo(held.AddressOf(0), "127.0.0.2"));
   char byte;
   EXPECT_LE(recv(crowd[50].fd(), &byte, 1, 0), 0);  // it was dropped, and those before it
   EXPECT_TRUE(Claim(*first, {.connecting = 3, .accepting = 0}));
+  held.Release();
   for (std::thread& thread : threads) thread.join();
 }
 

@@ -38,7 +38,20 @@ TEST(ModelSummaryTest, ShowsLayersShapesAndParameters) {
   Graph graph;
   const Model model = BuildModel(Scope(&graph));
   ASSERT_TRUE(graph.status().ok()) << graph.status();
-  EXPECT_EQ(ModelSummary(model), "");
+  EXPECT_EQ(ModelSummary(model),
+            R"(layer                            output                     parameters
+images                           [?,8,8,1]                           0
+conv                             [?,6,6,4]                          40
+norm                             [?,6,6,4]                          16
+MaxPool                          [?,3,3,4]                           0
+Reshape                          [?,36]                              0
+dropout                          [?,36]                              0
+logits                           [?,100]                         3,700
+
+parameters                     3,756  0.02 MB
+not trained                        8  0.00 MB
+of the optimizer               3,748  0.01 MB
+)");
 }
 
 TEST(ModelSummaryTest, SharedLayerCountsOnce) {
@@ -46,10 +59,20 @@ TEST(ModelSummaryTest, SharedLayerCountsOnce) {
   const Scope root(&graph);
   const Output x = ops::Placeholder(root.WithName("x"), DT_FLOAT, {-1, 3});
   const Output y = ops::Placeholder(root.WithName("y"), DT_FLOAT, {-1, 3});
-  layers::Shared encoder(
-      "encoder", [](const Scope& scope, Output in) { return layers::Dense(scope, in, 2); });
+  layers::Shared encoder("encoder",
+                         [](const Scope& scope, Output in) { return layers::Dense(scope, in, 2); });
   const Output loss = ops::Mean(root, encoder(root, x) * encoder(root, y));
-  EXPECT_EQ(ModelSummary({.inputs = {x, y}, .loss = loss}), "");
+  EXPECT_EQ(ModelSummary({.inputs = {x, y}, .loss = loss}),
+            R"(layer                            output                     parameters
+x                                [?,3]                               0
+y                                [?,3]                               0
+encoder                          [?,2]                               8
+encoder_1                        [?,2]                               0
+Mul                              [?,2]                               0
+Mean                             []                                  0
+
+parameters                         8  0.00 MB
+)");
 }
 
 TEST(ModelSummaryTest, TrainerAddsMemoryOfAStep) {
