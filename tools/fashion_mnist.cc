@@ -243,8 +243,9 @@ absl::Status TrainAndTest(const Strategy& strategy, LogFormat format, ExitCode* 
   if (accuracy.status().code() == absl::StatusCode::kOutOfRange) *code = kExitNumeric;
   MF_RETURN_IF_ERROR(accuracy.status());
 
-  MF_RETURN_IF_ERROR(
-      SaveVariablesOfWorkers(session, absl::GetFlag(FLAGS_save_variables), strategy));
+  if (const std::string path = absl::GetFlag(FLAGS_save_variables); !path.empty()) {
+    MF_RETURN_IF_ERROR(SaveVariables(session, path));
+  }
   if (std::string path = PathOfWorker(absl::GetFlag(FLAGS_save_graph), strategy); !path.empty()) {
     MF_RETURN_IF_ERROR(WriteGraphFile(graph, path));
   }

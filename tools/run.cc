@@ -254,7 +254,8 @@ absl::Status RunSteps(const Strategy& strategy, std::vector<NamedFile> feeds,
   if (traces) {
     MF_RETURN_IF_ERROR(WriteTraceOfWorkers(**session, trace, absl::GetFlag(FLAGS_trace), strategy));
   }
-  return SaveVariablesOfWorkers(**session, absl::GetFlag(FLAGS_save_variables), strategy);
+  const std::string file = absl::GetFlag(FLAGS_save_variables);
+  return file.empty() ? absl::OkStatus() : SaveVariables(**session, file);
 }
 
 }  // namespace

@@ -21,7 +21,6 @@
 #include "framework/runtime/failure.h"
 #include "framework/runtime/trace.h"
 #include "framework/session/session_state.h"
-#include "train/checkpoint/variables_file.h"
 
 ABSL_FLAG(std::string, strategy, "auto",
           "mirrored (this process alone), multi_worker, or auto: what the environment says");
@@ -228,18 +227,6 @@ absl::StatusOr<std::unique_ptr<Strategy>> StrategyOfFlags(MirroredStrategy::Opti
 std::string PathOfWorker(const std::string& path, const Strategy& strategy) {
   if (!absl::StrContains(path, "{worker}")) return strategy.worker() == 0 ? path : "";
   return absl::StrReplaceAll(path, {{"{worker}", absl::StrCat(strategy.worker())}});
-}
-
-absl::Status SaveVariablesOfWorkers(Session& session, const std::string& path,
-                                    const Strategy& strategy) {
-  if (path.empty()) return absl::OkStatus();
-  const std::string own = PathOfWorker(path, strategy);
-  if (!own.empty()) return SaveVariables(session, own);
-  for (const std::string& name : session.VariableNames()) {
-    if (!session.IsInitialized(name)) continue;
-    MF_RETURN_IF_ERROR(session.ReadVariable(name).status());
-  }
-  return absl::OkStatus();
 }
 
 absl::Status WriteTraceOfWorkers(Session& session, const TraceWriter& trace,

@@ -47,11 +47,6 @@ absl::StatusOr<CoordinationFlags> ReadCoordinationFlags();
 // not write the file, because only worker 0 writes a file that is common to all.
 std::string PathOfWorker(const std::string& path, const Strategy& strategy);
 
-// Writes the variables to PathOfWorker(path). All workers must call it, because a variable that is
-// synchronised on read is summed over all of them.
-absl::Status SaveVariablesOfWorkers(Session& session, const std::string& path,
-                                    const Strategy& strategy);
-
 // Ends the trace of the session: writes one for all workers or, if `path` has {worker}, one for
 // each. All workers must call it.
 absl::Status WriteTraceOfWorkers(Session& session, const TraceWriter& trace,

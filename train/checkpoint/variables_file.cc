@@ -116,7 +116,8 @@ absl::Status CollectVariables(Session& session, Safetensors* contents) {
 absl::Status SaveVariables(Session& session, absl::string_view path) {
   Safetensors contents;
   MF_RETURN_IF_ERROR(CollectVariables(session, &contents));
-  return WriteSafetensors(path, contents);
+  return session.state().connection().worker() == 0 ? WriteSafetensors(path, contents)
+                                                    : absl::OkStatus();
 }
 
 absl::StatusOr<LoadReport> MatchVariables(const Safetensors& contents, absl::string_view path,

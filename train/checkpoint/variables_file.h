@@ -19,7 +19,9 @@
 
 namespace mirrorflow {
 
-// Writes every variable that has a value, including optimizer state, and Session::step().
+// Writes every variable that has a value, including optimizer state, and Session::step(). All
+// workers must call it, because variables that are synchronised on read are summed over them;
+// worker 0 writes the file.
 absl::Status SaveVariables(Session& session, absl::string_view path);
 
 // Sets `contents` to what SaveVariables writes. Tensors that it has already, from an earlier call,

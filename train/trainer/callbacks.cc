@@ -25,13 +25,6 @@ bool LargerIsBetter(absl::string_view name, MonitorMode mode) {
   return false;
 }
 
-// Saves the variables on worker 0; the others take part in reading them.
-absl::Status SaveOnChief(TrainingState& state, const std::string& path) {
-  if (state.is_chief()) return SaveVariables(state.session, path);
-  Safetensors none;
-  return CollectVariables(state.session, &none);
-}
-
 }  // namespace
 
 Monitor::Monitor(std::string name, MonitorMode mode, double min_delta)
@@ -138,7 +131,7 @@ absl::Status ModelCheckpoint::OnEpochEnd(TrainingState& state) {
     MF_ASSIGN_OR_RETURN(const bool better, monitor_.Improves(state.logs));
     if (!better) return absl::OkStatus();
   }
-  return SaveOnChief(state, path_);
+  return SaveVariables(state.session, path_);
 }
 
 CsvLog::~CsvLog() {

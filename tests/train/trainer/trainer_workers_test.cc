@@ -209,6 +209,18 @@ TEST_P(TrainerWorkersTest, ChecksOfEqualCopiesChangeNothing) {
   EXPECT_EQ(steps[0], steps[1]);
 }
 
+TEST_P(TrainerWorkersTest, WorkerZeroWritesVariablesThatAllSave) {
+  const std::string path = TemporaryPath("variables_of_workers.safetensors");
+  const auto statuses = OnEach([&](const Strategy& strategy, int) -> absl::Status {
+    MF_ASSIGN_OR_RETURN(const auto training, Training::Create(strategy, /*has_metric=*/true));
+    MF_RETURN_IF_ERROR(training->Run(Line().Batch(kBatch), {.epochs = 2}));
+    MF_RETURN_IF_ERROR(SaveVariables(training->session(), path));
+    MF_RETURN_IF_ERROR(training->session().CheckReplicas());  // the others wait for worker 0
+    return LoadVariables(path, training->session()).status();  // the file has all of them
+  });
+  EXPECT_THAT(statuses, testing::Each(absl::OkStatus()));
+}
+
 // Each ends its session as soon as it is done. Whether the other one still runs is a matter of
 // chance, hence the attempts.
 TEST_P(TrainerWorkersTest, WorkerDoneFirstDoesNotDisturbOther) {
