@@ -120,7 +120,7 @@ absl::Status Train(const Options& options) {
   MF_ASSIGN_OR_RETURN(auto trainer, mf::Trainer::Create(*strategy, graph, model));
   MF_ASSIGN_OR_RETURN(mf::Step predict, trainer->session().Prepare({tokens}, {probabilities}));
 
-  // Of every ten pieces of the text, nine are for training, and the last one is for the test.
+  // Nine of every ten pieces of the text are for training, and the last one is for the test.
   std::vector<int64_t> of_training, of_test;
   for (int64_t i = 0; i + kContext < static_cast<int64_t>(text.tokens.size()); ++i) {
     const int64_t place = i % (10 * (kContext + 1));

@@ -92,6 +92,7 @@ absl::Status Train(const Options& options) {
     now = counted[0].scalar<float>();
     std::printf("epoch=%d rate=%.4f loss=%.4f test_accuracy=%.4f\n", static_cast<int>(epoch + 1),
                 rate, mean, now);
+    // The rate falls when the loss hardly does.
     if (mean > 0.93 * last) rate *= 0.3F;
     MF_RETURN_IF_ERROR(session->AssignVariable("rate", mf::Tensor::Scalar(rate)));
     last = mean;

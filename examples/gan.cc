@@ -7,8 +7,8 @@
 //   bazel run --config=opt //examples:gan -- [EPOCHS [REPLICAS [ROWS]]]
 //
 // By default it trains 10 epochs on all 60,000 images, with a replica on each device. Prints both
-// losses and how far the made images are from those of the test set: the Fréchet distance (Dowson
-// and Landau, 1982) between the pixels, taken for normal and independent, before and after.
+// losses, and the distance of the made images from those of the test set before and after: the
+// Fréchet distance (Dowson and Landau, 1982), as if all pixels were normal and independent.
 #include <cstdio>
 #include <cstdlib>
 #include <optional>

@@ -15,7 +15,7 @@
 //   safetensors.numpy.save_file({v.name.removesuffix(":0"): v.numpy() for v in variables}, path)
 //
 // By default, the head learns the classes 5 to 9 from 500 images in 30 epochs. With `none` in place
-// of the weights, it has to do with random lower layers. OUT gets all variables in the end.
+// of the weights, the lower layers stay random. OUT gets all variables in the end.
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
