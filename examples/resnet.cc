@@ -6,7 +6,7 @@
 //
 //   bazel run --config=opt //examples:resnet -- [EPOCHS [REPLICAS [ROWS]]]
 //
-// By default it trains 12 epochs on all 60,000 images, with a replica on each device.
+// By default it trains 15 epochs on all 60,000 images, with a replica on each device.
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
@@ -18,7 +18,7 @@ namespace mf = mirrorflow;
 namespace {
 
 struct Options {
-  int64_t epochs = 12;
+  int64_t epochs = 15;
   std::optional<int> replicas = std::nullopt;  // on CPUs; one on each device by default
   int64_t rows = 60'000;
 };
