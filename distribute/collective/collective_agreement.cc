@@ -105,8 +105,8 @@ absl::Status CollectiveAgreement::CompareRanks(int rank, const Position& at, con
   return Differ(at.number, positions, std::max(first.rank, rank), c);
 }
 
-// A worker has not come. Says which collective it has not come to, unless another one has reported
-// a failure, which names its place.
+// Names the missing worker and the collective, unless another worker has reported a failure, which
+// names its place.
 absl::Status CollectiveAgreement::WhyNotCompared(const absl::Status& why, const Position& at,
                                                  const Collective& c,
                                                  const std::string& text) const {

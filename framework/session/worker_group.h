@@ -46,8 +46,8 @@ class WorkerGroup {
   }
   virtual absl::StatusOr<std::string> Get(absl::string_view key, absl::Time deadline) = 0;
 
-  // Returns the values of all workers, by worker, once each has called it with this name. The error
-  // of a call that waits in vain has the first missing worker as its Failure.
+  // Returns the values of all workers, by worker, once each has called it with this name. The
+  // error after the deadline has the first missing worker as its Failure.
   virtual absl::StatusOr<std::vector<std::string>> AllGather(absl::string_view name,
                                                              std::string value,
                                                              absl::Time deadline) = 0;

@@ -77,7 +77,7 @@ TEST(Operators, RejectOutputsOfTwoGraphs) {
   EXPECT_TRUE(other.status().ok());
 }
 
-TEST(Operators, FollowAGraphThatMovesAndOneThatIsCloned) {
+TEST(Operators, FollowMovedAndClonedGraphs) {
   Graph first;
   ops::Placeholder(Scope(&first).WithName("x"), DT_FLOAT, {2});
   Graph clone = first.Clone();

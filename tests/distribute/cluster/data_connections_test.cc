@@ -40,12 +40,12 @@ const Topology kTopology = {.replicas = {{.worker = 0, .domain = 0},
                                          {.worker = 1, .domain = 1},
                                          {.worker = 2, .domain = 2}}};
 
-// Holds a worker back once all have told their addresses.
+// Holds a worker back once all have published their addresses.
 class HeldWorkerGroup final : public WorkerGroup {
  public:
   explicit HeldWorkerGroup(WorkerGroup& group) : group_(group) {}
 
-  // Waits until all workers have told their addresses.
+  // Waits until all workers have published their addresses.
   std::string AddressOf(int worker) {
     std::unique_lock<std::mutex> lock(mu_);
     changed_.wait(lock, [&] { return !addresses_.empty(); });
