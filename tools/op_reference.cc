@@ -153,6 +153,8 @@ std::string ShardingText(const OpDef& op, absl::string_view stem) {
 }
 
 std::string KernelText(const OpDef& op) {
+  if (op.has(kView)) return "none runs: the output shares the memory of the input";
+  if (op.role == OpRole::kCollective) return "none runs: communicators of CPUs and GPUs do it";
   std::vector<std::string> devices;
   for (const char* device : {"CPU", "GPU"}) {
     if (AllKernels().Has(op.name, device)) devices.push_back(device);
@@ -179,7 +181,6 @@ std::vector<std::string> TraitTexts(const OpDef& op) {
       {kStateful, "stateful: never folded, merged or dropped while it is wanted"},
       {kCommutative, "commutative"},
       {kElementwise, "element-wise"},
-      {kView, "a view: shares the memory of its input"},
       {kRandom, "draws random numbers, the same for any number of replicas"},
       {kPerReplica, "differs between replicas"},
       {kOverwrites, "needs no value of the variable before it"},
@@ -291,8 +292,9 @@ absl::Status ShowOps(const std::vector<std::string>& args, ExitCode* code) {
     return Annotate(WritePages(directory), "--markdown");
   }
   for (const std::string& name : args) {
-    MF_RETURN_IF_ERROR(FusedOps().Find(name) != nullptr ? absl::OkStatus()
-                                                        : AllOps().Lookup(name).status());
+    if (FusedOps().Find(name) == nullptr) {
+      MF_RETURN_IF_ERROR(Annotate(AllOps().Lookup(name).status(), "ops"));
+    }
     for (const Page& page : AllPages()) {
       for (const OpDef* op : page.ops) {
         if (op->name == name) std::printf("%s\n", Section(*op, page.stem).c_str());
