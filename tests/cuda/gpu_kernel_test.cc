@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Kernels that a program registers for its own ops, on fakes of CUDA.
+#include "kernels/cuda/gpu_kernel.h"
+
 #include <cmath>
 #include <memory>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "distribute/collective/nccl/fake_nccl.h"
+#include "distribute/strategy/extensions.h"
+#include "distribute/strategy/strategy.h"
+#include "framework/core/status.h"
+#include "framework/graph/shape_inference.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/fake_cuda.h"
-#include "mirrorflow_extend.h"
+#include "ops/ops.h"
 
 namespace mirrorflow {
 namespace {
