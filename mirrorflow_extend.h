@@ -12,6 +12,7 @@
 #include "framework/graph/shape_inference.h"    // shape functions
 #include "framework/graph/sharding.h"           // sharding rules
 #include "framework/runtime/kernel_registry.h"  // kernels and their factories
+#include "kernels/cuda/gpu_kernel.h"            // kernels for GPUs
 #include "mirrorflow.h"
 #include "ops/sharding_rules.h"  // rules that many ops share
 

@@ -127,7 +127,7 @@ void RegisterCollectives(OpRegistry& ops) {
       .Output("number: int32")
       .Traits(kStateful | kOwnOp)
       .Shape(ScalarShape)
-      .Gathers("it has no operands")
+      .Gathers("CountReplicas replaces it by a constant")
       .NoGradient("the output is an integer")
       .Expand(One);
 }

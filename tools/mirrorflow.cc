@@ -15,6 +15,7 @@
 #include "tools/inspect.h"
 #include "tools/launch/launch.h"
 #include "tools/launch/supervisor.h"
+#include "tools/op_reference.h"
 #include "tools/report/report.h"
 #include "tools/run.h"
 
@@ -29,6 +30,9 @@ constexpr char kUsage[] =
     "                                              run steps of a graph; with --graph only: list\n"
     "                                              its feeds, variables, fetches and targets\n"
     "mirrorflow devices                            list the devices\n"
+    "mirrorflow ops [NAME …]                       list the ops, or describe these: inputs, "
+    "outputs,\n"
+    "                                              attributes, gradient, sharding, kernels\n"
     "mirrorflow data FILE|FOLDER …                 print the first rows of a dataset and how fast "
     "it\n"
     "                                              is read: .csv, .npy, .npz, .tfrecord, images\n"
@@ -80,6 +84,8 @@ int Main(int argc, char** argv) {
     status = Run(args, &code);
   } else if (command == "devices") {
     status = Devices(args, &code);
+  } else if (command == "ops") {
+    status = ShowOps(args, &code);
   } else if (command == "data") {
     status = ShowData(args, &code);
   } else if (command == "explain") {
@@ -101,11 +107,11 @@ int Main(int argc, char** argv) {
   } else if (command == "supervise") {
     status = Supervise();  // not for people: `launch` starts it
   } else {
-    status = absl::InvalidArgumentError(
-        absl::StrCat("'", command,
-                     "': unknown command; expected inspect, run, "
-                     "devices, data, explain, bench, launch, coordinator, checkpoint, report or "
-                     "failpoints (see --help)"));
+    status = absl::InvalidArgumentError(absl::StrCat(
+        "'", command,
+        "': unknown command; expected inspect, run, "
+        "devices, ops, data, explain, bench, launch, coordinator, checkpoint, report or "
+        "failpoints (see --help)"));
   }
   if (!status.ok()) return ExitWithError(status, code);
   return FlushOutput();

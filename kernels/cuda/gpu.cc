@@ -10,6 +10,8 @@
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/cuda_status.h"
+#include "kernels/cuda/elementwise.h"
+#include "kernels/cuda/gpu_kernel.h"
 
 namespace mirrorflow {
 namespace {
@@ -101,5 +103,18 @@ absl::StatusOr<std::unique_ptr<Device>> CreateGpu(int ordinal, const GpuOptions&
 }
 
 void RegisterGpuKernels(KernelRegistry& kernels) { RegisterCudaKernels(kernels); }
+
+absl::StatusOr<KernelPlan> GpuElementwise(const KernelContext& c, absl::string_view expression) {
+  return MakeElementwise(c, {.text = std::string(expression)});
+}
+
+absl::StatusOr<KernelPlan> GpuKernel(const KernelContext& c, absl::string_view body,
+                                     const GpuGrid& grid) {
+  return MakeCudaKernel(
+      c, {{.body = std::string(body), .grid = {.x = grid.blocks, .threads = grid.threads}}},
+      {.includes = {"math.cuh"}, .scratch_bytes = grid.scratch_bytes});
+}
+
+void* GpuStream(Lane& lane) { return StreamOf(lane); }
 
 }  // namespace mirrorflow

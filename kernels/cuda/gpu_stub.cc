@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/gpu.h"
+#include "kernels/cuda/gpu_kernel.h"
 
 namespace mirrorflow {
 
@@ -12,5 +13,13 @@ absl::StatusOr<std::unique_ptr<Device>> CreateGpu(int ordinal, const GpuOptions&
   return CheckGpu(ordinal);
 }
 void RegisterGpuKernels(KernelRegistry&) {}
+
+absl::StatusOr<KernelPlan> GpuElementwise(const KernelContext&, absl::string_view) {
+  return absl::UnimplementedError(WhyNoGpus());
+}
+absl::StatusOr<KernelPlan> GpuKernel(const KernelContext&, absl::string_view, const GpuGrid&) {
+  return absl::UnimplementedError(WhyNoGpus());
+}
+void* GpuStream(Lane&) { return nullptr; }
 
 }  // namespace mirrorflow

@@ -5,7 +5,7 @@
     page_program.py PAGE.md > PROGRAM.cc
 
 If the blocks define main, they are the whole program. Otherwise they are the body of a function, except for
-their #include lines.
+their #include lines and for blocks that begin with ```cpp namespace, which stand before that function.
 """
 
 import re
@@ -15,12 +15,15 @@ PROGRAM = """// Made from %s.
 #include <cmath>
 #include <cstdio>
 #include <memory>
+#include <numeric>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "mirrorflow.h"
 %s
 namespace mf = mirrorflow;
-
+%s
 absl::Status Page() {
 %s
 return absl::OkStatus();
@@ -37,17 +40,18 @@ int main() {
 def main():
     path, = sys.argv[1:]
     with open(path, encoding="utf-8") as file:
-        blocks = re.findall(r"^```cpp\n(.*?)^```$", file.read(), re.MULTILINE | re.DOTALL)
+        blocks = re.findall(r"^```cpp( namespace)?\n(.*?)^```$", file.read(), re.MULTILINE | re.DOTALL)
     if not blocks:
         sys.exit(f"{path}: expected blocks of C++, got none")
-    code = "\n".join(blocks)
+    code = "\n".join(block for _, block in blocks)
     if re.search(r"^int main\(", code, re.MULTILINE):
         print(code)
         return
-    lines = code.splitlines()
-    includes = [line for line in lines if line.startswith("#include")]
-    body = [line for line in lines if not line.startswith("#include")]
-    print(PROGRAM % (path, "\n".join(includes), "\n".join(body)))
+    includes, before, body = [], [], []
+    for kind, block in blocks:
+        for line in block.splitlines():
+            (includes if line.startswith("#include") else before if kind else body).append(line)
+    print(PROGRAM % (path, *("\n".join(lines) for lines in (includes, before, body))))
 
 
 if __name__ == "__main__":

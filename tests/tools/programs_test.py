@@ -174,7 +174,7 @@ class ProgramsTest(ProgramTest):
     def test_bad_commands_and_flags_are_reported(self):
         self.write("noop.txt", "a = NoOp()\n")
         for args, where, what in [
-            ([], "''", "expected inspect, run, devices, data, explain, bench, launch, "
+            ([], "''", "expected inspect, run, devices, ops, data, explain, bench, launch, "
              "coordinator, checkpoint, report or failpoints"),
             (["train"], "'train'", "unknown command"),
             (["inspect"], "inspect", "expected one graph file, got 0"),

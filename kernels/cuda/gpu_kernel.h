@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Kernels for GPUs that a program registers for its own ops. CUDA C++ is passed as text, which
+// NVRTC compiles with the other kernels of the plan, so the program itself needs no CUDA:
+//
+//   extensions.kernels().Register("Swish", "GPU", [](const KernelContext& c) {
+//     return GpuElementwise(c, "x0 / (1 + exp(-x0))");
+//   });
+//
+// In a build without CUDA, the functions return Unimplemented; no plan for a GPU is made there.
+#ifndef MIRRORFLOW_KERNELS_CUDA_GPU_KERNEL_H_
+#define MIRRORFLOW_KERNELS_CUDA_GPU_KERNEL_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "framework/runtime/kernel.h"
+
+namespace mirrorflow {
+
+// Makes a kernel that sets each element of output 0 to `expression`, in which x0, x1, … are the
+// elements of the inputs that belong to it. Inputs broadcast to the shape of the output. Elements
+// of half and bfloat16 are computed as float. The output may overwrite an input.
+absl::StatusOr<KernelPlan> GpuElementwise(const KernelContext& c, absl::string_view expression);
+
+struct GpuGrid {
+  unsigned int blocks = 1;
+  unsigned int threads = 256;  // of a block
+  int64_t scratch_bytes = 0;
+};
+// Makes a kernel that runs `body`, the body of a `__global__` function. a0, a1, … point to the
+// inputs (`const float*` for a float), z0, z1, … to the outputs, and `scratch` to the bytes that
+// the grid asks for. Shapes are constants that the caller writes into the text. A grid without
+// blocks runs nothing.
+absl::StatusOr<KernelPlan> GpuKernel(const KernelContext& c, absl::string_view body,
+                                     const GpuGrid& grid);
+
+// The cudaStream_t of a GPU's lane, for kernels (MakeKernel) that launch code compiled by nvcc or
+// call a library. They must only enqueue work on this stream: a later step may replay it without
+// calling the kernel again.
+void* GpuStream(Lane& lane);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_KERNELS_CUDA_GPU_KERNEL_H_
