@@ -50,8 +50,8 @@ TEST(Reduction, WithoutAxesReducesAllDimensions) {
   ASSERT_TRUE(scope.ok()) << scope.status();
   const auto session = CreateTestSession(graph, {.replicas = 2});
   ASSERT_TRUE(session.ok()) << session.status();
-  const auto values = (*session)->Run({{any, Tensor::Of<float>({2, 2, 1}, {7, 9, 8, -1})}},
-                                      {mean, kept, largest});
+  const auto values =
+      (*session)->Run({{any, Tensor::Of<float>({2, 2, 1}, {7, 9, 8, -1})}}, {mean, kept, largest});
   ASSERT_TRUE(values.ok()) << values.status();
   EXPECT_EQ((*values)[0].scalar<float>(), 3.5f);
   EXPECT_EQ((*values)[1].data<float>()[0], 21.0f);
