@@ -26,6 +26,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/certificates.h"
 #include "tests/support/files.h"
+#include "tests/support/forwarding_worker_group.h"
 #include "tests/support/proxied_worker_group.h"
 #include "tests/support/streams.h"
 
@@ -41,9 +42,9 @@ const Topology kTopology = {.replicas = {{.worker = 0, .domain = 0},
                                          {.worker = 2, .domain = 2}}};
 
 // Holds a worker back once all have published their addresses.
-class HeldWorkerGroup final : public WorkerGroup {
+class HeldWorkerGroup final : public ForwardingWorkerGroup {
  public:
-  explicit HeldWorkerGroup(WorkerGroup& group) : group_(group) {}
+  using ForwardingWorkerGroup::ForwardingWorkerGroup;
 
   // Waits until all workers have published their addresses.
   std::string AddressOf(int worker) {
@@ -59,7 +60,8 @@ class HeldWorkerGroup final : public WorkerGroup {
 
   absl::StatusOr<std::vector<std::string>> AllGather(absl::string_view name, std::string value,
                                                      absl::Time deadline) override {
-    MF_ASSIGN_OR_RETURN(auto values, group_.AllGather(name, std::move(value), deadline));
+    MF_ASSIGN_OR_RETURN(auto values,
+                        ForwardingWorkerGroup::AllGather(name, std::move(value), deadline));
     std::unique_lock<std::mutex> lock(mu_);
     addresses_ = values;
     changed_.notify_all();
@@ -67,28 +69,7 @@ class HeldWorkerGroup final : public WorkerGroup {
     return values;
   }
 
-  int worker() const override { return group_.worker(); }
-  int num_workers() const override { return group_.num_workers(); }
-  absl::StatusOr<uint64_t> Join(absl::Time deadline) override { return group_.Join(deadline); }
-  absl::Status Put(absl::string_view key, std::string value, absl::Time deadline) override {
-    return group_.Put(key, std::move(value), deadline);
-  }
-  absl::Status PutForReaders(absl::string_view key, int readers, std::string value,
-                             absl::Time deadline) override {
-    return group_.PutForReaders(key, readers, std::move(value), deadline);
-  }
-  absl::StatusOr<std::string> Get(absl::string_view key, absl::Time deadline) override {
-    return group_.Get(key, deadline);
-  }
-  absl::Status ReportFailure(const absl::Status& cause, absl::Time deadline) override {
-    return group_.ReportFailure(cause, deadline);
-  }
-  void OnFailure(std::function<void(const absl::Status&)> call) override {
-    group_.OnFailure(std::move(call));
-  }
-
  private:
-  WorkerGroup& group_;
   std::mutex mu_;
   std::condition_variable changed_;
   std::vector<std::string> addresses_;  // guarded by mu_

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A WorkerGroup that does what another one does, for tests that change one of its methods.
+#ifndef MIRRORFLOW_TESTS_SUPPORT_FORWARDING_WORKER_GROUP_H_
+#define MIRRORFLOW_TESTS_SUPPORT_FORWARDING_WORKER_GROUP_H_
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "framework/session/worker_group.h"
+
+namespace mirrorflow {
+
+class ForwardingWorkerGroup : public WorkerGroup {
+ public:
+  explicit ForwardingWorkerGroup(WorkerGroup& group) : group_(group) {}
+
+  int worker() const override { return group_.worker(); }
+  int num_workers() const override { return group_.num_workers(); }
+  absl::StatusOr<uint64_t> Join(absl::Time deadline) override { return group_.Join(deadline); }
+  absl::Status Put(absl::string_view key, std::string value, absl::Time deadline) override {
+    return group_.Put(key, std::move(value), deadline);
+  }
+  absl::Status PutForReaders(absl::string_view key, int readers, std::string value,
+                             absl::Time deadline) override {
+    return group_.PutForReaders(key, readers, std::move(value), deadline);
+  }
+  absl::StatusOr<std::string> Get(absl::string_view key, absl::Time deadline) override {
+    return group_.Get(key, deadline);
+  }
+  absl::StatusOr<std::vector<std::string>> AllGather(absl::string_view name, std::string value,
+                                                     absl::Time deadline) override {
+    return group_.AllGather(name, std::move(value), deadline);
+  }
+  absl::Status ReportFailure(const absl::Status& cause, absl::Time deadline) override {
+    return group_.ReportFailure(cause, deadline);
+  }
+  void OnFailure(std::function<void(const absl::Status&)> call) override {
+    group_.OnFailure(std::move(call));
+  }
+
+ private:
+  WorkerGroup& group_;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TESTS_SUPPORT_FORWARDING_WORKER_GROUP_H_
