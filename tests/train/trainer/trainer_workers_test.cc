@@ -215,7 +215,7 @@ TEST_P(TrainerWorkersTest, WorkerZeroWritesVariablesThatAllSave) {
     MF_ASSIGN_OR_RETURN(const auto training, Training::Create(strategy, /*has_metric=*/true));
     MF_RETURN_IF_ERROR(training->Run(Line().Batch(kBatch), {.epochs = 2}));
     MF_RETURN_IF_ERROR(SaveVariables(training->session(), path));
-    MF_RETURN_IF_ERROR(training->session().CheckReplicas());  // the others wait for worker 0
+    MF_RETURN_IF_ERROR(training->session().CheckReplicas());   // the others wait for worker 0
     return LoadVariables(path, training->session()).status();  // the file has all of them
   });
   EXPECT_THAT(statuses, testing::Each(absl::OkStatus()));
