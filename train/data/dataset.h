@@ -110,9 +110,9 @@ class Dataset {
   // later passes and iterators.
   Dataset Cache() const;
   // The same in a file: a pass reads the rows from the file if it exists; otherwise, the first
-  // complete pass makes it. Only remove it when the stages before change. Each process of a host
-  // may use the same file. The rows may be more than fit in memory; they can be skipped, but not
-  // shuffled without a buffer. DataLoss for a file that is damaged or has other contents.
+  // complete pass makes it. Remove the file when the stages before it change. Each process of a
+  // host may use the same file. The rows may be more than fit in memory; they can be skipped, but
+  // not shuffled without a buffer. DataLoss for a file that is damaged or has other contents.
   Dataset Cache(const std::string& path) const;
   // Leaves out up to `limit` rows of a pass that cannot be read or mapped (DataLoss or
   // InvalidArgument), and says how many on stderr; one more is an error.

@@ -302,6 +302,55 @@ TEST_P(TrainerTest, ValidationDoesNotChangeTraining) {
   EXPECT_EQ(train(Line().Batch(3)), without);
 }
 
+// A model that does not learn has the same metric in every epoch, unless it also counts the rows of
+// the epoch or of the validation before.
+TEST_P(TrainerTest, MetricsOfEpochsCoverTheirOwnRows) {
+  Graph graph;
+  const Scope root(&graph);
+  const auto scope = strategy_->scope();
+  const Output x = ops::Placeholder(root.WithName("x"), DT_FLOAT, {-1, 1});
+  const Output y = ops::Placeholder(root.WithName("y"), DT_FLOAT, {-1, 1});
+  const Output predictions = layers::Dense(root, x, 1);
+  const Output loss = losses::MeanSquaredError(root, predictions, y);
+  const auto trainer =
+      Trainer::Create(*strategy_, graph,
+                      {.inputs = {x, y},
+                       .loss = loss,
+                       .train = SGD({.learning_rate = 0}).Minimize(root, loss),
+                       .metrics = {{"error", metrics::MeanAbsoluteError(root, predictions, y)}}});
+  ASSERT_TRUE(trainer.ok()) << trainer.status();
+  for (const bool validates : {false, true}) {
+    FitOptions options = {.epochs = 3};
+    if (validates) options.validation = Line(/*last_y=*/100).Batch(3);
+    const auto result = (*trainer)->Fit(Line().Batch(4), options);
+    ASSERT_TRUE(result.ok()) << result.status();
+    for (const Logs& logs : result->history) {
+      EXPECT_EQ(logs.at("error"), result->history[0].at("error"));
+      if (validates) {
+        EXPECT_GT(logs.at("val_error"), logs.at("error") + 5);
+      }
+    }
+  }
+}
+
+TEST_P(TrainerTest, MetricsAreEvaluatedInInferenceForm) {
+  Graph graph;
+  const Scope root(&graph);
+  const auto scope = strategy_->scope();
+  const Output x = ops::Placeholder(root.WithName("x"), DT_FLOAT, {-1, 1});
+  const Output dropped = layers::Dropout(root, x, 0.5);
+  const auto trainer =
+      Trainer::Create(*strategy_, graph,
+                      {.inputs = {x},
+                       .loss = losses::MeanSquaredError(root, dropped, x),
+                       .metrics = {{"error", metrics::MeanAbsoluteError(root, dropped, x)}}});
+  ASSERT_TRUE(trainer.ok()) << trainer.status();
+  const Tensor ones = Tensor::Of<float>({8, 1}, {1, 1, 1, 1, 1, 1, 1, 1});
+  const auto logs = (*trainer)->Evaluate(Dataset::FromTensors({ones}).Batch(8));
+  ASSERT_TRUE(logs.ok()) << logs.status();
+  EXPECT_EQ(logs->at("error"), 0);
+}
+
 TEST_P(TrainerTest, CallbacksSeeTheCourseOfTraining) {
   class Record final : public Callback {
    public:
