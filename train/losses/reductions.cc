@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/losses/reductions.h"
 
-#include <numeric>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -32,14 +31,6 @@ bool CheckLabels(const Scope& scope, absl::string_view what, const Shape& expect
                         "' do not have the shape of the predictions; expected ",
                         expected.ToString(), ", got ", got.ToString()));
   return false;
-}
-
-// The axes of all dimensions of *x, whose dimensions become one if their number is unknown.
-std::vector<int64_t> AllAxes(const Scope& scope, Output* x) {
-  if (scope.shape(*x).unknown_rank()) *x = ops::Reshape(scope, *x, Shape({kUnknownDim}));
-  std::vector<int64_t> axes(scope.shape(*x).rank());
-  std::iota(axes.begin(), axes.end(), 0);
-  return axes;
 }
 
 }  // namespace
@@ -75,16 +66,6 @@ Output AsType(const Scope& scope, Output x, DataType dtype) {
   return !x.valid() || x.dtype() == dtype ? x : ops::Cast(scope, x, dtype);
 }
 
-Output MeanOfAll(const Scope& scope, Output x) {
-  const std::vector<int64_t> axes = AllAxes(scope, &x);
-  return ops::Mean(scope, x, axes);
-}
-
-Output SumOfAll(const Scope& scope, Output x) {
-  const std::vector<int64_t> axes = AllAxes(scope, &x);
-  return ops::Sum(scope, x, axes);
-}
-
 Output AlignWeights(const Scope& scope, absl::string_view what, Output weights,
                     const Output& values) {
   const Shape expected = scope.shape(values), got = scope.shape(weights);
@@ -115,10 +96,10 @@ Output ReduceLosses(const Scope& scope, absl::string_view what, Output losses,
   }
   if (!scope.ok()) return Output();
   if (arguments.reduction == LossReduction::kNone) return losses;
-  if (arguments.reduction == LossReduction::kSum) return SumOfAll(scope, losses);
-  if (!arguments.valid.valid()) return MeanOfAll(scope, losses);
-  const Output count = SumOfAll(scope, ops::Cast(scope, arguments.valid, losses.dtype()));
-  return ops::DivNoNan(scope, SumOfAll(scope, losses), count);
+  if (arguments.reduction == LossReduction::kSum) return ops::Sum(scope, losses);
+  if (!arguments.valid.valid()) return ops::Mean(scope, losses);
+  const Output count = ops::Sum(scope, ops::Cast(scope, arguments.valid, losses.dtype()));
+  return ops::DivNoNan(scope, ops::Sum(scope, losses), count);
 }
 
 Output ReduceTerms(const Scope& scope, absl::string_view what, Output terms,
@@ -127,7 +108,7 @@ Output ReduceTerms(const Scope& scope, absl::string_view what, Output terms,
   // The mean of the means is the mean: one reduction suffices.
   if (!arguments.sample_weight.valid() && !arguments.valid.valid() &&
       arguments.reduction == LossReduction::kSumOverBatchSize) {
-    return MeanOfAll(scope, terms);
+    return ops::Mean(scope, terms);
   }
   if (!CheckMinRank(scope, what, terms, 0)) return Output();
   if (scope.shape(terms).rank() > 1) terms = ops::Mean(scope, terms, {-1});

@@ -33,10 +33,6 @@ bool CheckMinRank(const Scope& scope, absl::string_view what, const Output& x, i
 // x as `dtype`; itself if it has that dtype.
 Output AsType(const Scope& scope, Output x, DataType dtype);
 
-// Mean and sum over all dimensions.
-Output MeanOfAll(const Scope& scope, Output x);
-Output SumOfAll(const Scope& scope, Output x);
-
 // `weights` as factors of `values`: with their dtype, and with dimensions of size 1 appended up to
 // their rank, so that [batch] fits [batch, n]. Fails the scope if the weights do not fit.
 Output AlignWeights(const Scope& scope, absl::string_view what, Output weights,

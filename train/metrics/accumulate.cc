@@ -6,6 +6,7 @@
 #include "ops/cast.h"
 #include "ops/constant.h"
 #include "ops/control.h"
+#include "ops/reduction.h"
 #include "ops/shape_ops.h"
 #include "ops/unary.h"
 #include "ops/variable.h"
@@ -66,7 +67,7 @@ Metric WeightedMean(const Scope& scope, absl::string_view what, Output values,
   if (!weighted.values.valid()) return {};
   return Accumulate(
       scope,
-      {{"total", SumOfAll(scope, weighted.values)}, {"count", SumOfAll(scope, weighted.weights)}},
+      {{"total", ops::Sum(scope, weighted.values)}, {"count", ops::Sum(scope, weighted.weights)}},
       [](const Scope& s, absl::Span<const Output> totals) {
         return ops::Cast(s, ops::DivNoNan(s, totals[0], totals[1]), DT_FLOAT);
       });

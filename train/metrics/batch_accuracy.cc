@@ -4,6 +4,7 @@
 #include "ops/arg_max.h"
 #include "ops/binary.h"
 #include "ops/cast.h"
+#include "ops/reduction.h"
 #include "train/losses/reductions.h"
 
 namespace mirrorflow {
@@ -14,7 +15,7 @@ Output Accuracy(const Scope& scope, Output logits, Output labels) {
   const Output predicted = ops::ArgMax(s, logits, 1, {.output_type = DT_INT32});
   if (!CheckEqualShapes(s, "accuracy", predicted, labels)) return Output();
   const Output hits = ops::Equal(s, predicted, ops::Cast(s, labels, DT_INT32));
-  return MeanOfAll(s, ops::Cast(s, hits, DT_FLOAT));
+  return ops::Mean(s, ops::Cast(s, hits, DT_FLOAT));
 }
 
 }  // namespace metrics

@@ -83,7 +83,7 @@ Metric FBetaScore(const Scope& scope, Output predictions, Output labels,
   if (!all.values.valid() || !actual.values.valid()) return {};
   const Output hits = ops::Mul(s, predicted, actual.values);
   const bool is_micro = options.average == FScoreAverage::kMicro;
-  const auto sum = [&](Output x) { return is_micro ? SumOfAll(s, x) : ops::Sum(s, x, {0}); };
+  const auto sum = [&](Output x) { return is_micro ? ops::Sum(s, x) : ops::Sum(s, x, {0}); };
   return Accumulate(
       s,
       {{"true_positives", sum(hits)},

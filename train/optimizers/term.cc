@@ -1,25 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/optimizers/term.h"
 
-#include <cstdint>
-#include <vector>
-
 #include "ops/binary.h"
 #include "ops/constant.h"
 #include "ops/reduction.h"
 #include "ops/unary.h"
 
 namespace mirrorflow {
-namespace {
-
-std::vector<int64_t> AllAxes(const Term& x) {
-  const Shape& shape = x.scope().shape(x);
-  std::vector<int64_t> axes;
-  for (int d = 0; d < (shape.unknown_rank() ? 0 : shape.rank()); ++d) axes.push_back(d);
-  return axes;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 Term Term::Number(double value) const {
   // After an error, there is no dtype, and no node is added.
@@ -50,7 +38,7 @@ Term Min(const Term& x, const Term& y) { return x.With(ops::Minimum(x.scope(), x
 Term Pow(const Term& x, double y) { return x.With(ops::Pow(x.scope(), x, x.Number(y))); }
 Term Pow(double x, const Term& y) { return y.With(ops::Pow(y.scope(), y.Number(x), y)); }
 
-Term SumOf(const Term& x) { return x.With(ops::Sum(x.scope(), x, AllAxes(x))); }
-Term MeanOf(const Term& x) { return x.With(ops::Mean(x.scope(), x, AllAxes(x))); }
+Term SumOf(const Term& x) { return x.With(ops::Sum(x.scope(), x)); }
+Term MeanOf(const Term& x) { return x.With(ops::Mean(x.scope(), x)); }
 
 }  // namespace mirrorflow

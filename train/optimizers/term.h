@@ -4,7 +4,9 @@
 //
 //   const Term v = beta2 * slot + (1 - beta2) * Square(gradient);
 //
-// Each operator adds one node. Numbers take the dtype of the other operand.
+// Each operator adds one node, to the scope of its first term: outputs have the same operators
+// (ops/operators.h), whose nodes are outside any scope. Numbers take the dtype of the other
+// operand.
 #ifndef MIRRORFLOW_TRAIN_OPTIMIZERS_TERM_H_
 #define MIRRORFLOW_TRAIN_OPTIMIZERS_TERM_H_
 
