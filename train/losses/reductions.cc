@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/losses/reductions.h"
 
-
 #include "absl/strings/str_cat.h"
 #include "ops/binary.h"
 #include "ops/cast.h"
 #include "ops/reduction.h"
+#include "ops/reshape.h"
 #include "ops/select.h"
 #include "ops/unary.h"
 
