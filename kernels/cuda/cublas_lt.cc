@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "framework/core/buffer.h"
 #include "framework/core/status.h"
 #include "kernels/cuda/autotune.h"
 #include "kernels/cuda/cuda_device.h"
@@ -21,6 +22,9 @@ namespace {
 
 // NVIDIA's recommendation for Hopper. Kernels that could use more lose little.
 constexpr size_t kMaxWorkspaceBytes = size_t{32} << 20;
+// The library rejects every other workspace; scratch is aligned to kBufferAlignment.
+constexpr size_t kWorkspaceAlignment = 256;
+static_assert(kWorkspaceAlignment % kBufferAlignment == 0);
 // The number of the heuristic's proposals that autotune tries.
 constexpr int kMaxTried = 8;
 
@@ -138,7 +142,11 @@ class ProductKernel final : public Kernel {
     return absl::OkStatus();
   }
 
-  size_t workspace_bytes() const { return chosen_.workspaceSize; }
+  // What the workspace and its alignment need.
+  int64_t scratch_bytes() const {
+    if (chosen_.workspaceSize == 0) return 0;
+    return static_cast<int64_t>(chosen_.workspaceSize + kWorkspaceAlignment - kBufferAlignment);
+  }
 
   absl::Status Run(const KernelArgs& args, Lane& lane) const override {
     const std::byte *a = args.input<std::byte>(0), *b = args.input<std::byte>(1);
@@ -154,14 +162,19 @@ class ProductKernel final : public Kernel {
     cublasLtMatmulDescOpaque_t desc = desc_;  // a copy with these addresses
     MF_RETURN_IF_ERROR(SetPointers(&desc, bias, mask));
     MF_ASSIGN_OR_RETURN(cublasLtHandle_t handle, lane.Library<Handle>().Get());
-    return Multiply(handle, desc, chosen_, a, b, out,
-                    workspace_bytes() > 0 ? args.scratch<void>() : nullptr, StreamOf(lane));
+    void* const workspace = scratch_bytes() > 0 ? Aligned(args.scratch<void>()) : nullptr;
+    return Multiply(handle, desc, chosen_, a, b, out, workspace, StreamOf(lane));
   }
 
  private:
   using Algorithm = cublasLtMatmulHeuristicResult_t;
   // The alignment that algorithms may rely on. That of operands is larger (see cuda_kernel.h).
   static constexpr uint32_t kAlignment = 16;
+
+  static void* Aligned(void* scratch) {
+    return reinterpret_cast<void*>(
+        AlignUp(reinterpret_cast<uintptr_t>(scratch), kWorkspaceAlignment));
+  }
 
   bool HasMask() const {
     return epilogue_ == Epilogue::kBiasReluMask || epilogue_ == Epilogue::kReluGrad;
@@ -286,7 +299,7 @@ class ProductKernel final : public Kernel {
 absl::StatusOr<KernelPlan> MakeCublasProduct(const KernelContext& c, const CublasProduct& product) {
   auto kernel = std::make_unique<ProductKernel>();
   MF_RETURN_IF_ERROR(kernel->Make(c, product));
-  const auto scratch_bytes = static_cast<int64_t>(kernel->workspace_bytes());
+  const int64_t scratch_bytes = kernel->scratch_bytes();
   return KernelPlan{.kernel = std::move(kernel), .scratch_bytes = scratch_bytes};
 }
 

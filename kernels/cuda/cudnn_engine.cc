@@ -25,15 +25,35 @@ absl::StatusOr<std::vector<CudnnDescriptor>> ConfigsOf(const CudnnDescriptor& gr
                                   kMost);
 }
 
-// Whether sums of the engine are reproducible and as precise as asked for.
-absl::StatusOr<bool> IsPrecise(const CudnnDescriptor& config, bool allow_tensor_cores) {
+// The engine of a configuration.
+absl::StatusOr<CudnnDescriptor> EngineOf(const CudnnDescriptor& config) {
   MF_ASSIGN_OR_RETURN(
-      const std::vector<CudnnDescriptor> engines,
+      std::vector<CudnnDescriptor> engines,
       config.GetDescriptors(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1));
   if (engines.empty()) return absl::InternalError("cuDNN: a configuration without an engine");
+  return std::move(engines[0]);
+}
+
+// A configuration serves one plan: cuDNN 9.19 fails to compile the kernels of a second one, if it
+// compiles them at all.
+absl::StatusOr<CudnnDescriptor> CopyOf(const CudnnDescriptor& config) {
+  MF_ASSIGN_OR_RETURN(const CudnnDescriptor engine, EngineOf(config));
+  MF_ASSIGN_OR_RETURN(
+      const std::vector<CudnnDescriptor> choices,
+      config.GetDescriptors(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR,
+                            CUDNN_KNOB_TYPE_COUNTS));
+  CudnnBuilder copy(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+  copy.Set(CUDNN_ATTR_ENGINECFG_ENGINE, engine);
+  if (!choices.empty()) copy.Set(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, choices);
+  return copy.Build();
+}
+
+// Whether sums of the engine are reproducible and as precise as asked for.
+absl::StatusOr<bool> IsPrecise(const CudnnDescriptor& config, bool allow_tensor_cores) {
+  MF_ASSIGN_OR_RETURN(const CudnnDescriptor engine, EngineOf(config));
   MF_ASSIGN_OR_RETURN(const auto notes,
-                      engines[0].Get<cudnnBackendNumericalNote_t>(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
-                                                                  CUDNN_NUMERICAL_NOTE_TYPE_COUNT));
+                      engine.Get<cudnnBackendNumericalNote_t>(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
+                                                              CUDNN_NUMERICAL_NOTE_TYPE_COUNT));
   return std::none_of(notes.begin(), notes.end(), [&](cudnnBackendNumericalNote_t note) {
     return note == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC ||
            note == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS ||
@@ -54,8 +74,9 @@ absl::StatusOr<size_t> WorkspaceBytes(const CudnnEngine& engine) {
 }  // namespace
 
 absl::StatusOr<CudnnDescriptor> CudnnEngine::MakePlan() const {
+  MF_ASSIGN_OR_RETURN(const CudnnDescriptor own, CopyOf(config));
   return CudnnBuilder(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)
-      .Set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config)
+      .Set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, own)
       .Build();
 }
 

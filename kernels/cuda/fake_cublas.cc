@@ -2,7 +2,8 @@
 //
 // A fake of cuBLASLt that a test links in its place. It computes products by definition, in order
 // with other enqueued work. It reports what the real library would answer with wrong numbers:
-// operands without the promised alignment, or a missing workspace.
+// operands without the promised alignment, or a missing workspace. It rejects a workspace that is
+// not aligned to 256 bytes, as the library does.
 #include <cublasLt.h>
 
 #include <algorithm>
@@ -44,6 +45,7 @@ static_assert(sizeof(Preference) <= sizeof(cublasLtMatmulPreferenceOpaque_t));
 static_assert(sizeof(Algo) <= sizeof(cublasLtMatmulAlgo_t));
 
 constexpr uint64_t kWorkspace = 512;  // bytes that it claims to need
+constexpr uint32_t kWorkspaceAlignment = 256;
 
 template <typename T, typename Opaque>
 T& As(Opaque* opaque) {
@@ -305,7 +307,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
   const Desc d = As<Desc>(desc);
   const uint32_t alignment = As<const Algo>(algo).alignment;
   if (!As<const Algo>(algo).works) return CUBLAS_STATUS_NOT_SUPPORTED;
-  if (workspace == nullptr || workspace_bytes < kWorkspace || !IsAligned(a, alignment) ||
+  if (workspace == nullptr || workspace_bytes < kWorkspace ||
+      !IsAligned(workspace, kWorkspaceAlignment) || !IsAligned(a, alignment) ||
       !IsAligned(b, alignment) || !IsAligned(out, alignment) ||
       (d.bias != nullptr && !IsAligned(d.bias, alignment)) ||
       (HasMask(d) && (d.mask == nullptr || !IsAligned(d.mask, alignment)))) {

@@ -129,6 +129,16 @@ std::string ErrorOfPack(const Descriptor& d) {
   return std::set<int64_t>(ids.begin(), ids.end()).size() == ids.size() ? "" : "an id occurs twice";
 }
 
+// kTensorCore has a knob.
+std::string ErrorOfConfig(const Descriptor& d) {
+  const int engine = d.Child(CUDNN_ATTR_ENGINECFG_ENGINE).engine;
+  const bool has_choice = d.Has(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES);
+  if (has_choice != (engine == kTensorCore)) return "expected a choice for each knob";
+  return has_choice && d.Child(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES).engine != engine
+             ? "a choice for another engine"
+             : "";
+}
+
 // Returns what is wrong with a descriptor whose required attributes are set; empty if nothing.
 std::string ErrorOf(const Descriptor& d) {
   switch (d.type) {
@@ -167,6 +177,8 @@ std::string ErrorOf(const Descriptor& d) {
     case kHeuristic:
     case kPlan:
       return "";
+    case kConfig:
+      return ErrorOfConfig(d);
     case kPack:
       return ErrorOfPack(d);
     default:
@@ -191,6 +203,23 @@ std::vector<int> Proposals(const Descriptor& heuristic) {
   }
 }
 
+// The configuration of an engine for a graph.
+Descriptor ConfigOf(int engine_number, const Descriptor::Value& graph) {
+  const auto child = [](Descriptor d) {
+    d.finalized = true;
+    return Descriptor::Value{.count = 1, .descriptors = {std::make_shared<Descriptor>(d)}};
+  };
+  Descriptor engine{.type = kEngine, .engine = engine_number};
+  engine.values[CUDNN_ATTR_ENGINE_OPERATION_GRAPH] = graph;
+  Descriptor config{.type = kConfig, .has_plan = std::make_shared<bool>(false)};
+  config.values[CUDNN_ATTR_ENGINECFG_ENGINE] = child(std::move(engine));
+  if (engine_number == kTensorCore) {
+    config.values[CUDNN_ATTR_ENGINECFG_KNOB_CHOICES] =
+        child({.type = kChoice, .engine = engine_number});
+  }
+  return config;
+}
+
 // Makes `made`, which the caller created, a finalized copy.
 cudnnStatus_t Fill(cudnnBackendDescriptor_t made, Descriptor filled) {
   if (made == nullptr || Of(made)->type != filled.type || Of(made)->finalized) {
@@ -211,9 +240,31 @@ cudnnStatus_t Return(const std::vector<T>& values, cudnnBackendAttributeType_t t
   return CUDNN_STATUS_SUCCESS;
 }
 
+const Descriptor& EngineOf(const Descriptor& plan) {
+  return plan.Child(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG).Child(CUDNN_ATTR_ENGINECFG_ENGINE);
+}
+
+// The real library can make several plans of a configuration, but only of engines whose kernels it
+// need not compile.
+cudnnStatus_t FinalizePlan(const Descriptor& plan) {
+  bool& has_plan = *plan.Child(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG).has_plan;
+  if (EngineOf(plan).engine == kUnsupported) {
+    return Reject(CUDNN_STATUS_NOT_SUPPORTED_SHAPE, "the engine has no plan");
+  }
+  if (mirrorflow::FakeConvolutionsAreBroken()) {
+    return Reject(CUDNN_STATUS_INTERNAL_ERROR, "plans are broken");
+  }
+  if (has_plan) {
+    return Reject(CUDNN_STATUS_INTERNAL_ERROR_COMPILATION_FAILED,
+                  "the configuration already has a plan");
+  }
+  has_plan = true;
+  return CUDNN_STATUS_SUCCESS;
+}
+
 cudnnStatus_t Execute(cudnnHandle_t handle, const Descriptor& plan, const Descriptor& pack) {
-  const Descriptor& config = plan.Child(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
-  const FakeCudnnGraph graph(config.Child(CUDNN_ATTR_ENGINE_OPERATION_GRAPH));
+  const Descriptor& engine = EngineOf(plan);
+  const FakeCudnnGraph graph(engine.Child(CUDNN_ATTR_ENGINE_OPERATION_GRAPH));
   const std::vector<int64_t> ids = pack.All<int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
   const std::vector<void*> addresses = pack.All<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
   std::map<int64_t, void*> by_id;
@@ -237,8 +288,8 @@ cudnnStatus_t Execute(cudnnHandle_t handle, const Descriptor& plan, const Descri
   if (workspace == nullptr || !mirrorflow::FakeMayWrite(workspace, kWorkspace)) {
     return Reject(CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT, "the workspace is too small");
   }
-  const bool rounds = config.engine == kTensorCore && graph.type() == CUDNN_DATA_FLOAT;
-  if (config.engine != kTensorCore && config.engine != kPlain) {
+  const bool rounds = engine.engine == kTensorCore && graph.type() == CUDNN_DATA_FLOAT;
+  if (engine.engine != kTensorCore && engine.engine != kPlain) {
     return Reject(CUDNN_STATUS_EXECUTION_FAILED, "the engine cannot be executed");
   }
   const char* const name = graph.is_attention() ? "cudnnAttention" : "cudnnConvolution";
@@ -327,12 +378,11 @@ cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
   }
   const std::string error = ErrorOf(d);
   if (!error.empty()) return Reject(error);
-  if (d.type == kPlan && d.Child(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG).engine == kUnsupported) {
-    return Reject(CUDNN_STATUS_NOT_SUPPORTED_SHAPE, "the engine has no plan");
+  if (d.type == kPlan) {
+    const cudnnStatus_t made = FinalizePlan(d);
+    if (made != CUDNN_STATUS_SUCCESS) return made;
   }
-  if (d.type == kPlan && mirrorflow::FakeConvolutionsAreBroken()) {
-    return Reject(CUDNN_STATUS_INTERNAL_ERROR, "plans are broken");
-  }
+  if (d.type == kConfig) d.has_plan = std::make_shared<bool>(false);
   if (d.type == kHeuristic && Proposals(d).empty()) {
     return Reject(CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN, "no engine");
   }
@@ -351,28 +401,22 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor,
     const std::vector<int> engines = Proposals(d);
     *count = std::min<int64_t>(max_count, engines.size());
     for (int64_t i = 0; i < *count; ++i) {
-      Descriptor config{kConfig};
-      config.engine = engines[i];
-      config.values[CUDNN_ATTR_ENGINE_OPERATION_GRAPH] =
-          d.values.at(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
-      const cudnnStatus_t filled = Fill(descriptors[i], std::move(config));
+      const cudnnStatus_t filled = Fill(
+          descriptors[i], ConfigOf(engines[i], d.values.at(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH)));
       if (filled != CUDNN_STATUS_SUCCESS) return filled;
     }
     return CUDNN_STATUS_SUCCESS;
   }
-  if (d.type == kConfig && name == CUDNN_ATTR_ENGINECFG_ENGINE) {
-    *count = 1;
-    Descriptor engine{kEngine};
-    engine.engine = d.engine;
-    return Fill(descriptors[0], std::move(engine));
+  if (d.type == kConfig) {  // its attributes are descriptors
+    *count = d.Has(name) ? 1 : 0;
+    return d.Has(name) ? Fill(descriptors[0], d.Child(name)) : CUDNN_STATUS_SUCCESS;
   }
   if (d.type == kEngine && name == CUDNN_ATTR_ENGINE_NUMERICAL_NOTE) {
     return Return(NotesOf(d.engine), type, CUDNN_TYPE_NUMERICAL_NOTE, max_count, count, to);
   }
   if (d.type == kPlan && name == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE) {
-    const int engine = d.Child(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG).engine;
-    return Return(std::vector<int64_t>{WorkspaceOf(engine)}, type, CUDNN_TYPE_INT64, max_count,
-                  count, to);
+    return Return(std::vector<int64_t>{WorkspaceOf(EngineOf(d).engine)}, type, CUDNN_TYPE_INT64,
+                  max_count, count, to);
   }
   return Reject("the descriptor has no such attribute");
 }

@@ -97,6 +97,8 @@ const std::vector<Attribute>& FakeCudnnAttributes() {
       Child(kHeuristic, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, {kGraph}),
       Plain<cudnnBackendHeurMode_t>(kHeuristic, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE),
       Child(kHeuristic, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, {kGpu}),
+      Child(kConfig, CUDNN_ATTR_ENGINECFG_ENGINE, {kEngine}),
+      Child(kConfig, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, {kChoice}, CUDNN_KNOB_TYPE_COUNTS, false),
       Child(kPlan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, {kConfig}),
       Plain<int64_t>(kPack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, kAny),
       Plain<void*>(kPack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, kAny),

@@ -30,6 +30,7 @@ inline constexpr auto kGraph = CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR;
 inline constexpr auto kGpu = CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR;
 inline constexpr auto kHeuristic = CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR;
 inline constexpr auto kEngine = CUDNN_BACKEND_ENGINE_DESCRIPTOR;
+inline constexpr auto kChoice = CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR;
 inline constexpr auto kConfig = CUDNN_BACKEND_ENGINECFG_DESCRIPTOR;
 inline constexpr auto kPlan = CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR;
 inline constexpr auto kPack = CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR;

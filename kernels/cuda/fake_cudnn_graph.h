@@ -44,8 +44,9 @@ struct FakeCudnnDescriptor {
   cudnnBackendDescriptorType_t type;
   bool finalized = false;
   std::map<cudnnBackendAttributeName_t, Value> values = {};
-  int engine = -1;                 // the number of an engine, and of its configuration
+  int engine = -1;                 // the number of an engine, or of the one that a choice is for
   cudnnHandle_t handle = nullptr;  // the one that executes a plan
+  std::shared_ptr<bool> has_plan;  // whether a plan was made of the configuration
 };
 
 struct FakeCudnnTensor {

@@ -35,6 +35,7 @@ TEST(CudnnAttentionGraphTest, EveryArchitectureHasUsableEngines) {
                                             *gpu, 1);
         ASSERT_TRUE(engines.ok()) << engines.status();
         ExpectUsable(*engines, /*allow_tensor_cores=*/true);
+        EXPECT_EQ(engines->front()->MakePlan().status(), absl::OkStatus());
         std::cout << what << ": workspace of " << engines->front()->workspace_bytes << " bytes\n";
       }
     }

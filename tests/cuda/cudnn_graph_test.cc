@@ -58,6 +58,17 @@ TEST(CudnnGraphTest, EveryConvolutionHasUsableEngines) {
   }
 }
 
+// The first engine compiles its kernels, which the library does only once for a configuration.
+TEST(CudnnGraphTest, AnEngineMakesManyPlans) {
+  const auto gpu = DescribedGpu();
+  ASSERT_TRUE(gpu.ok()) << gpu.status();
+  CudnnConvolution convolution = Convolution(ConvolutionPart::kBackpropInput, CUDNN_DATA_FLOAT);
+  convolution.geometry.in_channels = convolution.geometry.out_channels = 1;
+  const auto engines = ProposeEngines(convolution, *gpu, 1);
+  ASSERT_TRUE(engines.ok()) << engines.status();
+  for (int i = 0; i < 3; ++i) EXPECT_EQ((*engines)[0]->MakePlan().status(), absl::OkStatus());
+}
+
 // The library compiles each of these engines, so there are few.
 TEST(CudnnGraphTest, Tf32ComesFirstWhereItIsAllowed) {
   const auto gpu = DescribedGpu();

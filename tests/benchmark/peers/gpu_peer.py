@@ -128,11 +128,15 @@ class Variant:
         self.rounds_ms.append((time.perf_counter() - start) * 1e3 / self.steps)
 
 
+class TooLate(BaseException):
+    """Not an Exception: PyTorch's compiler goes on with its next trial after any of those."""
+
+
 def prepare(name, args, make, deadline):
     """Returns a Variant, or the reason why there is none."""
 
     def too_late(signum, frame):
-        raise TimeoutError(f"the variants were not all prepared within {args.seconds:.0f} s")
+        raise TooLate(f"the variants were not all prepared within {args.seconds:.0f} s")
 
     signal.signal(signal.SIGALRM, too_late)
     signal.setitimer(signal.ITIMER_REAL, max(0.001, deadline - time.monotonic()))
@@ -141,7 +145,7 @@ def prepare(name, args, make, deadline):
         variant = make(name)
         variant.warm_up(args.round_ms, began)
         return variant
-    except Exception as error:  # any error; the other variants are still measured
+    except (Exception, TooLate) as error:  # any error; the other variants are still measured
         traceback.print_exc(file=sys.stderr)
         return f"{type(error).__name__}: {error}".splitlines()[0]
     finally:
