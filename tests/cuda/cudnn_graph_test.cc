@@ -59,7 +59,7 @@ TEST(CudnnGraphTest, EveryConvolutionHasUsableEngines) {
 }
 
 // The first engine compiles its kernels, which the library does only once for a configuration.
-TEST(CudnnGraphTest, AnEngineMakesManyPlans) {
+TEST(CudnnGraphTest, EnginesMakeSeveralPlans) {
   const auto gpu = DescribedGpu();
   ASSERT_TRUE(gpu.ok()) << gpu.status();
   CudnnConvolution convolution = Convolution(ConvolutionPart::kBackpropInput, CUDNN_DATA_FLOAT);
