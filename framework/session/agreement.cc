@@ -4,6 +4,8 @@
 #include <openssl/sha.h>
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -51,6 +53,21 @@ std::string WorkerAndRanks(const Topology& topology, int worker) {
   return absl::StrCat("worker ", worker, " (", numbers, ")");
 }
 
+// The last hash of each worker. If the wait times out, the worker that has not come is at fault.
+absl::StatusOr<std::vector<std::string>> GatherHashes(std::string own, absl::string_view name,
+                                                      WorkerGroup& workers, absl::Time deadline) {
+  auto all = workers.AllGather(absl::StrCat("agreement/", name), std::move(own), deadline);
+  const std::optional<Failure> failure = FailureOf(all.status());
+  if (!absl::IsDeadlineExceeded(all.status()) || !failure.has_value() || failure->worker < 0) {
+    return all;
+  }
+  return WithFailure(
+      absl::DeadlineExceededError(absl::StrCat(
+          name, ": worker ", failure->worker, " has not come here, where worker ", workers.worker(),
+          " waits for it; expected all workers to prepare and run the same steps")),
+      {.worker = failure->worker, .name = std::string(name)});
+}
+
 }  // namespace
 
 void Agreement::Add(absl::string_view what, absl::string_view value) {
@@ -77,30 +94,20 @@ absl::Status Agree(const Agreement& own, absl::string_view name, const Topology&
                    WorkerGroup& workers, absl::Time deadline) {
   const std::string hashes = own.PrefixHashes();
   const int self = workers.worker();
+  MF_ASSIGN_OR_RETURN(const std::vector<std::string> all,
+                      GatherHashes(std::string(Last(hashes)), name, workers, deadline));
+  // Worker 0 is the reference. All workers find the same odd one and return the same error.
+  const auto differs = std::find_if(all.begin(), all.end(),
+                                    [&](const std::string& hash) { return hash != all.front(); });
+  if (differs == all.end()) return absl::OkStatus();
+  const int odd = static_cast<int>(differs - all.begin());
+
   const auto key = [&](absl::string_view what, int worker) {
     return absl::StrCat("agreement/", name, "/", what, "/", worker);
   };
-  // If the wait times out, the worker that has not put its value is at fault.
-  const auto get = [&](absl::string_view what, int worker) -> absl::StatusOr<std::string> {
-    absl::StatusOr<std::string> value = workers.Get(key(what, worker), deadline);
-    if (!absl::IsDeadlineExceeded(value.status())) return value;
-    return WithFailure(
-        absl::DeadlineExceededError(
-            absl::StrCat(name, ": worker ", worker, " has not come here, where worker ", self,
-                         " waits for it; expected all workers to prepare and run the same steps")),
-        {.worker = worker, .name = std::string(name)});
+  const auto get = [&](absl::string_view what, int worker) {
+    return workers.Get(key(what, worker), deadline);
   };
-  MF_RETURN_IF_ERROR(workers.Put(key("hash", self), std::string(Last(hashes)), deadline));
-  // Worker 0 is the reference. All workers find the same odd one and return the same error.
-  std::string first;
-  int odd = -1;
-  for (int w = 0; w < workers.num_workers() && odd < 0; ++w) {
-    MF_ASSIGN_OR_RETURN(std::string hash, get("hash", w));
-    if (w == 0) first = hash;
-    if (hash != first) odd = w;
-  }
-  if (odd < 0) return absl::OkStatus();
-
   if (self == 0 || self == odd) {
     MF_RETURN_IF_ERROR(workers.Put(key("hashes", self), hashes, deadline));
   }
