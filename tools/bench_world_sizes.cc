@@ -19,7 +19,7 @@ ABSL_FLAG(int, max_workers, 16, "bench world_sizes: number of workers of the lar
 namespace mirrorflow {
 namespace {
 
-constexpr int kRounds = 3;
+constexpr int kRounds = 7;
 constexpr int64_t kGlobalBatch = 64;  // equal for all jobs, so that their feeds have one size
 constexpr int kMostWorkers = kGlobalBatch;
 
