@@ -61,11 +61,11 @@ absl::StatusOr<std::vector<std::string>> GatherHashes(std::string own, absl::str
   if (!absl::IsDeadlineExceeded(all.status()) || !failure.has_value() || failure->worker < 0) {
     return all;
   }
-  return WithFailure(
-      absl::DeadlineExceededError(absl::StrCat(
-          name, ": worker ", failure->worker, " has not come here, where worker ", workers.worker(),
-          " waits for it; expected all workers to prepare and run the same steps")),
-      {.worker = failure->worker, .name = std::string(name)});
+  return WithFailure(absl::DeadlineExceededError(absl::StrCat(
+                         name, ": worker ", failure->worker,
+                         " has not reached this agreement, where worker ", workers.worker(),
+                         " waits for it; expected all workers to prepare and run the same steps")),
+                     {.worker = failure->worker, .name = std::string(name)});
 }
 
 }  // namespace

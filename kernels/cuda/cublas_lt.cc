@@ -142,7 +142,7 @@ class ProductKernel final : public Kernel {
     return absl::OkStatus();
   }
 
-  // What the workspace and its alignment need.
+  // Bytes for the workspace and its alignment.
   int64_t scratch_bytes() const {
     if (chosen_.workspaceSize == 0) return 0;
     return static_cast<int64_t>(chosen_.workspaceSize + kWorkspaceAlignment - kBufferAlignment);
