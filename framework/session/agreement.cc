@@ -53,7 +53,7 @@ std::string WorkerAndRanks(const Topology& topology, int worker) {
   return absl::StrCat("worker ", worker, " (", numbers, ")");
 }
 
-// The last hash of each worker. If the wait times out, the worker that has not come is at fault.
+// The last hash of each worker. If the wait times out, the missing worker is at fault.
 absl::StatusOr<std::vector<std::string>> GatherHashes(std::string own, absl::string_view name,
                                                       WorkerGroup& workers, absl::Time deadline) {
   auto all = workers.AllGather(absl::StrCat("agreement/", name), std::move(own), deadline);
@@ -61,11 +61,11 @@ absl::StatusOr<std::vector<std::string>> GatherHashes(std::string own, absl::str
   if (!absl::IsDeadlineExceeded(all.status()) || !failure.has_value() || failure->worker < 0) {
     return all;
   }
-  return WithFailure(absl::DeadlineExceededError(absl::StrCat(
-                         name, ": worker ", failure->worker,
-                         " has not reached this agreement, where worker ", workers.worker(),
-                         " waits for it; expected all workers to prepare and run the same steps")),
-                     {.worker = failure->worker, .name = std::string(name)});
+  return WithFailure(
+      absl::DeadlineExceededError(absl::StrCat(
+          name, ": worker ", failure->worker, " is missing here, where worker ", workers.worker(),
+          " waits for it; expected all workers to prepare and run the same steps")),
+      {.worker = failure->worker, .name = std::string(name)});
 }
 
 }  // namespace
