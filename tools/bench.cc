@@ -11,6 +11,7 @@
 #include "mirrorflow_debug.h"
 #include "tools/bench_all_reduce.h"
 #include "tools/bench_compile.h"
+#include "tools/bench_data.h"
 #include "tools/bench_gates.h"
 #include "tools/bench_graphs.h"
 #include "tools/bench_hooks.h"
@@ -39,6 +40,7 @@ constexpr struct {
     {"hooks", BenchHooks, CheckStepWorkers},
     {"overhead", BenchOverhead},
     {"trainer", BenchTrainer},
+    {"data", BenchData},
     {"compile", BenchCompile},
     {"graphs", BenchGraphs},
     {"startup", BenchStartup},
