@@ -5,6 +5,9 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <deque>
+#include <mutex>
+#include <string>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -20,8 +23,45 @@
 namespace mirrorflow {
 namespace {
 
-constexpr char kCollectives[] = "mirrorflow/collectives";
-constexpr char kStack[] = "mirrorflow/stack";
+constexpr char kDetails[] = "mirrorflow/details";
+
+struct Details {
+  std::string collectives_json = "[]";
+  std::string stack;
+};
+
+// The details of the last errors of this process. A status holds only their key, because
+// absl::Status prints its payloads.
+class LastDetails {
+ public:
+  std::string Add(Details details) {
+    const std::lock_guard<std::mutex> lock(mu_);
+    entries_.emplace_back(KeyOf(++count_), std::move(details));
+    if (entries_.size() > kKept) entries_.pop_front();
+    return entries_.back().first;
+  }
+  Details Find(absl::string_view key) {
+    const std::lock_guard<std::mutex> lock(mu_);
+    for (const auto& [of, details] : entries_) {
+      if (of == key) return details;
+    }
+    return Details();
+  }
+
+ private:
+  static constexpr size_t kKept = 16;
+  // A status may come from another process.
+  static std::string KeyOf(int number) { return absl::StrCat(getpid(), "/", number); }
+
+  std::mutex mu_;
+  int count_ = 0;
+  std::deque<std::pair<std::string, Details>> entries_;
+};
+
+LastDetails& AllDetails() {
+  static auto* const all = new LastDetails();
+  return *all;
+}
 
 // Escapes control characters, which could move the cursor or recolour the terminal: messages may
 // contain names from files.
@@ -37,9 +77,9 @@ std::string ForTerminal(absl::string_view line) {
   return text;
 }
 
-std::string PayloadOr(const absl::Status& status, const char* type, absl::string_view otherwise) {
-  const auto payload = status.GetPayload(type);
-  return payload.has_value() ? std::string(*payload) : std::string(otherwise);
+Details DetailsOf(const absl::Status& status) {
+  const auto key = status.GetPayload(kDetails);
+  return key.has_value() ? AllDetails().Find(std::string(*key)) : Details();
 }
 
 void WriteErrorFile(const absl::Status& status, bool is_victim, absl::string_view stack) {
@@ -47,14 +87,15 @@ void WriteErrorFile(const absl::Status& status, bool is_victim, absl::string_vie
   std::FILE* const file = path == nullptr ? nullptr : std::fopen(path, "we");
   if (file == nullptr) return;
   const Failure where = FailureOf(status).value_or(Failure());
-  const std::string text = absl::StrCat(
-      "{\"message\":", JsonQuote(status.message()),
-      ",\"code\":", JsonQuote(absl::StatusCodeToString(status.code())),
-      ",\"node\":", JsonQuote(where.name), ",\"rank\":", where.rank,
-      ",\"timestamp_us\":", absl::ToUnixMicros(absl::Now()),
-      is_victim ? ",\"cause\":\"another worker\"" : "",
-      ",\"stack\":", JsonQuote(stack.empty() ? StackText(PayloadOr(status, kStack, "")) : stack),
-      ",\"collectives\":", PayloadOr(status, kCollectives, "[]"), "}\n");
+  const Details details = DetailsOf(status);
+  const std::string text =
+      absl::StrCat("{\"message\":", JsonQuote(status.message()),
+                   ",\"code\":", JsonQuote(absl::StatusCodeToString(status.code())),
+                   ",\"node\":", JsonQuote(where.name), ",\"rank\":", where.rank,
+                   ",\"timestamp_us\":", absl::ToUnixMicros(absl::Now()),
+                   is_victim ? ",\"cause\":\"another worker\"" : "",
+                   ",\"stack\":", JsonQuote(stack.empty() ? StackText(details.stack) : stack),
+                   ",\"collectives\":", details.collectives_json, "}\n");
   std::fputs(text.c_str(), file);
   std::fclose(file);
 }
@@ -63,8 +104,8 @@ void WriteErrorFile(const absl::Status& status, bool is_victim, absl::string_vie
 
 absl::Status WithDetails(absl::Status status, std::string collectives_json, std::string stack) {
   if (status.ok()) return status;
-  status.SetPayload(kCollectives, absl::Cord(std::move(collectives_json)));
-  status.SetPayload(kStack, absl::Cord(std::move(stack)));
+  status.SetPayload(kDetails,
+                    absl::Cord(AllDetails().Add({std::move(collectives_json), std::move(stack)})));
   return status;
 }
 

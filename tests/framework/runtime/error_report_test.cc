@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/runtime/error_report.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "absl/strings/ascii.h"
+#include "framework/core/stack_trace.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// The error file that ReportError writes.
+std::string FileOf(const absl::Status& status) {
+  const std::string path = testing::TempDir() + "/error.json";
+  setenv("MIRRORFLOW_ERROR_FILE", path.c_str(), /*overwrite=*/1);
+  ReportError(status, /*is_victim=*/false);
+  unsetenv("MIRRORFLOW_ERROR_FILE");
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+absl::Status Failed(const std::string& collectives) {
+  return WithDetails(absl::InternalError("no"), collectives, CaptureStack());
+}
+
+TEST(ErrorReportTest, PrintedStatusIsShortAndReadable) {
+  const std::string text = Failed(R"([{"step":0}])").ToString();
+  EXPECT_LT(text.size(), 80u);
+  EXPECT_TRUE(std::all_of(text.begin(), text.end(), [](char c) { return absl::ascii_isprint(c); }));
+  EXPECT_THAT(text, Not(HasSubstr("\\x")));
+}
+
+TEST(ErrorReportTest, ErrorFileHasDetails) {
+  const absl::Status first = Failed(R"([{"step":1}])"), second = Failed(R"([{"step":2}])");
+  EXPECT_THAT(FileOf(first), HasSubstr(R"("collectives":[{"step":1}])"));
+  EXPECT_THAT(FileOf(second), HasSubstr(R"("collectives":[{"step":2}])"));
+  EXPECT_THAT(FileOf(second), Not(HasSubstr(R"("stack":"")")));
+}
+
+TEST(ErrorReportTest, DetailsOfAnotherProcessAreUnknown) {
+  absl::Status foreign = absl::InternalError("no");
+  Failed(R"([{"step":1}])").ForEachPayload([&](absl::string_view type, const absl::Cord&) {
+    foreign.SetPayload(type, absl::Cord("1/1"));
+  });
+  EXPECT_THAT(FileOf(foreign), HasSubstr(R"("stack":"","collectives":[])"));
+  EXPECT_THAT(FileOf(absl::InternalError("no")), HasSubstr(R"("stack":"","collectives":[])"));
+}
+
+}  // namespace
+}  // namespace mirrorflow
