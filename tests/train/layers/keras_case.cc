@@ -8,11 +8,14 @@
 #include "framework/core/status.h"
 #include "framework/graph/gradients.h"
 #include "gtest/gtest.h"
+#include "ops/binary.h"
 #include "ops/control.h"
 #include "ops/registry.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_session.h"
 #include "train/formats/npz.h"
+#include "train/graph_walk.h"
+#include "train/inference.h"
 #include "train/variable.h"
 
 namespace mirrorflow {
@@ -107,6 +110,24 @@ absl::StatusOr<std::vector<Tensor>> Run(const KerasCase& c, const Model& m, cons
 }
 
 }  // namespace
+
+Output WithFactors(const Scope& scope, Output y, const std::vector<Output>& factors) {
+  if (!scope.ok()) return Output();
+  std::vector<Node*> dropouts;
+  for (Node* node : scope.graph().Nodes()) {
+    if (node->has_attr(kInferenceAttr)) dropouts.push_back(node);
+  }
+  if (dropouts.size() != factors.size()) {
+    scope.Fail(absl::InvalidArgumentError(
+        absl::StrCat("expected ", factors.size(), " dropouts, got ", dropouts.size())));
+    return Output();
+  }
+  for (size_t i = 0; i < factors.size(); ++i) {
+    const Output x = FindOutput(scope.graph(), dropouts[i]->attr<std::string>(kInferenceAttr));
+    scope.graph().ReplaceUses(dropouts[i]->output(0), ops::Mul(scope, x, factors[i]));
+  }
+  return y;
+}
 
 absl::StatusOr<std::map<std::string, Tensor>> ReadKerasFamily(const std::string& family) {
   return ReadNpz(absl::StrCat("tests/references/layers/", family, ".npz"));
