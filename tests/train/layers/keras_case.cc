@@ -53,14 +53,12 @@ struct Model {
   Graph graph;
   std::vector<Output> x;
   Output dy;
-  std::vector<Output> variables;
   Fetches fetches;
 };
 
 // A variable's name without that of the layer.
-std::string NameInLayer(const Output& variable) {
-  const std::vector<std::string> parts =
-      absl::StrSplit(variable.node->name(), absl::MaxSplits('/', 1));
+std::string NameInLayer(const Node& variable) {
+  const std::vector<std::string> parts = absl::StrSplit(variable.name(), absl::MaxSplits('/', 1));
   return parts.back();
 }
 
@@ -74,10 +72,9 @@ absl::Status BuildModel(const KerasCase& c, Model* m) {
   const Output y = c.build(root, m->x);
   MF_RETURN_IF_ERROR(root.status());
   m->dy = ops::Placeholder(root.WithName("dy"), DT_FLOAT, root.shape(y));
-  m->variables = TrainableVariables(m->graph);
-  std::vector<Output> sources = m->variables;
+  std::vector<Output> sources = TrainableVariables(m->graph);
   std::vector<std::string> names;
-  for (const Output& v : m->variables) names.push_back(absl::StrCat("d:", NameInLayer(v)));
+  for (const Output& v : sources) names.push_back(absl::StrCat("d:", NameInLayer(*v.node)));
   for (size_t i = 0; i < m->x.size(); ++i) {
     if (c.inputs[i].limit != 0) continue;
     sources.push_back(m->x[i]);
@@ -96,11 +93,12 @@ absl::Status BuildModel(const KerasCase& c, Model* m) {
 absl::StatusOr<std::vector<Tensor>> Run(const KerasCase& c, const Model& m, const Shape& y,
                                         int replicas) {
   MF_ASSIGN_OR_RETURN(const auto session, CreateTestSession(m.graph, {.replicas = replicas}));
-  for (const Output& v : m.variables) {
-    const std::string& name = v.node->name();
+  for (const Node* node : m.graph.Nodes()) {
+    if (node->op().role != OpRole::kVariable) continue;
+    const std::string& name = node->name();
     MF_ASSIGN_OR_RETURN(const Tensor initial, session->ReadVariable(name));
     MF_RETURN_IF_ERROR(session->AssignVariable(
-        name, Operand(absl::StrCat(c.name, "/", NameInLayer(v)), initial.shape())));
+        name, Operand(absl::StrCat(c.name, "/", NameInLayer(*node)), initial.shape())));
   }
   std::vector<std::pair<Output, Tensor>> feeds = {{m.dy, Operand(c.name + "/dy", y)}};
   for (size_t i = 0; i < m.x.size(); ++i) {

@@ -9,6 +9,7 @@
 #include "ops/constant.h"
 #include "ops/unary.h"
 #include "tests/train/layers/keras_case.h"
+#include "train/inference.h"
 #include "train/layers/layers.h"
 
 namespace mirrorflow {
@@ -79,6 +80,12 @@ TEST(KerasCases, Normalizations) {
           {"batch_normalization_of_images",
            {images},
            LAYER(layers::BatchNormalization(s, x[0], {.epsilon = 0.1}))},
+          {"batch_normalization_in_inference",
+           {images},
+           LAYER(ForInference(s, layers::BatchNormalization(s, x[0], {.epsilon = 1.5})))},
+          {"batch_normalization_of_rows_in_inference",
+           {rows},
+           LAYER(ForInference(s, layers::BatchNormalization(s, x[0], {.epsilon = 1.25})))},
           {"layer_normalization", {rows}, LAYER(layers::LayerNormalization(s, x[0]))},
           {"layer_normalization_of_images",
            {images},
