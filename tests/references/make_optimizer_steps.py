@@ -96,6 +96,13 @@ _CASES = {
     "weight_decay": lambda: optimizers.SGD(0.05, momentum=0.8, weight_decay=0.4),
     "lion_weight_decay": lambda: _without_decay_of_b(optimizers.Lion(0.05, weight_decay=0.4)),
     "lamb_weight_decay": lambda: optimizers.Lamb(0.1, weight_decay=0.4),
+    # Not Adam: Keras counts the steps without an update in its bias correction, too.
+    "accumulation": lambda: optimizers.SGD(
+        0.05, momentum=0.8, clipnorm=1.5, weight_decay=0.4, gradient_accumulation_steps=2
+    ),
+    "accumulation_rmsprop": lambda: optimizers.RMSprop(
+        0.05, rho=0.7, epsilon=1e-2, gradient_accumulation_steps=3
+    ),
     "ema": lambda: optimizers.SGD(0.05, use_ema=True, ema_momentum=0.7),
     "ema_overwrite": lambda: optimizers.Adam(
         0.1, use_ema=True, ema_momentum=0.6, ema_overwrite_frequency=2
