@@ -9,7 +9,7 @@ The families are the modules in layers/. A file has, for each case of its family
     CASE/dx0, …    the gradient of sum(y * dy) for each floating-point input
     CASE/d:NAME    the same for each trainable weight; NAME is its path without the layer's name
 
-The operands are not stored. Each is a sequence of uniform numbers in [-1, 1) that depends only on
+The operands are not stored; other floating-point variables are operands, too. Each is a sequence of uniform numbers in [-1, 1) that depends only on
 its name, `CASE/x0`, `CASE/dy` or `CASE/NAME`, so that the test draws the same ones.
 """
 
@@ -81,6 +81,9 @@ def _run(case):
     weights = layer.trainable_variables
     for weight in weights:
         weight.assign(_uniform(f"{case.name}/{_path(weight)}", weight.shape))
+    for weight in layer.non_trainable_variables:
+        if weight.dtype.startswith("float"):
+            weight.assign(_uniform(f"{case.name}/{_path(weight)}", weight.shape))
     floating = [i for i, x in enumerate(inputs) if x.dtype.is_floating]
 
     def differentiate():

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes optimizers/keras.npz: steps of Keras' optimizers on three linear regressions.
+"""Writes optimizers/keras.npz: steps of Keras' optimizers on three linear regressions; and
+optimizers/schedules.npz: the learning rates of Keras' schedules in steps 0, 1, …
 
 `x` [steps,rows,3] and `y` [steps,rows,2] are the batches, `start/NAME` the initial values of the
 variables b [2], w [3,2] (tall), u [3,4] (wide) and f [3,1,2,2]. For each case, `CASE/NAME` has the
@@ -19,6 +20,7 @@ import tensorflow as tf
 from keras import optimizers
 
 _STEPS, _ROWS = 6, 5
+_RATES = 16
 _FILE = pathlib.Path(__file__).parent / "optimizers" / "keras.npz"
 
 
@@ -94,11 +96,43 @@ _CASES = {
     "weight_decay": lambda: optimizers.SGD(0.05, momentum=0.8, weight_decay=0.4),
     "lion_weight_decay": lambda: _without_decay_of_b(optimizers.Lion(0.05, weight_decay=0.4)),
     "lamb_weight_decay": lambda: optimizers.Lamb(0.1, weight_decay=0.4),
+    # Not Adam: Keras counts the steps without an update in its bias correction, too.
+    "accumulation": lambda: optimizers.SGD(
+        0.05, momentum=0.8, clipnorm=1.5, weight_decay=0.4, gradient_accumulation_steps=2
+    ),
+    "accumulation_rmsprop": lambda: optimizers.RMSprop(
+        0.05, rho=0.7, epsilon=1e-2, gradient_accumulation_steps=3
+    ),
     "ema": lambda: optimizers.SGD(0.05, use_ema=True, ema_momentum=0.7),
     "ema_overwrite": lambda: optimizers.Adam(
         0.1, use_ema=True, ema_momentum=0.6, ema_overwrite_frequency=2
     ),
 }
+
+# ../train/optimizers/keras_schedules_test.cc has the same table.
+_SCHEDULES = {
+    "piecewise_constant": lambda s: s.PiecewiseConstantDecay([2, 5], [1.0, 0.5, 0.125]),
+    "cosine": lambda s: s.CosineDecay(0.8, 4),
+    "cosine_alpha": lambda s: s.CosineDecay(0.8, 10, alpha=0.25),
+    "cosine_warmup": lambda s: s.CosineDecay(
+        0.1, 4, alpha=0.25, warmup_target=0.8, warmup_steps=3
+    ),
+    "exponential": lambda s: s.ExponentialDecay(0.8, 3, 0.5),
+    "exponential_default": lambda s: s.ExponentialDecay(0.8, 3, 0.96),
+    "exponential_staircase": lambda s: s.ExponentialDecay(0.8, 3, 0.5, staircase=True),
+    "inverse_time": lambda s: s.InverseTimeDecay(0.8, 3, 0.5),
+    "inverse_time_staircase": lambda s: s.InverseTimeDecay(0.8, 3, 0.5, staircase=True),
+    "polynomial": lambda s: s.PolynomialDecay(0.8, 4),
+    "polynomial_power": lambda s: s.PolynomialDecay(0.8, 4, 0.2, power=2.0),
+    "polynomial_cycle": lambda s: s.PolynomialDecay(0.8, 3, 0.2, power=0.5, cycle=True),
+    "cosine_restarts": lambda s: s.CosineDecayRestarts(0.8, 2),
+    "cosine_restarts_lower": lambda s: s.CosineDecayRestarts(0.8, 2, m_mul=0.5, alpha=0.25),
+    "cosine_restarts_equal": lambda s: s.CosineDecayRestarts(0.8, 3, t_mul=1.0, m_mul=0.5),
+}
+
+
+def _rates(schedule):
+    return np.float32([float(schedule(step)) for step in range(_RATES)])
 
 
 def _problem():
@@ -144,7 +178,7 @@ def _train(problem, optimizer):
 
 
 def main():
-    """Writes the file."""
+    """Writes the files."""
     arrays = _problem()
     for name, make in _CASES.items():
         history, norms = _train(_problem(), make())
@@ -154,6 +188,8 @@ def main():
             arrays[f"{name}/{key}"] = np.stack(values)
     _FILE.parent.mkdir(exist_ok=True)
     np.savez_compressed(_FILE, **arrays)
+    rates = {name: _rates(make(optimizers.schedules)) for name, make in _SCHEDULES.items()}
+    np.savez_compressed(_FILE.with_name("schedules.npz"), **rates)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "ops/ops.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_session.h"
+#include "train/formats/npz.h"
 #include "train/variable.h"
 
 namespace mirrorflow {
@@ -105,6 +107,61 @@ TEST(InitializersTest, RandomInitializersHaveMomentsAndBoundsOfKeras) {
     if (std::isinf(want.reach)) continue;
     EXPECT_GE(m.largest, want.mean + 0.95 * want.reach) << i;
     EXPECT_LE(m.smallest, want.mean - 0.95 * want.reach) << i;
+  }
+}
+
+// The initializers of make_initializer_moments.py.
+struct KerasInitializer {
+  Initializer initializer;
+  Shape shape;
+};
+
+std::map<std::string, KerasInitializer> KerasInitializers() {
+  using namespace initializers;  // NOLINT: a table
+  const Shape weight({100, 80}), filter({3, 5, 8, 40}), vector({5000});
+  return {
+      {"random_normal", {RandomNormal(), weight}},
+      {"random_normal_moved", {RandomNormal(2, -1), weight}},
+      {"truncated_normal", {TruncatedNormal(), weight}},
+      {"truncated_normal_moved", {TruncatedNormal(2, 3), weight}},
+      {"random_uniform", {RandomUniform(), weight}},
+      {"random_uniform_moved", {RandomUniform(1, 4), weight}},
+      {"variance_scaling", {VarianceScaling(), weight}},
+      {"variance_scaling_out", {VarianceScaling({.scale = 3, .mode = Fan::kOut}), weight}},
+      {"variance_scaling_untruncated",
+       {VarianceScaling({.distribution = Distribution::kUntruncatedNormal}), weight}},
+      {"glorot_normal", {GlorotNormal(), weight}},
+      {"glorot_normal_filter", {GlorotNormal(), filter}},
+      {"glorot_uniform", {GlorotUniform(), weight}},
+      {"glorot_uniform_filter", {GlorotUniform(), filter}},
+      {"glorot_uniform_vector", {GlorotUniform(), vector}},
+      {"he_normal", {HeNormal(), weight}},
+      {"he_normal_filter", {HeNormal(), filter}},
+      {"he_uniform", {HeUniform(), weight}},
+      {"he_uniform_filter", {HeUniform(), filter}},
+      {"lecun_normal_filter", {LecunNormal(), filter}},
+      {"lecun_uniform_filter", {LecunUniform(), filter}},
+      {"orthogonal", {Orthogonal(0.5), weight}},
+      {"orthogonal_filter", {Orthogonal(), filter}},
+  };
+}
+
+TEST(InitializersTest, MomentsMatchStoredMomentsOfKeras) {
+  const auto stored = ReadNpz("tests/references/initializers/keras.npz");
+  ASSERT_TRUE(stored.ok()) << stored.status();
+  const std::map<std::string, KerasInitializer> initializers = KerasInitializers();
+  ASSERT_EQ(stored->size(), initializers.size());
+  for (const auto& [name, want] : *stored) {
+    ASSERT_EQ(initializers.count(name), 1u) << name;
+    const KerasInitializer& in = initializers.at(name);
+    const double mean = want.flat<float>()[0], deviation = want.flat<float>()[1];
+    const double least = want.flat<float>()[2], largest = want.flat<float>()[3];
+    const Moments m = MomentsOf(Initial(in.initializer, in.shape));
+    EXPECT_NEAR(m.mean, mean, 0.05 * deviation) << name;
+    EXPECT_NEAR(m.deviation, deviation, 0.03 * deviation) << name;
+    // Keras drew a hundred times as many numbers.
+    EXPECT_GE(m.smallest, least - 1e-4 * (largest - least)) << name;
+    EXPECT_LE(m.largest, largest + 1e-4 * (largest - least)) << name;
   }
 }
 

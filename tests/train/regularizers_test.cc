@@ -21,24 +21,30 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// The penalty on a value that all replicas have, and its gradient.
-absl::StatusOr<std::vector<Tensor>> Penalty(const Regularizer& regularizer, const Tensor& value) {
+// The penalty on a variable as part of the loss of a batch of 7 rows, whose other part is 0, and
+// its gradient.
+absl::StatusOr<std::vector<Tensor>> Penalty(const Regularizer& regularizer, const Tensor& value,
+                                            int replicas = 1) {
   Graph graph;
   const Scope root(&graph);
-  const Output x = ops::Placeholder(root, value.dtype(), value.shape());
-  const Output penalty = regularizer(root, x);
+  const auto initial = [&](const Scope& s, const Shape&, DataType) { return ops::Const(s, value); };
+  const Variable v = CreateVariable(root, "v", value.shape(), initial);
+  const Output x = ops::Placeholder(root, DT_FLOAT, {kUnknownDim});
+  const Output loss = ops::AddV2(root, regularizer(root, v.value), ops::Mean(root, x, {0}));
   MF_RETURN_IF_ERROR(graph.status());
-  MF_ASSIGN_OR_RETURN(const std::vector<Output> gradients, Gradients(root, {penalty}, {x}));
-  MF_ASSIGN_OR_RETURN(const auto session, CreateTestSession(graph, {}));
-  return session->Run({{x, value}}, {penalty, gradients[0]});
+  MF_ASSIGN_OR_RETURN(const std::vector<Output> gradients, Gradients(root, {loss}, {v.handle}));
+  MF_ASSIGN_OR_RETURN(const auto session, CreateTestSession(graph, {.replicas = replicas}));
+  return session->Run({{x, Tensor::Vector<float>({0, 0, 0, 0, 0, 0, 0})}}, {loss, gradients[0]});
 }
 
 void Expect(const Regularizer& regularizer, const Tensor& value, float penalty,
             const Tensor& gradient) {
-  const auto got = Penalty(regularizer, value);
-  ASSERT_TRUE(got.ok()) << got.status();
-  EXPECT_NEAR((*got)[0].scalar<float>(), penalty, 1e-6 * penalty);
-  EXPECT_EQ(Difference(gradient, (*got)[1], {.relative = 1e-5, .absolute = 1e-7}), "");
+  for (const int replicas : {1, 3}) {
+    const auto got = Penalty(regularizer, value, replicas);
+    ASSERT_TRUE(got.ok()) << got.status();
+    EXPECT_NEAR((*got)[0].scalar<float>(), penalty, 1e-6 * penalty) << replicas << " replicas";
+    EXPECT_EQ(Difference(gradient, (*got)[1], {.relative = 1e-5, .absolute = 1e-7}), "");
+  }
 }
 
 // The values are Keras'.

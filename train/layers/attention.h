@@ -16,7 +16,8 @@ namespace layers {
 struct MaskOptions {
   bool causal = false;  // query i attends only to keys 0 to i
   // Added to the scaled logits, to whose shape it is broadcast: 0 to keep a pair, a large negative
-  // number to mask it out. Use [batch, 1, 1, m] to mask out keys that are padding.
+  // number to mask it out. Use [batch, 1, 1, m] to mask out keys that are padding. Each query must
+  // keep a key; the weights of a query without one are not defined.
   Output mask = {};
 };
 

@@ -33,6 +33,7 @@ Output MergeDirections(const Scope& scope, Output forward, Output backward, bool
 //            x; `units` instead of 2 * units for a merge mode other than concat.
 // Variables: those of `forward_NAME` and of `backward_NAME`, where NAME is that of the layer.
 // States:    the first half of the initial states is for the forward layer.
+// Masks:     as in Keras, the layers have zero_output_for_mask.
 // Errors:    InvalidArgument for another merge mode.
 // Source:    Schuster and Paliwal, "Bidirectional recurrent neural networks", 1997.
 template <typename Options>
@@ -48,6 +49,7 @@ Output Bidirectional(const Scope& scope, Output x, int64_t units,
   backward.name = absl::StrCat("backward_", options.name);
   backward.initial_state.assign(half, options.initial_state.end());
   backward.go_backwards = !options.go_backwards;
+  forward.zero_output_for_mask = backward.zero_output_for_mask = options.return_sequences;
   const Output y = layer(s, x, units, forward);
   return internal::MergeDirections(s, y, layer(s, x, units, backward), options.return_sequences,
                                    bidirectional);

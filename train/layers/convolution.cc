@@ -28,10 +28,11 @@ Output Conv1D(const Scope& scope, Output x, int64_t filters, int64_t kernel_size
     conv.explicit_paddings = {0, 0, 0, 0, options.dilation_rate * (kernel_size - 1), 0, 0, 0};
   }
   const int64_t strides[] = {1, 1, options.strides, 1};
+  const Output image = ops::ExpandDims(s, x, 1);
+  const Output product = ops::Conv2D(s, image, ops::ExpandDims(s, kernel.value, 0), strides,
+                                     causal ? "EXPLICIT" : options.padding, conv);
   const Output y =
-      AddBias(s,
-              ops::Conv2D(s, ops::ExpandDims(s, x, 1), ops::ExpandDims(s, kernel.value, 0), strides,
-                          causal ? "EXPLICIT" : options.padding, conv),
+      AddBias(s, UnlessEmpty(s, image, product, {1, kernel_size}, {1, options.dilation_rate}),
               filters, options.use_bias, options.bias_initializer, nullptr);
   return activation(s, ops::Squeeze(s, y, {.axis = {1}}));
 }
@@ -51,7 +52,8 @@ Output Conv2D(const Scope& scope, Output x, int64_t filters, Size2D kernel_size,
                      options.kernel_initializer);
   const Output y = ops::Conv2D(s, x, kernel.value, OfImages(options.strides), options.padding,
                                {.dilations = OfImages(options.dilation_rate)});
-  return AddBias(s, y, filters, options.use_bias, options.bias_initializer, activation);
+  return AddBias(s, UnlessEmpty(s, x, y, kernel_size, options.dilation_rate), filters,
+                 options.use_bias, options.bias_initializer, activation);
 }
 
 }  // namespace layers

@@ -29,7 +29,8 @@ struct Conv1DOptions {
 // Conv1D: y = activation(x * kernel + bias).
 // Shapes:   x [batch, n, in] -> y [batch, n', filters]; variables kernel [kernel_size, in / groups,
 //           filters], bias [filters].
-// Errors:   InvalidArgument if `in` is not known or not a multiple of `groups`.
+// Errors:   InvalidArgument if `in` is not known or not a multiple of `groups`, and if the kernel,
+//           with its dilation, is larger than a known size of x with padding VALID.
 Output Conv1D(const Scope& scope, Output x, int64_t filters, int64_t kernel_size,
               const Activation& activation = nullptr, const Conv1DOptions& options = {});
 
@@ -49,7 +50,8 @@ struct Conv2DOptions {
 //         8, {1, 3}) one of height 1 and width 3.
 // Shapes:   x [batch, h, w, in] -> y [batch, h', w', filters]; variables kernel [height, width,
 //           in / groups, filters], bias [filters].
-// Errors:   InvalidArgument if `in` is not known or not a multiple of `groups`.
+// Errors:   InvalidArgument if `in` is not known or not a multiple of `groups`, and if the kernel,
+//           with its dilation, is larger than a known size of x with padding VALID.
 Output Conv2D(const Scope& scope, Output x, int64_t filters, Size2D kernel_size,
               const Activation& activation = nullptr, const Conv2DOptions& options = {});
 

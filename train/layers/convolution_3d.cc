@@ -63,8 +63,9 @@ Output Conv3D(const Scope& scope, Output x, int64_t filters, Size3D kernel_size,
   const DepthWindow window = DepthWindowOf(shape.dim(1), depth, options.strides.depth,
                                            options.dilation_rate.depth, options.padding == "SAME");
   if (window.positions < 1) {
-    return Fail(s, absl::StrCat(options.name, ": the kernel is deeper than the input, got shape ",
-                                shape.ToString()));
+    return Fail(s, absl::StrCat(options.name, ": the window is deeper than the input; expected at ",
+                                "most ", shape.dim(1), ", got ",
+                                (depth - 1) * options.dilation_rate.depth + 1));
   }
   const Variable kernel =
       CreateVariable(s, "kernel", {depth, kernel_size.height, kernel_size.width, in, filters},
@@ -86,13 +87,13 @@ Output Conv3D(const Scope& scope, Output x, int64_t filters, Size3D kernel_size,
   const Output filter =
       ops::Reshape(s, ops::Transpose(s, kernel.value, {1, 2, 0, 3, 4}),
                    Shape({kernel_size.height, kernel_size.width, depth * in, filters}));
-  const Output y = AddBias(
-      s,
-      ops::Conv2D(
-          s, images, filter, OfImages({options.strides.height, options.strides.width}),
-          options.padding,
-          {.dilations = OfImages({options.dilation_rate.height, options.dilation_rate.width})}),
-      filters, options.use_bias, options.bias_initializer, nullptr);
+  const Size2D dilation = {options.dilation_rate.height, options.dilation_rate.width};
+  const Output product =
+      ops::Conv2D(s, images, filter, OfImages({options.strides.height, options.strides.width}),
+                  options.padding, {.dilations = OfImages(dilation)});
+  const Output y =
+      AddBias(s, UnlessEmpty(s, images, product, {kernel_size.height, kernel_size.width}, dilation),
+              filters, options.use_bias, options.bias_initializer, nullptr);
   if (!y.valid()) return Output();
   const Shape& made = s.shape(y);
   return activation(

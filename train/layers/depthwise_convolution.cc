@@ -34,7 +34,8 @@ Output DepthwiseConv2D(const Scope& scope, Output x, Size2D kernel_size,
   const Output y =
       ops::DepthwiseConv2dNative(s, x, kernel.value, OfImages(options.strides), options.padding,
                                  {.dilations = OfImages(options.dilation_rate)});
-  return AddBias(s, y, *in * options.depth_multiplier, options.use_bias, options.bias_initializer,
+  return AddBias(s, UnlessEmpty(s, x, y, kernel_size, options.dilation_rate),
+                 *in * options.depth_multiplier, options.use_bias, options.bias_initializer,
                  activation);
 }
 
@@ -53,9 +54,11 @@ Output SeparableConv2D(const Scope& scope, Output x, int64_t filters, Size2D ker
   const Variable pointwise =
       CreateVariable(s, "pointwise_kernel", {1, 1, *in * options.depth_multiplier, filters},
                      options.pointwise_initializer);
-  const Output each =
+  const Output each = UnlessEmpty(
+      s, x,
       ops::DepthwiseConv2dNative(s, x, depthwise.value, OfImages(options.strides), options.padding,
-                                 {.dilations = OfImages(options.dilation_rate)});
+                                 {.dilations = OfImages(options.dilation_rate)}),
+      kernel_size, options.dilation_rate);
   return AddBias(s, ops::Conv2D(s, each, pointwise.value, OfImages(1), "VALID"), filters,
                  options.use_bias, options.bias_initializer, activation);
 }

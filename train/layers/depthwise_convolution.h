@@ -30,7 +30,8 @@ struct DepthwiseConv2DOptions {
 //                  `depth_multiplier` filters.
 // Shapes:   x [batch, h, w, in] -> y [batch, h', w', in * depth_multiplier]; variables kernel
 //           [height, width, in, depth_multiplier], bias [in * depth_multiplier].
-// Errors:   InvalidArgument if `in` is not known.
+// Errors:   InvalidArgument if `in` is not known, and if the kernel, with its dilation, is
+//           larger than a known size of x with padding VALID.
 Output DepthwiseConv2D(const Scope& scope, Output x, Size2D kernel_size,
                        const Activation& activation = nullptr,
                        const DepthwiseConv2DOptions& options = {});
@@ -52,7 +53,8 @@ struct SeparableConv2DOptions {
 // Shapes:   x [batch, h, w, in] -> y [batch, h', w', filters]; variables depthwise_kernel [height,
 //           width, in, depth_multiplier], pointwise_kernel [1, 1, in * depth_multiplier, filters],
 //           bias [filters].
-// Errors:   InvalidArgument if `in` is not known.
+// Errors:   InvalidArgument if `in` is not known, and if the kernel, with its dilation, is
+//           larger than a known size of x with padding VALID.
 // Source:   Chollet, "Xception", 2017.
 Output SeparableConv2D(const Scope& scope, Output x, int64_t filters, Size2D kernel_size,
                        const Activation& activation = nullptr,

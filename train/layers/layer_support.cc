@@ -63,6 +63,19 @@ bool CheckExamples(const Scope& scope, Output x, int rank, absl::string_view lay
   return false;
 }
 
+Output UnlessEmpty(const Scope& scope, Output x, Output y, Size2D window, Size2D dilation) {
+  if (!y.valid() || scope.shape(y).rank() != 4) return y;
+  const int64_t reach[] = {(window.height - 1) * dilation.height + 1,
+                           (window.width - 1) * dilation.width + 1};
+  for (int i = 0; i < 2; ++i) {
+    if (scope.shape(y).dim(1 + i) != 0) continue;
+    return Fail(scope, absl::StrCat(y.node->op().name, "(", y.node->name(),
+                                    "): the window is larger than the image; expected at most ",
+                                    scope.shape(x).dim(1 + i), ", got ", reach[i]));
+  }
+  return y;
+}
+
 Output BatchShape(const Scope& scope, Output x, absl::Span<const int64_t> rest) {
   const Shape& shape = scope.shape(x);
   if (!shape.unknown_rank() && shape.rank() > 0 && shape.dim(0) != kUnknownDim) {

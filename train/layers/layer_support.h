@@ -37,6 +37,11 @@ bool EndsKnown(const Scope& scope, Output x, int rank, int known);
 // Whether x has this rank and its dimensions after the first are known. If not, fails the scope.
 bool CheckExamples(const Scope& scope, Output x, int rank, absl::string_view layer);
 
+// Returns y, the result of an op that moves a window over images x, unless the window is larger
+// than the images: TensorFlow's ops return an empty result if less than a stride is missing, but
+// Keras' layers an error. If so, fails the scope with a message that names the node.
+Output UnlessEmpty(const Scope& scope, Output x, Output y, Size2D window, Size2D dilation = 1);
+
 // A shape operand: the first dimension of x, then `rest`.
 Output BatchShape(const Scope& scope, Output x, absl::Span<const int64_t> rest);
 

@@ -17,6 +17,7 @@
 #include "train/layers/dropout.h"
 #include "train/layers/embedding.h"
 #include "train/layers/group_normalization.h"
+#include "train/layers/masking.h"
 #include "train/layers/multi_head_attention.h"
 #include "train/layers/normalization.h"
 #include "train/layers/padding.h"

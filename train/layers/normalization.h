@@ -23,7 +23,8 @@ struct BatchNormOptions {
 // BatchNorm: y = activation((x - mean) / sqrt(variance + epsilon) * gamma + beta) for each channel.
 //            In training, mean and variance are those of the batch, and each step that runs the
 //            result of Minimize updates the moving averages: moving = moving * momentum + batch *
-//            (1 - momentum), with Bessel's correction of the variance. In inference, mean and
+//            (1 - momentum), with Bessel's correction of the variance, as in TensorFlow's
+//            FusedBatchNormV3 and in PyTorch; Keras 3 leaves it out. In inference, mean and
 //            variance are the moving averages.
 // Shapes:    x [batch, …, in], of rank 2 to 5; variables gamma, beta, moving_mean and
 //            moving_variance, all [in]; the last two are not trainable.

@@ -20,12 +20,12 @@ using Pool = Output (*)(const Scope&, Output x, Size2D size, Size2D strides,
 
 Output MaxOfWindows(const Scope& s, Output x, Size2D size, Size2D strides,
                     absl::string_view padding) {
-  return ops::MaxPool(s, x, OfImages(size), OfImages(strides), padding);
+  return UnlessEmpty(s, x, ops::MaxPool(s, x, OfImages(size), OfImages(strides), padding), size);
 }
 
 Output MeanOfWindows(const Scope& s, Output x, Size2D size, Size2D strides,
                      absl::string_view padding) {
-  return ops::AvgPool(s, x, OfImages(size), OfImages(strides), padding);
+  return UnlessEmpty(s, x, ops::AvgPool(s, x, OfImages(size), OfImages(strides), padding), size);
 }
 
 int64_t StrideOf(int64_t stride, int64_t size) { return stride != 0 ? stride : size; }

@@ -23,6 +23,11 @@ struct RecurrenceOptions {
   bool return_sequences = false;
   bool go_backwards = false;
   bool unroll = false;  // a copy of the step for each element instead of a loop
+  // bool [batch, n]. Where it is false, a step leaves the states unchanged, and its result is that
+  // of the step before it, or zeros if there is none.
+  Output mask = {};
+  bool zero_output_for_mask = false;  // with return_sequences, these results are zeros
+  bool starts_at_zeros = false;  // the first state is zeros, as the result before the first step is
 };
 
 struct RecurrenceOutputs {

@@ -10,6 +10,7 @@
 #include "ops/reshape.h"
 #include "ops/shape_ops.h"
 #include "ops/split.h"
+#include "train/layers/dropout.h"
 #include "train/layers/layer_support.h"
 #include "train/layers/recurrence.h"
 
@@ -20,11 +21,25 @@ namespace {
 using Outputs = std::vector<Output>;
 using Args = absl::Span<const Output>;
 
+bool CheckMask(const Scope& s, Output x, Output mask, absl::string_view layer) {
+  const Shape expected({s.shape(x).dim(0), s.shape(x).dim(1)});
+  if (!mask.valid() || (mask.dtype() == DT_BOOL && s.shape(mask).IsCompatibleWith(expected))) {
+    return true;
+  }
+  Fail(s, absl::StrCat(layer, ": expected a mask of bool", expected.ToString(), ", got ",
+                       DataTypeName(mask.dtype()), s.shape(mask).ToString()));
+  return false;
+}
+
 // Whether a layer can be built. If not, fails the scope.
-bool CheckRecurrent(const Scope& s, Output x, int64_t units, Args initial_state, size_t num_states,
-                    absl::string_view layer) {
+template <typename Options>
+bool CheckRecurrent(const Scope& s, Output x, int64_t units, const Options& options,
+                    size_t num_states) {
+  const std::string& layer = options.name;
+  const Outputs& initial_state = options.initial_state;
   if (!s.ok() || !CheckSize(s, layer, "units", units) || !CheckExamples(s, x, 3, layer) ||
-      !CheckSize(s, layer, "sequence length", s.shape(x).dim(1))) {
+      !CheckSize(s, layer, "sequence length", s.shape(x).dim(1)) ||
+      !CheckMask(s, x, options.mask, layer)) {
     return false;
   }
   if (!initial_state.empty() && initial_state.size() != num_states) {
@@ -48,40 +63,75 @@ Outputs InitialStates(const Scope& s, Output x, int64_t units, Args given, size_
   return Outputs(num_states, zeros);
 }
 
-// x · kernel + bias for all steps at once: [batch, n, in] -> [batch, n, width].
-Output Project(const Scope& s, Output x, Output kernel, Output bias) {
-  const int64_t n = s.shape(x).dim(1), in = s.shape(x).dim(2);
-  Output y = ops::MatMul(s, ops::Reshape(s, x, Shape({kUnknownDim, in})), kernel);
-  if (bias.valid()) y = ops::BiasAdd(s, y, bias);
-  return ops::Reshape(s, y, Shape({kUnknownDim, n, s.shape(kernel).dim(1)}));
+// The factors of dropout: `count` tensors [batch, rest…], the same for all steps.
+Outputs DropoutFactors(const Scope& s, Output x, absl::Span<const int64_t> rest, double rate,
+                       int64_t count) {
+  const Output ones = ops::Fill(s, BatchShape(s, x, rest), ops::ScalarConst(s, x.dtype(), 1));
+  Outputs factors;
+  for (int64_t i = 0; i < count; ++i) factors.push_back(Dropout(s, ones, rate));
+  return factors;
 }
 
 template <typename Options>
 RecurrenceOptions LoopOf(const Options& options) {
   return {.return_sequences = options.return_sequences,
           .go_backwards = options.go_backwards,
-          .unroll = options.unroll};
+          .unroll = options.unroll,
+          .mask = options.mask,
+          .zero_output_for_mask = options.zero_output_for_mask,
+          .starts_at_zeros = options.initial_state.empty()};
 }
 
 RecurrentOutputs ResultsOf(RecurrenceOutputs outputs) {
   return {outputs.y, std::move(outputs.states)};
 }
 
-// The weights of a cell whose steps compute `width` columns.
-struct CellVariables {
+// A cell whose steps compute `gates` values of `units` columns.
+struct Cell {
   Output kernel, recurrent_kernel, bias;
+  int64_t units, gates;
+  Outputs factors;            // of x, [batch, 1, in]: none, one for all gates, or one for each
+  Outputs recurrent_factors;  // of h, [batch, units]: none, or one for each gate
 };
 
 template <typename Options>
-CellVariables CreateCell(const Scope& cell, int64_t in, int64_t units, int64_t width,
-                         const Options& options, const Shape& bias_shape,
-                         const Initializer& bias_initializer) {
-  CellVariables v;
-  v.kernel = CreateVariable(cell, "kernel", {in, width}, options.kernel_initializer).value;
-  v.recurrent_kernel =
+Cell CreateCell(const Scope& s, const char* name, Output x, int64_t units, int64_t gates,
+                const Options& options, const Shape& bias_shape,
+                const Initializer& bias_initializer) {
+  const Scope cell = s.SubScope(name);
+  const int64_t in = s.shape(x).dim(2), width = gates * units;
+  Cell c{.units = units, .gates = gates};
+  c.kernel = CreateVariable(cell, "kernel", {in, width}, options.kernel_initializer).value;
+  c.recurrent_kernel =
       CreateVariable(cell, "recurrent_kernel", {units, width}, options.recurrent_initializer).value;
-  if (options.use_bias) v.bias = CreateVariable(cell, "bias", bias_shape, bias_initializer).value;
-  return v;
+  if (options.use_bias) c.bias = CreateVariable(cell, "bias", bias_shape, bias_initializer).value;
+  const bool by_gates = options.recurrent_dropout != 0;
+  if (options.dropout != 0) {
+    c.factors = DropoutFactors(s, x, {1, in}, options.dropout, by_gates ? gates : 1);
+  }
+  if (by_gates) {
+    c.recurrent_factors = DropoutFactors(s, x, {units}, options.recurrent_dropout, gates);
+  }
+  return c;
+}
+
+// x · kernel + bias for all steps at once: [batch, n, in] -> [batch, n, gates * units].
+Output Project(const Scope& s, Output x, const Cell& cell) {
+  const int64_t n = s.shape(x).dim(1), in = s.shape(x).dim(2);
+  const auto product = [&](Output x, Output kernel) {
+    return ops::MatMul(s, ops::Reshape(s, x, Shape({kUnknownDim, in})), kernel);
+  };
+  Outputs products;
+  if (cell.factors.empty()) products = {product(x, cell.kernel)};
+  const auto count = static_cast<int64_t>(cell.factors.size());
+  const Outputs kernels = count < 2 ? Outputs{cell.kernel} : ops::Split(s, cell.kernel, count, 1);
+  if (!s.ok()) return Output();
+  for (int64_t i = 0; i < count; ++i) {
+    products.push_back(product(ops::Mul(s, x, cell.factors[i]), kernels[i]));
+  }
+  Output y = products.size() == 1 ? products[0] : ops::ConcatV2(s, products, 1);
+  if (cell.bias.valid()) y = ops::BiasAdd(s, y, cell.bias);
+  return ops::Reshape(s, y, Shape({kUnknownDim, n, cell.gates * cell.units}));
 }
 
 // The bias of LSTM, whose second quarter begins with 1.
@@ -95,19 +145,38 @@ Initializer ForgetBias(const Initializer& others, int64_t units) {
   };
 }
 
+// The weights of the loop for h · recurrent_kernel: the kernel, or with dropout the kernels of the
+// gates and their factors.
+Outputs RecurrentWeights(const Scope& s, const Cell& cell) {
+  if (cell.recurrent_factors.empty()) return {cell.recurrent_kernel};
+  Outputs weights = ops::Split(s, cell.recurrent_kernel, cell.gates, 1);
+  weights.insert(weights.end(), cell.recurrent_factors.begin(), cell.recurrent_factors.end());
+  return weights;
+}
+
+// h · recurrent_kernel of the first `count` gates in a step.
+Output Recurrent(const Scope& b, const Cell& cell, Output h, Args weights, int64_t count) {
+  if (cell.recurrent_factors.empty()) return ops::MatMul(b, h, weights[0]);
+  Outputs products;
+  for (int64_t i = 0; i < count; ++i) {
+    products.push_back(ops::MatMul(b, ops::Mul(b, h, weights[cell.gates + i]), weights[i]));
+  }
+  return count == 1 ? products[0] : ops::ConcatV2(b, products, 1);
+}
+
 }  // namespace
 
 RecurrentOutputs SimpleRNNWithState(const Scope& scope, Output x, int64_t units,
                                     const SimpleRNNOptions& options) {
   const Scope s = scope.SubScope(options.name);
-  if (!CheckRecurrent(s, x, units, options.initial_state, 1, options.name)) return {};
-  const CellVariables cell = CreateCell(s.SubScope("simple_rnn_cell"), s.shape(x).dim(2), units,
-                                        units, options, {units}, options.bias_initializer);
+  if (!CheckRecurrent(s, x, units, options, 1)) return {};
+  const Cell cell =
+      CreateCell(s, "simple_rnn_cell", x, units, 1, options, {units}, options.bias_initializer);
   return ResultsOf(Recur(
-      s, Project(s, x, cell.kernel, cell.bias),
-      InitialStates(s, x, units, options.initial_state, 1), {cell.recurrent_kernel},
+      s, Project(s, x, cell), InitialStates(s, x, units, options.initial_state, 1),
+      RecurrentWeights(s, cell),
       [&](const Scope& b, Output in, Args states, Args weights) {
-        const Output sum = ops::AddV2(b, in, ops::MatMul(b, states[0], weights[0]));
+        const Output sum = ops::AddV2(b, in, Recurrent(b, cell, states[0], weights, 1));
         return Outputs{options.activation(b, sum)};
       },
       LoopOf(options)));
@@ -116,16 +185,15 @@ RecurrentOutputs SimpleRNNWithState(const Scope& scope, Output x, int64_t units,
 RecurrentOutputs LSTMWithState(const Scope& scope, Output x, int64_t units,
                                const LSTMOptions& options) {
   const Scope s = scope.SubScope(options.name);
-  if (!CheckRecurrent(s, x, units, options.initial_state, 2, options.name)) return {};
+  if (!CheckRecurrent(s, x, units, options, 2)) return {};
   const Initializer bias = options.unit_forget_bias ? ForgetBias(options.bias_initializer, units)
                                                     : options.bias_initializer;
-  const CellVariables cell = CreateCell(s.SubScope("lstm_cell"), s.shape(x).dim(2), units,
-                                        4 * units, options, {4 * units}, bias);
+  const Cell cell = CreateCell(s, "lstm_cell", x, units, 4, options, {4 * units}, bias);
   return ResultsOf(Recur(
-      s, Project(s, x, cell.kernel, cell.bias),
-      InitialStates(s, x, units, options.initial_state, 2), {cell.recurrent_kernel},
+      s, Project(s, x, cell), InitialStates(s, x, units, options.initial_state, 2),
+      RecurrentWeights(s, cell),
       [&](const Scope& b, Output in, Args states, Args weights) {
-        const Output sum = ops::AddV2(b, in, ops::MatMul(b, states[0], weights[0]));
+        const Output sum = ops::AddV2(b, in, Recurrent(b, cell, states[0], weights, 4));
         const Outputs gates = ops::Split(b, sum, 4, 1);
         const auto open = [&](int i) { return options.recurrent_activation(b, gates[i]); };
         const Output kept = ops::Mul(b, open(1), states[1]);
@@ -139,35 +207,41 @@ RecurrentOutputs LSTMWithState(const Scope& scope, Output x, int64_t units,
 RecurrentOutputs GRUWithState(const Scope& scope, Output x, int64_t units,
                               const GRUOptions& options) {
   const Scope s = scope.SubScope(options.name);
-  if (!CheckRecurrent(s, x, units, options.initial_state, 1, options.name)) return {};
+  if (!CheckRecurrent(s, x, units, options, 1)) return {};
   const bool reset_after = options.reset_after, two_biases = reset_after && options.use_bias;
-  CellVariables cell = CreateCell(s.SubScope("gru_cell"), s.shape(x).dim(2), units, 3 * units,
-                                  options, reset_after ? Shape({2, 3 * units}) : Shape({3 * units}),
-                                  options.bias_initializer);
-  Outputs weights = {cell.recurrent_kernel};
+  Cell cell = CreateCell(s, "gru_cell", x, units, 3, options,
+                         reset_after ? Shape({2, 3 * units}) : Shape({3 * units}),
+                         options.bias_initializer);
+  const bool dropout = !cell.recurrent_factors.empty();
+  Outputs weights = RecurrentWeights(s, cell);
+  if (!reset_after && !dropout) {
+    weights = ops::SplitV(s, cell.recurrent_kernel, {2 * units, units}, 1);
+  }
   if (two_biases) {
     const Outputs biases = ops::Unpack(s, cell.bias, 2);
     cell.bias = biases[0];
     weights.push_back(biases[1]);
   }
-  if (!reset_after) {
-    weights = ops::SplitV(s, cell.recurrent_kernel, {2 * units, units}, 1);
-  }
+  // r scales h before the product with the kernel of g.
+  const auto reset_before = [&](const Scope& b, Output h, Output r, Args weights) {
+    if (dropout) h = ops::Mul(b, h, weights[cell.gates + 2]);
+    return ops::MatMul(b, ops::Mul(b, r, h), weights[dropout ? 2 : 1]);
+  };
   return ResultsOf(Recur(
-      s, Project(s, x, cell.kernel, cell.bias),
-      InitialStates(s, x, units, options.initial_state, 1), weights,
+      s, Project(s, x, cell), InitialStates(s, x, units, options.initial_state, 1), weights,
       [&](const Scope& b, Output in, Args states, Args weights) {
         const Output h = states[0];
+        const int64_t products = reset_after ? 3 : 2;
         const Outputs given = ops::Split(b, in, 3, 1);
-        Output recurrent = ops::MatMul(b, h, weights[0]);
-        if (two_biases) recurrent = ops::BiasAdd(b, recurrent, weights[1]);
-        const Outputs parts = ops::Split(b, recurrent, reset_after ? 3 : 2, 1);
+        Output recurrent = Recurrent(b, cell, h, weights, products);
+        if (two_biases) recurrent = ops::BiasAdd(b, recurrent, weights.back());
+        const Outputs parts = ops::Split(b, recurrent, products, 1);
         const auto open = [&](int i) {
           return options.recurrent_activation(b, ops::AddV2(b, given[i], parts[i]));
         };
         const Output z = open(0), r = open(1);
         const Output reset =
-            reset_after ? ops::Mul(b, r, parts[2]) : ops::MatMul(b, ops::Mul(b, r, h), weights[1]);
+            reset_after ? ops::Mul(b, r, parts[2]) : reset_before(b, h, r, weights);
         const Output g = options.activation(b, ops::AddV2(b, given[2], reset));
         return Outputs{ops::AddV2(b, g, ops::Mul(b, z, ops::Sub(b, h, g)))};
       },

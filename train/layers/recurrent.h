@@ -2,6 +2,16 @@
 //
 // Recurrent layers over sequences [batch, n, in], whose length n must be known. By default they
 // return the last result; with return_sequences, those of all steps.
+//
+// Padding:  `mask`, bool [batch, n], is false for steps that are skipped: they leave the states
+//           unchanged, and their result is that of the step before, or zeros if there is none.
+//           With zero_output_for_mask, it is zeros in any case where return_sequences is set.
+//           masking.h makes masks.
+// Dropout:  in training, `dropout` is that of x and `recurrent_dropout` that of the state before it
+//           is multiplied by the recurrent kernel. An example's factors are the same in all steps.
+//           As in Keras, gates share their factors, but with recurrent_dropout each gate has its
+//           own for both. Source: Gal and Ghahramani, "A theoretically grounded application of
+//           dropout in recurrent neural networks", 2016.
 #ifndef MIRRORFLOW_TRAIN_LAYERS_RECURRENT_H_
 #define MIRRORFLOW_TRAIN_LAYERS_RECURRENT_H_
 
@@ -28,16 +38,21 @@ struct SimpleRNNOptions {
   Initializer kernel_initializer = initializers::GlorotUniform();
   Initializer recurrent_initializer = initializers::Orthogonal();
   Initializer bias_initializer = initializers::Zeros();
+  double dropout = 0;
+  double recurrent_dropout = 0;
   bool return_sequences = false;
   bool go_backwards = false;  // from the last element to the first; results are in this order, too
   bool unroll = false;        // a copy of the step for each element instead of a loop
   std::vector<Output> initial_state = {};  // h [batch, units]; zeros by default
+  Output mask = {};
+  bool zero_output_for_mask = false;
   std::string name = "simple_rnn";
 };
 
 // SimpleRNN: h' = activation(x · kernel + h · recurrent_kernel + bias); the result is h'.
 // Variables: simple_rnn_cell/kernel [in, units], recurrent_kernel [units, units], bias [units].
-// Errors:    InvalidArgument if n or `in` is not known, and for another number of states.
+// Errors:    InvalidArgument if n or `in` is not known, for another number of states, for a mask of
+//            another dtype or shape, and unless the rates of dropout are at least 0 and below 1.
 Output SimpleRNN(const Scope& scope, Output x, int64_t units, const SimpleRNNOptions& options = {});
 RecurrentOutputs SimpleRNNWithState(const Scope& scope, Output x, int64_t units,
                                     const SimpleRNNOptions& options = {});
@@ -50,10 +65,14 @@ struct LSTMOptions {
   Initializer recurrent_initializer = initializers::Orthogonal();
   Initializer bias_initializer = initializers::Zeros();
   bool unit_forget_bias = true;  // the bias of the forget gate begins with 1
+  double dropout = 0;
+  double recurrent_dropout = 0;
   bool return_sequences = false;
   bool go_backwards = false;
   bool unroll = false;
   std::vector<Output> initial_state = {};  // h, c
+  Output mask = {};
+  bool zero_output_for_mask = false;
   std::string name = "lstm";
 };
 
@@ -62,7 +81,8 @@ struct LSTMOptions {
 //       c' = f * c + i * g; h' = o * activation(c'); the result is h'.
 // Variables: lstm_cell/kernel [in, 4 * units], recurrent_kernel [units, 4 * units], bias
 //            [4 * units]. The states are h and c.
-// Errors:    InvalidArgument if n or `in` is not known, and for another number of states.
+// Errors:    InvalidArgument if n or `in` is not known, for another number of states, for a mask of
+//            another dtype or shape, and unless the rates of dropout are at least 0 and below 1.
 // Source:    Hochreiter and Schmidhuber, "Long short-term memory", 1997; Keras' defaults.
 Output LSTM(const Scope& scope, Output x, int64_t units, const LSTMOptions& options = {});
 RecurrentOutputs LSTMWithState(const Scope& scope, Output x, int64_t units,
@@ -75,12 +95,16 @@ struct GRUOptions {
   Initializer kernel_initializer = initializers::GlorotUniform();
   Initializer recurrent_initializer = initializers::Orthogonal();
   Initializer bias_initializer = initializers::Zeros();
+  double dropout = 0;
+  double recurrent_dropout = 0;
   bool return_sequences = false;
   bool go_backwards = false;
   bool unroll = false;
   // The reset gate scales h · recurrent_kernel + bias[1], as in cuDNN. If false, it scales h.
   bool reset_after = true;
   std::vector<Output> initial_state = {};  // h
+  Output mask = {};
+  bool zero_output_for_mask = false;
   std::string name = "gru";
 };
 
@@ -89,7 +113,8 @@ struct GRUOptions {
 //      h' = z * h + (1 - z) * g; the result is h'.
 // Variables: gru_cell/kernel [in, 3 * units], recurrent_kernel [units, 3 * units], bias [2, 3 *
 //            units] for x and for h, or [3 * units] unless reset_after.
-// Errors:    InvalidArgument if n or `in` is not known, and for another number of states.
+// Errors:    InvalidArgument if n or `in` is not known, for another number of states, for a mask of
+//            another dtype or shape, and unless the rates of dropout are at least 0 and below 1.
 // Source:    Cho et al., "Learning phrase representations using RNN encoder-decoder", 2014; Keras'
 //            defaults.
 Output GRU(const Scope& scope, Output x, int64_t units, const GRUOptions& options = {});

@@ -14,6 +14,11 @@ def _triple(layer, x):
     return layer(3 * x)
 
 
+def _masked(layer, x, mask):
+    """Softmax of half of x where the mask is positive."""
+    return layer(0.5 * x, mask > 0)
+
+
 CASES = [
     Case("relu", layers.ReLU, _ROWS),
     Case(
@@ -30,4 +35,5 @@ CASES = [
     Case("elu_scaled", lambda: layers.ELU(0.5), _ROWS),
     Case("softmax", layers.Softmax, _ROWS),
     Case("softmax_of_rows", lambda: layers.Softmax(1), _IMAGES),
+    Case("masked_softmax", layers.Softmax, ((7, 3, 5), ((7, 1, 5), 9)), _masked),
 ]

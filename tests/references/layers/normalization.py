@@ -24,6 +24,17 @@ CASES = [
         _IMAGES,
         _in_training,
     ),
+    # The moving variances are operands from -1 on.
+    Case(
+        "batch_normalization_in_inference",
+        lambda: layers.BatchNormalization(epsilon=1.5),
+        _IMAGES,
+    ),
+    Case(
+        "batch_normalization_of_rows_in_inference",
+        lambda: layers.BatchNormalization(epsilon=1.25),
+        _ROWS,
+    ),
     Case("layer_normalization", layers.LayerNormalization, _ROWS),
     Case(
         "layer_normalization_of_images", lambda: layers.LayerNormalization(epsilon=0.1), _IMAGES

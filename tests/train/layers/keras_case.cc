@@ -8,11 +8,14 @@
 #include "framework/core/status.h"
 #include "framework/graph/gradients.h"
 #include "gtest/gtest.h"
+#include "ops/binary.h"
 #include "ops/control.h"
 #include "ops/registry.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_session.h"
 #include "train/formats/npz.h"
+#include "train/graph_walk.h"
+#include "train/inference.h"
 #include "train/variable.h"
 
 namespace mirrorflow {
@@ -50,14 +53,12 @@ struct Model {
   Graph graph;
   std::vector<Output> x;
   Output dy;
-  std::vector<Output> variables;
   Fetches fetches;
 };
 
 // A variable's name without that of the layer.
-std::string NameInLayer(const Output& variable) {
-  const std::vector<std::string> parts =
-      absl::StrSplit(variable.node->name(), absl::MaxSplits('/', 1));
+std::string NameInLayer(const Node& variable) {
+  const std::vector<std::string> parts = absl::StrSplit(variable.name(), absl::MaxSplits('/', 1));
   return parts.back();
 }
 
@@ -71,10 +72,9 @@ absl::Status BuildModel(const KerasCase& c, Model* m) {
   const Output y = c.build(root, m->x);
   MF_RETURN_IF_ERROR(root.status());
   m->dy = ops::Placeholder(root.WithName("dy"), DT_FLOAT, root.shape(y));
-  m->variables = TrainableVariables(m->graph);
-  std::vector<Output> sources = m->variables;
+  std::vector<Output> sources = TrainableVariables(m->graph);
   std::vector<std::string> names;
-  for (const Output& v : m->variables) names.push_back(absl::StrCat("d:", NameInLayer(v)));
+  for (const Output& v : sources) names.push_back(absl::StrCat("d:", NameInLayer(*v.node)));
   for (size_t i = 0; i < m->x.size(); ++i) {
     if (c.inputs[i].limit != 0) continue;
     sources.push_back(m->x[i]);
@@ -93,11 +93,12 @@ absl::Status BuildModel(const KerasCase& c, Model* m) {
 absl::StatusOr<std::vector<Tensor>> Run(const KerasCase& c, const Model& m, const Shape& y,
                                         int replicas) {
   MF_ASSIGN_OR_RETURN(const auto session, CreateTestSession(m.graph, {.replicas = replicas}));
-  for (const Output& v : m.variables) {
-    const std::string& name = v.node->name();
+  for (const Node* node : m.graph.Nodes()) {
+    if (node->op().role != OpRole::kVariable) continue;
+    const std::string& name = node->name();
     MF_ASSIGN_OR_RETURN(const Tensor initial, session->ReadVariable(name));
     MF_RETURN_IF_ERROR(session->AssignVariable(
-        name, Operand(absl::StrCat(c.name, "/", NameInLayer(v)), initial.shape())));
+        name, Operand(absl::StrCat(c.name, "/", NameInLayer(*node)), initial.shape())));
   }
   std::vector<std::pair<Output, Tensor>> feeds = {{m.dy, Operand(c.name + "/dy", y)}};
   for (size_t i = 0; i < m.x.size(); ++i) {
@@ -107,6 +108,24 @@ absl::StatusOr<std::vector<Tensor>> Run(const KerasCase& c, const Model& m, cons
 }
 
 }  // namespace
+
+Output WithFactors(const Scope& scope, Output y, const std::vector<Output>& factors) {
+  if (!scope.ok()) return Output();
+  std::vector<Node*> dropouts;
+  for (Node* node : scope.graph().Nodes()) {
+    if (node->has_attr(kInferenceAttr)) dropouts.push_back(node);
+  }
+  if (dropouts.size() != factors.size()) {
+    scope.Fail(absl::InvalidArgumentError(
+        absl::StrCat("expected ", factors.size(), " dropouts, got ", dropouts.size())));
+    return Output();
+  }
+  for (size_t i = 0; i < factors.size(); ++i) {
+    const Output x = FindOutput(scope.graph(), dropouts[i]->attr<std::string>(kInferenceAttr));
+    scope.graph().ReplaceUses(dropouts[i]->output(0), ops::Mul(scope, x, factors[i]));
+  }
+  return y;
+}
 
 absl::StatusOr<std::map<std::string, Tensor>> ReadKerasFamily(const std::string& family) {
   return ReadNpz(absl::StrCat("tests/references/layers/", family, ".npz"));

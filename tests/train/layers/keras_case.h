@@ -30,6 +30,10 @@ struct KerasCase {
   std::function<Output(const Scope&, const std::vector<Output>& x)> build;
 };
 
+// Replaces what each dropout below y would draw, in the order in which they were built: multiplies
+// its input by factors[i]. Returns y.
+Output WithFactors(const Scope& scope, Output y, const std::vector<Output>& factors);
+
 // The stored arrays of a family, by name.
 absl::StatusOr<std::map<std::string, Tensor>> ReadKerasFamily(const std::string& family);
 

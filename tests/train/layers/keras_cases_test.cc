@@ -5,9 +5,11 @@
 #include "gtest/gtest.h"
 #include "ops/activation.h"
 #include "ops/binary.h"
+#include "ops/cast.h"
 #include "ops/constant.h"
 #include "ops/unary.h"
 #include "tests/train/layers/keras_case.h"
+#include "train/inference.h"
 #include "train/layers/layers.h"
 
 namespace mirrorflow {
@@ -55,6 +57,14 @@ TEST(KerasCases, Activations) {
           {"elu_scaled", {rows}, LAYER(layers::ELU(s, x[0], 0.5))},
           {"softmax", {rows}, LAYER(layers::Softmax(s, x[0]))},
           {"softmax_of_rows", {images}, LAYER(layers::Softmax(s, x[0], 1))},
+          {"masked_softmax",
+           {Shape({7, 3, 5}), {{7, 1, 5}, 9}},
+           [](const Scope& s, Xs x) {
+             const Output out = ops::Equal(s, x[1], ops::ScalarConst(s, DT_INT32, 0));
+             const Output mask =
+                 ops::Mul(s, ops::Cast(s, out, DT_FLOAT), ops::ScalarConst(s, DT_FLOAT, -1e9));
+             return layers::MaskedSoftmax(s, x[0], 0.5, {.mask = mask});
+           }},
       });
 }
 
@@ -70,6 +80,12 @@ TEST(KerasCases, Normalizations) {
           {"batch_normalization_of_images",
            {images},
            LAYER(layers::BatchNormalization(s, x[0], {.epsilon = 0.1}))},
+          {"batch_normalization_in_inference",
+           {images},
+           LAYER(ForInference(s, layers::BatchNormalization(s, x[0], {.epsilon = 1.5})))},
+          {"batch_normalization_of_rows_in_inference",
+           {rows},
+           LAYER(ForInference(s, layers::BatchNormalization(s, x[0], {.epsilon = 1.25})))},
           {"layer_normalization", {rows}, LAYER(layers::LayerNormalization(s, x[0]))},
           {"layer_normalization_of_images",
            {images},

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recurrent layers and attention compared with Keras, as in keras_cases_test.cc.
+// Recurrent layers compared with Keras, as in keras_cases_test.cc.
 #include "gtest/gtest.h"
-#include "ops/binary.h"
-#include "ops/constant.h"
 #include "ops/unary.h"
 #include "tests/train/layers/keras_case.h"
 #include "train/layers/layers.h"
@@ -99,45 +97,6 @@ TEST(KerasSequences, RecurrentLoops) { ExpectMatchesKeras("recurrent", Recurrent
 
 TEST(KerasSequences, UnrolledRecurrentLayers) {
   ExpectMatchesKeras("recurrent", RecurrentCases(true));
-}
-
-TEST(KerasSequences, Attention) {
-  const KerasInput sequence = Shape({7, 5, 6}), query = Shape({7, 4, 6});
-  const KerasInput value = Shape({7, 5, 3}), key = Shape({7, 5, 2});
-  const auto kept = [](const Scope& s, Output mask) {
-    return ops::Greater(s, mask, ops::ScalarConst(s, DT_INT32, 0));
-  };
-  ExpectMatchesKeras(
-      "attention",
-      {
-          {"multi_head", {sequence}, LAYER(layers::MultiHeadAttention(s, x[0], x[0], 2, 3))},
-          {"multi_head_causal",
-           {sequence},
-           LAYER(layers::MultiHeadAttention(s, x[0], x[0], 2, 3, {.mask = {.causal = true}}))},
-          {"multi_head_cross",
-           {query, value},
-           LAYER(layers::MultiHeadAttention(s, x[0], x[1], 2, 3))},
-          {"multi_head_three_inputs",
-           {query, value, key},
-           LAYER(layers::MultiHeadAttention(
-               s, x[0], x[1], 2, 3,
-               {.value_dim = 4, .use_bias = false, .output_shape = 5, .key = x[2]}))},
-          {"multi_head_masked",
-           {sequence, {{7, 5, 5}, 4}},
-           LAYER(
-               layers::MultiHeadAttention(s, x[0], x[0], 2, 3, {.mask = {.mask = kept(s, x[1])}}))},
-          {"multi_head_masked_causal",
-           {sequence, {{7, 5, 5}, 9}},
-           LAYER(layers::MultiHeadAttention(s, x[0], x[0], 2, 3,
-                                            {.mask = {.causal = true, .mask = kept(s, x[1])}}))},
-          {"grouped_query", {sequence}, LAYER(layers::GroupQueryAttention(s, x[0], x[0], 3, 4, 2))},
-          {"grouped_query_causal",
-           {sequence},
-           LAYER(layers::GroupQueryAttention(s, x[0], x[0], 3, 4, 1, {.mask = {.causal = true}}))},
-          {"grouped_query_cross",
-           {query, value},
-           LAYER(layers::GroupQueryAttention(s, x[0], x[1], 3, 4, 2, {.use_bias = false}))},
-      });
 }
 
 }  // namespace

@@ -52,7 +52,8 @@ TEST(LayerErrors, Convolutions) {
        "conv2d: groups out of range"},
       {LAYER(layers::Conv2D(s, Images(s), 4, 3, nullptr, {.dilation_rate = 0})), "dilation"},
       {LAYER(layers::Conv3D(s, Images(s), 2, 3)), "conv3d: expected an input of rank 5"},
-      {LAYER(layers::Conv3D(s, Volumes(s), 2, 4)), "conv3d: the kernel is deeper than the input"},
+      {LAYER(layers::Conv3D(s, Volumes(s), 2, 4)),
+       "conv3d: the window is deeper than the input; expected at most 3, got 4"},
       {LAYER(layers::Conv3D(s, Volumes(s), 2, {1, 9, 1})), "Conv2D(conv3d/"},
       {LAYER(layers::Conv3D(s, Volumes(s), 2, 3, nullptr, {.strides = 0})),
        "conv3d: strides out of range"},
@@ -73,6 +74,39 @@ TEST(LayerErrors, Convolutions) {
        "Conv2DBackpropInput(conv2d_transpose/"},
       {LAYER(layers::Conv1DTranspose(s, Unknown(s), 2, 3)),
        "conv1d_transpose: expected an input of rank 3 whose dimensions after the first are known"},
+  });
+}
+
+// Some are larger by less than a stride, for which TensorFlow's ops return an empty result.
+TEST(LayerErrors, WindowsLargerThanInput) {
+  const auto blocks = [](const Scope& s) { return s.SubScope("block"); };
+  ExpectFails({
+      {LAYER(layers::Conv1D(s, Sequence(s), 2, 6)),
+       "Conv2D(conv1d/Conv2D): the window is larger than the image; expected at most 5, got 6"},
+      {LAYER(layers::Conv1D(s, Sequence(s), 2, 3, nullptr, {.strides = 4, .dilation_rate = 4})),
+       "expected at most 5, got 9"},
+      {LAYER(
+           layers::Conv1D(s, Input(s, {kUnknownDim, 0, 6}), 2, 3, nullptr, {.padding = "CAUSAL"})),
+       "expected at most 0, got 3"},
+      {[&](const Scope& s) {
+         return layers::Conv2D(blocks(s), Images(s), 4, {3, 5});
+       },
+       "Conv2D(block/conv2d/Conv2D): the window is larger than the image; expected at most 4, got"},
+      {LAYER(layers::Conv2D(s, Images(s), 4, {6, 1})), "expected at most 5, got 6"},
+      {LAYER(layers::Conv2D(s, Input(s, {kUnknownDim, kUnknownDim, 4, 6}), 4, 5)),
+       "expected at most 4, got 5"},
+      {LAYER(layers::Conv3D(s, Volumes(s), 2, {1, 6, 1})),
+       "Conv2D(conv3d/Conv2D): the window is larger than the image; expected at most 5, got 6"},
+      {LAYER(layers::DepthwiseConv2D(s, Images(s), 3, nullptr, {.dilation_rate = 2})),
+       "DepthwiseConv2dNative(depthwise_conv2d/DepthwiseConv2dNative): the window is larger"},
+      {LAYER(layers::SeparableConv2D(s, Images(s), 2, 5)), "expected at most 4, got 5"},
+      {LAYER(layers::MaxPooling1D(s, Sequence(s), 6)),
+       "MaxPool(MaxPool): the window is larger than the image; expected at most 5, got 6"},
+      {LAYER(layers::MaxPooling2D(s, Images(s), 5)), "expected at most 4, got 5"},
+      {LAYER(layers::AveragePooling2D(s, Images(s), {6, 1})),
+       "AvgPool(AvgPool): the window is larger than the image; expected at most 5, got 6"},
+      {LAYER(layers::MaxPooling3D(s, Volumes(s), {4, 1, 1})), "expected at most 3, got 4"},
+      {LAYER(layers::AveragePooling3D(s, Volumes(s), {1, 1, 5})), "expected at most 4, got 5"},
   });
 }
 
@@ -159,6 +193,13 @@ TEST(LayerErrors, RecurrentLayers) {
        "lstm: expected 2 initial states, got 1"},
       {LAYER(layers::LSTM(s, Sequence(s), 4, {.initial_state = {Rows(s), Rows(s)}})),
        "lstm: initial states must have shape [?,4], got [?,6]"},
+      {LAYER(layers::LSTM(s, Sequence(s), 4, {.mask = Rows(s)})),
+       "lstm: expected a mask of bool[?,5], got float[?,6]"},
+      {LAYER(layers::GRU(s, Sequence(s), 4, {.dropout = 1})),
+       "rate must be at least 0 and below 1, got 1"},
+      {LAYER(layers::SimpleRNN(s, Sequence(s), 4, {.recurrent_dropout = -0.5})),
+       "rate must be at least 0 and below 1, got -0.5"},
+      {LAYER(layers::Masking(s, Rows(s)).y), "masking: expected an input of rank 3, got shape"},
       {LAYER(layers::Bidirectional(s, Sequence(s), 4, layers::GRU, {}, {.merge_mode = "max"})),
        "bidirectional: merge_mode must be concat, sum, mul or ave, got max"},
       {LAYER(layers::Bidirectional(s, Rows(s), 4, layers::GRU)),

@@ -8,6 +8,7 @@
 #include "framework/core/status.h"
 #include "gtest/gtest.h"
 #include "ops/control.h"
+#include "ops/reduction.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_session.h"
 #include "train/inference.h"
@@ -105,6 +106,49 @@ TEST_P(NoiseLayersTest, SpatialDropoutDropsWholeChannels) {
   ExpectWholeChannels(
       Training([](const Scope& s, Output x) { return layers::SpatialDropout3D(s, x, 0.2); },
                {7, 1, 2, 2, 500}));
+}
+
+// A layer that passes its input on shows the factors, which are those of whole channels.
+TEST_P(NoiseLayersTest, RecurrentDropoutOfInputIsTheSameInAllSteps) {
+  ExpectWholeChannels(Training(
+      [](const Scope& s, Output x) {
+        return layers::SimpleRNN(s, x, 500,
+                                 {.activation = nullptr,
+                                  .kernel_initializer = initializers::Identity(),
+                                  .recurrent_initializer = initializers::Zeros(),
+                                  .dropout = 0.2,
+                                  .return_sequences = true});
+      },
+      {7, 3, 500}));
+}
+
+// A layer that passes its state on multiplies it by the same factor in each step.
+TEST_P(NoiseLayersTest, RecurrentDropoutOfStateIsTheSameInAllSteps) {
+  constexpr int64_t kUnits = 500, kSteps = 3;
+  const Tensor y = Training(
+      [](const Scope& s, Output x) {
+        const Output first = ops::Max(s, x, {1});  // ones
+        return layers::SimpleRNN(s, x, kUnits,
+                                 {.activation = nullptr,
+                                  .kernel_initializer = initializers::Zeros(),
+                                  .recurrent_initializer = initializers::Identity(),
+                                  .recurrent_dropout = 0.2,
+                                  .return_sequences = true,
+                                  .initial_state = {first}});
+      },
+      {7, kSteps, kUnits});
+  double zeros = 0;
+  for (int64_t n = 0; n < 7; ++n) {
+    for (int64_t unit = 0; unit < kUnits; ++unit) {
+      const float* element = y.data<float>() + n * kSteps * kUnits + unit;
+      const float factor = element[0];
+      EXPECT_TRUE(factor == 0 || factor == 1.25f) << factor;
+      zeros += factor == 0;
+      EXPECT_EQ(element[kUnits], factor * factor);
+      EXPECT_EQ(element[2 * kUnits], factor * factor * factor);
+    }
+  }
+  EXPECT_NEAR(zeros / (7 * kUnits), 0.2, 0.03);
 }
 
 // Attention of sequences whose values are all 1 is 1, so that dropped weights show in the result.

@@ -115,6 +115,16 @@ std::vector<KerasCase> Cases() {
   return cases;
 }
 
+// Not all steps update variables, and a loss that is not finite discards other steps, too.
+std::vector<KerasCase> AccumulationCases() {
+  return {
+      {"accumulation",
+       Make<Momentum>({0.05, 0.8}),
+       {.clipnorm = 1.5, .weight_decay = 0.4, .accumulate_steps = 2}},
+      {"accumulation_rmsprop", Make<RMSProp>({0.05, 0.7, 0, 1e-2}), {.accumulate_steps = 3}},
+  };
+}
+
 const std::map<std::string, Tensor>& Stored() {
   static const auto* arrays =
       new std::map<std::string, Tensor>(ReadNpz("tests/references/optimizers/keras.npz").value());
@@ -240,9 +250,24 @@ TEST_P(KerasStepsTest, StepWithNonFiniteLossChangesNothingAndDoesNotCount) {
   }
 }
 
+class KerasAccumulationTest : public KerasStepsTest {};
+
+INSTANTIATE_TEST_SUITE_P(Replicas, KerasAccumulationTest,
+                         ::testing::Combine(::testing::ValuesIn(AccumulationCases()),
+                                            ::testing::Values(1, 3)),
+                         CaseName);
+
+TEST_P(KerasAccumulationTest, StepsMatchKeras) {
+  for (int i = 0; i < kSteps; ++i) {
+    regressions_.Run(Batch(i));
+    ExpectAfterStep(i);
+  }
+}
+
 TEST(KerasStepsFile, EveryStoredCaseIsTested) {
   std::vector<std::string> tested;
   for (const KerasCase& c : Cases()) tested.push_back(c.name);
+  for (const KerasCase& c : AccumulationCases()) tested.push_back(c.name);
   for (const auto& [key, value] : Stored()) {
     if (!absl::EndsWith(key, "/w") || absl::StartsWith(key, "start/")) continue;
     const std::string name = key.substr(0, key.find('/'));

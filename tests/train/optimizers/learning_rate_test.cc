@@ -59,12 +59,6 @@ void ExpectRates(const LearningRateSchedule& schedule, const std::vector<double>
   }
 }
 
-// The expected rates are those of Keras 3 on TensorFlow 2.21.
-TEST(PiecewiseConstant, MatchesKeras) {
-  ExpectRates(schedules::PiecewiseConstant({.boundaries = {2, 5}, .values = {1, 0.5, 0.125}}),
-              {1, 1, 1, 0.5, 0.5, 0.5, 0.125, 0.125});
-}
-
 TEST(PiecewiseConstant, RejectsMismatchedBoundariesAndValues) {
   for (const schedules::PiecewiseConstantOptions& options :
        {schedules::PiecewiseConstantOptions{{2}, {1}}, {{3, 2}, {1, 2, 3}}}) {
@@ -73,64 +67,9 @@ TEST(PiecewiseConstant, RejectsMismatchedBoundariesAndValues) {
   }
 }
 
-TEST(CosineDecay, MatchesKeras) {
-  ExpectRates(
-      schedules::CosineDecay({.initial_learning_rate = 0.8, .decay_steps = 4, .alpha = 0.25}),
-      {0.8, 0.7121321, 0.5, 0.287868, 0.2, 0.2, 0.2});
-}
-
 TEST(CosineDecay, RejectsZeroDecaySteps) {
   const absl::StatusOr<Line> line = MakeLine(schedules::CosineDecay({}));
   EXPECT_THAT(std::string(line.status().message()), HasSubstr("decay_steps > 0, got 0"));
-}
-
-TEST(ExponentialDecay, MatchesKeras) {
-  ExpectRates(schedules::ExponentialDecay(
-                  {.initial_learning_rate = 0.8, .decay_steps = 3, .decay_rate = 0.5}),
-              {0.8, 0.6349604, 0.5039684, 0.4, 0.3174802, 0.2519842, 0.2});
-  ExpectRates(
-      schedules::ExponentialDecay(
-          {.initial_learning_rate = 0.8, .decay_steps = 3, .decay_rate = 0.5, .staircase = true}),
-      {0.8, 0.8, 0.8, 0.4, 0.4, 0.4, 0.2});
-}
-
-TEST(InverseTimeDecay, MatchesKeras) {
-  ExpectRates(schedules::InverseTimeDecay(
-                  {.initial_learning_rate = 0.8, .decay_steps = 3, .decay_rate = 0.5}),
-              {0.8, 0.6857143, 0.6, 0.5333334, 0.48, 0.4363637, 0.4});
-  ExpectRates(
-      schedules::InverseTimeDecay(
-          {.initial_learning_rate = 0.8, .decay_steps = 3, .decay_rate = 0.5, .staircase = true}),
-      {0.8, 0.8, 0.8, 0.5333334, 0.5333334, 0.5333334, 0.4});
-}
-
-TEST(PolynomialDecay, MatchesKeras) {
-  ExpectRates(schedules::PolynomialDecay({.initial_learning_rate = 0.8, .decay_steps = 4}),
-              {0.8, 0.600025, 0.40005, 0.200075, 0.0001, 0.0001});
-  ExpectRates(
-      schedules::PolynomialDecay(
-          {.initial_learning_rate = 0.8, .decay_steps = 4, .end_learning_rate = 0.2, .power = 2}),
-      {0.8, 0.5375, 0.35, 0.2375, 0.2, 0.2, 0.2});
-  ExpectRates(schedules::PolynomialDecay({.initial_learning_rate = 0.8,
-                                          .decay_steps = 3,
-                                          .end_learning_rate = 0.2,
-                                          .power = 0.5,
-                                          .cycle = true}),
-              {0.8, 0.689898, 0.5464101, 0.2, 0.5464101, 0.444949, 0.2, 0.4828427, 0.4});
-}
-
-TEST(CosineDecayRestarts, MatchesKeras) {
-  ExpectRates(
-      schedules::CosineDecayRestarts({.initial_learning_rate = 0.8, .first_decay_steps = 2}),
-      {0.8, 0.4, 0.8, 0.6828427, 0.4, 0.1171573, 0.8, 0.7695518, 0.6828427});
-  ExpectRates(
-      schedules::CosineDecayRestarts(
-          {.initial_learning_rate = 0.8, .first_decay_steps = 2, .m_mul = 0.5, .alpha = 0.25}),
-      {0.8, 0.5, 0.5, 0.456066, 0.35, 0.243934, 0.35, 0.344291, 0.328033, 0.3037013, 0.275,
-       0.2462987, 0.221967, 0.205709, 0.275});
-  ExpectRates(schedules::CosineDecayRestarts(
-                  {.initial_learning_rate = 0.8, .first_decay_steps = 3, .t_mul = 1, .m_mul = 0.5}),
-              {0.8, 0.6, 0.2, 0.4, 0.3, 0.1, 0.2, 0.15, 0.05});
 }
 
 TEST(DecaySchedules, RejectOptionsOutOfRange) {
@@ -149,15 +88,6 @@ TEST(DecaySchedules, RejectOptionsOutOfRange) {
     EXPECT_EQ(line.status().code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(line.status().message()), HasSubstr(message));
   }
-}
-
-TEST(WarmUp, MatchesKerasBeforeCosineDecay) {
-  ExpectRates(
-      schedules::WarmUp({.steps = 3,
-                         .initial_learning_rate = 0.1,
-                         .after = schedules::CosineDecay(
-                             {.initial_learning_rate = 0.8, .decay_steps = 4, .alpha = 0.25})}),
-      {0.1, 0.3333333, 0.5666667, 0.8, 0.7121321, 0.5, 0.287868, 0.2, 0.2, 0.2});
 }
 
 TEST(WarmUp, RisesToConstantRate) {
