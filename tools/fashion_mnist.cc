@@ -195,7 +195,10 @@ absl::Status TrainAndTest(const Strategy& strategy, LogFormat format, ExitCode* 
   {
     auto mirrored = strategy.scope();
     MF_ASSIGN_OR_RETURN(model, BuildClassifier(root, absl::GetFlag(FLAGS_model)));
-    train_op = optimizer->Minimize(root, model.loss);
+    MinimizeOptions minimize;
+    MF_ASSIGN_OR_RETURN(const CompileOptions compile, CompileOptionsOfFlags());
+    if (compile.compute_dtype == DT_HALF) minimize.loss_scale = LossScaleOptions();
+    train_op = optimizer->Minimize(root, model.loss, minimize);
   }
 
   *code = kExitInternal;

@@ -18,9 +18,10 @@ struct CompileOptions {
   // The names of optional passes to skip.
   absl::flat_hash_set<std::string> disabled_passes = {};
   KernelOptions kernels = {};
-  // DT_BFLOAT16 selects mixed precision: products, convolutions and attention on floats, and ops
-  // that only pass on their results, compute in this type. Variables, losses, reductions over
-  // replicas and updates stay in float.
+  // DT_BFLOAT16 or DT_HALF selects mixed precision: products, convolutions and attention on floats,
+  // and ops that only pass on their results, compute in this type. Variables, losses, reductions
+  // over replicas and updates stay in float. Gradients of half are small enough to become 0 without
+  // MinimizeOptions::loss_scale.
   DataType compute_dtype = DT_FLOAT;
   // Verify the graph after every pass.
   bool verify = false;

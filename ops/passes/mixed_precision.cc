@@ -113,9 +113,9 @@ class Mixing {
 absl::StatusOr<bool> MixedPrecision::Run(Compilation& c) {
   const DataType dtype = c.options.compute_dtype;
   if (dtype == DT_FLOAT) return false;
-  if (dtype != DT_BFLOAT16) {
+  if (dtype != DT_BFLOAT16 && dtype != DT_HALF) {
     return absl::InvalidArgumentError(
-        absl::StrCat("compute_dtype: expected float or bfloat16, got ", DataTypeName(dtype)));
+        absl::StrCat("compute_dtype: expected float, bfloat16 or half, got ", DataTypeName(dtype)));
   }
   MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(c.graph));
   Mixing mixing(c);

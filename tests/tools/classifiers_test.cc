@@ -115,7 +115,7 @@ TEST_P(ResNet50, LearnsOneBatch) {
   EXPECT_EQ((*logits)[0].shape(), Shape({4, 10}));
 }
 
-INSTANTIATE_TEST_SUITE_P(Dtypes, ResNet50, testing::Values(DT_FLOAT, DT_BFLOAT16));
+INSTANTIATE_TEST_SUITE_P(Dtypes, ResNet50, testing::Values(DT_FLOAT, DT_BFLOAT16, DT_HALF));
 
 TEST(BuildClassifier, UnknownNameIsRejected) {
   Graph graph;

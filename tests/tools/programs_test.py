@@ -68,7 +68,7 @@ class ProgramsTest(ProgramTest):
             ("--log_format=xml", "log_format", "got xml"),
             ("--logical_gpus=17", "--logical_gpus", "expected 0 to 16, got 17"),
             ("--devices=TPU:0", "--devices", "device 'TPU:0': expected CPU:0"),
-            ("--compute_dtype=half", "--compute_dtype", "expected one of float, bfloat16"),
+            ("--compute_dtype=int8", "--compute_dtype", "expected one of float, bfloat16, half"),
         ]:
             self.check_training_fails([arg], USAGE, "INVALID_ARGUMENT", where, what)
 
@@ -188,7 +188,7 @@ class ProgramsTest(ProgramTest):
             (["run", "--graph=noop.txt", "--logical_gpus=2", "--device=CPU:1"], "--device",
              "expected one of the three"),
             (["run", "--graph=noop.txt", "--device=TPU"], "--device", "device 'TPU': expected CPU:0"),
-            (["run", "--graph=noop.txt", "--compute_dtype=half"], "--compute_dtype", "got 'half'"),
+            (["run", "--graph=noop.txt", "--compute_dtype=int8"], "--compute_dtype", "got 'int8'"),
             (["devices", "all"], "devices", "unexpected argument 'all'"),
             (["bench"], "bench", "expected one of step, gates, allreduce, hooks, overhead, trainer, compile"),
             (["bench", "gates", "--only=C9,Q1"], "--only", "expected any of C1, C2, C3"),

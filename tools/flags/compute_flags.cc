@@ -9,7 +9,7 @@
 
 ABSL_FLAG(std::string, compute_dtype, "float",
           "dtype in which matrix products, convolutions and attention of floats compute: float, or "
-          "bfloat16 (mixed precision)");
+          "bfloat16 or half (mixed precision)");
 ABSL_FLAG(bool, allow_tf32, false,
           "on GPUs, let matrix products, convolutions and attention of floats round their "
           "operands to TensorFloat-32");
@@ -25,8 +25,8 @@ namespace mirrorflow {
 absl::StatusOr<CompileOptions> CompileOptionsOfFlags() {
   CompileOptions options;
   const std::string dtype = absl::GetFlag(FLAGS_compute_dtype);
-  MF_RETURN_IF_ERROR(CheckChoice("compute_dtype", dtype, {"float", "bfloat16"}));
-  options.compute_dtype = dtype == "float" ? DT_FLOAT : DT_BFLOAT16;
+  MF_RETURN_IF_ERROR(CheckChoice("compute_dtype", dtype, {"float", "bfloat16", "half"}));
+  MF_ASSIGN_OR_RETURN(options.compute_dtype, ParseDataType(dtype));
   options.kernels.allow_tf32 = absl::GetFlag(FLAGS_allow_tf32);
   options.kernels.autotune = absl::GetFlag(FLAGS_autotune);
   return options;

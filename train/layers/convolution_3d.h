@@ -30,9 +30,8 @@ struct Conv3DOptions {
 // Shapes:   x [batch, d, h, w, in] -> y [batch, d', h', w', filters]; variables kernel [depth,
 //           height, width, in, filters], bias [filters].
 // Memory:   a copy of x for each slice of the kernel's depth.
-// Errors:   InvalidArgument if d, h, w or `in` is not known, and if the kernel, with its dilation,
-// is
-//           larger than x with padding VALID.
+// Errors:   InvalidArgument if d, h, w or `in` is not known, and if the kernel, with its
+//           dilation, is larger than x with padding VALID.
 Output Conv3D(const Scope& scope, Output x, int64_t filters, Size3D kernel_size,
               const Activation& activation = nullptr, const Conv3DOptions& options = {});
 

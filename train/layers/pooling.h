@@ -33,8 +33,7 @@ using MaxPooling2DOptions = Pooling2DOptions;
 // Shapes:   along each dimension of a window, n' = ceil((n - size + 1) / stride), with SAME
 //           ceil(n / stride).
 // Errors:   InvalidArgument if a volume's depth, height, width or channels are not known, and if
-// the
-//           window is larger than a known size of x with padding VALID.
+//           the window is larger than a known size of x with padding VALID.
 Output MaxPooling1D(const Scope& scope, Output x, int64_t pool_size = 2,
                     const Pooling1DOptions& options = {});
 Output MaxPooling2D(const Scope& scope, Output x, Size2D pool_size = 2,

@@ -107,21 +107,28 @@ Cast float
 )");
 }
 
-TEST(MixedPrecisionTest, FloatIsDefaultAndHalfIsRejected) {
+TEST(MixedPrecisionTest, FloatIsDefaultAndDoubleIsRejected) {
   EXPECT_EQ(*Mixed("product = MatMul(x, w) {T=float}", {"product"}, DT_FLOAT), "MatMul float\n");
   const absl::Status refused =
-      Mixed("product = MatMul(x, w) {T=float}", {"product"}, DT_HALF).status();
+      Mixed("product = MatMul(x, w) {T=float}", {"product"}, DT_DOUBLE).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << refused;
 }
 
-// Training on two replicas gives the losses of float up to the rounding of bfloat16.
-TEST(MixedPrecisionTest, LossesOfTrainingAreCloseToFloat) {
+TEST(MixedPrecisionTest, HalfIsCastLikeBfloat16) {
+  EXPECT_EQ(*Mixed("product = MatMul(x, w) {T=float}", {"product"}, DT_HALF),
+            "Cast half\nCast half\nMatMul half\nCast float\n");
+}
+
+class TrainingIn : public ::testing::TestWithParam<DataType> {};
+
+// Training on two replicas gives the losses of float up to the rounding.
+TEST_P(TrainingIn, LossesAreCloseToFloat) {
   for (const char* model : {"mlp", "cnn"}) {
     const std::vector<Tensor> batch = ClassifierBatch(model, 6);
     std::vector<float> losses[2];
     for (const bool mixed : {false, true}) {
       CompileOptions compile;
-      if (mixed) compile.compute_dtype = DT_BFLOAT16;
+      if (mixed) compile.compute_dtype = GetParam();
       const auto t = MakeClassifierTraining(model, {"CPU:0", "CPU:1"}, compile);
       ASSERT_TRUE(t.ok()) << t.status();
       for (int i = 0; i < 4; ++i) {
@@ -135,6 +142,9 @@ TEST(MixedPrecisionTest, LossesOfTrainingAreCloseToFloat) {
     for (int i = 0; i < 4; ++i) EXPECT_NEAR(losses[1][i], losses[0][i], 0.03 * losses[0][i]);
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Dtypes, TrainingIn, ::testing::Values(DT_BFLOAT16, DT_HALF),
+                         [](const auto& info) { return DataTypeName(info.param); });
 
 }  // namespace
 }  // namespace mirrorflow
