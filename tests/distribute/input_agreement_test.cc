@@ -76,7 +76,7 @@ struct Seen {
 
 // Returns what each worker gets. Worker w has `replicas[w]` replicas.
 std::vector<Seen> Distribute(const std::vector<TestInput>& inputs, const std::vector<int>& replicas,
-                             absl::Duration timeout = absl::Seconds(60)) {
+                             absl::Duration timeout = absl::Seconds(20)) {
   auto groups = CreateMemoryWorkerGroups(static_cast<int>(inputs.size()));
   std::vector<Seen> seen(inputs.size());
   std::vector<std::thread> threads;
