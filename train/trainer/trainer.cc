@@ -110,14 +110,10 @@ absl::Status CheckStart(const Topology& topology, const FitOptions& options) {
   if (!DividesFiles(options) || start.batch == 0 || start.num_workers == 0) return absl::OkStatus();
   const int workers = topology.num_workers(), replicas = topology.world_size();
   if (start.num_workers == workers && start.num_replicas == replicas) return absl::OkStatus();
-  const auto text = [](int workers, int replicas) {
-    return absl::StrCat(workers, " workers with ", replicas, " replicas");
-  };
   return absl::InvalidArgumentError(absl::StrCat(
-      "Fit() start: with AutoShardPolicy FILE, an epoch ends on the workers that began it; "
-      "expected ",
-      text(start.num_workers, start.num_replicas), " from batch ", start.batch, " of epoch ",
-      start.epoch + 1, ", got ", text(workers, replicas)));
+      "Fit() start: AutoShardPolicy FILE in batch ", start.batch, " of epoch ", start.epoch + 1,
+      "; expected the ", start.num_workers, " workers and ", start.num_replicas,
+      " replicas that began the epoch, got ", workers, " and ", replicas));
 }
 
 }  // namespace

@@ -262,8 +262,8 @@ TEST(FileSharesWorkersTest, ResumesInTheMiddleOfAnEpochOnAsManyWorkers) {
     const absl::Status alone = (*training)->trainer->Fit(dataset, options).status();
     EXPECT_EQ(alone.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(alone.message()),
-                HasSubstr("expected 2 workers with 2 replicas from batch 3 of epoch 1, got 1 "
-                          "workers with 1 replicas"));
+                HasSubstr("batch 3 of epoch 1; expected the 2 workers and 2 replicas that began "
+                          "the epoch, got 1 and 1"));
     options.start.batch = 0;  // begins the epoch again
     EXPECT_TRUE((*training)->trainer->Fit(dataset, options).ok());
   }
