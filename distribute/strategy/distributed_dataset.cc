@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "distribute/strategy/distributed_dataset.h"
 
+#include <numeric>
 #include <utility>
 
 namespace mirrorflow {
@@ -11,29 +12,46 @@ DistributedDataset::DistributedDataset(absl::StatusOr<std::unique_ptr<BatchSourc
   if (source.ok()) source_ = *std::move(source);
 }
 
+DistributedDataset::DistributedDataset(absl::StatusOr<FileBatches> files,
+                                       std::unique_ptr<InputAgreement> agreement)
+    : agreement_(std::move(agreement)), ahead_status_(files.status()) {
+  if (files.ok()) files_ = *std::move(files);
+  source_ = std::move(files_.source);
+}
+
 void DistributedDataset::ReadAhead() {
   ahead_.components.clear();
-  if (source_ == nullptr) return;
-  const absl::StatusOr<bool> more = source_->Next(&ahead_);
-  ahead_status_ = more.status();
-  if (more.ok() && *more) return;
-  ahead_.components.clear();
-  source_ = nullptr;
+  if (source_ != nullptr) {
+    const absl::StatusOr<bool> more = source_->Next(&ahead_);
+    ahead_status_ = more.status();
+    if (!more.ok() || !*more) {
+      ahead_.components.clear();
+      source_ = nullptr;
+    }
+  }
+  if (agreement_ != nullptr) agreement_->Offer(files_, ahead_status_, ahead_.components);
 }
 
 bool DistributedDataset::Next(DistributedBatch* batch) {
-  if (!status_.ok()) return false;
+  if (!status_.ok() || over_) return false;
   if (!begun_) ReadAhead();
   begun_ = true;
   batch->next_.clear();
-  status_ = ahead_status_;
-  if (ahead_.components.empty()) return false;
+  batch->replica_rows_.clear();
+  status_ = agreement_ != nullptr
+                ? agreement_->Settle(&ahead_.components, &batch->replica_rows_).status()
+                : ahead_status_;
+  over_ = ahead_.components.empty();
+  if (!status_.ok() || over_) return false;
   batch->components_ = std::move(ahead_.components);
   const bool is_share = share_.num_ranks < share_.world_size;
   const Shape& shape = batch->components_[0].shape();
   batch->num_rows_ = is_share || shape.rank() == 0 ? ahead_.global_rows : shape.dim(0);
   batch->has_local_rows_ = has_local_rows_;
-  batch->replica_rows_.clear();
+  if (agreement_ != nullptr) {
+    batch->num_rows_ =
+        std::accumulate(batch->replica_rows_.begin(), batch->replica_rows_.end(), int64_t{0});
+  }
   for (int r = 0; r < share_.world_size && is_share; ++r) {
     batch->replica_rows_.push_back(FirstRowOf(r + 1, batch->num_rows_, share_.world_size) -
                                    FirstRowOf(r, batch->num_rows_, share_.world_size));

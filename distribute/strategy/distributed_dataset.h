@@ -11,16 +11,22 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "distribute/strategy/input_agreement.h"
 #include "framework/core/batch_source.h"
+#include "framework/core/file_share.h"
 #include "framework/core/tensor.h"
 
 namespace mirrorflow {
 
 // How the workers share the reading of a dataset; TensorFlow's names.
 enum class AutoShardPolicy {
-  kAuto,  // the same as kData
+  kAuto,  // the same as kData, so that batches never depend on the number of workers
   kData,  // every worker has the same dataset, and gathers only the rows of its own replicas
-  kOff,   // every worker has a dataset of its own, whose batches are the rows of its replicas
+  // Every worker opens only its own of the dataset's files, of which there must be at least one for
+  // each, and contributes the rows of its replicas to every batch. Which rows form a batch depends
+  // on the number of workers. A worker without more rows takes part in the steps of the others.
+  kFile,
+  kOff,  // every worker has a dataset of its own, whose batches are the rows of its replicas
 };
 
 struct DistributeOptions {
@@ -32,7 +38,7 @@ class DistributedBatch {
  public:
   // The rows of this worker's replicas; with a single worker, the global batch.
   absl::Span<const Tensor> components() const { return components_; }
-  // The components of the next batch; empty at the end.
+  // The components of the next batch; empty if this worker has no more rows.
   absl::Span<const Tensor> next() const { return next_; }
   operator absl::Span<const Tensor>() const { return components_; }  // NOLINT: what Step::Run takes
   // Rows of the global batch. With AutoShardPolicy::kOff, those of this worker.
@@ -55,6 +61,8 @@ class DistributedDataset {
   // `source` provides the rows of `share`, or all rows if `has_local_rows` is not set.
   DistributedDataset(absl::StatusOr<std::unique_ptr<BatchSource>> source, bool has_local_rows,
                      const BatchShare& share);
+  // The rows of this worker's files.
+  DistributedDataset(absl::StatusOr<FileBatches> files, std::unique_ptr<InputAgreement> agreement);
 
   // Reads the next batch. Returns false at the end or after an error; status() distinguishes the
   // two.
@@ -66,9 +74,11 @@ class DistributedDataset {
   void ReadAhead();
 
   std::unique_ptr<BatchSource> source_;  // null at the end
-  bool has_local_rows_;
+  bool has_local_rows_ = true;
   BatchShare share_;
-  bool begun_ = false;
+  std::unique_ptr<InputAgreement> agreement_;  // null unless each worker has files of its own
+  FileBatches files_;                          // without their source
+  bool begun_ = false, over_ = false;
   SourceBatch ahead_;
   absl::Status ahead_status_;  // of reading ahead_; reported when that batch is due
   absl::Status status_;

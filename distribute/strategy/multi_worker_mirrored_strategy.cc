@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -86,6 +87,10 @@ struct MultiWorkerMirroredStrategy::Coordination {
   std::unique_ptr<WorkerGroup> group;       // in which the workers form their memory domains
   std::shared_ptr<HostMemory> host_memory;  // null if this worker shares none
   CoreSharers core_sharers;                 // the replicas of workers with the same cores
+  std::mutex input_mu;
+  // Guarded by input_mu:
+  std::shared_ptr<WorkerGroup> input;  // in which the workers agree on rows; null before that
+  int num_inputs = 0;
 };
 
 MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(const Options& options,
@@ -106,6 +111,7 @@ MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(const Options& options,
 MultiWorkerMirroredStrategy::~MultiWorkerMirroredStrategy() {
   leave_failpoint.Pass().IgnoreError();
   coordination_->group = nullptr;
+  coordination_->input = nullptr;
   if (coordination_->client == nullptr) return;
   const bool joined = !topology_.replicas.empty();
   // All workers end at about the same time, because they run the same steps.
@@ -392,6 +398,25 @@ absl::StatusOr<SessionBackend> MultiWorkerMirroredStrategy::CreateCpuBackend() c
   };
   backend.link = coordination_->link;
   return backend;
+}
+
+absl::StatusOr<std::unique_ptr<InputAgreement>> MultiWorkerMirroredStrategy::AgreeOnInput() const {
+  Coordination& c = *coordination_;
+  std::lock_guard<std::mutex> lock(c.input_mu);
+  if (c.input == nullptr) {
+    std::shared_ptr<WorkerGroup> group = c.client->NewGroup();
+    MF_RETURN_IF_ERROR(group->Join(absl::Now() + options_.connect_timeout).status());
+    c.input = std::move(group);
+  }
+  std::vector<int> replicas;
+  for (int w = 0; w < topology_.num_workers(); ++w) {
+    replicas.push_back(static_cast<int>(topology_.RanksOfWorker(w).size()));
+  }
+  return std::make_unique<InputAgreement>(
+      InputAgreement::Options{.group = c.input,
+                              .name = absl::StrCat("input ", c.num_inputs++),
+                              .replicas = std::move(replicas),
+                              .timeout = options_.replicas.step_timeout});
 }
 
 absl::StatusOr<SessionBackend> MultiWorkerMirroredStrategy::MakeBackend() const {

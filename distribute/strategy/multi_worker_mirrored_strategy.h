@@ -97,6 +97,7 @@ class MultiWorkerMirroredStrategy final : public Strategy {
   ConnectOptions ConnectionOfCpus() const;
   absl::StatusOr<SessionBackend> CreateCpuBackend() const;
   absl::StatusOr<SessionBackend> MakeBackend() const override;
+  absl::StatusOr<std::unique_ptr<InputAgreement>> AgreeOnInput() const override;
 
   Options options_;
   const std::vector<std::string> devices_;  // of this worker

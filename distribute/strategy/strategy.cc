@@ -35,6 +35,20 @@ BatchShare Strategy::LocalShare() const {
           .world_size = topology().world_size()};
 }
 
+FileShare Strategy::LocalFiles() const {
+  return {.worker = worker(), .num_workers = topology().num_workers(), .batch = LocalShare()};
+}
+
+absl::StatusOr<std::unique_ptr<InputAgreement>> Strategy::AgreeOnInput() const {
+  return absl::UnimplementedError(
+      "AutoShardPolicy FILE: the strategy does not connect its workers for input");
+}
+
+absl::Status Strategy::NoFiles() {
+  return absl::InvalidArgumentError(
+      "AutoShardPolicy FILE: expected a Dataset, got another type, which has no list of files");
+}
+
 absl::StatusOr<std::unique_ptr<Session>> Strategy::NewSession(const Graph& graph) const {
   MF_RETURN_IF_ERROR(graph.status());
   MF_RETURN_IF_ERROR(CheckScopes(graph));

@@ -18,7 +18,9 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "distribute/strategy/distributed_dataset.h"
+#include "distribute/strategy/input_agreement.h"
 #include "framework/core/batch_source.h"
+#include "framework/core/file_share.h"
 #include "framework/graph/creation_scope.h"
 #include "framework/runtime/topology.h"
 #include "framework/session/session.h"
@@ -46,13 +48,23 @@ class Strategy {
 
   // Returns the batches of one epoch of `dataset`, a type with MakeIterator(epoch, share). A
   // Dataset produces them ahead of time on a separate thread. A type with only MakeIterator(epoch)
-  // gives every worker whole global batches.
+  // gives every worker whole global batches. With AutoShardPolicy::kFile, all workers must call
+  // this for the same datasets in the same order.
   template <typename D>
   DistributedDataset Distribute(const D& dataset, int64_t epoch = 0,
                                 const DistributeOptions& options = {}) const {
     const bool alone = topology().num_workers() == 1;
     if (alone || options.auto_shard_policy == AutoShardPolicy::kOff) {
       return DistributedDataset(dataset.MakeIterator(epoch), /*has_local_rows=*/!alone, {});
+    }
+    if (options.auto_shard_policy == AutoShardPolicy::kFile) {
+      if constexpr (requires { dataset.OpenFiles(epoch, FileShare()); }) {
+        absl::StatusOr<std::unique_ptr<InputAgreement>> agreement = AgreeOnInput();
+        if (!agreement.ok()) return DistributedDataset(agreement.status(), true, {});
+        return DistributedDataset(dataset.OpenFiles(epoch, LocalFiles()), *std::move(agreement));
+      } else {
+        return DistributedDataset(NoFiles(), /*has_local_rows=*/true, {});
+      }
     }
     if constexpr (requires { dataset.MakeIterator(epoch, BatchShare()); }) {
       const BatchShare share = LocalShare();
@@ -74,11 +86,15 @@ class Strategy {
   virtual absl::StatusOr<SessionBackend> MakeBackend() const = 0;
   // The rows of this worker's replicas.
   BatchShare LocalShare() const;
+  FileShare LocalFiles() const;
+  // With several workers, how they agree on the rows of each step.
+  virtual absl::StatusOr<std::unique_ptr<InputAgreement>> AgreeOnInput() const;
   // Whether variables must be created inside scope().
   virtual bool requires_scope() const { return true; }
 
  private:
   absl::Status CheckScopes(const Graph& graph) const;
+  static absl::Status NoFiles();
 
   const int64_t id_;  // unique in this process
   const SessionOptions session_options_;

@@ -257,7 +257,8 @@ absl::StatusOr<TrainingPosition> CheckpointManager::Restore() {
     writer_->Log(absl::StrCat("resumed from ", CheckpointPath(options_.directory, manifest.step),
                               was == is ? "" : absl::StrCat(", saved by ", was, ", on ", is)));
   }
-  return TrainingPosition{manifest.step, manifest.epoch, manifest.batch};
+  return TrainingPosition{manifest.step, manifest.epoch, manifest.batch, manifest.num_workers,
+                          manifest.num_replicas};
 }
 
 absl::Status CheckpointManager::Save(const TrainingPosition& position) {

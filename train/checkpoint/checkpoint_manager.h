@@ -33,6 +33,9 @@ struct TrainingPosition {
   int64_t step = 0;
   int64_t epoch = 0;
   int64_t batch = 0;
+  // Those that saved the checkpoint which Restore() has read; 0 for training that starts here.
+  int num_workers = 0;
+  int num_replicas = 0;  // of all workers
 
   friend bool operator==(const TrainingPosition&, const TrainingPosition&) = default;
 };

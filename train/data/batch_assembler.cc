@@ -89,7 +89,7 @@ class BatchAssembler final : public BatchSource {
   absl::Status ReadRows(SourceBatch* batch) {
     // The shapes come from the first row. Where a padded one depends on the longest row, every
     // worker reads all rows, so that all have the same shapes.
-    const bool all = padding_ && !HasFixedShapes();
+    const bool all = padding_ && !padding_->has_fixed_shapes();
     const int64_t first = all || count_ == 0 ? 0 : first_;
     const int64_t count = all ? std::ssize(refs_) : std::max<int64_t>(count_, 1);
     rows_.resize(count);
@@ -180,12 +180,6 @@ class BatchAssembler final : public BatchSource {
                        " as in the first row of its batch, got ", row[c].TypeString()));
     }
     return absl::OkStatus();
-  }
-
-  bool HasFixedShapes() const {
-    return !padding_->padded_shapes.empty() &&
-           std::all_of(padding_->padded_shapes.begin(), padding_->padded_shapes.end(),
-                       [](const Shape& shape) { return shape.IsFullyDefined(); });
   }
 
   absl::StatusOr<std::vector<Shape>> PaddedShapes() const {

@@ -70,6 +70,38 @@ class GeneratorSource final : public RowSource {
   const Generator next_;
 };
 
+// The rows of a batch that come from the files of a worker.
+int64_t RowsOf(const FileShare& share, int64_t rows) {
+  const auto& [first_rank, num_ranks, world_size] = share.batch;
+  return FirstRowOf(first_rank + num_ranks, rows, world_size) -
+         FirstRowOf(first_rank, rows, world_size);
+}
+
+// A worker without a row in a batch would never read its files.
+absl::Status CheckBatchOf(const FileShare& share, int64_t rows) {
+  if (rows <= 0 || rows >= share.batch.world_size) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("Batch() of fewer rows than replicas; expected at "
+                   "least ",
+                   share.batch.world_size, " with AutoShardPolicy FILE, got ", rows));
+}
+
+// The longest row of the batch may be another worker's.
+absl::Status CheckPaddingOf(const FileShare& share, const Padding& padding) {
+  if (share.num_workers == 1 || padding.has_fixed_shapes()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "PaddedBatch() to the longest row; expected padded_shapes without unknown dimensions with "
+      "AutoShardPolicy FILE, got others");
+}
+
+// Numbers rows differently on each worker, so that random changes keyed by them differ.
+RowFunction WithNumbersOf(const FileShare& share, RowFunction function) {
+  if (share.num_workers == 1) return function;
+  return [share, function = std::move(function)](const RowId& id, Row* row) {
+    return function({id.epoch, id.row * share.num_workers + share.worker}, row);
+  };
+}
+
 }  // namespace
 
 Dataset Dataset::FromTensors(std::vector<Tensor> components) {
@@ -126,6 +158,7 @@ Dataset Dataset::Zip(std::vector<Dataset> datasets) {
   Dataset d;
   d.status_ = absl::OkStatus();
   if (datasets.empty()) return d.WithError("Zip(): expected at least one dataset, got none");
+  for (Dataset& input : datasets) input = Dataset(input.Opened());  // a copy: input owns it
   std::optional<int64_t> size;
   d.is_endless_ = d.in_order_ = true;
   bool is_known = true;
@@ -167,6 +200,11 @@ Dataset Dataset::Zip(std::vector<Dataset> datasets) {
 }
 
 Dataset Dataset::Map(RowFunction function, const MapOptions& options) const {
+  if (files_ != nullptr) {
+    return Then([=](const Dataset& d, const FileShare& share) {
+      return d.Map(WithNumbersOf(share, function), options);
+    });
+  }
   const int threads = options.num_parallel_calls;
   constexpr int kMaxThreads = 1024;
   if (threads != kAutotune && (threads < 1 || threads > kMaxThreads)) {
@@ -184,6 +222,7 @@ Dataset Dataset::Map(RowFunction function, const MapOptions& options) const {
 }
 
 Dataset Dataset::Filter(RowPredicate keep) const {
+  if (files_ != nullptr) return Then([=](const Dataset& d) { return d.Filter(keep); });
   return WithValues(
       "Filter()",
       [keep = std::move(keep)](std::unique_ptr<RowStream> input) {
@@ -194,6 +233,7 @@ Dataset Dataset::Filter(RowPredicate keep) const {
 
 Dataset Dataset::Interleave(std::function<absl::StatusOr<Dataset>(const Row&)> open,
                             const InterleaveOptions& options) const {
+  if (files_ != nullptr) return Then([=](const Dataset& d) { return d.Interleave(open, options); });
   constexpr int64_t kMaxOpen = 1 << 16;
   if (options.cycle_length < 1 || options.cycle_length > kMaxOpen || options.block_length < 1) {
     return WithError(absl::StrCat("Interleave() out of range; expected a cycle_length of 1 to ",
@@ -202,7 +242,8 @@ Dataset Dataset::Interleave(std::function<absl::StatusOr<Dataset>(const Row&)> o
   }
   OpenRows open_rows =
       [open = std::move(open)](const Row& row) -> absl::StatusOr<std::unique_ptr<RowStream>> {
-    MF_ASSIGN_OR_RETURN(const Dataset dataset, open(row));
+    MF_ASSIGN_OR_RETURN(const Dataset opened, open(row));
+    const Dataset& dataset = opened.Opened();
     MF_RETURN_IF_ERROR(dataset.status_);
     if (dataset.batched_) {
       return absl::InvalidArgumentError(
@@ -220,6 +261,7 @@ Dataset Dataset::Interleave(std::function<absl::StatusOr<Dataset>(const Row&)> o
 }
 
 Dataset Dataset::Concatenate(const Dataset& other) const {
+  if (files_ || other.files_) return Opened().Concatenate(other.Opened());
   if (!status_.ok()) return *this;
   if (!other.status_.ok()) return other;
   if (batched_ || other.batched_) {
@@ -248,6 +290,7 @@ Dataset Dataset::Concatenate(const Dataset& other) const {
 }
 
 Dataset Dataset::Window(int64_t size, const WindowOptions& options) const {
+  if (files_ != nullptr) return Then([=](const Dataset& d) { return d.Window(size, options); });
   constexpr int64_t kMax = int64_t{1} << 31;  // the span of a window does not overflow
   const auto is_in_range = [](int64_t n) { return n >= 1 && n <= kMax; };
   if (!is_in_range(size) || !is_in_range(options.shift) || !is_in_range(options.stride)) {
@@ -272,6 +315,7 @@ Dataset Dataset::Window(int64_t size, const WindowOptions& options) const {
 }
 
 Dataset Dataset::Cache() const {
+  if (files_ != nullptr) return Then([](const Dataset& d) { return d.Cache(); });
   if (is_endless_)
     return WithError("Cache() of an endless dataset; expected one that ends, got Repeat()");
   return WithValues(
@@ -283,6 +327,12 @@ Dataset Dataset::Cache() const {
 }
 
 Dataset Dataset::Cache(const std::string& path) const {
+  if (files_ != nullptr) {
+    return Then([=](const Dataset& d, const FileShare& share) {
+      const std::string of_share = absl::StrCat(".", share.worker, "-of-", share.num_workers);
+      return d.Cache(absl::StrCat(path, share.num_workers > 1 ? of_share : ""));
+    });
+  }
   if (is_endless_)
     return WithError("Cache() of an endless dataset; expected one that ends, got Repeat()");
   return WithValues(
@@ -294,6 +344,7 @@ Dataset Dataset::Cache(const std::string& path) const {
 }
 
 Dataset Dataset::IgnoreErrors(int64_t limit) const {
+  if (files_ != nullptr) return Then([=](const Dataset& d) { return d.IgnoreErrors(limit); });
   if (limit < 0) {
     return WithError(
         absl::StrCat("IgnoreErrors() limit out of range; expected 0 or more, got ", limit));
@@ -309,6 +360,7 @@ Dataset Dataset::IgnoreErrors(int64_t limit) const {
 }
 
 Dataset Dataset::Shuffle(uint64_t seed, const ShuffleOptions& options) const {
+  if (files_ != nullptr) return Then([=](const Dataset& d) { return d.Shuffle(seed, options); });
   if (options.buffer_size < 0) {
     return WithError(absl::StrCat("Shuffle() buffer_size out of range; expected 0 or more, got ",
                                   options.buffer_size));
@@ -341,6 +393,12 @@ Dataset Dataset::Shuffle(uint64_t seed, const ShuffleOptions& options) const {
 }
 
 Dataset Dataset::Batch(int64_t rows, BatchOptions options) const {
+  if (files_ != nullptr) {
+    return Then([=](const Dataset& d, const FileShare& share) {
+      const absl::Status status = CheckBatchOf(share, rows);
+      return status.ok() ? d.Batch(RowsOf(share, rows), options) : d.WithError(status.message());
+    });
+  }
   if (rows <= 0) {
     return WithError(absl::StrCat("Batch() size out of range; expected at least 1, got ", rows));
   }
@@ -361,16 +419,26 @@ Dataset Dataset::Batch(int64_t rows, BatchOptions options) const {
       },
       size);
   d.batched_ = true;
+  d.drop_remainder_ = options.drop_remainder;
   return d;
 }
 
 Dataset Dataset::PaddedBatch(int64_t rows, const Padding& padding, BatchOptions options) const {
+  if (files_ != nullptr) {
+    return Then([=](const Dataset& d, const FileShare& share) {
+      absl::Status status = CheckBatchOf(share, rows);
+      if (status.ok()) status = CheckPaddingOf(share, padding);
+      return status.ok() ? d.PaddedBatch(RowsOf(share, rows), padding, options)
+                         : d.WithError(status.message());
+    });
+  }
   Dataset d = Batch(rows, options);
   d.padding_ = padding;
   return d;
 }
 
 Dataset Dataset::Repeat(int64_t count) const {
+  if (files_ != nullptr) return Then([=](const Dataset& d) { return d.Repeat(count); });
   if (count < 0 && count != kForever) {
     return WithError(absl::StrCat("Repeat() count out of range; expected 0 or more, got ", count));
   }
@@ -390,6 +458,7 @@ Dataset Dataset::Repeat(int64_t count) const {
 }
 
 Dataset Dataset::Take(int64_t count) const {
+  if (files_ != nullptr) return Then([=](const Dataset& d) { return d.Take(count); });
   if (count < 0) {
     return WithError(absl::StrCat("Take() count out of range; expected 0 or more, got ", count));
   }
@@ -409,6 +478,7 @@ Dataset Dataset::Take(int64_t count) const {
 }
 
 Dataset Dataset::Skip(int64_t count) const {
+  if (files_ != nullptr) return Then([=](const Dataset& d) { return d.Skip(count); });
   if (count < 0) {
     return WithError(absl::StrCat("Skip() count out of range; expected 0 or more, got ", count));
   }
@@ -420,6 +490,7 @@ Dataset Dataset::Skip(int64_t count) const {
 }
 
 Dataset Dataset::Shard(int64_t num_shards, int64_t index) const {
+  if (files_ != nullptr) return Then([=](const Dataset& d) { return d.Shard(num_shards, index); });
   if (num_shards < 1 || index < 0 || index >= num_shards) {
     return WithError(absl::StrCat("Shard() out of range; expected an index of 0 to ",
                                   num_shards - 1, " of at least 1 shard, got ", index, " of ",
@@ -435,6 +506,7 @@ Dataset Dataset::Shard(int64_t num_shards, int64_t index) const {
 }
 
 Dataset Dataset::Prefetch(int batches) const {
+  if (files_ != nullptr) return Then([=](const Dataset& d) { return d.Prefetch(batches); });
   constexpr int kMax = 1 << 16;
   if (batches < 0 || batches > kMax) {
     return WithError(
@@ -445,9 +517,13 @@ Dataset Dataset::Prefetch(int batches) const {
   return d;
 }
 
-std::optional<int64_t> Dataset::size() const { return status_.ok() ? size_ : std::nullopt; }
+std::optional<int64_t> Dataset::size() const {
+  const Dataset& d = Opened();
+  return d.status_.ok() ? d.size_ : std::nullopt;
+}
 
 std::unique_ptr<BatchSource> Dataset::MakeIterator(int64_t epoch, const BatchShare& share) const {
+  if (files_ != nullptr) return Opened().MakeIterator(epoch, share);
   if (!status_.ok()) return std::make_unique<FailedSource>(status_);
   std::unique_ptr<RowStream> order = stream_();
   const absl::Status started = order->Start(epoch);

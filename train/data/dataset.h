@@ -12,7 +12,9 @@
 // Cache, and Zip, Concatenate and Window of rows in another order than that of their source) read
 // every row on every worker.
 //
-// The dataset keeps the first error of a stage; status() and the iterator's Next() return it.
+// The dataset keeps the first error of a stage; status() and the iterator's Next() return it. Those
+// of FromCsv() and FromTFRecords() open their files when something of them is needed, which may be
+// status() or size(): with AutoShardPolicy::kFile, each worker opens only its own.
 #ifndef MIRRORFLOW_TRAIN_DATA_DATASET_H_
 #define MIRRORFLOW_TRAIN_DATA_DATASET_H_
 
@@ -24,6 +26,7 @@
 #include <vector>
 
 #include "framework/core/batch_source.h"
+#include "framework/core/file_share.h"
 #include "framework/core/tensor.h"
 #include "train/data/padding.h"
 #include "train/data/row.h"
@@ -85,7 +88,9 @@ class Dataset {
                                std::optional<int64_t> rows = std::nullopt);
   // The rows of files, with the options of sources.h. Csv: the rows of the file. Npy: one component
   // for each file, which are memory-mapped. Npz: the arrays of these names. TFRecords: the records
-  // of all files. ImageFolder: rows {image, label} of a folder with a subfolder for each class.
+  // of all files. ImageFolder: rows {image, label} of a folder with a subfolder for each class. A
+  // path for Csv and TFRecords may be a pattern such as "train-*.csv", which stands for all files
+  // that match, in alphabetical order.
   static Dataset FromCsv(const std::string& path, const CsvSource& source);
   static Dataset FromNpy(const std::vector<std::string>& paths);
   static Dataset FromNpz(const std::string& path, const std::vector<std::string>& names);
@@ -139,7 +144,7 @@ class Dataset {
   // regardless of its position in the pipeline.
   Dataset Prefetch(int batches) const;
 
-  const absl::Status& status() const { return status_; }
+  const absl::Status& status() const { return Opened().status_; }
   // Number of elements that an iterator returns: rows, or batches after Batch(). nullopt if the
   // iterator never ends, if the number is not known before all rows are read, or if status() is not
   // OK.
@@ -149,8 +154,17 @@ class Dataset {
   // batches. A training loop that makes one iterator per epoch passes the number of the epoch, and
   // so gets the same batches as with Repeat(). Only the rows of the share are copied.
   std::unique_ptr<BatchSource> MakeIterator(int64_t epoch = 0, const BatchShare& share = {}) const;
+  // The same for the files of one worker: the pipeline runs on their rows alone, and a batch has
+  // the share's part of the rows that Batch() was given. InvalidArgument for a dataset that has no
+  // list of files, or fewer files than workers.
+  absl::StatusOr<FileBatches> OpenFiles(int64_t epoch, const FileShare& share) const;
 
  private:
+  class Files;  // from which a dataset is made for any share of them
+  // Lists the files, once.
+  using ListFiles = std::function<absl::StatusOr<std::vector<std::string>>()>;
+  // Makes the dataset of some of them.
+  using ReadFiles = std::function<absl::StatusOr<Dataset>(const std::vector<std::string>& paths)>;
   using MakeStream = std::function<std::unique_ptr<RowStream>()>;
   using Stage = std::function<std::unique_ptr<RowStream>(std::unique_ptr<RowStream>)>;
 
@@ -163,8 +177,17 @@ class Dataset {
   static Dataset OrError(absl::StatusOr<Dataset> dataset);
   // Whether the rows are still all rows of a source with random access, in its order.
   bool in_order() const { return in_order_ && status_.ok() && !batched_; }
+  static Dataset FromFiles(ListFiles list, ReadFiles read);
+  // Requires files_. Adds a stage to the dataset of each share.
+  Dataset Then(std::function<Dataset(const Dataset&, const FileShare&)> stage) const;
+  Dataset Then(std::function<Dataset(const Dataset&)> stage) const;
+  // The dataset of all files, which this opens; without files_, this dataset.
+  const Dataset& Opened() const;
   // The stream of rows with their values.
   MakeStream Values(int64_t max_errors = 0) const;
+
+  // If set, the other fields count only in the datasets that it makes.
+  std::shared_ptr<Files> files_;
 
   std::shared_ptr<const RowReader> reader_;  // reads the rows of the stream
   MakeStream stream_;
@@ -172,6 +195,7 @@ class Dataset {
   bool is_endless_ = false;
   bool in_order_ = false;
   bool batched_ = false;
+  bool drop_remainder_ = false;
   std::optional<Padding> padding_;
   int num_threads_ = 1;
   int prefetch_ = 1;

@@ -2,6 +2,7 @@
 #ifndef MIRRORFLOW_TRAIN_DATA_PADDING_H_
 #define MIRRORFLOW_TRAIN_DATA_PADDING_H_
 
+#include <algorithm>
 #include <vector>
 
 #include "framework/core/shape.h"
@@ -16,6 +17,13 @@ struct Padding {
   std::vector<Shape> padded_shapes = {};
   // A scalar of its dtype for each component. Empty: zeros.
   std::vector<Tensor> padding_values = {};
+
+  // Whether the shapes of a batch do not depend on its rows.
+  bool has_fixed_shapes() const {
+    return !padded_shapes.empty() &&
+           std::all_of(padded_shapes.begin(), padded_shapes.end(),
+                       [](const Shape& shape) { return shape.IsFullyDefined(); });
+  }
 };
 
 }  // namespace mirrorflow

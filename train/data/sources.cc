@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/data/sources.h"
 
+#include <glob.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "framework/core/buffer.h"
 #include "framework/core/file.h"
 #include "framework/core/status.h"
@@ -30,6 +35,34 @@ absl::StatusOr<std::string> ReadBytes(const std::string& path) {
   std::string bytes(file.size(), '\0');
   MF_RETURN_IF_ERROR(file.Read(0, bytes.size(), bytes.data()));
   return bytes;
+}
+
+// The files of the paths, in their order; those of a pattern in alphabetical order.
+absl::StatusOr<std::vector<std::string>> ExpandPatterns(const std::vector<std::string>& paths) {
+  std::vector<std::string> files;
+  for (const std::string& path : paths) {
+    std::error_code error;
+    if (path.find_first_of("*?[") == std::string::npos || fs::exists(path, error)) {
+      files.push_back(path);
+      continue;
+    }
+    // A directory that cannot be read is an error, because its files would be missing.
+    const auto is_error = [](const char*, int error) {
+      return error == ENOENT || error == ENOTDIR ? 0 : 1;
+    };
+    glob_t found = {};
+    const int result = glob(path.c_str(), GLOB_NOSORT, is_error, &found);
+    std::vector<std::string> matches(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+    globfree(&found);
+    if (result == GLOB_NOMATCH) {
+      return absl::NotFoundError(
+          absl::StrCat(path, ": expected at least one file that matches, got none"));
+    }
+    if (result != 0) return absl::UnavailableError(absl::StrCat(path, ": cannot be listed"));
+    std::sort(matches.begin(), matches.end());
+    std::move(matches.begin(), matches.end(), std::back_inserter(files));
+  }
+  return files;
 }
 
 // One float matrix of all columns.
@@ -65,18 +98,64 @@ absl::StatusOr<Tensor> JoinColumns(absl::Span<const Tensor> columns, int64_t row
   return matrix;
 }
 
-absl::StatusOr<Dataset> OpenCsv(const std::string& path, const CsvSource& source) {
-  MF_ASSIGN_OR_RETURN(CsvTable table, ReadCsv(path, source.csv));
-  if (table.num_bad_records > 0) {
-    std::fprintf(stderr, "WARNING: %s: left out %lld bad records, the first: %s\n", path.c_str(),
-                 static_cast<long long>(table.num_bad_records), table.first_bad_record.c_str());
+// The rows of all tables, which must have the same columns.
+absl::StatusOr<CsvTable> JoinTables(const std::vector<std::string>& paths,
+                                    const std::vector<CsvTable>& tables) {
+  CsvTable joined;
+  joined.names = tables[0].names;
+  size_t like = 0;  // the first with rows: those without have no dtypes to infer
+  while (like + 1 < tables.size() && tables[like].num_rows == 0) ++like;
+  for (size_t t = 0; t < tables.size(); ++t) {
+    const auto error = [&](absl::string_view expected, size_t as_in, absl::string_view got) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(paths[t], ": expected ", expected, " as in ", paths[as_in], ", got ", got));
+    };
+    if (tables[t].names != joined.names) {
+      return error(absl::StrCat("the columns ", absl::StrJoin(joined.names, ",")), 0,
+                   absl::StrJoin(tables[t].names, ","));
+    }
+    for (size_t c = 0; c < joined.names.size() && tables[t].num_rows > 0; ++c) {
+      const DataType first = tables[like].columns[c].dtype(), dtype = tables[t].columns[c].dtype();
+      if (dtype == first) continue;
+      return error(absl::StrCat("column '", joined.names[c], "' of ", DataTypeName(first)), like,
+                   absl::StrCat(DataTypeName(dtype), "; CsvOptions::columns can fix it"));
+    }
+    joined.num_rows += tables[t].num_rows;
+  }
+  for (size_t c = 0; c < joined.names.size(); ++c) {
+    MF_ASSIGN_OR_RETURN(Tensor column,
+                        Tensor::Allocate(tables[like].columns[c].dtype(), {joined.num_rows}));
+    std::byte* to = column.raw();
+    for (const CsvTable& table : tables) {
+      const Tensor& part = table.columns[c];
+      if (part.bytes() > 0) std::memcpy(to, part.raw(), part.bytes());
+      to += part.bytes();
+    }
+    joined.columns.push_back(std::move(column));
+  }
+  return joined;
+}
+
+absl::StatusOr<Dataset> OpenCsv(const std::vector<std::string>& paths, const CsvSource& source) {
+  std::vector<CsvTable> tables;
+  for (const std::string& path : paths) {
+    MF_ASSIGN_OR_RETURN(const CsvTable table, ReadCsv(path, source.csv));
+    if (table.num_bad_records > 0) {
+      std::fprintf(stderr, "WARNING: %s: left out %lld bad records, the first: %s\n", path.c_str(),
+                   static_cast<long long>(table.num_bad_records), table.first_bad_record.c_str());
+    }
+    tables.push_back(table);  // shares its columns
+  }
+  CsvTable table = tables[0];
+  if (tables.size() > 1) {
+    MF_ASSIGN_OR_RETURN(table, JoinTables(paths, tables));
   }
   if (source.label.empty()) return Dataset::FromTensors(std::move(table.columns));
   const auto found = std::find(table.names.begin(), table.names.end(), source.label);
   if (found == table.names.end() || table.columns.size() < 2) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": expected a column '", source.label, "' and at least one other, got ",
-                     found == table.names.end() ? "no such column" : "no other"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        paths[0], ": expected a column '", source.label, "' and at least one other, got ",
+        found == table.names.end() ? "no such column" : "no other"));
   }
   const auto place = found - table.names.begin();
   Tensor label = table.columns[place];
@@ -199,9 +278,6 @@ struct IndexedFile {
 
 absl::StatusOr<Dataset> OpenTFRecords(const std::vector<std::string>& paths,
                                       const TFRecordSource& source) {
-  if (paths.empty()) {
-    return absl::InvalidArgumentError("FromTFRecords(): expected at least one file, got none");
-  }
   MF_ASSIGN_OR_RETURN(const RecordParser parser, RecordParser::Create(source.features));
   bool random_access = source.random_access;
   for (const std::string& path : paths) {
@@ -300,7 +376,9 @@ absl::StatusOr<ImageFolderFiles> ListImageFolder(const std::string& directory,
 }
 
 Dataset Dataset::FromCsv(const std::string& path, const CsvSource& source) {
-  return OrError(OpenCsv(path, source));
+  return FromFiles(
+      [path] { return ExpandPatterns({path}); },
+      [source](const std::vector<std::string>& paths) { return OpenCsv(paths, source); });
 }
 
 Dataset Dataset::FromNpy(const std::vector<std::string>& paths) { return OrError(OpenNpy(paths)); }
@@ -311,7 +389,12 @@ Dataset Dataset::FromNpz(const std::string& path, const std::vector<std::string>
 
 Dataset Dataset::FromTFRecords(const std::vector<std::string>& paths,
                                const TFRecordSource& source) {
-  return OrError(OpenTFRecords(paths, source));
+  return FromFiles(
+      [paths]() -> absl::StatusOr<std::vector<std::string>> {
+        if (!paths.empty()) return ExpandPatterns(paths);
+        return absl::InvalidArgumentError("FromTFRecords(): expected at least one file, got none");
+      },
+      [source](const std::vector<std::string>& paths) { return OpenTFRecords(paths, source); });
 }
 
 Dataset Dataset::FromImageFolder(const std::string& directory, const ImageFolderSource& source) {

@@ -4,7 +4,7 @@
 // FromImageFolder.
 //
 //   Dataset::FromCsv("iris.csv", {.label = "species", .csv = {.num_threads = 2}})
-//   Dataset::FromTFRecords({"train-0.tfrecord", "train-1.tfrecord"},
+//   Dataset::FromTFRecords({"train-*.tfrecord"},
 //                          {.features = {FixedLenFeature{.name = "image", .shape = {784}},
 //                                        FixedLenFeature{.name = "label", .dtype = DT_INT64}}})
 //   Dataset::FromImageFolder("flowers", {.height = 224, .width = 224, .channels = 3})
@@ -30,7 +30,7 @@ struct CsvSource {
   // column is a component, a scalar.
   std::string label = "";
   // Which columns there are and how they are parsed. The whole file is parsed at once, by
-  // `num_threads`, and held in memory.
+  // `num_threads`, and held in memory. The files of a pattern must have the same columns.
   CsvOptions csv = {};
 };
 

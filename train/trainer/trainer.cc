@@ -93,6 +93,29 @@ class MeanLoss {
   int64_t rows_ = 0;
 };
 
+bool DividesFiles(const FitOptions& options) {
+  return options.distribute.auto_shard_policy == AutoShardPolicy::kFile;
+}
+
+// Where each worker opens its own files, none knows how many batches all have.
+std::optional<int64_t> StepsOf(const Dataset& dataset, const Strategy& strategy,
+                               const FitOptions& options) {
+  if (DividesFiles(options) && strategy.topology().num_workers() > 1) return std::nullopt;
+  return dataset.size();
+}
+
+// Where files are divided, which rows the first batches had depends on the workers.
+absl::Status CheckStart(const Topology& topology, const FitOptions& options) {
+  const TrainingPosition& start = options.start;
+  if (!DividesFiles(options) || start.batch == 0 || start.num_workers == 0) return absl::OkStatus();
+  const int workers = topology.num_workers(), replicas = topology.world_size();
+  if (start.num_workers == workers && start.num_replicas == replicas) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "Fit() start: AutoShardPolicy FILE in batch ", start.batch, " of epoch ", start.epoch + 1,
+      "; expected the ", start.num_workers, " workers and ", start.num_replicas,
+      " replicas that began the epoch, got ", workers, " and ", replicas));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Strategy& strategy, Graph& graph,
@@ -235,7 +258,7 @@ class Trainer::Loop {
         state_{.strategy = trainer.strategy_,
                .session = *trainer.session_,
                .epochs = options.epochs,
-               .steps_per_epoch = dataset.size(),
+               .steps_per_epoch = StepsOf(dataset, trainer.strategy_, options),
                .position = options.start} {}
 
   absl::StatusOr<TrainResult> Run() {
@@ -286,7 +309,8 @@ class Trainer::Loop {
     mean_ = MeanLoss();
     state_.logs.clear();
     MF_RETURN_IF_ERROR(Call(&Callback::OnEpochBegin));
-    DistributedDataset input = trainer_.strategy_.Distribute(dataset_.Skip(done_before), at.epoch);
+    DistributedDataset input =
+        trainer_.strategy_.Distribute(dataset_.Skip(done_before), at.epoch, options_.distribute);
     bool is_stopped_before_step = false;
     for (DistributedBatch batch; !is_over() && input.Next(&batch);) {
       MF_RETURN_IF_ERROR(Call(&Callback::OnStepBegin));
@@ -383,6 +407,7 @@ absl::StatusOr<TrainResult> Trainer::Fit(const Dataset& dataset, const FitOption
     return absl::FailedPreconditionError(
         "trainer: expected a model with an operation that trains, got none");
   }
+  MF_RETURN_IF_ERROR(CheckStart(strategy_.topology(), options));
   Loop loop(*this, dataset, options);
   absl::StatusOr<TrainResult> result = loop.Run();
   if (!result.ok()) loop.Fail(result.status());

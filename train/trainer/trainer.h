@@ -69,6 +69,10 @@ struct FitOptions {
   // Compares the copies of all variables after every `check_replicas` steps (0: never), by
   // Session::CheckReplicas. A difference ends training.
   int64_t check_replicas = 0;
+  // How the workers share the reading of the training set. With AutoShardPolicy::kFile, the middle
+  // of an epoch can be resumed only by as many workers and replicas as have begun it:
+  // InvalidArgument.
+  DistributeOptions distribute = {};
 };
 
 struct TrainResult {

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// InputAgreement: with AutoShardPolicy::kFile, each worker knows only its own rows. Before each
+// step, the workers tell one another how many they have, so that all run the same steps until none
+// has any, and all end with the same error.
+//
+//   agreement.Offer(files, status, components);  // of the next step; does not wait
+//   MF_ASSIGN_OR_RETURN(bool more, agreement.Settle(&components, &replica_rows));
+#ifndef MIRRORFLOW_DISTRIBUTE_STRATEGY_INPUT_AGREEMENT_H_
+#define MIRRORFLOW_DISTRIBUTE_STRATEGY_INPUT_AGREEMENT_H_
+
+#include <cstdint>
+#include <future>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "framework/core/file_share.h"
+#include "framework/core/tensor.h"
+#include "framework/session/worker_group.h"
+
+namespace mirrorflow {
+
+class InputAgreement {
+ public:
+  struct Options {
+    std::shared_ptr<WorkerGroup> group;  // which has been joined
+    std::string name;                    // differs from that of all others in the group
+    std::vector<int> replicas;           // how many each worker has
+    absl::Duration timeout = absl::InfiniteDuration();  // of waiting for the other workers
+  };
+  explicit InputAgreement(Options options) : options_(std::move(options)) {}
+
+  // Sends what this worker has for the next step: an error, rows, or, without components, none.
+  void Offer(const FileBatches& files, const absl::Status& status,
+             absl::Span<const Tensor> components);
+  // Waits for what all workers have. Returns false if the input of all has ended. Otherwise, sets
+  // the rows of each replica of all workers, and `components` without rows if this worker has none.
+  // The error is that of this worker or, if it has none, of the first other one.
+  absl::StatusOr<bool> Settle(std::vector<Tensor>* components, std::vector<int64_t>* replica_rows);
+
+ private:
+  const Options options_;
+  int64_t offers_ = 0;
+  bool drop_remainder_ = false;
+  // The result of AllGather. Its destructor waits, too.
+  std::future<absl::StatusOr<std::vector<std::string>>> answers_;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_DISTRIBUTE_STRATEGY_INPUT_AGREEMENT_H_

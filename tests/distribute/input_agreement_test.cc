@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Workers with rows of their own (AutoShardPolicy FILE) run the same steps and end together.
+#include "distribute/strategy/input_agreement.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "distribute/cluster/memory_worker_group.h"
+#include "distribute/strategy/distributed_dataset.h"
+#include "framework/runtime/failure.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// Batches with these numbers of rows of `shape`, then an error or the end.
+class TestSource final : public BatchSource {
+ public:
+  TestSource(std::vector<int64_t> rows, Shape shape, absl::Status last)
+      : rows_(std::move(rows)), shape_(std::move(shape)), last_(std::move(last)) {}
+
+  absl::StatusOr<bool> Next(SourceBatch* batch) override {
+    batch->components.clear();
+    if (next_ == rows_.size()) {
+      if (!last_.ok()) return last_;
+      return false;
+    }
+    Shape shape = Shape({rows_[next_++]});
+    for (const int64_t dim : shape_.dims()) shape = WithDim(shape, dim);
+    MF_ASSIGN_OR_RETURN(batch->components.emplace_back(), Tensor::Allocate(DT_FLOAT, shape));
+    MF_ASSIGN_OR_RETURN(batch->components.emplace_back(),
+                        Tensor::Allocate(DT_INT32, {shape.dim(0)}));
+    batch->global_rows = shape.dim(0);
+    return true;
+  }
+
+ private:
+  static Shape WithDim(const Shape& shape, int64_t dim) {
+    std::vector<int64_t> dims(shape.dims().begin(), shape.dims().end());
+    dims.push_back(dim);
+    return Shape(dims);
+  }
+
+  const std::vector<int64_t> rows_;
+  const Shape shape_;
+  const absl::Status last_;
+  size_t next_ = 0;
+};
+
+struct TestInput {
+  std::vector<int64_t> rows;
+  Shape shape = {2, 3};
+  absl::Status last = absl::OkStatus();
+  bool drop_remainder = false;
+  std::string files = "files";
+  absl::Status opened = absl::OkStatus();
+};
+
+struct Seen {
+  std::vector<std::string> steps;  // the rows of all replicas, and the components of this worker
+  absl::Status status;
+};
+
+// Returns what each worker gets. Worker w has `replicas[w]` replicas.
+std::vector<Seen> Distribute(const std::vector<TestInput>& inputs, const std::vector<int>& replicas,
+                             absl::Duration timeout = absl::Seconds(20)) {
+  auto groups = CreateMemoryWorkerGroups(static_cast<int>(inputs.size()));
+  std::vector<Seen> seen(inputs.size());
+  std::vector<std::thread> threads;
+  for (size_t w = 0; w < inputs.size(); ++w) {
+    threads.emplace_back([&, w] {
+      const std::shared_ptr<WorkerGroup> group = std::move(groups[w]);
+      seen[w].status = group->Join(absl::Now() + timeout).status();
+      if (!seen[w].status.ok()) return;
+      const TestInput& in = inputs[w];
+      absl::StatusOr<FileBatches> files = FileBatches();
+      if (!in.opened.ok()) {
+        files = in.opened;
+      } else {
+        files = FileBatches{std::make_unique<TestSource>(in.rows, in.shape, in.last),
+                            in.drop_remainder, in.files};
+      }
+      DistributedDataset input(
+          std::move(files),
+          std::make_unique<InputAgreement>(InputAgreement::Options{
+              .group = group, .name = "test", .replicas = replicas, .timeout = timeout}));
+      for (DistributedBatch batch; input.Next(&batch);) {
+        std::string& step = seen[w].steps.emplace_back(absl::StrJoin(batch.replica_rows(), ","));
+        for (const Tensor& t : batch.components()) step += " " + t.TypeString();
+        int64_t rows = 0;
+        for (const int64_t of_replica : batch.replica_rows()) rows += of_replica;
+        EXPECT_EQ(batch.num_rows(), rows);
+        EXPECT_TRUE(batch.has_local_rows());
+      }
+      seen[w].status = input.status();
+      DistributedBatch after;
+      EXPECT_FALSE(input.Next(&after));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return seen;
+}
+
+TEST(InputAgreementTest, AllWorkersRunTheStepsOfTheLongest) {
+  const auto seen = Distribute({{.rows = {4, 3}}, {.rows = {2}}, {.rows = {}}}, {2, 1, 1});
+  EXPECT_THAT(seen[0].steps,
+              ElementsAre("2,2,2,0 float[4,2,3] int32[4]", "2,1,0,0 float[3,2,3] int32[3]"));
+  EXPECT_THAT(seen[1].steps,
+              ElementsAre("2,2,2,0 float[2,2,3] int32[2]", "2,1,0,0 float[0,2,3] int32[0]"));
+  EXPECT_THAT(seen[2].steps,
+              ElementsAre("2,2,2,0 float[0,2,3] int32[0]", "2,1,0,0 float[0,2,3] int32[0]"));
+  for (const Seen& of_worker : seen) EXPECT_EQ(of_worker.status, absl::OkStatus());
+}
+
+TEST(InputAgreementTest, NoRowsAtAllAreTheEnd) {
+  for (const Seen& of_worker : Distribute({{}, {}}, {1, 1})) {
+    EXPECT_THAT(of_worker.steps, IsEmpty());
+    EXPECT_EQ(of_worker.status, absl::OkStatus());
+  }
+}
+
+TEST(InputAgreementTest, RowsMayBeScalars) {
+  const auto seen = Distribute({{.rows = {1}, .shape = {}}, {.shape = {}}}, {1, 1});
+  EXPECT_THAT(seen[1].steps, ElementsAre("1,0 float[0] int32[0]"));
+}
+
+TEST(InputAgreementTest, WithoutRemainderTheShortestEndsAll) {
+  const auto seen = Distribute(
+      {{.rows = {2, 2, 2}, .drop_remainder = true}, {.rows = {2, 2}, .drop_remainder = true}},
+      {1, 1});
+  for (const Seen& of_worker : seen) {
+    EXPECT_EQ(of_worker.steps.size(), 2u);
+    EXPECT_EQ(of_worker.status, absl::OkStatus());
+  }
+}
+
+TEST(InputAgreementTest, ErrorOfOneWorkerEndsAllAtTheSameStep) {
+  const auto seen = Distribute(
+      {{.rows = {2, 2, 2, 2}}, {.rows = {2, 2}, .last = absl::DataLossError("a.csv: bad")}},
+      {1, 1});
+  for (const Seen& of_worker : seen) EXPECT_EQ(of_worker.steps.size(), 2u);
+  EXPECT_EQ(seen[0].status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(seen[0].status.message(), "worker 1: a.csv: bad");
+  EXPECT_EQ(FailureOf(seen[0].status)->worker, 1);
+  EXPECT_EQ(seen[1].status.message(), "a.csv: bad");
+}
+
+TEST(InputAgreementTest, ErrorBeforeTheFirstStepEndsAll) {
+  const auto seen =
+      Distribute({{.opened = absl::NotFoundError("a.csv: none")}, {.rows = {2}}}, {1, 1});
+  for (const Seen& of_worker : seen) EXPECT_THAT(of_worker.steps, IsEmpty());
+  EXPECT_EQ(seen[0].status.message(), "a.csv: none");
+  EXPECT_EQ(seen[1].status.message(), "worker 0: a.csv: none");
+  EXPECT_EQ(seen[1].status.code(), absl::StatusCode::kNotFound);
+}
+
+TEST(InputAgreementTest, WorkersThatDifferAreAnError) {
+  const auto status_of = [](const TestInput& second) {
+    const auto seen = Distribute({{.rows = {2, 2}}, second}, {1, 1});
+    EXPECT_EQ(seen[0].status, seen[1].status);
+    EXPECT_EQ(seen[0].status.code(), absl::StatusCode::kInvalidArgument);
+    return std::string(seen[0].status.message());
+  };
+  EXPECT_THAT(status_of({.rows = {2}, .files = "others"}),
+              HasSubstr("different lists of files; expected files as on worker 0, got others on "
+                        "worker 1"));
+  EXPECT_THAT(status_of({.rows = {2}, .shape = {2, 4}}),
+              HasSubstr("different rows; expected float[2,3] and int32[] as on worker 0, got "
+                        "float[2,4] and int32[] on worker 1"));
+}
+
+TEST(InputAgreementTest, WaitForAWorkerThatDoesNotComeEnds) {
+  auto groups = CreateMemoryWorkerGroups(2);
+  const std::shared_ptr<WorkerGroup> group = std::move(groups[0]);
+  std::thread other([&] { groups[1]->Join(absl::InfiniteFuture()).IgnoreError(); });
+  ASSERT_TRUE(group->Join(absl::InfiniteFuture()).ok());
+  other.join();
+  DistributedDataset input(
+      FileBatches{std::make_unique<TestSource>(std::vector<int64_t>{2}, Shape(), absl::OkStatus())},
+      std::make_unique<InputAgreement>(InputAgreement::Options{
+          .group = group, .name = "test", .replicas = {1, 1}, .timeout = absl::Seconds(1)}));
+  DistributedBatch batch;
+  EXPECT_FALSE(input.Next(&batch));
+  EXPECT_EQ(input.status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(FailureOf(input.status())->worker, 1);
+}
+
+}  // namespace
+}  // namespace mirrorflow

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Each of several workers reads its own files of a dataset (AutoShardPolicy FILE).
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/files.h"
+#include "train/data/dataset.h"
+#include "train/data/sources.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+using Values = std::vector<int64_t>;
+
+// Part `file` of the data set `name`, with a column of numbers from `first` on.
+std::string WriteNumbers(absl::string_view name, int file, int first, int rows) {
+  std::string text = "n\n";
+  for (int i = 0; i < rows; ++i) absl::StrAppend(&text, first + i, "\n");
+  return WriteTemporary(absl::StrCat(name, "/part-", file, ".csv"), text);
+}
+
+// 5, 1, 3 and 2 rows, in four files: 0 … 4, 10, 20 … 22, 30 and 31.
+std::string FourFiles(absl::string_view name) {
+  constexpr int kRows[] = {5, 1, 3, 2};
+  for (int file = 0; file < 4; ++file) WriteNumbers(name, file, 10 * file, kRows[file]);
+  return absl::StrCat(TemporaryPath(name), "/part-*.csv");
+}
+
+// Worker `worker` of two, with one replica each.
+FileShare OfTwo(int worker) {
+  return {.worker = worker, .num_workers = 2, .batch = {worker, 1, 2}};
+}
+
+absl::StatusOr<std::vector<Values>> BatchesOf(BatchSource& source) {
+  std::vector<Values> batches;
+  for (SourceBatch batch;;) {
+    MF_ASSIGN_OR_RETURN(const bool more, source.Next(&batch));
+    if (!more) return batches;
+    const auto values = batch.components[0].flat<int64_t>();
+    batches.emplace_back(values.begin(), values.end());
+  }
+}
+
+absl::StatusOr<std::vector<Values>> BatchesOf(const Dataset& dataset, const FileShare& share,
+                                              int64_t epoch = 0) {
+  MF_ASSIGN_OR_RETURN(const FileBatches files, dataset.OpenFiles(epoch, share));
+  return BatchesOf(*files.source);
+}
+
+Values Joined(const std::vector<Values>& batches) {
+  Values all;
+  for (const Values& batch : batches) all.insert(all.end(), batch.begin(), batch.end());
+  return all;
+}
+
+std::string ErrorOf(const Dataset& dataset, const FileShare& share) {
+  const absl::Status status = dataset.OpenFiles(0, share).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  return std::string(status.message());
+}
+
+TEST(FileSharesTest, PatternStandsForItsFilesInOrder) {
+  const Dataset rows = Dataset::FromCsv(FourFiles("pattern"), {});
+  EXPECT_EQ(rows.size(), 11);
+  EXPECT_THAT(Joined(*BatchesOf(*rows.Batch(4).MakeIterator())),
+              ElementsAre(0, 1, 2, 3, 4, 10, 20, 21, 22, 30, 31));
+  const absl::Status none = Dataset::FromCsv("/no/such-*.csv", {}).status();
+  EXPECT_EQ(none.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(none.message()), HasSubstr("such-*.csv: expected at least one file"));
+  // A file whose name looks like a pattern.
+  const std::string literal = WriteTemporary("literal/data[1].csv", "n\n7\n");
+  EXPECT_THAT(Joined(*BatchesOf(*Dataset::FromCsv(literal, {}).MakeIterator())), ElementsAre(7));
+}
+
+TEST(FileSharesTest, FilesOfAPatternHaveTheSameColumns) {
+  const auto status_of = [](absl::string_view name, absl::string_view second) {
+    WriteTemporary(absl::StrCat(name, "/0.csv"), "a,b\n1,2\n");
+    WriteTemporary(absl::StrCat(name, "/1.csv"), second);
+    return Dataset::FromCsv(absl::StrCat(TemporaryPath(name), "/*.csv"), {}).status();
+  };
+  EXPECT_TRUE(status_of("same_columns", "a,b\n3,4\n").ok());
+  EXPECT_TRUE(status_of("no_rows", "a,b\n").ok());
+  EXPECT_THAT(std::string(status_of("other_columns", "a,c\n3,4\n").message()),
+              AllOf(HasSubstr("1.csv: expected the columns a,b as in "), HasSubstr("got a,c")));
+  EXPECT_THAT(std::string(status_of("other_types", "a,b\n3,4.5\n").message()),
+              AllOf(HasSubstr("1.csv: expected column 'b' of int64"), HasSubstr("got float")));
+}
+
+TEST(FileSharesTest, EachWorkerHasEverySecondFileAndItsPartOfABatch) {
+  const Dataset batches = Dataset::FromCsv(FourFiles("every_second"), {}).Batch(5);
+  EXPECT_THAT(*BatchesOf(batches, OfTwo(0)),
+              ElementsAre(Values({0, 1, 2}), Values({3, 4, 20}), Values({21, 22})));
+  EXPECT_THAT(*BatchesOf(batches, OfTwo(1)), ElementsAre(Values({10, 30}), Values({31})));
+  // Three workers, of which worker 1 has two of four replicas.
+  EXPECT_THAT(*BatchesOf(batches, {.worker = 0, .num_workers = 3, .batch = {0, 1, 4}}),
+              ElementsAre(Values({0, 1}), Values({2, 3}), Values({4, 30}), Values({31})));
+  EXPECT_THAT(*BatchesOf(batches, {.worker = 1, .num_workers = 3, .batch = {1, 2, 4}}),
+              ElementsAre(Values({10})));
+  const auto with_remainder = batches.OpenFiles(0, OfTwo(0));
+  EXPECT_FALSE(with_remainder->drop_remainder);
+  EXPECT_EQ(with_remainder->files, batches.OpenFiles(1, OfTwo(1))->files);
+  EXPECT_TRUE(Dataset::FromCsv(FourFiles("dropped"), {})
+                  .Batch(5, {.drop_remainder = true})
+                  .OpenFiles(0, OfTwo(0))
+                  ->drop_remainder);
+}
+
+// The file of the other worker does not exist.
+TEST(FileSharesTest, WorkerOpensOnlyItsFiles) {
+  const std::string bytes = WriteTemporary("only/0.tfrecord", "");
+  const Dataset batches = Dataset::FromTFRecords({bytes, "/no/such.tfrecord"}, {}).Batch(2);
+  EXPECT_THAT(*BatchesOf(batches, OfTwo(0)), IsEmpty());
+  const absl::Status missing = BatchesOf(batches, OfTwo(1)).status();
+  EXPECT_EQ(missing.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(missing.message()), HasSubstr("/no/such.tfrecord"));
+  EXPECT_EQ(batches.status().code(), absl::StatusCode::kNotFound);  // all files
+}
+
+TEST(FileSharesTest, StagesRunOnTheRowsOfTheWorker) {
+  const Dataset rows = Dataset::FromCsv(FourFiles("stages"), {});
+  const auto of_worker_0 = [](const Dataset& dataset) {
+    return Joined(*BatchesOf(dataset.Batch(2), OfTwo(0)));
+  };
+  const Values own = {0, 1, 2, 3, 4, 20, 21, 22};
+  EXPECT_EQ(of_worker_0(rows.Prefetch(0).IgnoreErrors(1)), own);
+  EXPECT_THAT(of_worker_0(rows.Take(6).Skip(4)), ElementsAre(4, 20));
+  EXPECT_THAT(of_worker_0(rows.Shard(4, 1)), ElementsAre(1, 20));
+  EXPECT_THAT(of_worker_0(rows.Take(2).Repeat(2)), ElementsAre(0, 1, 0, 1));
+  EXPECT_THAT(of_worker_0(rows.Filter([](const Row& row) -> absl::StatusOr<bool> {
+                return row[0].scalar<int64_t>() >= 4;
+              })),
+              ElementsAre(4, 20, 21, 22));
+  EXPECT_THAT(of_worker_0(rows.Window(3, {.shift = 4})), ElementsAre(0, 1, 2, 4, 20, 21));
+  EXPECT_EQ(of_worker_0(rows.Interleave([](const Row& row) -> absl::StatusOr<Dataset> {
+              return Dataset::FromTensors({Tensor::Vector<int64_t>({row[0].scalar<int64_t>()})});
+            })),
+            own);
+  for (const ShuffleOptions options : {ShuffleOptions(), ShuffleOptions{.buffer_size = 3}}) {
+    Values shuffled = of_worker_0(rows.Shuffle(/*seed=*/1, options));
+    EXPECT_NE(shuffled, own);
+    std::sort(shuffled.begin(), shuffled.end());
+    EXPECT_EQ(shuffled, own);
+  }
+}
+
+// As a training that resumes: batch k of a worker is in step k.
+TEST(FileSharesTest, SkippedBatchesAreThoseOfTheWorker) {
+  const Dataset batches = Dataset::FromCsv(FourFiles("skipped"), {}).Shuffle(7).Batch(4);
+  for (const int worker : {0, 1}) {
+    std::vector<Values> rest = *BatchesOf(batches, OfTwo(worker), 3);
+    rest.erase(rest.begin(), rest.begin() + 1);
+    EXPECT_EQ(*BatchesOf(batches.Skip(1), OfTwo(worker), 3), rest);
+    EXPECT_THAT(*BatchesOf(batches.Skip(9), OfTwo(worker), 3), IsEmpty());
+  }
+}
+
+TEST(FileSharesTest, RowsOfDifferentWorkersHaveDifferentNumbers) {
+  const Dataset numbers = Dataset::FromCsv(FourFiles("numbers"), {})
+                              .Map([](const RowId& id, Row* row) {
+                                *row = {Tensor::Scalar<int64_t>(id.row)};
+                                return absl::OkStatus();
+                              })
+                              .Batch(2);
+  Values all = Joined(*BatchesOf(numbers, OfTwo(0)));
+  for (const int64_t number : Joined(*BatchesOf(numbers, OfTwo(1)))) all.push_back(number);
+  EXPECT_EQ(all.size(), 11u);
+  std::sort(all.begin(), all.end());
+  EXPECT_EQ(std::unique(all.begin(), all.end()), all.end());
+}
+
+TEST(FileSharesTest, CachesAreThoseOfTheWorker) {
+  const std::string pattern = FourFiles("cached");
+  const std::string path = TemporaryPath("cached_rows");
+  int reads = 0;
+  const Dataset counted = Dataset::FromCsv(pattern, {}).Map([&reads](Row*) {
+    ++reads;
+    return absl::OkStatus();
+  });
+  for (const Dataset& cached : {counted.Cache(), counted.Cache(path)}) {
+    reads = 0;
+    for (const int epoch : {0, 1, 2}) {  // each with another dataset after the cache, as in Fit()
+      const Dataset batches = cached.Batch(2).Skip(0);
+      EXPECT_THAT(Joined(*BatchesOf(batches, OfTwo(0), epoch)),
+                  ElementsAre(0, 1, 2, 3, 4, 20, 21, 22));
+      EXPECT_THAT(Joined(*BatchesOf(batches, OfTwo(1), epoch)), ElementsAre(10, 30, 31));
+      EXPECT_EQ(Joined(*BatchesOf(*batches.MakeIterator(epoch))).size(), 11u);
+    }
+    EXPECT_EQ(reads, 22);
+  }
+  for (const char* const suffix : {"", ".0-of-2", ".1-of-2"}) {
+    EXPECT_TRUE(std::filesystem::exists(absl::StrCat(path, suffix))) << suffix;
+  }
+}
+
+TEST(FileSharesTest, ErrorsSayWhatFileNeeds) {
+  const Dataset rows = Dataset::FromCsv(FourFiles("errors"), {});
+  const FileShare of_five = {.worker = 1, .num_workers = 5, .batch = {1, 1, 5}};
+  EXPECT_THAT(ErrorOf(rows.Batch(8), of_five),
+              HasSubstr("fewer files than workers; expected at least 5, got 4"));
+  EXPECT_THAT(ErrorOf(rows, OfTwo(0)), HasSubstr("expected batches, got rows without Batch()"));
+  EXPECT_THAT(ErrorOf(rows.Batch(1), OfTwo(0)),
+              HasSubstr("Batch() of fewer rows than replicas; expected at least 2 with "
+                        "AutoShardPolicy FILE, got 1"));
+  EXPECT_THAT(ErrorOf(rows.Batch(0), OfTwo(0)), HasSubstr("Batch() size out of range"));
+  EXPECT_THAT(ErrorOf(rows.PaddedBatch(2), OfTwo(0)),
+              HasSubstr("expected padded_shapes without unknown dimensions"));
+  EXPECT_TRUE(rows.PaddedBatch(2, {.padded_shapes = {Shape()}}).OpenFiles(0, OfTwo(0)).ok());
+  const Dataset numbers = Dataset::FromTensors({Tensor::Vector<int64_t>({1, 2, 3})});
+  for (const Dataset& other : {numbers, Dataset::Zip({rows, rows}), rows.Concatenate(rows)}) {
+    EXPECT_TRUE(other.status().ok());
+    EXPECT_THAT(ErrorOf(other.Batch(2), OfTwo(0)), HasSubstr("a dataset without a list of files"));
+  }
+  EXPECT_EQ(Dataset::FromTFRecords({}, {}).Batch(2).OpenFiles(0, OfTwo(0)).status().message(),
+            "FromTFRecords(): expected at least one file, got none");
+}
+
+}  // namespace
+}  // namespace mirrorflow
