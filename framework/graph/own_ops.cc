@@ -8,6 +8,8 @@
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "framework/core/hash.h"
 #include "framework/core/status.h"
 #include "framework/graph/graph_def.h"
@@ -18,7 +20,18 @@
 namespace mirrorflow {
 namespace {
 
-constexpr char kOwnOpAttr[] = "_own_op";  // of a function: the op that it expands
+// Names the op that a function expands, with a prefix. TensorFlow has this attribute for functions
+// that stand for one operation, and loads no SavedModel whose functions have unknown ones.
+constexpr char kOwnOpAttr[] = "_implements";
+constexpr absl::string_view kOwnOpPrefix = "mirrorflow.";
+
+// The name of the op that the function expands; empty if it expands none.
+absl::string_view OwnOpOf(const proto::FunctionDef& function) {
+  const auto attr = function.attr().find(kOwnOpAttr);
+  if (attr == function.attr().end()) return "";
+  absl::string_view name = attr->second.s();
+  return absl::ConsumePrefix(&name, kOwnOpPrefix) ? name : "";
+}
 
 // The op that stands for an argument of the function. The name is TensorFlow's; no file contains
 // it.
@@ -138,9 +151,7 @@ absl::flat_hash_map<std::string, std::string> RenamedOwnOps(const proto::GraphDe
                                                             const OpRegistry& registry) {
   absl::flat_hash_map<std::string, std::string> renamed;
   for (const proto::FunctionDef& function : def.library().function()) {
-    const auto attr = function.attr().find(kOwnOpAttr);
-    if (attr == function.attr().end()) continue;
-    const OpDef* op = registry.Find(attr->second.s());
+    const OpDef* op = registry.Find(OwnOpOf(function));
     if (op != nullptr && op->has(kOwnOp) && op->name != function.signature().name())
       renamed[function.signature().name()] = op->name;
   }
@@ -152,7 +163,7 @@ absl::flat_hash_map<std::string, std::string> RenamedOwnOps(const proto::GraphDe
 absl::Status ExportOwnOp(const Node& node, FunctionLibrary* library, proto::NodeDef* def) {
   MF_ASSIGN_OR_RETURN(proto::FunctionDef function, FunctionOf(node));
   std::string name = node.op().name;
-  (*function.mutable_attr())[kOwnOpAttr].set_s(name);
+  (*function.mutable_attr())[kOwnOpAttr].set_s(absl::StrCat(kOwnOpPrefix, name));
   if (!HasTheUsualAttributes(node)) {
     MF_ASSIGN_OR_RETURN(const std::string nameless, SerializeDeterministically(function));
     absl::StrAppend(&name, "_", absl::Hex(StableHash(nameless), absl::kZeroPad16));
@@ -168,7 +179,7 @@ absl::Status CheckOwnOps(const proto::GraphDef& def, const OpRegistry& registry)
   for (const proto::FunctionDef& function : def.library().function()) {
     const std::string& name = function.signature().name();
     const OpDef* op = registry.Find(name);
-    if (op == nullptr || !op->has(kOwnOp) || function.attr().contains(kOwnOpAttr)) continue;
+    if (op == nullptr || !op->has(kOwnOp) || !OwnOpOf(function).empty()) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("function '", name,
                      "': an op of this library has that name and may mean something else; "

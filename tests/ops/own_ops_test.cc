@@ -99,6 +99,9 @@ TEST(OwnOps, ShareOneFunctionForSameAttributes) {
   std::vector<std::string> names;
   for (const auto& function : def->library().function()) {
     names.push_back(function.signature().name());
+    // TensorFlow loads SavedModels whose functions have this attribute, and refuses unknown ones.
+    EXPECT_EQ(function.attr().at("_implements").s(), "mirrorflow.Gelu");
+    EXPECT_EQ(function.attr().size(), 1);
   }
   ASSERT_EQ(names.size(), 2);
   EXPECT_EQ(names[0], "Gelu");  // TensorFlow finds it by the name of the op
@@ -125,12 +128,17 @@ TEST(OwnOps, RoundTripThroughGraphDef) {
 TEST(OwnOps, ForeignFunctionOfSameNameIsRejected) {
   auto def = ToGraphDef(SeveralOwnOps());
   ASSERT_TRUE(def.ok()) << def.status();
-  for (auto& function : *def->mutable_library()->mutable_function()) {
-    if (function.signature().name() == "Gelu") function.mutable_attr()->clear();
+  for (const absl::string_view implements : {"", "Gelu"}) {
+    for (auto& function : *def->mutable_library()->mutable_function()) {
+      if (function.signature().name() != "Gelu") continue;
+      function.mutable_attr()->clear();
+      if (implements.empty()) continue;
+      (*function.mutable_attr())["_implements"].set_s(std::string(implements));
+    }
+    const absl::Status refused = FromGraphDef(*def, AllOps()).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << refused;
+    EXPECT_TRUE(absl::StrContains(refused.message(), "function 'Gelu'")) << refused;
   }
-  const absl::Status refused = FromGraphDef(*def, AllOps()).status();
-  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << refused;
-  EXPECT_TRUE(absl::StrContains(refused.message(), "function 'Gelu'")) << refused;
 }
 
 // Ops in functions count, too: the one library has the functions of all of them.

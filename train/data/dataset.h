@@ -65,7 +65,7 @@ struct WindowOptions {
   int64_t stride = 1;  // from one row of a window to the next
 };
 
-// Fills a row, or returns false at the end of the pass.
+// Fills a row, or returns false at the end of the pass; it is not called again after that.
 using Generator = std::function<absl::StatusOr<bool>(Row*)>;
 
 class Dataset {

@@ -22,6 +22,7 @@ class Source final : public RowStream {
   absl::Status Start(int64_t epoch) override {
     epoch_ = epoch;
     next_ = 0;
+    at_end_ = false;
     source_ = nullptr;
     MF_ASSIGN_OR_RETURN(source_, open_(epoch));
     return source_ != nullptr
@@ -29,16 +30,25 @@ class Source final : public RowStream {
                : absl::InvalidArgumentError("dataset: expected a source for the pass, got null");
   }
   absl::StatusOr<bool> Next(std::vector<RowRef>* rows) override {
+    if (at_end_) return false;
     Row row;
     absl::StatusOr<bool> more = source_->Next(&row);
     const int64_t number = next_++;  // a row that fails counts, so that the others keep theirs
     if (!more.ok()) return Annotate(more.status(), absl::StrCat("row ", number));
-    if (*more) rows->push_back(NewRow(epoch_, number, std::move(row)));
-    return more;
+    at_end_ = !*more;
+    if (at_end_) return false;
+    if (row.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "row ", number, ": the source filled no components; expected at least one, got none"));
+    }
+    rows->push_back(NewRow(epoch_, number, std::move(row)));
+    return true;
   }
   absl::StatusOr<int64_t> Skip(int64_t count) override {
+    if (at_end_) return 0;
     MF_ASSIGN_OR_RETURN(const int64_t skipped, source_->Skip(count));
     next_ += skipped;
+    at_end_ = skipped < count;
     return skipped;
   }
 
@@ -47,6 +57,7 @@ class Source final : public RowStream {
   std::unique_ptr<RowSource> source_;
   int64_t epoch_ = 0;
   int64_t next_ = 0;
+  bool at_end_ = false;  // the source is not asked again: a generator may start over
 };
 
 class Loaded final : public RowStream {

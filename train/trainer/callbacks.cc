@@ -219,6 +219,7 @@ absl::Status ProgressBar::OnTrainEnd(TrainingState& state) {
 absl::Status StopOnSignal::OnTrainBegin(TrainingState& state) {
   signal_ = std::nullopt;
   handler_ = nullptr;
+  MF_RETURN_IF_ERROR(PreemptionHandler::TakeSignals());
   MF_ASSIGN_OR_RETURN(handler_, PreemptionHandler::Create(state.session, state.position.step));
   return absl::OkStatus();
 }

@@ -148,7 +148,9 @@ class ProgressBar final : public Callback {
 };
 
 // Stops all workers after the same step when one of them receives SIGTERM or SIGINT
-// (PreemptionHandler, whose TakeSignals the program calls first).
+// (PreemptionHandler). Fit then returns a result with `stopped`; signal() says which signal it was.
+// Training takes the signals over. A program that calls PreemptionHandler::TakeSignals early in
+// main also ends with PreemptionHandler's exit codes before that.
 class StopOnSignal final : public Callback {
  public:
   absl::Status OnTrainBegin(TrainingState& state) override;

@@ -47,6 +47,7 @@ void OnSignal(int signal) {
 }  // namespace
 
 absl::Status PreemptionHandler::TakeSignals() {
+  if (received_signal != 0) return absl::OkStatus();
   if (signal_event < 0) {
     signal_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (signal_event < 0) return absl::ErrnoToStatus(errno, "eventfd");

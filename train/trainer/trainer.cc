@@ -156,6 +156,15 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Strategy& strateg
     const std::vector<Output> inputs = model.prediction_inputs.empty()
                                            ? std::vector<Output>{model.inputs[0]}
                                            : model.prediction_inputs;
+    for (const Output& input : inputs) {
+      const auto at = std::find(model.inputs.begin(), model.inputs.end(), input);
+      if (at == model.inputs.end()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("trainer: expected prediction_inputs that are among the inputs, got ",
+                         input.ToString()));
+      }
+      trainer->predicted_from_.push_back(at - model.inputs.begin());
+    }
     MF_ASSIGN_OR_RETURN(trainer->predict_, session.Prepare(inputs, {predictions}));
   }
   return trainer;
@@ -180,6 +189,7 @@ absl::StatusOr<Logs> Trainer::Evaluate(const Dataset& dataset) {
   const KeepStep keep(*session_);
   if (!metric_names_.empty()) MF_RETURN_IF_ERROR(reset_metrics_.Run({}).status());
   MeanLoss mean;
+  bool has_batches = false;
   DistributedDataset input = strategy_.Distribute(dataset);
   for (DistributedBatch batch; input.Next(&batch);) {
     MF_ASSIGN_OR_RETURN(const StepOutputs outputs, evaluate_.Run(batch));
@@ -189,11 +199,34 @@ absl::StatusOr<Logs> Trainer::Evaluate(const Dataset& dataset) {
           absl::StrCat("evaluation: the loss is not finite; expected a number, got ", loss));
     }
     mean.Add(loss, batch.num_rows());
+    has_batches = true;
   }
   MF_RETURN_IF_ERROR(input.status());
+  if (!has_batches) {
+    return absl::InvalidArgumentError(
+        "evaluation: expected a dataset with at least one batch, got none");
+  }
   Logs logs = {{"loss", mean.value()}};
   MF_RETURN_IF_ERROR(TakeMetrics(&logs));
   return logs;
+}
+
+absl::StatusOr<StepOutputs> Trainer::RunPrediction(const DistributedBatch& batch) {
+  if (batch.components().size() == predicted_from_.size() ||
+      batch.components().size() != input_shapes_.size()) {
+    return predict_->Run(batch);
+  }
+  const auto choose = [&](absl::Span<const Tensor> components) {
+    std::vector<Tensor> chosen;
+    for (const size_t i : predicted_from_) {
+      if (i < components.size()) chosen.push_back(components[i]);
+    }
+    return chosen;
+  };
+  const std::vector<Tensor> feeds = choose(batch.components()), next = choose(batch.next());
+  return predict_->Run(feeds, {.replica_rows = batch.replica_rows(),
+                               .next_feeds = next,
+                               .local_feeds = batch.has_local_rows()});
 }
 
 absl::StatusOr<Tensor> Trainer::Predict(const Dataset& dataset) {
@@ -204,7 +237,7 @@ absl::StatusOr<Tensor> Trainer::Predict(const Dataset& dataset) {
   int64_t rows = 0;
   DistributedDataset input = strategy_.Distribute(dataset);
   for (DistributedBatch batch; input.Next(&batch);) {
-    MF_ASSIGN_OR_RETURN(const StepOutputs outputs, predict_->Run(batch));
+    MF_ASSIGN_OR_RETURN(const StepOutputs outputs, RunPrediction(batch));
     // The buffers of a step are reused by the next one.
     MF_ASSIGN_OR_RETURN(Tensor part, outputs[0].Clone());
     if (part.shape().rank() == 0) {

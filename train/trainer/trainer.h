@@ -102,11 +102,12 @@ class Trainer {
   absl::StatusOr<TrainResult> Fit(const Dataset& dataset, const FitOptions& options = {});
 
   // The loss, weighted by rows, and the metrics over a batched dataset. Forgets what the metrics
-  // have counted before. OutOfRange if a loss is not finite.
+  // have counted before. InvalidArgument for a dataset without batches; OutOfRange if a loss is not
+  // finite.
   absl::StatusOr<Logs> Evaluate(const Dataset& dataset);
 
-  // The predictions for all rows of a batched dataset with the components `prediction_inputs`, in
-  // order, on every worker.
+  // The predictions for all rows of a batched dataset, on every worker. Its components are those of
+  // `prediction_inputs`, in order, or of all inputs, of which it takes what it needs.
   absl::StatusOr<Tensor> Predict(const Dataset& dataset);
 
   // Runs a step on a batch of Strategy::Distribute(), and returns its loss.
@@ -126,6 +127,7 @@ class Trainer {
 
   class Loop;  // one call of Fit
 
+  absl::StatusOr<StepOutputs> RunPrediction(const DistributedBatch& batch);
   // Adds the values of the metrics to `logs`, and resets them.
   absl::Status TakeMetrics(Logs* logs);
 
@@ -139,6 +141,7 @@ class Trainer {
   Step train_;
   Step evaluate_;
   std::optional<Step> predict_;
+  std::vector<size_t> predicted_from_;  // which inputs predict_ takes
   Step metric_results_;
   Step reset_metrics_;
 };

@@ -418,6 +418,29 @@ TEST(SourceTest, EachPassOpensTheSourceAgain) {
   EXPECT_THAT(Values(epochs.Shuffle(1).Batch(2), 4).size(), 2u);
 }
 
+TEST(SourceTest, SourceIsNotAskedAgainAfterItsEnd) {
+  const Dataset source = Dataset::FromGenerator([](int64_t) {
+    return [i = 0](Row* row) mutable -> absl::StatusOr<bool> {
+      *row = Number(i);
+      return i++ != 3;  // goes on if it is asked again
+    };
+  });
+  EXPECT_THAT(Batches(source.Batch(2)), ElementsAre(Ints{0, 1}, Ints{2}));
+  EXPECT_THAT(Batches(source.Skip(5).Batch(2)), ElementsAre());
+  EXPECT_THAT(Values(source.Repeat(2)), ElementsAre(0, 1, 2, 0, 1, 2));
+}
+
+TEST(SourceTest, RowWithoutComponentsIsAnError) {
+  const Dataset source = Dataset::FromGenerator([](int64_t) {
+    return [i = 0](Row* row) mutable -> absl::StatusOr<bool> {
+      if (i++ < 2) *row = Number(i);
+      return true;
+    };
+  });
+  EXPECT_EQ(ErrorOf(source.Batch(4)).message(),
+            "row 2: the source filled no components; expected at least one, got none");
+}
+
 TEST(SourceTest, SourceThatCannotBeOpenedIsAnError) {
   const Dataset none =
       Dataset::FromSource([](int64_t) -> absl::StatusOr<std::unique_ptr<RowSource>> {

@@ -250,6 +250,12 @@ TEST_P(TrainerTest, EvaluatesAndPredictsEveryRowOnce) {
   for (int64_t i = 0; i < kRows; ++i) {
     EXPECT_FLOAT_EQ(predictions->flat<float>()[i], 2 * x[i] + 1);
   }
+  const auto of_labelled = trainer_->Predict(data);
+  ASSERT_TRUE(of_labelled.ok()) << of_labelled.status();
+  EXPECT_TRUE(Tensor::Identical(*of_labelled, *predictions));
+  const Dataset too_many = Dataset::Zip({Line(), Line()}).Batch(3);
+  EXPECT_THAT(std::string(trainer_->Predict(too_many).status().message()),
+              HasSubstr("expected 1 (x), got 4"));
 }
 
 TEST_P(TrainerTest, ValidatesAfterEachEpochAndEveryFewSteps) {
@@ -427,6 +433,8 @@ TEST_P(TrainerTest, ErrorsOfDatasetAndStepAreReturned) {
               HasSubstr("epoch 1: the dataset has no batch"));
   EXPECT_THAT(std::string(Train(Line().Take(0).Batch(4), {.steps = 3}).status().message()),
               HasSubstr("epoch 1: the dataset has no batch"));
+  EXPECT_EQ(trainer_->Evaluate(Line().Take(0).Batch(4)).status().message(),
+            "evaluation: expected a dataset with at least one batch, got none");
   const Dataset wide = Dataset::FromTensors(
       {Tensor::Of<float>({2, 2}, {1, 2, 3, 4}), Tensor::Of<float>({2, 1}, {1, 2})});
   EXPECT_THAT(std::string(Train(wide.Batch(2), {}).status().message()), HasSubstr("feed x"));
