@@ -144,7 +144,7 @@ TEST_P(TrainingIn, LossesAreCloseToFloat) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Dtypes, TrainingIn, ::testing::Values(DT_BFLOAT16, DT_HALF),
-                         [](const auto& info) { return DataTypeName(info.param); });
+                         [](const auto& info) { return std::string(DataTypeName(info.param)); });
 
 }  // namespace
 }  // namespace mirrorflow
