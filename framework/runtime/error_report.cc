@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
+#include "framework/core/hash.h"
 #include "framework/core/json.h"
 #include "framework/core/stack_trace.h"
 #include "framework/runtime/failure.h"
@@ -31,14 +32,18 @@ struct Details {
 };
 
 // The details of the last errors of this process. A status holds only their key, because
-// absl::Status prints its payloads.
+// absl::Status prints its payloads. Equal details have one key, so that equal errors stay equal.
 class LastDetails {
  public:
   std::string Add(Details details) {
+    // A status may come from another process.
+    const std::string key =
+        absl::StrCat(getpid(), "/",
+                     absl::Hex(StableHash(absl::StrCat(details.collectives_json, details.stack))));
     const std::lock_guard<std::mutex> lock(mu_);
-    entries_.emplace_back(KeyOf(++count_), std::move(details));
-    if (entries_.size() > kKept) entries_.pop_front();
-    return entries_.back().first;
+    if (entries_.size() == kKept) entries_.pop_front();
+    entries_.emplace_back(key, std::move(details));
+    return key;
   }
   Details Find(absl::string_view key) {
     const std::lock_guard<std::mutex> lock(mu_);
@@ -50,11 +55,8 @@ class LastDetails {
 
  private:
   static constexpr size_t kKept = 16;
-  // A status may come from another process.
-  static std::string KeyOf(int number) { return absl::StrCat(getpid(), "/", number); }
 
   std::mutex mu_;
-  int count_ = 0;
   std::deque<std::pair<std::string, Details>> entries_;
 };
 

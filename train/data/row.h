@@ -71,7 +71,7 @@ class RowFunction {
 class RowSource {
  public:
   virtual ~RowSource() = default;
-  // Fills `row`. Returns false at the end.
+  // Fills `row`. Returns false at the end, and is not called again after that.
   virtual absl::StatusOr<bool> Next(Row* row) = 0;
   // Skips `count` rows, or all that are left. Returns how many it has skipped. By default it reads
   // them.

@@ -41,6 +41,14 @@ TEST(ErrorReportTest, PrintedStatusIsShortAndReadable) {
   EXPECT_THAT(text, Not(HasSubstr("\\x")));
 }
 
+TEST(ErrorReportTest, EqualErrorsStayEqual) {
+  const auto error = [](const char* collectives) {
+    return WithDetails(absl::InternalError("no"), collectives, "stack");
+  };
+  EXPECT_EQ(error("[]"), error("[]"));
+  EXPECT_NE(error("[]"), error("[1]"));
+}
+
 TEST(ErrorReportTest, ErrorFileHasDetails) {
   const absl::Status first = Failed(R"([{"step":1}])"), second = Failed(R"([{"step":2}])");
   EXPECT_THAT(FileOf(first), HasSubstr(R"("collectives":[{"step":1}])"));
