@@ -6,8 +6,8 @@
 //
 //   bazel run --config=opt //examples:resnet -- [EPOCHS [REPLICAS [ROWS]]]
 //
-// By default it trains 15 epochs on all 60,000 images, with a replica on each device: to an accuracy
-// of 0.935, in 20 minutes on two cores.
+// By default it trains 15 epochs on all 60,000 images, with a replica on each device: to an
+// accuracy of 0.935, in 20 minutes on two cores.
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
