@@ -280,7 +280,13 @@ std::string Key(absl::string_view what, const ConvolutionGeometry& g) {
   return key;
 }
 
+// Also rejects windows of very many elements, of which oneDNN makes a list before anyone knows
+// whether there is memory for the filter.
 absl::Status CheckSizes(const ConvolutionGeometry& g) {
+  constexpr double kMostElementsOfWindow = 1 << 20;
+  if (static_cast<double>(g.h.size) * static_cast<double>(g.w.size) > kMostElementsOfWindow) {
+    return absl::UnimplementedError("a window is too large for oneDNN");
+  }
   const double batch = g.batch, in = g.in_channels, out = g.out_channels;
   return CheckSizes({batch * g.h.in * g.w.in * in, batch * g.h.out * g.w.out * out,
                      in * out * g.h.size * g.w.size});

@@ -2,6 +2,8 @@
 //
 // Float products and convolutions computed by oneDNN: correct for shapes of all kinds and on
 // several threads at once, and confined to the calling thread.
+#include "kernels/cpu/onednn.h"
+
 #include <cmath>
 #include <filesystem>
 #include <functional>
@@ -274,6 +276,20 @@ TEST(OneDnnKernel, ReportsNumberOfOperations) {
   EXPECT_EQ(flops(Forward(c)), of_convolution);
   EXPECT_EQ(flops(BackpropInput(c)), of_convolution);
   EXPECT_EQ(flops(BackpropFilter(c)), of_convolution);
+}
+
+// oneDNN would make a list of all elements of the window: 600 MB.
+TEST(OneDnnKernel, HugeWindowsAreComputedOtherwise) {
+  constexpr int64_t kWidth = 50'331'648;
+  const ConvolutionGeometry g = {
+      .batch = 1,
+      .in_channels = 2,
+      .out_channels = 2,
+      .h = {.in = 5, .out = 5, .size = 3, .before = 1},
+      .w = {.in = 5, .out = 5, .size = kWidth, .before = (kWidth - 1) / 2}};
+  EXPECT_TRUE(absl::IsUnimplemented(OneDnnConvolution(g).status()));
+  EXPECT_TRUE(absl::IsUnimplemented(OneDnnConvolutionBackpropInput(g).status()));
+  EXPECT_TRUE(absl::IsUnimplemented(OneDnnConvolutionBackpropFilter(g).status()));
 }
 
 }  // namespace
