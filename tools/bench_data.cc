@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/bench_data.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -18,6 +16,7 @@
 #include "framework/core/status.h"
 #include "mirrorflow.h"
 #include "tools/bench_peers.h"
+#include "tools/machine.h"
 #include "tools/statistics.h"
 #include "tools/temporary_directory.h"
 
@@ -76,26 +75,6 @@ double MeanOf(const Tensor& tensor) {
   return tensor.dtype() == DT_FLOAT ? mean(tensor.flat<float>()) : mean(tensor.flat<int32_t>());
 }
 
-// Restricts this thread, and those that it starts, to the first cores of the process.
-class OnCores {
- public:
-  explicit OnCores(int cores) {
-    sched_getaffinity(0, sizeof before_, &before_);
-    cpu_set_t some;
-    CPU_ZERO(&some);
-    for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&some) < cores; ++cpu) {
-      if (CPU_ISSET(cpu, &before_)) CPU_SET(cpu, &some);
-    }
-    sched_setaffinity(0, sizeof some, &some);
-  }
-  ~OnCores() { sched_setaffinity(0, sizeof before_, &before_); }
-  OnCores(const OnCores&) = delete;
-  OnCores& operator=(const OnCores&) = delete;
-
- private:
-  cpu_set_t before_;
-};
-
 // Runs steps of our pipeline, one pass after another.
 class Pipeline {
  public:
@@ -128,7 +107,7 @@ class Pipeline {
 
   // Returns the milliseconds per step.
   absl::StatusOr<double> Run(double round_ms) {
-    const OnCores pinned(threads_);
+    const PinnedTo cores(0, threads_);
     const absl::Time begin = absl::Now();
     for (int steps = 1;; ++steps) {
       MF_RETURN_IF_ERROR(Step().status());
@@ -161,7 +140,7 @@ absl::Status MeasureTask(const Task& task, const std::string& folder, int thread
   Pipeline pipeline(task, folder, threads);
   std::vector<double> values;
   {
-    const OnCores pinned(threads);
+    const PinnedTo cores(0, threads);
     for (int step = 0; step < kCheckedSteps; ++step) {
       MF_ASSIGN_OR_RETURN(values.emplace_back(), pipeline.Step());
     }

@@ -50,13 +50,13 @@ std::string OneDnnVersion() {
   return absl::StrCat(version()->major, ".", version()->minor, ".", version()->patch);
 }
 
-PinnedTo::PinnedTo(int core) {
+PinnedTo::PinnedTo(int core, int count) {
   static_assert(sizeof(before_) == sizeof(cpu_set_t));
   sched_getaffinity(0, sizeof(before_), reinterpret_cast<cpu_set_t*>(before_));
-  cpu_set_t one;
-  CPU_ZERO(&one);
-  CPU_SET(core, &one);
-  sched_setaffinity(0, sizeof(one), &one);
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  for (int i = 0; i < count; ++i) CPU_SET(core + i, &cores);
+  sched_setaffinity(0, sizeof(cores), &cores);
 }
 
 PinnedTo::~PinnedTo() {

@@ -13,10 +13,11 @@ std::string DescribeMachine();
 // The version of oneDNN in this process, such as `2.6.3`; `none` without oneDNN.
 std::string OneDnnVersion();
 
-// Pins the calling thread to one core during the lifetime of the object.
+// Pins the calling thread, and the threads that it starts, to `count` cores from `core` on, during
+// the lifetime of the object.
 class PinnedTo {
  public:
-  explicit PinnedTo(int core);
+  explicit PinnedTo(int core, int count = 1);
   ~PinnedTo();
   PinnedTo(const PinnedTo&) = delete;
   PinnedTo& operator=(const PinnedTo&) = delete;

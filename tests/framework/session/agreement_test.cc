@@ -64,6 +64,21 @@ TEST(AgreementTest, FirstDifferenceIsReportedIdenticallyToAllWorkers) {
   }
 }
 
+TEST(AgreementTest, MissingWorkerIsNamed) {
+  Topology topology;
+  for (int w = 0; w < kWorkers; ++w) topology.replicas.push_back({.worker = w, .domain = w});
+  const auto groups = CreateMemoryWorkerGroups(kWorkers);
+  const absl::Time deadline = absl::Now() + absl::Milliseconds(200);
+  std::thread other([&] { Agree({}, "step 1", topology, *groups[2], deadline).IgnoreError(); });
+  const absl::Status status = Agree({}, "step 1", topology, *groups[0], deadline);
+  other.join();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+  EXPECT_EQ(status.message(),
+            "step 1: worker 1 is missing here, where worker 0 waits for it; expected all workers "
+            "to prepare and run the same steps");
+  EXPECT_EQ(FailureOf(status), (Failure{.worker = 1, .name = "step 1"}));
+}
+
 TEST(AgreementTest, MissingLinesAreReportedAsDifference) {
   const std::vector<std::string> lines = {"a = 1", "b = 2"};
   const auto statuses = AgreeOn({lines, lines, {"a = 1"}});
