@@ -35,6 +35,15 @@ class ProgramsTest(ProgramTest):
         graph = (self.root / "g.pb").read_bytes()
         self.check_inspect_fails("cut.pb", graph[:len(graph) // 2], "cut off")
 
+    def test_training_in_half_scales_the_loss(self):
+        for dtype, scales in ("bfloat16", False), ("half", True):
+            result = self.run_program(
+                FASHION_MNIST, "--data_dir=good", "--model=mlp", "--replicas=1", "--steps=2",
+                f"--compute_dtype={dtype}", f"--save_variables={dtype}", new_files=[dtype])
+            self.assertEqual(result.returncode, 0, result.stderr)
+            saved = (self.root / dtype).read_bytes()
+            self.assertEqual(b"loss_scale/dynamic_scale" in saved, scales, dtype)
+
     def test_default_is_one_replica_per_core(self):
         result = self.run_program(FASHION_MNIST, "--data_dir=good", "--model=mlp", "--steps=1")
         self.assertEqual(result.returncode, 0, result.stderr)
