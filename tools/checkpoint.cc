@@ -37,9 +37,10 @@ absl::Status ListAndCheckCheckpoints(const std::vector<std::string>& args, ExitC
     const CheckpointManifest& m = data->manifest;
     std::printf("%s  ok  epoch=%lld batch=%lld tensors=%zu bytes=%llu workers=%d replicas=%d %s\n",
                 path.c_str(), static_cast<long long>(m.epoch), static_cast<long long>(m.batch),
-                m.tensors.size(), static_cast<unsigned long long>(m.bytes), m.num_workers,
-                m.num_replicas, m.time.c_str());
-    for (const std::string& name : NonFiniteTensors(data->contents)) {
+                m.variables.tensors.size(),
+                static_cast<unsigned long long>(m.variables.bytes + m.state_tensors.bytes),
+                m.num_workers, m.num_replicas, m.time.c_str());
+    for (const std::string& name : NonFiniteTensors(data->variables)) {
       std::printf("  not finite: %s\n", Printable(name).c_str());
     }
   }

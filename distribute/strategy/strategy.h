@@ -53,6 +53,10 @@ class Strategy {
   template <typename D>
   DistributedDataset Distribute(const D& dataset, int64_t epoch = 0,
                                 const DistributeOptions& options = {}) const {
+    if constexpr (requires { dataset.CheckBatched(); }) {
+      absl::Status batched = dataset.CheckBatched();
+      if (!batched.ok()) return DistributedDataset(std::move(batched), true, {});
+    }
     const bool alone = topology().num_workers() == 1;
     if (alone || options.auto_shard_policy == AutoShardPolicy::kOff) {
       return DistributedDataset(dataset.MakeIterator(epoch), /*has_local_rows=*/!alone, {});

@@ -42,6 +42,8 @@ int Session::world_size() const { return state_->world_size(); }
 absl::Status Session::Reconnect() { return state_->Reconnect(); }
 uint64_t Session::step() const { return state_->step(); }
 void Session::SetStep(uint64_t step) { state_->SetStep(step); }
+uint64_t Session::reading_step() const { return state_->reading_step(); }
+void Session::SetReadingStep(uint64_t step) { state_->SetReadingStep(step); }
 
 std::vector<std::string> Session::VariableNames() const {
   std::vector<std::string> names;
@@ -73,6 +75,15 @@ absl::Status Session::AssignVariable(absl::string_view name, const Tensor& value
 absl::Status Session::AssignFromWorker0(absl::Span<const std::string> names,
                                         const std::map<std::string, Tensor>& values) {
   return state_->AssignFromWorker0(names, values);
+}
+
+absl::StatusOr<std::vector<VariablePart>> Session::ReadParts(absl::string_view name) {
+  return state_->ReadParts(name);
+}
+
+absl::Status Session::AssignPartsFromWorker0(absl::string_view name,
+                                             absl::Span<const VariablePart> parts) {
+  return state_->AssignPartsFromWorker0(name, parts);
 }
 
 bool Session::IsInitialized(absl::string_view name) const { return state_->IsInitialized(name); }

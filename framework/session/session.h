@@ -131,6 +131,12 @@ class Step {
   std::shared_ptr<StepState> state_;
 };
 
+// What one rank adds to a variable that is synchronised on read.
+struct VariablePart {
+  int rank = 0;
+  Tensor value;
+};
+
 class Session {
  public:
   // Called by strategies. `backend` supplies the devices and connects them (session_state.h).
@@ -162,6 +168,9 @@ class Session {
   // Runs that write nothing (evaluation) have a separate counter.
   uint64_t step() const;
   void SetStep(uint64_t step);
+  // The number of runs of steps that write nothing.
+  uint64_t reading_step() const;
+  void SetReadingStep(uint64_t step);
 
   // If a step fails while it updates variables, those that it writes become indeterminate. A
   // variable stays so until it is assigned or a step overwrites it without reading it.
@@ -185,6 +194,14 @@ class Session {
   // call it with the same names; only worker 0 needs the values.
   absl::Status AssignFromWorker0(absl::Span<const std::string> names,
                                  const std::map<std::string, Tensor>& values);
+  // The parts of a variable that is synchronised on read: those of all ranks that differ from zero,
+  // by rank. Their sum is the variable's value. All workers must call it; only worker 0 gets parts.
+  // InvalidArgument for a variable that is synchronised on write.
+  absl::StatusOr<std::vector<VariablePart>> ReadParts(absl::string_view name);
+  // Sets each rank's part of such a variable: zero for a rank without one. All workers must call it
+  // with the same ranks, in ascending order; only worker 0 needs the values. InvalidArgument for a
+  // rank or a value that the variable cannot have.
+  absl::Status AssignPartsFromWorker0(absl::string_view name, absl::Span<const VariablePart> parts);
   // Whether the variable has a value and is not indeterminate.
   bool IsInitialized(absl::string_view name) const;
   // Compares all replicas' copies of the variables, by the CRC-32C of their bytes. All workers must

@@ -92,7 +92,8 @@ absl::Status SessionState::CheckReplicas() {
     for (size_t r = 0; is_shared(v) && r < num_replicas; ++r) own[r][v] = own[v % num_replicas][v];
   }
 
-  MF_ASSIGN_OR_RETURN(const std::vector<uint32_t> all, GatherChecksums(own));
+  MF_ASSIGN_OR_RETURN(const std::vector<uint32_t> all,
+                      GatherNumbers(own, "checksums of the variables"));
   std::string name, found;  // of the first variable that differs
   int num_others = 0;
   for (size_t v = 0; v < count; ++v) {
@@ -115,9 +116,8 @@ absl::Status SessionState::CheckReplicas() {
                      {.name = name});
 }
 
-// `own` has one checksum for each variable, by local replica. Returns those of all ranks.
-absl::StatusOr<std::vector<uint32_t>> SessionState::GatherChecksums(
-    const std::vector<std::vector<uint32_t>>& own) {
+absl::StatusOr<std::vector<uint32_t>> SessionState::GatherNumbers(
+    const std::vector<std::vector<uint32_t>>& own, absl::string_view name) {
   const size_t count = own[0].size(), bytes = count * sizeof(uint32_t);
   const std::vector<int64_t> counts(world_size(), static_cast<int64_t>(count));
   std::vector<uint32_t> all(world_size() * count);
@@ -134,7 +134,7 @@ absl::StatusOr<std::vector<uint32_t>> SessionState::GatherChecksums(
                                         .dtype = DT_INT32,
                                         .in = device.KernelAddress(ins[r].get()),
                                         .out = device.KernelAddress(outs[r].get()),
-                                        .name = "checksums of the variables"},
+                                        .name = name},
                                        &lane);
   }));
   MF_RETURN_IF_ERROR(replicas_[0]->device().CopyOut(

@@ -117,12 +117,16 @@ class SessionState {
 
   uint64_t step() const { return next_step_; }
   void SetStep(uint64_t step) { next_step_ = step; }
+  uint64_t reading_step() const { return next_reading_step_; }
+  void SetReadingStep(uint64_t step) { next_reading_step_ = step; }
 
   absl::Status ReadVariable(absl::string_view name, Tensor* value);
   absl::Status ReadVariable(absl::string_view name, int replica, Tensor* value);
   absl::Status AssignVariable(absl::string_view name, const Tensor& value);
   absl::Status AssignFromWorker0(absl::Span<const std::string> names,
                                  const std::map<std::string, Tensor>& values);
+  absl::StatusOr<std::vector<VariablePart>> ReadParts(absl::string_view name);
+  absl::Status AssignPartsFromWorker0(absl::string_view name, absl::Span<const VariablePart> parts);
   bool IsInitialized(absl::string_view name) const;
   absl::Status CheckReplicas();
   uint64_t seed() const { return options_.seed; }
@@ -203,8 +207,13 @@ class SessionState {
   absl::Status AgreeOn(const StepState& step, StepVariant& variant);
   absl::Status TakeTuningOfWorker0(absl::string_view agreement);
   absl::StatusOr<Tensor> SumOverRanks(int variable);
-  absl::StatusOr<std::vector<uint32_t>> GatherChecksums(
-      const std::vector<std::vector<uint32_t>>& own);
+  // `own` has as many numbers for each local replica. Returns those of all ranks, by rank.
+  absl::StatusOr<std::vector<uint32_t>> GatherNumbers(const std::vector<std::vector<uint32_t>>& own,
+                                                      absl::string_view name);
+  // The index of a variable that is synchronised on read.
+  absl::StatusOr<int> FindOnRead(absl::string_view name) const;
+  // Returns the value that the worker of rank `root` passes, a part of the variable.
+  absl::StatusOr<Tensor> BroadcastPart(const VariableInfo& variable, int root, const Tensor& value);
   // Waits for the other workers, if this one shares variables with some of them.
   absl::Status WaitForSharers();
   // Calls work(replica, lane) for each local replica, on its thread and its communication lane.

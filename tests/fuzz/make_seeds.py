@@ -317,6 +317,11 @@ FILES = {
                "rgb_420.jpg", "progressive.jpg", "cmyk.jpg")},
     "manifest": {
         "one": manifest(),
+        "state": manifest(version=2, reading_step=3, state={"trainer/loss_sum": "nan"},
+                          state_data={"file": "state.safetensors", "bytes": 96,
+                                      "header_bytes": 64, "header_crc32c": "0123abcd"},
+                          state_tensors=[{"name": "parts/1/w", "dtype": "double", "shape": [],
+                                          "crc32c": "89abcdef"}]),
         "link": manifest(data={"file": "../x", "bytes": 1, "header_bytes": 1,
                                "header_crc32c": "00000000"}),
         "negative": manifest(step=-1),

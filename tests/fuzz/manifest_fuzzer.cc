@@ -20,7 +20,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       MF_CHECK(manifest.status().code() == absl::StatusCode::kDataLoss);
       continue;
     }
-    MF_CHECK(manifest->file.find('/') == std::string::npos && manifest->file[0] != '.');
+    for (const CheckpointFile* file : {&manifest->variables, &manifest->state_tensors}) {
+      MF_CHECK(file->name.find('/') == std::string::npos && file->name[0] != '.');
+    }
     const absl::StatusOr<CheckpointManifest> again = ParseManifest(FormatManifest(*manifest));
     MF_CHECK(again.ok() && *again == *manifest);
   }

@@ -113,7 +113,7 @@ void ReadCheckpoints(const std::string& directory, RunData* run) {
       continue;
     }
     run->checkpoints.push_back({manifest->step, manifest->epoch, manifest->num_workers,
-                                manifest->num_replicas, manifest->bytes, manifest->time});
+                                manifest->num_replicas, manifest->variables.bytes, manifest->time});
   }
 }
 

@@ -10,10 +10,14 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "framework/core/names.h"
 #include "framework/core/out_of_memory.h"
 #include "framework/core/status.h"
 #include "framework/runtime/failure.h"
@@ -28,7 +32,13 @@
 namespace mirrorflow {
 namespace {
 
+using NamedTensors = std::map<std::string, Tensor>;
+
 constexpr int kMinKeep = 2;
+// Names in the file of state tensors: `state/NAME` for those of the StateDict, and
+// `parts/RANK/NAME` for a rank's part of a variable.
+constexpr absl::string_view kStatePrefix = "state/";
+constexpr absl::string_view kPartsPrefix = "parts/";
 
 std::string MeshText(int num_workers, int num_replicas) {
   return absl::StrCat(num_workers, num_workers == 1 ? " worker and " : " workers and ",
@@ -53,13 +63,65 @@ absl::Status CheckSettings(const CheckpointManifest& saved, const CheckpointMani
   return absl::OkStatus();
 }
 
+// The variables that training changes, whose values must be finite. Sums of gradients are left out:
+// with a scaled loss, an infinite one only makes the optimizer skip its update.
+std::vector<std::string> UpdatedVariables(const VariableLayout& layout) {
+  std::vector<std::string> names;
+  for (const VariableInfo& v : layout.variables()) {
+    const bool is_updated = v.bucket >= 0 || v.is_slot || v.is_optimizer_state;
+    if (is_updated && !v.on_read) names.push_back(v.name);
+  }
+  return names;
+}
+
+absl::StatusOr<NamedTensors> CollectParts(Session& session) {
+  NamedTensors tensors;
+  for (const VariableInfo& v : session.state().layout().variables()) {
+    if (!v.on_read || !session.IsInitialized(v.name)) continue;
+    MF_ASSIGN_OR_RETURN(const std::vector<VariablePart> parts, session.ReadParts(v.name));
+    for (const VariablePart& part : parts) {
+      tensors[absl::StrCat(kPartsPrefix, part.rank, "/", v.name)] = part.value;
+    }
+  }
+  return tensors;
+}
+
+// The parts of variables that the checkpoint lists, by variable and in the order of their ranks.
+// Only worker 0 has their values, in `tensors`.
+absl::StatusOr<std::map<std::string, std::vector<VariablePart>>> PartsIn(
+    const CheckpointFile& file, const NamedTensors& tensors) {
+  std::map<std::string, std::map<int, Tensor>> parts;
+  for (const auto& [entry, info] : file.tensors) {
+    absl::string_view name = entry;
+    if (!absl::ConsumePrefix(&name, kPartsPrefix)) continue;
+    const size_t slash = name.find('/');
+    int rank;
+    if (slash == name.npos || !absl::SimpleAtoi(name.substr(0, slash), &rank)) {
+      return absl::DataLossError(absl::StrCat("expected parts/RANK/NAME, got '", entry, "'"));
+    }
+    const auto value = tensors.find(entry);
+    parts[std::string(name.substr(slash + 1))][rank] =
+        value == tensors.end() ? Tensor() : value->second;
+  }
+  std::map<std::string, std::vector<VariablePart>> result;
+  for (const auto& [name, by_rank] : parts) {
+    for (const auto& [rank, value] : by_rank) result[name].push_back({rank, value});
+  }
+  return result;
+}
+
 }  // namespace
 
 // The directory and the thread that writes to it.
 class CheckpointManager::Writer {
  public:
-  Writer(const Options& options, std::unique_ptr<CheckpointDirectory> directory)
-      : options_(options), directory_(std::move(directory)), events_(directory_->path()) {}
+  // `updated`: the variables whose values must be finite.
+  Writer(const Options& options, std::unique_ptr<CheckpointDirectory> directory,
+         std::vector<std::string> updated)
+      : options_(options),
+        directory_(std::move(directory)),
+        events_(directory_->path()),
+        updated_(std::move(updated)) {}
   ~Writer() { Wait().IgnoreError(); }
 
   const EventLog& events() const { return events_; }
@@ -69,12 +131,10 @@ class CheckpointManager::Writer {
     std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
   }
 
-  // The contents that Start writes. They must not change before Wait has returned.
-  Safetensors* contents() { return &contents_; }
-  void Start(CheckpointManifest manifest) {
-    thread_ = std::thread([this, manifest = std::move(manifest)] {
-      status_ = CatchOutOfMemory([&] { return Write(manifest); });
-    });
+  // What Start writes. It must not change before Wait has returned.
+  CheckpointData* data() { return &data_; }
+  void Start() {
+    thread_ = std::thread([this] { status_ = CatchOutOfMemory([&] { return Write(); }); });
   }
   // Waits for the thread and returns its result.
   absl::Status Wait() {
@@ -94,7 +154,10 @@ class CheckpointManager::Writer {
     for (; !steps.empty(); steps.pop_back()) {
       absl::StatusOr<CheckpointData> data =
           ReadCheckpointData(CheckpointPath(directory_->path(), steps.back()));
-      if (data.ok()) return *std::move(data);
+      if (data.ok()) {
+        newest_ = steps.back();
+        return *std::move(data);
+      }
       if (!must_exist) {
         return Annotated(data.status(), "; to resume from an older checkpoint: latest_valid");
       }
@@ -110,12 +173,36 @@ class CheckpointManager::Writer {
     return absl::Status(status.code(), absl::StrCat(status.message(), hint));
   }
 
-  absl::Status Write(const CheckpointManifest& manifest) {
-    MF_RETURN_IF_ERROR(directory_->Commit(manifest.step, [&](const std::string& path) {
-      return WriteCheckpointData(path, contents_, manifest);
-    }));
-    events_.Saved(manifest.step);
-    const absl::Status removed = directory_->RemoveObsolete(manifest.step, options_.keep);
+  absl::Status CheckFinite() const {
+    std::vector<std::string> wrong;
+    for (const std::string& name : updated_) {
+      const auto tensor = data_.variables.tensors.find(name);
+      if (tensor != data_.variables.tensors.end() && !IsFinite(tensor->second)) {
+        wrong.push_back(absl::StrCat("'", Printable(name), "'"));
+      }
+    }
+    if (wrong.empty()) return absl::OkStatus();
+    constexpr size_t kMaxNames = 10;
+    const size_t count = wrong.size();
+    if (count > kMaxNames) wrong.resize(kMaxNames);
+    const int64_t step = data_.manifest.step;
+    return absl::OutOfRangeError(absl::StrCat(
+        "step ", step, ": ", count, " of ", updated_.size(),
+        " updated variables are not finite; expected numbers to save, got infinity or NaN in ",
+        absl::StrJoin(wrong, ", "), count > kMaxNames ? ", ..." : "", "; ",
+        newest_ < 0 ? "there is no earlier checkpoint"
+                    : absl::StrCat("the newest checkpoint is of step ", newest_, ", ",
+                                   step - newest_, " steps earlier")));
+  }
+
+  absl::Status Write() {
+    MF_RETURN_IF_ERROR(CheckFinite());
+    const int64_t step = data_.manifest.step;
+    MF_RETURN_IF_ERROR(directory_->Commit(
+        step, [&](const std::string& path) { return WriteCheckpointData(path, data_); }));
+    newest_ = step;
+    events_.Saved(step);
+    const absl::Status removed = directory_->RemoveObsolete(step, options_.keep);
     if (!removed.ok()) Log(absl::StrCat("WARNING: old checkpoint: ", removed.message()));
     return absl::OkStatus();
   }
@@ -123,7 +210,9 @@ class CheckpointManager::Writer {
   const Options& options_;
   const std::unique_ptr<CheckpointDirectory> directory_;
   const EventLog events_;
-  Safetensors contents_;  // kept between saves for its memory
+  const std::vector<std::string> updated_;
+  CheckpointData data_;  // its variables are kept between saves for their memory
+  int64_t newest_ = -1;  // the step of the newest checkpoint; -1: none
   std::thread thread_;
   absl::Status status_;  // of the thread's work, once it has ended
 };
@@ -150,7 +239,8 @@ absl::StatusOr<std::unique_ptr<CheckpointManager>> CheckpointManager::Create(
   if (workers == nullptr || workers->worker() == 0) {
     auto directory = CheckpointDirectory::Open(options.directory);
     if (directory.ok()) {
-      manager->writer_ = std::make_unique<Writer>(manager->options_, *std::move(directory));
+      manager->writer_ = std::make_unique<Writer>(manager->options_, *std::move(directory),
+                                                  UpdatedVariables(session.state().layout()));
     } else {
       opened = directory.status();
     }
@@ -212,45 +302,64 @@ absl::StatusOr<std::string> CheckpointManager::TakeFromWorker0(
   return workers.Get(absl::StrCat(key, " value"), deadline);
 }
 
-absl::StatusOr<TrainingPosition> CheckpointManager::Restore() {
-  std::optional<CheckpointData> data;
-  // Returns the message of worker 0: the manifest with the names of the variables to assign, or an
-  // empty text for a fresh start.
-  const auto choose = [&]() -> absl::StatusOr<std::string> {
-    MF_ASSIGN_OR_RETURN(data, writer_->Read());
-    if (!data.has_value()) return "";
-    const std::string path = CheckpointPath(options_.directory, data->manifest.step);
-    CheckpointManifest own;
-    own.seed = session_.state().seed();
-    own.settings = options_.settings;
-    MF_RETURN_IF_ERROR(Annotate(CheckSettings(data->manifest, own), path));
-    MF_RETURN_IF_ERROR(MatchVariables(data->contents, path, session_).status());
-    for (const std::string& name : NonFiniteTensors(data->contents)) {
-      writer_->Log(
-          absl::StrCat("WARNING: ", path, ": tensor '", name, "' has values that are not finite"));
+absl::Status CheckpointManager::CheckOwn(const CheckpointData& data) const {
+  const std::string path = CheckpointPath(options_.directory, data.manifest.step);
+  CheckpointManifest own;
+  own.seed = session_.state().seed();
+  own.settings = options_.settings;
+  MF_RETURN_IF_ERROR(Annotate(CheckSettings(data.manifest, own), path));
+  MF_RETURN_IF_ERROR(MatchVariables(data.variables, path, session_).status());
+  for (const std::string& name : NonFiniteTensors(data.variables)) {
+    writer_->Log(
+        absl::StrCat("WARNING: ", path, ": tensor '", name, "' has values that are not finite"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckpointManager::TakeOver(const CheckpointManifest& manifest, CheckpointData data) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : manifest.variables.tensors) names.push_back(name);
+  MF_RETURN_IF_ERROR(session_.AssignFromWorker0(names, data.variables.tensors));
+  if (manifest.num_replicas == session_.world_size()) {
+    MF_ASSIGN_OR_RETURN(const auto parts,
+                        PartsIn(manifest.state_tensors, data.state_tensors.tensors));
+    for (const auto& [name, by_rank] : parts) {
+      MF_RETURN_IF_ERROR(session_.AssignPartsFromWorker0(name, by_rank));
     }
-    return FormatManifest(data->manifest);
+  }
+  session_.SetStep(manifest.session_step);
+  session_.SetReadingStep(manifest.reading_step);
+  last_step_ = manifest.step;
+  NamedTensors tensors;
+  for (const auto& [name, tensor] : data.state_tensors.tensors) {
+    if (absl::StartsWith(name, kStatePrefix)) tensors[name.substr(kStatePrefix.size())] = tensor;
+  }
+  state_ = StateDict(manifest.state, std::move(tensors));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<TrainingPosition> CheckpointManager::Restore() {
+  CheckpointData data;  // on worker 0
+  // Returns the message of worker 0: the manifest, or an empty text for a fresh start.
+  const auto choose = [&]() -> absl::StatusOr<std::string> {
+    MF_ASSIGN_OR_RETURN(std::optional<CheckpointData> read, writer_->Read());
+    if (!read.has_value()) return "";
+    MF_RETURN_IF_ERROR(CheckOwn(*read));
+    data = *std::move(read);
+    return FormatManifest(data.manifest);
   };
   MF_ASSIGN_OR_RETURN(const std::string text,
                       TakeFromWorker0(writer_ != nullptr ? choose() : std::string()));
   const Topology& topology = session_.state().connection().topology();
-  const auto log_start = [&](int64_t step) {
-    if (writer_ == nullptr) return;
-    writer_->events().Started(step, topology.num_workers(), topology.world_size());
-  };
-  if (text.empty()) {
-    log_start(0);
-    return TrainingPosition();
+  CheckpointManifest manifest;
+  if (!text.empty()) {
+    MF_ASSIGN_OR_RETURN(manifest, ParseManifest(text));
+    MF_RETURN_IF_ERROR(TakeOver(manifest, std::move(data)));
   }
-  MF_ASSIGN_OR_RETURN(const CheckpointManifest manifest, ParseManifest(text));
-  std::vector<std::string> names;
-  for (const auto& [name, tensor] : manifest.tensors) names.push_back(name);
-  static const std::map<std::string, Tensor> no_values;
-  MF_RETURN_IF_ERROR(
-      session_.AssignFromWorker0(names, data.has_value() ? data->contents.tensors : no_values));
-  session_.SetStep(manifest.session_step);
-  last_step_ = manifest.step;
-  log_start(manifest.step);
+  if (writer_ != nullptr) {
+    writer_->events().Started(manifest.step, topology.num_workers(), topology.world_size());
+  }
+  if (text.empty()) return TrainingPosition();
   if (writer_ != nullptr) {
     const std::string was = MeshText(manifest.num_workers, manifest.num_replicas);
     const std::string is = MeshText(topology.num_workers(), topology.world_size());
@@ -261,25 +370,33 @@ absl::StatusOr<TrainingPosition> CheckpointManager::Restore() {
                           manifest.num_replicas};
 }
 
-absl::Status CheckpointManager::Save(const TrainingPosition& position) {
+absl::Status CheckpointManager::Save(const TrainingPosition& position, StateDict state) {
   MF_RETURN_IF_ERROR(WaitForSave());
   Safetensors sums;
-  MF_RETURN_IF_ERROR(CollectVariables(session_, writer_ != nullptr ? writer_->contents() : &sums));
+  MF_RETURN_IF_ERROR(
+      CollectVariables(session_, writer_ != nullptr ? &writer_->data()->variables : &sums));
+  MF_ASSIGN_OR_RETURN(NamedTensors state_tensors, CollectParts(session_));
   is_saving_ = true;
   last_step_ = position.step;
   if (writer_ == nullptr) return absl::OkStatus();
+  for (const auto& [name, tensor] : state.tensors()) {
+    state_tensors[absl::StrCat(kStatePrefix, name)] = tensor;
+  }
+  writer_->data()->state_tensors.tensors = std::move(state_tensors);
   const Topology& topology = session_.state().connection().topology();
-  CheckpointManifest manifest;
-  manifest.step = position.step;
-  manifest.epoch = position.epoch;
-  manifest.batch = position.batch;
-  manifest.session_step = session_.step();
-  manifest.seed = session_.state().seed();
-  manifest.num_workers = topology.num_workers();
-  manifest.num_replicas = topology.world_size();
-  manifest.time = absl::FormatTime(absl::RFC3339_sec, absl::Now(), absl::UTCTimeZone());
-  manifest.settings = options_.settings;
-  writer_->Start(std::move(manifest));
+  writer_->data()->manifest = {
+      .step = position.step,
+      .epoch = position.epoch,
+      .batch = position.batch,
+      .session_step = session_.step(),
+      .reading_step = session_.reading_step(),
+      .seed = session_.state().seed(),
+      .num_workers = topology.num_workers(),
+      .num_replicas = topology.world_size(),
+      .time = absl::FormatTime(absl::RFC3339_sec, absl::Now(), absl::UTCTimeZone()),
+      .settings = options_.settings,
+      .state = state.values()};
+  writer_->Start();
   return absl::OkStatus();
 }
 
@@ -292,10 +409,9 @@ absl::Status CheckpointManager::WaitForSave() {
   proto::Status proto;
   if (!proto.ParseFromString(failure)) return absl::InternalError("checkpoint: malformed status");
   const absl::Status status = StatusFromProto(proto);
-  if (status.ok()) {
-    failed_saves_ = 0;
-    return status;
-  }
+  if (status.ok()) failed_saves_ = 0;
+  // Values that are not finite stay so: another save would not succeed.
+  if (status.ok() || absl::IsOutOfRange(status)) return status;
   ++failed_saves_;
   if (failed_saves_ >= options_.max_failed_saves) {
     const absl::Status stopped = absl::ResourceExhaustedError(

@@ -24,8 +24,12 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "framework/session/session.h"
+#include "train/checkpoint/state_dict.h"
 
 namespace mirrorflow {
+
+struct CheckpointData;
+struct CheckpointManifest;
 
 // Where training is: `step` steps have run, and the next batch is batch `batch` of epoch `epoch`,
 // all counted from 0.
@@ -70,18 +74,26 @@ class CheckpointManager {
   // Waits until a save that is in progress has ended. The session must still exist.
   ~CheckpointManager();
 
-  // Sets the variables and Session::step() from a checkpoint, as Options::resume says. Returns
-  // where training was, or its start. DataLoss, naming the file, for a damaged checkpoint;
-  // InvalidArgument with the differences for one of another model, seed or settings; NotFound if
-  // kLatestValid finds none, and AlreadyExists if kNever finds one. After an error, no variable has
-  // changed.
+  // Sets the variables, Session::step() and state() from a checkpoint, as Options::resume says.
+  // Returns where training was, or its start. With as many replicas as saved it, variables that are
+  // synchronised on read get back each replica's part; otherwise, replica 0 gets their sum.
+  // DataLoss, naming the file, for a damaged checkpoint; InvalidArgument with the differences for
+  // one of another model, seed or settings; NotFound if kLatestValid finds none, and AlreadyExists
+  // if kNever finds one. After an error, no variable has changed.
   absl::StatusOr<TrainingPosition> Restore();
 
-  // Copies the variables, and writes the checkpoint in the background. First waits until the
-  // previous save has ended on worker 0. The error is that of the previous save.
-  absl::Status Save(const TrainingPosition& position);
+  // What Save was given when the checkpoint that Restore() has read was saved; empty if there was
+  // none. Tensors are on worker 0 only.
+  const StateDict& state() const { return state_; }
 
-  // Waits until all workers know how the last save has ended.
+  // Copies the variables, and writes the checkpoint in the background. First waits until the
+  // previous save has ended on worker 0. The error is that of the previous save. `state` is what
+  // the caller needs in order to resume; worker 0's is saved.
+  absl::Status Save(const TrainingPosition& position, StateDict state = {});
+
+  // Waits until all workers know how the last save has ended. OutOfRange, naming the variables and
+  // the newest earlier checkpoint, if variables that an optimizer updates, or the optimizer's own,
+  // were not finite: they are not saved, and earlier checkpoints stay.
   absl::Status WaitForSave();
 
   // The step of the last checkpoint that was saved or restored; -1 before.
@@ -91,6 +103,9 @@ class CheckpointManager {
   class Writer;  // of worker 0
 
   CheckpointManager(Session& session, const Options& options);
+  absl::Status CheckOwn(const CheckpointData& data) const;
+  // Sets everything that the checkpoint holds. Only worker 0 has its tensors.
+  absl::Status TakeOver(const CheckpointManifest& manifest, CheckpointData data);
   // Records which workers take part.
   absl::Status LogWorkers();
   // Returns worker 0's result on all workers. The others pass nothing.
@@ -103,6 +118,7 @@ class CheckpointManager {
   bool is_saving_ = false;
   int failed_saves_ = 0;  // in a row
   int64_t last_step_ = -1;
+  StateDict state_;
 };
 
 }  // namespace mirrorflow

@@ -20,7 +20,8 @@
 namespace mirrorflow {
 namespace {
 
-constexpr char kDataFile[] = "variables.safetensors";
+constexpr char kVariablesFile[] = "variables.safetensors";
+constexpr char kStateFile[] = "state.safetensors";
 constexpr char kManifestFile[] = "manifest.json";
 constexpr uint64_t kMaxHeaderBytes = sizeof(uint64_t) + kMaxSafetensorsHeaderBytes;
 
@@ -75,27 +76,28 @@ absl::StatusOr<CheckpointManifest> ReadManifest(const std::string& path) {
 }
 
 // The header is checked before it is parsed, and everything is before it is used.
-absl::Status CheckHeader(const std::string& path, const CheckpointManifest& manifest) {
+absl::Status CheckHeader(const std::string& path, const CheckpointFile& expected) {
   MF_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path, InputFile::Links::kRefuse));
-  if (file.size() != manifest.bytes) {
-    return absl::DataLossError(absl::StrCat(path, ": expected ", manifest.bytes,
+  if (file.size() != expected.bytes) {
+    return absl::DataLossError(absl::StrCat(path, ": expected ", expected.bytes,
                                             " bytes, as the manifest says, got ", file.size()));
   }
-  const uint64_t size = manifest.header_bytes;
+  const uint64_t size = expected.header_bytes;
   if (size > std::min(file.size(), kMaxHeaderBytes)) {
     return absl::DataLossError(absl::StrCat(path, ": header: expected at most ", file.size(),
                                             " bytes, the manifest says ", size));
   }
   std::string header(size, '\0');
   MF_RETURN_IF_ERROR(file.Read(0, size, header.data()));
-  return CheckSum(path, "header", manifest.header_crc32c, Crc32c(header));
+  return CheckSum(path, "header", expected.header_crc32c, Crc32c(header));
 }
 
-absl::Status CheckTensors(const std::string& path, const CheckpointData& data) {
-  for (const auto& [name, expected] : data.manifest.tensors) {
+absl::Status CheckTensors(const std::string& path, const CheckpointFile& file,
+                          const Safetensors& contents) {
+  for (const auto& [name, expected] : file.tensors) {
     const std::string what = absl::StrCat("tensor '", Printable(name), "'");
-    const auto found = data.contents.tensors.find(name);
-    if (found == data.contents.tensors.end()) {
+    const auto found = contents.tensors.find(name);
+    if (found == contents.tensors.end()) {
       return absl::DataLossError(absl::StrCat(path, ": ", what, ": missing; the manifest has it"));
     }
     const Tensor& tensor = found->second;
@@ -106,12 +108,37 @@ absl::Status CheckTensors(const std::string& path, const CheckpointData& data) {
     }
     MF_RETURN_IF_ERROR(CheckSum(path, what, expected.crc32c, Crc32c(BytesOf(tensor))));
   }
-  for (const auto& [name, tensor] : data.contents.tensors) {
-    if (data.manifest.tensors.contains(name)) continue;
+  for (const auto& [name, tensor] : contents.tensors) {
+    if (file.tensors.contains(name)) continue;
     return absl::DataLossError(
         absl::StrCat(path, ": tensor '", Printable(name), "': not in the manifest"));
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<Safetensors> ReadFile(const std::string& directory, const CheckpointFile& file) {
+  const std::string path = absl::StrCat(directory, "/", file.name);
+  MF_RETURN_IF_ERROR(CheckHeader(path, file));
+  MF_ASSIGN_OR_RETURN(Safetensors contents, ReadSafetensors(path));
+  MF_RETURN_IF_ERROR(CheckTensors(path, file, contents));
+  return contents;
+}
+
+// Returns what the manifest says about the file.
+absl::StatusOr<CheckpointFile> WriteFile(const std::string& directory, const char* name,
+                                         const Safetensors& contents) {
+  MF_ASSIGN_OR_RETURN(const SafetensorsFile file, SafetensorsFile::Create(contents));
+  MF_RETURN_IF_ERROR(
+      WriteFileAtomically(absl::StrCat(directory, "/", name), file.pieces(),
+                          [](absl::string_view step) { return data_failpoints.Pass(step); }));
+  CheckpointFile written = {.name = name,
+                            .bytes = file.bytes(),
+                            .header_bytes = file.header().size(),
+                            .header_crc32c = Crc32c(file.header())};
+  for (const auto& [name, tensor] : contents.tensors) {
+    written.tensors[name] = {tensor.dtype(), tensor.shape(), Crc32c(BytesOf(tensor))};
+  }
+  return written;
 }
 
 // Whether all bits of an element's exponent are set: of an infinity or a NaN.
@@ -122,37 +149,14 @@ bool HasExponent(const Tensor& tensor, Bits exponent) {
                      [exponent](Bits b) { return (b & exponent) == exponent; });
 }
 
-bool IsFinite(const Tensor& tensor) {
-  switch (tensor.dtype()) {
-    case DT_FLOAT:
-      return !HasExponent<uint32_t>(tensor, 0x7f800000);
-    case DT_DOUBLE:
-      return !HasExponent<uint64_t>(tensor, 0x7ff0000000000000);
-    case DT_HALF:
-      return !HasExponent<uint16_t>(tensor, 0x7c00);
-    case DT_BFLOAT16:
-      return !HasExponent<uint16_t>(tensor, 0x7f80);
-    default:
-      return true;
-  }
-}
-
 }  // namespace
 
-absl::Status WriteCheckpointData(const std::string& path, const Safetensors& contents,
-                                 CheckpointManifest manifest) {
-  manifest.file = kDataFile;
-  MF_ASSIGN_OR_RETURN(const SafetensorsFile file, SafetensorsFile::Create(contents));
-  manifest.bytes = file.bytes();
-  manifest.header_bytes = file.header().size();
-  manifest.header_crc32c = Crc32c(file.header());
-  manifest.tensors.clear();
-  for (const auto& [name, tensor] : contents.tensors) {
-    manifest.tensors[name] = {tensor.dtype(), tensor.shape(), Crc32c(BytesOf(tensor))};
+absl::Status WriteCheckpointData(const std::string& path, const CheckpointData& data) {
+  CheckpointManifest manifest = data.manifest;
+  MF_ASSIGN_OR_RETURN(manifest.variables, WriteFile(path, kVariablesFile, data.variables));
+  if (!data.state_tensors.tensors.empty()) {
+    MF_ASSIGN_OR_RETURN(manifest.state_tensors, WriteFile(path, kStateFile, data.state_tensors));
   }
-  MF_RETURN_IF_ERROR(
-      WriteFileAtomically(absl::StrCat(path, "/", kDataFile), file.pieces(),
-                          [](absl::string_view step) { return data_failpoints.Pass(step); }));
   return WriteFileAtomically(absl::StrCat(path, "/", kManifestFile), {FormatManifest(manifest)},
                              [](absl::string_view step) { return manifest_failpoints.Pass(step); });
 }
@@ -168,11 +172,26 @@ absl::StatusOr<CheckpointData> ReadCheckpointData(const std::string& path) {
   }
   CheckpointData data;
   MF_ASSIGN_OR_RETURN(data.manifest, ReadManifest(absl::StrCat(path, "/", kManifestFile)));
-  const std::string file = absl::StrCat(path, "/", data.manifest.file);
-  MF_RETURN_IF_ERROR(CheckHeader(file, data.manifest));
-  MF_ASSIGN_OR_RETURN(data.contents, ReadSafetensors(file));
-  MF_RETURN_IF_ERROR(CheckTensors(file, data));
+  MF_ASSIGN_OR_RETURN(data.variables, ReadFile(path, data.manifest.variables));
+  if (!data.manifest.state_tensors.name.empty()) {
+    MF_ASSIGN_OR_RETURN(data.state_tensors, ReadFile(path, data.manifest.state_tensors));
+  }
   return data;
+}
+
+bool IsFinite(const Tensor& tensor) {
+  switch (tensor.dtype()) {
+    case DT_FLOAT:
+      return !HasExponent<uint32_t>(tensor, 0x7f800000);
+    case DT_DOUBLE:
+      return !HasExponent<uint64_t>(tensor, 0x7ff0000000000000);
+    case DT_HALF:
+      return !HasExponent<uint16_t>(tensor, 0x7c00);
+    case DT_BFLOAT16:
+      return !HasExponent<uint16_t>(tensor, 0x7f80);
+    default:
+      return true;
+  }
 }
 
 std::vector<std::string> NonFiniteTensors(const Safetensors& contents) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The contents of one checkpoint: the manifest and the variables, as a safetensors file.
+// The contents of one checkpoint: the manifest, the variables and, if there are any, the tensors of
+// the training state, each as a safetensors file.
 #ifndef MIRRORFLOW_TRAIN_CHECKPOINT_DATA_H_
 #define MIRRORFLOW_TRAIN_CHECKPOINT_DATA_H_
 
@@ -13,19 +14,22 @@
 
 namespace mirrorflow {
 
-// Writes both files to the directory `path`, the manifest last, and makes them durable. Fills in
-// what the manifest says of the data.
-absl::Status WriteCheckpointData(const std::string& path, const Safetensors& contents,
-                                 CheckpointManifest manifest);
-
 struct CheckpointData {
   CheckpointManifest manifest;
-  Safetensors contents;
+  Safetensors variables;
+  Safetensors state_tensors;
 };
+
+// Writes the files to the directory `path`, the manifest last, and makes them durable. Fills in
+// what the manifest says about the other files.
+absl::Status WriteCheckpointData(const std::string& path, const CheckpointData& data);
 
 // Reads and checks all of the checkpoint `path`. DataLoss, naming the file and the tensor, if a
 // byte of it is not as it was written. Opens no file outside of `path`.
 absl::StatusOr<CheckpointData> ReadCheckpointData(const std::string& path);
+
+// Whether the tensor has neither an infinity nor a NaN. True for integers.
+bool IsFinite(const Tensor& tensor);
 
 // The names of the tensors that have an infinity or NaN, sorted.
 std::vector<std::string> NonFiniteTensors(const Safetensors& contents);

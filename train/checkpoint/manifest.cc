@@ -21,7 +21,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr char kFormat[] = "mirrorflow checkpoint";
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
+constexpr int kFirstVersion = 1;  // without state and reading_step
 constexpr absl::string_view kPrefix = "{\"crc32c\":\"";
 constexpr absl::string_view kMiddle = "\",\"manifest\":";
 constexpr absl::string_view kSuffix = "}\n";
@@ -60,6 +61,13 @@ class Reader {
     if (found == nullptr) return;
     if (!found->is_string()) return Fail(field, "expected a text");
     *value = found->get<std::string>();
+  }
+  // An object whose values are texts.
+  void ReadTexts(const char* field, std::map<std::string, std::string>* texts) {
+    for (const auto& [name, value] : Child(field, Json::value_t::object).items()) {
+      if (!value.is_string()) return Fail(field, "expected texts");
+      (*texts)[name] = value.get<std::string>();
+    }
   }
   void ReadCrc(const char* field, uint32_t* value) {
     std::string digits;
@@ -106,9 +114,9 @@ bool IsPlainFileName(absl::string_view name) {
          });
 }
 
-Json ToJson(const CheckpointManifest& m) {
+Json TensorsToJson(const CheckpointFile& file) {
   Json tensors = Json::array();
-  for (const auto& [name, tensor] : m.tensors) {
+  for (const auto& [name, tensor] : file.tensors) {
     Json shape = Json::array();
     for (const int64_t dim : tensor.shape.dims()) shape.push_back(dim);
     tensors.push_back({{"name", name},
@@ -116,31 +124,47 @@ Json ToJson(const CheckpointManifest& m) {
                        {"shape", std::move(shape)},
                        {"crc32c", Hex(tensor.crc32c)}});
   }
-  return {{"format", kFormat},
-          {"version", kVersion},
-          {"step", m.step},
-          {"epoch", m.epoch},
-          {"batch", m.batch},
-          {"session_step", m.session_step},
-          {"seed", m.seed},
-          {"num_workers", m.num_workers},
-          {"num_replicas", m.num_replicas},
-          {"time", m.time},
-          {"settings", m.settings},
-          {"data",
-           {{"file", m.file},
-            {"bytes", m.bytes},
-            {"header_bytes", m.header_bytes},
-            {"header_crc32c", Hex(m.header_crc32c)}}},
-          {"tensors", std::move(tensors)}};
+  return tensors;
 }
 
-absl::Status ReadTensors(const Json& array,
-                         std::map<std::string, CheckpointManifest::TensorInfo>* tensors) {
+Json FileToJson(const CheckpointFile& file) {
+  return {{"file", file.name},
+          {"bytes", file.bytes},
+          {"header_bytes", file.header_bytes},
+          {"header_crc32c", Hex(file.header_crc32c)}};
+}
+
+Json ToJson(const CheckpointManifest& m) {
+  Json json = {{"format", kFormat},
+               {"version", kVersion},
+               {"step", m.step},
+               {"epoch", m.epoch},
+               {"batch", m.batch},
+               {"session_step", m.session_step},
+               {"reading_step", m.reading_step},
+               {"seed", m.seed},
+               {"num_workers", m.num_workers},
+               {"num_replicas", m.num_replicas},
+               {"time", m.time},
+               {"settings", m.settings},
+               {"state", m.state},
+               {"data", FileToJson(m.variables)},
+               {"tensors", TensorsToJson(m.variables)}};
+  if (!m.state_tensors.name.empty()) {
+    json["state_data"] = FileToJson(m.state_tensors);
+    json["state_tensors"] = TensorsToJson(m.state_tensors);
+  }
+  return json;
+}
+
+// `field` is the name of the array, for errors.
+absl::Status ReadTensors(const Json& array, absl::string_view field,
+                         std::map<std::string, CheckpointFile::TensorInfo>* tensors) {
   for (size_t i = 0; i < array.size(); ++i) {
-    Reader reader(array[i], absl::StrCat("tensors[", i, "]."));
+    const std::string element = absl::StrCat(field, "[", i, "]");
+    Reader reader(array[i], absl::StrCat(element, "."));
     std::string name, dtype;
-    CheckpointManifest::TensorInfo tensor;
+    CheckpointFile::TensorInfo tensor;
     reader.Read("name", &name);
     reader.Read("dtype", &dtype);
     reader.ReadCrc("crc32c", &tensor.crc32c);
@@ -154,16 +178,35 @@ absl::Status ReadTensors(const Json& array,
     MF_RETURN_IF_ERROR(reader.status());
     const absl::StatusOr<DataType> parsed = ParseDataType(dtype);
     if (!parsed.ok()) {
-      return Damaged(absl::StrCat("tensors[", i, "].dtype"), parsed.status().message());
+      return Damaged(absl::StrCat(element, ".dtype"), parsed.status().message());
     }
     tensor.dtype = *parsed;
     tensor.shape = Shape(dims);
     if (!tensors->emplace(name, std::move(tensor)).second) {
-      return Damaged(absl::StrCat("tensors[", i, "]"),
-                     absl::StrCat("a second tensor '", Printable(name), "'"));
+      return Damaged(element, absl::StrCat("a second tensor '", Printable(name), "'"));
     }
   }
   return absl::OkStatus();
+}
+
+// Reads the object `data` and the array `tensors` of the manifest.
+absl::Status ReadFile(Reader& manifest, const char* data, const char* tensors,
+                      CheckpointFile* file) {
+  const Json& array = manifest.Child(tensors, Json::value_t::array);
+  Reader reader(manifest.Child(data, Json::value_t::object), absl::StrCat(data, "."));
+  MF_RETURN_IF_ERROR(manifest.status());
+  reader.Read("file", &file->name);
+  reader.Read("bytes", &file->bytes);
+  reader.Read("header_bytes", &file->header_bytes);
+  reader.ReadCrc("header_crc32c", &file->header_crc32c);
+  MF_RETURN_IF_ERROR(reader.status());
+  if (!IsPlainFileName(file->name)) {
+    return Damaged(absl::StrCat(data, ".file"),
+                   absl::StrCat("illegal file name; expected letters, digits, '.', '-' and '_', "
+                                "got '",
+                                Printable(file->name), "'"));
+  }
+  return ReadTensors(array, tensors, &file->tensors);
 }
 
 absl::StatusOr<CheckpointManifest> FromJson(const Json& json) {
@@ -174,9 +217,10 @@ absl::StatusOr<CheckpointManifest> FromJson(const Json& json) {
   reader.Read("format", &format);
   reader.Read("version", &version);
   MF_RETURN_IF_ERROR(reader.status());
-  if (format != kFormat || version != kVersion) {
-    return Damaged("format", absl::StrCat("expected '", kFormat, "', version ", kVersion, ", got '",
-                                          Printable(format), "', version ", version));
+  if (format != kFormat || version < kFirstVersion || version > kVersion) {
+    return Damaged("format",
+                   absl::StrCat("expected '", kFormat, "', version ", kFirstVersion, " to ",
+                                kVersion, ", got '", Printable(format), "', version ", version));
   }
   reader.Read("step", &m.step);
   reader.Read("epoch", &m.epoch);
@@ -186,24 +230,16 @@ absl::StatusOr<CheckpointManifest> FromJson(const Json& json) {
   reader.Read("num_workers", &m.num_workers);
   reader.Read("num_replicas", &m.num_replicas);
   reader.Read("time", &m.time);
-  for (const auto& [name, value] : reader.Child("settings", Json::value_t::object).items()) {
-    if (!value.is_string()) reader.Fail("settings", "expected texts");
-    if (value.is_string()) m.settings[name] = value.get<std::string>();
+  reader.ReadTexts("settings", &m.settings);
+  if (version > kFirstVersion) {
+    reader.Read("reading_step", &m.reading_step);
+    reader.ReadTexts("state", &m.state);
   }
-  Reader data(reader.Child("data", Json::value_t::object), "data.");
-  const Json& tensors = reader.Child("tensors", Json::value_t::array);
+  MF_RETURN_IF_ERROR(ReadFile(reader, "data", "tensors", &m.variables));
+  if (json.contains("state_data")) {
+    MF_RETURN_IF_ERROR(ReadFile(reader, "state_data", "state_tensors", &m.state_tensors));
+  }
   MF_RETURN_IF_ERROR(reader.status());
-  data.Read("file", &m.file);
-  data.Read("bytes", &m.bytes);
-  data.Read("header_bytes", &m.header_bytes);
-  data.ReadCrc("header_crc32c", &m.header_crc32c);
-  MF_RETURN_IF_ERROR(data.status());
-  if (!IsPlainFileName(m.file)) {
-    return Damaged("data.file", absl::StrCat("illegal file name; expected letters, digits, '.', "
-                                             "'-' and '_', got '",
-                                             Printable(m.file), "'"));
-  }
-  MF_RETURN_IF_ERROR(ReadTensors(tensors, &m.tensors));
   return m;
 }
 

@@ -2,7 +2,7 @@
 //
 // The manifest of a checkpoint: what it holds, and how to check that it is whole. It is JSON:
 //
-//   {"crc32c":"1f2e3d4c","manifest":{"format":"mirrorflow checkpoint","version":1,…}}
+//   {"crc32c":"1f2e3d4c","manifest":{"format":"mirrorflow checkpoint","version":2,…}}
 //
 // where the checksum is that of the bytes between `"manifest":` and the last brace.
 #ifndef MIRRORFLOW_TRAIN_CHECKPOINT_MANIFEST_H_
@@ -20,8 +20,8 @@
 
 namespace mirrorflow {
 
-struct CheckpointManifest {
-  // A tensor of the data file.
+// A safetensors file in the directory of the checkpoint.
+struct CheckpointFile {
   struct TensorInfo {
     DataType dtype = DT_INVALID;
     Shape shape;
@@ -30,22 +30,34 @@ struct CheckpointManifest {
     friend bool operator==(const TensorInfo&, const TensorInfo&) = default;
   };
 
-  int64_t step = 0;           // training steps that have run
-  int64_t epoch = 0;          // from 0
-  int64_t batch = 0;          // batches of that epoch that have been used
-  uint64_t session_step = 0;  // Session::step(), from which random ops draw
-  uint64_t seed = 0;          // of the strategy
-  int num_workers = 1;
-  int num_replicas = 1;  // of all workers
-  std::string time;      // when it was written, RFC 3339; for people
-  // Settings that must be equal when training goes on: CheckpointManager::Options::settings.
-  std::map<std::string, std::string> settings;
-
-  std::string file;           // the safetensors file in the directory of the checkpoint
+  std::string name;           // empty: no such file
   uint64_t bytes = 0;         // of the file
   uint64_t header_bytes = 0;  // of the file, before the tensors
   uint32_t header_crc32c = 0;
   std::map<std::string, TensorInfo> tensors;
+
+  friend bool operator==(const CheckpointFile&, const CheckpointFile&) = default;
+};
+
+struct CheckpointManifest {
+  int64_t step = 0;           // training steps that have run
+  int64_t epoch = 0;          // from 0
+  int64_t batch = 0;          // batches of that epoch that have been used
+  uint64_t session_step = 0;  // Session::step(), from which random ops draw
+  uint64_t reading_step = 0;  // Session::reading_step()
+  uint64_t seed = 0;          // of the strategy
+  int num_workers = 1;
+  int num_replicas = 1;  // of all workers
+  std::string time;      // when it was written, RFC 3339; for people
+  // Settings that must be equal when training resumes: CheckpointManager::Options::settings.
+  std::map<std::string, std::string> settings;
+  // StateDict::values() of the trainer and its callbacks.
+  std::map<std::string, std::string> state;
+
+  CheckpointFile variables;
+  // StateDict::tensors(), and the parts of variables that are synchronised on read. Most trainings
+  // have none.
+  CheckpointFile state_tensors;
 
   friend bool operator==(const CheckpointManifest&, const CheckpointManifest&) = default;
 };
@@ -55,7 +67,7 @@ inline constexpr uint64_t kMaxManifestBytes = uint64_t{64} << 20;
 std::string FormatManifest(const CheckpointManifest& manifest);
 
 // DataLoss, `field: what; expected …, got …`, if the text is damaged or not a manifest. The file
-// name of the result is one of a file in the same directory.
+// names of the result are those of files in the same directory.
 absl::StatusOr<CheckpointManifest> ParseManifest(absl::string_view text);
 
 }  // namespace mirrorflow

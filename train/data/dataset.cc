@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "framework/core/status.h"
 #include "train/data/batch_assembler.h"
 #include "train/data/combined_rows.h"
 #include "train/data/file_cache.h"
@@ -53,6 +55,15 @@ absl::Status CheckComponents(const std::vector<Tensor>& components) {
     }
   }
   return absl::OkStatus();
+}
+
+// The dtypes and shapes of a row: `float[28,28], int32[]`.
+std::string RowTypes(const std::vector<Tensor>& components) {
+  return absl::StrJoin(components, ", ", [](std::string* out, const Tensor& t) {
+    const absl::Span<const int64_t> dims = t.shape().dims();
+    absl::StrAppend(out, DataTypeName(t.dtype()),
+                    Shape(std::vector<int64_t>(dims.begin() + 1, dims.end())).ToString());
+  });
 }
 
 int64_t MemoryOfThisMachine() { return sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGE_SIZE); }
@@ -109,6 +120,7 @@ Dataset Dataset::FromTensors(std::vector<Tensor> components) {
   d.status_ = CheckComponents(components);
   if (!d.status_.ok()) return d;
   const int64_t rows = components[0].shape().dim(0);
+  d.description_ = absl::StrCat("FromTensors(", rows, " x ", RowTypes(components), ")");
   d.reader_ = std::make_shared<TensorRows>(std::move(components));
   d.stream_ = [rows] { return AllRows(rows); };
   d.size_ = rows;
@@ -123,6 +135,7 @@ Dataset Dataset::FromRandomAccess(int64_t rows, std::function<absl::Status(int64
     return d.WithError(absl::StrCat("FromRandomAccess(): expected 0 or more rows and a function, ",
                                     "got ", rows, " and ", read == nullptr ? "none" : "one"));
   }
+  d.description_ = absl::StrCat("FromRandomAccess(", rows, ")");
   d.reader_ = FunctionRows(std::move(read));
   d.stream_ = [rows] { return AllRows(rows); };
   d.size_ = rows;
@@ -134,6 +147,7 @@ Dataset Dataset::FromSource(OpenSource open, std::optional<int64_t> rows) {
   Dataset d;
   d.status_ = absl::OkStatus();
   if (open == nullptr) return d.WithError("FromSource(): expected a function, got none");
+  d.description_ = absl::StrCat("FromSource(", rows ? absl::StrCat(*rows) : "", ")");
   d.reader_ = ValueRows();
   d.stream_ = [open = std::move(open)] { return SourceRows(open); };
   d.size_ = rows;
@@ -158,6 +172,11 @@ Dataset Dataset::Zip(std::vector<Dataset> datasets) {
   Dataset d;
   d.status_ = absl::OkStatus();
   if (datasets.empty()) return d.WithError("Zip(): expected at least one dataset, got none");
+  d.description_ = absl::StrCat(
+      "Zip(",
+      absl::StrJoin(datasets, ", ",
+                    [](std::string* out, const Dataset& input) { *out += input.description_; }),
+      ")");
   for (Dataset& input : datasets) input = Dataset(input.Opened());  // a copy: input owns it
   std::optional<int64_t> size;
   d.is_endless_ = d.in_order_ = true;
@@ -193,7 +212,11 @@ Dataset Dataset::Zip(std::vector<Dataset> datasets) {
   const bool all_tensors = std::all_of(readers.begin(), readers.end(), [](const RowReaderPtr& r) {
     return r->tensors() != nullptr;
   });
-  if (all_tensors) return FromTensors(std::move(tensors));
+  if (all_tensors) {
+    Dataset zipped = FromTensors(std::move(tensors));
+    zipped.description_ = d.description_;
+    return zipped;
+  }
   d.reader_ = ZippedRows(std::move(readers));
   d.stream_ = [rows = *size] { return AllRows(rows); };
   return d;
@@ -202,8 +225,9 @@ Dataset Dataset::Zip(std::vector<Dataset> datasets) {
 Dataset Dataset::Map(RowFunction function, const MapOptions& options) const {
   if (files_ != nullptr) {
     return Then([=](const Dataset& d, const FileShare& share) {
-      return d.Map(WithNumbersOf(share, function), options);
-    });
+             return d.Map(WithNumbersOf(share, function), options);
+           })
+        .Named("Map()");
   }
   const int threads = options.num_parallel_calls;
   constexpr int kMaxThreads = 1024;
@@ -218,22 +242,27 @@ Dataset Dataset::Map(RowFunction function, const MapOptions& options) const {
   d.num_threads_ = std::max<int>(
       num_threads_,
       threads == kAutotune ? static_cast<int>(std::thread::hardware_concurrency()) : threads);
-  return d;
+  return d.Named("Map()");
 }
 
 Dataset Dataset::Filter(RowPredicate keep) const {
-  if (files_ != nullptr) return Then([=](const Dataset& d) { return d.Filter(keep); });
+  if (files_ != nullptr)
+    return Then([=](const Dataset& d) { return d.Filter(keep); }).Named("Filter()");
   return WithValues(
-      "Filter()",
-      [keep = std::move(keep)](std::unique_ptr<RowStream> input) {
-        return FilterRows(std::move(input), keep);
-      },
-      std::nullopt);
+             "Filter()",
+             [keep = std::move(keep)](std::unique_ptr<RowStream> input) {
+               return FilterRows(std::move(input), keep);
+             },
+             std::nullopt)
+      .Named("Filter()");
 }
 
 Dataset Dataset::Interleave(std::function<absl::StatusOr<Dataset>(const Row&)> open,
                             const InterleaveOptions& options) const {
-  if (files_ != nullptr) return Then([=](const Dataset& d) { return d.Interleave(open, options); });
+  const std::string name =
+      absl::StrCat("Interleave(", options.cycle_length, ", ", options.block_length, ")");
+  if (files_ != nullptr)
+    return Then([=](const Dataset& d) { return d.Interleave(open, options); }).Named(name);
   constexpr int64_t kMaxOpen = 1 << 16;
   if (options.cycle_length < 1 || options.cycle_length > kMaxOpen || options.block_length < 1) {
     return WithError(absl::StrCat("Interleave() out of range; expected a cycle_length of 1 to ",
@@ -252,12 +281,13 @@ Dataset Dataset::Interleave(std::function<absl::StatusOr<Dataset>(const Row&)> o
     return dataset.Values()();
   };
   return WithValues(
-      "Interleave()",
-      [open_rows, options](std::unique_ptr<RowStream> input) {
-        return InterleaveRows(std::move(input), open_rows, options.cycle_length,
-                              options.block_length);
-      },
-      std::nullopt);
+             "Interleave()",
+             [open_rows, options](std::unique_ptr<RowStream> input) {
+               return InterleaveRows(std::move(input), open_rows, options.cycle_length,
+                                     options.block_length);
+             },
+             std::nullopt)
+      .Named(name);
 }
 
 Dataset Dataset::Concatenate(const Dataset& other) const {
@@ -269,7 +299,7 @@ Dataset Dataset::Concatenate(const Dataset& other) const {
   }
   if (is_endless_)
     return WithError("Concatenate() to an endless dataset; expected one that ends, got Repeat()");
-  Dataset d = *this;
+  Dataset d = Named(absl::StrCat("Concatenate(", other.description_, ")"));
   d.num_threads_ = std::max(num_threads_, other.num_threads_);
   d.is_endless_ = other.is_endless_;
   d.size_ = size_ && other.size_ ? std::make_optional(*size_ + *other.size_) : std::nullopt;
@@ -290,7 +320,10 @@ Dataset Dataset::Concatenate(const Dataset& other) const {
 }
 
 Dataset Dataset::Window(int64_t size, const WindowOptions& options) const {
-  if (files_ != nullptr) return Then([=](const Dataset& d) { return d.Window(size, options); });
+  const std::string name =
+      absl::StrCat("Window(", size, ", ", options.shift, ", ", options.stride, ")");
+  if (files_ != nullptr)
+    return Then([=](const Dataset& d) { return d.Window(size, options); }).Named(name);
   constexpr int64_t kMax = int64_t{1} << 31;  // the span of a window does not overflow
   const auto is_in_range = [](int64_t n) { return n >= 1 && n <= kMax; };
   if (!is_in_range(size) || !is_in_range(options.shift) || !is_in_range(options.stride)) {
@@ -306,12 +339,15 @@ Dataset Dataset::Window(int64_t size, const WindowOptions& options) const {
     d.reader_ = WindowedRows(reader_, range);
     d.stream_ = [rows = *windows] { return AllRows(rows); };
     d.size_ = windows;
-    return d;
+    return d.Named(name);
   }
   return WithValues(
-      "Window()",
-      [range](std::unique_ptr<RowStream> input) { return WindowRows(std::move(input), range); },
-      windows);
+             "Window()",
+             [range](std::unique_ptr<RowStream> input) {
+               return WindowRows(std::move(input), range);
+             },
+             windows)
+      .Named(name);
 }
 
 Dataset Dataset::Cache() const {
@@ -344,7 +380,9 @@ Dataset Dataset::Cache(const std::string& path) const {
 }
 
 Dataset Dataset::IgnoreErrors(int64_t limit) const {
-  if (files_ != nullptr) return Then([=](const Dataset& d) { return d.IgnoreErrors(limit); });
+  const std::string name = absl::StrCat("IgnoreErrors(", limit, ")");
+  if (files_ != nullptr)
+    return Then([=](const Dataset& d) { return d.IgnoreErrors(limit); }).Named(name);
   if (limit < 0) {
     return WithError(
         absl::StrCat("IgnoreErrors() limit out of range; expected 0 or more, got ", limit));
@@ -356,21 +394,26 @@ Dataset Dataset::IgnoreErrors(int64_t limit) const {
   d.reader_ = ValueRows();
   d.size_ = std::nullopt;
   d.in_order_ = false;
-  return d;
+  return d.Named(name);
 }
 
 Dataset Dataset::Shuffle(uint64_t seed, const ShuffleOptions& options) const {
-  if (files_ != nullptr) return Then([=](const Dataset& d) { return d.Shuffle(seed, options); });
+  const std::string name = absl::StrCat(
+      "Shuffle(seed ", seed,
+      options.buffer_size > 0 ? absl::StrCat(", buffer ", options.buffer_size) : "", ")");
+  if (files_ != nullptr)
+    return Then([=](const Dataset& d) { return d.Shuffle(seed, options); }).Named(name);
   if (options.buffer_size < 0) {
     return WithError(absl::StrCat("Shuffle() buffer_size out of range; expected 0 or more, got ",
                                   options.buffer_size));
   }
   if (options.buffer_size > 0) {
     return With(
-        [seed, options](std::unique_ptr<RowStream> input) {
-          return ShuffleInBuffer(std::move(input), seed, options.buffer_size);
-        },
-        size_);
+               [seed, options](std::unique_ptr<RowStream> input) {
+                 return ShuffleInBuffer(std::move(input), seed, options.buffer_size);
+               },
+               size_)
+        .Named(name);
   }
   if (is_endless_) {
     return WithError("Shuffle() of an endless dataset; expected a dataset that ends, got Repeat()");
@@ -387,17 +430,23 @@ Dataset Dataset::Shuffle(uint64_t seed, const ShuffleOptions& options) const {
         absl::StrCat("Shuffle() of more elements than fit in memory; expected at most ", most,
                      " elements, got ", *size_));
   }
-  return With(
-      [seed](std::unique_ptr<RowStream> input) { return ShuffleRows(std::move(input), seed); },
-      size_);
+  return With([seed](
+                  std::unique_ptr<RowStream> input) { return ShuffleRows(std::move(input), seed); },
+              size_)
+      .Named(name);
 }
 
 Dataset Dataset::Batch(int64_t rows, BatchOptions options) const {
+  const std::string name =
+      absl::StrCat("Batch(", rows, options.drop_remainder ? ", drop_remainder" : "", ")");
   if (files_ != nullptr) {
-    return Then([=](const Dataset& d, const FileShare& share) {
-      const absl::Status status = CheckBatchOf(share, rows);
-      return status.ok() ? d.Batch(RowsOf(share, rows), options) : d.WithError(status.message());
-    });
+    Dataset batches = Then([=](const Dataset& d, const FileShare& share) {
+                        const absl::Status status = CheckBatchOf(share, rows);
+                        return status.ok() ? d.Batch(RowsOf(share, rows), options)
+                                           : d.WithError(status.message());
+                      }).Named(name);
+    batches.batched_ = true;
+    return batches;
   }
   if (rows <= 0) {
     return WithError(absl::StrCat("Batch() size out of range; expected at least 1, got ", rows));
@@ -414,10 +463,11 @@ Dataset Dataset::Batch(int64_t rows, BatchOptions options) const {
   std::optional<int64_t> size = size_;
   if (size) size = *size / rows + (!options.drop_remainder && *size % rows != 0 ? 1 : 0);
   Dataset d = With(
-      [rows, options](std::unique_ptr<RowStream> input) {
-        return BatchRows(std::move(input), rows, options.drop_remainder);
-      },
-      size);
+                  [rows, options](std::unique_ptr<RowStream> input) {
+                    return BatchRows(std::move(input), rows, options.drop_remainder);
+                  },
+                  size)
+                  .Named(name);
   d.batched_ = true;
   d.drop_remainder_ = options.drop_remainder;
   return d;
@@ -425,12 +475,14 @@ Dataset Dataset::Batch(int64_t rows, BatchOptions options) const {
 
 Dataset Dataset::PaddedBatch(int64_t rows, const Padding& padding, BatchOptions options) const {
   if (files_ != nullptr) {
-    return Then([=](const Dataset& d, const FileShare& share) {
-      absl::Status status = CheckBatchOf(share, rows);
-      if (status.ok()) status = CheckPaddingOf(share, padding);
-      return status.ok() ? d.PaddedBatch(RowsOf(share, rows), padding, options)
-                         : d.WithError(status.message());
-    });
+    Dataset batches = Then([=](const Dataset& d, const FileShare& share) {
+                        absl::Status status = CheckBatchOf(share, rows);
+                        if (status.ok()) status = CheckPaddingOf(share, padding);
+                        return status.ok() ? d.PaddedBatch(RowsOf(share, rows), padding, options)
+                                           : d.WithError(status.message());
+                      }).Named(absl::StrCat("PaddedBatch(", rows, ")"));
+    batches.batched_ = true;
+    return batches;
   }
   Dataset d = Batch(rows, options);
   d.padding_ = padding;
@@ -438,7 +490,9 @@ Dataset Dataset::PaddedBatch(int64_t rows, const Padding& padding, BatchOptions 
 }
 
 Dataset Dataset::Repeat(int64_t count) const {
-  if (files_ != nullptr) return Then([=](const Dataset& d) { return d.Repeat(count); });
+  const std::string name =
+      absl::StrCat("Repeat(", count == kForever ? "" : absl::StrCat(count), ")");
+  if (files_ != nullptr) return Then([=](const Dataset& d) { return d.Repeat(count); }).Named(name);
   if (count < 0 && count != kForever) {
     return WithError(absl::StrCat("Repeat() count out of range; expected 0 or more, got ", count));
   }
@@ -450,15 +504,18 @@ Dataset Dataset::Repeat(int64_t count) const {
   } else if (count == 0) {
     size = 0;
   }
-  Dataset d = With(
-      [count](std::unique_ptr<RowStream> input) { return RepeatRows(std::move(input), count); },
-      size);
+  Dataset d =
+      With(
+          [count](std::unique_ptr<RowStream> input) { return RepeatRows(std::move(input), count); },
+          size)
+          .Named(name);
   d.is_endless_ = is_endless_ || (count == kForever && size_ != 0);
   return d;
 }
 
 Dataset Dataset::Take(int64_t count) const {
-  if (files_ != nullptr) return Then([=](const Dataset& d) { return d.Take(count); });
+  const std::string name = absl::StrCat("Take(", count, ")");
+  if (files_ != nullptr) return Then([=](const Dataset& d) { return d.Take(count); }).Named(name);
   if (count < 0) {
     return WithError(absl::StrCat("Take() count out of range; expected 0 or more, got ", count));
   }
@@ -468,29 +525,34 @@ Dataset Dataset::Take(int64_t count) const {
     Dataset d = *this;
     d.stream_ = [rows = *size] { return AllRows(rows); };
     d.size_ = size;
-    return d;
+    return d.Named(name);
   }
   Dataset d =
       With([count](std::unique_ptr<RowStream> input) { return TakeRows(std::move(input), count); },
-           size);
+           size)
+          .Named(name);
   d.is_endless_ = false;
   return d;
 }
 
 Dataset Dataset::Skip(int64_t count) const {
-  if (files_ != nullptr) return Then([=](const Dataset& d) { return d.Skip(count); });
+  const std::string name = absl::StrCat("Skip(", count, ")");
+  if (files_ != nullptr) return Then([=](const Dataset& d) { return d.Skip(count); }).Named(name);
   if (count < 0) {
     return WithError(absl::StrCat("Skip() count out of range; expected 0 or more, got ", count));
   }
   std::optional<int64_t> size = size_;
   if (size) size = std::max<int64_t>(*size - count, 0);
-  return With(
-      [count](std::unique_ptr<RowStream> input) { return SkipRows(std::move(input), count); },
-      size);
+  return With([count](
+                  std::unique_ptr<RowStream> input) { return SkipRows(std::move(input), count); },
+              size)
+      .Named(name);
 }
 
 Dataset Dataset::Shard(int64_t num_shards, int64_t index) const {
-  if (files_ != nullptr) return Then([=](const Dataset& d) { return d.Shard(num_shards, index); });
+  const std::string name = absl::StrCat("Shard(", num_shards, ", ", index, ")");
+  if (files_ != nullptr)
+    return Then([=](const Dataset& d) { return d.Shard(num_shards, index); }).Named(name);
   if (num_shards < 1 || index < 0 || index >= num_shards) {
     return WithError(absl::StrCat("Shard() out of range; expected an index of 0 to ",
                                   num_shards - 1, " of at least 1 shard, got ", index, " of ",
@@ -499,10 +561,11 @@ Dataset Dataset::Shard(int64_t num_shards, int64_t index) const {
   std::optional<int64_t> size = size_;
   if (size) size = *size / num_shards + (index < *size % num_shards ? 1 : 0);
   return With(
-      [num_shards, index](std::unique_ptr<RowStream> input) {
-        return ShardRows(std::move(input), num_shards, index);
-      },
-      size);
+             [num_shards, index](std::unique_ptr<RowStream> input) {
+               return ShardRows(std::move(input), num_shards, index);
+             },
+             size)
+      .Named(name);
 }
 
 Dataset Dataset::Prefetch(int batches) const {
@@ -522,6 +585,13 @@ std::optional<int64_t> Dataset::size() const {
   return d.status_.ok() ? d.size_ : std::nullopt;
 }
 
+absl::Status Dataset::CheckBatched() const {
+  if (files_ == nullptr) MF_RETURN_IF_ERROR(status_);
+  if (batched_) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("dataset: expected batches, as Batch() makes them, got rows of ", description_));
+}
+
 std::unique_ptr<BatchSource> Dataset::MakeIterator(int64_t epoch, const BatchShare& share) const {
   if (files_ != nullptr) return Opened().MakeIterator(epoch, share);
   if (!status_.ok()) return std::make_unique<FailedSource>(status_);
@@ -531,6 +601,12 @@ std::unique_ptr<BatchSource> Dataset::MakeIterator(int64_t epoch, const BatchSha
   std::unique_ptr<BatchSource> source = AssembleBatches(
       reader_, std::move(order), share, {.num_threads = num_threads_, .padding = padding_});
   return prefetch_ > 0 ? mirrorflow::Prefetch(std::move(source), prefetch_) : std::move(source);
+}
+
+Dataset Dataset::Named(absl::string_view stage) const {
+  Dataset d = *this;
+  absl::StrAppend(&d.description_, ".", stage);
+  return d;
 }
 
 Dataset Dataset::With(Stage stage, std::optional<int64_t> size) const {

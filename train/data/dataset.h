@@ -149,6 +149,13 @@ class Dataset {
   // iterator never ends, if the number is not known before all rows are read, or if status() is not
   // OK.
   std::optional<int64_t> size() const;
+  // InvalidArgument unless the elements are batches; before that, the first error of a stage. Opens
+  // no file.
+  absl::Status CheckBatched() const;
+  // The source and the stages that determine its elements, with what is known about them, such as
+  // `FromTensors(400 x float[2], int32[]).Shuffle(seed 1).Batch(32)`. Functions and the names of
+  // files are left out. Opens no file.
+  std::string ToString() const { return description_; }
 
   // Returns an iterator that runs the pipeline once. Iterators of the same epoch return the same
   // batches. A training loop that makes one iterator per epoch passes the number of the epoch, and
@@ -168,6 +175,8 @@ class Dataset {
   using MakeStream = std::function<std::unique_ptr<RowStream>()>;
   using Stage = std::function<std::unique_ptr<RowStream>(std::unique_ptr<RowStream>)>;
 
+  // Appends a stage to ToString().
+  Dataset Named(absl::string_view stage) const;
   // Adds a stage that only chooses and orders elements.
   Dataset With(Stage stage, std::optional<int64_t> size) const;
   // Adds a stage of rows with values.
@@ -186,7 +195,9 @@ class Dataset {
   // The stream of rows with their values.
   MakeStream Values(int64_t max_errors = 0) const;
 
-  // If set, the other fields count only in the datasets that it makes.
+  std::string description_;
+  bool batched_ = false;
+  // If set, the fields below count only in the datasets that it makes.
   std::shared_ptr<Files> files_;
 
   std::shared_ptr<const RowReader> reader_;  // reads the rows of the stream
@@ -194,7 +205,6 @@ class Dataset {
   std::optional<int64_t> size_ = 0;
   bool is_endless_ = false;
   bool in_order_ = false;
-  bool batched_ = false;
   bool drop_remainder_ = false;
   std::optional<Padding> padding_;
   int num_threads_ = 1;

@@ -74,6 +74,7 @@ class Dataset::Files {
 Dataset Dataset::FromFiles(ListFiles list, ReadFiles read) {
   const auto files = std::make_shared<FileList>(std::move(list));
   Dataset d;
+  d.description_ = "FromFiles()";
   d.files_ =
       std::make_shared<Files>(files, [files, read = std::move(read)](const FileShare& share) {
         const auto open = [&]() -> absl::StatusOr<Dataset> {
@@ -90,6 +91,8 @@ Dataset Dataset::FromFiles(ListFiles list, ReadFiles read) {
 
 Dataset Dataset::Then(std::function<Dataset(const Dataset&, const FileShare&)> stage) const {
   Dataset d;
+  d.description_ = description_;
+  d.batched_ = batched_;
   d.files_ = std::make_shared<Files>(
       files_->list(), [input = files_, stage = std::move(stage)](const FileShare& share) {
         return stage(input->Of(share), share);

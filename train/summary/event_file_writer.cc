@@ -10,8 +10,10 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "framework/core/out_of_memory.h"
 #include "framework/core/status.h"
@@ -32,21 +34,50 @@ std::string HostName() {
   return host;
 }
 
+constexpr absl::string_view kPrefix = "events.out.tfevents.";
+
+// The time in the name of a new file. Readers take the files in the order of their names, so a file
+// that purges has a later one than all others, whatever the clocks of their hosts say.
+int64_t TimeOfName(absl::string_view log_dir, bool purges) {
+  int64_t seconds = absl::ToUnixSeconds(absl::Now());
+  std::error_code error;
+  std::filesystem::directory_iterator files(std::string(log_dir), error);
+  for (; purges && !error && files != std::filesystem::directory_iterator();
+       files.increment(error)) {
+    const std::string name = files->path().filename();
+    absl::string_view rest = name;
+    int64_t other;
+    if (absl::ConsumePrefix(&rest, kPrefix) &&
+        absl::SimpleAtoi(rest.substr(0, rest.find('.')), &other)) {
+      seconds = std::max(seconds, other + 1);
+    }
+  }
+  return seconds;
+}
+
 absl::StatusOr<std::unique_ptr<TfRecordWriter>> CreateFile(absl::string_view log_dir,
-                                                           absl::string_view suffix) {
+                                                           const EventFileOptions& options) {
   // Another process may have the same name on another host, such as process 1 of a container.
   constexpr int kMostAttempts = 100;
   static std::atomic<int> number{0};
   absl::StatusOr<std::unique_ptr<TfRecordWriter>> file;
   for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
-    const std::string name =
-        absl::StrFormat("events.out.tfevents.%010d.%s.%d.%d.v2%s", absl::ToUnixSeconds(absl::Now()),
-                        HostName(), getpid(), number++, suffix);
+    const std::string name = absl::StrFormat(
+        "%s%010d.%s.%d.%d.v2%s", kPrefix, TimeOfName(log_dir, options.purge_step.has_value()),
+        HostName(), getpid(), number++, options.filename_suffix);
     file =
         TfRecordWriter::Create(absl::StrCat(log_dir, "/", name), TfRecordWriter::Existing::kRefuse);
     if (!absl::IsAlreadyExists(file.status())) break;
   }
   return file;
+}
+
+proto::Event PurgeEvent(int64_t step) {
+  proto::Event event;
+  event.set_wall_time(absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()));
+  event.set_step(step);
+  event.mutable_session_log()->set_status(proto::SessionLog::START);
+  return event;
 }
 
 }  // namespace
@@ -75,8 +106,7 @@ absl::StatusOr<std::unique_ptr<EventFileWriter>> EventFileWriter::Open(
   if (error) {
     return absl::ErrnoToStatus(error.value(), absl::StrCat(log_dir, ": cannot create directory"));
   }
-  MF_ASSIGN_OR_RETURN(std::unique_ptr<TfRecordWriter> file,
-                      CreateFile(log_dir, options.filename_suffix));
+  MF_ASSIGN_OR_RETURN(std::unique_ptr<TfRecordWriter> file, CreateFile(log_dir, options));
   std::unique_ptr<EventFileWriter> writer(new EventFileWriter(std::move(file), options));
   MF_RETURN_IF_ERROR(writer->Start());
   return writer;
@@ -89,9 +119,7 @@ absl::Status EventFileWriter::Start() {
   MF_ASSIGN_OR_RETURN(std::string record, SerializeDeterministically(event));
   std::vector<std::string> events = {std::move(record)};
   if (options_.purge_step) {
-    event.set_step(*options_.purge_step);
-    event.mutable_session_log()->set_status(proto::SessionLog::START);
-    MF_ASSIGN_OR_RETURN(record, SerializeDeterministically(event));
+    MF_ASSIGN_OR_RETURN(record, SerializeDeterministically(PurgeEvent(*options_.purge_step)));
     events.push_back(std::move(record));
   }
   // A directory on a full disk is an error here and not in the middle of training.
@@ -109,6 +137,30 @@ EventFileWriter::~EventFileWriter() { Close().IgnoreError(); }
 
 absl::Status EventFileWriter::AddEvent(const proto::Event& event) {
   MF_ASSIGN_OR_RETURN(std::string record, SerializeDeterministically(event));
+  if (options_.keep_last_step && event.has_summary()) {
+    std::lock_guard<std::mutex> lock(mu_);
+    if (event.step() > last_step_) last_events_.clear();
+    last_step_ = std::max<int64_t>(last_step_, event.step());
+    if (event.step() == last_step_) last_events_.push_back(record);
+  }
+  return AddRecord(std::move(record));
+}
+
+absl::Status EventFileWriter::AddSerializedEvent(absl::string_view event) {
+  proto::Event parsed;
+  if (parsed.ParseFromArray(event.data(), static_cast<int>(event.size()))) return AddEvent(parsed);
+  return absl::InvalidArgumentError(
+      absl::StrCat(path(), ": expected an event, got ", event.size(), " other bytes"));
+}
+
+absl::Status EventFileWriter::Purge(int64_t step) { return AddEvent(PurgeEvent(step)); }
+
+std::vector<std::string> EventFileWriter::EventsOfLastStep() const {
+  std::lock_guard<std::mutex> lock(mu_);
+  return last_events_;
+}
+
+absl::Status EventFileWriter::AddRecord(std::string record) {
   std::unique_lock<std::mutex> lock(mu_);
   // An event that is larger than the queue waits until it is alone.
   auto has_room = [&] {

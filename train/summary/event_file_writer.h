@@ -11,6 +11,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -39,6 +40,8 @@ struct EventFileOptions {
   // Where training resumes: readers drop the events of this step and of later ones from files that
   // were written before.
   std::optional<int64_t> purge_step;
+  // Keep a copy of the events of the highest step, for EventsOfLastStep().
+  bool keep_last_step = false;
 };
 
 // Thread-safe.
@@ -57,6 +60,13 @@ class EventFileWriter {
 
   // Queues an event. FailedPrecondition after Close().
   absl::Status AddEvent(const proto::Event& event);
+  // The same for one of EventsOfLastStep(). InvalidArgument for anything else.
+  absl::Status AddSerializedEvent(absl::string_view event);
+  // Queues an event that has readers drop the events of this step and of later ones that were
+  // written before it.
+  absl::Status Purge(int64_t step);
+  // The events of the highest step so far, serialized. Requires `keep_last_step`.
+  std::vector<std::string> EventsOfLastStep() const;
   // Returns when all events that were added before are in the file.
   absl::Status Flush();
   // Writes all events and closes the file. Every call returns the status of the first.
@@ -65,6 +75,7 @@ class EventFileWriter {
  private:
   EventFileWriter(std::unique_ptr<TfRecordWriter> file, const EventFileOptions& options);
   absl::Status Start();
+  absl::Status AddRecord(std::string record);
   void WriteEvents();  // on thread_, until Close()
   absl::Status Write(const std::vector<std::string>& events);
 
@@ -72,7 +83,7 @@ class EventFileWriter {
   const EventFileOptions options_;
 
   // std::mutex rather than absl::Mutex: TSan instruments the former, but not Debian's Abseil.
-  std::mutex mu_;
+  mutable std::mutex mu_;
   std::condition_variable work_, progress_;  // for thread_ and for callers
   // Guarded by mu_. Events are counted since the file was opened.
   std::vector<std::string> queue_;
@@ -80,6 +91,8 @@ class EventFileWriter {
   uint64_t added_ = 0, written_ = 0, wanted_ = 0;  // thread_ does not wait with the first wanted_
   bool closing_ = false;
   absl::Status status_;
+  int64_t last_step_ = std::numeric_limits<int64_t>::min();
+  std::vector<std::string> last_events_;
 
   std::mutex join_mu_;
   std::thread thread_;  // guarded by join_mu_

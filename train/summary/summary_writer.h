@@ -90,6 +90,7 @@ class SummaryWriter {
   absl::Status Close() { return file_->Close(); }
 
   const std::string& path() const { return file_->path(); }
+  EventFileWriter& event_file() { return *file_; }
 
  private:
   explicit SummaryWriter(std::unique_ptr<EventFileWriter> file);

@@ -21,6 +21,7 @@
 #include "distribute/strategy/strategy.h"
 #include "framework/session/session.h"
 #include "train/checkpoint/checkpoint_manager.h"
+#include "train/checkpoint/state_dict.h"
 
 namespace mirrorflow {
 
@@ -33,15 +34,23 @@ struct TrainingState {
   Session& session;
   int64_t epochs = 0;                           // as Fit was asked
   std::optional<int64_t> steps_per_epoch = {};  // if the dataset tells its size
+  // A checkpoint of this training may be restored later, or has been: logs continue where it is.
+  bool has_checkpoints = false;
   TrainingPosition position = {};               // the steps that have run
   float loss = 0;                               // of the last step
   int64_t rows = 0;                             // of its global batch
-  Logs logs = {};                               // in OnEpochEnd and OnTrainEnd
-  std::optional<std::string> stopped = {};      // why training ends early
+  Logs logs = {};                               // in OnValidationEnd, OnEpochEnd and OnTrainEnd
+  std::optional<std::string> stopped = {};      // why training is over
+  std::optional<std::string> interrupted = {};  // why this run ends before training is over
 
-  // Ends training: before the step in OnStepBegin, else after the step or the epoch. All workers
-  // must do so at the same call.
+  // Ends training for good: before the step in OnStepBegin, else after the step or the epoch. A run
+  // that resumes from a later checkpoint does not train on. All workers must call it in the same
+  // event.
   void StopTraining(std::string why) { stopped = std::move(why); }
+  // Ends this run: before the step or batch in OnStepBegin and OnInferenceStepBegin, else after the
+  // step or the epoch. Training goes on in a run that resumes from its last checkpoint. All workers
+  // must call it in the same event.
+  void Interrupt(std::string why) { interrupted = std::move(why); }
   // Whether this worker writes files and output.
   bool is_chief() const { return strategy.worker() == 0; }
 };
@@ -50,17 +59,38 @@ struct TrainingState {
 class Callback {
  public:
   virtual ~Callback() = default;
+  // Begins anew: a callback may be used by several calls of Fit.
   virtual absl::Status OnTrainBegin(TrainingState&) { return absl::OkStatus(); }
   virtual absl::Status OnEpochBegin(TrainingState&) { return absl::OkStatus(); }
   virtual absl::Status OnStepBegin(TrainingState&) { return absl::OkStatus(); }
   virtual absl::Status OnStep(TrainingState&) { return absl::OkStatus(); }
+  // Before each batch that Trainer::Evaluate and Predict run during Fit, those of the validation
+  // included.
+  virtual absl::Status OnInferenceStepBegin(TrainingState&) { return absl::OkStatus(); }
   // After the validation that follows every `validation_steps` steps or every epoch. The logs have
   // the values of the validation set.
   virtual absl::Status OnValidationEnd(TrainingState&) { return absl::OkStatus(); }
+  // After the last step of each epoch, and its validation. An epoch that a limit of steps or an
+  // interruption has cut ends in the run that resumes it.
   virtual absl::Status OnEpochEnd(TrainingState&) { return absl::OkStatus(); }
-  // After the last step, if there was no error; else OnException.
+  // After the last step and the last checkpoint, if there was no error; else OnException. What it
+  // changes is a result of this run, and not part of the training that a checkpoint resumes.
   virtual absl::Status OnTrainEnd(TrainingState&) { return absl::OkStatus(); }
   virtual void OnException(TrainingState&, const absl::Status&) {}
+
+  // Checkpoints hold what SaveState adds to `state`. In a run that resumes from one, LoadState gets
+  // it back after OnTrainBegin. A callback that assigns variables saves what it has assigned, and
+  // assigns it again. Both do nothing by default.
+  //
+  //   void SaveState(StateDict& state) const override { state.Set("best", best_); }
+  //   absl::Status LoadState(TrainingState&, const StateDict& state) override {
+  //     return state.Get("best", &best_);
+  //   }
+  virtual void SaveState(StateDict& state) const { static_cast<void>(state); }
+  virtual absl::Status LoadState(TrainingState&, const StateDict&) { return absl::OkStatus(); }
+  // Names the state in checkpoints; the callbacks of a Fit that have the same name are numbered. A
+  // callback with another name than the saved one begins anew. Empty: the name of the class.
+  virtual std::string state_key() const { return ""; }
 };
 
 }  // namespace mirrorflow

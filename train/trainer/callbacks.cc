@@ -1,21 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/trainer/callbacks.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
-#include <cstring>
+#include <cstdio>
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "framework/core/file.h"
 #include "framework/core/status.h"
 #include "train/checkpoint/variables_file.h"
 
 namespace mirrorflow {
 namespace {
+
+constexpr char kBestWeights[] = "best_weights/";
 
 bool LargerIsBetter(absl::string_view name, MonitorMode mode) {
   if (mode != MonitorMode::kAuto) return mode == MonitorMode::kMax;
@@ -59,6 +66,7 @@ EarlyStopping::EarlyStopping(const EarlyStoppingOptions& options)
 absl::Status EarlyStopping::OnTrainBegin(TrainingState&) {
   monitor_.Reset();
   waited_ = 0;
+  has_best_weights_ = false;
   best_weights_.clear();
   return absl::OkStatus();
 }
@@ -68,9 +76,13 @@ absl::Status EarlyStopping::OnEpochEnd(TrainingState& state) {
   if (better) {
     waited_ = 0;
     if (!options_.restore_best_weights) return absl::OkStatus();
+    // In new memory: a checkpoint of the former ones may still be being written.
+    std::map<std::string, Tensor> weights;
     for (const std::string& name : state.session.VariableNames()) {
-      MF_RETURN_IF_ERROR(state.session.CopyVariable(name, &best_weights_[name]));
+      MF_ASSIGN_OR_RETURN(weights[name], state.session.ReadVariable(name));
     }
+    has_best_weights_ = true;
+    if (state.is_chief()) best_weights_ = std::move(weights);
     return absl::OkStatus();
   }
   if (++waited_ < options_.patience) return absl::OkStatus();
@@ -80,10 +92,31 @@ absl::Status EarlyStopping::OnEpochEnd(TrainingState& state) {
 }
 
 absl::Status EarlyStopping::OnTrainEnd(TrainingState& state) {
+  if (!has_best_weights_ || state.interrupted) return absl::OkStatus();
+  return state.session.AssignFromWorker0(state.session.VariableNames(), best_weights_);
+}
+
+void EarlyStopping::SaveState(StateDict& state) const {
+  monitor_.SaveState(state);
+  state.Set("waited", waited_);
+  state.Set("has_best_weights", has_best_weights_);
   for (const auto& [name, value] : best_weights_) {
-    MF_RETURN_IF_ERROR(state.session.AssignVariable(name, value));
+    state.Set(absl::StrCat(kBestWeights, name), value);
   }
+}
+
+absl::Status EarlyStopping::LoadState(TrainingState& state, const StateDict& saved) {
+  MF_RETURN_IF_ERROR(monitor_.LoadState(saved));
+  MF_RETURN_IF_ERROR(saved.Get("waited", &waited_));
+  MF_RETURN_IF_ERROR(saved.Get("has_best_weights", &has_best_weights_));
+  best_weights_ = saved.WithPrefix(kBestWeights).tensors();
+  // More patience than when it stopped training.
+  if (waited_ < options_.patience) state.stopped.reset();
   return absl::OkStatus();
+}
+
+std::string EarlyStopping::state_key() const {
+  return absl::StrCat("EarlyStopping(", monitor_.name(), ")");
 }
 
 ReduceLROnPlateau::ReduceLROnPlateau(const ReduceLROnPlateauOptions& options)
@@ -92,6 +125,7 @@ ReduceLROnPlateau::ReduceLROnPlateau(const ReduceLROnPlateauOptions& options)
 absl::Status ReduceLROnPlateau::OnTrainBegin(TrainingState& state) {
   monitor_.Reset();
   waited_ = cooling_ = 0;
+  rate_.reset();
   if (state.session.IsInitialized(options_.variable)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "ReduceLROnPlateau: expected an optimizer whose learning rate is schedules::Adjustable, with "
@@ -115,7 +149,33 @@ absl::Status ReduceLROnPlateau::OnEpochEnd(TrainingState& state) {
   const float reduced = std::max(value[0] * static_cast<float>(options_.factor), least);
   cooling_ = options_.cooldown;
   waited_ = 0;
-  return state.session.AssignVariable(options_.variable, Tensor::Scalar<float>(reduced));
+  return SetRate(state.session, reduced);
+}
+
+absl::Status ReduceLROnPlateau::SetRate(Session& session, float rate) {
+  rate_ = rate;
+  return session.AssignVariable(options_.variable, Tensor::Scalar<float>(rate));
+}
+
+void ReduceLROnPlateau::SaveState(StateDict& state) const {
+  monitor_.SaveState(state);
+  state.Set("waited", waited_);
+  state.Set("cooling", cooling_);
+  if (rate_) state.Set("rate", *rate_);
+}
+
+absl::Status ReduceLROnPlateau::LoadState(TrainingState& state, const StateDict& saved) {
+  MF_RETURN_IF_ERROR(monitor_.LoadState(saved));
+  MF_RETURN_IF_ERROR(saved.Get("waited", &waited_));
+  MF_RETURN_IF_ERROR(saved.Get("cooling", &cooling_));
+  if (!saved.Has("rate")) return absl::OkStatus();
+  double rate;
+  MF_RETURN_IF_ERROR(saved.Get("rate", &rate));
+  return SetRate(state.session, static_cast<float>(rate));
+}
+
+std::string ReduceLROnPlateau::state_key() const {
+  return absl::StrCat("ReduceLROnPlateau(", monitor_.name(), ")");
 }
 
 ModelCheckpoint::ModelCheckpoint(std::string path, const ModelCheckpointOptions& options)
@@ -134,45 +194,100 @@ absl::Status ModelCheckpoint::OnEpochEnd(TrainingState& state) {
   return SaveVariables(state.session, path_);
 }
 
-CsvLog::~CsvLog() {
-  if (file_ != nullptr) std::fclose(file_);
+void ModelCheckpoint::SaveState(StateDict& state) const {
+  if (options_.save_best_only) monitor_.SaveState(state);
+}
+
+absl::Status ModelCheckpoint::LoadState(TrainingState&, const StateDict& saved) {
+  return options_.save_best_only ? monitor_.LoadState(saved) : absl::OkStatus();
+}
+
+std::string ModelCheckpoint::state_key() const {
+  return absl::StrCat("ModelCheckpoint(", monitor_.name(), ")");
 }
 
 absl::Status CsvLog::OnTrainBegin(TrainingState& state) {
   columns_.clear();
+  lines_.clear();
+  is_current_ = false;
+  last_epoch_ = 0;
   if (!state.is_chief()) return absl::OkStatus();
-  if (file_ != nullptr) std::fclose(std::exchange(file_, nullptr));
-  file_ = std::fopen(path_.c_str(), "w");
-  if (file_ != nullptr) return absl::OkStatus();
-  return absl::ErrnoToStatus(errno, absl::StrCat(path_, ": cannot be written"));
+  if (state.position.step == 0) return Write();
+  MF_RETURN_IF_ERROR(CheckWritable(path_));
+  return Read(state.position.epoch);
+}
+
+absl::Status CsvLog::LoadState(TrainingState& state, const StateDict& saved) {
+  int64_t last;
+  MF_RETURN_IF_ERROR(saved.Get("epochs", &last));
+  last_epoch_ = last;
+  return state.is_chief() ? Read(last) : absl::OkStatus();
+}
+
+absl::Status CsvLog::Read(int64_t last) {
+  columns_.clear();
+  lines_.clear();
+  if (access(path_.c_str(), F_OK) != 0) return absl::OkStatus();  // on a new host
+  MF_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path_));
+  std::string text(file.size(), '\0');
+  MF_RETURN_IF_ERROR(file.Read(0, text.size(), text.data()));
+  // A killed process may have left part of a line.
+  text.resize(text.rfind('\n') + 1);
+  for (const absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
+    const size_t comma = line.find(',');
+    const absl::string_view first = line.substr(0, comma);
+    int64_t epoch;
+    if (columns_.empty() && first == "epoch" && comma != line.npos) {
+      columns_ = absl::StrSplit(line.substr(comma + 1), ',');
+    } else if (absl::SimpleAtoi(first, &epoch) && epoch <= last) {
+      lines_.emplace_back(line);
+    }
+  }
+  return absl::OkStatus();
+}
+
+void CsvLog::AddColumns(const Logs& logs) {
+  for (const auto& [name, value] : logs) {
+    if (std::find(columns_.begin(), columns_.end(), name) != columns_.end()) continue;
+    columns_.push_back(name);
+    for (std::string& line : lines_) line += ',';
+    is_current_ = false;
+  }
 }
 
 absl::Status CsvLog::OnEpochEnd(TrainingState& state) {
-  if (file_ == nullptr) return absl::OkStatus();
-  if (columns_.empty()) {
-    for (const auto& [name, value] : state.logs) columns_.push_back(name);
-    MF_RETURN_IF_ERROR(Write(absl::StrCat("epoch,", absl::StrJoin(columns_, ","))));
-  }
-  std::string line = absl::StrCat(state.position.epoch + 1);
+  last_epoch_ = state.position.epoch + 1;
+  if (!state.is_chief()) return absl::OkStatus();
+  AddColumns(state.logs);
+  std::string line = absl::StrCat(last_epoch_);
   for (const std::string& name : columns_) {
     const auto it = state.logs.find(name);
     absl::StrAppend(&line, ",", it == state.logs.end() ? "" : absl::StrFormat("%.9g", it->second));
   }
-  return Write(line);
+  lines_.push_back(std::move(line));
+  return Write();
 }
 
-absl::Status CsvLog::OnTrainEnd(TrainingState&) {
-  if (file_ == nullptr) return absl::OkStatus();
-  if (std::fclose(std::exchange(file_, nullptr)) == 0) return absl::OkStatus();
-  return absl::ErrnoToStatus(errno, absl::StrCat(path_, ": cannot be written"));
+absl::Status CsvLog::OnTrainEnd(TrainingState& state) {
+  return state.is_chief() && !is_current_ ? Write() : absl::OkStatus();
 }
 
-absl::Status CsvLog::Write(const std::string& line) {
-  // Flushed, so that the file tells the state of a run that goes on.
-  if (std::fprintf(file_, "%s\n", line.c_str()) >= 0 && std::fflush(file_) == 0) {
+absl::Status CsvLog::Write() {
+  if (!is_current_) {
+    std::string text;
+    if (!columns_.empty()) text = absl::StrCat("epoch,", absl::StrJoin(columns_, ","), "\n");
+    for (const std::string& line : lines_) absl::StrAppend(&text, line, "\n");
+    MF_RETURN_IF_ERROR(WriteFileAtomically(path_, {text}));
+    is_current_ = true;
     return absl::OkStatus();
   }
-  return absl::ErrnoToStatus(errno, absl::StrCat(path_, ": cannot be written"));
+  std::FILE* const file = std::fopen(path_.c_str(), "a");
+  const bool written = file != nullptr && std::fprintf(file, "%s\n", lines_.back().c_str()) >= 0;
+  const int failed_write = errno;
+  const bool closed = file != nullptr && std::fclose(file) == 0;
+  if (written && closed) return absl::OkStatus();
+  return absl::ErrnoToStatus(written ? errno : failed_write,
+                             absl::StrCat(path_, ": cannot be written"));
 }
 
 ProgressBar::ProgressBar(LogFormat format, RunDescription run)
@@ -185,6 +300,7 @@ absl::Status ProgressBar::OnTrainBegin(TrainingState& state) {
   progress_.emplace(
       host_, ProgressOptions{
                  .format = format_, .worker = state.strategy.worker(), .epochs = state.epochs});
+  is_in_epoch_ = false;
   if (run_.replicas == 0) run_.replicas = state.strategy.num_replicas_in_sync();
   progress_->Start(run_);
   return absl::OkStatus();
@@ -192,6 +308,7 @@ absl::Status ProgressBar::OnTrainBegin(TrainingState& state) {
 
 absl::Status ProgressBar::OnEpochBegin(TrainingState& state) {
   progress_->BeginEpoch(state.position.epoch + 1, state.steps_per_epoch, state.position.batch);
+  is_in_epoch_ = true;
   return absl::OkStatus();
 }
 
@@ -207,11 +324,14 @@ absl::Status ProgressBar::OnEpochEnd(TrainingState& state) {
     values.push_back({name == "loss" ? "mean_loss" : absl::string_view(name), value});
   }
   progress_->EndEpoch(values);
+  is_in_epoch_ = false;
   return absl::OkStatus();
 }
 
 absl::Status ProgressBar::OnTrainEnd(TrainingState& state) {
-  if (!state.stopped) progress_->Finish();
+  // A step limit has ended training inside an epoch.
+  if (is_in_epoch_ && !state.stopped && !state.interrupted) MF_RETURN_IF_ERROR(OnEpochEnd(state));
+  if (!state.stopped && !state.interrupted) progress_->Finish();
   progress_ = std::nullopt;  // leaves the cursor on a new line
   return absl::OkStatus();
 }
@@ -220,14 +340,16 @@ absl::Status StopOnSignal::OnTrainBegin(TrainingState& state) {
   signal_ = std::nullopt;
   handler_ = nullptr;
   MF_RETURN_IF_ERROR(PreemptionHandler::TakeSignals());
-  MF_ASSIGN_OR_RETURN(handler_, PreemptionHandler::Create(state.session, state.position.step));
+  MF_ASSIGN_OR_RETURN(handler_, PreemptionHandler::Create(state.session));
   return absl::OkStatus();
 }
 
 absl::Status StopOnSignal::OnStepBegin(TrainingState& state) {
-  if (!handler_->MayBegin(state.position.step + 1)) state.StopTraining("stopped by a signal");
+  if (!handler_->MayBegin()) state.Interrupt("stopped by a signal");
   return absl::OkStatus();
 }
+
+absl::Status StopOnSignal::OnInferenceStepBegin(TrainingState& state) { return OnStepBegin(state); }
 
 absl::Status StopOnSignal::OnTrainEnd(TrainingState&) {
   MF_ASSIGN_OR_RETURN(signal_, handler_->Finish());

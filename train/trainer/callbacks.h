@@ -5,7 +5,6 @@
 #define MIRRORFLOW_TRAIN_TRAINER_CALLBACKS_H_
 
 #include <cstdint>
-#include <cstdio>
 #include <limits>
 #include <map>
 #include <memory>
@@ -13,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "framework/core/tensor.h"
 #include "train/trainer/callback.h"
 #include "train/trainer/preemption.h"
@@ -34,6 +34,8 @@ class Monitor {
   const std::string& name() const { return name_; }
   double best() const { return best_; }
   void Reset();
+  void SaveState(StateDict& state) const { state.Set("best", best_); }
+  absl::Status LoadState(const StateDict& state) { return state.Get("best", &best_); }
 
  private:
   const std::string name_;
@@ -47,7 +49,9 @@ struct EarlyStoppingOptions {
   double min_delta = 0;
   int64_t patience = 0;  // epochs without an improvement before training stops
   MonitorMode mode = MonitorMode::kAuto;
-  bool restore_best_weights = false;  // in the end, all variables are those of the best epoch
+  // When training is over, all variables are those of the best epoch. Checkpoints keep those of the
+  // last step, from which training would go on, and the best ones beside them.
+  bool restore_best_weights = false;
 };
 // Stops training when a metric no longer improves.
 class EarlyStopping final : public Callback {
@@ -56,12 +60,16 @@ class EarlyStopping final : public Callback {
   absl::Status OnTrainBegin(TrainingState& state) override;
   absl::Status OnEpochEnd(TrainingState& state) override;
   absl::Status OnTrainEnd(TrainingState& state) override;
+  void SaveState(StateDict& state) const override;
+  absl::Status LoadState(TrainingState& state, const StateDict& saved) override;
+  std::string state_key() const override;
 
  private:
   const EarlyStoppingOptions options_;
   Monitor monitor_;
   int64_t waited_ = 0;
-  std::map<std::string, Tensor> best_weights_;
+  bool has_best_weights_ = false;
+  std::map<std::string, Tensor> best_weights_;  // on worker 0
 };
 
 struct ReduceLROnPlateauOptions {
@@ -81,12 +89,18 @@ class ReduceLROnPlateau final : public Callback {
   explicit ReduceLROnPlateau(const ReduceLROnPlateauOptions& options = {});
   absl::Status OnTrainBegin(TrainingState& state) override;
   absl::Status OnEpochEnd(TrainingState& state) override;
+  void SaveState(StateDict& state) const override;
+  absl::Status LoadState(TrainingState& state, const StateDict& saved) override;
+  std::string state_key() const override;
 
  private:
+  absl::Status SetRate(Session& session, float rate);
+
   const ReduceLROnPlateauOptions options_;
   Monitor monitor_;
   int64_t waited_ = 0;
   int64_t cooling_ = 0;
+  std::optional<float> rate_;  // the last one that it has set
 };
 
 struct ModelCheckpointOptions {
@@ -94,12 +108,16 @@ struct ModelCheckpointOptions {
   bool save_best_only = false;  // else the file of every epoch replaces the one before
   MonitorMode mode = MonitorMode::kAuto;
 };
-// Saves the variables to a file after each epoch, or the best one (SaveVariables).
+// Saves the variables to a file after each epoch, or the best one (SaveVariables). A resumed run
+// knows the best value so far.
 class ModelCheckpoint final : public Callback {
  public:
   explicit ModelCheckpoint(std::string path, const ModelCheckpointOptions& options = {});
   absl::Status OnTrainBegin(TrainingState& state) override;
   absl::Status OnEpochEnd(TrainingState& state) override;
+  void SaveState(StateDict& state) const override;
+  absl::Status LoadState(TrainingState& state, const StateDict& saved) override;
+  std::string state_key() const override;
 
  private:
   const std::string path_;
@@ -107,21 +125,32 @@ class ModelCheckpoint final : public Callback {
   Monitor monitor_;
 };
 
-// Writes the logs of each epoch as a line of a CSV file, which begins with a header.
+// Writes the logs of each epoch as a line of a CSV file, which begins with a header. A run that
+// starts anew replaces the file. A resumed run keeps the lines of the epochs before, and drops
+// later ones, which it runs again. A value that the header lacks adds a column.
 class CsvLog final : public Callback {
  public:
   explicit CsvLog(std::string path) : path_(std::move(path)) {}
-  ~CsvLog() override;
   absl::Status OnTrainBegin(TrainingState& state) override;
   absl::Status OnEpochEnd(TrainingState& state) override;
   absl::Status OnTrainEnd(TrainingState& state) override;
+  void SaveState(StateDict& state) const override { state.Set("epochs", last_epoch_); }
+  absl::Status LoadState(TrainingState& state, const StateDict& saved) override;
+  std::string state_key() const override { return absl::StrCat("CsvLog(", path_, ")"); }
 
  private:
-  absl::Status Write(const std::string& line);
+  // Takes the header and the lines of epochs up to `last` from the file, if it exists.
+  absl::Status Read(int64_t last);
+  // Adds columns for values that have none.
+  void AddColumns(const Logs& logs);
+  // Makes the file equal to lines_, of which it lacks the last one if `is_current_`.
+  absl::Status Write();
 
   const std::string path_;
-  std::FILE* file_ = nullptr;
   std::vector<std::string> columns_;
+  std::vector<std::string> lines_;  // after the header
+  bool is_current_ = false;         // the file had all lines before the last
+  int64_t last_epoch_ = 0;
 };
 
 // Shows progress on stderr (Progress), on the worker that writes output.
@@ -145,16 +174,19 @@ class ProgressBar final : public Callback {
   const LogFormat format_;
   RunDescription run_;
   std::optional<Progress> progress_;
+  bool is_in_epoch_ = false;
 };
 
-// Stops all workers after the same step when one of them receives SIGTERM or SIGINT
-// (PreemptionHandler). Fit then returns a result with `stopped`; signal() says which signal it was.
+// Interrupts all workers after the same step when one of them receives SIGTERM or SIGINT
+// (PreemptionHandler), also within a validation, or between the batches of Trainer::Predict during
+// Fit. Fit then returns a result with `stopped`; signal() says which signal it was.
 // Training takes the signals over. A program that calls PreemptionHandler::TakeSignals early in
 // main also ends with PreemptionHandler's exit codes before that.
 class StopOnSignal final : public Callback {
  public:
   absl::Status OnTrainBegin(TrainingState& state) override;
   absl::Status OnStepBegin(TrainingState& state) override;
+  absl::Status OnInferenceStepBegin(TrainingState& state) override;
   absl::Status OnTrainEnd(TrainingState& state) override;
   void OnException(TrainingState& state, const absl::Status& why) override;
 

@@ -61,15 +61,14 @@ absl::Status PreemptionHandler::TakeSignals() {
   return absl::OkStatus();
 }
 
-PreemptionHandler::PreemptionHandler(Session& session, int64_t step)
-    : session_(session), key_(absl::StrCat("stop ", num_handlers++)), begun_(step) {}
+PreemptionHandler::PreemptionHandler(Session& session)
+    : session_(session), key_(absl::StrCat("stop ", num_handlers++)) {}
 
-absl::StatusOr<std::unique_ptr<PreemptionHandler>> PreemptionHandler::Create(Session& session,
-                                                                             int64_t step) {
+absl::StatusOr<std::unique_ptr<PreemptionHandler>> PreemptionHandler::Create(Session& session) {
   if (has_handler.exchange(true)) {
     return absl::FailedPreconditionError("preemption: expected one handler at a time");
   }
-  std::unique_ptr<PreemptionHandler> handler(new PreemptionHandler(session, step));
+  std::unique_ptr<PreemptionHandler> handler(new PreemptionHandler(session));
   if (!session.state().connection().has_other_workers()) return handler;
   handler->end_of_threads_ = eventfd(0, EFD_CLOEXEC);
   if (handler->end_of_threads_ < 0) return absl::ErrnoToStatus(errno, "eventfd");
@@ -125,20 +124,20 @@ void PreemptionHandler::WatchWorkers() {
   const absl::StatusOr<std::string> signal = group.Get(key_, absl::InfiniteFuture());
   // A failure of the cluster is also one of the next step, which reports it.
   if (!signal.ok() || *signal == kNoSignal) return;
-  const absl::StatusOr<int64_t> last = AgreeOnLastStep();
+  const absl::StatusOr<int64_t> last = AgreeOnLastRun();
   std::lock_guard<std::mutex> lock(mu_);
   if (last.ok()) {
-    last_step_ = *last;
+    last_run_ = *last;
   } else {
     failure_ = last.status();
   }
   agreed_.notify_all();
 }
 
-// Returns the latest step that a worker has begun. From when a worker tells its own until it knows
-// those of all, it begins no other one. Its step ends nevertheless: all others begin it as well,
+// Returns the latest run that a worker has begun. From when a worker tells its own until it knows
+// those of all, it begins no other one. Its run ends nevertheless: all others begin it as well,
 // because they wait only for threads like this one.
-absl::StatusOr<int64_t> PreemptionHandler::AgreeOnLastStep() {
+absl::StatusOr<int64_t> PreemptionHandler::AgreeOnLastRun() {
   WorkerGroup& group = *session_.state().connection().workers();
   const absl::Time deadline = absl::Now() + kAgreementTimeout;
   int64_t last;
@@ -147,24 +146,25 @@ absl::StatusOr<int64_t> PreemptionHandler::AgreeOnLastStep() {
     is_held_ = true;
     last = begun_;
   }
-  MF_ASSIGN_OR_RETURN(const std::vector<std::string> steps,
-                      group.AllGather(absl::StrCat(key_, ": steps"), absl::StrCat(last), deadline));
-  for (const std::string& text : steps) {
-    int64_t step;
-    if (!absl::SimpleAtoi(text, &step)) {
-      return absl::InternalError(absl::StrCat("expected the step of a worker, got '", text, "'"));
+  MF_ASSIGN_OR_RETURN(const std::vector<std::string> runs,
+                      group.AllGather(absl::StrCat(key_, ": runs"), absl::StrCat(last), deadline));
+  for (const std::string& text : runs) {
+    int64_t run;
+    if (!absl::SimpleAtoi(text, &run)) {
+      return absl::InternalError(
+          absl::StrCat("expected a worker's count of runs, got '", text, "'"));
     }
-    last = std::max(last, step);
+    last = std::max(last, run);
   }
   return last;
 }
 
-bool PreemptionHandler::MayBegin(int64_t step) {
+bool PreemptionHandler::MayBegin() {
   if (!session_.state().connection().has_other_workers()) return received_signal == 0;
   std::unique_lock<std::mutex> lock(mu_);
-  agreed_.wait(lock, [&] { return !is_held_ || last_step_.has_value() || !failure_.ok(); });
-  if (last_step_.has_value() && step > *last_step_) return false;
-  begun_ = step;
+  agreed_.wait(lock, [&] { return !is_held_ || last_run_.has_value() || !failure_.ok(); });
+  if (last_run_.has_value() && begun_ >= *last_run_) return false;
+  ++begun_;
   return true;
 }
 

@@ -5,7 +5,9 @@
 // PreemptionCheckpointHandler).
 //
 //   MF_RETURN_IF_ERROR(PreemptionHandler::TakeSignals());  // early in main
-//   MF_ASSIGN_OR_RETURN(auto preemption, PreemptionHandler::Create(*session, position.step));
+//   MF_ASSIGN_OR_RETURN(auto preemption, PreemptionHandler::Create(*session));
+//   while (preemption->MayBegin()) …                        // one step, or one batch of a
+//   validation
 // StopOnSignal (callbacks.h) is a callback that has one.
 #ifndef MIRRORFLOW_TRAIN_TRAINER_PREEMPTION_H_
 #define MIRRORFLOW_TRAIN_TRAINER_PREEMPTION_H_
@@ -35,26 +37,26 @@ class PreemptionHandler {
   // is kept for it, and a second one ends the process at once. Has no effect after the first.
   static absl::Status TakeSignals();
 
-  // All workers must call this, and the methods of the result, at the same step; `step` have run.
-  // The session must outlive the handler. FailedPrecondition if there is another one.
-  static absl::StatusOr<std::unique_ptr<PreemptionHandler>> Create(Session& session, int64_t step);
+  // All workers must call this, and the methods of the result, at the same step. The session must
+  // outlive the handler. FailedPrecondition if there is another one.
+  static absl::StatusOr<std::unique_ptr<PreemptionHandler>> Create(Session& session);
   ~PreemptionHandler();
 
-  // Called before each step, with its number, from 1. Returns false after the last step before the
-  // stop, which is the same on all workers.
-  bool MayBegin(int64_t step);
+  // Call before each run of a step, be it for training, validation or prediction. Returns false
+  // after the last run before the stop, which is the same on all workers.
+  bool MayBegin();
 
   // Call after the last step. Returns the signal that has stopped training, on all workers the
   // same; nothing if none has. Later signals no longer stop it.
   absl::StatusOr<std::optional<int>> Finish();
 
  private:
-  PreemptionHandler(Session& session, int64_t step);
+  explicit PreemptionHandler(Session& session);
   // Tells all workers that this one has received a signal.
   void WatchSignals();
-  // Waits until a worker has received a signal, and agrees with all on the last step.
+  // Waits until a worker has received a signal, and agrees with all on the last run.
   void WatchWorkers();
-  absl::StatusOr<int64_t> AgreeOnLastStep();
+  absl::StatusOr<int64_t> AgreeOnLastRun();
   void StopThreads();
 
   Session& session_;
@@ -62,9 +64,9 @@ class PreemptionHandler {
   std::mutex mu_;
   std::condition_variable agreed_;
   // Guarded by mu_:
-  int64_t begun_;         // the latest step that has begun
-  bool is_held_ = false;  // no step begins before last_step_ is known
-  std::optional<int64_t> last_step_;
+  int64_t begun_ = 0;     // how many runs have begun
+  bool is_held_ = false;  // no run begins before last_run_ is known
+  std::optional<int64_t> last_run_;
   absl::Status failure_;  // why the workers could not agree
 
   int end_of_threads_ = -1;  // an eventfd

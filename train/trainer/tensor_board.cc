@@ -16,9 +16,45 @@ TensorBoard::TensorBoard(std::string log_dir, const TensorBoardOptions& options)
 absl::Status TensorBoard::OnTrainBegin(TrainingState& state) {
   writer_ = nullptr;
   if (!state.is_chief()) return absl::OkStatus();
-  MF_ASSIGN_OR_RETURN(writer_, SummaryWriter::Open(log_dir_));
+  EventFileOptions options;
+  if (state.has_checkpoints || state.position.step > 0) {
+    options.purge_step = state.position.step + 1;
+  }
+  options.keep_last_step = state.has_checkpoints;
+  MF_ASSIGN_OR_RETURN(writer_, SummaryWriter::Open(log_dir_, options));
   return absl::OkStatus();
 }
+
+// More events of the checkpoint's step may have been written after it, such as those of the end of
+// the epoch. So all events of that step are dropped, and those before the checkpoint written again.
+void TensorBoard::SaveState(StateDict& state) const {
+  if (writer_ == nullptr) return;
+  // The next event reports the error of a disk.
+  writer_->Flush().IgnoreError();
+  const std::vector<std::string> events = writer_->event_file().EventsOfLastStep();
+  state.Set("events", events.size());
+  for (size_t i = 0; i < events.size(); ++i) {
+    state.Set(absl::StrCat("event/", i),
+              Tensor::Vector<uint8_t>(std::vector<uint8_t>(events[i].begin(), events[i].end())));
+  }
+}
+
+absl::Status TensorBoard::LoadState(TrainingState& state, const StateDict& saved) {
+  if (writer_ == nullptr) return absl::OkStatus();
+  EventFileWriter& file = writer_->event_file();
+  MF_RETURN_IF_ERROR(file.Purge(state.position.step));
+  int64_t count;
+  MF_RETURN_IF_ERROR(saved.Get("events", &count));
+  for (int64_t i = 0; i < count; ++i) {
+    Tensor event;
+    MF_RETURN_IF_ERROR(saved.Get(absl::StrCat("event/", i), &event));
+    MF_RETURN_IF_ERROR(file.AddSerializedEvent(
+        {reinterpret_cast<const char*>(event.raw()), static_cast<size_t>(event.bytes())}));
+  }
+  return absl::OkStatus();
+}
+
+std::string TensorBoard::state_key() const { return absl::StrCat("TensorBoard(", log_dir_, ")"); }
 
 absl::Status TensorBoard::OnEpochBegin(TrainingState&) {
   epoch_began_ = absl::Now();

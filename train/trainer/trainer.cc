@@ -6,27 +6,21 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
 #include "framework/core/failpoint.h"
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
 #include "framework/session/session_state.h"
 #include "train/inference.h"
+#include "train/trainer/fit_loop.h"
 #include "train/trainer/model_summary.h"
 
 namespace mirrorflow {
 namespace {
 
-Failpoint step_failpoint("train/step");
-
-double Median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
+Failpoint inference_failpoint("train/inference_step");
 
 absl::Status CheckModel(const Graph& graph, const Model& model) {
   MF_RETURN_IF_ERROR(graph.status());
@@ -78,43 +72,6 @@ class KeepStep {
   Session& session_;
   const uint64_t step_;
 };
-
-// A mean of losses, weighted by the rows of their batches.
-class MeanLoss {
- public:
-  void Add(double loss, int64_t rows) {
-    sum_ += loss * static_cast<double>(rows);
-    rows_ += rows;
-  }
-  double value() const { return rows_ == 0 ? 0 : sum_ / static_cast<double>(rows_); }
-
- private:
-  double sum_ = 0;
-  int64_t rows_ = 0;
-};
-
-bool DividesFiles(const FitOptions& options) {
-  return options.distribute.auto_shard_policy == AutoShardPolicy::kFile;
-}
-
-// Where each worker opens its own files, none knows how many batches all have.
-std::optional<int64_t> StepsOf(const Dataset& dataset, const Strategy& strategy,
-                               const FitOptions& options) {
-  if (DividesFiles(options) && strategy.topology().num_workers() > 1) return std::nullopt;
-  return dataset.size();
-}
-
-// Where files are divided, which rows the first batches had depends on the workers.
-absl::Status CheckStart(const Topology& topology, const FitOptions& options) {
-  const TrainingPosition& start = options.start;
-  if (!DividesFiles(options) || start.batch == 0 || start.num_workers == 0) return absl::OkStatus();
-  const int workers = topology.num_workers(), replicas = topology.world_size();
-  if (start.num_workers == workers && start.num_replicas == replicas) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "Fit() start: AutoShardPolicy FILE in batch ", start.batch, " of epoch ", start.epoch + 1,
-      "; expected the ", start.num_workers, " workers and ", start.num_replicas,
-      " replicas that began the epoch, got ", workers, " and ", replicas));
-}
 
 }  // namespace
 
@@ -185,13 +142,20 @@ absl::Status Trainer::TakeMetrics(Logs* logs) {
   return absl::OkStatus();
 }
 
+absl::Status Trainer::BeginInferenceStep() {
+  MF_RETURN_IF_ERROR(inference_failpoint.Pass());
+  return loop_ == nullptr ? absl::OkStatus() : loop_->BeginInferenceStep();
+}
+
 absl::StatusOr<Logs> Trainer::Evaluate(const Dataset& dataset) {
+  MF_RETURN_IF_ERROR(dataset.CheckBatched());
   const KeepStep keep(*session_);
   if (!metric_names_.empty()) MF_RETURN_IF_ERROR(reset_metrics_.Run({}).status());
   MeanLoss mean;
   bool has_batches = false;
   DistributedDataset input = strategy_.Distribute(dataset);
   for (DistributedBatch batch; input.Next(&batch);) {
+    MF_RETURN_IF_ERROR(BeginInferenceStep());
     MF_ASSIGN_OR_RETURN(const StepOutputs outputs, evaluate_.Run(batch));
     MF_ASSIGN_OR_RETURN(const float loss, ScalarOf(outputs[0]));
     if (!std::isfinite(loss)) {
@@ -233,10 +197,12 @@ absl::StatusOr<Tensor> Trainer::Predict(const Dataset& dataset) {
   if (!predict_) {
     return absl::FailedPreconditionError("trainer: expected a model with predictions, got none");
   }
+  MF_RETURN_IF_ERROR(dataset.CheckBatched());
   std::vector<Tensor> parts;
   int64_t rows = 0;
   DistributedDataset input = strategy_.Distribute(dataset);
   for (DistributedBatch batch; input.Next(&batch);) {
+    MF_RETURN_IF_ERROR(BeginInferenceStep());
     MF_ASSIGN_OR_RETURN(const StepOutputs outputs, RunPrediction(batch));
     // The buffers of a step are reused by the next one.
     MF_ASSIGN_OR_RETURN(Tensor part, outputs[0].Clone());
@@ -282,166 +248,21 @@ absl::StatusOr<std::string> Trainer::Summary(int64_t rows) const {
                       megabytes(plan.arena_bytes), megabytes(plan.constants_bytes)));
 }
 
-class Trainer::Loop {
- public:
-  Loop(Trainer& trainer, const Dataset& dataset, const FitOptions& options)
-      : trainer_(trainer),
-        dataset_(dataset),
-        options_(options),
-        state_{.strategy = trainer.strategy_,
-               .session = *trainer.session_,
-               .epochs = options.epochs,
-               .steps_per_epoch = StepsOf(dataset, trainer.strategy_, options),
-               .position = options.start} {}
-
-  absl::StatusOr<TrainResult> Run() {
-    MF_RETURN_IF_ERROR(Call(&Callback::OnTrainBegin));
-    while (!is_over()) MF_RETURN_IF_ERROR(RunEpoch());
-    MF_RETURN_IF_ERROR(Call(&Callback::OnTrainEnd));
-    if (CheckpointManager* const checkpoints = options_.checkpoints; checkpoints != nullptr) {
-      const int64_t step = state_.position.step;
-      if (checkpoints->last_step() != step && step > options_.start.step) {
-        MF_RETURN_IF_ERROR(checkpoints->Save(state_.position));
-      }
-      MF_RETURN_IF_ERROR(checkpoints->WaitForSave());
-    }
-    result_.steps = state_.position.step;
-    result_.stopped = state_.stopped;
-    result_.median_step_ms = Median(std::move(step_ms_));
-    result_.median_host_us = Median(std::move(host_us_));
-    if (result_.median_step_ms > 0) {
-      result_.examples_per_s = static_cast<double>(largest_batch_) * 1000 / result_.median_step_ms;
-    }
-    return std::move(result_);
-  }
-
-  void Fail(const absl::Status& why) {
-    for (Callback* const callback : options_.callbacks) callback->OnException(state_, why);
-  }
-
- private:
-  using Event = absl::Status (Callback::*)(TrainingState&);
-
-  absl::Status Call(Event event) {
-    for (Callback* const callback : options_.callbacks) {
-      MF_RETURN_IF_ERROR((callback->*event)(state_));
-    }
-    return absl::OkStatus();
-  }
-
-  // A step limit overrides `epochs` and runs as many epochs as it takes.
-  bool is_over() const {
-    if (state_.stopped) return true;
-    const TrainingPosition& at = state_.position;
-    return options_.steps > 0 ? at.step >= options_.steps : at.epoch >= options_.epochs;
-  }
-
-  absl::Status RunEpoch() {
-    TrainingPosition& at = state_.position;
-    const int64_t done_before = at.batch;
-    mean_ = MeanLoss();
-    state_.logs.clear();
-    MF_RETURN_IF_ERROR(Call(&Callback::OnEpochBegin));
-    DistributedDataset input =
-        trainer_.strategy_.Distribute(dataset_.Skip(done_before), at.epoch, options_.distribute);
-    bool is_stopped_before_step = false;
-    for (DistributedBatch batch; !is_over() && input.Next(&batch);) {
-      MF_RETURN_IF_ERROR(Call(&Callback::OnStepBegin));
-      is_stopped_before_step = state_.stopped.has_value();
-      if (is_stopped_before_step) break;
-      MF_RETURN_IF_ERROR(RunStep(batch));
-    }
-    MF_RETURN_IF_ERROR(input.status());
-    if (at.batch == 0 && !state_.stopped) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "epoch ", at.epoch + 1, ": the dataset has no batches; expected at least one, got none"));
-    }
-    // Or else the earlier run has done all of it, or the process has been asked to end.
-    if (at.batch > done_before && !is_stopped_before_step) MF_RETURN_IF_ERROR(EndEpoch());
-    if (!is_over()) {
-      ++at.epoch;
-      at.batch = 0;
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status RunStep(const DistributedBatch& batch) {
-    TrainingPosition& at = state_.position;
-    MF_RETURN_IF_ERROR(step_failpoint.Pass());
-    const absl::Time begin = absl::Now();
-    MF_ASSIGN_OR_RETURN(state_.loss, trainer_.TrainStep(batch));
-    if (!std::exchange(is_first_step_, false)) {  // it compiles, and is not timed
-      step_ms_.push_back(absl::ToDoubleMilliseconds(absl::Now() - begin));
-      host_us_.push_back(absl::ToDoubleMicroseconds(trainer_.train_.host_time()));
-    }
-    ++at.step;
-    ++at.batch;
-    state_.rows = batch.num_rows();
-    mean_.Add(state_.loss, state_.rows);
-    largest_batch_ = std::max(largest_batch_, state_.rows);
-    MF_RETURN_IF_ERROR(Call(&Callback::OnStep));
-    if (options_.on_step) MF_RETURN_IF_ERROR(options_.on_step(at.step, state_.loss));
-    if (!std::isfinite(state_.loss)) {
-      return EndTogether(absl::OutOfRangeError(absl::StrCat(
-          "step ", at.step, ": the loss is not finite; expected a number, got ", state_.loss)));
-    }
-    const auto is_due = [&](int64_t every) { return every > 0 && at.step % every == 0; };
-    if (is_due(options_.check_replicas)) {
-      const absl::Status same = trainer_.session_->CheckReplicas();
-      const absl::Status why = Annotate(same, absl::StrCat("step ", at.step));
-      if (absl::IsDataLoss(same)) return EndTogether(why);
-      MF_RETURN_IF_ERROR(why);
-    }
-    if (options_.checkpoints != nullptr && is_due(options_.checkpoint_every)) {
-      MF_RETURN_IF_ERROR(options_.checkpoints->Save(at));
-    }
-    if (options_.validation && is_due(options_.validation_steps)) {
-      MF_RETURN_IF_ERROR(Validate());
-    }
-    return absl::OkStatus();
-  }
-
-  // Adds the values of the validation set to the logs.
-  absl::Status Validate() {
-    MF_RETURN_IF_ERROR(trainer_.TakeMetrics(&state_.logs));
-    MF_ASSIGN_OR_RETURN(const Logs values, trainer_.Evaluate(*options_.validation));
-    for (const auto& [name, value] : values) state_.logs[absl::StrCat("val_", name)] = value;
-    return Call(&Callback::OnValidationEnd);
-  }
-
-  absl::Status EndEpoch() {
-    result_.loss = state_.logs["loss"] = mean_.value();
-    MF_RETURN_IF_ERROR(options_.validation ? Validate() : trainer_.TakeMetrics(&state_.logs));
-    MF_RETURN_IF_ERROR(Call(&Callback::OnEpochEnd));
-    result_.history.push_back(state_.logs);
-    return absl::OkStatus();
-  }
-
-  // Ends a loop that ends on all workers after the same step. The first process to end has a
-  // launcher end the others, one of which may be saving.
-  absl::Status EndTogether(const absl::Status& why) {
-    if (options_.checkpoints != nullptr) options_.checkpoints->WaitForSave().IgnoreError();
-    return why;
-  }
-
-  Trainer& trainer_;
-  const Dataset& dataset_;
-  const FitOptions& options_;
-  TrainingState state_;
-  TrainResult result_;
-  MeanLoss mean_;  // of the epoch
-  std::vector<double> step_ms_, host_us_;
-  int64_t largest_batch_ = 0;
-  bool is_first_step_ = true;
-};
-
 absl::StatusOr<TrainResult> Trainer::Fit(const Dataset& dataset, const FitOptions& options) {
   if (!can_train_) {
     return absl::FailedPreconditionError(
         "trainer: expected a model with an operation that trains, got none");
   }
-  MF_RETURN_IF_ERROR(CheckStart(strategy_.topology(), options));
+  MF_RETURN_IF_ERROR(dataset.CheckBatched());
+  if (options.validation) {
+    MF_RETURN_IF_ERROR(Annotate(options.validation->CheckBatched(), "validation"));
+  }
+  if (loop_ != nullptr) {
+    return absl::FailedPreconditionError("Fit(): expected no other Fit of this trainer, got one");
+  }
   Loop loop(*this, dataset, options);
+  loop_ = &loop;
+  const absl::Cleanup ended = [this] { loop_ = nullptr; };
   absl::StatusOr<TrainResult> result = loop.Run();
   if (!result.ok()) loop.Fail(result.status());
   return result;

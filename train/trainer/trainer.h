@@ -50,7 +50,8 @@ struct Model {
 
 struct FitOptions {
   int64_t epochs = 1;
-  // Stop after this many steps, regardless of `epochs`; those before `start` count. 0: no limit.
+  // Stop after this many steps, regardless of `epochs`; those before `start` count. 0: no limit. An
+  // epoch that the limit cuts does not end: no validation, no OnEpochEnd.
   int64_t steps = 0;
   // Evaluated after each epoch and, with `validation_steps`, after every so many steps. The metrics
   // of the training set cover the steps since the last validation.
@@ -60,8 +61,12 @@ struct FitOptions {
   std::vector<Callback*> callbacks = {};
   // Called after each step with its number, from 1, and its loss; an error ends training.
   std::function<absl::Status(int64_t step, float loss)> on_step = nullptr;
-  // Where training goes on: what CheckpointManager::Restore has returned.
+  // Where training goes on: what CheckpointManager::Restore has returned. With `checkpoints`, the
+  // callbacks, metrics and the mean loss of the epoch go on, too.
   TrainingPosition start = {};
+  // Resume on a dataset that differs from the one with which the checkpoint was saved, as
+  // Dataset::ToString() and size() tell. Otherwise that is InvalidArgument.
+  bool accept_other_dataset = false;
   // Saves a checkpoint every `checkpoint_every` steps (0: never) and after the last one. May be
   // null; else it must outlive Fit.
   CheckpointManager* checkpoints = nullptr;
@@ -76,13 +81,14 @@ struct FitOptions {
 };
 
 struct TrainResult {
-  int64_t steps = 0;                   // including those before `start`
-  std::vector<Logs> history = {};      // of each epoch of this call
+  int64_t steps = 0;  // including those before `start`
+  // Of each epoch that this call has ended, and of one that `steps` has cut.
+  std::vector<Logs> history = {};
   double loss = 0;                     // the mean over the rows of the last epoch
   double median_step_ms = 0;           // without the first step, which compiles
   double median_host_us = 0;           // time to enqueue a step; 0 on devices that run on the host
   double examples_per_s = 0;           // of all replicas, at the median step time
-  std::optional<std::string> stopped;  // why training ended early
+  std::optional<std::string> stopped;  // why training ended early, or this run of it
 };
 
 class Trainer {
@@ -127,6 +133,8 @@ class Trainer {
 
   class Loop;  // one call of Fit
 
+  // Before each batch of Evaluate and Predict.
+  absl::Status BeginInferenceStep();
   absl::StatusOr<StepOutputs> RunPrediction(const DistributedBatch& batch);
   // Adds the values of the metrics to `logs`, and resets them.
   absl::Status TakeMetrics(Logs* logs);
@@ -144,6 +152,7 @@ class Trainer {
   std::vector<size_t> predicted_from_;  // which inputs predict_ takes
   Step metric_results_;
   Step reset_metrics_;
+  Loop* loop_ = nullptr;  // that of the Fit which is running; null outside of Fit
 };
 
 }  // namespace mirrorflow

@@ -56,8 +56,11 @@ TEST_F(ReadRunTest, ReadsEveryKindOfFile) {
   Write("log.jsonl", R"({"time":"t","worker":0,"epoch":1,"step":1,"steps":9,"accuracy":0.5})");
   Write("checkpoints/events.jsonl", R"({"time":"t","event":"saved","step":4})");
   Write("step.json", kTrace);
-  CheckpointManifest manifest{
-      .step = 4, .num_workers = 2, .num_replicas = 8, .time = "now", .file = "x", .bytes = 123};
+  CheckpointManifest manifest{.step = 4,
+                              .num_workers = 2,
+                              .num_replicas = 8,
+                              .time = "now",
+                              .variables = {.name = "x", .bytes = 123}};
   Write("checkpoints/step-000000004/manifest.json", FormatManifest(manifest));
   Write("other.bin", "\xff\xff");
   Write("notes.txt", "a text of the user");

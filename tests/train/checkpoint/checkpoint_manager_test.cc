@@ -231,13 +231,13 @@ TEST_F(CheckpointManagerTest, RestoreWarnsAboutNonFiniteTensors) {
   auto data = ReadCheckpointData(path);
   ASSERT_TRUE(data.ok()) << data.status();
   std::string infinite;
-  for (auto& [name, tensor] : data->contents.tensors) {
+  for (auto& [name, tensor] : data->variables.tensors) {
     if (tensor.dtype() != DT_FLOAT) continue;
     tensor.data<float>()[0] = std::numeric_limits<float>::infinity();
     infinite = name;
     break;
   }
-  ASSERT_TRUE(WriteCheckpointData(path, data->contents, data->manifest).ok());
+  ASSERT_TRUE(WriteCheckpointData(path, *data).ok());
   ASSERT_TRUE(Train(*strategy, 1, Options()).ok());
   EXPECT_THAT(log_, testing::Contains(absl::StrCat("WARNING: ", path, ": tensor '", infinite,
                                                    "' has values that are not finite")));

@@ -33,9 +33,9 @@ class CheckpointDataTest : public testing::Test {
     contents_.tensors["weights"] = Tensor::Vector<float>({1, 2, 3});
     contents_.tensors["count"] = Tensor::Vector<int64_t>({4});
     contents_.metadata["mirrorflow.step"] = "7";
-    CheckpointManifest manifest;
-    manifest.step = 7;
-    ASSERT_EQ(WriteCheckpointData(path_, contents_, manifest), absl::OkStatus());
+    CheckpointData data = {.variables = contents_};
+    data.manifest.step = 7;
+    ASSERT_EQ(WriteCheckpointData(path_, data), absl::OkStatus());
   }
   std::string Path(const char* name) const { return absl::StrCat(path_, "/", name); }
   static std::string Read(const std::string& path) {
@@ -83,9 +83,9 @@ TEST_F(CheckpointDataTest, HasWhatWasWritten) {
   const auto data = ReadCheckpointData(path_);
   ASSERT_TRUE(data.ok()) << data.status();
   EXPECT_EQ(data->manifest.step, 7);
-  EXPECT_EQ(data->contents.metadata, contents_.metadata);
-  ASSERT_EQ(data->contents.tensors.size(), 2u);
-  EXPECT_EQ(data->contents.tensors.at("weights").flat<float>()[2], 3);
+  EXPECT_EQ(data->variables.metadata, contents_.metadata);
+  ASSERT_EQ(data->variables.tensors.size(), 2u);
+  EXPECT_EQ(data->variables.tensors.at("weights").flat<float>()[2], 3);
 }
 
 TEST_F(CheckpointDataTest, EveryOtherLengthIsFound) {
@@ -104,7 +104,7 @@ TEST_F(CheckpointDataTest, EveryOtherLengthIsFound) {
 
 TEST_F(CheckpointDataTest, EveryFlippedBitIsFoundAndItsTensorNamed) {
   const std::string file = Path("variables.safetensors"), bytes = Read(file);
-  const size_t header = ReadCheckpointData(path_)->manifest.header_bytes;
+  const size_t header = ReadCheckpointData(path_)->manifest.variables.header_bytes;
   for (size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
     std::string flipped = bytes;
     flipped[bit / 8] ^= static_cast<char>(1 << bit % 8);

@@ -26,12 +26,19 @@ CheckpointManifest Example() {
   m.num_replicas = 4;
   m.time = "2026-11-25T01:02:03+00:00";
   m.settings = {{"global_batch_size", "250"}, {"quoted \"name\"", "ä\n"}};
-  m.file = "variables.safetensors";
-  m.bytes = 5359040;
-  m.header_bytes = 1384;
-  m.header_crc32c = 0x0123abcd;
-  m.tensors["dense/kernel"] = {DT_FLOAT, {784, 512}, 0xa2603f3d};
-  m.tensors["step"] = {DT_INT64, {}, 7};
+  m.reading_step = 3;
+  m.state = {{"fit/epoch_loss/sum", "inf"}, {"callbacks/quoted \"name\"/best", "ä\n"}};
+  m.variables.name = "variables.safetensors";
+  m.variables.bytes = 5359040;
+  m.variables.header_bytes = 1384;
+  m.variables.header_crc32c = 0x0123abcd;
+  m.variables.tensors["dense/kernel"] = {DT_FLOAT, {784, 512}, 0xa2603f3d};
+  m.variables.tensors["step"] = {DT_INT64, {}, 7};
+  m.state_tensors.name = "state.safetensors";
+  m.state_tensors.bytes = 90;
+  m.state_tensors.header_bytes = 80;
+  m.state_tensors.header_crc32c = 0x4567ef01;
+  m.state_tensors.tensors["parts/1/sum"] = {DT_DOUBLE, {}, 9};
   return m;
 }
 
@@ -81,7 +88,12 @@ TEST(ManifestTest, WrongFieldIsNamed) {
       {"\"step\":400", "\"step\":18446744073709551615", "step: expected a number"},
       {"\"step\":400", "\"other\":400", "step: missing"},
       {"\"num_workers\":2", "\"num_workers\":4294967296", "num_workers: expected"},
-      {"\"version\":1", "\"version\":2", "version 1, got 'mirrorflow checkpoint', version 2"},
+      {"\"version\":2", "\"version\":3", "version 1 to 2, got 'mirrorflow checkpoint', version 3"},
+      {"\"reading_step\":3", "\"x\":3", "reading_step: missing"},
+      {"\"inf\"", "3", "state: expected texts"},
+      {"state.safetensors", "../x", "illegal file name"},
+      {"state_tensors\":[", "x\":[", "state_tensors: missing"},
+      {"\"double\"", "\"doubles\"", "state_tensors[0].dtype"},
       {"variables.safetensors", "../x", "illegal file name"},
       {"variables.safetensors", "/etc/passwd", "illegal file name"},
       {"variables.safetensors", ".hidden", "illegal file name"},

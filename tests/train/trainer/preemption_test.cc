@@ -24,9 +24,9 @@ TEST(PreemptionHandlerTest, EndsWithoutRoomToTellTheOthers) {
   for (int i = 0; full.ok(); ++i) full = group.Put(absl::StrCat("key ", i), "", deadline);
   ASSERT_TRUE(absl::IsResourceExhausted(full)) << full;
   {
-    const auto handler = PreemptionHandler::Create((*workers)->session(0), 0);
+    const auto handler = PreemptionHandler::Create((*workers)->session(0));
     ASSERT_TRUE(handler.ok()) << handler.status();
-    EXPECT_TRUE((*handler)->MayBegin(1));
+    EXPECT_TRUE((*handler)->MayBegin());
   }
   // The other worker learns why.
   WorkerGroup& other = *(*workers)->session(1).state().connection().workers();

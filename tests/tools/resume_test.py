@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Training that is killed or stopped at random points, and resumed, ends as undisturbed training.
+
+Compares everything that the training leaves, byte for byte: the variables, the log, the best
+variables, and what the event files and the callbacks say, apart from times.
+"""
+
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+PROGRAM = os.path.abspath("tests/tools/disturbed_training")
+MIRRORFLOW = os.path.abspath("tools/mirrorflow")
+# How many points, over all tests. Each costs about two runs of the program.
+POINTS = int(os.environ.get("MIRRORFLOW_RESUME_POINTS", "200"))
+SEED = int(os.environ.get("MIRRORFLOW_RESUME_SEED", "1"))
+SECONDS = 60  # a run takes less than one; more is a hang
+PREEMPTED = 75
+EPOCHS = 12
+FILES = ("last.safetensors", "best.safetensors", "newest.safetensors", "log.csv", "result.txt")
+# Places at which the process kills itself, and how often it passes through them in a run.
+PLACES = {"train/step": 100, "train/inference_step": 200, "train/epoch_end": 10,
+          "checkpoint/begin": 50, "checkpoint/data/write": 50, "checkpoint/rename": 50,
+          "checkpoint/fsync_parent": 50, "checkpoint/removed": 40}
+
+
+class ResumeTest(unittest.TestCase):
+
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMPDIR"))
+        self.addCleanup(temporary.cleanup)
+        self.root = pathlib.Path(temporary.name)
+        self.random = random.Random(SEED)
+
+    def command(self, replicas, workers, directory):
+        program = [PROGRAM, str(replicas), str(directory), str(EPOCHS)]
+        if workers == 1:
+            return program
+        return [MIRRORFLOW, "launch", "-n", str(workers), "--", *program]
+
+    def start(self, replicas, workers, directory, **environment):
+        return subprocess.Popen(self.command(replicas, workers, directory), text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                env={**os.environ, **environment})
+
+    def finish(self, job):
+        try:
+            output, _ = job.communicate(timeout=SECONDS)
+        except subprocess.TimeoutExpired:
+            job.kill()
+            self.fail("the training hangs: " + job.communicate()[0])
+        return job.returncode, output
+
+    def disturb(self, replicas, workers, directory):
+        """Starts the training and ends it at a random point. Returns how, for messages."""
+        kind = self.random.choice(("place", "place", "SIGKILL", "SIGTERM", "SIGTERM"))
+        if kind == "place":
+            name = self.random.choice(sorted(PLACES))
+            worker = f"@{self.random.randrange(workers)}" if not name.startswith("checkpoint") else ""
+            point = f"{name}=kill{worker}#{self.random.randint(1, PLACES[name])}"
+            self.finish(self.start(replicas, workers, directory, MIRRORFLOW_FAILPOINTS=point))
+            return point
+        job = self.start(replicas, workers, directory)
+        delay = self.random.uniform(0, 1.3 * self.seconds)
+        time.sleep(delay)
+        if job.poll() is None:
+            job.send_signal(getattr(signal, kind))
+        code, output = self.finish(job)
+        if kind == "SIGTERM" and workers == 1:
+            # The signal ends the process before main has taken it over.
+            self.assertIn(code, (0, PREEMPTED, -signal.SIGTERM), output)
+        return f"{kind} after {delay:.3f} s"
+
+    def check(self, points, replicas, workers=1):
+        whole = self.root / "whole"
+        whole.mkdir()
+        begin = time.monotonic()
+        code, output = self.finish(self.start(replicas, workers, whole))
+        self.seconds = time.monotonic() - begin
+        self.assertEqual(code, 0, output)
+        for number in range(points):
+            part = self.root / "part"
+            part.mkdir()
+            history = []
+            # Some runs are disturbed again.
+            for _ in range(self.random.choice((1, 1, 2, 3))):
+                history.append(self.disturb(replicas, workers, part))
+            code, output = self.finish(self.start(replicas, workers, part))
+            with self.subTest(number=number, history=history, seed=SEED):
+                self.assertEqual(code, 0, output)
+                self.compare(whole, part)
+            shutil.rmtree(part)
+
+    def compare(self, whole, part):
+        for name in FILES:
+            expected, got = (whole / name).read_bytes(), (part / name).read_bytes()
+            if name.endswith(("csv", "txt")):
+                self.assertEqual(got.decode(), expected.decode(), name)
+            else:
+                self.assertEqual(got, expected, name)
+
+    def test_one_replica(self):
+        self.check(POINTS * 3 // 8, replicas=1)
+
+    def test_two_replicas(self):
+        self.check(POINTS * 3 // 8, replicas=2)
+
+    def test_two_workers(self):
+        self.check(POINTS // 4, replicas=1, workers=2)
+
+    def test_finished_training_changes_nothing(self):
+        """A finished program that is started again leaves the same files."""
+        whole, again = self.root / "whole", self.root / "again"
+        for directory, times in ((whole, 1), (again, 3)):
+            directory.mkdir()
+            for _ in range(times):
+                code, output = self.finish(self.start(2, 1, directory))
+                self.assertEqual(code, 0, output)
+        self.compare(whole, again)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// StateDict: what an object remembers besides the variables of a session, by name (PyTorch's
+// state_dict). A checkpoint holds those of the trainer and of its callbacks.
+//
+//   state.Set("best", best_);
+//   MF_RETURN_IF_ERROR(state.Get("best", &best_));
+#ifndef MIRRORFLOW_TRAIN_CHECKPOINT_STATE_DICT_H_
+#define MIRRORFLOW_TRAIN_CHECKPOINT_STATE_DICT_H_
+
+#include <concepts>
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "framework/core/tensor.h"
+
+namespace mirrorflow {
+
+class StateDict {
+ public:
+  // Numbers and texts come back exactly as they were, on every worker. A text may hold any bytes.
+  template <std::floating_point T>
+  void Set(absl::string_view name, T value) {
+    SetNumber(name, static_cast<double>(value));
+  }
+  template <std::integral T>
+  void Set(absl::string_view name, T value) {
+    SetInteger(name, static_cast<int64_t>(value));
+  }
+  void Set(absl::string_view name, absl::string_view text);
+  void Set(absl::string_view name, const char* text) { Set(name, absl::string_view(text)); }
+  // Shares the tensor's memory, which must not change until the checkpoint has been written. Only
+  // worker 0 saves tensors, and only worker 0 gets them back: Session::AssignFromWorker0 assigns
+  // such values on every worker.
+  void Set(absl::string_view name, Tensor value);
+
+  bool Has(absl::string_view name) const;
+  // Reads an entry. NotFound, naming it, if it is missing; InvalidArgument if it has another type.
+  // `value` is unchanged after an error.
+  absl::Status Get(absl::string_view name, double* value) const;
+  absl::Status Get(absl::string_view name, int64_t* value) const;
+  absl::Status Get(absl::string_view name, bool* value) const;
+  absl::Status Get(absl::string_view name, std::string* text) const;
+  absl::Status Get(absl::string_view name, Tensor* value) const;
+
+  // Adds the entries of `other` under the names `prefix` + name.
+  void Merge(absl::string_view prefix, const StateDict& other);
+  // The entries whose names begin with `prefix`, without it.
+  StateDict WithPrefix(absl::string_view prefix) const;
+
+  bool empty() const { return values_.empty() && tensors_.empty(); }
+  // Numbers and texts in their written form, UTF-8.
+  const std::map<std::string, std::string>& values() const { return values_; }
+  const std::map<std::string, Tensor>& tensors() const { return tensors_; }
+
+  StateDict() = default;
+  StateDict(std::map<std::string, std::string> values, std::map<std::string, Tensor> tensors)
+      : values_(std::move(values)), tensors_(std::move(tensors)) {}
+
+ private:
+  void SetNumber(absl::string_view name, double value);
+  void SetInteger(absl::string_view name, int64_t value);
+  // The written form of a value; NotFound without it.
+  absl::Status Find(absl::string_view name, const std::string** text) const;
+
+  std::map<std::string, std::string> values_;
+  std::map<std::string, Tensor> tensors_;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_CHECKPOINT_STATE_DICT_H_

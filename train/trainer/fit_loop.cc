@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/trainer/fit_loop.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "framework/core/failpoint.h"
+#include "framework/core/status.h"
+
+namespace mirrorflow {
+namespace {
+
+Failpoint step_failpoint("train/step");
+Failpoint epoch_end_failpoint("train/epoch_end");
+
+constexpr char kDataset[] = "dataset", kStepsPerEpoch[] = "steps_per_epoch";
+constexpr char kFit[] = "fit/", kCallbacks[] = "callbacks/";
+
+double Median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+bool DividesFiles(const FitOptions& options) {
+  return options.distribute.auto_shard_policy == AutoShardPolicy::kFile;
+}
+
+// Where each worker opens its own files, none knows how many batches all have.
+std::optional<int64_t> StepsOf(const Dataset& dataset, const Strategy& strategy,
+                               const FitOptions& options) {
+  if (DividesFiles(options) && strategy.topology().num_workers() > 1) return std::nullopt;
+  return dataset.size();
+}
+
+// Where files are divided, which rows the first batches had depends on the workers.
+absl::Status CheckStart(const Topology& topology, const FitOptions& options) {
+  const TrainingPosition& start = options.start;
+  if (!DividesFiles(options) || start.batch == 0 || start.num_workers == 0) return absl::OkStatus();
+  const int workers = topology.num_workers(), replicas = topology.world_size();
+  if (start.num_workers == workers && start.num_replicas == replicas) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "Fit() start: AutoShardPolicy FILE in batch ", start.batch, " of epoch ", start.epoch + 1,
+      "; expected the ", start.num_workers, " workers and ", start.num_replicas,
+      " replicas that began the epoch, got ", workers, " and ", replicas));
+}
+
+// The keys of callbacks that may be null, which Run() rejects.
+std::vector<std::string> KeysOf(const FitOptions& options) {
+  const bool has_null = std::find(options.callbacks.begin(), options.callbacks.end(), nullptr) !=
+                        options.callbacks.end();
+  return has_null ? std::vector<std::string>() : CallbackKeys(options.callbacks);
+}
+
+}  // namespace
+
+Trainer::Loop::Loop(Trainer& trainer, const Dataset& dataset, const FitOptions& options)
+    : trainer_(trainer),
+      dataset_(dataset),
+      options_(options),
+      keys_(KeysOf(options)),
+      state_{.strategy = trainer.strategy_,
+             .session = *trainer.session_,
+             .epochs = options.epochs,
+             .has_checkpoints = options.checkpoints != nullptr,
+             .position = options.start} {}
+
+absl::StatusOr<TrainResult> Trainer::Loop::Run() {
+  MF_RETURN_IF_ERROR(CheckOptions());
+  state_.steps_per_epoch = StepsOf(dataset_, trainer_.strategy_, options_);
+  MF_RETURN_IF_ERROR(Call(&Callback::OnTrainBegin));
+  MF_RETURN_IF_ERROR(Resume());
+  const absl::Status trained = Train();
+  if (!state_.interrupted || !absl::IsCancelled(trained)) MF_RETURN_IF_ERROR(trained);
+  // Callbacks may replace the variables when training ends. The checkpoint has those of training.
+  MF_RETURN_IF_ERROR(SaveLast());
+  MF_RETURN_IF_ERROR(TakeCutEpoch());
+  MF_RETURN_IF_ERROR(Call(&Callback::OnTrainEnd));
+  return TakeResult();
+}
+
+void Trainer::Loop::Fail(const absl::Status& why) {
+  if (keys_.empty()) return;
+  for (Callback* const callback : options_.callbacks) callback->OnException(state_, why);
+}
+
+absl::Status Trainer::Loop::BeginInferenceStep() {
+  MF_RETURN_IF_ERROR(Call(&Callback::OnInferenceStepBegin));
+  return state_.interrupted ? absl::CancelledError(*state_.interrupted) : absl::OkStatus();
+}
+
+absl::Status Trainer::Loop::CheckOptions() const {
+  for (size_t i = 0; i < options_.callbacks.size(); ++i) {
+    if (options_.callbacks[i] != nullptr) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("Fit() callbacks[", i, "]: expected a callback, got null"));
+  }
+  return CheckStart(trainer_.strategy_.topology(), options_);
+}
+
+absl::Status Trainer::Loop::Resume() {
+  const CheckpointManager* const checkpoints = options_.checkpoints;
+  if (checkpoints == nullptr || checkpoints->state().empty() ||
+      checkpoints->last_step() != options_.start.step) {
+    return absl::OkStatus();
+  }
+  MF_RETURN_IF_ERROR(CheckDataset(checkpoints->state()));
+  MF_RETURN_IF_ERROR(Annotate(fit_.Load(checkpoints->state().WithPrefix(kFit)), "checkpoint"));
+  state_.logs = fit_.last_epoch;
+  return LoadCallbacks(checkpoints->state().WithPrefix(kCallbacks));
+}
+
+absl::Status Trainer::Loop::CheckDataset(const StateDict& state) const {
+  if (options_.accept_other_dataset) return absl::OkStatus();
+  std::string saved;
+  if (state.Has(kDataset)) MF_RETURN_IF_ERROR(state.Get(kDataset, &saved));
+  const auto differs = [](absl::string_view saved, absl::string_view got) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("Fit() dataset: expected the one with which the checkpoint was saved, or "
+                     "accept_other_dataset: ",
+                     saved, ", got ", got));
+  };
+  if (!saved.empty() && saved != dataset_.ToString()) return differs(saved, dataset_.ToString());
+  int64_t steps = 0;
+  if (!state.Has(kStepsPerEpoch) || !state_.steps_per_epoch) return absl::OkStatus();
+  MF_RETURN_IF_ERROR(state.Get(kStepsPerEpoch, &steps));
+  if (steps == *state_.steps_per_epoch) return absl::OkStatus();
+  return differs(absl::StrCat(steps, " batches"),
+                 absl::StrCat(*state_.steps_per_epoch, " batches"));
+}
+
+absl::Status Trainer::Loop::LoadCallbacks(const StateDict& states) {
+  std::optional<std::string> stopped;
+  for (size_t i = 0; i < keys_.size(); ++i) {
+    const StateDict state = states.WithPrefix(absl::StrCat(keys_[i], "/"));
+    // The callback that has stopped training may have other options now, and take that back.
+    state_.stopped = keys_[i] == fit_.stopped_by ? fit_.stopped : std::nullopt;
+    if (!state.empty()) {
+      MF_RETURN_IF_ERROR(Annotate(options_.callbacks[i]->LoadState(state_, state),
+                                  absl::StrCat("checkpoint: callback ", keys_[i])));
+    }
+    if (state_.stopped) stopped = std::move(state_.stopped);
+  }
+  state_.stopped = std::move(stopped);
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::Loop::Call(Event event) {
+  for (size_t i = 0; i < keys_.size(); ++i) {
+    const bool was_stopped = state_.stopped.has_value();
+    MF_RETURN_IF_ERROR((options_.callbacks[i]->*event)(state_));
+    if (!was_stopped && state_.stopped) fit_.stopped_by = keys_[i];
+  }
+  return absl::OkStatus();
+}
+
+bool Trainer::Loop::is_over() const {
+  if (state_.interrupted) return true;
+  if (fit_.stage != Stage::kStep) return false;
+  if (state_.stopped) return true;
+  const TrainingPosition& at = state_.position;
+  return options_.steps > 0 ? at.step >= options_.steps : at.epoch >= options_.epochs;
+}
+
+absl::Status Trainer::Loop::Train() {
+  while (!is_over()) MF_RETURN_IF_ERROR(RunEpoch());
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::Loop::RunEpoch() {
+  state_.logs.clear();
+  MF_RETURN_IF_ERROR(Call(&Callback::OnEpochBegin));
+  if (fit_.stage == Stage::kValidation) MF_RETURN_IF_ERROR(EndStage());
+  if (fit_.stage == Stage::kStep && !is_over()) MF_RETURN_IF_ERROR(RunSteps());
+  return fit_.stage == Stage::kEpochEnd && !is_over() ? EndEpoch() : absl::OkStatus();
+}
+
+// Runs steps until the epoch has no more batches or training ends.
+absl::Status Trainer::Loop::RunSteps() {
+  TrainingPosition& at = state_.position;
+  DistributedDataset input =
+      trainer_.strategy_.Distribute(dataset_.Skip(at.batch), at.epoch, options_.distribute);
+  // The limit is checked after reading a batch: with the last one, the epoch has ended, too.
+  for (DistributedBatch batch; input.Next(&batch);) {
+    if (is_over()) return absl::OkStatus();
+    MF_RETURN_IF_ERROR(Call(&Callback::OnStepBegin));
+    if (is_over()) return absl::OkStatus();
+    MF_RETURN_IF_ERROR(RunStep(batch));
+    if (fit_.stage == Stage::kEpochEnd) return absl::OkStatus();
+  }
+  MF_RETURN_IF_ERROR(input.status());
+  if (at.batch == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "epoch ", at.epoch + 1, ": the dataset has no batches; expected at least one, got none"));
+  }
+  fit_.stage = Stage::kEpochEnd;
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::Loop::RunStep(const DistributedBatch& batch) {
+  TrainingPosition& at = state_.position;
+  MF_RETURN_IF_ERROR(step_failpoint.Pass());
+  const absl::Time begin = absl::Now();
+  MF_ASSIGN_OR_RETURN(state_.loss, trainer_.TrainStep(batch));
+  if (!std::exchange(is_first_step_, false)) {  // it compiles, and is not timed
+    step_ms_.push_back(absl::ToDoubleMilliseconds(absl::Now() - begin));
+    host_us_.push_back(absl::ToDoubleMicroseconds(trainer_.train_.host_time()));
+  }
+  ++at.step;
+  ++at.batch;
+  is_saved_ = false;
+  state_.rows = batch.num_rows();
+  fit_.epoch_loss.Add(state_.loss, state_.rows);
+  largest_batch_ = std::max(largest_batch_, state_.rows);
+  MF_RETURN_IF_ERROR(Call(&Callback::OnStep));
+  if (options_.on_step) MF_RETURN_IF_ERROR(options_.on_step(at.step, state_.loss));
+  if (!std::isfinite(state_.loss)) {
+    return EndTogether(absl::OutOfRangeError(absl::StrCat(
+        "step ", at.step, ": the loss is not finite; expected a number, got ", state_.loss)));
+  }
+  if (is_due(options_.check_replicas)) {
+    const absl::Status same = trainer_.session_->CheckReplicas();
+    const absl::Status why = Annotate(same, absl::StrCat("step ", at.step));
+    if (absl::IsDataLoss(same)) return EndTogether(why);
+    MF_RETURN_IF_ERROR(why);
+  }
+  // Before the checkpoint, so that a run that resumes from it does what is still due.
+  if (state_.stopped) {
+    fit_.stage = Stage::kEpochEnd;
+  } else if (options_.validation && is_due(options_.validation_steps)) {
+    fit_.stage = Stage::kValidation;
+  }
+  if (options_.checkpoints != nullptr && is_due(options_.checkpoint_every)) {
+    MF_RETURN_IF_ERROR(Save());
+  }
+  if (fit_.stage == Stage::kValidation) {
+    MF_RETURN_IF_ERROR(EndStage());
+    if (state_.stopped) fit_.stage = Stage::kEpochEnd;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::Loop::EndStage() {
+  const bool is_epoch_end = fit_.stage == Stage::kEpochEnd;
+  is_saved_ = false;
+  if (!fit_.has_training_logs) {
+    if (is_epoch_end) fit_.logs["loss"] = fit_.epoch_loss.value();
+    MF_RETURN_IF_ERROR(trainer_.TakeMetrics(&fit_.logs));
+    fit_.has_training_logs = true;
+  }
+  if (options_.validation && !fit_.has_validation_logs) {
+    MF_ASSIGN_OR_RETURN(const Logs values, trainer_.Evaluate(*options_.validation));
+    for (const auto& [name, value] : values) fit_.logs[absl::StrCat("val_", name)] = value;
+    fit_.has_validation_logs = true;
+  }
+  states_before_event_ = CallbackStates();
+  state_.logs = fit_.logs;
+  if (options_.validation) MF_RETURN_IF_ERROR(Call(&Callback::OnValidationEnd));
+  if (is_epoch_end) MF_RETURN_IF_ERROR(Call(&Callback::OnEpochEnd));
+  states_before_event_.reset();
+  fit_.EndStage();
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::Loop::EndEpoch() {
+  const bool is_whole = !state_.stopped;  // or else a callback has stopped training inside it
+  MF_RETURN_IF_ERROR(EndStage());
+  MF_RETURN_IF_ERROR(epoch_end_failpoint.Pass());
+  fit_.last_epoch = state_.logs;
+  fit_.epoch_loss = MeanLoss();
+  result_.history.push_back(state_.logs);
+  if (!is_whole) return absl::OkStatus();
+  ++state_.position.epoch;
+  state_.position.batch = 0;
+  return absl::OkStatus();
+}
+
+StateDict Trainer::Loop::CallbackStates() const {
+  StateDict states;
+  for (size_t i = 0; i < keys_.size(); ++i) {
+    StateDict own;
+    options_.callbacks[i]->SaveState(own);
+    states.Merge(absl::StrCat(kCallbacks, keys_[i], "/"), own);
+  }
+  return states;
+}
+
+absl::Status Trainer::Loop::Save() {
+  StateDict state = states_before_event_ ? *states_before_event_ : CallbackStates(), fit;
+  // A callback that is asked again after an interruption stops training again.
+  fit_.stopped = states_before_event_ ? std::nullopt : state_.stopped;
+  fit_.Save(fit);
+  state.Merge(kFit, fit);
+  state.Set(kDataset, dataset_.ToString());
+  if (state_.steps_per_epoch) state.Set(kStepsPerEpoch, *state_.steps_per_epoch);
+  is_saved_ = true;
+  return options_.checkpoints->Save(state_.position, std::move(state));
+}
+
+absl::Status Trainer::Loop::SaveLast() {
+  if (options_.checkpoints == nullptr) return absl::OkStatus();
+  if (!is_saved_) MF_RETURN_IF_ERROR(Save());
+  return options_.checkpoints->WaitForSave();
+}
+
+absl::Status Trainer::Loop::TakeCutEpoch() {
+  if (fit_.epoch_loss.rows == 0 || state_.interrupted || fit_.stage != Stage::kStep) {
+    return absl::OkStatus();
+  }
+  state_.logs = {{"loss", fit_.epoch_loss.value()}};
+  MF_RETURN_IF_ERROR(trainer_.TakeMetrics(&state_.logs));
+  result_.history.push_back(state_.logs);
+  return absl::OkStatus();
+}
+
+TrainResult Trainer::Loop::TakeResult() {
+  result_.steps = state_.position.step;
+  const Logs& last = result_.history.empty() ? fit_.last_epoch : result_.history.back();
+  const auto loss = last.find("loss");
+  if (loss != last.end()) result_.loss = loss->second;
+  result_.stopped = state_.interrupted ? state_.interrupted : state_.stopped;
+  result_.median_step_ms = Median(std::move(step_ms_));
+  result_.median_host_us = Median(std::move(host_us_));
+  if (result_.median_step_ms > 0) {
+    result_.examples_per_s = static_cast<double>(largest_batch_) * 1000 / result_.median_step_ms;
+  }
+  return std::move(result_);
+}
+
+// The first process to end has a launcher end the others, one of which may be saving.
+absl::Status Trainer::Loop::EndTogether(const absl::Status& why) {
+  if (options_.checkpoints != nullptr) options_.checkpoints->WaitForSave().IgnoreError();
+  return why;
+}
+
+}  // namespace mirrorflow

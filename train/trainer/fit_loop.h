@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One call of Trainer::Fit: runs the steps, the validations and the callbacks, and saves where it
+// is. Private to the trainer.
+#ifndef MIRRORFLOW_TRAIN_TRAINER_FIT_LOOP_H_
+#define MIRRORFLOW_TRAIN_TRAINER_FIT_LOOP_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "train/trainer/fit_state.h"
+#include "train/trainer/trainer.h"
+
+namespace mirrorflow {
+
+class Trainer::Loop {
+ public:
+  // All of them must outlive the loop.
+  Loop(Trainer& trainer, const Dataset& dataset, const FitOptions& options);
+
+  absl::StatusOr<TrainResult> Run();
+  // Tells the callbacks of an error.
+  void Fail(const absl::Status& why);
+  // Before a batch of Evaluate or Predict. Cancelled if a callback interrupts the run.
+  absl::Status BeginInferenceStep();
+
+ private:
+  using Event = absl::Status (Callback::*)(TrainingState&);
+  using Stage = FitState::Stage;
+
+  absl::Status CheckOptions() const;
+  // Continues where the checkpoint was saved that the position is from.
+  absl::Status Resume();
+  absl::Status CheckDataset(const StateDict& state) const;
+  absl::Status LoadCallbacks(const StateDict& states);
+  absl::Status Train();
+  absl::Status RunEpoch();
+  absl::Status RunSteps();
+  absl::Status RunStep(const DistributedBatch& batch);
+  // Runs the validation that is due, and tells the callbacks of it and, if so, of the epoch's end.
+  absl::Status EndStage();
+  absl::Status EndEpoch();
+  absl::Status Call(Event event);
+  bool is_due(int64_t every) const { return every > 0 && state_.position.step % every == 0; }
+  // A step limit overrides `epochs` and runs as many epochs as it takes.
+  bool is_over() const;
+  StateDict CallbackStates() const;
+  absl::Status Save();
+  absl::Status SaveLast();
+  // Adds what a step limit has left of an epoch to the result.
+  absl::Status TakeCutEpoch();
+  TrainResult TakeResult();
+  // Ends a loop that ends on all workers after the same step.
+  absl::Status EndTogether(const absl::Status& why);
+
+  Trainer& trainer_;
+  const Dataset& dataset_;
+  const FitOptions& options_;
+  const std::vector<std::string> keys_;  // of the callbacks
+  TrainingState state_;
+  FitState fit_;
+  // While callbacks are told of a validation or the end of an epoch: their states before, with
+  // which a run that is interrupted meanwhile goes on.
+  std::optional<StateDict> states_before_event_;
+  bool is_saved_ = true;  // the last checkpoint has all that has happened
+  TrainResult result_;
+  std::vector<double> step_ms_, host_us_;
+  int64_t largest_batch_ = 0;
+  bool is_first_step_ = true;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_TRAINER_FIT_LOOP_H_

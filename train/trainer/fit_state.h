@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a call of Trainer::Fit remembers besides the variables, the position and the callbacks. A
+// checkpoint holds it, so that a resumed run ends as the undisturbed one.
+#ifndef MIRRORFLOW_TRAIN_TRAINER_FIT_STATE_H_
+#define MIRRORFLOW_TRAIN_TRAINER_FIT_STATE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "train/checkpoint/state_dict.h"
+#include "train/trainer/callback.h"
+
+namespace mirrorflow {
+
+// A mean of losses, weighted by the rows of their batches.
+struct MeanLoss {
+  void Add(double loss, int64_t batch_rows) {
+    sum += loss * static_cast<double>(batch_rows);
+    rows += batch_rows;
+  }
+  double value() const { return rows == 0 ? 0 : sum / static_cast<double>(rows); }
+
+  double sum = 0;
+  int64_t rows = 0;
+};
+
+struct FitState {
+  // What comes next at a position.
+  enum class Stage { kStep, kValidation, kEpochEnd };
+
+  MeanLoss epoch_loss;
+  Stage stage = Stage::kStep;
+  // In a validation and at the end of an epoch: which values the logs have already. Taking them
+  // resets the metrics.
+  bool has_training_logs = false;
+  bool has_validation_logs = false;
+  Logs logs;
+  Logs last_epoch;  // the logs of the last epoch that has ended
+  // Why training is over, and the key of the callback that has stopped it.
+  std::optional<std::string> stopped;
+  std::string stopped_by;
+
+  // Goes on with the steps.
+  void EndStage();
+
+  void Save(StateDict& state) const;
+  absl::Status Load(const StateDict& state);
+};
+
+// The keys under which a checkpoint holds the states of the callbacks, all of them different.
+std::vector<std::string> CallbackKeys(absl::Span<Callback* const> callbacks);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_TRAINER_FIT_STATE_H_
