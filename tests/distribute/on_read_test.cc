@@ -65,6 +65,45 @@ TEST_P(OnRead, MetricOverUnevenAndEmptySharesMatchesOneDevice) {
   EXPECT_EQ(session->ReadVariable("total")->scalar<float>(), 5);
 }
 
+// The sum alone does not tell what each replica adds next to.
+TEST_P(OnRead, PartsOfReplicasAreReadAndAssigned) {
+  const Output x = ops::Placeholder(root_, DT_FLOAT, {-1});
+  auto mirrored = strategy_->scope();
+  const Variable total =
+      CreateVariable(root_, "total", {}, initializers::Zeros(), DT_FLOAT, kOnRead);
+  CreateVariable(root_, "mirrored", {}, initializers::Zeros());
+  const Operation add = ops::AssignAddVariableOp(root_, total.handle, ops::Sum(root_, x, {0}));
+  auto session = strategy_->NewSession(graph_).value();
+  EXPECT_TRUE(session->ReadParts("total")->empty()) << "all parts are zero";
+  Step update = session->Prepare({x}, {}, {add}).value();
+  ASSERT_TRUE(update.Run({Column({1})}).ok());  // on replica 0
+  ASSERT_EQ(session->ReadParts("total")->size(), 1u);
+  ASSERT_TRUE(update.Run({Column({1, 2, 4})}).ok());
+  const std::vector<VariablePart> parts = *session->ReadParts("total");
+  ASSERT_EQ(parts.size(), static_cast<size_t>(replicas()));
+  float sum = 0;
+  for (int r = 0; r < replicas(); ++r) {
+    EXPECT_EQ(parts[r].rank, r);
+    EXPECT_TRUE(Tensor::Identical(parts[r].value, *session->ReadVariable("total", r)));
+    sum += parts[r].value.scalar<float>();
+  }
+  EXPECT_EQ(sum, 8);
+  // Ranks without a part get zero.
+  const VariablePart last = {replicas() - 1, Tensor::Scalar<float>(7)};
+  ASSERT_TRUE(session->AssignPartsFromWorker0("total", {last}).ok());
+  for (int r = 0; r < replicas(); ++r) {
+    EXPECT_EQ(session->ReadVariable("total", r)->scalar<float>(), r == last.rank ? 7 : 0);
+  }
+  EXPECT_EQ(session->ReadParts("mirrored").status().code(), absl::StatusCode::kInvalidArgument);
+  const VariablePart others[] = {{replicas(), Tensor::Scalar<float>(1)},
+                                 {-1, Tensor::Scalar<float>(1)},
+                                 {0, Tensor::Scalar<double>(1)}};
+  for (const VariablePart& other : others) {
+    EXPECT_EQ(session->AssignPartsFromWorker0("total", {other}).code(),
+              absl::StatusCode::kInvalidArgument);
+  }
+}
+
 TEST_P(OnRead, AddingNeedsNoCollectiveAndReadingNeedsOne) {
   const Output x = ops::Placeholder(root_, DT_FLOAT, {-1});
   auto mirrored = strategy_->scope();

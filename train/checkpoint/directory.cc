@@ -161,6 +161,10 @@ absl::Status CheckpointDirectory::Commit(
   MF_RETURN_IF_ERROR(rename_failpoint.Pass());
   std::string replaced;
   if (access(name.c_str(), F_OK) == 0) {
+    // At no moment is there no checkpoint of this step. Some file systems cannot exchange names.
+    if (renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, name.c_str(), RENAME_EXCHANGE) == 0) {
+      return Sync();  // the old one is the temporary now
+    }
     MF_ASSIGN_OR_RETURN(replaced, TemporaryName(step));
     if (rename(name.c_str(), replaced.c_str()) != 0) {
       return absl::ErrnoToStatus(errno, absl::StrCat(name, ": cannot rename the old one"));
@@ -172,12 +176,15 @@ absl::Status CheckpointDirectory::Commit(
     return absl::ErrnoToStatus(cause, absl::StrCat(name, ": cannot rename"));
   }
   std::move(remove_temporary).Cancel();
+  MF_RETURN_IF_ERROR(Sync());
+  return replaced.empty() ? absl::OkStatus() : RemoveAll(replaced);
+}
+
+absl::Status CheckpointDirectory::Sync() const {
   MF_RETURN_IF_ERROR(fsync_failpoint.Pass());
   // EINVAL: a file system whose directories cannot be synced.
-  if (fsync(fd_) != 0 && errno != EINVAL) {
-    return absl::ErrnoToStatus(errno, absl::StrCat(path_, ": cannot fsync"));
-  }
-  return replaced.empty() ? absl::OkStatus() : RemoveAll(replaced);
+  if (fsync(fd_) == 0 || errno == EINVAL) return absl::OkStatus();
+  return absl::ErrnoToStatus(errno, absl::StrCat(path_, ": cannot fsync"));
 }
 
 absl::Status CheckpointDirectory::RemoveObsolete(int64_t step, int keep) {

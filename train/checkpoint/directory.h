@@ -47,6 +47,8 @@ class CheckpointDirectory {
 
   absl::StatusOr<std::string> TemporaryName(int64_t step) const;
   absl::Status RemoveLeftovers() const;
+  // Makes the names of the checkpoints durable.
+  absl::Status Sync() const;
 
   const std::string path_;
   const int fd_;    // of the directory

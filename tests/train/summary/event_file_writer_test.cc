@@ -6,6 +6,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -84,6 +85,37 @@ TEST(EventFileWriterTest, PurgeStepStartsASession) {
   EXPECT_EQ(events[1].Int(kStep), 40);
   EXPECT_EQ(events[1].Message(kSessionLog).Int(1), 1);
   EXPECT_FALSE(events[1].Has(kFileVersion));
+}
+
+// Readers take the files in the order of their names.
+TEST(EventFileWriterTest, FileThatPurgesComesAfterAllOthers) {
+  const std::string directory = NewDirectory("order");
+  std::filesystem::create_directories(directory);
+  const std::string future = directory + "/events.out.tfevents.9999999998.host.1.0.v2";
+  std::ofstream(future).flush();
+  EXPECT_LT(OpenOrDie(directory)->path(), future);
+  EXPECT_GT(OpenOrDie(directory, {.purge_step = 0})->path(), future);
+}
+
+TEST(EventFileWriterTest, EventsOfTheLastStepAreKeptAndCanBeAddedAgain) {
+  auto writer = OpenOrDie(NewDirectory("last"), {.keep_last_step = true});
+  EXPECT_TRUE(writer->EventsOfLastStep().empty());
+  for (const int step : {3, 5, 4, 5}) {
+    proto::Event event = EventOfStep(step);
+    event.mutable_summary()->add_value()->set_tag("loss");
+    ASSERT_TRUE(writer->AddEvent(event).ok());
+  }
+  ASSERT_TRUE(writer->Purge(5).ok());
+  const std::vector<std::string> last = writer->EventsOfLastStep();
+  ASSERT_EQ(last.size(), 2u) << "of step 5";
+  ASSERT_TRUE(writer->AddSerializedEvent(last[1]).ok());
+  EXPECT_EQ(writer->EventsOfLastStep().size(), 3u);
+  EXPECT_EQ(writer->AddSerializedEvent("\xff").code(), absl::StatusCode::kInvalidArgument);
+  ASSERT_TRUE(writer->Close().ok());
+  const std::vector<WireMessage> events = ReadEvents(writer->path());
+  ASSERT_EQ(events.size(), 7u);
+  EXPECT_EQ(events[5].Message(kSessionLog).Int(1), 1);
+  EXPECT_EQ(events[6].Int(kStep), 5);
 }
 
 TEST(EventFileWriterTest, FlushWritesAllEventsInOrder) {

@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Training that is interrupted at a chosen point and resumed from its checkpoint, in one process.
+// //tests/tools:resume_test kills processes at random points.
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "mirrorflow.h"
+#include "tests/support/files.h"
+#include "train/checkpoint/directory.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// y = 2 x - 1 at 10 points: an epoch has 3 batches of 4, 4 and 2 rows.
+Dataset Line(int64_t rows = 10) {
+  std::vector<float> x, y;
+  for (int64_t i = 0; i < rows; ++i) {
+    x.push_back(0.25f * static_cast<float>(i));
+    y.push_back(2 * x.back() - 1);
+  }
+  return Dataset::FromTensors({Tensor::Of<float>({rows, 1}, x), Tensor::Of<float>({rows, 1}, y)});
+}
+
+// Calls a function in each event.
+class Watch final : public Callback {
+ public:
+  using Act = std::function<absl::Status(absl::string_view event, TrainingState&)>;
+  explicit Watch(Act act) : act_(std::move(act)) {}
+  absl::Status OnStepBegin(TrainingState& s) override { return act_("step begins", s); }
+  absl::Status OnStep(TrainingState& s) override { return act_("step", s); }
+  absl::Status OnInferenceStepBegin(TrainingState& s) override { return act_("inference", s); }
+  absl::Status OnValidationEnd(TrainingState& s) override { return act_("validation ends", s); }
+  absl::Status OnEpochEnd(TrainingState& s) override { return act_("epoch ends", s); }
+  absl::Status OnTrainEnd(TrainingState& s) override { return act_("train ends", s); }
+
+ private:
+  const Act act_;
+};
+
+// Gives the metric `score` these values, one for each epoch.
+class Scores final : public Callback {
+ public:
+  explicit Scores(std::vector<double> scores) : scores_(std::move(scores)) {}
+  absl::Status OnEpochEnd(TrainingState& state) override {
+    state.logs["score"] = scores_.at(state.position.epoch);
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::vector<double> scores_;
+};
+
+class ResumedTrainingTest : public testing::TestWithParam<int> {
+ protected:
+  void SetUp() override { std::filesystem::remove_all(directory_); }
+
+  struct Run {
+    absl::StatusOr<TrainResult> result;
+    std::vector<std::string> variables;  // the bytes, by name
+    TrainingPosition start;
+  };
+
+  // One process: builds the model, restores the newest checkpoint, and trains.
+  Run Train(const Dataset& dataset, FitOptions options, bool has_checkpoints = true) {
+    Run run = {.result = absl::UnknownError("not run")};
+    const auto strategy =
+        *MirroredStrategy::Create({.num_cpu_replicas = GetParam(), .pin_threads = false});
+    Graph graph;
+    const Scope root(&graph);
+    const auto scope = strategy->scope();
+    const Output x = ops::Placeholder(root.WithName("x"), DT_FLOAT, {-1, 1});
+    const Output y = ops::Placeholder(root.WithName("y"), DT_FLOAT, {-1, 1});
+    const Output predicted = layers::Dense(root, layers::Dropout(root, x, 0.1), 1);
+    const Output loss = losses::MeanSquaredError(root, predicted, y);
+    Model model = {.inputs = {x, y}, .loss = loss, .predictions = predicted};
+    model.train = Momentum({.learning_rate = schedules::Adjustable(0.05)})
+                      .Minimize(root, loss, {.accumulate_steps = accumulate_steps_});
+    model.metrics = {{"error", metrics::MeanAbsoluteError(root, predicted, y)}};
+    auto trainer = Trainer::Create(*strategy, graph, model);
+    EXPECT_TRUE(trainer.ok()) << trainer.status();
+    trainer_ = trainer->get();
+    std::unique_ptr<CheckpointManager> checkpoints;
+    if (has_checkpoints) {
+      checkpoints = *CheckpointManager::Create(
+          (*trainer)->session(), {.directory = directory_, .log = [](absl::string_view) {}});
+      run.start = *checkpoints->Restore();
+      options.start = run.start;
+      options.checkpoints = checkpoints.get();
+    }
+    run.result = (*trainer)->Fit(dataset, options);
+    for (const std::string& name : (*trainer)->session().VariableNames()) {
+      const Tensor value = *(*trainer)->session().ReadVariable(name);
+      run.variables.emplace_back(reinterpret_cast<const char*>(value.raw()), value.bytes());
+    }
+    return run;
+  }
+
+  const std::string directory_ = TemporaryPath("resumed");
+  int64_t accumulate_steps_ = 1;
+  Trainer* trainer_ = nullptr;  // the one that is running
+};
+
+INSTANTIATE_TEST_SUITE_P(Replicas, ResumedTrainingTest, testing::Values(1, 2));
+
+// Interrupts the n-th event of a kind.
+Watch::Act InterruptAt(absl::string_view kind, int n, int* count) {
+  return [=](absl::string_view event, TrainingState& state) {
+    if (event == kind && ++*count == n) state.Interrupt("test");
+    return absl::OkStatus();
+  };
+}
+
+// Every event of the run is once the one that an interruption comes in.
+TEST_P(ResumedTrainingTest, EqualsUndisturbedWhereverItIsInterrupted) {
+  const FitOptions options = {.epochs = 3, .validation = Line(6).Batch(2), .validation_steps = 2};
+  accumulate_steps_ = 2;
+  const Run whole = Train(Line().Shuffle(1).Batch(4), options, /*has_checkpoints=*/false);
+  ASSERT_TRUE(whole.result.ok()) << whole.result.status();
+  for (const char* const kind : {"step begins", "step", "inference", "validation ends"}) {
+    for (int n = 1; n <= 9; ++n) {
+      SCOPED_TRACE(absl::StrCat(kind, " ", n));
+      SetUp();
+      int count = 0;
+      Watch watch(InterruptAt(kind, n, &count));
+      FitOptions first = options;
+      first.callbacks = {&watch};
+      const Run part = Train(Line().Shuffle(1).Batch(4), first);
+      ASSERT_TRUE(part.result.ok()) << part.result.status();
+      EXPECT_EQ(part.result->stopped, count >= n ? std::make_optional("test") : std::nullopt);
+      const Run rest = Train(Line().Shuffle(1).Batch(4), options);
+      ASSERT_TRUE(rest.result.ok()) << rest.result.status();
+      EXPECT_EQ(rest.variables, whole.variables);
+      EXPECT_EQ(rest.result->loss, whole.result->loss);
+      std::vector<Logs> history = part.result->history;
+      history.insert(history.end(), rest.result->history.begin(), rest.result->history.end());
+      EXPECT_EQ(history, whole.result->history);
+    }
+  }
+}
+
+TEST_P(ResumedTrainingTest, InterruptionWithinValidationEndsAfterTheBatch) {
+  int count = 0, last = 0;
+  Watch watch([&](absl::string_view event, TrainingState& state) {
+    last = event == "train ends" ? last : count + 1;
+    if (event == "inference" && ++count == 2) state.Interrupt("test");
+    return absl::OkStatus();
+  });
+  const Run part =
+      Train(Line().Batch(4), {.epochs = 1, .validation = Line().Batch(1), .callbacks = {&watch}});
+  ASSERT_TRUE(part.result.ok()) << part.result.status();
+  EXPECT_EQ(count, 2) << "of 10 batches";
+  EXPECT_THAT(part.result->history, IsEmpty());
+  EXPECT_EQ(part.result->stopped, "test");
+  std::vector<std::string> events;
+  Watch after([&](absl::string_view event, TrainingState&) {
+    events.emplace_back(event);
+    return absl::OkStatus();
+  });
+  const Run rest =
+      Train(Line().Batch(4), {.epochs = 1, .validation = Line().Batch(5), .callbacks = {&after}});
+  ASSERT_TRUE(rest.result.ok()) << rest.result.status();
+  EXPECT_THAT(events,
+              ElementsAre("inference", "inference", "validation ends", "epoch ends", "train ends"));
+}
+
+// A callback that predicts at the end of an epoch sees the interruption as an error of Predict. All
+// callbacks are told of the end of the epoch again, with the states that they had before.
+TEST_P(ResumedTrainingTest, InterruptionWithinACallbacksPredictionRepeatsTheEvent) {
+  class Count final : public Callback {
+   public:
+    absl::Status OnEpochEnd(TrainingState&) override { return ++epochs, absl::OkStatus(); }
+    void SaveState(StateDict& state) const override { state.Set("epochs", epochs); }
+    absl::Status LoadState(TrainingState&, const StateDict& state) override {
+      return state.Get("epochs", &epochs);
+    }
+    int64_t epochs = 0;
+  };
+  bool interrupt = true;
+  const auto predict = [&](absl::string_view event, TrainingState& state) -> absl::Status {
+    if (event == "inference" && interrupt && state.position.epoch == 1) state.Interrupt("test");
+    if (event != "epoch ends") return absl::OkStatus();
+    return trainer_->Predict(Line().Batch(5)).status();
+  };
+  Count first, second;
+  Watch watch(predict);
+  const Run part = Train(Line().Batch(4), {.epochs = 3, .callbacks = {&first, &watch}});
+  ASSERT_TRUE(part.result.ok()) << part.result.status();
+  EXPECT_EQ(part.result->history.size(), 1u);
+  EXPECT_EQ(first.epochs, 2);
+  interrupt = false;
+  const Run rest = Train(Line().Batch(4), {.epochs = 3, .callbacks = {&second, &watch}});
+  ASSERT_TRUE(rest.result.ok()) << rest.result.status();
+  EXPECT_EQ(rest.result->history.size(), 2u);
+  EXPECT_EQ(second.epochs, 3);
+}
+
+TEST_P(ResumedTrainingTest, StepLimitInsideAnEpochEndsItOnce) {
+  std::vector<int64_t> ended;
+  Watch watch([&](absl::string_view event, TrainingState& state) {
+    if (event == "epoch ends") ended.push_back(state.position.step);
+    return absl::OkStatus();
+  });
+  std::vector<double> losses;
+  for (const int64_t steps : {2, 2, 3, 4, 6}) {
+    const Run run = Train(Line().Batch(4), {.steps = steps, .callbacks = {&watch}});
+    ASSERT_TRUE(run.result.ok()) << run.result.status();
+    EXPECT_EQ(run.result->steps, steps);
+    losses.push_back(run.result->loss);
+  }
+  EXPECT_THAT(ended, ElementsAre(3, 6));
+  EXPECT_EQ(losses[0], losses[1]) << "of the two steps of the first epoch";
+  SetUp();
+  const Run whole = Train(Line().Batch(4), {.epochs = 2});
+  EXPECT_EQ(losses[2], whole.result->history[0].at("loss"));
+  EXPECT_EQ(losses[4], whole.result->history[1].at("loss"));
+}
+
+// The checkpoint has the variables of training; the best ones are a result.
+TEST_P(ResumedTrainingTest, RestoredBestWeightsDoNotEnterTheCheckpoint) {
+  const auto train = [&](int64_t interrupt_at, int64_t epochs) {
+    Scores scores({5, 4, 6, 6, 3, 6, 6, 6, 6, 6});
+    EarlyStopping early({.monitor = "score", .patience = 3, .restore_best_weights = true});
+    Watch watch([&](absl::string_view event, TrainingState& state) {
+      if (event == "step begins" && state.position.step == interrupt_at) state.Interrupt("test");
+      return absl::OkStatus();
+    });
+    return Train(Line().Batch(4), {.epochs = epochs, .callbacks = {&scores, &early, &watch}});
+  };
+  const Run whole = train(-1, 10);
+  ASSERT_TRUE(whole.result.ok()) << whole.result.status();
+  EXPECT_EQ(whole.result->steps, 8 * 3) << "three epochs after the best one, the fifth";
+  SetUp();
+  train(4, 10);
+  train(10, 10);
+  const Run rest = train(-1, 10);
+  EXPECT_EQ(rest.variables, whole.variables);
+  EXPECT_EQ(rest.result->stopped, whole.result->stopped);
+  // Starting the finished program again gives the same, and trains no further.
+  const Run again = train(-1, 10);
+  EXPECT_EQ(again.result->steps, 8 * 3);
+  EXPECT_EQ(again.variables, whole.variables);
+  EXPECT_EQ(again.result->stopped, whole.result->stopped);
+}
+
+TEST_P(ResumedTrainingTest, StoppedTrainingStaysStoppedUntilItsCallbackAllowsMore) {
+  const auto train = [&](int64_t patience) {
+    Scores scores({1, 2, 2, 2, 2, 2});
+    EarlyStopping early({.monitor = "score", .patience = patience});
+    std::vector<Callback*> callbacks = {&scores};
+    if (patience > 0) callbacks.push_back(&early);
+    return Train(Line().Batch(4), {.epochs = 6, .callbacks = callbacks}).result->steps;
+  };
+  EXPECT_EQ(train(1), 2 * 3);
+  EXPECT_EQ(train(1), 2 * 3);
+  EXPECT_EQ(train(3), 4 * 3);
+  EXPECT_EQ(train(0), 6 * 3) << "without the callback that stopped it";
+}
+
+TEST_P(ResumedTrainingTest, CallbacksRememberWhatTheyHaveSeen) {
+  const std::string best = TemporaryPath("best"), log = TemporaryPath("log.csv");
+  const auto file = [](const std::string& path) {
+    std::ifstream stream(path);
+    return std::string(std::istreambuf_iterator<char>(stream), {});
+  };
+  const auto train = [&](int64_t epochs) {
+    Scores scores({0.5, 0.9, 0.1, 0.2, 0.3, 0.4, 0.4, 0.4});
+    ModelCheckpoint checkpoint(
+        best, {.monitor = "score", .save_best_only = true, .mode = MonitorMode::kMax});
+    ReduceLROnPlateau reduce({.monitor = "score",
+                              .factor = 0.5,
+                              .patience = 2,
+                              .cooldown = 1,
+                              .mode = MonitorMode::kMax});
+    CsvLog csv(log);
+    return Train(Line().Batch(4),
+                 {.epochs = epochs, .callbacks = {&scores, &checkpoint, &reduce, &csv}});
+  };
+  const Run whole = train(8);
+  ASSERT_TRUE(whole.result.ok()) << whole.result.status();
+  const std::string best_of_whole = file(best), log_of_whole = file(log);
+  SetUp();
+  std::filesystem::remove(best);
+  Run rest;
+  for (int64_t epochs = 1; epochs <= 8; ++epochs) rest = train(epochs);
+  EXPECT_EQ(rest.variables, whole.variables) << "among them the learning rate";
+  EXPECT_EQ(file(best), best_of_whole);
+  EXPECT_EQ(file(log), log_of_whole);
+}
+
+TEST_P(ResumedTrainingTest, GradientThatIsNotANumberIsNotSaved) {
+  const auto strategy =
+      *MirroredStrategy::Create({.num_cpu_replicas = GetParam(), .pin_threads = false});
+  Graph graph;
+  const Scope root(&graph);
+  const auto scope = strategy->scope();
+  const Output x = ops::Placeholder(root.WithName("x"), DT_FLOAT, {-1, 1});
+  // The square root of 0 is finite, and its derivative is not.
+  const Output product = layers::Dense(root, x, 1, nullptr, {.use_bias = false});
+  const Output loss = ops::Mean(root, ops::Sqrt(root, ops::Square(root, product)));
+  const Operation train = Momentum({.learning_rate = 0.01}).Minimize(root, loss);
+  const auto trainer =
+      *Trainer::Create(*strategy, graph, {.inputs = {x}, .loss = loss, .train = train});
+  const auto checkpoints = *CheckpointManager::Create(
+      trainer->session(), {.directory = directory_, .log = [](absl::string_view) {}});
+  ASSERT_TRUE(checkpoints->Restore().ok());
+  const Dataset rows =
+      Dataset::FromTensors({Tensor::Of<float>({8, 1}, {1, 1, 1, 1, 1, 0, 1, 1})}).Batch(1);
+  const auto result = trainer->Fit(rows, {.checkpoints = checkpoints.get(), .checkpoint_every = 2});
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kOutOfRange) << result.status();
+  for (const char* const part : {"step 6", "'dense/kernel'", "Momentum", "step 4, 2 steps"}) {
+    EXPECT_THAT(std::string(result.status().message()), HasSubstr(part));
+  }
+  EXPECT_THAT(*ListCheckpoints(directory_), ElementsAre(2, 4));
+}
+
+TEST_P(ResumedTrainingTest, OtherDatasetIsNoticed) {
+  ASSERT_TRUE(Train(Line().Shuffle(1).Batch(4), {.steps = 2}).result.ok());
+  const Dataset others[] = {Line().Shuffle(1).Batch(5), Line().Shuffle(2).Batch(4),
+                            Line(11).Shuffle(1).Batch(4), Line().Batch(4),
+                            Line().Shuffle(1).Batch(4).Take(2)};
+  for (const Dataset& other : others) {
+    const Run run = Train(other, {.steps = 3});
+    EXPECT_EQ(run.result.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(run.result.status().message()), HasSubstr("Shuffle(seed 1).Batch(4)"));
+    EXPECT_THAT(std::string(run.result.status().message()), HasSubstr(other.ToString()));
+  }
+  EXPECT_TRUE(Train(others[0], {.steps = 3, .accept_other_dataset = true}).result.ok());
+}
+
+TEST_P(ResumedTrainingTest, NullCallbackAndRowsWithoutBatchesAreRejected) {
+  Scores scores({});
+  const Run null = Train(Line().Batch(4), {.callbacks = {&scores, nullptr}});
+  EXPECT_EQ(null.result.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(null.result.status().message()), HasSubstr("callbacks[1]"));
+  for (const FitOptions& options : {FitOptions(), FitOptions{.validation = Line()}}) {
+    const Run rows = Train(options.validation ? Line().Batch(4) : Line(), options);
+    EXPECT_EQ(rows.result.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(rows.result.status().message()), HasSubstr("Batch()"));
+  }
+}
+
+}  // namespace
+}  // namespace mirrorflow
