@@ -332,10 +332,13 @@ TrainResult Trainer::Loop::TakeResult() {
   return std::move(result_);
 }
 
-// The first process to end has a launcher end the others, one of which may be saving.
+// The first process to end has a launcher end the others, one of which may be saving. A save that
+// was rejected tells the cause of a loss that is not finite.
 absl::Status Trainer::Loop::EndTogether(const absl::Status& why) {
-  if (options_.checkpoints != nullptr) options_.checkpoints->WaitForSave().IgnoreError();
-  return why;
+  if (options_.checkpoints == nullptr) return why;
+  const absl::Status saved = options_.checkpoints->WaitForSave();
+  if (!absl::IsOutOfRange(saved)) return why;
+  return absl::Status(why.code(), absl::StrCat(why.message(), "; ", saved.message()));
 }
 
 }  // namespace mirrorflow
