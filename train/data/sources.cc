@@ -173,15 +173,7 @@ absl::StatusOr<Dataset> OpenNpy(const std::vector<std::string>& paths) {
 }
 
 absl::StatusOr<Dataset> OpenNpz(const std::string& path, const std::vector<std::string>& names) {
-  MF_ASSIGN_OR_RETURN(const auto tensors, MapNpz(path));
-  std::vector<Tensor> components;
-  for (const std::string& name : names) {
-    const auto found = tensors.find(name);
-    if (found == tensors.end()) {
-      return absl::NotFoundError(absl::StrCat(path, ": expected an array '", name, "', got none"));
-    }
-    components.push_back(found->second);
-  }
+  MF_ASSIGN_OR_RETURN(std::vector<Tensor> components, MapNpz(path, names));
   return Dataset::FromTensors(std::move(components));
 }
 
