@@ -37,6 +37,25 @@ bool HasEnding(absl::string_view path, std::initializer_list<absl::string_view> 
   });
 }
 
+// The names of the arrays that can be read. Warns about the others, and returns the error of the
+// last one if all are such.
+absl::StatusOr<std::vector<std::string>> ReadableArrays(const std::string& path) {
+  MF_ASSIGN_OR_RETURN(const std::vector<std::string> names, NpzNames(path));
+  std::vector<std::string> readable;
+  absl::Status unreadable;
+  for (const std::string& name : names) {
+    absl::Status status = MapNpz(path, {name}).status();
+    if (status.ok()) {
+      readable.push_back(name);
+      continue;
+    }
+    unreadable = std::move(status);
+    std::fprintf(stderr, "WARNING: left out: %s\n", unreadable.ToString().c_str());
+  }
+  if (readable.empty()) MF_RETURN_IF_ERROR(unreadable);
+  return readable;
+}
+
 struct Opened {
   std::string kind;
   Dataset dataset;
@@ -66,9 +85,7 @@ absl::StatusOr<Opened> Open(const std::vector<std::string>& paths) {
     return Opened{"CSV", Dataset::FromCsv(path, source)};
   }
   if (paths.size() == 1 && HasEnding(path, {".npz"})) {
-    MF_ASSIGN_OR_RETURN(const auto arrays, MapNpz(path));
-    std::vector<std::string> names;
-    for (const auto& [name, array] : arrays) names.push_back(name);
+    MF_ASSIGN_OR_RETURN(const std::vector<std::string> names, ReadableArrays(path));
     return Opened{absl::StrCat("npz: ", absl::StrJoin(names, ", ")), Dataset::FromNpz(path, names)};
   }
   return absl::InvalidArgumentError(

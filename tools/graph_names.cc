@@ -38,6 +38,10 @@ absl::StatusOr<Output> OutputByName(const Graph& graph, absl::string_view name) 
         "not the name of a tensor; expected NODE or NODE:OUTPUT, got '", Printable(name), "'"));
   }
   MF_ASSIGN_OR_RETURN(Node * node, NodeByName(graph, name.substr(0, colon)));
+  if (node->op().role == OpRole::kUnknown && AllOps().Find(node->op().name) != nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        OpAndName(*node), ": it handles text or another dtype that no tensor here can hold"));
+  }
   if (node->op().role == OpRole::kUnknown) {
     std::vector<std::string> ops;
     for (const OpDef* op : AllOps().All()) ops.push_back(op->name);

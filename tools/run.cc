@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <memory>
 #include <optional>
+#include <set>
+#include <utility>
 
 #include "absl/flags/declare.h"
 #include "absl/flags/flag.h"
@@ -14,12 +16,14 @@
 #include "framework/graph/graph_endpoints.h"
 #include "framework/graph/graph_file.h"
 #include "framework/graph/shape_inference.h"
+#include "framework/session/session_state.h"
 #include "mirrorflow_debug.h"
 #include "ops/registry.h"
 #include "tools/flags/cluster_flags.h"
 #include "tools/flags/compute_flags.h"
 #include "tools/graph_flags.h"
 #include "tools/graph_names.h"
+#include "tools/step_selection.h"
 #include "train/checkpoint/variables_file.h"
 #include "train/formats/npy.h"
 
@@ -34,11 +38,11 @@ ABSL_FLAG(std::vector<std::string>, fetch, {},
 ABSL_FLAG(std::vector<std::string>, target, {},
           "run, inspect, explain: a node to run for its side effects");
 ABSL_FLAG(int64_t, steps, 1, "run: number of steps; the last one's fetches are printed or written");
-ABSL_FLAG(std::string, variables, "", "run: a .safetensors file with a value for each variable");
-ABSL_FLAG(
-    bool, partial_variables, false,
-    "run: allow --variables to lack variables, which keep their initial values, and to hold other "
-    "tensors, which are ignored");
+ABSL_FLAG(std::string, variables, "",
+          "run: a .safetensors file with a value for each variable that the step reads");
+ABSL_FLAG(bool, partial_variables, false,
+          "run: allow --variables to lack variables that the step reads, which keep their initial "
+          "values");
 ABSL_FLAG(std::string, save_variables, "",
           "run: write the variables to this .safetensors file at the end");
 ABSL_FLAG(std::string, device, "CPU:0",
@@ -207,6 +211,18 @@ absl::StatusOr<Graph> ReadGraph() {
   return ReadGraphFile(absl::GetFlag(FLAGS_graph), AllOps(), GraphLimitsOfFlags());
 }
 
+// Requires the variables that the step reads. State of an optimizer has initial values in a graph
+// of ours; in one of TensorFlow, where it is not marked, it is required like the others.
+absl::Status LoadForStep(const std::string& path, const StepSelection& step, Session& session) {
+  std::set<std::string> required = VariablesReadBy(step);
+  for (const VariableInfo& variable : session.state().layout().variables()) {
+    if (variable.is_optimizer_state || variable.on_read) required.erase(variable.name);
+  }
+  const LoadOptions options = {.strict = !absl::GetFlag(FLAGS_partial_variables),
+                               .required = std::move(required)};
+  return LoadVariables(path, session, options).status();
+}
+
 // On an error, `*code` is the exit code.
 absl::Status RunSteps(const Strategy& strategy, std::vector<NamedFile> feeds,
                       std::vector<NamedFile> fetches, ExitCode* code) {
@@ -227,17 +243,20 @@ absl::Status RunSteps(const Strategy& strategy, std::vector<NamedFile> feeds,
   MF_ASSIGN_OR_RETURN(const std::vector<Tensor> values, ReadFeeds(feeds));
   absl::StatusOr<std::unique_ptr<Session>> session = strategy.NewSession(graph);
   if (!session.ok()) return Annotate(session.status(), path);
-  if (const std::string file = absl::GetFlag(FLAGS_variables); !file.empty()) {
-    const LoadOptions options{.strict = !absl::GetFlag(FLAGS_partial_variables)};
-    MF_RETURN_IF_ERROR(LoadVariables(file, **session, options).status());
-  }
   auto outputs_of = [](const std::vector<NamedFile>& files) {
     std::vector<Output> outputs;
     for (const NamedFile& file : files) outputs.push_back(file.output);
     return outputs;
   };
+  const StepSelection selected{.feeds = outputs_of(feeds),
+                               .shapes = {},
+                               .fetches = outputs_of(fetches),
+                               .targets = operations};
+  if (const std::string file = absl::GetFlag(FLAGS_variables); !file.empty()) {
+    MF_RETURN_IF_ERROR(LoadForStep(file, selected, **session));
+  }
   absl::StatusOr<Step> step =
-      (*session)->Prepare(outputs_of(feeds), outputs_of(fetches), operations);
+      (*session)->Prepare(selected.feeds, selected.fetches, selected.targets);
   if (!step.ok()) return Annotate(step.status(), path);
   TraceWriter trace;
   StepOutputs outputs;

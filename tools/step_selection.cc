@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/step_selection.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "framework/graph/graph_endpoints.h"
+#include "framework/graph/variable_handle.h"
 #include "tools/graph_names.h"
 
 ABSL_DECLARE_FLAG(std::vector<std::string>, fetch);
@@ -27,22 +29,40 @@ void SelectAll(const Graph& graph, StepSelection* step) {
   for (Node* node : all.unknown) step->targets.push_back({node});
 }
 
+// The nodes that the fetches and targets of a step need, without those that only a feed needs.
 absl::flat_hash_set<const Node*> NeededBy(const StepSelection& step) {
   std::vector<const Node*> pending;
-  for (const Output& fetch : step.fetches) pending.push_back(fetch.node);
+  const auto add = [&](const Output& output) {
+    const bool is_fed = std::find(step.feeds.begin(), step.feeds.end(), output) != step.feeds.end();
+    if (!is_fed) pending.push_back(output.node);
+  };
+  for (const Output& fetch : step.fetches) add(fetch);
   for (const Operation& target : step.targets) pending.push_back(target.node);
   absl::flat_hash_set<const Node*> needed;
   while (!pending.empty()) {
     const Node* node = pending.back();
     pending.pop_back();
     if (!needed.insert(node).second) continue;
-    for (const Output& in : node->inputs()) pending.push_back(in.node);
+    for (const Output& in : node->inputs()) add(in);
     pending.insert(pending.end(), node->control_inputs().begin(), node->control_inputs().end());
   }
   return needed;
 }
 
 }  // namespace
+
+std::set<std::string> VariablesReadBy(const StepSelection& step) {
+  std::set<std::string> names;
+  for (const Node* node : NeededBy(step)) {
+    if (node->op().has(kOverwrites)) continue;
+    for (const Output& in : node->inputs()) {
+      if (in.dtype() != DT_RESOURCE) continue;
+      const Node& variable = VariableOf(in);
+      if (variable.op().role == OpRole::kVariable) names.insert(VariableName(variable));
+    }
+  }
+  return names;
+}
 
 absl::StatusOr<StepSelection> SelectStepFromFlags(const Graph& graph) {
   StepSelection step;

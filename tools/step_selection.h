@@ -4,6 +4,8 @@
 #ifndef MIRRORFLOW_TOOLS_STEP_SELECTION_H_
 #define MIRRORFLOW_TOOLS_STEP_SELECTION_H_
 
+#include <set>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -24,6 +26,9 @@ struct StepSelection {
 // Returns the step that --fetch and --target select, without feeds, or InvalidArgument, naming the
 // flag.
 absl::StatusOr<StepSelection> SelectStepFromFlags(const Graph& graph);
+
+// Returns the names of the variables whose values the step reads, before or after it writes them.
+std::set<std::string> VariablesReadBy(const StepSelection& step);
 
 // Returns `step` with its feeds: unknown leading dimensions are `rows`, other unknown ones 1. A
 // step without fetches and targets stands for the whole graph: it fetches unused values, runs

@@ -119,14 +119,37 @@ absl::Status RestoreOwnArg(const ArgDef& own, NodeRecord* record) {
   return absl::OkStatus();
 }
 
-// True if the value of a known attribute is a tensor of text or says that tensors hold text, which
-// no tensor here can.
-bool IsText(const proto::AttrValue& value, const AttrDef& attr) {
-  const auto& types = value.list().type();
-  return value.type() == proto::DT_STRING ||
-         (value.has_tensor() && value.tensor().dtype() == proto::DT_STRING) ||
-         (!attr.allowed.empty() &&
-          std::find(types.begin(), types.end(), proto::DT_STRING) != types.end());
+// True if no tensor here can hold elements of the dtype: text, 8-bit floats, quantized integers.
+bool IsUnsupported(proto::DataType dtype) {
+  return dtype == proto::DT_STRING || (dtype != proto::DT_INVALID && !IsKnownDataType(dtype));
+}
+
+bool IsUnsupported(const proto::TensorProto& tensor) {
+  return IsUnsupported(tensor.dtype()) ||
+         (tensor.dtype() != proto::DT_INVALID &&
+          DataTypeSize(static_cast<DataType>(tensor.dtype())) == 0);
+}
+
+// True if the value is a tensor that no tensor here can hold, or names the dtype of one. The op
+// then counts as unknown. `attr` is null for the attribute of an unknown op, which may name text.
+bool HasUnsupportedDtype(const proto::AttrValue& value, const AttrDef* attr) {
+  const bool may_list_text = attr == nullptr || attr->allowed.empty();
+  const auto in_list = [&](int dtype) {
+    return IsUnsupported(static_cast<proto::DataType>(dtype)) &&
+           !(dtype == proto::DT_STRING && may_list_text);
+  };
+  const auto in_function = [](const proto::NameAttrList& function) {
+    return std::any_of(function.attr().begin(), function.attr().end(), [](const auto& entry) {
+      return HasUnsupportedDtype(entry.second, nullptr);
+    });
+  };
+  const proto::AttrValue::ListValue& list = value.list();
+  return (IsUnsupported(value.type()) && !(attr == nullptr && value.type() == proto::DT_STRING)) ||
+         (value.has_tensor() && IsUnsupported(value.tensor())) || in_function(value.func()) ||
+         std::any_of(list.type().begin(), list.type().end(), in_list) ||
+         std::any_of(list.tensor().begin(), list.tensor().end(),
+                     [](const proto::TensorProto& t) { return IsUnsupported(t); }) ||
+         std::any_of(list.func().begin(), list.func().end(), in_function);
 }
 
 // Adds what is wrong with the node to `errors`. Returns an error only if the node exceeds the
@@ -146,7 +169,7 @@ absl::StatusOr<NodeRecord> RecordOf(const proto::NodeDef& def, const OpRegistry&
   for (const auto& [name, proto] : attrs) {
     const AttrDef* attr = op != nullptr ? op->FindAttr(name) : nullptr;
     if (op != nullptr && attr == nullptr && IsHint(name)) continue;
-    if (attr != nullptr && IsText(*proto, *attr)) {
+    if ((attr != nullptr || op == nullptr) && HasUnsupportedDtype(*proto, attr)) {
       record.attrs.emplace(absl::StrCat(kOpaqueAttr, name), proto->SerializeAsString());
       continue;
     }

@@ -7,7 +7,6 @@
 #include <google/protobuf/text_format.h>
 #include <google/protobuf/wire_format_lite.h>
 
-#include <cstdio>
 #include <limits>
 #include <string>
 
@@ -16,8 +15,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "framework/core/file.h"
-#include "framework/core/names.h"
+#include "framework/core/file_kind.h"
 #include "framework/core/status.h"
+#include "framework/core/text.h"
 #include "framework/graph/graph_def.h"
 #include "framework/graph/text_form.h"
 #include "framework/graph/text_parser.h"
@@ -35,9 +35,27 @@ constexpr absl::string_view kTextHead = "# mirrorflow graph, nodes: ";
 
 enum class Format { kBinary, kProtoText, kTextForm };
 
+constexpr FileKind kBinaryKinds[] = {FileKind::kGraphDef};
+constexpr FileKind kProtoTextKinds[] = {FileKind::kGraphDefText, FileKind::kText};
+constexpr FileKind kTextFormKinds[] = {FileKind::kGraphTextForm, FileKind::kText};
+
 Format FormatOf(absl::string_view path) {
   if (absl::EndsWith(path, ".pbtxt") || absl::EndsWith(path, ".pb.txt")) return Format::kProtoText;
   return absl::EndsWith(path, ".txt") ? Format::kTextForm : Format::kBinary;
+}
+
+FileReader ReaderOf(Format format) {
+  constexpr auto kGraph = FileReader::Use::kGraph;
+  switch (format) {
+    case Format::kBinary:
+      return {"a binary GraphDef, as the name ends in neither .pbtxt nor .txt", kGraph,
+              kBinaryKinds};
+    case Format::kProtoText:
+      return {"a GraphDef as text", kGraph, kProtoTextKinds};
+    case Format::kTextForm:
+      break;
+  }
+  return {"a graph in Mirrorflow's text form, as the name ends in .txt", kGraph, kTextFormKinds};
 }
 
 // The offset of the first field of a GraphDef that is truncated or cannot be parsed.
@@ -86,20 +104,11 @@ absl::StatusOr<proto::GraphDef> ParseProtoText(const std::string& text) {
 }
 
 absl::StatusOr<Graph> GraphFromDef(const absl::StatusOr<proto::GraphDef>& def,
-                                   absl::string_view path, const OpRegistry& registry,
-                                   const GraphLimits& limits) {
+                                   const OpRegistry& registry, const GraphLimits& limits) {
   MF_RETURN_IF_ERROR(def.status());
-  // The versions come after the nodes, so a file truncated between two nodes lacks them. Old
-  // programs write none, which TensorFlow treats as version 0.
+  // Old programs write no versions, which TensorFlow treats as version 0.
   if (!def->has_versions() && def->node_size() == 0) {
     return absl::InvalidArgumentError("the graph is empty; the file may be cut off");
-  }
-  if (!def->has_versions()) {
-    std::fprintf(
-        stderr,
-        "WARNING %s: the GraphDef has no versions, which come after its %d nodes; the file "
-        "may be cut off\n",
-        Printable(path).c_str(), def->node_size());
   }
   return FromGraphDef(*def, registry, limits);
 }
@@ -122,6 +131,35 @@ absl::StatusOr<Graph> GraphFromText(absl::string_view text, const OpRegistry& re
   return graph;
 }
 
+absl::StatusOr<Graph> ParseBytes(const std::string& bytes, Format format,
+                                 const OpRegistry& registry, const GraphLimits& limits) {
+  const google::protobuf::LogSilencer silencer;  // errors go into the status
+  if (format == Format::kBinary) return GraphFromDef(ParseBinary(bytes), registry, limits);
+  const absl::StatusOr<std::string> text = PlainText(bytes);
+  if (!text.ok()) return absl::InvalidArgumentError(text.status().message());
+  if (format == Format::kProtoText) return GraphFromDef(ParseProtoText(*text), registry, limits);
+  return GraphFromText(*text, registry, limits);
+}
+
+absl::StatusOr<Graph> ReadGraph(absl::string_view path, const OpRegistry& registry,
+                                const GraphLimits& limits) {
+  MF_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
+  if (file.size() == 0 || file.size() > std::numeric_limits<int>::max()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": expected a graph of 1 byte to 2 GiB, got ", file.size(), " bytes"));
+  }
+  if (file.size() > static_cast<uint64_t>(limits.max_bytes)) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(path, ": the file is too large; expected at most ", limits.max_bytes,
+                     " bytes, got ", file.size()));
+  }
+  std::string bytes(file.size(), '\0');
+  MF_RETURN_IF_ERROR(file.Read(0, bytes.size(), bytes.data()));
+  absl::StatusOr<Graph> graph = ParseBytes(bytes, FormatOf(path), registry, limits);
+  if (!graph.ok()) return Annotate(graph.status(), path);
+  return graph;
+}
+
 absl::StatusOr<std::string> Contents(const Graph& graph, Format format) {
   if (format == Format::kTextForm) {
     MF_RETURN_IF_ERROR(graph.status());
@@ -138,32 +176,8 @@ absl::StatusOr<std::string> Contents(const Graph& graph, Format format) {
 
 absl::StatusOr<Graph> ReadGraphFile(absl::string_view path, const OpRegistry& registry,
                                     const GraphLimits& limits) {
-  MF_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
-  if (file.size() == 0 || file.size() > std::numeric_limits<int>::max()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": expected a graph of 1 byte to 2 GiB, got ", file.size(), " bytes"));
-  }
-  if (file.size() > static_cast<uint64_t>(limits.max_bytes)) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(path, ": the file is too large; expected at most ", limits.max_bytes,
-                     " bytes, got ", file.size()));
-  }
-  std::string bytes(file.size(), '\0');
-  MF_RETURN_IF_ERROR(file.Read(0, bytes.size(), bytes.data()));
-  const google::protobuf::LogSilencer silencer;  // errors go into the status
-  const auto parse = [&]() -> absl::StatusOr<Graph> {
-    switch (FormatOf(path)) {
-      case Format::kBinary:
-        return GraphFromDef(ParseBinary(bytes), path, registry, limits);
-      case Format::kProtoText:
-        return GraphFromDef(ParseProtoText(bytes), path, registry, limits);
-      case Format::kTextForm:
-        break;
-    }
-    return GraphFromText(bytes, registry, limits);
-  };
-  absl::StatusOr<Graph> graph = parse();
-  if (!graph.ok()) return Annotate(graph.status(), path);
+  absl::StatusOr<Graph> graph = ReadGraph(path, registry, limits);
+  if (!graph.ok()) return ExplainFile(graph.status(), path, ReaderOf(FormatOf(path)));
   return graph;
 }
 

@@ -248,6 +248,19 @@ EXAMPLE = example(f=field(2, field(1, bytes(8))), l=field(3, field(1, b"\x05")),
 def reference(name):
     return (HERE.parent / "references/formats" / name).read_bytes()
 
+
+
+def with_exif(image):
+    """The image with the orientation of a camera on its side."""
+    exif = b"II*\0" + struct.pack("<IHHHIII", 8, 1, 0x112, 3, 1, 6, 0)
+    if image[0] == 0xff:
+        segment = b"Exif\0\0" + exif
+        return image[:2] + b"\xff\xe1" + struct.pack(">H", len(segment) + 2) + segment + image[2:]
+    chunk = b"eXIf" + exif
+    return (image[:33] + struct.pack(">I", len(exif)) + chunk + struct.pack(">I", zlib.crc32(chunk))
+            + image[33:])
+
+
 FILES = {
     "frame": {
         "expected": expect(1, 0, 5) + frame(1, 0, b"hello") + RECEIVE,
@@ -296,6 +309,8 @@ FILES = {
         "bad": b"\x0d1,2\n1\nx,2\n\"1\"2,3\n3,4\n",
         "semicolons": b"\x62\xef\xbb\xbfa;7\nb;NA\n",
         "gzip": b"\1" + gzip.compress(b"a\n1\n2\n", mtime=0),
+        "mac": b"\1a,b\r1,2\r\r\"x\ry\",3\r\x1a",
+        "utf16": b"\1\xff\xfe" + "a,b\r\n1,2\n".encode("utf-16-le"),
         "long_numbers": b"\0" + b"9" * 30 + b",0." + b"0" * 30 + b"1\n1e-400,1e400\n",
     },
     "tf_record": {
@@ -314,7 +329,10 @@ FILES = {
     },
     "image": {name.replace(".", "_"): reference(name) for name in
               ("grey.png", "palette.png", "bits.png", "deep.png", "rgba.png", "grey.jpg",
-               "rgb_420.jpg", "progressive.jpg", "cmyk.jpg")},
+               "rgb_420.jpg", "progressive.jpg", "cmyk.jpg")} | {
+        "exif_jpg": with_exif(reference("rgb_420.jpg")),
+        "exif_png": with_exif(reference("grey.png")),
+    },
     "manifest": {
         "one": manifest(),
         "state": manifest(version=2, reading_step=3, state={"trainer/loss_sum": "nan"},
@@ -331,6 +349,8 @@ FILES = {
     "safetensors": {
         "two": safetensors({"__metadata__": {"a": "b"}, "x": entry("F32", [2], 0, 8),
                             "y": entry("BOOL", [], 8, 9)}, bytes(9)),
+        "float8": safetensors({"x": entry("F32", [1], 0, 4), "y": entry("F8_E4M3", [1], 4, 5)},
+                              bytes(5)),
         "hole": safetensors({"x": entry("U8", [1], 0, 1), "y": entry("U8", [1], 2, 3)}, bytes(3)),
         "overlap": safetensors({"x": entry("U8", [2], 0, 2), "y": entry("U8", [2], 1, 3)},
                                bytes(3)),

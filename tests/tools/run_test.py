@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs graphs of other programs with `mirrorflow run`, which feeds and fetches through files."""
 
+import json
 import re
 import struct
 import unittest
@@ -194,12 +195,63 @@ class RunTest(ProgramTest):
         for part in summary.splitlines()[1], "\nshardings:\n", "\nmemory of replica 0:\n":
             self.assertIn(part, everything)
 
-    def test_graph_without_versions_runs_with_warning(self):
+    def test_graph_without_versions_runs_in_silence(self):
         self.write("old.pbtxt", DOUBLED.replace(VERSIONS, ""))
         result = self.run_program(MIRRORFLOW, "run", "--graph=old.pbtxt", "--feed=x=x.npy",
                                   "--fetch=twice")
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn("WARNING old.pbtxt: the GraphDef has no versions", result.stderr)
+        self.assertEqual(result.stderr, "")
+
+    def test_variables_that_the_step_does_not_read_are_not_required(self):
+        # A SavedModel has copies of its variables, which nothing reads, and other steps.
+        self.write("copies.txt", "".join(
+            f'{name} = VarHandleOp() {{dtype=float, shape=<2>, shared_name="{name}"}}\n'
+            f"{name}_read = ReadVariableOp({name}) {{dtype=float}}\n"
+            for name in ("dense/kernel", "dense/kernel_1", "adam/m"))
+            + "y = Neg(dense/kernel_read) {T=float}\n")
+
+        def variables(**tensors):
+            header, data = {}, b""
+            for name, (dtype, contents) in tensors.items():
+                size = {"F32": 4, "F8_E4M3": 1}[dtype]
+                header[name] = {"dtype": dtype, "shape": [len(contents) // size],
+                                "data_offsets": [len(data), len(data) + len(contents)]}
+                data += contents
+            text = json.dumps(header).encode()
+            return struct.pack("<Q", len(text)) + text + data
+
+        kernel = ("F32", struct.pack("<2f", 1, 2))
+        for tensors in [
+            {"dense/kernel": kernel},
+            {"dense/kernel": kernel, "scale": ("F8_E4M3", b"a")},
+            {"dense/kernel": kernel, "adam/m": ("F8_E4M3", b"ab"), "other": kernel},
+        ]:
+            self.write("copies.safetensors", variables(**tensors))
+            for flags in [], ["--partial_variables"]:
+                out = self.run_graph("--graph=copies.txt", "--variables=copies.safetensors",
+                                     "--fetch=y", *flags)
+                self.assertEqual(out, "y = float<2>{-1.0, -2.0}\n")
+        run = ["--graph=copies.txt", "--variables=copies.safetensors"]
+        self.check_run_fails(run + ["--fetch=dense/kernel_1_read"], BAD_INPUT, "INVALID_ARGUMENT",
+                             "copies.safetensors", "missing 1 (dense/kernel_1)")
+        self.check_run_fails(run + ["--fetch=adam/m_read"], BAD_INPUT, "UNIMPLEMENTED",
+                             "copies.safetensors", "F8_E4M3")
+
+    def test_files_of_other_kinds_are_named(self):
+        self.write("saved/saved_model.pb", b"x")
+        self.write("model.h5", b"\x89HDF\r\n\x1a\n" + bytes(100))
+        self.write("pointer.pb", "version https://git-lfs.github.com/spec/v1\noid sha256:0\n")
+        self.write("model.onnx", b"\x08\x08\x12\x07pytorch" + bytes(100))
+        good = ["--graph=doubled.pbtxt", "--fetch=twice", "--feed=x=x.npy"]
+        for args, where, what in [
+            (["--graph=saved"], "saved", "a SavedModel folder"),
+            (["--graph=model.h5"], "model.h5", "an HDF5 file"),
+            (["--graph=model.onnx"], "model.onnx", "onnx2tf"),
+            (["--graph=pointer.pb"], "pointer.pb", "git lfs pull"),
+            (good + ["--variables=saved"], "saved", "docs/tensorflow_graphs.md"),
+            (good + ["--variables=doubled.pbtxt"], "doubled.pbtxt", "--graph"),
+        ]:
+            self.check_run_fails(args, BAD_INPUT, "INVALID_ARGUMENT", where, what)
 
     def test_partial_variables_need_their_flag(self):
         files = ["mlp6.pb", "mlp6.safetensors", "cnn6.pb", "cnn6.safetensors"]

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/core/file.h"
 #include "framework/core/status.h"
+#include "framework/core/text.h"
 #include "tools/report/event_files.h"
 #include "tools/report/log_lines.h"
 #include "tools/report/step_timeline.h"
@@ -36,7 +37,8 @@ absl::StatusOr<std::string> ReadText(const std::string& path) {
   }
   std::string text(file.size(), '\0');
   MF_RETURN_IF_ERROR(file.Read(0, text.size(), text.data()));
-  return text;
+  // A machine that crashes leaves zero bytes in a log, whose other lines still count.
+  return PlainText(text).value_or(text);
 }
 
 // Files are read in this order: of two that have a value for the same step, the later one counts.

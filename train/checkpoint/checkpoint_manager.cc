@@ -308,7 +308,7 @@ absl::Status CheckpointManager::CheckOwn(const CheckpointData& data) const {
   own.seed = session_.state().seed();
   own.settings = options_.settings;
   MF_RETURN_IF_ERROR(Annotate(CheckSettings(data.manifest, own), path));
-  MF_RETURN_IF_ERROR(MatchVariables(data.variables, path, session_).status());
+  MF_RETURN_IF_ERROR(MatchVariables(data.variables, path, session_, {.all_state = true}).status());
   for (const std::string& name : NonFiniteTensors(data.variables)) {
     writer_->Log(
         absl::StrCat("WARNING: ", path, ": tensor '", name, "' has values that are not finite"));

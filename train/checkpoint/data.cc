@@ -13,6 +13,7 @@
 #include "framework/core/crc32c.h"
 #include "framework/core/failpoint.h"
 #include "framework/core/file.h"
+#include "framework/core/file_kind.h"
 #include "framework/core/names.h"
 #include "framework/core/status.h"
 #include "train/safetensors/safetensors_header.h"
@@ -62,6 +63,15 @@ absl::Status CheckSum(absl::string_view path, absl::string_view what, uint32_t e
       "%s: %s: damaged; expected a checksum of %08x, got %08x", path, what, expected, got));
 }
 
+// Says what has taken the place of a checkpoint's file, such as a git LFS pointer. The checkpoint
+// is damaged all the same.
+absl::Status Replaced(const absl::Status& error, const std::string& path) {
+  static constexpr FileKind kKinds[] = {FileKind::kJson, FileKind::kSafetensors, FileKind::kText};
+  return absl::DataLossError(
+      ExplainFile(error, path, {"a file of a checkpoint", FileReader::Use::kVariables, kKinds})
+          .message());
+}
+
 absl::StatusOr<CheckpointManifest> ReadManifest(const std::string& path) {
   MF_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path, InputFile::Links::kRefuse));
   if (file.size() > kMaxManifestBytes) {
@@ -71,7 +81,7 @@ absl::StatusOr<CheckpointManifest> ReadManifest(const std::string& path) {
   std::string text(file.size(), '\0');
   MF_RETURN_IF_ERROR(file.Read(0, text.size(), text.data()));
   absl::StatusOr<CheckpointManifest> manifest = ParseManifest(text);
-  if (!manifest.ok()) return Annotate(manifest.status(), path);
+  if (!manifest.ok()) return Replaced(Annotate(manifest.status(), path), path);
   return manifest;
 }
 
@@ -79,8 +89,9 @@ absl::StatusOr<CheckpointManifest> ReadManifest(const std::string& path) {
 absl::Status CheckHeader(const std::string& path, const CheckpointFile& expected) {
   MF_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path, InputFile::Links::kRefuse));
   if (file.size() != expected.bytes) {
-    return absl::DataLossError(absl::StrCat(path, ": expected ", expected.bytes,
-                                            " bytes, as the manifest says, got ", file.size()));
+    const absl::Status error = absl::DataLossError(absl::StrCat(
+        path, ": expected ", expected.bytes, " bytes, as the manifest says, got ", file.size()));
+    return Replaced(error, path);
   }
   const uint64_t size = expected.header_bytes;
   if (size > std::min(file.size(), kMaxHeaderBytes)) {

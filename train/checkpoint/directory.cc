@@ -24,6 +24,7 @@
 #include "absl/time/time.h"
 #include "framework/core/failpoint.h"
 #include "framework/core/file.h"
+#include "framework/core/file_kind.h"
 #include "framework/core/names.h"
 #include "framework/core/status.h"
 
@@ -43,6 +44,11 @@ Failpoint remove_failpoint("checkpoint/remove");
 Failpoint removed_failpoint("checkpoint/removed");
 
 std::string NameOf(int64_t step) { return absl::StrFormat("%s%09d", kPrefix, step); }
+
+FileReader CheckpointFolder() {
+  static constexpr FileKind kKinds[] = {FileKind::kCheckpointFolder};
+  return {"a directory of checkpoints", FileReader::Use::kVariables, kKinds};
+}
 
 // Removes a directory that no reader sees any more.
 absl::Status RemoveAll(const std::string& path) {
@@ -92,7 +98,13 @@ absl::StatusOr<std::vector<int64_t>> ListCheckpoints(const std::string& director
     if (is_checkpoint) steps.push_back(step);
   }
   if (error) {
-    return absl::ErrnoToStatus(error.value(), absl::StrCat(directory, ": cannot list"));
+    const absl::Status status =
+        absl::ErrnoToStatus(error.value(), absl::StrCat(directory, ": cannot list"));
+    return ExplainFile(status, directory, CheckpointFolder());
+  }
+  if (steps.empty()) {
+    MF_RETURN_IF_ERROR(
+        Annotate(CheckFileKind(KindOfFile(directory), CheckpointFolder()), directory));
   }
   std::sort(steps.begin(), steps.end());
   return steps;
@@ -102,7 +114,12 @@ absl::StatusOr<std::unique_ptr<CheckpointDirectory>> CheckpointDirectory::Open(
     const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
-  if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat(path, ": cannot create"));
+  if (error) {
+    const absl::Status status =
+        absl::ErrnoToStatus(error.value(), absl::StrCat(path, ": cannot create"));
+    return ExplainFile(status, path, CheckpointFolder());
+  }
+  MF_RETURN_IF_ERROR(ListCheckpoints(path).status());
   const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot open"));
   const std::string lock_path = absl::StrCat(path, "/", kLockFile);

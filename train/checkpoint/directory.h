@@ -20,7 +20,8 @@ namespace mirrorflow {
 std::string CheckpointPath(absl::string_view directory, int64_t step);
 
 // Returns the steps of the checkpoints in the directory, in ascending order; none if it does not
-// exist. FailedPrecondition if it is not a directory.
+// exist. An error if it is not a directory, and InvalidArgument if another program's model is in
+// it.
 absl::StatusOr<std::vector<int64_t>> ListCheckpoints(const std::string& directory);
 
 class CheckpointDirectory {

@@ -23,6 +23,7 @@ namespace {
 // Keys of the file's metadata. A list has one name per line.
 constexpr char kStep[] = "mirrorflow.step";
 constexpr char kOptimizerState[] = "mirrorflow.optimizer_state";
+constexpr char kCounters[] = "mirrorflow.counters";
 constexpr char kUninitialized[] = "mirrorflow.uninitialized";
 
 std::set<std::string> NamesIn(const Safetensors& contents, const char* entry) {
@@ -79,20 +80,117 @@ absl::Status CheckNumberedNames(const std::vector<std::string>& in_session,
   return absl::OkStatus();
 }
 
+// Compares the variables of a session with the tensors of a file, by their names.
+class Matcher {
+ public:
+  Matcher(const Safetensors& contents, const VariableLayout& layout, const LoadOptions& options)
+      : contents_(contents),
+        layout_(layout),
+        options_(options),
+        saved_state_(NamesIn(contents, kOptimizerState)) {
+    saved_state_.merge(NamesIn(contents, kCounters));
+  }
+
+  // Lists what is loaded, missing and kept. Returns an error that names every variable whose tensor
+  // does not fit.
+  absl::Status MatchSession(LoadReport* report) const {
+    const std::set<std::string> uninitialized = NamesIn(contents_, kUninitialized);
+    ErrorList differences;
+    for (const VariableInfo& variable : layout_.variables()) {
+      const std::string& name = variable.name;
+      const auto unreadable = contents_.unreadable.find(name);
+      if (unreadable != contents_.unreadable.end()) {
+        if (!IsIgnored(variable)) return unreadable->second;
+        continue;
+      }
+      const auto it = contents_.tensors.find(name);
+      if (it == contents_.tensors.end()) {
+        if (uninitialized.count(name) > 0) continue;
+        if (IsRequired(variable)) report->missing.push_back(name);
+        if (IsState(variable) && !IsRequired(variable)) report->kept_state.push_back(name);
+        continue;
+      }
+      const Tensor& tensor = it->second;
+      if (variable.dtype == tensor.dtype() && variable.shape == tensor.shape()) {
+        report->loaded.push_back(name);
+      } else if (!IsIgnored(variable)) {
+        differences.Add(absl::StrCat("variable '", name, "': expected ",
+                                     DataTypeName(variable.dtype), variable.shape.ToString(),
+                                     ", got ", tensor.TypeString()));
+      }
+    }
+    return differences.ToStatus();
+  }
+
+  // Lists the tensors that the session has no use for.
+  void MatchFile(LoadReport* report) const {
+    const std::vector<VariableInfo>& variables = layout_.variables();
+    const bool needs_state =
+        options_.all_state && std::any_of(variables.begin(), variables.end(), IsState);
+    const auto match = [&](const std::string& name) {
+      const bool is_state = saved_state_.count(name) > 0 && !needs_state;
+      if (layout_.Find(name) < 0 && !is_state) report->unexpected.push_back(name);
+    };
+    for (const auto& [name, tensor] : contents_.tensors) match(name);
+    for (const auto& [name, status] : contents_.unreadable) match(name);
+  }
+
+  // The names of the model, in which the numbers of layers may differ.
+  std::vector<std::string> names_of_session() const {
+    std::vector<std::string> names;
+    for (const VariableInfo& v : layout_.variables()) {
+      if (options_.required.has_value() ? IsRequired(v) : !IsState(v)) names.push_back(v.name);
+    }
+    return names;
+  }
+  std::vector<std::string> names_of_file() const {
+    std::vector<std::string> names;
+    for (const auto& [name, tensor] : contents_.tensors) {
+      const int variable = layout_.Find(name);
+      const VariableInfo* const v = variable >= 0 ? &layout_.variables()[variable] : nullptr;
+      const bool is_left_out =
+          v != nullptr ? IsState(*v) || IsIgnored(*v) : saved_state_.count(name) > 0;
+      if (!is_left_out) names.push_back(name);
+    }
+    return names;
+  }
+
+ private:
+  static bool IsState(const VariableInfo& v) { return v.is_optimizer_state || v.on_read; }
+  bool IsRequired(const VariableInfo& v) const {
+    if (options_.required.has_value()) return options_.required->count(v.name) > 0;
+    return options_.all_state || !IsState(v);
+  }
+  // Whether a tensor that does not fit the variable is left out.
+  bool IsIgnored(const VariableInfo& v) const {
+    return options_.required.has_value() && !IsRequired(v);
+  }
+
+  const Safetensors& contents_;
+  const VariableLayout& layout_;
+  const LoadOptions& options_;
+  std::set<std::string> saved_state_;  // of optimizers and metrics, in the file
+};
+
 }  // namespace
 
 std::string LoadReport::ToString() const {
   return absl::StrCat("loaded ", loaded.size(), " variables, missing ", ListOf(missing),
-                      ", unexpected ", ListOf(unexpected));
+                      ", unexpected ", ListOf(unexpected),
+                      kept_state.empty() ? "" : absl::StrCat(", kept ", ListOf(kept_state)));
 }
 
 absl::Status CollectVariables(Session& session, Safetensors* contents) {
   const WorkerGroup* const workers = session.state().connection().workers();
   const bool takes_all = workers == nullptr || workers->worker() == 0;
   contents->metadata.clear();
-  std::vector<std::string> optimizer_state, uninitialized;
+  std::vector<std::string> optimizer_state, counters, uninitialized;
   for (const VariableInfo& variable : session.state().layout().variables()) {
-    if (variable.is_optimizer_state) optimizer_state.push_back(variable.name);
+    if (variable.is_optimizer_state) {
+      optimizer_state.push_back(variable.name);
+    } else if (variable.on_read) {
+      counters.push_back(variable.name);
+    }
     if (!session.IsInitialized(variable.name)) {
       uninitialized.push_back(variable.name);
       contents->tensors.erase(variable.name);
@@ -107,6 +205,7 @@ absl::Status CollectVariables(Session& session, Safetensors* contents) {
   if (!optimizer_state.empty()) {
     contents->metadata[kOptimizerState] = absl::StrJoin(optimizer_state, "\n");
   }
+  if (!counters.empty()) contents->metadata[kCounters] = absl::StrJoin(counters, "\n");
   if (!uninitialized.empty()) {
     contents->metadata[kUninitialized] = absl::StrJoin(uninitialized, "\n");
   }
@@ -122,53 +221,33 @@ absl::Status SaveVariables(Session& session, absl::string_view path) {
 
 absl::StatusOr<LoadReport> MatchVariables(const Safetensors& contents, absl::string_view path,
                                           const Session& session, const LoadOptions& options) {
-  const std::vector<VariableInfo>& variables = session.state().layout().variables();
-  const std::set<std::string> optimizer_state = NamesIn(contents, kOptimizerState);
-  const std::set<std::string> uninitialized = NamesIn(contents, kUninitialized);
-  const bool has_optimizer = std::any_of(variables.begin(), variables.end(),
-                                         [](const auto& v) { return v.is_optimizer_state; });
+  const VariableLayout& layout = session.state().layout();
+  const Matcher matcher(contents, layout, options);
   LoadReport report;
-  std::vector<std::string> own_names, file_names;  // without optimizer state
-  ErrorList differences;
-  for (const VariableInfo& variable : variables) {
-    if (!variable.is_optimizer_state) own_names.push_back(variable.name);
-    const auto it = contents.tensors.find(variable.name);
-    if (it == contents.tensors.end()) {
-      if (uninitialized.count(variable.name) == 0) report.missing.push_back(variable.name);
-      continue;
-    }
-    report.loaded.push_back(variable.name);
-    const Tensor& tensor = it->second;
-    if (variable.dtype == tensor.dtype() && variable.shape == tensor.shape()) continue;
-    differences.Add(absl::StrCat("variable '", variable.name, "': expected ",
-                                 DataTypeName(variable.dtype), variable.shape.ToString(), ", got ",
-                                 tensor.TypeString()));
-  }
-  for (const auto& [name, tensor] : contents.tensors) {
-    const bool is_state = optimizer_state.count(name) > 0;
-    if (!is_state) file_names.push_back(name);
-    if (session.state().layout().Find(name) < 0 && (!is_state || has_optimizer)) {
-      report.unexpected.push_back(name);
-    }
-  }
-  for (std::vector<std::string>* names : {&report.loaded, &report.missing, &report.unexpected}) {
+  MF_RETURN_IF_ERROR(Annotate(matcher.MatchSession(&report), path));
+  matcher.MatchFile(&report);
+  for (std::vector<std::string>* names :
+       {&report.loaded, &report.missing, &report.unexpected, &report.kept_state}) {
     std::sort(names->begin(), names->end());
   }
-  if (!differences.empty()) return Annotate(differences.ToStatus(), path);
   const bool exact = report.missing.empty() && report.unexpected.empty();
-  if (options.strict && !exact) {
+  const bool fits = report.missing.empty() && (exact || options.required.has_value());
+  if (options.strict && !fits) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": expected a tensor for each variable and no other; missing ",
                      ListOf(report.missing), ", unexpected ", ListOf(report.unexpected),
                      "; `{.strict = false}` loads the rest"));
   }
-  if (report.loaded.empty() && !contents.tensors.empty() && !variables.empty()) {
+  const bool needs_any = !options.required.has_value() || !options.required->empty();
+  if (report.loaded.empty() && !contents.tensors.empty() && !layout.variables().empty() &&
+      needs_any) {
     return absl::InvalidArgumentError(absl::StrCat(
-        path, ": no tensor has the name of a variable; expected names such as '", variables[0].name,
-        "', got '", Printable(contents.tensors.begin()->first), "'"));
+        path, ": no tensor has the name of a variable; expected names such as '",
+        layout.variables()[0].name, "', got '", Printable(contents.tensors.begin()->first), "'"));
   }
-  if (!exact && !options.trust_numbered_names) {
-    MF_RETURN_IF_ERROR(Annotate(CheckNumberedNames(own_names, file_names), path));
+  if (!fits && !options.trust_numbered_names) {
+    MF_RETURN_IF_ERROR(
+        Annotate(CheckNumberedNames(matcher.names_of_session(), matcher.names_of_file()), path));
   }
   return report;
 }
@@ -182,8 +261,8 @@ absl::StatusOr<LoadReport> LoadVariables(absl::string_view path, Session& sessio
   }
   uint64_t step;
   const auto saved_step = contents.metadata.find(kStep);
-  if (report.missing.empty() && saved_step != contents.metadata.end() &&
-      absl::SimpleAtoi(saved_step->second, &step)) {
+  if (report.missing.empty() && report.kept_state.empty() &&
+      saved_step != contents.metadata.end() && absl::SimpleAtoi(saved_step->second, &step)) {
     session.SetStep(step);
   }
   return report;

@@ -8,6 +8,8 @@
 #ifndef MIRRORFLOW_TRAIN_CHECKPOINT_VARIABLES_FILE_H_
 #define MIRRORFLOW_TRAIN_CHECKPOINT_VARIABLES_FILE_H_
 
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -30,9 +32,19 @@ absl::Status SaveVariables(Session& session, absl::string_view path);
 absl::Status CollectVariables(Session& session, Safetensors* contents);
 
 struct LoadOptions {
-  // Requires a tensor for every variable of the session and no other tensor. If false, variables
+  // Requires a tensor for every variable of the model and no other tensor. If false, variables
   // without a tensor keep their values, and tensors without a variable are ignored.
+  //
+  // The model is what a layer creates: weights, and state such as the moving averages of batch
+  // normalisation. State of an optimizer and counters of metrics are loaded if the file has them,
+  // and otherwise keep their values.
   bool strict = true;
+  // With `strict`, requires a tensor for optimizer state and counters, too: to resume training.
+  bool all_state = false;
+  // Requires only these variables, which replace those of the model, and ignores tensors that no
+  // variable has: for a session that uses a part of a graph. Others are loaded if the file has them
+  // with the right type.
+  std::optional<std::set<std::string>> required = std::nullopt;
   // Layers without an explicit name are numbered in order of creation: dense, dense_1, dense_2.
   // If the session and the file have different numbers of such layers, the same number may refer to
   // different layers. That is an error, even without `strict`, unless this option is set to assert
@@ -43,18 +55,21 @@ struct LoadOptions {
 // The names that LoadVariables matched and those it did not. Each list is sorted.
 struct LoadReport {
   std::vector<std::string> loaded;
-  std::vector<std::string> missing;     // variables of the session that the file lacks
+  std::vector<std::string> missing;     // variables of the model that the file lacks
   std::vector<std::string> unexpected;  // tensors that are not variables of the session
+  std::vector<std::string> kept_state;  // optimizer state and counters that the file lacks
 
   std::string ToString() const;
 };
 
-// Sets the variables of the session from the file. If nothing is missing, also sets the session's
-// step to the saved one, so that training draws the same random numbers as an uninterrupted run. In
-// a session without an optimizer, saved optimizer state does not count as unexpected.
+// Sets the variables of the session from the file. If the file has all of them, also sets the
+// session's step to the saved one, so that training draws the same random numbers as an
+// uninterrupted run. Saved state of an optimizer or metric that the session lacks does not count as
+// unexpected.
 //
 // Returns InvalidArgument and sets nothing if dtypes or shapes differ, if names are missing or
 // unexpected with `strict`, if numbered names may have shifted, or if no tensor matches a variable.
+// Unimplemented if a variable's tensor has an unsupported dtype, such as an 8-bit float.
 absl::StatusOr<LoadReport> LoadVariables(absl::string_view path, Session& session,
                                          const LoadOptions& options = {});
 

@@ -12,14 +12,10 @@
 #include <memory>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "framework/core/buffer.h"
 #include "framework/core/file.h"
 #include "framework/core/status.h"
-#include "train/data/image_ops.h"
-#include "train/formats/image.h"
 #include "train/formats/npy.h"
 #include "train/formats/npz.h"
 #include "train/formats/tf_record.h"
@@ -28,14 +24,6 @@ namespace mirrorflow {
 namespace {
 
 namespace fs = std::filesystem;
-
-absl::StatusOr<std::string> ReadBytes(const std::string& path) {
-  MF_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
-  MF_RETURN_IF_ERROR(Buffer::CheckAvailable(file.size()));
-  std::string bytes(file.size(), '\0');
-  MF_RETURN_IF_ERROR(file.Read(0, bytes.size(), bytes.data()));
-  return bytes;
-}
 
 // The files of the paths, in their order; those of a pattern in alphabetical order.
 absl::StatusOr<std::vector<std::string>> ExpandPatterns(const std::vector<std::string>& paths) {
@@ -63,6 +51,17 @@ absl::StatusOr<std::vector<std::string>> ExpandPatterns(const std::vector<std::s
     std::move(matches.begin(), matches.end(), std::back_inserter(files));
   }
   return files;
+}
+
+// A shard without records is an empty file, but a dataset without records is a mistake.
+absl::Status CheckNotAllEmpty(const std::vector<std::string>& files) {
+  for (const std::string& path : files) {
+    std::error_code error;
+    if (fs::file_size(path, error) > 0 || error) return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(files[0], ": the file is empty; expected TFRecords, got 0 bytes in ",
+                   files.size(), files.size() == 1 ? " file" : " files"));
 }
 
 // One float matrix of all columns.
@@ -173,15 +172,7 @@ absl::StatusOr<Dataset> OpenNpy(const std::vector<std::string>& paths) {
 }
 
 absl::StatusOr<Dataset> OpenNpz(const std::string& path, const std::vector<std::string>& names) {
-  MF_ASSIGN_OR_RETURN(const auto tensors, MapNpz(path));
-  std::vector<Tensor> components;
-  for (const std::string& name : names) {
-    const auto found = tensors.find(name);
-    if (found == tensors.end()) {
-      return absl::NotFoundError(absl::StrCat(path, ": expected an array '", name, "', got none"));
-    }
-    components.push_back(found->second);
-  }
+  MF_ASSIGN_OR_RETURN(std::vector<Tensor> components, MapNpz(path, names));
   return Dataset::FromTensors(std::move(components));
 }
 
@@ -261,12 +252,12 @@ class RecordSource final : public RowSource {
   std::string record_;
 };
 
-// Whether the file begins as gzip or zlib do.
-absl::StatusOr<bool> IsCompressed(const std::string& path) {
-  MF_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
+// Whether the file begins as gzip or zlib do. False for one that cannot be read.
+bool IsCompressed(const std::string& path) {
+  const absl::StatusOr<InputFile> file = InputFile::Open(path);
   unsigned char start[2] = {0, 0};
-  if (file.size() < sizeof(start)) return false;
-  MF_RETURN_IF_ERROR(file.Read(0, sizeof(start), start));
+  if (!file.ok() || file->size() < sizeof(start)) return false;
+  if (!file->Read(0, sizeof(start), start).ok()) return false;
   return (start[0] == 0x1f && start[1] == 0x8b) || start[0] == 0x78;
 }
 
@@ -281,8 +272,7 @@ absl::StatusOr<Dataset> OpenTFRecords(const std::vector<std::string>& paths,
   MF_ASSIGN_OR_RETURN(const RecordParser parser, RecordParser::Create(source.features));
   bool random_access = source.random_access;
   for (const std::string& path : paths) {
-    MF_ASSIGN_OR_RETURN(const bool compressed, IsCompressed(path));
-    random_access = random_access && !compressed;
+    random_access = random_access && !IsCompressed(path);
   }
   if (!random_access) {
     return Dataset::FromSource(
@@ -310,70 +300,7 @@ absl::StatusOr<Dataset> OpenTFRecords(const std::vector<std::string>& paths,
   });
 }
 
-bool IsImage(const fs::path& path) {
-  const std::string extension = absl::AsciiStrToLower(path.extension().string());
-  return extension == ".png" || extension == ".jpg" || extension == ".jpeg";
-}
-
-absl::Status ErrorOf(const std::string& path, const std::error_code& error) {
-  return absl::ErrnoToStatus(error.value(), absl::StrCat(path, ": cannot be listed"));
-}
-
-absl::StatusOr<Dataset> OpenImageFolder(const std::string& directory,
-                                        const ImageFolderSource& source) {
-  if (source.height < 0 || source.width < 0 || (source.height == 0) != (source.width == 0)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("FromImageFolder(): expected a height and a width of at least 1, or neither, ",
-                     "got ", source.height, " and ", source.width));
-  }
-  MF_ASSIGN_OR_RETURN(ImageFolderFiles files, ListImageFolder(directory, source.classes));
-  const auto shared = std::make_shared<const ImageFolderFiles>(std::move(files));
-  const auto rows = static_cast<int64_t>(shared->paths.size());
-  return Dataset::FromRandomAccess(rows, [shared, source](int64_t i, Row* row) -> absl::Status {
-    const std::string& path = shared->paths[i];
-    MF_ASSIGN_OR_RETURN(const std::string bytes, ReadBytes(path));
-    absl::StatusOr<Tensor> image = DecodeImage(bytes, {.channels = source.channels});
-    if (image.ok() && source.height > 0) {
-      image = images::Resize(*image, source.height, source.width);
-    }
-    if (!image.ok()) return Annotate(image.status(), path);
-    *row = {*std::move(image), Tensor::Scalar<int32_t>(shared->labels[i])};
-    return absl::OkStatus();
-  });
-}
-
 }  // namespace
-
-absl::StatusOr<ImageFolderFiles> ListImageFolder(const std::string& directory,
-                                                 const std::vector<std::string>& classes) {
-  ImageFolderFiles files;
-  files.classes = classes;
-  std::error_code error;
-  if (classes.empty()) {
-    for (fs::directory_iterator it(directory, error), end; !error && it != end;
-         it.increment(error)) {
-      if (it->is_directory(error)) files.classes.push_back(it->path().filename().string());
-    }
-    if (error) return ErrorOf(directory, error);
-    std::sort(files.classes.begin(), files.classes.end());
-  }
-  for (size_t label = 0; label < files.classes.size(); ++label) {
-    const fs::path folder = fs::path(directory) / files.classes[label];
-    std::vector<std::string> paths;
-    for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end;
-         it.increment(error)) {
-      if (IsImage(it->path()) && it->is_regular_file(error)) paths.push_back(it->path().string());
-    }
-    if (error) return ErrorOf(folder.string(), error);
-    std::sort(paths.begin(), paths.end());
-    files.labels.insert(files.labels.end(), paths.size(), static_cast<int32_t>(label));
-    std::move(paths.begin(), paths.end(), std::back_inserter(files.paths));
-  }
-  if (!files.paths.empty()) return files;
-  return absl::InvalidArgumentError(
-      absl::StrCat(directory, ": expected a folder for each class with .png or .jpg files, got ",
-                   files.classes.empty() ? "no folder" : "no image in its folders"));
-}
 
 Dataset Dataset::FromCsv(const std::string& path, const CsvSource& source) {
   return FromFiles(
@@ -391,14 +318,15 @@ Dataset Dataset::FromTFRecords(const std::vector<std::string>& paths,
                                const TFRecordSource& source) {
   return FromFiles(
       [paths]() -> absl::StatusOr<std::vector<std::string>> {
-        if (!paths.empty()) return ExpandPatterns(paths);
-        return absl::InvalidArgumentError("FromTFRecords(): expected at least one file, got none");
+        if (paths.empty()) {
+          return absl::InvalidArgumentError(
+              "FromTFRecords(): expected at least one file, got none");
+        }
+        MF_ASSIGN_OR_RETURN(std::vector<std::string> files, ExpandPatterns(paths));
+        MF_RETURN_IF_ERROR(CheckNotAllEmpty(files));
+        return files;
       },
       [source](const std::vector<std::string>& paths) { return OpenTFRecords(paths, source); });
-}
-
-Dataset Dataset::FromImageFolder(const std::string& directory, const ImageFolderSource& source) {
-  return OrError(OpenImageFolder(directory, source));
 }
 
 }  // namespace mirrorflow

@@ -47,8 +47,9 @@ struct ImageFolderSource {
   int64_t height = 0;
   int64_t width = 0;
   int channels = 3;  // as ImageOptions::channels
-  // The folders, in the order of the labels. Empty: all, in alphabetical order.
+  // The folders, in the order of the labels. Empty: all that are not hidden, in alphabetical order.
   std::vector<std::string> classes = {};
+  bool ignore_orientation = false;  // as ImageOptions::ignore_orientation
 };
 
 // The image files of a folder with a subfolder for each class.
@@ -58,8 +59,10 @@ struct ImageFolderFiles {
   std::vector<int32_t> labels;       // of each path, an index of `classes`
 };
 
-// Lists the .png, .jpg and .jpeg files below the class folders. NotFound if `directory` or one of
-// `classes` does not exist; InvalidArgument if there is no image.
+// Lists the .png, .jpg and .jpeg files below the class folders. Leaves out hidden files and
+// folders, whose names begin with a dot, and those that systems create (__MACOSX, @eaDir). NotFound
+// if `directory` or one of `classes` does not exist; InvalidArgument if there is no image, or none
+// in a folder while `classes` is empty.
 absl::StatusOr<ImageFolderFiles> ListImageFolder(const std::string& directory,
                                                  const std::vector<std::string>& classes = {});
 

@@ -9,14 +9,18 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "framework/core/buffer.h"
+#include "framework/core/file_kind.h"
+#include "framework/core/names.h"
 #include "framework/core/out_of_memory.h"
 #include "framework/core/status.h"
+#include "framework/core/text.h"
 #include "train/formats/csv_block.h"
 #include "train/formats/csv_plan.h"
 #include "train/formats/csv_scanner.h"
-#include "train/formats/gzip_reader.h"
+#include "train/formats/text_reader.h"
 
 namespace mirrorflow {
 namespace {
@@ -86,9 +90,14 @@ absl::Status InParallel(size_t count, const Work& work) {
   return absl::OkStatus();
 }
 
+FileReader CsvFile() {
+  static constexpr FileKind kKinds[] = {FileKind::kText, FileKind::kEmpty, FileKind::kGzip};
+  return {"a CSV file", FileReader::Use::kData, kKinds};
+}
+
 class CsvReader {
  public:
-  CsvReader(std::unique_ptr<GzipReader> file, const CsvOptions& options)
+  CsvReader(std::unique_ptr<TextReader> file, const CsvOptions& options)
       : file_(std::move(file)), options_(options) {}
 
   absl::StatusOr<CsvTable> Read() {
@@ -96,7 +105,11 @@ class CsvReader {
     MF_RETURN_IF_ERROR(Fill());
     MF_ASSIGN_OR_RETURN(const std::vector<std::string> names, ReadNames());
     absl::StatusOr<CsvPlan> plan = MakeCsvPlan(options_, names);
-    if (!plan.ok()) return Annotate(plan.status(), file_->path());
+    if (!plan.ok()) {
+      return absl::Status(
+          plan.status().code(),
+          absl::StrCat(file_->path(), ": ", plan.status().message(), delimiter_hint_));
+    }
     plan_ = *std::move(plan);
     for (const CsvColumnPlan& column : plan_.columns) dtypes_.push_back(column.dtype);
     for (int i = 0; i < options_.num_threads; ++i) blocks_.emplace_back(plan_);
@@ -111,8 +124,12 @@ class CsvReader {
  private:
   // Moves the unread text to the front of the buffer and appends the next part of the file.
   absl::Status Fill();
+  // Rejects a file of another kind, by the start of its text.
+  absl::Status CheckKind(absl::string_view start) const;
   // Reads the header, or counts the fields of the first record.
   absl::StatusOr<std::vector<std::string>> ReadNames();
+  // Sets delimiter_hint_ from the first record and the one at `next`.
+  void FindOtherDelimiter(absl::string_view first, const char* next);
   absl::Status ParseChunk();
   absl::Status Append(CsvBlock& block);
   absl::StatusOr<CsvTable> Finish();
@@ -122,13 +139,16 @@ class CsvReader {
                                             kMaxRecordBytes, " bytes, got more, or an open quote"));
   }
 
-  const std::unique_ptr<GzipReader> file_;
+  const std::unique_ptr<TextReader> file_;
   const CsvOptions& options_;
   std::vector<char> buffer_;
   const char* begin_ = nullptr;  // of the unread text in the buffer
   const char* end_ = nullptr;
   bool at_end_ = false;  // the buffer has the end of the file
+  uint64_t offset_ = 0;  // of the text after end_
   int64_t line_ = 1;     // of begin_
+  // To append to an error, if the file has one column, but another delimiter would make several.
+  std::string delimiter_hint_;
   CsvPlan plan_;
   std::vector<DataType> dtypes_;  // of the file's columns
   std::vector<CsvBlock> blocks_;  // one per thread
@@ -152,6 +172,11 @@ absl::Status CsvReader::Fill() {
   MF_ASSIGN_OR_RETURN(const size_t got, file_->Read(size - kept, buffer_.data() + kept));
   char* end = buffer_.data() + kept + got;
   at_end_ = got < size - kept;
+  const absl::string_view text(buffer_.data() + kept, got);
+  if (offset_ == 0) MF_RETURN_IF_ERROR(Annotate(CheckKind(text), file_->path()));
+  MF_RETURN_IF_ERROR(Annotate(CheckNoZeroByte(text, offset_), file_->path()));
+  offset_ += got;
+  while (at_end_ && end != buffer_.data() && end[-1] == kCtrlZ) --end;
   if (at_end_ && end != buffer_.data() && end[-1] != '\n') *end++ = '\n';
   *end = '\0';
   begin_ = buffer_.data();
@@ -159,11 +184,16 @@ absl::Status CsvReader::Fill() {
   return absl::OkStatus();
 }
 
+absl::Status CsvReader::CheckKind(absl::string_view start) const {
+  const uint64_t size =
+      at_end_ ? start.size() : std::max<uint64_t>(start.size(), file_->max_bytes());
+  return CheckFileKind(KindOfBytes(start.substr(0, kFileKindBytes), size), CsvFile());
+}
+
 absl::StatusOr<std::vector<std::string>> CsvReader::ReadNames() {
-  constexpr absl::string_view kByteOrderMark = "\xef\xbb\xbf";
-  if (absl::string_view(begin_, end_ - begin_).substr(0, 3) == kByteOrderMark) begin_ += 3;
-  while (begin_ < end_ && CsvScanner::AfterLine(begin_) != nullptr) {
-    begin_ = CsvScanner::AfterLine(begin_);
+  CsvScanner scanner(options_.delimiter);
+  while (begin_ < end_ && scanner.AfterBlankLine(begin_) != nullptr) {
+    begin_ = scanner.AfterBlankLine(begin_);
     ++line_;
   }
   if (begin_ == end_) {
@@ -171,7 +201,6 @@ absl::StatusOr<std::vector<std::string>> CsvReader::ReadNames() {
                                             options_.header ? "a header" : "a record",
                                             ", got no text"));
   }
-  CsvScanner scanner(options_.delimiter);
   std::vector<std::string> names;
   CsvField field{{}, CsvField::End::kDelimiter, begin_};
   while (field.end == CsvField::End::kDelimiter) {
@@ -184,11 +213,33 @@ absl::StatusOr<std::vector<std::string>> CsvReader::ReadNames() {
                                             ": not CSV; expected a field of RFC 4180, got ",
                                             field.text));
   }
+  const absl::string_view first(begin_, field.next - begin_);
+  const auto is_binary = [](char c) { return absl::ascii_iscntrl(c) && !absl::ascii_isspace(c); };
+  if (std::any_of(first.begin(), first.end(), is_binary)) {
+    return absl::DataLossError(absl::StrCat(file_->path(), ": line ", line_,
+                                            ": not text; expected ", "a record, got '",
+                                            Printable(first.substr(0, 20)), "'"));
+  }
+  if (names.size() == 1) FindOtherDelimiter(first, field.next);
   if (options_.header) {
     begin_ = field.next;
     line_ += 1 + scanner.quoted_lines();
   }
   return names;
+}
+
+void CsvReader::FindOtherDelimiter(absl::string_view first, const char* next) {
+  const absl::string_view rest(next, end_ - next);
+  const absl::string_view second = rest.substr(0, rest.find_first_of("\r\n"));
+  for (const char c : {';', '\t', '|', ','}) {
+    const auto fields = std::count(first.begin(), first.end(), c);
+    if (c == options_.delimiter || fields == 0) continue;
+    if (!second.empty() && std::count(second.begin(), second.end(), c) != fields) continue;
+    delimiter_hint_ =
+        absl::StrCat("; the fields of the file may be separated by '",
+                     Printable(absl::string_view(&c, 1)), "' (CsvOptions::delimiter)");
+    return;
+  }
 }
 
 absl::Status CsvReader::ParseChunk() {
@@ -225,6 +276,7 @@ absl::Status CsvReader::Append(CsvBlock& block) {
       if (options_.skip_bad_records > 0) {
         absl::StrAppend(&what, "; more than ", options_.skip_bad_records, " bad records");
       }
+      absl::StrAppend(&what, delimiter_hint_);
       return absl::DataLossError(what);
     }
     if (table_.num_bad_records == 1) table_.first_bad_record = std::move(what);
@@ -261,8 +313,11 @@ absl::StatusOr<CsvTable> CsvReader::Finish() {
 
 absl::StatusOr<CsvTable> ReadCsv(absl::string_view path, const CsvOptions& options) {
   return CatchOutOfMemory([&]() -> absl::StatusOr<CsvTable> {
-    MF_ASSIGN_OR_RETURN(std::unique_ptr<GzipReader> file, GzipReader::Open(path));
-    return CsvReader(std::move(file), options).Read();
+    absl::StatusOr<std::unique_ptr<TextReader>> file = TextReader::Open(path);
+    if (!file.ok()) return ExplainFile(file.status(), path, CsvFile());
+    absl::StatusOr<CsvTable> table = CsvReader(*std::move(file), options).Read();
+    if (!table.ok()) return ExplainFile(table.status(), path, CsvFile());
+    return table;
   });
 }
 

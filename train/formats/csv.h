@@ -6,8 +6,9 @@
 //       {.name = "petal_length"},
 //       {.name = "species", .vocabulary = {"setosa", "versicolor", "virginica"}}}}));
 //
-// Lines end with \n or \r\n. A field in quotes may contain delimiters, line ends and, doubled,
-// quotes. Empty lines and a UTF-8 byte order mark are ignored. Spaces around a number are, too.
+// Lines end with \n, \r\n or \r. A field in quotes may contain delimiters, line ends and, doubled,
+// quotes. Blank lines and a final Ctrl-Z are ignored, and so are spaces around a number. The text
+// is UTF-8 or, with a byte order mark, UTF-16.
 #ifndef MIRRORFLOW_TRAIN_FORMATS_CSV_H_
 #define MIRRORFLOW_TRAIN_FORMATS_CSV_H_
 
@@ -67,8 +68,9 @@ struct CsvTable {
   std::string first_bad_record;  // what was wrong with the first of them, with its place
 };
 
-// InvalidArgument for options that are invalid or do not fit the header. DataLoss for a file that
-// is not CSV or has more bad records than allowed: `path: line 7, column 'age': what; expected …,
+// InvalidArgument for options that are invalid or do not fit the header, and for a file of another
+// kind, which the error names. DataLoss for a file that is not CSV or has more bad records than
+// allowed: `path: line 7, column 'age': what; expected …,
 // got …`, where the lines count from 1. A record may have at most 16 MiB.
 absl::StatusOr<CsvTable> ReadCsv(absl::string_view path, const CsvOptions& options = {});
 

@@ -45,6 +45,16 @@ bool ParseNumber(absl::string_view text, T* out) {
   }
 }
 
+// True for a number like 1,5.
+bool HasDecimalComma(absl::string_view text) {
+  std::string with_point(text);
+  const size_t comma = with_point.find(',');
+  if (comma == std::string::npos) return false;
+  with_point[comma] = '.';
+  double value;
+  return ParseNumber(with_point, &value);
+}
+
 }  // namespace
 
 void ConvertToFloat(std::byte* data, int64_t count) {
@@ -86,7 +96,7 @@ void CsvBlock::Parse(const char* begin, const char* stop, const char* end,
   Reserve((stop - begin) / std::max<size_t>(plan_.columns.size(), 2) + 1);
   while (end_ < stop && static_cast<int64_t>(bad_.size()) <= plan_.max_bad_records) {
     const int64_t quoted_lines = scanner_.quoted_lines();
-    const char* next = CsvScanner::AfterLine(end_);
+    const char* next = scanner_.AfterBlankLine(end_);
     if (next == nullptr) next = ParseRecord(end_, end);
     cut_ = next == nullptr;
     if (cut_) break;
@@ -225,8 +235,10 @@ std::string CsvBlock::Complaint(size_t i, absl::string_view text) const {
     what = IsMissing(text) ? "missing field" : "invalid field";
     expected = column.inferred ? "a number" : std::string(DataTypeName(dtypes_[i]));
   }
+  const bool has_comma = column.vocabulary.empty() && HasDecimalComma(text);
   return absl::StrCat("column '", Printable(column.name), "': ", what, "; expected ", expected,
-                      ", got '", Printable(text), "'");
+                      has_comma ? " with a decimal point" : "", ", got '", Printable(text), "'",
+                      has_comma ? " with a decimal comma" : "");
 }
 
 }  // namespace mirrorflow

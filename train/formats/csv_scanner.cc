@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/formats/csv_scanner.h"
 
-#include <algorithm>
 #include <cstring>
 
 namespace mirrorflow {
@@ -28,8 +27,7 @@ CsvField CsvScanner::Next(const char* p, const char* end) {
     while (!special_[static_cast<unsigned char>(*p)]) ++p;
     if (p >= end || *p == delimiter_ || *p == '\n') break;
     if (*p == '"') return {"a quote in an unquoted field", CsvField::End::kMalformed, p};
-    if (*p == '\r' && (p[1] == '\n' || p + 1 == end)) break;
-    // Another \r or a zero byte belongs to the field.
+    if (*p == '\r') break;
   }
   return EndAt(absl::string_view(begin, p - begin), p, end);
 }
@@ -42,7 +40,7 @@ CsvField CsvScanner::NextQuoted(const char* p, const char* end) {
     const char* const quote = static_cast<const char*>(std::memchr(p, '"', end - p));
     if (quote == nullptr) return {{}, CsvField::End::kCut, end};
     if (quote[1] != '"') {
-      quoted_lines_ += std::count(field, quote, '\n');
+      for (const char* q = field; q < quote; ++q) quoted_lines_ += AfterLine(q) == q + 1;
       const absl::string_view rest(begin, quote - begin);
       if (!escaped) return EndAt(rest, quote + 1, end);
       unescaped_.append(begin, quote);
@@ -63,9 +61,10 @@ const char* CsvScanner::SkipRecord(CsvField field, const char* end, int64_t* cou
   if (field.end == CsvField::End::kLine) return field.next;
   if (field.end == CsvField::End::kCut) return nullptr;
   // After a misplaced quote, the pairs of quotes mean nothing.
-  const auto* const line =
-      static_cast<const char*>(std::memchr(field.next, '\n', end - field.next));
-  return line != nullptr ? line + 1 : nullptr;
+  for (const char* p = field.next; p < end; ++p) {
+    if (*p == '\n' || *p == '\r') return AfterLine(p);
+  }
+  return nullptr;
 }
 
 }  // namespace mirrorflow

@@ -28,17 +28,24 @@ class CsvScanner {
  public:
   explicit CsvScanner(char delimiter);
 
-  // Reads the field at `p`. The text ends at `end`, where a byte 0 must follow.
+  // Reads the field at `p`. The text ends at `end`, where a byte 0 must follow. It has no other.
   CsvField Next(const char* p, const char* end);
   // Returns the start of the record after the one that `field` belongs to, or null if the text ends
   // before. Adds the fields on the way, but not `field`, to `count`, unless it is null.
   const char* SkipRecord(CsvField field, const char* end, int64_t* count);
 
   bool IsDelimiter(const char* p) const { return *p == delimiter_; }
-  // Returns the text after the end of line at `p`, or null if there is no such end.
+  // Returns the text after the end of line at `p` (\n, \r\n or \r), or null if there is no such
+  // end. An \r at the end of the text may be the first half of one.
   static const char* AfterLine(const char* p) {
     if (*p == '\n') return p + 1;
-    return *p == '\r' && p[1] == '\n' ? p + 2 : nullptr;
+    if (*p != '\r' || p[1] == '\0') return nullptr;
+    return p[1] == '\n' ? p + 2 : p + 1;
+  }
+  // The same for a line that has only spaces and tabs.
+  const char* AfterBlankLine(const char* p) const {
+    while ((*p == ' ' || *p == '\t') && *p != delimiter_) ++p;
+    return AfterLine(p);
   }
   // Line ends inside quotes, in all calls of Next() together.
   int64_t quoted_lines() const { return quoted_lines_; }

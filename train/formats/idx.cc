@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "framework/core/file_kind.h"
 #include "framework/core/status.h"
 #include "train/formats/gzip_reader.h"
 
@@ -70,9 +71,7 @@ absl::StatusOr<Header> ReadHeader(GzipReader& file) {
   return header;
 }
 
-}  // namespace
-
-absl::StatusOr<Tensor> ReadIdx(absl::string_view path) {
+absl::StatusOr<Tensor> Read(absl::string_view path) {
   MF_ASSIGN_OR_RETURN(std::unique_ptr<GzipReader> file, GzipReader::Open(path));
   MF_ASSIGN_OR_RETURN(const Header header, ReadHeader(*file));
   const size_t element_bytes = DataTypeSize(header.dtype);
@@ -98,6 +97,15 @@ absl::StatusOr<Tensor> ReadIdx(absl::string_view path) {
     std::reverse(p, p + element_bytes);
   }
   return tensor;
+}
+
+}  // namespace
+
+absl::StatusOr<Tensor> ReadIdx(absl::string_view path) {
+  static constexpr FileKind kKinds[] = {FileKind::kIdx, FileKind::kGzip};
+  absl::StatusOr<Tensor> tensor = Read(path);
+  if (tensor.ok()) return tensor;
+  return ExplainFile(tensor.status(), path, {"an IDX file", FileReader::Use::kData, kKinds});
 }
 
 }  // namespace mirrorflow

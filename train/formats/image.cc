@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/formats/image.h"
 
+#include <cstddef>
+#include <utility>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "framework/core/file_kind.h"
 #include "framework/core/names.h"
 #include "framework/core/status.h"
+#include "train/formats/exif.h"
 #include "train/formats/image_internal.h"
 
 namespace mirrorflow {
@@ -55,6 +60,9 @@ bool IsPng(absl::string_view bytes) { return absl::StartsWith(bytes, "\x89PNG\r\
 bool IsJpeg(absl::string_view bytes) { return absl::StartsWith(bytes, "\xff\xd8\xff"); }
 
 absl::Status UnknownFormat(absl::string_view bytes) {
+  static constexpr FileKind kKinds[] = {FileKind::kPng, FileKind::kJpeg};
+  MF_RETURN_IF_ERROR(CheckFileKind(KindOfBytes(bytes.substr(0, kFileKindBytes), bytes.size()),
+                                   {"a PNG or JPEG image", FileReader::Use::kData, kKinds}));
   return absl::InvalidArgumentError(
       absl::StrCat("unknown image format; expected PNG or JPEG, got bytes that begin with '",
                    Printable(bytes.substr(0, 8)), "'"));
@@ -69,9 +77,13 @@ absl::StatusOr<Tensor> DecodeImage(absl::string_view bytes, const ImageOptions& 
 }
 
 absl::StatusOr<ImageHeader> ImageSize(absl::string_view bytes) {
-  if (IsPng(bytes)) return internal::PngHeader(bytes);
-  if (IsJpeg(bytes)) return internal::JpegHeader(bytes);
-  return UnknownFormat(bytes);
+  if (!IsPng(bytes) && !IsJpeg(bytes)) return UnknownFormat(bytes);
+  MF_ASSIGN_OR_RETURN(ImageHeader header,
+                      IsPng(bytes) ? internal::PngHeader(bytes) : internal::JpegHeader(bytes));
+  if (SwapsSides(IsPng(bytes) ? OrientationOfPng(bytes) : OrientationOfJpeg(bytes))) {
+    std::swap(header.height, header.width);
+  }
+  return header;
 }
 
 }  // namespace mirrorflow

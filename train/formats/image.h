@@ -22,22 +22,25 @@ struct ImageOptions {
   // A larger image, width times height of the file, is an error, detected before memory is
   // allocated.
   int64_t max_pixels = int64_t{1} << 28;
+  // Leaves a photo as the sensor of the camera has it. Otherwise, it is turned as the orientation
+  // in its EXIF data says, and so has the sides that ImageSize() returns.
+  bool ignore_orientation = false;
 };
 
 struct ImageHeader {
-  int64_t height = 0, width = 0, channels = 0;  // of the file's image, decoded with channels = 0
+  int64_t height = 0, width = 0, channels = 0;  // of the image, decoded with default options
 };
 
 // Each returns DataLoss for bytes that are not such an image, or are damaged or cut short,
 // InvalidArgument for invalid options, and ResourceExhausted for an image above max_pixels. Samples
 // of 16 bits keep their upper 8. The results are those of libpng, and of libjpeg-turbo with its
-// accurate integer DCT and its smooth upsampling of colours.
+// accurate integer DCT and its smooth upsampling of colours, turned upright.
 absl::StatusOr<Tensor> DecodePng(absl::string_view bytes, const ImageOptions& options = {});
 absl::StatusOr<Tensor> DecodeJpeg(absl::string_view bytes, const ImageOptions& options = {});
 // Decodes what the first bytes identify as PNG or JPEG. InvalidArgument for other formats.
 absl::StatusOr<Tensor> DecodeImage(absl::string_view bytes, const ImageOptions& options = {});
 
-// Reads the size from the header of a PNG or JPEG image, and decodes nothing.
+// Reads the size of a PNG or JPEG image, upright, and decodes no pixels.
 absl::StatusOr<ImageHeader> ImageSize(absl::string_view bytes);
 
 }  // namespace mirrorflow

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/core/out_of_memory.h"
 #include "framework/core/status.h"
+#include "train/formats/exif.h"
 #include "train/formats/image.h"
 #include "train/formats/image_internal.h"
 
@@ -172,7 +173,10 @@ absl::StatusOr<ImageHeader> internal::JpegHeader(absl::string_view bytes) {
 }
 
 absl::StatusOr<Tensor> DecodeJpeg(absl::string_view bytes, const ImageOptions& options) {
-  return CatchOutOfMemory([&] { return Decode(bytes, options); });
+  return CatchOutOfMemory([&]() -> absl::StatusOr<Tensor> {
+    MF_ASSIGN_OR_RETURN(Tensor image, Decode(bytes, options));
+    return options.ignore_orientation ? image : TurnUpright(image, OrientationOfJpeg(bytes));
+  });
 }
 
 }  // namespace mirrorflow

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "framework/core/file_kind.h"
 #include "framework/core/status.h"
 #include "train/formats/npy_header.h"
 
@@ -50,6 +51,19 @@ absl::Status CheckBools(const Tensor& tensor) {
                                           std::to_integer<int>(*bad)));
 }
 
+// Opens and reads a file. An error begins with the path, and names the kind of a file that is no
+// array.
+absl::StatusOr<Tensor> Explained(
+    absl::string_view path, absl::FunctionRef<absl::StatusOr<Tensor>(const InputFile& file)> read) {
+  static constexpr FileKind kKinds[] = {FileKind::kNpy};
+  const FileReader reader = {"an npy file", FileReader::Use::kData, kKinds};
+  const absl::StatusOr<InputFile> file = InputFile::Open(path);
+  if (!file.ok()) return ExplainFile(file.status(), path, reader);
+  absl::StatusOr<Tensor> tensor = read(*file);
+  if (!tensor.ok()) return ExplainFile(Annotate(tensor.status(), path), path, reader);
+  return tensor;
+}
+
 }  // namespace
 
 absl::StatusOr<Tensor> ReadNpyStream(uint64_t size,
@@ -85,23 +99,22 @@ absl::StatusOr<Tensor> MapNpyPart(const InputFile& file, uint64_t offset, uint64
 }
 
 absl::StatusOr<Tensor> ReadNpy(absl::string_view path) {
-  MF_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
-  uint64_t offset = 0;
-  absl::StatusOr<Tensor> tensor = ReadNpyStream(file.size(), [&](size_t size, void* out) {
-    const uint64_t begin = offset;
-    offset += size;
-    return file.Read(begin, size, out);
+  return Explained(path, [](const InputFile& file) {
+    uint64_t offset = 0;
+    return ReadNpyStream(file.size(), [&](size_t size, void* out) {
+      const uint64_t begin = offset;
+      offset += size;
+      return file.Read(begin, size, out);
+    });
   });
-  if (!tensor.ok()) return Annotate(tensor.status(), path);
-  return tensor;
 }
 
 absl::StatusOr<Tensor> MapNpy(absl::string_view path) {
-  MF_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
-  std::shared_ptr<const MappedFile> mapping;
-  absl::StatusOr<Tensor> tensor = MapNpyPart(file, 0, file.size(), &mapping);
-  if (!tensor.ok()) return Annotate(tensor.status(), path);
-  if (!tensor->has_value()) return ReadNpy(path);
+  MF_ASSIGN_OR_RETURN(Tensor tensor, Explained(path, [](const InputFile& file) {
+                        std::shared_ptr<const MappedFile> mapping;
+                        return MapNpyPart(file, 0, file.size(), &mapping);
+                      }));
+  if (!tensor.has_value()) return ReadNpy(path);
   return tensor;
 }
 

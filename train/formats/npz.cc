@@ -5,11 +5,10 @@
 #include <utility>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "framework/core/file.h"
+#include "framework/core/file_kind.h"
 #include "framework/core/names.h"
 #include "framework/core/status.h"
 #include "train/formats/npy.h"
@@ -33,40 +32,101 @@ absl::StatusOr<Tensor> ReadEntry(const InputFile& file, const ZipEntry& entry) {
 
 using Arrays = std::map<std::string, Tensor>;
 
-absl::StatusOr<Arrays> ReadAll(
-    absl::string_view path,
-    absl::FunctionRef<absl::StatusOr<Tensor>(const InputFile&, const ZipEntry&)> read) {
-  MF_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
-  const absl::StatusOr<std::vector<ZipEntry>> entries = ReadZipDirectory(file);
-  if (!entries.ok()) return Annotate(entries.status(), path);
-  Arrays arrays;
-  for (const ZipEntry& entry : *entries) {
-    absl::StatusOr<Tensor> tensor =
-        absl::DataLossError("the entry has an invalid name; expected NAME.npy");
-    if (absl::EndsWith(entry.name, kSuffix) && entry.name.size() > kSuffix.size()) {
-      tensor = read(file, entry);
+// An npz file whose directory has been read.
+class Archive {
+ public:
+  static absl::StatusOr<Archive> Open(absl::string_view path) {
+    MF_ASSIGN_OR_RETURN(InputFile file, InputFile::Open(path));
+    absl::StatusOr<std::vector<ZipEntry>> entries = ReadZipDirectory(file);
+    if (!entries.ok()) return Annotate(entries.status(), path);
+    Archive archive(std::move(file));
+    for (ZipEntry& entry : *entries) {
+      absl::string_view name = entry.name;
+      if (!absl::ConsumeSuffix(&name, kSuffix) || name.empty()) continue;
+      std::string key(name);
+      archive.arrays_.emplace(std::move(key), std::move(entry));
     }
-    if (!tensor.ok()) {
-      return Annotate(tensor.status(), absl::StrCat(path, ": '", Printable(entry.name), "'"));
+    if (archive.arrays_.empty() && !entries->empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(path, ": no array; expected a member ",
+                                                     "NAME.npy, got ", entries->size(), " others"));
     }
-    arrays[std::string(absl::StripSuffix(entry.name, kSuffix))] = *std::move(tensor);
+    return archive;
   }
-  return arrays;
+
+  const std::map<std::string, ZipEntry>& arrays() const { return arrays_; }
+
+  absl::StatusOr<Tensor> Read(const ZipEntry& entry) const {
+    return Named(entry, ReadEntry(file_, entry));
+  }
+  // Shares `mapping` if it can.
+  absl::StatusOr<Tensor> Map(const ZipEntry& entry,
+                             std::shared_ptr<const MappedFile>* mapping) const {
+    if (!entry.deflated && entry.readable.ok()) {
+      absl::StatusOr<Tensor> mapped = MapNpyPart(file_, entry.offset, entry.size, mapping);
+      if (!mapped.ok() || mapped->has_value()) return Named(entry, std::move(mapped));
+    }
+    return Read(entry);
+  }
+
+ private:
+  explicit Archive(InputFile file) : file_(std::move(file)) {}
+
+  absl::StatusOr<Tensor> Named(const ZipEntry& entry, absl::StatusOr<Tensor> tensor) const {
+    if (tensor.ok()) return tensor;
+    return Annotate(tensor.status(), absl::StrCat(file_.path(), ": '", Printable(entry.name), "'"));
+  }
+
+  InputFile file_;
+  std::map<std::string, ZipEntry> arrays_;  // by name
+};
+
+absl::StatusOr<Archive> OpenArchive(absl::string_view path) {
+  // Damage may hide the names of a zip archive's members.
+  static constexpr FileKind kDamaged[] = {FileKind::kNpz, FileKind::kZip};
+  static constexpr FileKind kWhole[] = {FileKind::kNpz};
+  absl::StatusOr<Archive> archive = Archive::Open(path);
+  if (archive.ok()) return archive;
+  const bool is_damaged = absl::IsDataLoss(archive.status());
+  return ExplainFile(archive.status(), path,
+                     {"an npz file", FileReader::Use::kData,
+                      is_damaged ? absl::Span<const FileKind>(kDamaged) : kWhole});
 }
 
 }  // namespace
 
-absl::StatusOr<Arrays> ReadNpz(absl::string_view path) { return ReadAll(path, ReadEntry); }
+absl::StatusOr<std::vector<std::string>> NpzNames(absl::string_view path) {
+  MF_ASSIGN_OR_RETURN(const Archive archive, OpenArchive(path));
+  std::vector<std::string> names;
+  for (const auto& [name, entry] : archive.arrays()) names.push_back(name);
+  return names;
+}
 
-absl::StatusOr<Arrays> MapNpz(absl::string_view path) {
+absl::StatusOr<Arrays> ReadNpz(absl::string_view path) {
+  MF_ASSIGN_OR_RETURN(const Archive archive, OpenArchive(path));
+  Arrays arrays;
+  for (const auto& [name, entry] : archive.arrays()) {
+    MF_ASSIGN_OR_RETURN(arrays[name], archive.Read(entry));
+  }
+  return arrays;
+}
+
+absl::StatusOr<std::vector<Tensor>> MapNpz(absl::string_view path,
+                                           const std::vector<std::string>& names) {
+  MF_ASSIGN_OR_RETURN(const Archive archive, OpenArchive(path));
   std::shared_ptr<const MappedFile> mapping;
-  return ReadAll(path, [&](const InputFile& file, const ZipEntry& entry) {
-    if (!entry.deflated) {
-      absl::StatusOr<Tensor> mapped = MapNpyPart(file, entry.offset, entry.size, &mapping);
-      if (!mapped.ok() || mapped->has_value()) return mapped;
+  std::vector<Tensor> arrays;
+  for (const std::string& name : names) {
+    const auto found = archive.arrays().find(name);
+    if (found == archive.arrays().end()) {
+      std::vector<std::string> known;
+      for (const auto& [other, entry] : archive.arrays()) known.push_back(other);
+      return absl::NotFoundError(absl::StrCat(path, ": no such array; expected one of ",
+                                              known.size(), ", got '", Printable(name), "'",
+                                              DidYouMean(name, known)));
     }
-    return ReadEntry(file, entry);
-  });
+    MF_ASSIGN_OR_RETURN(arrays.emplace_back(), archive.Map(found->second, &mapping));
+  }
+  return arrays;
 }
 
 absl::Status WriteNpz(absl::string_view path, const std::map<std::string, Tensor>& arrays) {

@@ -7,6 +7,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -15,15 +16,21 @@
 
 namespace mirrorflow {
 
-// Returns all arrays by name (without `.npy`), or an error that begins with the path and the name:
-// DataLoss for a file that breaks the format of zip or npy or fails its checksum; Unimplemented for
-// arrays that ReadNpy rejects, for compression other than deflate, and for encryption. A name is
-// never used as a path. Never allocates more than the file can hold, compressed or not.
+// Returns the names of all arrays (without `.npy`), in alphabetical order. Other members of the
+// archive have no name here.
+absl::StatusOr<std::vector<std::string>> NpzNames(absl::string_view path);
+
+// Returns all arrays by name, or an error that begins with the path and the name: DataLoss for a
+// file that breaks the format of zip or npy or fails its checksum; Unimplemented for arrays that
+// ReadNpy rejects, for compression other than deflate, and for encryption. A name is never used as
+// a path. Never allocates more than the file can hold, compressed or not.
 absl::StatusOr<std::map<std::string, Tensor>> ReadNpz(absl::string_view path);
 
-// Like ReadNpz(), but arrays that are neither compressed nor at an unaligned place share a
+// Returns these arrays, in this order, whatever the others of the file are. NotFound for a name
+// that the file lacks. Arrays that are neither compressed nor at an unaligned place share a
 // read-only mapping of the file (MapNpy), and their checksums are not verified.
-absl::StatusOr<std::map<std::string, Tensor>> MapNpz(absl::string_view path);
+absl::StatusOr<std::vector<Tensor>> MapNpz(absl::string_view path,
+                                           const std::vector<std::string>& names);
 
 // Writes, atomically, an uncompressed file that NumPy can read. Unimplemented for bfloat16, which
 // NumPy does not have.

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/core/out_of_memory.h"
 #include "framework/core/status.h"
+#include "train/formats/exif.h"
 #include "train/formats/image.h"
 #include "train/formats/image_internal.h"
 
@@ -138,7 +139,10 @@ absl::StatusOr<ImageHeader> internal::PngHeader(absl::string_view bytes) {
 }
 
 absl::StatusOr<Tensor> DecodePng(absl::string_view bytes, const ImageOptions& options) {
-  return CatchOutOfMemory([&] { return Decode(bytes, options); });
+  return CatchOutOfMemory([&]() -> absl::StatusOr<Tensor> {
+    MF_ASSIGN_OR_RETURN(Tensor image, Decode(bytes, options));
+    return options.ignore_orientation ? image : TurnUpright(image, OrientationOfPng(bytes));
+  });
 }
 
 }  // namespace mirrorflow

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "framework/core/file_kind.h"
 #include "framework/core/out_of_memory.h"
 #include "framework/core/status.h"
 
@@ -53,6 +54,12 @@ absl::Status At(const absl::Status& status, absl::string_view path, int64_t reco
   return Annotate(status, absl::StrCat(path, ": record ", record, " at byte ", offset));
 }
 
+// Names the kind of a file that is not a TFRecord file, if its first record is bad.
+absl::Status Explained(const absl::Status& error, absl::string_view path) {
+  static constexpr FileKind kKinds[] = {FileKind::kTfRecord, FileKind::kGzip, FileKind::kEmpty};
+  return ExplainFile(error, path, {"a TFRecord file", FileReader::Use::kData, kKinds});
+}
+
 absl::Status CutShort(uint64_t expected, uint64_t got) {
   return absl::DataLossError(
       absl::StrCat("the record is cut short; expected ", expected, " bytes, got ", got));
@@ -63,9 +70,10 @@ absl::Status CutShort(uint64_t expected, uint64_t got) {
 absl::StatusOr<std::unique_ptr<TfRecordReader>> TfRecordReader::Open(
     absl::string_view path, const TfRecordOptions& options) {
   // A zlib stream has no magic number, but a plain file has a checksum of its first length.
-  MF_ASSIGN_OR_RETURN(const InputFile peek, InputFile::Open(path));
-  std::string start(std::min<uint64_t>(kHeaderBytes, peek.size()), '\0');
-  MF_RETURN_IF_ERROR(peek.Read(0, start.size(), start.data()));
+  const absl::StatusOr<InputFile> peek = InputFile::Open(path);
+  if (!peek.ok()) return Explained(peek.status(), path);
+  std::string start(std::min<uint64_t>(kHeaderBytes, peek->size()), '\0');
+  MF_RETURN_IF_ERROR(peek->Read(0, start.size(), start.data()));
   const bool plain = start.size() == kHeaderBytes && LengthOf(start, ~uint64_t{0}).ok();
   const auto format = !plain && GzipReader::LooksLikeZlib(start) ? GzipReader::Format::kZlib
                                                                  : GzipReader::Format::kPlainOrGzip;
@@ -171,14 +179,16 @@ absl::Status TfRecordReader::Bad(const absl::Status& status) {
     const std::string path = absl::StrCat(file_->path(), ": ");
     const absl::Status without_path(status.code(), absl::StripPrefix(status.message(), path));
     failed_ = At(without_path, file_->path(), record_, offset_);
+    if (record_ == 0) failed_ = Explained(failed_, file_->path());
   }
   return failed_;
 }
 
 absl::StatusOr<TfRecordIndex> TfRecordIndex::Build(absl::string_view path,
                                                    const TfRecordOptions& options) {
-  MF_ASSIGN_OR_RETURN(InputFile file, InputFile::Open(path));
-  TfRecordIndex index(std::move(file));
+  absl::StatusOr<InputFile> file = InputFile::Open(path);
+  if (!file.ok()) return Explained(file.status(), path);
+  TfRecordIndex index(*std::move(file));
   const InputFile& in = index.file_;
   uint64_t offset = 0;
   while (true) {
@@ -186,7 +196,9 @@ absl::StatusOr<TfRecordIndex> TfRecordIndex::Build(absl::string_view path,
     const uint64_t left = in.size() - offset;
     if (left == 0) return index;
     auto at = [&](const absl::Status& status) {
-      return At(status, path, static_cast<int64_t>(index.offsets_.size()) - 1, offset);
+      const int64_t record = static_cast<int64_t>(index.offsets_.size()) - 1;
+      const absl::Status error = At(status, path, record, offset);
+      return record == 0 ? Explained(error, path) : error;
     };
     if (left < kHeaderBytes) return at(CutShort(kHeaderBytes, left));
     char header[kHeaderBytes];

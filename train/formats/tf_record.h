@@ -13,18 +13,11 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "framework/core/crc32c.h"
 #include "framework/core/file.h"
+#include "framework/core/masked_crc32c.h"
 #include "train/formats/gzip_reader.h"
 
 namespace mirrorflow {
-
-// The checksum of the format. The mask makes the checksum of bytes that contain their own checksum
-// as good as any other. Source: TensorFlow, core/lib/hash/crc32c.h.
-inline uint32_t MaskedCrc32c(absl::string_view bytes) {
-  const uint32_t crc = Crc32c(bytes);
-  return (crc >> 15 | crc << 17) + 0xa282ead8u;
-}
 
 struct TfRecordOptions {
   // Leaves out up to this many records whose bytes have the wrong checksum. A damaged length ends

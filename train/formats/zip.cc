@@ -226,9 +226,10 @@ absl::StatusOr<ZipEntry> ReadCentral(Fields* directory, uint64_t* offset) {
   MF_RETURN_IF_ERROR(CheckName(entry.name));
   const absl::string_view extra = directory->Bytes(extra_bytes);
   directory->Bytes(comment_bytes);
-  if ((flags & kEncrypted) != 0) return absl::UnimplementedError("zip: the entry is encrypted");
-  if (method != kStored && method != kDeflated) {
-    return absl::UnimplementedError(absl::StrCat(
+  if ((flags & kEncrypted) != 0) {
+    entry.readable = absl::UnimplementedError("zip: the entry is encrypted");
+  } else if (method != kStored && method != kDeflated) {
+    entry.readable = absl::UnimplementedError(absl::StrCat(
         "zip: unsupported compression method; expected 0 (stored) or 8 (deflate), got ", method));
   }
   if (disk != 0) return absl::UnimplementedError("zip: multi-disk archives are not supported");
@@ -252,8 +253,10 @@ absl::Status FindBytes(const InputFile& file, uint64_t offset, uint64_t end, Zip
   const uint16_t flags = f.U16(), method = f.U16();
   f.Bytes(16);  // fields that the central directory repeats
   const size_t name_bytes = f.U16(), extra_bytes = f.U16();
-  if (signature != kLocalSignature || (flags & kEncrypted) != 0 ||
-      method != (entry->deflated ? kDeflated : kStored) || name_bytes != entry->name.size() ||
+  const bool same_method =
+      !entry->readable.ok() ||
+      ((flags & kEncrypted) == 0 && method == (entry->deflated ? kDeflated : kStored));
+  if (signature != kLocalSignature || !same_method || name_bytes != entry->name.size() ||
       f.Bytes(name_bytes) != entry->name) {
     return absl::DataLossError("zip: the local header does not match the central directory");
   }
@@ -262,6 +265,7 @@ absl::Status FindBytes(const InputFile& file, uint64_t offset, uint64_t end, Zip
     return Broken("the end of the entry is out of range", absl::StrCat("at most ", end),
                   absl::StrCat(entry->offset, " + ", entry->compressed_size));
   }
+  if (!entry->readable.ok()) return absl::OkStatus();
   const uint64_t most =
       entry->deflated ? entry->compressed_size * kMaxDeflateRatio : entry->compressed_size;
   if (entry->deflated ? entry->size > most : entry->size != most) {
@@ -304,6 +308,7 @@ absl::StatusOr<std::vector<ZipEntry>> ReadZipDirectory(const InputFile& file) {
 
 absl::StatusOr<std::unique_ptr<ZipEntryReader>> ZipEntryReader::Open(const InputFile& file,
                                                                      const ZipEntry& entry) {
+  MF_RETURN_IF_ERROR(entry.readable);
   auto reader = std::unique_ptr<ZipEntryReader>(new ZipEntryReader(file, entry));
   if (!entry.deflated) return reader;
   auto stream = std::make_unique<z_stream_s>();

@@ -27,18 +27,21 @@ struct ZipEntry {
   uint64_t offset = 0;           // of its data in the file
   uint64_t compressed_size = 0;  // size of its data in the file
   uint64_t size = 0;             // after inflation
+  // Unimplemented for encryption and for compression other than deflate.
+  absl::Status readable;
 };
 
 // Returns the entries in the order of the central directory. DataLoss for an archive that breaks
 // the format or contradicts itself: the directory must end where the end record begins, local
 // headers must agree with it, no two entries may share a byte or a name, and none may be larger
-// than deflate can produce from its data. The size of an entry is therefore safe to allocate.
-// Unimplemented for other compression methods, encryption and multiple disks. Errors omit the path.
+// than deflate can produce from its data. The size of an entry is therefore safe to allocate if it
+// is readable. Unimplemented for multiple disks. Errors omit the path.
 absl::StatusOr<std::vector<ZipEntry>> ReadZipDirectory(const InputFile& file);
 
 // Reads an entry sequentially and inflates it if it is deflated.
 class ZipEntryReader {
  public:
+  // Returns the error of an entry that is not readable.
   static absl::StatusOr<std::unique_ptr<ZipEntryReader>> Open(const InputFile& file,
                                                               const ZipEntry& entry);
   ~ZipEntryReader();

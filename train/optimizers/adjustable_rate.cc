@@ -3,7 +3,7 @@
 
 #include "ops/cast.h"
 #include "ops/variable.h"
-#include "train/variable.h"
+#include "train/optimizers/variable_update.h"
 
 namespace mirrorflow {
 namespace schedules {
@@ -13,11 +13,11 @@ LearningRateSchedule Adjustable(double initial, const std::string& variable) {
     const Scope root(&scope.graph());
     // Once, if the updates have several dtypes.
     Node* const made = scope.graph().FindNode(variable);
-    const Output value = made != nullptr
-                             ? ops::ReadVariableOp(scope, made->output(0))
-                             : CreateVariable(root, variable, {}, initializers::Constant(initial),
-                                              DT_FLOAT, {.trainable = false})
-                                   .value;
+    const Output value =
+        made != nullptr
+            ? ops::ReadVariableOp(scope, made->output(0))
+            : CreateOptimizerState(root, variable, {}, initializers::Constant(initial), DT_FLOAT)
+                  .value;
     return step.dtype() == DT_FLOAT ? value : ops::Cast(scope, value, step.dtype());
   };
 }

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/file.h"
+#include "framework/core/file_kind.h"
 #include "framework/core/json.h"
 #include "framework/core/status.h"
 #include "train/safetensors/safetensors_header.h"
@@ -57,6 +58,29 @@ absl::Status CheckBools(const std::string& name, const Tensor& tensor) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<Safetensors> Read(absl::string_view path) {
+  MF_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
+  MF_ASSIGN_OR_RETURN(const std::string text, ReadHeaderText(file));
+  const uint64_t data_begin = kLengthBytes + text.size();
+  absl::StatusOr<SafetensorsHeader> header = ParseSafetensorsHeader(text, file.size() - data_begin);
+  if (!header.ok()) return Annotate(header.status(), path);
+
+  Safetensors contents;
+  contents.metadata = std::move(header->metadata);
+  for (auto& [name, status] : header->unreadable) {
+    contents.unreadable.emplace(name, Annotate(status, path));
+  }
+  for (SafetensorsEntry& entry : header->entries) {
+    MF_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(entry.dtype, entry.shape));
+    MF_RETURN_IF_ERROR(file.Read(data_begin + entry.begin, tensor.bytes(), tensor.raw()));
+    if (entry.dtype == DT_BOOL) {
+      MF_RETURN_IF_ERROR(Annotate(CheckBools(entry.name, tensor), path));
+    }
+    contents.tensors.emplace(std::move(entry.name), std::move(tensor));
+  }
+  return contents;
+}
+
 }  // namespace
 
 absl::StatusOr<SafetensorsFile> SafetensorsFile::Create(const Safetensors& contents) {
@@ -90,23 +114,11 @@ absl::Status WriteSafetensors(absl::string_view path, const Safetensors& content
 }
 
 absl::StatusOr<Safetensors> ReadSafetensors(absl::string_view path) {
-  MF_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
-  MF_ASSIGN_OR_RETURN(const std::string text, ReadHeaderText(file));
-  const uint64_t data_begin = kLengthBytes + text.size();
-  absl::StatusOr<SafetensorsHeader> header = ParseSafetensorsHeader(text, file.size() - data_begin);
-  if (!header.ok()) return Annotate(header.status(), path);
-
-  Safetensors contents;
-  contents.metadata = std::move(header->metadata);
-  for (SafetensorsEntry& entry : header->entries) {
-    MF_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(entry.dtype, entry.shape));
-    MF_RETURN_IF_ERROR(file.Read(data_begin + entry.begin, tensor.bytes(), tensor.raw()));
-    if (entry.dtype == DT_BOOL) {
-      MF_RETURN_IF_ERROR(Annotate(CheckBools(entry.name, tensor), path));
-    }
-    contents.tensors.emplace(std::move(entry.name), std::move(tensor));
-  }
-  return contents;
+  static constexpr FileKind kKinds[] = {FileKind::kSafetensors};
+  absl::StatusOr<Safetensors> contents = Read(path);
+  if (contents.ok()) return contents;
+  return ExplainFile(contents.status(), path,
+                     {"a safetensors file", FileReader::Use::kVariables, kKinds});
 }
 
 }  // namespace mirrorflow

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "framework/core/tensor.h"
@@ -19,6 +20,9 @@ namespace mirrorflow {
 struct Safetensors {
   std::map<std::string, Tensor> tensors;
   std::map<std::string, std::string> metadata;
+  // The tensors of a file that a Tensor cannot hold (8-bit floats, many dimensions), by name, with
+  // an Unimplemented error for a caller that needs one. They are not written.
+  std::map<std::string, absl::Status> unreadable = {};
 };
 
 // The bytes of a safetensors file in memory: the same as those of the reference implementation.
@@ -42,8 +46,9 @@ class SafetensorsFile {
 // new one (WriteFileAtomically).
 absl::Status WriteSafetensors(absl::string_view path, const Safetensors& contents);
 
-// Returns all tensors or an error. Allocates nothing before the file is known to hold it. A file
-// that breaks a rule of the format is DataLoss, `path: RuleName: what; expected …, got …`.
+// Returns all tensors, of which some may be unreadable, or an error. Allocates nothing before the
+// file is known to hold it. A file that breaks a rule of the format is DataLoss, `path: RuleName:
+// what; expected …, got …`; a file of another kind, which the error names, is InvalidArgument.
 absl::StatusOr<Safetensors> ReadSafetensors(absl::string_view path);
 
 }  // namespace mirrorflow

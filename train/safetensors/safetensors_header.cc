@@ -115,8 +115,13 @@ absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::string_view json,
   SafetensorsHeader header;
   header.metadata = std::move(raw_header.metadata);
   for (RawSafetensorsEntry& raw : raw_header.entries) {
-    MF_ASSIGN_OR_RETURN(SafetensorsEntry entry, ToEntry(std::move(raw)));
-    header.entries.push_back(std::move(entry));
+    std::string name = raw.name;
+    absl::StatusOr<SafetensorsEntry> entry = ToEntry(std::move(raw));
+    if (entry.ok()) {
+      header.entries.push_back(*std::move(entry));
+    } else {
+      header.unreadable.emplace(std::move(name), entry.status());
+    }
   }
   return header;
 }

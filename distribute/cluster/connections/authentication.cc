@@ -99,7 +99,8 @@ absl::StatusOr<std::string> ReadSecretFile(const std::string& path) {
         path, status.st_mode & 07777, status.st_uid));
   }
   secret.resize(size);
-  while (!secret.empty() && secret.back() == '\n') secret.pop_back();
+  // A file written on Windows has the same secret.
+  while (!secret.empty() && (secret.back() == '\n' || secret.back() == '\r')) secret.pop_back();
   if (secret.size() < kMinSecretBytes || secret.size() > kMaxSecretBytes) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": expected a secret of ", kMinSecretBytes,
                                                    " to ", kMaxSecretBytes, " bytes, got ",

@@ -46,9 +46,10 @@ absl::Status CheckOps(const Compilation& c) {
   for (const Node* node : c.graph.Nodes()) {
     if (node->op().role != OpRole::kUnknown || errors.full()) continue;
     const absl::Status unknown = c.ops->Lookup(node->op().name).status();
-    errors.Add(absl::StrCat(
-        Printable(node->op().name), "(", node->name(), "): ",
-        unknown.ok() ? "it handles text, which no tensor here can hold" : unknown.message()));
+    errors.Add(absl::StrCat(Printable(node->op().name), "(", node->name(), "): ",
+                            unknown.ok()
+                                ? "it handles text or another dtype that no tensor here can hold"
+                                : unknown.message()));
   }
   return errors.ToStatus();
 }

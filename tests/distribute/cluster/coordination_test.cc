@@ -430,6 +430,12 @@ TEST(SecretFileTest, OnlyItsOwnerMayAccessIt) {
   EXPECT_EQ(ReadSecretFile(path).value(), "0123456789abcdef0123456789abcdef");
 }
 
+TEST(SecretFileTest, LineEndOfWindowsIsNoPartOfSecret) {
+  const std::string path = WriteTemporary("windows", "0123456789abcdef0123456789abcdef\r\n");
+  ASSERT_EQ(chmod(path.c_str(), 0600), 0);
+  EXPECT_EQ(ReadSecretFile(path).value(), "0123456789abcdef0123456789abcdef");
+}
+
 TEST(SecretFileTest, ShortAndMissingFilesAreErrors) {
   const std::string path = WriteTemporary("short", "secret\n");
   ASSERT_EQ(chmod(path.c_str(), 0600), 0);

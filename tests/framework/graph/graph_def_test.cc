@@ -179,6 +179,86 @@ TEST(GraphDefTest, KeepsUnderscoreAttributesAndDropsTensorFlowHints) {
   EXPECT_EQ(Read(Written(graph)).FindNode("x")->attrs(), attrs);
 }
 
+// Elements that no tensor here can hold, in each place where a GraphDef can have them.
+TEST(GraphDefTest, NodeOfUnsupportedDtypeMattersOnlyToItsUsers) {
+  const Graph graph = Read(Def(R"pb(
+    node {
+      name: "x"
+      op: "Placeholder"
+      attr {
+        key: "dtype"
+        value { type: DT_FLOAT }
+      }
+    }
+    node {
+      name: "float8"
+      op: "Const"
+      attr {
+        key: "dtype"
+        value { type: DT_FLOAT8_E4M3FN }
+      }
+      attr {
+        key: "value"
+        value {
+          tensor {
+            dtype: DT_FLOAT8_E4M3FN
+            tensor_shape { dim { size: 1 } }
+            tensor_content: "a"
+          }
+        }
+      }
+    }
+    node {
+      name: "int4"
+      op: "Placeholder"
+      attr {
+        key: "dtype"
+        value { type: DT_INT4 }
+      }
+    }
+    node {
+      name: "quantized"
+      op: "QuantizeV2"
+      input: "x"
+      attr {
+        key: "T"
+        value { type: DT_QUINT8 }
+      }
+      attr {
+        key: "types"
+        value { list { type: DT_QINT8 type: DT_FLOAT } }
+      }
+    }
+    node {
+      name: "words"
+      op: "LookupTable"
+      attr {
+        key: "keys"
+        value { tensor { dtype: DT_STRING string_val: "a" } }
+      }
+      attr {
+        key: "values"
+        value { list { tensor { dtype: DT_VARIANT } } }
+      }
+    }
+    node { name: "user" op: "NoOp" input: "^float8" }
+  )pb"));
+  for (const char* const name : {"float8", "int4", "quantized", "words"}) {
+    ASSERT_NE(graph.FindNode(name), nullptr) << name;
+    EXPECT_EQ(graph.FindNode(name)->op().role, OpRole::kUnknown) << name;
+  }
+  // They are written as they were read.
+  const proto::GraphDef written = Written(graph);
+  for (const proto::NodeDef& node : written.node()) {
+    if (node.name() == "float8") {
+      EXPECT_EQ(node.attr().at("value").tensor().tensor_content(), "a");
+    }
+    if (node.name() == "int4") {
+      EXPECT_EQ(node.attr().at("dtype").type(), proto::DT_INT4);
+    }
+  }
+}
+
 TEST(GraphDefTest, ReportsAllErrorsWithNodeInputAndAttribute) {
   EXPECT_EQ(ReadError(Def(R"pb(
               node {
@@ -195,7 +275,7 @@ TEST(GraphDefTest, ReportsAllErrorsWithNodeInputAndAttribute) {
                 op: "Placeholder"
                 attr {
                   key: "dtype"
-                  value { type: DT_QINT8 }
+                  value { placeholder: "T" }
                 }
               }
               node { name: "hidden" op: "Identity" input: "n" }
@@ -247,7 +327,7 @@ TEST(GraphDefTest, ReportsAllErrorsWithNodeInputAndAttribute) {
                 }
               }
             )pb")),
-            "Placeholder(n): attribute 'dtype': dtype DT_QINT8 is not supported\n"
+            "Placeholder(n): attribute 'dtype': placeholder 'T' outside a function\n"
             "NoOp(p): attribute '_p': placeholder 'T' outside a function\n"
             "NoOp(e): attribute '_e': the value is missing\n"
             "NoOp(x): a node of this name exists already\n"

@@ -2,10 +2,13 @@
 #include "train/checkpoint/variables_file.h"
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "framework/graph/text_parser.h"
+#include "framework/session/session_state.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops/control.h"
@@ -14,6 +17,8 @@
 #include "tests/support/files.h"
 #include "tests/support/test_session.h"
 #include "train/layers/layers.h"
+#include "train/losses/losses.h"
+#include "train/metrics/metrics.h"
 #include "train/optimizers/optimizers.h"
 #include "train/safetensors/safetensors.h"
 
@@ -153,6 +158,141 @@ TEST(CheckpointNamesTest, OptimizerStateIsNotUnexpectedWithoutOptimizer) {
   // In a session with an optimizer, the state of a variable that it lacks is unexpected.
   EXPECT_THAT(LoadVariables(path, *DenseSession({"other"}, true)).status().message(),
               HasSubstr("unexpected"));
+}
+
+// A model with everything that is not a weight: moving averages, slots of an optimizer, the state
+// of a learning rate, and the counters of a metric.
+std::unique_ptr<Session> TrainerSession() {
+  Graph graph;
+  Scope root(&graph);
+  const Output x = ops::Placeholder(root.WithName("x"), DT_FLOAT, {-1, 2});
+  const Output y = ops::Placeholder(root.WithName("y"), DT_INT32, {-1});
+  const Output logits = layers::BatchNormalization(root, layers::Dense(root, x, 2));
+  metrics::SparseCategoricalAccuracy(root, logits, y);
+  Adam({.learning_rate = schedules::Adjustable(0.1, "learning_rate")})
+      .Minimize(root, losses::SparseSoftmaxCrossEntropy(root, logits, y));
+  return CreateTestSession(graph, {}).value();
+}
+
+// The file that Python writes: the model, without the rest.
+Safetensors WeightsOf(Session& session) {
+  Safetensors weights;
+  EXPECT_TRUE(CollectVariables(session, &weights).ok());
+  weights.metadata.clear();
+  for (const VariableInfo& v : session.state().layout().variables()) {
+    if (v.is_optimizer_state || v.on_read) weights.tensors.erase(v.name);
+  }
+  return weights;
+}
+
+TEST(StrictLoadTest, WeightsAloneLoadIntoTrainerAndItsStateStays) {
+  const auto session = TrainerSession();
+  Safetensors weights = WeightsOf(*session);
+  EXPECT_THAT(weights.tensors,
+              testing::IsSupersetOf({Key("dense/kernel"), Key("batch_norm/moving_mean"),
+                                     Key("batch_norm/moving_variance")}));
+  Tensor& kernel = weights.tensors.at("dense/kernel");
+  kernel = Tensor::Of<float>({2, 2}, {1, 2, 3, 4});
+  const std::string path = TemporaryPath("weights.safetensors");
+  ASSERT_TRUE(WriteSafetensors(path, weights).ok());
+  session->SetStep(7);
+  const auto report = LoadVariables(path, *session);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->loaded.size(), weights.tensors.size());
+  EXPECT_THAT(report->missing, ElementsAre());
+  EXPECT_THAT(report->kept_state, testing::Not(testing::IsEmpty()));
+  EXPECT_EQ(report->loaded.size() + report->kept_state.size(), session->VariableNames().size());
+  EXPECT_TRUE(Tensor::Identical(*session->ReadVariable("dense/kernel"), kernel));
+  EXPECT_EQ(session->step(), 7);  // of the state that stays
+}
+
+TEST(StrictLoadTest, EveryVariableOfModelIsRequired) {
+  const auto session = TrainerSession();
+  const Safetensors weights = WeightsOf(*session);
+  const std::string path = TemporaryPath("part.safetensors");
+  for (const auto& [name, tensor] : weights.tensors) {
+    Safetensors part = weights;
+    part.tensors.erase(name);
+    ASSERT_TRUE(WriteSafetensors(path, part).ok());
+    EXPECT_THAT(LoadVariables(path, *session).status().message(),
+                HasSubstr(absl::StrCat("missing 1 (", name, ")")));
+  }
+  Safetensors more = weights;
+  more.tensors["other"] = Tensor::Scalar<float>(1);
+  ASSERT_TRUE(WriteSafetensors(path, more).ok());
+  EXPECT_THAT(LoadVariables(path, *session).status().message(), HasSubstr("unexpected 1 (other)"));
+}
+
+TEST(StrictLoadTest, AllStateIsRequiredToResume) {
+  const auto session = TrainerSession();
+  Safetensors all;
+  ASSERT_TRUE(CollectVariables(*session, &all).ok());
+  const LoadOptions resume = {.all_state = true};
+  EXPECT_TRUE(MatchVariables(all, "all", *session, resume).ok());
+  for (const std::string& name : session->VariableNames()) {
+    Safetensors part = all;
+    part.tensors.erase(name);
+    EXPECT_THAT(MatchVariables(part, "part", *session, resume).status().message(),
+                HasSubstr(absl::StrCat("missing 1 (", name, ")")));
+  }
+}
+
+TEST(StrictLoadTest, SavedTrainerLoadsIntoModelAlone) {
+  const std::string path = TemporaryPath("trainer.safetensors");
+  const auto trainer = TrainerSession();
+  ASSERT_TRUE(SaveVariables(*trainer, path).ok());
+  Graph graph;
+  Scope root(&graph);
+  const Output x = ops::Placeholder(root.WithName("x"), DT_FLOAT, {-1, 2});
+  layers::BatchNormalization(root, layers::Dense(root, x, 2));
+  const auto model = CreateTestSession(graph, {}).value();
+  const auto report = LoadVariables(path, *model);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_THAT(report->unexpected, ElementsAre());
+}
+
+// A file of a variable and of an 8-bit float, under these names.
+std::string WithFloat8(absl::string_view name, absl::string_view float8) {
+  const std::string header =
+      absl::StrCat(R"({")", name, R"(":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},")", float8,
+                   R"(":{"dtype":"F8_E4M3","shape":[1],"data_offsets":[8,9]}})");
+  std::string file(8, '\0');
+  file[0] = static_cast<char>(header.size());
+  return file + header + std::string(9, '\0');
+}
+
+TEST_F(VariablesFileTest, UnsupportedTensorMattersOnlyToItsVariable) {
+  const std::string path = WriteTemporary("float8.safetensors", WithFloat8("a", "scale"));
+  const auto contents = ReadSafetensors(path);
+  ASSERT_TRUE(contents.ok()) << contents.status();
+  EXPECT_THAT(contents->tensors, ElementsAre(Key("a")));
+  EXPECT_THAT(contents->unreadable, ElementsAre(Key("scale")));
+  EXPECT_THAT(LoadVariables(path, *session_).status().message(), HasSubstr("unexpected 1 (scale)"));
+  EXPECT_THAT(LoadVariables(path, *session_, {.strict = false})->loaded, ElementsAre("a"));
+  const LoadOptions only_a = {.required = std::set<std::string>{"a"}};
+  EXPECT_THAT(LoadVariables(path, *session_, only_a)->loaded, ElementsAre("a"));
+  // Unlike one that a variable needs.
+  const std::string needed = WriteTemporary("needed.safetensors", WithFloat8("a", "c"));
+  const absl::Status status = LoadVariables(needed, *session_, {.strict = false}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("needed.safetensors: "), HasSubstr("\"c\""), HasSubstr("F8_E4M3")));
+  EXPECT_THAT(LoadVariables(needed, *session_, only_a)->loaded, ElementsAre("a"));
+}
+
+TEST_F(VariablesFileTest, OnlyRequiredVariablesAreRequired) {
+  LoadOptions options = {.required = std::set<std::string>{"a"}};
+  const auto report = Load({{{"a", Tensor::Vector<float>({5, 6})},
+                             {"b", Tensor::Scalar<float>(1)},  // another type than the variable
+                             {"c", Tensor::Scalar<float>(7)},
+                             {"other", Tensor::Scalar<float>(1)}}},
+                           options);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_THAT(report->loaded, ElementsAre("a", "c"));
+  EXPECT_TRUE(Tensor::Identical(Value("a"), Tensor::Vector<float>({5, 6})));
+  options.required->insert("b");
+  EXPECT_THAT(Load({{{"a", Tensor::Vector<float>({5, 6})}}}, options).status().message(),
+              HasSubstr("missing 1 (b)"));
 }
 
 TEST(CheckpointNamesTest, LayerInsertedInTheMiddleDoesNotShiftNumberedNames) {

@@ -109,7 +109,7 @@ TEST(FromNpzTest, PicksArraysByName) {
                               {"z", Tensor::Scalar<float>(5)}})
                   .ok());
   EXPECT_THAT(Column(Dataset::FromNpz(path, {"y", "x"}), 0), ElementsAre(3, 4));
-  EXPECT_THAT(ErrorOf(Dataset::FromNpz(path, {"y", "w"})), HasSubstr("expected an array 'w'"));
+  EXPECT_THAT(ErrorOf(Dataset::FromNpz(path, {"y", "w"})), HasSubstr("got 'w'"));
 }
 
 // The files are by TensorFlow. Example 3 has neither label nor tags.
@@ -158,7 +158,7 @@ TEST(FromTFRecordsTest, ErrorsNameFileRecordAndFeature) {
   EXPECT_EQ(Dataset::FromTFRecords({"/no/such.tfrecord"}, source).status().code(),
             absl::StatusCode::kNotFound);
   EXPECT_THAT(ErrorOf(Dataset::FromTFRecords({}, source)), HasSubstr("at least one file"));
-  const std::string cut = WriteTemporary("cut.tfrecord", "123456789012345");
+  const std::string cut = WriteTemporary("cut.tfrecord", "\1\2\3 and 9 more bytes");
   EXPECT_THAT(ErrorOf(Dataset::FromTFRecords({cut}, {})),
               AllOf(HasSubstr("cut.tfrecord: record 0 at byte 0"), HasSubstr("expected")));
 }
@@ -203,6 +203,53 @@ TEST(FromImageFolderTest, LabelsAreTheFoldersInOrder) {
                      1),
               ElementsAre(0, 0, 1));
   EXPECT_EQ(Column(Dataset::FromImageFolder(folder, {.channels = 1}).Take(1), 0).size(), 19u * 23u);
+}
+
+TEST(FromImageFolderTest, HiddenFilesAndFoldersAreNoClassesAndNoRows) {
+  const std::string folder = MakeImageFolder("hidden");
+  const auto want = ListImageFolder(folder);
+  ASSERT_TRUE(want.ok()) << want.status();
+  for (const char* const name :
+       {".ipynb_checkpoints/c-checkpoint.png", ".git/x.png", "__MACOSX/daisies/._c.png",
+        "@eaDir/c.png", "daisies/._c.png", "daisies/.c.png", "roses/@eaDir/a.jpg/thumb.jpg",
+        "roses/more/.ipynb_checkpoints/a-checkpoint.jpg", "$RECYCLE.BIN/x.png", "#recycle/x.png",
+        "lost+found/x.png"}) {
+    const std::filesystem::path path = std::filesystem::path(folder) / name;
+    std::filesystem::create_directories(path.parent_path());
+    std::filesystem::copy_file(Stored("rgb.png"), path);
+  }
+  for (const char* const name :
+       {".DS_Store", "Thumbs.db", "daisies/.DS_Store", "daisies/Thumbs.db", "roses/desktop.ini"}) {
+    std::ofstream(std::filesystem::path(folder) / name) << "not an image";
+  }
+  const auto files = ListImageFolder(folder);
+  ASSERT_TRUE(files.ok()) << files.status();
+  EXPECT_EQ(files->classes, want->classes);
+  EXPECT_EQ(files->paths, want->paths);
+  EXPECT_EQ(files->labels, want->labels);
+  EXPECT_THAT(Column(Dataset::FromImageFolder(folder, {.height = 1, .width = 1}), 1),
+              ElementsAre(0, 1, 1));
+  // A hidden folder can be a class, if it is named.
+  EXPECT_THAT(ListImageFolder(folder, {".git"})->labels, ElementsAre(0));
+}
+
+TEST(FromImageFolderTest, FolderWithoutImagesIsErrorUnlessClassesAreNamed) {
+  const std::string folder = MakeImageFolder("empty_class");
+  std::filesystem::create_directories(folder + "/asters");
+  EXPECT_THAT(ErrorOf(Dataset::FromImageFolder(folder, {})),
+              AllOf(HasSubstr("empty_class: "), HasSubstr("'asters'")));
+  const auto named = ListImageFolder(folder, {"asters", "daisies", "roses"});
+  ASSERT_TRUE(named.ok()) << named.status();
+  EXPECT_THAT(named->labels, ElementsAre(1, 2, 2));
+}
+
+TEST(FromImageFolderTest, ImagesOfOtherFormatsAreReported) {
+  const std::string folder = MakeImageFolder("other_formats");
+  std::ofstream(folder + "/roses/x.webp") << "image";
+  testing::internal::CaptureStderr();
+  EXPECT_TRUE(ListImageFolder(folder).ok());
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              AllOf(HasSubstr("WARNING: "), HasSubstr("x.webp")));
 }
 
 TEST(FromImageFolderTest, BadFoldersAndFilesAreErrors) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -64,6 +65,104 @@ TEST(CsvTest, EveryEndOfLineGivesSameRows) {
     EXPECT_THAT(Column<int64_t>(table, 0), ElementsAre(1, 3)) << text;
     EXPECT_THAT(Column<int64_t>(table, 1), ElementsAre(2, 4)) << text;
   }
+}
+
+// `text` in UTF-16 with a byte order mark.
+std::string Utf16(absl::string_view text, bool big_endian) {
+  std::string out = big_endian ? "\xfe\xff" : "\xff\xfe";
+  for (const char c : text) out += big_endian ? std::string({'\0', c}) : std::string({c, '\0'});
+  return out;
+}
+
+TEST(CsvTest, TextOfOtherSystemsIsReadAsWritten) {
+  const std::string text = "a,b\n1,2\n3,4\n";
+  const std::string windows = absl::StrReplaceAll(text, {{"\n", "\r\n"}});
+  const std::string mac = absl::StrReplaceAll(text, {{"\n", "\r"}});
+  const std::vector<std::string> same = {windows,
+                                         mac,
+                                         mac.substr(0, mac.size() - 1),
+                                         "a,b\r\n1,2\r3,4\n",
+                                         "\xef\xbb\xbf" + mac,
+                                         text + "\x1a",
+                                         windows + "\x1a\x1a\x1a",
+                                         text.substr(0, text.size() - 1) + "\x1a",
+                                         text + "\n  \n\t\r\n\r\r",
+                                         "\"a\",\"b\"\r\"1\",2\r3,\"4\"\r",
+                                         Utf16(text, false),
+                                         Utf16(text, true),
+                                         Utf16(windows, false),
+                                         Utf16(mac.substr(0, mac.size() - 1), true),
+                                         Gzip(Utf16(windows, false)),
+                                         Gzip(mac)};
+  for (const std::string& contents : same) {
+    for (const int threads : {1, 3}) {
+      const auto table = Read(contents, {.num_threads = threads});
+      EXPECT_THAT(Column<int64_t>(table, 0), ElementsAre(1, 3)) << contents;
+      EXPECT_THAT(Column<int64_t>(table, 1), ElementsAre(2, 4)) << contents;
+    }
+  }
+}
+
+TEST(CsvTest, LargeTextOfOtherSystemsLosesNoRow) {
+  std::string text = "a,b\n";
+  for (int i = 0; i < 1'500'000; ++i) absl::StrAppend(&text, i, ",", i % 7, "\n");
+  const std::string mac = absl::StrReplaceAll(text, {{"\n", "\r"}});
+  for (const std::string& contents : {mac, Utf16(text, false)}) {
+    const auto table = Read(contents, {.num_threads = 2});
+    const std::vector<int64_t> numbers = Column<int64_t>(table, 0);
+    ASSERT_EQ(numbers.size(), 1'500'000u);
+    for (int64_t i = 0; i < 1'500'000; ++i) ASSERT_EQ(numbers[i], i);
+  }
+}
+
+TEST(CsvTest, LinesOfOtherSystemsAreCounted) {
+  EXPECT_THAT(ErrorOf("a\r1\r\rx\r"), HasSubstr("line 4, column 'a'"));
+  EXPECT_THAT(ErrorOf("a,b\r\"1\",2\r\"\r\",3\rx,4\r",
+                      {.columns = {{.name = "b"}, {.name = "a", .dtype = DT_INT64}}}),
+              HasSubstr("line 3"));
+  const auto table = Read("a\r1\r\"x\"y\r2\r", {.skip_bad_records = 1});
+  EXPECT_THAT(Column<int64_t>(table), ElementsAre(1, 2));
+}
+
+TEST(CsvTest, WordsOfUtf16AreUtf8) {
+  const std::string text(
+      "\xff\xfe"
+      "k\0\n\0\xe9\0\n\0\x3d\xd8\x00\xde\n\0",
+      16);
+  const auto table =
+      Read(text, {.columns = {{.name = "k", .vocabulary = {"\xf0\x9f\x98\x80", "\xc3\xa9"}}}});
+  EXPECT_THAT(Column<int32_t>(table), ElementsAre(1, 0));
+  EXPECT_THAT(ErrorOf(absl::string_view("\xff\xfe"
+                                        "1\0\n\0\x3d\xd8\n\0",
+                                        10)),
+              HasSubstr("byte 6"));
+  EXPECT_THAT(ErrorOf(absl::string_view("\xff\xfe"
+                                        "1\0\n",
+                                        5)),
+              HasSubstr("cut short"));
+}
+
+TEST(CsvTest, BinaryDataIsNoTableWithoutRows) {
+  EXPECT_THAT(ErrorOf(absl::string_view("a,b\n1,2\n\0\0\0\0", 12)), HasSubstr("byte 8: "));
+  EXPECT_THAT(ErrorOf(std::string(100, '\0')), HasSubstr("byte 0: "));
+  const std::string no_mark = Utf16("a,b\n1,2\n", false).substr(2);
+  EXPECT_THAT(ErrorOf(no_mark), HasSubstr("UTF-16 without a byte order mark"));
+  EXPECT_THAT(ErrorOf("\x01\x02\x03\x04"), HasSubstr("line 1: not text"));
+}
+
+TEST(CsvTest, OtherDelimiterAndDecimalCommaAreNamed) {
+  constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+  EXPECT_THAT(ErrorOf("a;b\n1;2\n"), HasSubstr("';' (CsvOptions::delimiter)"));
+  EXPECT_THAT(ErrorOf("a;b\n1,5;2,5\n"), HasSubstr("';' (CsvOptions::delimiter)"));
+  EXPECT_THAT(ErrorOf("a\tb\n1\t2\n", {.columns = {{.name = "b"}}}, kInvalid),
+              HasSubstr("'\\t' (CsvOptions::delimiter)"));
+  EXPECT_THAT(ErrorOf("a;b\n1;1,5\n", {.delimiter = ';'}), HasSubstr("decimal comma"));
+  EXPECT_THAT(ErrorOf("a;b\n1;1,5\n", {.delimiter = ';', .columns = {{.name = "b"}}}),
+              HasSubstr("decimal comma"));
+  // One column of text may have such a character.
+  const auto words = Read("k\nx;y\nz\n", {.columns = {{.name = "k", .vocabulary = {"x;y", "z"}}}});
+  EXPECT_THAT(Column<int32_t>(words), ElementsAre(0, 1));
+  EXPECT_THAT(ErrorOf("k\nx;y\nz\n"), testing::Not(HasSubstr("delimiter")));
 }
 
 TEST(CsvTest, SelectsColumnsByNameAndIndexInRequestedOrder) {

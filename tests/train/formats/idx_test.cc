@@ -105,7 +105,8 @@ TEST(IdxTest, FlippedBitInGzipFileIsDetectedOrHarmless) {
 }
 
 TEST(IdxTest, ErrorsReportExpectedAndActualValues) {
-  EXPECT_EQ(ErrorOf(""), "the IDX magic is cut short; expected 4 bytes, got 0");
+  EXPECT_EQ(ErrorOf(""), "the file is empty; expected an IDX file, got 0 bytes");
+  EXPECT_EQ(ErrorOf(Bytes({0, 0, 8})), "the IDX magic is cut short; expected 4 bytes, got 3");
   EXPECT_EQ(ErrorOf("\x89PNG"), "not an IDX file; expected it to begin with 00 00, got 89 50");
   EXPECT_EQ(ErrorOf(Bytes({0, 0, 7, 1, 0, 0, 0, 1, 1})),
             "unknown IDX element type; expected 08, 09, 0b, 0c, 0d or 0e, got 07");

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/formats/image.h"
 
+#include <zlib.h>
+
+#include <cstdint>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -134,10 +138,134 @@ TEST(ImageTest, LargeSizeIsRejectedBeforeAllocation) {
   }
 }
 
+// The EXIF data of an image with an orientation, after another entry.
+std::string Exif(int orientation, bool big_endian) {
+  const auto number = [&](uint32_t value, int bytes) {
+    std::string text;
+    for (int i = 0; i < bytes; ++i) {
+      text += static_cast<char>(value >> 8 * (big_endian ? bytes - 1 - i : i));
+    }
+    return text;
+  };
+  const auto entry = [&](int tag, int value) {
+    return number(tag, 2) + number(3, 2) + number(1, 4) + number(value, 2) + number(0, 2);
+  };
+  return (big_endian ? "MM" : "II") + number(42, 2) + number(8, 4) + number(2, 2) +
+         entry(0x0100, 9) + entry(0x0112, orientation) + number(0, 4);
+}
+
+std::string BigEndian(uint32_t value, int bytes) {
+  std::string text;
+  for (int i = bytes; i-- > 0;) text += static_cast<char>(value >> 8 * i);
+  return text;
+}
+
+// The image with EXIF data: in a JPEG file after its first marker, in a PNG file after its header
+// or before its end.
+std::string WithExif(const std::string& image, const std::string& exif, bool late = false) {
+  if (image[0] == '\xff') {
+    const std::string segment = std::string("Exif\0\0", 6) + exif;
+    return image.substr(0, 2) + "\xff\xe1" + BigEndian(segment.size() + 2, 2) + segment +
+           image.substr(2);
+  }
+  const std::string chunk = "eXIf" + exif;
+  const auto crc = crc32(0, reinterpret_cast<const Bytef*>(chunk.data()), chunk.size());
+  const size_t place = late ? image.size() - 12 : 33;
+  return image.substr(0, place) + BigEndian(exif.size(), 4) + chunk + BigEndian(crc, 4) +
+         image.substr(place);
+}
+
+// Which side of the upright picture the first row and the first column of the file are, by the text
+// of the standard (JEITA CP-3451, "Orientation").
+struct Sides {
+  char row, column;
+};
+constexpr Sides kSides[] = {{'t', 'l'}, {'t', 'r'}, {'b', 'r'}, {'b', 'l'},
+                            {'l', 't'}, {'r', 't'}, {'r', 'b'}, {'l', 'b'}};
+
+// The pixel of `upright` that is `row` rows and `column` columns of the file away from its corner.
+const uint8_t* Pixel(const Tensor& upright, const Sides& sides, int64_t row, int64_t column) {
+  const int64_t height = upright.shape().dim(0), width = upright.shape().dim(1);
+  int64_t y = 0, x = 0;
+  for (const auto& [side, distance] :
+       {std::pair(sides.row, row), std::pair(sides.column, column)}) {
+    if (side == 't') y = distance;
+    if (side == 'b') y = height - 1 - distance;
+    if (side == 'l') x = distance;
+    if (side == 'r') x = width - 1 - distance;
+  }
+  return upright.data<uint8_t>() + (y * width + x) * upright.shape().dim(2);
+}
+
+TEST(ImageTest, PhotoIsTurnedUpright) {
+  for (const std::string name : {"rgb_444.jpg", "grey.jpg", "cmyk.jpg", "rgb.png", "grey.png"}) {
+    const std::string bytes = Stored(name);
+    const Tensor file = *DecodeImage(bytes);
+    const int64_t rows = file.shape().dim(0), columns = file.shape().dim(1);
+    for (int o = 1; o <= 8; ++o) {
+      for (const bool big_endian : {false, true}) {
+        const std::string photo = WithExif(bytes, Exif(o, big_endian), /*late=*/big_endian);
+        const absl::StatusOr<Tensor> upright = DecodeImage(photo);
+        ASSERT_TRUE(upright.ok()) << name << ": " << upright.status();
+        ASSERT_EQ(upright->shape().dim(0), o < 5 ? rows : columns) << name << " " << o;
+        for (int64_t i = 0; i < rows; ++i) {
+          for (int64_t j = 0; j < columns; ++j) {
+            ASSERT_EQ(*Pixel(*upright, kSides[o - 1], i, j),
+                      file.data<uint8_t>()[(i * columns + j) * file.shape().dim(2)])
+                << name << " " << o;
+          }
+        }
+        const absl::StatusOr<ImageHeader> size = ImageSize(photo);
+        EXPECT_EQ(Shape({size->height, size->width, size->channels}), upright->shape());
+        EXPECT_TRUE(Tensor::Identical(*DecodeImage(photo, {.ignore_orientation = true}), file));
+      }
+    }
+  }
+}
+
+TEST(ImageTest, OrientationIsTurnedAtEveryRatio) {
+  const std::string photo = WithExif(Stored("rgb_444.jpg"), Exif(6, false));
+  const Tensor file = *DecodeImage(photo, {.ratio = 2, .ignore_orientation = true});
+  const Tensor upright = *DecodeImage(photo, {.ratio = 2});
+  EXPECT_EQ(upright.shape().dim(0), file.shape().dim(1));
+  EXPECT_EQ(upright.shape().dim(1), file.shape().dim(0));
+}
+
+TEST(ImageTest, DamagedExifLeavesImageAsInFile) {
+  for (const std::string name : {"rgb_444.jpg", "rgb.png"}) {
+    const std::string bytes = Stored(name);
+    const Tensor file = *DecodeImage(bytes);
+    const std::string exif = Exif(6, true);
+    std::vector<std::string> damaged = {Exif(0, true), Exif(9, false), "", "MM", "junk and more"};
+    for (size_t n = 0; n + 16 < exif.size(); ++n) damaged.push_back(exif.substr(0, n));
+    std::string far = exif;
+    far.replace(4, 4, "\xff\xff\xff\xff");
+    damaged.push_back(far);
+    std::string many = exif;
+    many.replace(8, 2, "\xff\xff");
+    many.replace(22, 2, "\x01\x13");  // another tag
+    damaged.push_back(many);
+    for (const std::string& bad : damaged) {
+      const absl::StatusOr<Tensor> image = DecodeImage(WithExif(bytes, bad));
+      ASSERT_TRUE(image.ok()) << name << ": " << image.status();
+      EXPECT_TRUE(Tensor::Identical(*image, file)) << name << " " << bad.size();
+    }
+    // libpng leaves out a chunk with a wrong checksum.
+    std::string changed = WithExif(bytes, exif);
+    if (name == "rgb.png") {
+      changed[changed.find("eXIf") + 5] ^= 1;
+      EXPECT_TRUE(Tensor::Identical(*DecodeImage(changed), file));
+    }
+  }
+}
+
 TEST(ImageTest, OtherFormatsAndOptionsAreRejected) {
   constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
   EXPECT_EQ(ErrorOf("GIF89a", {}, kInvalid),
-            "unknown image format; expected PNG or JPEG, got bytes that begin with 'GIF89a'");
+            "wrong kind of file; expected a PNG or JPEG image, got a GIF image; convert it to PNG "
+            "or JPEG");
+  EXPECT_EQ(ErrorOf("\x89 and more", {}, kInvalid),
+            "unknown image format; expected PNG or JPEG, got bytes that begin with '\\x89 and mo'");
   EXPECT_EQ(ImageSize("").status().code(), kInvalid);
   EXPECT_EQ(DecodePng("").status().code(), absl::StatusCode::kDataLoss);
   EXPECT_EQ(DecodeJpeg("").status().code(), absl::StatusCode::kDataLoss);

@@ -201,7 +201,7 @@ TEST(NpyTest, RejectsFilesWithoutNumericArray) {
       {"", "expected '{'"},
   };
   for (const auto& c : kCases) EXPECT_THAT(Error(Npy(c.header, "1234")), HasSubstr(c.what));
-  EXPECT_THAT(Error("PK\x03\x04 and more"),
+  EXPECT_THAT(Error("\x93NUMBER and more"),
               HasSubstr("not an npy file; expected it to begin with"));
   EXPECT_THAT(Error(absl::string_view("\x93NUMPY\x09\0\1\0\0", 11)), HasSubstr("1 to 3, got 9"));
   EXPECT_THAT(Error(Npy("{'descr': '|b1', 'fortran_order': False, 'shape': (2,)}", "\1\2")),

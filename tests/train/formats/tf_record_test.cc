@@ -131,8 +131,7 @@ TEST(TfRecordTest, ErrorsNameRecordAndByte) {
             "record 1 at byte 21: the header of the record is cut short; expected 12 bytes, got 7");
   EXPECT_EQ(ErrorOf(first + second.substr(0, 15)),
             "record 1 at byte 21: the record is cut short; expected 10 bytes, got 3");
-  EXPECT_THAT(ErrorOf("\x89PNG\r\n\x1a\n and more"),
-              StartsWith("record 0 at byte 0: wrong checksum"));
+  EXPECT_THAT(ErrorOf("\x89 and much more"), StartsWith("record 0 at byte 0: wrong checksum"));
   EXPECT_THAT(ErrorOf(Gzip(first + second).substr(0, 30)),
               StartsWith("record 0 at byte 0: the gzip stream is cut short near byte 30 of 30"));
   EXPECT_EQ(TfRecordReader::Open(TemporaryPath("no such file")).status().code(),

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/core/file_kind.h"
+
+#include <filesystem>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/files.h"
+#include "tests/support/foreign_files.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+TEST(FileKindTest, EveryKindIsRecognisedAndNamed) {
+  for (const ForeignFile& file : ForeignFiles()) {
+    const std::string path = WriteTemporary(absl::StrCat("kinds/", file.name), file.contents);
+    EXPECT_EQ(FileKindName(KindOfFile(path)), FileKindName(file.kind)) << file.name;
+    EXPECT_THAT(std::string(FileKindName(file.kind)), HasSubstr(file.token));
+  }
+}
+
+TEST(FileKindTest, FoldersOfModelsAreRecognised) {
+  WriteTemporary("saved/saved_model.pb", "x");
+  WriteTemporary("run/step-000000400/manifest.json", "{}");
+  WriteTemporary("run/step-000000400/variables.safetensors", "x");
+  WriteTemporary("ckpt/model.ckpt-1.index", "x");
+  WriteTemporary("other/x.txt", "x");
+  EXPECT_EQ(KindOfFile(TemporaryPath("saved")), FileKind::kSavedModelFolder);
+  EXPECT_EQ(KindOfFile(TemporaryPath("run")), FileKind::kCheckpointFolder);
+  EXPECT_EQ(KindOfFile(TemporaryPath("run/step-000000400")), FileKind::kCheckpointFolder);
+  EXPECT_EQ(KindOfFile(TemporaryPath("ckpt")), FileKind::kTensorFlowCheckpoint);
+  EXPECT_EQ(KindOfFile(TemporaryPath("other")), FileKind::kUnknown);
+  EXPECT_EQ(KindOfFile(TemporaryPath("no such file")), FileKind::kUnknown);
+}
+
+// A prefix of a file may be anything, but reading it must stay within its bytes.
+TEST(FileKindTest, EveryPrefixHasKind) {
+  for (const ForeignFile& file : ForeignFiles()) {
+    for (size_t n = 0; n <= file.contents.size(); ++n) {
+      const std::string start = file.contents.substr(0, n);
+      EXPECT_FALSE(FileKindName(KindOfBytes(start, n)).empty());
+      EXPECT_FALSE(FileKindName(KindOfBytes(start, file.contents.size())).empty());
+    }
+  }
+}
+
+TEST(FileKindTest, TableWhoseFirstColumnIsNamedLikeMagicIsText) {
+  for (const char* const name : {"PAR1", "GGUF", "BZh9", "ARROW1"}) {
+    EXPECT_EQ(KindOfBytes(absl::StrCat(name, ",x\n1,2\n"), 10), FileKind::kText) << name;
+  }
+}
+
+TEST(FileKindTest, ErrorNamesPathBothKindsAndRemedy) {
+  const std::string path =
+      WriteTemporary("x.npy", "version https://git-lfs.github.com/spec/v1\noid sha256:0\n");
+  static constexpr FileKind kKinds[] = {FileKind::kNpy};
+  const FileReader reader = {"an npy file", FileReader::Use::kData, kKinds};
+  const absl::Status error = ExplainFile(absl::DataLossError("x"), path, reader);
+  EXPECT_EQ(error.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(error.message()),
+              AllOf(HasSubstr(absl::StrCat(path, ": ")), HasSubstr("an npy file"),
+                    HasSubstr("a git LFS pointer"), HasSubstr("git lfs pull")));
+  // Errors that have nothing to do with the kind stay.
+  for (const absl::Status& other : {absl::NotFoundError("x"), absl::ResourceExhaustedError("x"),
+                                    absl::PermissionDeniedError("x")}) {
+    EXPECT_EQ(ExplainFile(other, path, reader), other);
+  }
+  const std::string own = WriteTemporary("own.npy", "\x93NUMPY and more");
+  EXPECT_EQ(ExplainFile(absl::DataLossError("x"), own, reader), absl::DataLossError("x"));
+}
+
+}  // namespace
+}  // namespace mirrorflow

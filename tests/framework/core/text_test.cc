@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/core/text.h"
+
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string Plain(absl::string_view bytes) {
+  const absl::StatusOr<std::string> text = PlainText(bytes);
+  EXPECT_TRUE(text.ok()) << text.status();
+  return text.value_or("");
+}
+
+TEST(TextTest, LineEndsOfEverySystemBecomeOne) {
+  EXPECT_EQ(Plain("a\nb\n"), "a\nb\n");
+  EXPECT_EQ(Plain("a\r\nb\r\n"), "a\nb\n");
+  EXPECT_EQ(Plain("a\rb\r"), "a\nb\n");
+  EXPECT_EQ(Plain("a\r\n\rb\r\r\nc\n"), "a\n\nb\n\nc\n");
+  EXPECT_EQ(Plain(""), "");
+}
+
+TEST(TextTest, ByteOrderMarkAndFinalCtrlZAreLeftOut) {
+  EXPECT_EQ(Plain("\xef\xbb\xbf"
+                  "a\n"),
+            "a\n");
+  EXPECT_EQ(Plain("a\n\x1a\x1a"), "a\n");
+  EXPECT_EQ(Plain("\xef\xbb\xbf"), "");
+  EXPECT_EQ(Plain("\xff\xfe"), "");
+  EXPECT_EQ(Plain("a\x1a"
+                  "b"),
+            "a\x1a"
+            "b");
+  EXPECT_EQ(Plain("\xef\xbb"), "\xef\xbb");
+}
+
+TEST(TextTest, Utf16BecomesUtf8) {
+  // One character of each length in UTF-8.
+  const std::string utf8 = "a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\n";
+  EXPECT_EQ(Plain(absl::string_view("\xff\xfe"
+                                    "a\0\xe9\0\xac\x20\x3d\xd8\0\xde\r\0\n\0",
+                                    16)),
+            utf8);
+  EXPECT_EQ(Plain(absl::string_view("\xfe\xff\0a\0\xe9\x20\xac\xd8\x3d\xde\0\0\r\0\n", 16)), utf8);
+}
+
+TEST(TextTest, PartsDecodeAsTheWhole) {
+  const std::string bytes(
+      "\xff\xfe"
+      "a\0\xe9\0\xac\x20\x3d\xd8\0\xde\n\0",
+      14);
+  for (size_t cut = 0; cut <= bytes.size(); ++cut) {
+    TextDecoder decoder;
+    std::string text;
+    ASSERT_TRUE(decoder.Decode(bytes.substr(0, cut), false, &text).ok()) << cut;
+    ASSERT_TRUE(decoder.Decode(bytes.substr(cut), true, &text).ok()) << cut;
+    EXPECT_EQ(text, Plain(bytes)) << cut;
+  }
+}
+
+TEST(TextTest, BrokenUtf16AndZeroBytesAreErrorsWithTheirPlace) {
+  const struct {
+    std::string bytes;
+    std::string what;
+  } cases[] = {{std::string("\xff\xfe"
+                            "a\0b",
+                            5),
+                "byte 4"},
+               {std::string("\xff\xfe"
+                            "a\0\0\xde",
+                            6),
+                "byte 4"},
+               {std::string("\xff\xfe"
+                            "\x3d\xd8"
+                            "a\0",
+                            6),
+                "byte 2"},
+               {std::string("\xff\xfe"
+                            "\x3d\xd8",
+                            4),
+                "byte 2"},
+               {std::string("ab\0", 3), "byte 2"},
+               {std::string("a\0b\0", 4), "UTF-16"}};
+  for (const auto& [bytes, what] : cases) {
+    const absl::Status status = PlainText(bytes).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+    EXPECT_THAT(std::string(status.message()), HasSubstr(what));
+  }
+}
+
+}  // namespace
+}  // namespace mirrorflow

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Small files of every kind that a user may give to a reader by mistake.
+#ifndef MIRRORFLOW_TESTS_SUPPORT_FOREIGN_FILES_H_
+#define MIRRORFLOW_TESTS_SUPPORT_FOREIGN_FILES_H_
+
+#include <string>
+#include <vector>
+
+#include "framework/core/file_kind.h"
+
+namespace mirrorflow {
+
+struct ForeignFile {
+  FileKind kind;
+  std::string name;
+  std::string token;  // a word of the kind's name in errors
+  std::string contents;
+};
+
+// Files with the first bytes that programs write, of all kinds but kUnknown, kText and folders.
+std::vector<ForeignFile> ForeignFiles();
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TESTS_SUPPORT_FOREIGN_FILES_H_

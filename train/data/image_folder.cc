@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <iterator>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "framework/core/buffer.h"
+#include "framework/core/file.h"
+#include "framework/core/file_kind.h"
+#include "framework/core/names.h"
+#include "framework/core/status.h"
+#include "train/data/image_ops.h"
+#include "train/data/sources.h"
+#include "train/formats/image.h"
+
+namespace mirrorflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+absl::StatusOr<std::string> ReadBytes(const std::string& path) {
+  MF_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
+  MF_RETURN_IF_ERROR(Buffer::CheckAvailable(file.size()));
+  std::string bytes(file.size(), '\0');
+  MF_RETURN_IF_ERROR(file.Read(0, bytes.size(), bytes.data()));
+  return bytes;
+}
+
+FileReader ImageFile() {
+  static constexpr FileKind kKinds[] = {FileKind::kPng, FileKind::kJpeg};
+  return {"a PNG or JPEG image", FileReader::Use::kData, kKinds};
+}
+
+bool HasExtension(const fs::path& path, std::initializer_list<absl::string_view> extensions) {
+  const std::string own = absl::AsciiStrToLower(path.extension().string());
+  return std::find(extensions.begin(), extensions.end(), own) != extensions.end();
+}
+
+bool IsImage(const fs::path& path) { return HasExtension(path, {".png", ".jpg", ".jpeg"}); }
+
+bool IsOtherImage(const fs::path& path) {
+  return HasExtension(
+      path, {".gif", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".jp2", ".heic", ".avif"});
+}
+
+// True for what programs put next to the files of a user: .git, .ipynb_checkpoints, .DS_Store and
+// ._x.jpg begin with a dot. The others are folders of macOS's zip, NAS servers, Windows and ext4.
+bool IsHidden(const fs::path& path) {
+  const std::string name = path.filename().string();
+  return absl::StartsWith(name, ".") || name == "__MACOSX" || name == "@eaDir" ||
+         name == "#recycle" || name == "$RECYCLE.BIN" || name == "System Volume Information" ||
+         name == "lost+found";
+}
+
+absl::Status ErrorOf(const std::string& path, const std::error_code& error) {
+  return absl::ErrnoToStatus(error.value(), absl::StrCat(path, ": cannot be listed"));
+}
+
+absl::StatusOr<std::vector<std::string>> ListClasses(const std::string& directory) {
+  std::vector<std::string> classes;
+  std::error_code error;
+  for (fs::directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
+    if (IsHidden(it->path()) || !it->is_directory(error)) continue;
+    classes.push_back(it->path().filename().string());
+  }
+  if (error) return ErrorOf(directory, error);
+  std::sort(classes.begin(), classes.end());
+  return classes;
+}
+
+// The images below a folder, in alphabetical order. Adds those of other formats to `others`.
+absl::StatusOr<std::vector<std::string>> ListImages(const fs::path& folder,
+                                                    std::vector<std::string>* others) {
+  std::vector<std::string> paths;
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end;
+       it.increment(error)) {
+    const fs::path& path = it->path();
+    if (IsHidden(path)) {
+      it.disable_recursion_pending();
+      continue;
+    }
+    if (!IsImage(path) && !IsOtherImage(path)) continue;
+    if (it->is_regular_file(error)) (IsImage(path) ? paths : *others).push_back(path.string());
+  }
+  if (error) return ErrorOf(folder.string(), error);
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+absl::StatusOr<ImageFolderFiles> List(const std::string& directory,
+                                      const std::vector<std::string>& classes) {
+  ImageFolderFiles files;
+  files.classes = classes;
+  if (classes.empty()) {
+    MF_ASSIGN_OR_RETURN(files.classes, ListClasses(directory));
+  }
+  std::string empty;  // the first class without images
+  std::vector<std::string> others;
+  for (size_t label = 0; label < files.classes.size(); ++label) {
+    const std::string& name = files.classes[label];
+    MF_ASSIGN_OR_RETURN(std::vector<std::string> paths,
+                        ListImages(fs::path(directory) / name, &others));
+    if (paths.empty() && empty.empty()) empty = name;
+    files.labels.insert(files.labels.end(), paths.size(), static_cast<int32_t>(label));
+    std::move(paths.begin(), paths.end(), std::back_inserter(files.paths));
+  }
+  const std::string got_others =
+      others.empty() ? "" : absl::StrCat(", but files like ", Printable(others[0]));
+  if (files.paths.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(directory, ": expected a folder for each class with .png or .jpg files, got ",
+                     files.classes.empty() ? "no folder" : "no image in its folders", got_others));
+  }
+  if (!empty.empty() && classes.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        directory, ": a folder has no image, and would be a class without rows; expected .png or ",
+        ".jpg files, or a list of the classes without it, got none in '", Printable(empty), "'",
+        got_others));
+  }
+  if (!others.empty()) {
+    std::fprintf(stderr, "WARNING: %s: left out %zu images that are not PNG or JPEG, such as %s\n",
+                 directory.c_str(), others.size(), Printable(others[0]).c_str());
+  }
+  return files;
+}
+
+}  // namespace
+
+absl::StatusOr<ImageFolderFiles> ListImageFolder(const std::string& directory,
+                                                 const std::vector<std::string>& classes) {
+  absl::StatusOr<ImageFolderFiles> files = List(directory, classes);
+  if (files.ok()) return files;
+  return ExplainFile(files.status(), directory, {"a folder of images", FileReader::Use::kData, {}});
+}
+
+namespace {
+
+absl::StatusOr<Dataset> OpenImageFolder(const std::string& directory,
+                                        const ImageFolderSource& source) {
+  if (source.height < 0 || source.width < 0 || (source.height == 0) != (source.width == 0)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("FromImageFolder(): expected a height and a width of at least 1, or neither, ",
+                     "got ", source.height, " and ", source.width));
+  }
+  MF_ASSIGN_OR_RETURN(ImageFolderFiles files, ListImageFolder(directory, source.classes));
+  const auto shared = std::make_shared<const ImageFolderFiles>(std::move(files));
+  const auto rows = static_cast<int64_t>(shared->paths.size());
+  return Dataset::FromRandomAccess(rows, [shared, source](int64_t i, Row* row) -> absl::Status {
+    const std::string& path = shared->paths[i];
+    MF_ASSIGN_OR_RETURN(const std::string bytes, ReadBytes(path));
+    absl::StatusOr<Tensor> image = DecodeImage(
+        bytes, {.channels = source.channels, .ignore_orientation = source.ignore_orientation});
+    if (image.ok() && source.height > 0) {
+      image = images::Resize(*image, source.height, source.width);
+    }
+    if (!image.ok()) return ExplainFile(Annotate(image.status(), path), path, ImageFile());
+    *row = {*std::move(image), Tensor::Scalar<int32_t>(shared->labels[i])};
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace
+
+Dataset Dataset::FromImageFolder(const std::string& directory, const ImageFolderSource& source) {
+  return OrError(OpenImageFolder(directory, source));
+}
+
+}  // namespace mirrorflow

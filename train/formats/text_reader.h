@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// TextReader: reads a text file, plain or gzip, sequentially as UTF-8. A byte order mark selects
+// UTF-16 and is left out (TextDecoder). Line ends stay as they are in the file.
+#ifndef MIRRORFLOW_TRAIN_FORMATS_TEXT_READER_H_
+#define MIRRORFLOW_TRAIN_FORMATS_TEXT_READER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "framework/core/text.h"
+#include "train/formats/gzip_reader.h"
+
+namespace mirrorflow {
+
+class TextReader {
+ public:
+  static absl::StatusOr<std::unique_ptr<TextReader>> Open(absl::string_view path);
+
+  const std::string& path() const { return file_->path(); }
+  // Upper bound on the total number of bytes that Read() can return.
+  uint64_t max_bytes() const;
+
+  // Reads the next `size` bytes of text into `out` and returns the number read, which is smaller
+  // only at the end. DataLoss for a damaged gzip stream or UTF-16.
+  absl::StatusOr<size_t> Read(size_t size, char* out);
+
+ private:
+  explicit TextReader(std::unique_ptr<GzipReader> file) : file_(std::move(file)) {}
+
+  // Decodes the next part of the file into text_.
+  absl::Status Refill();
+
+  const std::unique_ptr<GzipReader> file_;
+  bool is_utf8_ = true;
+  TextDecoder decoder_;  // of a file in UTF-16
+  bool at_end_ = false;  // all of such a file is decoded
+  std::string text_;     // of which the part from begin_ on is unread
+  size_t begin_ = 0;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_FORMATS_TEXT_READER_H_
