@@ -16,6 +16,7 @@
 #include "absl/time/clock.h"
 #include "framework/core/out_of_memory.h"
 #include "framework/core/status.h"
+#include "framework/core/thread.h"
 #include "framework/runtime/failure.h"
 #include "framework/runtime/status_proto.h"
 #include "framework/session/session_state.h"
@@ -72,9 +73,15 @@ class CheckpointManager::Writer {
   // The contents that Start writes. They must not change before Wait has returned.
   Safetensors* contents() { return &contents_; }
   void Start(CheckpointManifest manifest) {
-    thread_ = std::thread([this, manifest = std::move(manifest)] {
+    const auto write = [this, manifest = std::move(manifest)] {
       status_ = CatchOutOfMemory([&] { return Write(manifest); });
-    });
+    };
+    absl::StatusOr<std::thread> thread = StartThread("checkpoint", write);
+    if (thread.ok()) {
+      thread_ = *std::move(thread);
+    } else {
+      write();  // delays training, but saves
+    }
   }
   // Waits for the thread and returns its result.
   absl::Status Wait() {
