@@ -15,6 +15,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "distribute/cluster/connections/host_port.h"
+#include "distribute/cluster/connections/name_resolution.h"
 #include "distribute/cluster/coordination/coordination_server.h"
 #include "framework/core/status.h"
 #include "tools/flags/cluster_flags.h"
@@ -105,6 +106,9 @@ absl::Status Coordinator(const std::vector<std::string>& args, ExitCode* code) {
                                                .tls = flags.tls,
                                                .log = Log};
   StopRelay stop;
+  *code = kExitCluster;
+  MF_RETURN_IF_ERROR(WaitUntilResolved(*bind, absl::Now() + flags.connect_timeout, Log));
+  *code = kExitUsage;
   while (true) {
     // A server for each start of the workers: it does not know the sessions of earlier ones.
     MF_ASSIGN_OR_RETURN(const std::unique_ptr<CoordinationServer> server,

@@ -284,7 +284,7 @@ int Main(int argc, char** argv) {
         "Trains a classifier of Fashion-MNIST images under MirroredStrategy, or as one of several "
         "workers under MultiWorkerMirroredStrategy.\n\n%s",
         FlagHelp({"fashion_mnist", "tools/flags/"}).c_str());
-    return kExitOk;
+    return FlushOutput();
   }
   if (!line->positional.empty()) {
     return ExitWithError(

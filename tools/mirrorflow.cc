@@ -71,7 +71,7 @@ int Main(int argc, char** argv) {
   if (!line.ok()) return ExitWithError(line.status(), kExitUsage);
   if (line->help) {
     std::printf("%s%s", kUsage, FlagHelp({"tools/"}).c_str());
-    return kExitOk;
+    return FlushOutput();
   }
   std::vector<std::string> args = line->positional;
   const std::string command = args.empty() ? "" : args[0];
@@ -94,10 +94,10 @@ int Main(int argc, char** argv) {
     status = Bench(args, &code);
   } else if (command == "launch") {
     status = Launch(args, line->flags, &code);
-    if (status.ok()) return code;
+    if (status.ok() && code != kExitOk) return code;
   } else if (command == "coordinator") {
     status = Coordinator(args, &code);
-    if (status.ok()) return code;
+    if (status.ok() && code != kExitOk) return code;
   } else if (command == "checkpoint") {
     status = ListAndCheckCheckpoints(args, &code);
   } else if (command == "report") {

@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -39,26 +40,41 @@ absl::StatusOr<Cluster> FromOptions(const ClusterResolver::Options& options) {
   return cluster;
 }
 
+// A variable that shows that this process is one of several, but not which one, or of how many.
+struct Hint {
+  const char* variable;
+  int least;  // the hint is a number of at least this
+  const char* advice;
+};
 // A job of several tasks whose script starts this program only once.
-void WarnAboutMissingSrun(const Environment& environment, Cluster* cluster) {
-  const auto tasks = environment.find("SLURM_NTASKS");
-  int num_tasks = 0;
-  if (tasks == environment.end() || environment.contains("SLURM_STEP_ID")) return;
-  if (!absl::SimpleAtoi(tasks->second, &num_tasks) || num_tasks <= 1) return;
-  cluster->warnings.push_back(
-      absl::StrCat("SLURM_NTASKS is ", num_tasks,
-                   ", but this process is not in a step: it runs as the only worker; start the "
-                   "program with srun for one worker per task"));
+constexpr Hint kSlurmTasks = {"SLURM_NTASKS", 2,
+                              "start the program with srun for one worker per task"};
+constexpr Hint kHints[] = {
+    kSlurmTasks,
+    // The inputs of torchrun.
+    {"PET_NNODES", 2, "start the program with torchrun"},
+    {"PET_NPROC_PER_NODE", 2, "start the program with torchrun"},
+    // Launchers whose own variables name a rank and no size.
+    {"PMIX_RANK", 0, "set MIRRORFLOW_NUM_WORKERS, _WORKER_INDEX and _COORDINATOR"},
+    {"FLUX_TASK_RANK", 0, "set MIRRORFLOW_NUM_WORKERS, _WORKER_INDEX and _COORDINATOR"},
+    {"JSM_NAMESPACE_RANK", 0, "set MIRRORFLOW_NUM_WORKERS, _WORKER_INDEX and _COORDINATOR"},
+    {"PALS_RANKID", 0, "set MIRRORFLOW_NUM_WORKERS, _WORKER_INDEX and _COORDINATOR"},
+};
+
+// For a process that is about to run as the only worker.
+void WarnAbout(const Hint& hint, const Environment& environment, Cluster* cluster) {
+  const auto found = environment.find(hint.variable);
+  int number = 0;
+  if (found == environment.end() || !absl::SimpleAtoi(found->second, &number)) return;
+  if (number < hint.least) return;
+  cluster->warnings.push_back(absl::StrCat(
+      hint.variable, " is ", number, ", but this process runs as the only worker; ", hint.advice));
 }
 
-Cluster OneWorker(const Environment& environment) {
-  Cluster cluster{.source = "no cluster in the environment"};
-  WarnAboutMissingSrun(environment, &cluster);
-  return cluster;
-}
+bool IsSlurmStep(const Cluster& cluster) { return absl::StartsWith(cluster.source, "SLURM step"); }
 
 // Returns the cluster, which must say where its workers meet.
-absl::StatusOr<Cluster> WithCoordinator(Cluster cluster) {
+absl::StatusOr<Cluster> WithCoordinator(Cluster cluster, const ClusterResolver::Options& options) {
   if (cluster.num_workers == 1) return cluster;
   if (!cluster.coordinator.empty()) {
     // All workers reach the coordinator of a loopback address, so they are on one host.
@@ -70,12 +86,14 @@ absl::StatusOr<Cluster> WithCoordinator(Cluster cluster) {
     }
     return cluster;
   }
+  if (!options.requires_coordinator) return cluster;
   return absl::InvalidArgumentError(
       absl::StrCat("MIRRORFLOW_COORDINATOR: not set; expected HOST:PORT of rank 0, which ",
                    cluster.source, " does not tell"));
 }
 
-absl::StatusOr<Cluster> FromChosen(const Environment& environment, absl::string_view choice) {
+absl::StatusOr<Cluster> FromChosen(const Environment& environment, absl::string_view choice,
+                                   const ClusterResolver::Options& options) {
   if (choice == "none") {
     Cluster cluster{.source = absl::StrCat(kChoice, "=none")};
     return cluster;
@@ -86,7 +104,7 @@ absl::StatusOr<Cluster> FromChosen(const Environment& environment, absl::string_
     known.push_back(source.name);
     if (source.name != choice) continue;
     MF_ASSIGN_OR_RETURN(std::optional<Cluster> found, source.read(environment));
-    if (found.has_value()) return WithCoordinator(*std::move(found));
+    if (found.has_value()) return WithCoordinator(*std::move(found), options);
     return absl::InvalidArgumentError(
         absl::StrCat(kChoice, ": ", choice, " is chosen, but the environment has nothing of it; ",
                      "expected ", source.main_variable));
@@ -96,9 +114,13 @@ absl::StatusOr<Cluster> FromChosen(const Environment& environment, absl::string_
                                                  Printable(choice), "'"));
 }
 
-// Launchers that are often started by another one: mpirun or torchrun in a step of SLURM.
-bool StartsInside(const Cluster& inner, absl::string_view outer) {
-  return outer == "slurm" && inner.source != "TF_CONFIG" && inner.source != "RANK and WORLD_SIZE";
+// Whether a launcher that a step of SLURM starts once per task, mpirun or torchrun, has started
+// `inner` in the step `outer`. Their numbers then differ, because the launcher starts several
+// workers for each task. Fewer workers than tasks are the variables of another launcher around the
+// step, or a launcher that each task runs for itself.
+bool StartsInside(const Cluster& inner, const Cluster& outer) {
+  return IsSlurmStep(outer) && inner.source != "TF_CONFIG" &&
+         inner.source != "RANK and WORLD_SIZE" && inner.num_workers >= outer.num_workers;
 }
 
 }  // namespace
@@ -126,19 +148,19 @@ absl::StatusOr<Cluster> FindCluster(const Environment& environment,
                                     const ClusterResolver::Options& options) {
   if (!options.cluster_spec.empty() || options.task_index.has_value()) return FromOptions(options);
   const auto choice = environment.find(kChoice);
-  if (choice != environment.end()) return FromChosen(environment, choice->second);
+  if (choice != environment.end()) return FromChosen(environment, choice->second, options);
 
   std::optional<Cluster> chosen;
   for (const ClusterSource& source : ClusterSources()) {
-    if (chosen.has_value() && StartsInside(*chosen, source.name)) continue;
     absl::StatusOr<std::optional<Cluster>> found = source.read(environment);
-    if (!found.ok() && !chosen.has_value()) return found.status();
+    const bool alone = !chosen.has_value() || chosen->num_workers == 1;
+    if (!found.ok() && alone) return found.status();
     if (!found.ok() || !found->has_value()) continue;
     if (!chosen.has_value()) {
       chosen = **std::move(found);
       if (source.name.empty()) break;  // explicit, so nothing can contradict it
-    } else if ((*found)->num_workers != chosen->num_workers ||
-               (*found)->task_index != chosen->task_index) {
+    } else if (!StartsInside(*chosen, **found) && ((*found)->num_workers != chosen->num_workers ||
+                                                   (*found)->task_index != chosen->task_index)) {
       return absl::InvalidArgumentError(
           absl::StrCat(chosen->source, " and ", (*found)->source, " disagree: worker ",
                        chosen->task_index, " of ", chosen->num_workers, ", and worker ",
@@ -146,7 +168,13 @@ absl::StatusOr<Cluster> FindCluster(const Environment& environment,
                        "=tf_config, torchrun, mpi, slurm or none to choose one"));
     }
   }
-  return chosen.has_value() ? WithCoordinator(*std::move(chosen)) : OneWorker(environment);
+  if (!chosen.has_value()) {
+    chosen = Cluster{.source = "no cluster in the environment"};
+    for (const Hint& hint : kHints) WarnAbout(hint, environment, &*chosen);
+  } else if (IsSlurmStep(*chosen) && chosen->num_workers == 1) {
+    WarnAbout(kSlurmTasks, environment, &*chosen);  // the step may be that of an interactive shell
+  }
+  return WithCoordinator(*std::move(chosen), options);
 }
 
 }  // namespace

@@ -47,6 +47,8 @@ class ClusterResolver {
     // HOST:PORT, and which of them this process is.
     std::vector<std::string> cluster_spec = {};
     std::optional<int> task_index = std::nullopt;
+    // Whether a cluster of several workers must say where they meet.
+    bool requires_coordinator = true;
   };
   // Uses the first source of these: the options; MIRRORFLOW_NUM_WORKERS, MIRRORFLOW_WORKER_INDEX
   // and MIRRORFLOW_COORDINATOR; TF_CONFIG; RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT (torchrun,
@@ -55,7 +57,9 @@ class ClusterResolver {
   // none.
   //
   // A pure function. InvalidArgument, naming the variable, if the source is incomplete or invalid,
-  // or if two sources of the environment disagree and neither was chosen.
+  // or if two sources of the environment disagree and neither was chosen. What the environment says
+  // and the cluster leaves out is an error or one of Cluster::warnings, so no process silently runs
+  // alone.
   static absl::StatusOr<Cluster> FromEnvironment(const Environment& environment,
                                                  const Options& options);
   static absl::StatusOr<Cluster> FromEnvironment(const Environment& environment) {

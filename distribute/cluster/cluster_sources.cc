@@ -137,6 +137,18 @@ absl::StatusOr<std::vector<std::string>> TfConfigJob(const Json& cluster, const 
   return addresses;
 }
 
+// Appends a warning for each job of the cluster whose tasks take no part.
+void WarnOfOtherJobs(const Json& jobs, Cluster* cluster) {
+  for (const auto& [job, addresses] : jobs.items()) {
+    const bool takes_part = job == "chief" || job == "master" || job == "worker";
+    if (takes_part || addresses.empty()) continue;
+    cluster->warnings.push_back(absl::StrCat(
+        "TF_CONFIG: cluster.", Printable(job),
+        ": its tasks take no part; expected only worker, and chief or master",
+        job == "ps" ? ": gradients are reduced by the workers, without parameter servers" : ""));
+  }
+}
+
 // The index of a task: TensorFlow writes a number, Kubeflow and many scripts a string.
 absl::StatusOr<int> TfConfigIndex(const Json& task) {
   const auto found = task.find("index");
@@ -149,6 +161,18 @@ absl::StatusOr<int> TfConfigIndex(const Json& task) {
                                                       Printable(found->dump(-1, ' ', true))));
   }
   return static_cast<int>(index);
+}
+
+// Empty if the task has no type.
+absl::StatusOr<std::string> TfConfigTaskType(const Json& task) {
+  const auto found = task.find("type");
+  if (found == task.end()) return std::string();
+  const std::string type = found->is_string() ? found->get<std::string>() : "";
+  if (type == "worker" || type == "chief" || type == "master") return type;
+  return TfConfigError(
+      ": task.type",
+      absl::StrCat("not supported; expected worker, chief or master, got '", Printable(type),
+                   "' (MIRRORFLOW_CLUSTER=none runs the program on this process alone)"));
 }
 
 Found ReadTfConfig(const Environment& environment) {
@@ -164,37 +188,38 @@ Found ReadTfConfig(const Environment& environment) {
   const Json& task = config.contains("task") ? config["task"] : none;
   if (!jobs.is_object()) return TfConfigError(": cluster", "expected an object");
   if (!task.is_object()) return TfConfigError(": task", "expected an object");
+  MF_ASSIGN_OR_RETURN(const std::string type, TfConfigTaskType(task));
+  // TensorFlow 1 calls the chief `master`.
   MF_ASSIGN_OR_RETURN(std::vector<std::string> addresses, TfConfigJob(jobs, "chief"));
+  MF_ASSIGN_OR_RETURN(const std::vector<std::string> masters, TfConfigJob(jobs, "master"));
+  addresses.insert(addresses.end(), masters.begin(), masters.end());
   const int num_chiefs = static_cast<int>(addresses.size());
-  if (num_chiefs > 1) return TfConfigError(": cluster.chief", "expected at most one address");
+  if (num_chiefs > 1) {
+    return TfConfigError(": cluster.chief", "expected at most one address, with that of master");
+  }
   MF_ASSIGN_OR_RETURN(const std::vector<std::string> workers, TfConfigJob(jobs, "worker"));
   addresses.insert(addresses.end(), workers.begin(), workers.end());
 
   Cluster cluster{.source = "TF_CONFIG"};
-  if (addresses.empty()) return cluster;
-  const auto type_found = task.find("type");
-  const std::string type =
-      type_found != task.end() && type_found->is_string() ? type_found->get<std::string>() : "";
-  if (type == "evaluator") {
-    cluster.source = "TF_CONFIG (evaluator, which is not part of the cluster)";
-    cluster.warnings.emplace_back(
-        "TF_CONFIG: this task is an evaluator, which is not part of the cluster: it runs alone");
-    return cluster;
-  }
-  if (type != "worker" && type != "chief") {
-    return TfConfigError(": task.type", absl::StrCat("expected worker, chief or evaluator, got '",
-                                                     Printable(type), "'"));
+  WarnOfOtherJobs(jobs, &cluster);
+  if (addresses.empty() && !task.contains("index")) return cluster;
+  if (type.empty()) {
+    return TfConfigError(": task.type", "missing; expected worker, chief or master");
   }
   MF_ASSIGN_OR_RETURN(int index, TfConfigIndex(task));
-  const int num_tasks = type == "chief" ? num_chiefs : static_cast<int>(workers.size());
+  if (addresses.empty() && index == 0) return cluster;
+  const int num_tasks = type == "worker" ? static_cast<int>(workers.size()) : num_chiefs;
   if (index >= num_tasks) {
     return TfConfigError(": task.index",
                          absl::StrCat("out of range; expected less than the ", num_tasks,
                                       " tasks of type ", type, ", got ", index));
   }
   if (type == "worker") index += num_chiefs;
+  std::vector<std::string> warnings = std::move(cluster.warnings);
   MF_ASSIGN_OR_RETURN(cluster, ClusterOfAddresses(std::move(addresses), index, "TF_CONFIG"));
   cluster.source = "TF_CONFIG";
+  // One worker prints them.
+  if (index == 0) cluster.warnings = std::move(warnings);
   return cluster;
 }
 
@@ -325,6 +350,7 @@ absl::StatusOr<std::string> MpiCoordinator(Reader& reader, bool one_host) {
 
 Found ReadMpi(const Environment& environment) {
   Reader reader(environment);
+  std::optional<Cluster> found;
   for (const MpiVariables& v : kMpi) {
     if (!reader.Has(v.rank) && !reader.Has(v.size)) continue;
     Cluster cluster{.source = v.name};
@@ -332,12 +358,20 @@ Found ReadMpi(const Environment& environment) {
     cluster.local_rank = reader.OptionalNumber(v.local_rank);
     cluster.local_size = reader.OptionalNumber(v.local_size).value_or(1);
     MF_RETURN_IF_ERROR(reader.status());
-    if (cluster.num_workers == 1) return cluster;
-    MF_ASSIGN_OR_RETURN(cluster.coordinator,
-                        MpiCoordinator(reader, cluster.local_size == cluster.num_workers));
-    return cluster;
+    if (!found.has_value()) {
+      found = std::move(cluster);
+    } else if (found->num_workers != cluster.num_workers ||
+               found->task_index != cluster.task_index) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          found->source, " and ", cluster.source, " disagree: worker ", found->task_index, " of ",
+          found->num_workers, ", and worker ", cluster.task_index, " of ", cluster.num_workers,
+          "; expected the variables of one implementation of MPI"));
+    }
   }
-  return std::nullopt;
+  if (!found.has_value() || found->num_workers == 1) return found;
+  MF_ASSIGN_OR_RETURN(found->coordinator,
+                      MpiCoordinator(reader, found->local_size == found->num_workers));
+  return found;
 }
 
 }  // namespace

@@ -15,8 +15,11 @@
 //   | SLURM (srun)        | SLURM_PROCID, SLURM_NTASKS or     | SLURM_STEP_NODELIST or           |
 //   |                     | SLURM_STEP_NUM_TASKS              | SLURM_JOB_NODELIST               |
 //
-// PMIX_RANK is not a source: no variable has the size that belongs to it, and launchers that set it
-// also set variables of this table.
+// PMIX_RANK is not a source: no variable has the size that belongs to it, and most launchers that
+// set it also set variables of this table. Without those, it is a warning (cluster_resolver.cc).
+//
+// In TF_CONFIG, worker 0 is the chief or, as in TensorFlow 1, the master. Tasks of other types are
+// an error, and a cluster that has some is a warning.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_CLUSTER_SOURCES_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_CLUSTER_SOURCES_H_
 

@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "framework/core/status.h"
+#include "framework/core/thread.h"
 
 namespace mirrorflow {
 namespace {
@@ -49,7 +50,14 @@ absl::StatusOr<LinkCosts> MeasureLink(absl::Span<const std::unique_ptr<Communica
   std::vector<absl::StatusOr<LinkCosts>> measured(local_ranks.size(), LinkCosts{});
   std::vector<std::thread> threads;
   for (size_t i = 0; i < local_ranks.size(); ++i) {
-    threads.emplace_back([&, i] { measured[i] = Measure(*local_ranks[i]); });
+    absl::StatusOr<std::thread> thread =
+        StartThread("measurement of the link", [&, i] { measured[i] = Measure(*local_ranks[i]); });
+    if (thread.ok()) {
+      threads.push_back(*std::move(thread));
+    } else {
+      measured[i] = thread.status();
+      local_ranks[i]->Abort(thread.status());  // the other ranks would wait for this one
+    }
   }
   for (std::thread& thread : threads) thread.join();
   for (const auto& costs : measured) MF_RETURN_IF_ERROR(costs.status());

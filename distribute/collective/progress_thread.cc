@@ -8,9 +8,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "framework/core/thread.h"
 
 namespace mirrorflow {
 namespace {
@@ -37,12 +38,8 @@ absl::StatusOr<std::shared_ptr<ProgressThread>> ProgressThread::Create(bool has_
     return absl::ResourceExhaustedError(
         absl::StrCat("cannot create the thread that moves data: ", std::strerror(errno)));
   }
-  try {
-    made->thread_ = std::thread([self = made.get()] { self->Loop(); });
-  } catch (const std::system_error& error) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("cannot create the thread that moves data: ", error.what()));
-  }
+  MF_ASSIGN_OR_RETURN(made->thread_,
+                      StartThread("data between hosts", [self = made.get()] { self->Loop(); }));
   return made;
 }
 

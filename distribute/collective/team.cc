@@ -21,6 +21,7 @@
 #include "distribute/collective/first_failure.h"
 #include "distribute/collective/waiter.h"
 #include "framework/core/status.h"
+#include "framework/core/thread.h"
 #include "framework/runtime/failure.h"
 
 namespace mirrorflow {
@@ -98,10 +99,15 @@ class Group {
     // While the ranks of this process wait for other domains, nothing else would notice that a rank
     // of another process has failed.
     if (on_failure_ != nullptr && spans_processes()) {
-      watcher_ = std::thread([this] {
+      absl::StatusOr<std::thread> watcher = StartThread("failures of other ranks", [this] {
         waiter.WaitForEnd();
         ReportOnce();
       });
+      if (watcher.ok()) {
+        watcher_ = *std::move(watcher);
+      } else {
+        Abort(watcher.status());
+      }
     }
   }
   ~Group() {

@@ -16,6 +16,7 @@
 #include "distribute/cluster/connect_workers.h"
 #include "distribute/cluster/connections/authentication.h"
 #include "distribute/cluster/connections/host_port.h"
+#include "distribute/cluster/connections/name_resolution.h"
 #include "distribute/cluster/connections/stranger_log.h"
 #include "distribute/cluster/coordination/coordination_client.h"
 #include "distribute/cluster/coordination/coordination_server.h"
@@ -27,6 +28,7 @@
 #include "distribute/strategy/devices.h"
 #include "distribute/strategy/extensions.h"
 #include "distribute/strategy/gpu_backend.h"
+#include "distribute/strategy/ignored_workers.h"
 #include "framework/core/failpoint.h"
 #include "framework/core/status.h"
 #include "framework/runtime/error_report.h"
@@ -154,6 +156,10 @@ absl::StatusOr<std::unique_ptr<MultiWorkerMirroredStrategy>> MultiWorkerMirrored
 absl::Status MultiWorkerMirroredStrategy::Join() {
   const Cluster& cluster = options_.cluster;
   Failpoint::SetWorker(cluster.task_index);
+  for (const std::string& warning : cluster.warnings) {
+    PrintLine(absl::StrCat("WARNING: ", warning));
+  }
+  if (cluster.num_workers > 1) JoinWorkersOfEnvironment();
   if (cluster.num_workers == 1) {
     topology_ = Topology::OneWorker(devices_, /*one_domain=*/!on_gpus_);
     return absl::OkStatus();
@@ -182,6 +188,8 @@ absl::Status MultiWorkerMirroredStrategy::Join() {
   }
   const bool serves = cluster.task_index == 0 && !options_.external_coordinator;
   if (serves) {
+    MF_RETURN_IF_ERROR(WaitUntilResolved(listen, deadline, PrintLine));
+    MF_RETURN_IF_ERROR(WaitUntilResolved(own, deadline, PrintLine));
     WarnOfLoopback(own);
     MF_ASSIGN_OR_RETURN(coordination_->server,
                         CoordinationServer::Start({.address = listen.ToString(),
@@ -204,6 +212,7 @@ absl::Status MultiWorkerMirroredStrategy::Join() {
       .log = PrintLine};
   MF_ASSIGN_OR_RETURN(client.member, Describe());
   MF_ASSIGN_OR_RETURN(coordination_->client, CoordinationClient::Connect(client, deadline));
+  MF_RETURN_IF_ERROR(WaitUntilResolved(own, deadline, PrintLine));
   MF_ASSIGN_OR_RETURN(coordination_->network_device, NetworkDeviceTowards(own));
   MF_ASSIGN_OR_RETURN(coordination_->address, AddressTowards(own));
   MF_RETURN_IF_ERROR(UseCommonInstructionSet());
@@ -420,6 +429,7 @@ absl::StatusOr<std::unique_ptr<InputAgreement>> MultiWorkerMirroredStrategy::Agr
 }
 
 absl::StatusOr<SessionBackend> MultiWorkerMirroredStrategy::MakeBackend() const {
+  WarnOfIgnoredWorkers("MultiWorkerMirroredStrategy");  // if the cluster is not the environment's
   MF_ASSIGN_OR_RETURN(SessionBackend backend,
                       on_gpus_ ? CreateGpuBackend(topology_, worker(), options_.replicas,
                                                   coordination_->network_device)

@@ -6,6 +6,7 @@
 #include "distribute/strategy/devices.h"
 #include "distribute/strategy/extensions.h"
 #include "distribute/strategy/gpu_backend.h"
+#include "distribute/strategy/ignored_workers.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {
@@ -76,6 +77,7 @@ absl::StatusOr<std::unique_ptr<OneDeviceStrategy>> OneDeviceStrategy::Create() {
 }
 
 absl::StatusOr<SessionBackend> OneDeviceStrategy::MakeBackend() const {
+  WarnOfIgnoredWorkers("OneDeviceStrategy");
   MF_ASSIGN_OR_RETURN(
       SessionBackend backend,
       CreateBackend(topology_.devices(), {.gpu = {.capture_steps = options_.capture_steps}},
@@ -110,6 +112,7 @@ absl::StatusOr<std::unique_ptr<MirroredStrategy>> MirroredStrategy::Create() {
 }
 
 absl::StatusOr<SessionBackend> MirroredStrategy::MakeBackend() const {
+  WarnOfIgnoredWorkers("MirroredStrategy");
   MF_ASSIGN_OR_RETURN(const std::vector<int> gpus, GpusOf(topology_.devices()));
   if (!gpus.empty()) return CreateGpuBackend(topology_, /*worker=*/0, options_);
   MF_ASSIGN_OR_RETURN(SessionBackend backend,

@@ -2,6 +2,8 @@
 #include "framework/core/buffer.h"
 
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -18,8 +20,14 @@ constexpr size_t kHugePage = size_t{2} << 20;
 // overcommit and kill the process when it writes to the block.
 constexpr size_t kLarge = size_t{256} << 20;
 
+// How much memory a process can get, and what limits it.
+struct Available {
+  size_t bytes;
+  const char* limit;
+};
+
 // Memory available on this machine, swap included; the maximum if /proc/meminfo does not say.
-size_t AvailableBytes() {
+size_t AvailableOnMachine() {
   std::FILE* file = std::fopen("/proc/meminfo", "re");
   if (file == nullptr) return std::numeric_limits<size_t>::max();
   size_t available = std::numeric_limits<size_t>::max(), swap = 0;
@@ -33,14 +41,35 @@ size_t AvailableBytes() {
   return available > std::numeric_limits<size_t>::max() - swap ? available : available + swap;
 }
 
+// Returns the address space that `ulimit -v` leaves; the maximum without a limit.
+size_t AvailableAddressSpace() {
+  constexpr size_t kNone = std::numeric_limits<size_t>::max();
+  rlimit limit;
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kNone;
+  std::FILE* file = std::fopen("/proc/self/statm", "re");
+  size_t pages = 0;
+  const bool known = file != nullptr && std::fscanf(file, "%zu", &pages) == 1;
+  if (file != nullptr) std::fclose(file);
+  const size_t used = known ? pages * static_cast<size_t>(sysconf(_SC_PAGESIZE)) : 0;
+  return limit.rlim_cur > used ? limit.rlim_cur - used : 0;
+}
+
+Available AvailableBytes() {
+  const size_t machine = AvailableOnMachine(), address_space = AvailableAddressSpace();
+  if (address_space < machine) return {address_space, " (`ulimit -v`)"};
+  return {machine, ""};
+}
+
 absl::Status TooMuch(size_t bytes) {
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "cannot allocate ", bytes, " bytes of memory; expected at most ", AvailableBytes()));
+  const Available available = AvailableBytes();
+  return absl::ResourceExhaustedError(absl::StrCat("cannot allocate ", bytes,
+                                                   " bytes of memory; expected at most ",
+                                                   available.bytes, available.limit));
 }
 }  // namespace
 
 absl::Status Buffer::CheckAvailable(size_t bytes) {
-  return bytes < kLarge || bytes <= AvailableBytes() ? absl::OkStatus() : TooMuch(bytes);
+  return bytes < kLarge || bytes <= AvailableBytes().bytes ? absl::OkStatus() : TooMuch(bytes);
 }
 
 absl::StatusOr<std::shared_ptr<Buffer>> Buffer::Allocate(size_t bytes) {

@@ -4,9 +4,8 @@
 #include <pthread.h>
 #include <sched.h>
 
-#include <system_error>
-
 #include "absl/strings/str_cat.h"
+#include "framework/core/thread.h"
 #include "framework/runtime/usable_cpus.h"
 
 namespace mirrorflow {
@@ -58,14 +57,15 @@ ReplicaTeam::ReplicaTeam(int size, bool pin, CoreSharers sharers) {
   for (int i = 1; i < size; ++i) members_.push_back(std::make_unique<Member>());
   for (int i = 1; i < size; ++i) {
     Member& member = *members_[i - 1];
-    try {
-      member.thread = std::thread([this, i, &member] { Loop(i, member); });
-    } catch (const std::system_error& e) {
+    absl::StatusOr<std::thread> thread =
+        StartThread(absl::StrCat("replica threads: thread ", i, " of ", size - 1),
+                    [this, i, &member] { Loop(i, member); });
+    if (!thread.ok()) {
       members_.resize(i - 1);
-      status_ = absl::ResourceExhaustedError(absl::StrCat("replica threads: cannot start thread ",
-                                                          i, " of ", size - 1, ": ", e.what()));
+      status_ = thread.status();
       return;
     }
+    member.thread = *std::move(thread);
     if (pin && !cores.empty()) {
       const cpu_set_t set = ShareOf(sharers.first + i, sharers.count, cores);
       // Without permission to pin, the thread runs where the operating system puts it.

@@ -84,10 +84,11 @@ class LaunchersTest(programs.ProgramTest):
             self.assertLess(abs(a - b), 1e-4 * a)
 
     def test_mpirun(self):
-        mpirun = shutil.which("mpirun")
-        self.assertIsNotNone(mpirun, "openmpi-bin is not installed; run tools/setup")
+        self.assertIsNotNone(shutil.which("mpirun"),
+                             "openmpi-bin is not installed; run tools/setup")
+        # By its name: it takes the folder of a path, such as /bin, for that of an installation.
         result = self.run_launcher(
-            mpirun, "--allow-run-as-root", "--oversubscribe", "-n", "2", "--bind-to", "none",
+            "mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2", "--bind-to", "none",
             *self.command("two", "--replicas=1"))
         self.check_same_bits(result, "Open MPI")
 

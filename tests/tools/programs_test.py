@@ -109,7 +109,7 @@ class ProgramsTest(ProgramTest):
             return set_limits
 
         self.check_training_fails(["--replicas=8"], RESOURCES, "RESOURCE_EXHAUSTED",
-                                  "replica threads", "cannot start thread",
+                                  "replica threads", "ulimit -v",
                                   preexec_fn=limits(4 << 30, 1 << 30))
         self.write("huge.pb", b"")
         os.truncate(self.root / "huge.pb", 3 << 29)

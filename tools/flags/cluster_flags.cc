@@ -17,6 +17,7 @@
 #include "distribute/strategy/devices.h"
 #include "distribute/strategy/multi_worker_mirrored_strategy.h"
 #include "framework/core/status.h"
+#include "framework/core/thread.h"
 #include "framework/runtime/error_report.h"
 #include "framework/runtime/failure.h"
 #include "framework/runtime/trace.h"
@@ -170,6 +171,7 @@ absl::StatusOr<std::optional<Cluster>> ClusterOfFlags() {
   for (const std::string& warning : cluster.warnings) {
     std::fprintf(stderr, "WARNING: %s\n", warning.c_str());
   }
+  cluster.warnings.clear();  // the strategy would print them again
   const std::string external = absl::GetFlag(FLAGS_external_coordinator);
   if (!external.empty() && cluster.num_workers == 1) {
     return absl::InvalidArgumentError(
@@ -244,17 +246,27 @@ CleanupWatchdog::~CleanupWatchdog() {
   if (strategy_.topology().num_workers() == 1) return;
   const absl::Duration timeout = 2 * absl::GetFlag(FLAGS_heartbeat_timeout);
   const absl::Status failure = session_.state().connection().failure();
-  std::thread([timeout, failure] {
+  absl::StatusOr<std::thread> watch = StartThread("cleanup", [timeout, failure] {
     absl::SleepFor(timeout);
     const std::string what = absl::StrCat("cleanup: hangs; expected the process to end within ",
                                           absl::FormatDuration(timeout));
     if (failure.ok()) EndHangingProcess(absl::InternalError(what), kExitInternal);
     EndHangingProcess(Annotate(failure, what), kExitCluster);
-  }).detach();
+  });
+  if (watch.ok()) watch->detach();
 }
 
 ExitCode ExitCodeOf(const absl::Status& status, const Strategy& strategy, ExitCode code) {
-  return strategy.topology().num_workers() > 1 ? CodeOfWorkers(status, code) : code;
+  if (strategy.topology().num_workers() == 1) return code;
+  switch (status.code()) {
+    case absl::StatusCode::kDeadlineExceeded:
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kAborted:
+    case absl::StatusCode::kCancelled:
+      return kExitCluster;
+    default:
+      return CodeOfWorkers(status, code);
+  }
 }
 
 }  // namespace mirrorflow

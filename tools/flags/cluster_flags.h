@@ -67,7 +67,8 @@ class CleanupWatchdog {
   const Session& session_;
 };
 
-// Returns kExitCluster for an error that another worker of the strategy has caused, or else `code`.
+// Returns kExitCluster for an error that another worker of the strategy has caused, or that has to
+// do with waiting for it: no input is wrong then. Otherwise `code`.
 ExitCode ExitCodeOf(const absl::Status& status, const Strategy& strategy, ExitCode code);
 
 }  // namespace mirrorflow

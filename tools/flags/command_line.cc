@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/flags/command_line.h"
 
+#include <fcntl.h>
+#include <sys/resource.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <new>
+#include <system_error>
 
 #include "absl/flags/reflection.h"
 #include "absl/strings/match.h"
@@ -17,11 +22,17 @@
 #include "framework/core/file.h"
 #include "framework/core/names.h"
 #include "framework/core/status.h"
+#include "framework/core/thread.h"
 #include "framework/graph/op_registry.h"
 #include "framework/runtime/error_report.h"
 
 namespace mirrorflow {
 namespace {
+
+bool HasLimit(__rlimit_resource_t resource) {
+  rlimit limit;
+  return getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+}
 
 // Ends the process with an error line and an exit code when an exception reaches the top of any
 // thread. The standard library throws when memory runs out; any other exception is a bug of ours.
@@ -32,14 +43,46 @@ namespace {
     try {
       std::rethrow_exception(exception);
     } catch (const std::bad_alloc&) {
-      line = "ERROR RESOURCE_EXHAUSTED memory: cannot allocate; expected more free memory\n";
+      line = HasLimit(RLIMIT_AS)
+                 ? "ERROR RESOURCE_EXHAUSTED memory: cannot allocate; expected more address space "
+                   "(`ulimit -v`)\n"
+                 : "ERROR RESOURCE_EXHAUSTED memory: cannot allocate; expected more free memory\n";
       code = kExitResources;
+    } catch (const std::system_error& e) {
+      std::fprintf(stderr, "%s\n", e.what());
+      // Libraries throw this when they cannot start a thread.
+      if (e.code() == std::errc::resource_unavailable_try_again) {
+        ReportError(ThreadLimitError("process"), /*is_victim=*/false);
+        std::_Exit(kExitResources);
+      }
     } catch (const std::exception& e) {
       std::fprintf(stderr, "%s\n", e.what());
     }
   }
   std::fputs(line, stderr);
   std::_Exit(code);
+}
+
+// Opens closed standard streams, so that no file of the program takes their place. Reads end at
+// once and writes fail.
+void OpenClosedStandardStreams() {
+  for (const int fd : {0, 1, 2}) {
+    if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) (void)!open("/dev/null", O_RDONLY);
+  }
+}
+
+// The main thread's stack grows up to the limit that is in force when it grows. The stacks of other
+// threads are as large as the limit at the start, unless that is too small.
+absl::Status RaiseStackLimit() {
+  constexpr rlim_t kUsual = rlim_t{8} << 20, kLeast = rlim_t{1} << 20;
+  RaiseThreadStackSize();
+  rlimit limit;
+  if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= kUsual) return absl::OkStatus();
+  limit.rlim_cur = std::min(kUsual, limit.rlim_max);
+  if (setrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur >= kLeast) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("ulimit -s: the stack is too small; expected at least ", kLeast >> 10,
+                   " KiB, got ", limit.rlim_cur >> 10));
 }
 
 absl::Status UnknownFlag(absl::string_view name) {
@@ -76,9 +119,13 @@ absl::Status SetFlag(absl::CommandLineFlag& flag, absl::string_view value) {
 }  // namespace
 
 absl::StatusOr<CommandLine> ParseCommandLine(int argc, char** argv) {
+  OpenClosedStandardStreams();
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGCHLD,
+              SIG_DFL);  // a parent that ignores it would keep us from waiting for children
   std::set_terminate(EndByException);
+  MF_RETURN_IF_ERROR(RaiseStackLimit());
   MF_RETURN_IF_ERROR(Failpoint::CheckEnvironment());
   CommandLine line;
   bool flags_ended = false;
@@ -166,15 +213,26 @@ absl::Status CheckOutputFlag(absl::string_view flag, absl::string_view path) {
 }
 
 int FlushOutput() {
-  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return kExitOk;
-  return ExitWithError(absl::ResourceExhaustedError("standard output: cannot write all of it"),
-                       kExitResources);
+  const bool is_written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (is_written && std::ferror(stderr) == 0) return kExitOk;
+  return ExitWithError(
+      absl::ResourceExhaustedError(absl::StrCat(is_written ? "standard error" : "standard output",
+                                                ": cannot write all of it")),
+      kExitResources);
 }
 
 namespace {
 ExitCode CodeOf(const absl::Status& status, ExitCode code) {
-  if (status.code() == absl::StatusCode::kResourceExhausted) return kExitResources;
-  return status.code() == absl::StatusCode::kInternal ? kExitInternal : code;
+  switch (status.code()) {
+    case absl::StatusCode::kResourceExhausted:
+      return kExitResources;
+    case absl::StatusCode::kInternal:
+      return kExitInternal;
+    case absl::StatusCode::kDeadlineExceeded:
+      return code == kExitCluster ? kExitCluster : kExitInternal;
+    default:
+      return code;
+  }
 }
 }  // namespace
 

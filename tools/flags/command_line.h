@@ -40,9 +40,11 @@ struct CommandLine {
 // (bools); `--` ends the flags. Returns InvalidArgument, naming the flag, for an unknown flag (with
 // the nearest known one) or a value that does not parse.
 //
-// Also changes how the process ends. A write beyond the limit on file sizes, or to a pipe without a
-// reader, makes the call fail instead of killing the process, which would leave half of a file
-// behind. When memory runs out, the process exits with kExitResources instead of by a signal.
+// Also prepares the process for where it runs. A write beyond the limit on file sizes, or to a pipe
+// without a reader, makes the call fail instead of killing the process, which would leave half of a
+// file behind. When memory or threads run out, the process exits with kExitResources instead of by
+// a signal. Writes to a standard stream that was closed fail, instead of reaching the next file
+// that the program opens. A small stack grows, or is ResourceExhausted.
 absl::StatusOr<CommandLine> ParseCommandLine(int argc, char** argv);
 
 // Returns the name, default and help text of each flag that is defined in a file whose name
@@ -60,9 +62,11 @@ absl::Status CheckOutputFlag(absl::string_view flag, absl::string_view path);
 
 // Writes `ERROR <CODE> <where>: <what>` to standard error, one line for each error if the message
 // has several, and as JSON to the file that $MIRRORFLOW_ERROR_FILE names, if any. Returns the exit
-// code: that of the status if it is a resource or internal error, otherwise `code`.
+// code: that of the status if it is a resource or internal error or a timeout, which no input can
+// cause, otherwise `code`.
 int ExitWithError(const absl::Status& status, ExitCode code);
-// Flushes standard output. Returns kExitOk, or the code of an error if not all of it was written.
+// Flushes standard output. Returns kExitOk, or the code of an error if not all of it, or of
+// standard error, was written.
 int FlushOutput();
 
 }  // namespace mirrorflow

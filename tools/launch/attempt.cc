@@ -232,7 +232,9 @@ launch::Order Attempt::StartOrder(int index, absl::Span<const int> ports) {
   for (const std::string& word : options_.command) start.add_command(word);
   const std::unique_ptr<char, decltype(&std::free)> directory(getcwd(nullptr, 0), &std::free);
   start.set_directory(directory == nullptr ? "/" : directory.get());
-  start.mutable_environment()->insert(variables.begin(), variables.end());
+  for (const auto& [name, value] : variables) {
+    start.add_environment(absl::StrCat(name, "=", value));
+  }
   start.set_secret(secret_);
   start.set_grace_ms(absl::ToInt64Milliseconds(options_.grace));
   return order;

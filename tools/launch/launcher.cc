@@ -57,7 +57,10 @@ absl::StatusOr<int> RunJob(const LaunchOptions& options) {
     Attempt attempt(options, {.count = restarts, .reason = reason}, signals, output);
     MF_ASSIGN_OR_RETURN(const int code, attempt.Run());
     const bool restart = restarts < options.max_restarts && CanSucceedAgain(code);
-    if (attempt.is_interrupted() || !restart) return code;
+    if (attempt.is_interrupted() || !restart) {
+      if (code == kExitOk) MF_RETURN_IF_ERROR(output.status());
+      return code;
+    }
     std::fprintf(stderr, "mirrorflow launch: restart %d of at most %d\n", restarts + 1,
                  options.max_restarts);
     output.ForgetLastLines();

@@ -35,7 +35,7 @@ inline constexpr int kExitNotStarted = 127;
 
 // Returns the exit code: 0 if all workers succeed, that of the worker that failed first (128 + N
 // after signal N), 128 + N after signal N to the launcher itself, or kExitStartTimeout. An error if
-// the job could not be started.
+// the job could not be started, or if it succeeded but not all of its output could be written.
 //
 // After a failure, starts all workers again, up to `max_restarts` times, unless the exit code says
 // that they would fail again (usage, input, resources, numbers) or that the user has interrupted

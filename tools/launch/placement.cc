@@ -154,7 +154,8 @@ std::map<std::string, std::string> VariablesOfWorker(absl::Span<const Placement>
           {"LOCAL_WORLD_SIZE", local_size},
           {"MASTER_ADDR", first.address},
           {"MASTER_PORT", absl::StrCat(ports[1])},
-          {"TF_CONFIG", tf_config.dump()}};
+          {"TF_CONFIG", tf_config.dump(/*indent=*/-1, ' ', /*ensure_ascii=*/false,
+                                       nlohmann::json::error_handler_t::replace)}};
 }
 
 std::string GpuOfWorker(int local_rank, absl::string_view visible) {

@@ -22,6 +22,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "framework/core/status.h"
+#include "framework/core/thread.h"
 #include "tools/launch/descendants.h"
 #include "tools/launch/free_ports.h"
 #include "tools/launch/launch.pb.h"
@@ -192,7 +193,7 @@ class Supervisor {
     MF_ASSIGN_OR_RETURN(const Pipe failure, MakePipe());
     const pid_t self = getpid();
     worker_ = fork();
-    if (worker_ < 0) return absl::ErrnoToStatus(errno, "fork");
+    if (worker_ < 0) return ThreadLimitError("worker");
     if (worker_ == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       const std::string why = getppid() == self ? Become(start, output.write, errors.write)
@@ -228,7 +229,10 @@ class Supervisor {
       return absl::StrCat("cannot change to directory ", start.directory(), ": ",
                           std::strerror(errno));
     }
-    for (const auto& [name, value] : start.environment()) setenv(name.c_str(), value.c_str(), 1);
+    for (const std::string& variable : start.environment()) {
+      const size_t equals = variable.find('=');
+      setenv(variable.substr(0, equals).c_str(), variable.c_str() + equals + 1, 1);
+    }
     setenv("MIRRORFLOW_SECRET_FILE", secret_file_.path().c_str(), 1);
     setenv("MIRRORFLOW_ERROR_FILE", error_file_.path().c_str(), 1);
     std::vector<char*> command;

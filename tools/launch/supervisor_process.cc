@@ -14,6 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "framework/core/thread.h"
 #include "tools/launch/launcher.h"
 
 namespace mirrorflow {
@@ -43,7 +44,7 @@ absl::StatusOr<std::unique_ptr<SupervisorProcess>> SupervisorProcess::Spawn(
     return absl::ErrnoToStatus(errno, "pipe");
   }
   const pid_t process = fork();
-  if (process < 0) return absl::ErrnoToStatus(errno, "fork");
+  if (process < 0) return ThreadLimitError("supervisor");
   if (process == 0) {
     // A process group of its own: the terminal's signals are for the launcher, which passes them
     // on.

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
+#include <cstring>
 #include <iterator>
 #include <utility>
 
@@ -68,7 +69,10 @@ absl::StatusOr<WorkerOutput> WorkerOutput::Create(const Options& options) {
 
 void WorkerOutput::Add(int worker, Stream stream, absl::string_view bytes) {
   Worker& w = workers_[worker];
-  if (w.log[stream] >= 0) WriteAll(w.log[stream], bytes).IgnoreError();
+  if (w.log[stream] >= 0) {
+    WriteLog(w.log[stream], absl::StrCat("worker_", worker, stream == kOutput ? ".out" : ".err"),
+             bytes);
+  }
   std::string& line = w.line[stream];
   while (!bytes.empty()) {
     const size_t end = bytes.find('\n');
@@ -92,11 +96,13 @@ void WorkerOutput::ForgetLastLines() {
 // between.
 void WorkerOutput::Print(Stream stream, absl::string_view bytes) {
   const int fd = stream == kOutput ? STDOUT_FILENO : STDERR_FILENO;
+  const char* const name = stream == kOutput ? "standard output" : "standard error";
   while (!bytes.empty()) {
     pollfd fds[] = {{.fd = fd, .events = POLLOUT, .revents = 0},
                     {.fd = interrupted_ ? -1 : interrupt_, .events = POLLIN, .revents = 0}};
     const int ready = poll(fds, std::size(fds), interrupted_ ? 0 : -1);
     if (ready < 0 && errno == EINTR) continue;
+    if (ready < 0) return Fail(name, std::strerror(errno));
     interrupted_ = interrupted_ || fds[1].revents != 0;
     if (fds[0].revents == 0) {
       if (interrupted_) return;
@@ -105,9 +111,20 @@ void WorkerOutput::Print(Stream stream, absl::string_view bytes) {
     // A pipe that can be written has room for this much.
     const ssize_t written = write(fd, bytes.data(), std::min<size_t>(bytes.size(), PIPE_BUF));
     if (written < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-    if (written <= 0) return;
+    if (written <= 0) return Fail(name, std::strerror(errno));
     bytes.remove_prefix(static_cast<size_t>(written));
   }
+}
+
+void WorkerOutput::WriteLog(int fd, absl::string_view file, absl::string_view bytes) {
+  const absl::Status written = WriteAll(fd, bytes);
+  if (!written.ok()) Fail(absl::StrCat("--log_dir: ", file), written.message());
+}
+
+// The workers keep running: losing output must not end a training.
+void WorkerOutput::Fail(absl::string_view where, absl::string_view why) {
+  if (!status_.ok()) return;
+  status_ = absl::ResourceExhaustedError(absl::StrCat(where, ": cannot write all of it: ", why));
 }
 
 void WorkerOutput::EndLine(int worker, Stream stream) {
@@ -121,7 +138,7 @@ void WorkerOutput::EndLine(int worker, Stream stream) {
   if (all_log_ >= 0) {
     const std::string time =
         absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::Now(), absl::UTCTimeZone());
-    WriteAll(all_log_, absl::StrCat(time, " [worker ", worker, "] ", line, "\n")).IgnoreError();
+    WriteLog(all_log_, "all.log", absl::StrCat(time, " [worker ", worker, "] ", line, "\n"));
   }
   w.last.push_back(line);
   if (w.last.size() > kLastLines) w.last.pop_front();

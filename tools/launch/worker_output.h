@@ -37,6 +37,9 @@ class WorkerOutput {
   // Ends the last line of a worker, if it lacks its end.
   void Finish(int worker);
 
+  // ResourceExhausted, naming the stream or file, if not all output could be written.
+  const absl::Status& status() const { return status_; }
+
   // The last lines of a worker since ForgetLastLines.
   const std::deque<std::string>& LastLines(int worker) const { return workers_[worker].last; }
   void ForgetLastLines();
@@ -50,6 +53,8 @@ class WorkerOutput {
   WorkerOutput() = default;
   void EndLine(int worker, Stream stream);
   void Print(Stream stream, absl::string_view bytes);
+  void WriteLog(int fd, absl::string_view file, absl::string_view bytes);
+  void Fail(absl::string_view where, absl::string_view why);
 
   std::vector<Worker> workers_;
   std::set<int> shown_;
@@ -57,6 +62,7 @@ class WorkerOutput {
   bool colour_[2] = {};  // whether the stream is a terminal that wants it
   int interrupt_ = -1;
   bool interrupted_ = false;
+  absl::Status status_;
 };
 
 }  // namespace mirrorflow

@@ -20,6 +20,7 @@
 #include "framework/core/names.h"
 #include "framework/core/out_of_memory.h"
 #include "framework/core/status.h"
+#include "framework/core/thread.h"
 #include "framework/runtime/failure.h"
 #include "framework/runtime/status_proto.h"
 #include "framework/session/session_state.h"
@@ -134,7 +135,13 @@ class CheckpointManager::Writer {
   // What Start writes. It must not change before Wait has returned.
   CheckpointData* data() { return &data_; }
   void Start() {
-    thread_ = std::thread([this] { status_ = CatchOutOfMemory([&] { return Write(); }); });
+    const auto write = [this] { status_ = CatchOutOfMemory([&] { return Write(); }); };
+    absl::StatusOr<std::thread> thread = StartThread("checkpoint", write);
+    if (thread.ok()) {
+      thread_ = *std::move(thread);
+    } else {
+      write();  // delays training, but saves
+    }
   }
   // Waits for the thread and returns its result.
   absl::Status Wait() {

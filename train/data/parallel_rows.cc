@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/data/parallel_rows.h"
 
-#include <system_error>
 #include <utility>
 
 #include "framework/core/out_of_memory.h"
+#include "framework/core/thread.h"
 
 namespace mirrorflow {
 
 ParallelRows::ParallelRows(int num_threads) {
-  try {
-    while (this->num_threads() < num_threads) threads_.emplace_back([this] { Loop(); });
-  } catch (const std::system_error&) {
-    // The threads that could be started do the work.
+  while (this->num_threads() < num_threads) {
+    absl::StatusOr<std::thread> thread = StartThread("rows", [this] { Loop(); });
+    if (!thread.ok()) break;  // the threads that could be started do the work
+    threads_.push_back(*std::move(thread));
   }
 }
 

@@ -3,7 +3,6 @@
 
 #include <condition_variable>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/core/out_of_memory.h"
 #include "framework/core/status.h"
+#include "framework/core/thread.h"
 
 namespace mirrorflow {
 namespace {
@@ -19,11 +19,11 @@ class PrefetchSource final : public BatchSource {
  public:
   PrefetchSource(std::unique_ptr<BatchSource> input, int depth)
       : input_(std::move(input)), slots_(depth) {
-    try {
-      thread_ = std::thread([this] { Fill(); });
-    } catch (const std::system_error& e) {
-      slots_[0].result =
-          absl::ResourceExhaustedError(absl::StrCat("cannot start a prefetch thread: ", e.what()));
+    absl::StatusOr<std::thread> thread = StartThread("prefetch", [this] { Fill(); });
+    if (thread.ok()) {
+      thread_ = *std::move(thread);
+    } else {
+      slots_[0].result = thread.status();
       ready_ = 1;
     }
   }

@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -17,6 +16,7 @@
 #include "framework/core/out_of_memory.h"
 #include "framework/core/status.h"
 #include "framework/core/text.h"
+#include "framework/core/thread.h"
 #include "train/formats/csv_block.h"
 #include "train/formats/csv_plan.h"
 #include "train/formats/csv_scanner.h"
@@ -78,9 +78,10 @@ absl::Status InParallel(size_t count, const Work& work) {
   };
   std::vector<std::thread> threads;
   for (size_t i = 1; i < count; ++i) {
-    try {
-      threads.emplace_back(run, i);
-    } catch (const std::system_error&) {
+    absl::StatusOr<std::thread> thread = StartThread("csv", [&run, i] { run(i); });
+    if (thread.ok()) {
+      threads.push_back(*std::move(thread));
+    } else {
       run(i);
     }
   }

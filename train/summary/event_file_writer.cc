@@ -7,7 +7,6 @@
 #include <atomic>
 #include <chrono>
 #include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -17,6 +16,7 @@
 #include "absl/time/clock.h"
 #include "framework/core/out_of_memory.h"
 #include "framework/core/status.h"
+#include "framework/core/thread.h"
 #include "framework/proto/serialize.h"
 #include "train/summary/event.pb.h"
 
@@ -124,12 +124,7 @@ absl::Status EventFileWriter::Start() {
   }
   // A directory on a full disk is an error here and not in the middle of training.
   MF_RETURN_IF_ERROR(Write(events));
-  try {
-    thread_ = std::thread([this] { WriteEvents(); });
-  } catch (const std::system_error& e) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(path(), ": cannot start a thread that writes it: ", e.what()));
-  }
+  MF_ASSIGN_OR_RETURN(thread_, StartThread(path(), [this] { WriteEvents(); }));
   return absl::OkStatus();
 }
 

@@ -18,6 +18,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "framework/core/status.h"
+#include "framework/core/thread.h"
 #include "framework/session/session_state.h"
 
 namespace mirrorflow {
@@ -72,8 +73,11 @@ absl::StatusOr<std::unique_ptr<PreemptionHandler>> PreemptionHandler::Create(Ses
   if (!session.state().connection().has_other_workers()) return handler;
   handler->end_of_threads_ = eventfd(0, EFD_CLOEXEC);
   if (handler->end_of_threads_ < 0) return absl::ErrnoToStatus(errno, "eventfd");
-  handler->signals_ = std::thread([h = handler.get()] { h->WatchSignals(); });
-  handler->workers_ = std::thread([h = handler.get()] { h->WatchWorkers(); });
+  // In this order: StopThreads does nothing without workers_.
+  MF_ASSIGN_OR_RETURN(handler->workers_,
+                      StartThread("preemption", [h = handler.get()] { h->WatchWorkers(); }));
+  MF_ASSIGN_OR_RETURN(handler->signals_,
+                      StartThread("preemption", [h = handler.get()] { h->WatchSignals(); }));
   session.state().connection().workers()->OnStopRequest([](int signal) {
     int none = 0;
     received_signal.compare_exchange_strong(none, signal);
@@ -101,7 +105,7 @@ void PreemptionHandler::StopThreads() {
   }
   const uint64_t one = 1;
   (void)!write(end_of_threads_, &one, sizeof one);
-  signals_.join();
+  if (signals_.joinable()) signals_.join();
   workers_.join();
 }
 

@@ -22,6 +22,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "framework/core/status.h"
+#include "framework/core/thread.h"
 
 namespace mirrorflow {
 namespace {
@@ -140,10 +142,12 @@ ConnectionListener::~ConnectionListener() {
   close(stop_);
 }
 
-void ConnectionListener::Start(OnConnection on_connection) {
-  thread_ = std::thread([this, on_connection = std::move(on_connection)] {  //
-    Accept(on_connection);
-  });
+absl::Status ConnectionListener::Start(OnConnection on_connection) {
+  MF_ASSIGN_OR_RETURN(thread_,
+                      StartThread("connections", [this, on_connection = std::move(on_connection)] {
+                        Accept(on_connection);
+                      }));
+  return absl::OkStatus();
 }
 
 void ConnectionListener::Accept(const OnConnection& on_connection) const {

@@ -34,7 +34,8 @@ class ConnectionListener {
   int port() const { return port_; }
 
   // Calls `on_connection` for each connection, from a thread of the listener. Call once.
-  void Start(OnConnection on_connection);
+  // ResourceExhausted if the thread cannot be started.
+  absl::Status Start(OnConnection on_connection);
 
  private:
   ConnectionListener(std::vector<int> sockets, int port, int stop);

@@ -142,7 +142,8 @@ class Connector {
     Arrivals arrivals(wake.fd());
     const HostPort any_port = {.host = options_.address, .port = 0};
     MF_ASSIGN_OR_RETURN(const auto listener, ConnectionListener::Listen(any_port.ToString()));
-    listener->Start([&](int fd, const std::string& peer) { arrivals.Add(fd, peer); });
+    MF_RETURN_IF_ERROR(
+        listener->Start([&](int fd, const std::string& peer) { arrivals.Add(fd, peer); }));
     const HostPort own = {.host = options_.address, .port = listener->port()};
     MF_ASSIGN_OR_RETURN(addresses_,
                         workers_.AllGather("data addresses", own.ToString(), deadline_));

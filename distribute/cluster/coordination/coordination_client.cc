@@ -17,12 +17,13 @@
 #include "absl/time/clock.h"
 #include "distribute/cluster/connections/authentication.h"
 #include "distribute/cluster/coordination/coordination.grpc.pb.h"
-#include "distribute/cluster/coordination/grpc_log.h"
 #include "distribute/cluster/coordination/messages.h"
+#include "distribute/cluster/coordination/prepare_grpc.h"
 #include "distribute/cluster/coordination/tls.h"
 #include "distribute/cluster/coordination_state.h"
 #include "distribute/cluster/failure_listener.h"
 #include "framework/core/status.h"
+#include "framework/core/thread.h"
 #include "framework/runtime/failure.h"
 #include "framework/runtime/status_proto.h"
 
@@ -59,7 +60,7 @@ class CoordinationClient::Connection {
   int num_workers() const { return options_.member.num_workers(); }
 
   absl::StatusOr<coordination::Membership> Register(absl::Time deadline) {
-    SilenceGrpcLog();
+    MF_RETURN_IF_ERROR(PrepareGrpc());
     MF_ASSIGN_OR_RETURN(const auto credentials, ClientCredentials(options_.tls));
     grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(-1);  // the membership of a large cluster
@@ -279,7 +280,7 @@ class CoordinationClient::Connection {
     server_ = options_.external ? "`mirrorflow coordinator`" : NameOf(membership.members(0));
     registered_ = true;
     if (options_.heartbeat_timeout < absl::InfiniteDuration()) {
-      heart_ = std::thread([this] { SendHeartbeats(); });
+      MF_ASSIGN_OR_RETURN(heart_, StartThread("heartbeats", [this] { SendHeartbeats(); }));
     }
     return membership;
   }
@@ -485,7 +486,7 @@ class CoordinationClient::Group final : public WorkerGroup {
 
   void Listen() {
     context_ = std::make_unique<grpc::ClientContext>();
-    listening_ = std::thread([this] {
+    absl::StatusOr<std::thread> listening = StartThread("failures of other workers", [this] {
       const absl::Status failure = connection_
                                        ->Perform(NewRequest(Request::WAIT_FOR_FAILURE),
                                                  absl::InfiniteFuture(), context_.get())
@@ -494,6 +495,11 @@ class CoordinationClient::Group final : public WorkerGroup {
       connection_->SetFailed();
       listener_.Notify(failure);
     });
+    if (listening.ok()) {
+      listening_ = *std::move(listening);
+    } else {
+      listener_.Notify(listening.status());
+    }
   }
 
   // Ends the call of the listening thread by a request, because the service would take a cancelled

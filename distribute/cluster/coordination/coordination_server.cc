@@ -25,6 +25,7 @@
 #include "distribute/cluster/coordination/suspicions.h"
 #include "distribute/cluster/coordination_state.h"
 #include "framework/core/status.h"
+#include "framework/core/thread.h"
 #include "framework/runtime/failure.h"
 #include "framework/runtime/status_proto.h"
 
@@ -103,7 +104,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
     MF_ASSIGN_OR_RETURN(listening_,
                         Listen(options_.address, options_.tls, this,
                                [this](const std::string& peer) { strangers_.Connected(peer); }));
-    ticker_ = std::thread([this] { Tick(); });
+    MF_ASSIGN_OR_RETURN(ticker_, StartThread("coordination", [this] { Tick(); }));
     return absl::OkStatus();
   }
 

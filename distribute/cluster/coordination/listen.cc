@@ -6,8 +6,8 @@
 
 #include <utility>
 
-#include "distribute/cluster/coordination/grpc_log.h"
 #include "distribute/cluster/coordination/messages.h"
+#include "distribute/cluster/coordination/prepare_grpc.h"
 #include "distribute/cluster/coordination/tls.h"
 #include "framework/core/status.h"
 
@@ -33,7 +33,7 @@ void UseAllFileDescriptors() {
 absl::StatusOr<ListeningServer> Listen(const std::string& address, const TlsFiles& tls,
                                        grpc::Service* service,
                                        std::function<void(const std::string& peer)> on_connection) {
-  SilenceGrpcLog();
+  MF_RETURN_IF_ERROR(PrepareGrpc());
   UseAllFileDescriptors();
   MF_ASSIGN_OR_RETURN(const auto credentials, ServerCredentials(tls));
   ListeningServer result;
@@ -60,13 +60,13 @@ absl::StatusOr<ListeningServer> Listen(const std::string& address, const TlsFile
   if (result.server == nullptr) {
     return absl::InternalError(absl::StrCat(address, ": gRPC cannot start a server"));
   }
-  result.listener->Start(
+  MF_RETURN_IF_ERROR(result.listener->Start(
       [acceptor, on_connection = std::move(on_connection)](int fd, const std::string& peer) {
         on_connection(peer);
         ExternalConnectionAcceptor::NewConnectionParameters connection;
         connection.fd = fd;
         acceptor->HandleNewConnection(&connection);
-      });
+      }));
   return result;
 }
 

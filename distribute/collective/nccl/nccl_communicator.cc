@@ -20,6 +20,7 @@
 #include "distribute/collective/check_collective.h"
 #include "distribute/collective/collective_agreement.h"
 #include "framework/core/status.h"
+#include "framework/core/thread.h"
 #include "framework/runtime/failure.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/cuda_status.h"
@@ -167,7 +168,7 @@ class Group {
     for (int r = 0; r < num_local(); ++r) {
       MF_ASSIGN_OR_RETURN(ranks_[r].barrier, BarrierMemory(gpus_[r]));
     }
-    watchdog_ = std::thread([this] { Watch(); });
+    MF_ASSIGN_OR_RETURN(watchdog_, StartThread("watchdog of NCCL", [this] { Watch(); }));
     return absl::OkStatus();
   }
 
@@ -275,12 +276,18 @@ class Group {
         std::lock_guard<std::mutex> lock(aborts_->mu);
         ++aborts_->running;
       }
-      std::thread([captured, aborts = aborts_] {
+      const auto abort = [captured, aborts = aborts_] {
         ncclCommAbort(captured);
         std::lock_guard<std::mutex> lock(aborts->mu);
         --aborts->running;
         aborts->changed.notify_all();
-      }).detach();
+      };
+      absl::StatusOr<std::thread> thread = StartThread("abort of NCCL", abort);
+      if (thread.ok()) {
+        thread->detach();
+      } else {
+        abort();  // waits, which is better than a collective that never ends
+      }
     }
   }
 

@@ -99,7 +99,7 @@ TEST(LocalSizeTest, WorkersOfOneHostAreCounted) {
 
 constexpr char kKubeflow[] =
     R"({"cluster": {"worker": ["job-worker-0.ns.svc:2222", "job-worker-1.ns.svc:2222"],
-                    "ps": ["job-ps-0.ns.svc:2222"]},
+                    "ps": []},
         "task": {"type": "worker", "index": 1}, "environment": "cloud"})";
 
 INSTANTIATE_TEST_SUITE_P(
@@ -144,6 +144,22 @@ INSTANTIATE_TEST_SUITE_P(
                             "task": {"type": "chief", "index": 0}})"}},
          2,
          0,
+         "c:1",
+         "TF_CONFIG",
+         0},
+        {"MasterIsChief",
+         {{"TF_CONFIG", R"({"cluster": {"master": ["c:1"], "worker": ["a:1"]},
+                            "task": {"type": "master", "index": 0}})"}},
+         2,
+         0,
+         "c:1",
+         "TF_CONFIG",
+         0},
+        {"WorkerAfterMaster",
+         {{"TF_CONFIG", R"({"cluster": {"master": ["c:1"], "worker": ["a:1"]},
+                            "task": {"type": "worker", "index": 0}})"}},
+         2,
+         1,
          "c:1",
          "TF_CONFIG",
          0},
@@ -271,14 +287,51 @@ TEST(ClusterResolverTest, BatchScriptWithoutStepIsOneWorkerWithWarning) {
   EXPECT_THAT(cluster->warnings, ElementsAre(HasSubstr("srun")));
 }
 
-TEST(ClusterResolverTest, EvaluatorRunsAloneWithWarning) {
-  const auto cluster =
-      ClusterResolver::FromEnvironment({{"TF_CONFIG", R"({"cluster": {"worker": ["a:1", "b:1"]},
-                         "task": {"type": "evaluator", "index": 0}})"}});
+TEST(ClusterResolverTest, FirstWorkerWarnsAboutTasksThatTakeNoPart) {
+  for (const char* job : {"ps", "evaluator", "other"}) {
+    const auto cluster = [&](int index) {
+      return ClusterResolver::FromEnvironment(
+          {{"TF_CONFIG",
+            absl::StrCat(R"({"cluster": {"worker": ["a:1", "b:1"], ")", job,
+                         R"(": ["p:1"]}, "task": {"type": "worker", "index": )", index, "}}")}});
+    };
+    ASSERT_TRUE(cluster(0).ok()) << cluster(0).status();
+    EXPECT_EQ(cluster(0)->num_workers, 2);
+    EXPECT_THAT(cluster(0)->warnings, ElementsAre(HasSubstr(absl::StrCat("cluster.", job, ":"))));
+    EXPECT_THAT(cluster(1)->warnings, IsEmpty());
+  }
+}
+
+// The environment names other processes, but not their number or which one this is.
+TEST(ClusterResolverTest, HintOfOtherProcessesGivesWarning) {
+  const Environment cases[] = {
+      {{"PMIX_RANK", "1"}},
+      {{"FLUX_TASK_RANK", "0"}},
+      {{"PET_NNODES", "2"}, {"PET_NODE_RANK", "1"}},
+      // The step of `salloc`, in which the user types commands.
+      {{"SLURM_STEP_ID", "4294967290"},
+       {"SLURM_PROCID", "0"},
+       {"SLURM_STEP_NUM_TASKS", "1"},
+       {"SLURM_NTASKS", "4"}},
+  };
+  for (const Environment& environment : cases) {
+    const auto cluster = ClusterResolver::FromEnvironment(environment);
+    ASSERT_TRUE(cluster.ok()) << cluster.status();
+    EXPECT_EQ(cluster->num_workers, 1);
+    EXPECT_THAT(cluster->warnings, ElementsAre(HasSubstr("the only worker")))
+        << environment.begin()->first;
+  }
+  const auto known = ClusterResolver::FromEnvironment(
+      {{"PMIX_RANK", "0"}, {"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}});
+  EXPECT_THAT(known->warnings, IsEmpty());
+}
+
+TEST(ClusterResolverTest, ClusterWithoutCoordinatorResolvesWhereNoneIsRequired) {
+  const auto cluster = ClusterResolver::FromEnvironment({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}},
+                                                        {.requires_coordinator = false});
   ASSERT_TRUE(cluster.ok()) << cluster.status();
-  EXPECT_EQ(cluster->num_workers, 1);
-  EXPECT_EQ(cluster->source, "TF_CONFIG (evaluator, which is not part of the cluster)");
-  EXPECT_THAT(cluster->warnings, ElementsAre(HasSubstr("evaluator")));
+  EXPECT_EQ(cluster->num_workers, 2);
+  EXPECT_EQ(cluster->task_index, 1);
 }
 
 TEST(ClusterResolverTest, DerivedPortsAreEqualInOneJobAndDifferBetweenJobs) {
@@ -339,7 +392,40 @@ INSTANTIATE_TEST_SUITE_P(
          {"TF_CONFIG: task.index: missing"}},
         {"ParameterServerTask",
          TfConfig(R"({"worker": ["a:1"], "ps": ["p:1"]})", R"({"type": "ps", "index": 0})"),
-         {"TF_CONFIG: task.type: expected worker, chief or evaluator, got 'ps'"}},
+         {"TF_CONFIG: task.type: not supported", "'ps'"}},
+        {"ParameterServerTaskWithoutWorkers",
+         TfConfig(R"({"ps": ["p:1"]})", R"({"type": "ps", "index": 0})"),
+         {"TF_CONFIG: task.type: not supported", "'ps'"}},
+        {"EvaluatorTask",
+         TfConfig(R"({"worker": ["a:1", "b:1"]})", R"({"type": "evaluator", "index": 0})"),
+         {"TF_CONFIG: task.type: not supported", "'evaluator'"}},
+        {"TwoChiefs",
+         TfConfig(R"({"chief": ["a:1"], "master": ["b:1"]})", R"({"type": "chief", "index": 0})"),
+         {"TF_CONFIG: cluster.chief"}},
+        {"SecondWorkerOfNoCluster",
+         {{"TF_CONFIG", R"({"task": {"type": "worker", "index": 1}})"}},
+         {"TF_CONFIG: task.index: out of range"}},
+        // A shell that mpiexec has started runs srun, whose tasks inherit the variables of PMI.
+        {"VariablesOfPmiAroundSlurmStep",
+         Joined(kSlurm, {{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}),
+         {"MPI (PMI) and SLURM step 4242.0 disagree: worker 0 of 1, and worker 3 of 4",
+          "MIRRORFLOW_CLUSTER"}},
+        {"MpiexecInShellOfMpirun",
+         {{"OMPI_COMM_WORLD_RANK", "0"},
+          {"OMPI_COMM_WORLD_SIZE", "1"},
+          {"PMI_RANK", "1"},
+          {"PMI_SIZE", "2"}},
+         {"Open MPI and MPI (PMI) disagree: worker 0 of 1, and worker 1 of 2"}},
+        {"OneTorchrunPerTaskOfSlurmStep",
+         Joined(kSlurm, {{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"TORCHELASTIC_RUN_ID", "x"}}),
+         {"torchrun and SLURM step 4242.0 disagree", "MIRRORFLOW_CLUSTER"}},
+        {"OneWorkerInBrokenSlurmStep",
+         {{"PMI_RANK", "0"},
+          {"PMI_SIZE", "1"},
+          {"SLURM_STEP_ID", "0"},
+          {"SLURM_PROCID", "0"},
+          {"SLURM_NTASKS", "2"}},
+         {"SLURM_STEP_NODELIST"}},
         {"WorkersAreNotList",
          TfConfig(R"({"worker": "a:1"})", R"({"type": "worker", "index": 0})"),
          {"TF_CONFIG: cluster.worker: expected a list of addresses"}},

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/strategy/ignored_workers.h"
+
+#include <atomic>
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr char kExpected[] =
+    "; expected MultiWorkerMirroredStrategy with the cluster of ClusterResolver::FromEnvironment, "
+    "or "
+    "MIRRORFLOW_CLUSTER=none to train separate models";
+
+// Set once the warning has been printed, or will not be.
+std::atomic<bool> is_settled{false};
+
+}  // namespace
+
+std::string WarningOfIgnoredWorkers(const Environment& environment, absl::string_view strategy) {
+  const absl::StatusOr<Cluster> cluster =
+      ClusterResolver::FromEnvironment(environment, {.requires_coordinator = false});
+  // The index of this worker is unknown, so every worker warns.
+  if (!cluster.ok()) {
+    return absl::StrCat("WARNING: ", strategy, ": runs on this process alone, although ",
+                        cluster.status().message(), kExpected);
+  }
+  if (cluster->num_workers == 1 || cluster->task_index != 0) return "";
+  return absl::StrCat("WARNING: ", strategy, ": each of the ", cluster->num_workers,
+                      " workers that ", cluster->source, " names trains its own model", kExpected);
+}
+
+void WarnOfIgnoredWorkers(absl::string_view strategy) {
+  if (is_settled.exchange(true)) return;
+  const std::string warning = WarningOfIgnoredWorkers(ProcessEnvironment(), strategy);
+  if (!warning.empty()) std::fprintf(stderr, "%s\n", warning.c_str());
+}
+
+void JoinWorkersOfEnvironment() { is_settled = true; }
+
+}  // namespace mirrorflow

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/core/thread.h"
+
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include <cstdint>
+#include <fstream>
+#include <latch>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+namespace mirrorflow {
+namespace {
+
+size_t DefaultStackBytes() {
+  size_t bytes = kLeastStackBytes;
+  pthread_attr_t defaults;
+  if (pthread_getattr_default_np(&defaults) != 0) return bytes;
+  pthread_attr_getstacksize(&defaults, &bytes);
+  pthread_attr_destroy(&defaults);
+  return bytes;
+}
+
+bool HasLimit(int resource) {
+  rlimit limit;
+  return getrlimit(static_cast<__rlimit_resource_t>(resource), &limit) == 0 &&
+         limit.rlim_cur != RLIM_INFINITY;
+}
+
+// Whether the address space has room for the stack of one more thread.
+bool HasRoomForStack() {
+  const size_t bytes = DefaultStackBytes();
+  void* const stack =
+      mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+  if (stack == MAP_FAILED) return false;
+  munmap(stack, bytes);
+  return true;
+}
+
+// The number in a file of the kernel; -1 if there is none, or `max`.
+int64_t NumberIn(const std::string& file) {
+  std::ifstream stream(file);
+  int64_t number = -1;
+  return stream >> number ? number : -1;
+}
+
+// The `pids.max` of this process's cgroup, or of one above it, that allows no more tasks; empty if
+// none is reached.
+std::string ReachedCgroup() {
+  std::ifstream groups("/proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {
+    // `0::/path` (version 2) or `7:pids:/path` (version 1)
+    const std::vector<std::string> fields = absl::StrSplit(line, absl::MaxSplits(':', 2));
+    if (fields.size() < 3 || (!fields[1].empty() && fields[1] != "pids")) continue;
+    const std::string root = fields[1].empty() ? "/sys/fs/cgroup" : "/sys/fs/cgroup/pids";
+    for (std::string path = fields[2];; path.resize(path.rfind('/'))) {
+      if (path == "/") path.clear();
+      const std::string file = absl::StrCat(root, path, "/pids.max");
+      const int64_t most = NumberIn(file);
+      if (most >= 0 && NumberIn(absl::StrCat(root, path, "/pids.current")) >= most) return file;
+      if (path.empty() || path.rfind('/') == std::string::npos) break;
+    }
+  }
+  return "";
+}
+
+std::string ReachedLimit() {
+  if (!HasRoomForStack()) {
+    return HasLimit(RLIMIT_AS) ? "the limit on the address space (`ulimit -v`) leaves no room for "
+                                 "its stack"
+                               : "no memory is left for its stack";
+  }
+  if (const std::string cgroup = ReachedCgroup(); !cgroup.empty()) {
+    return absl::StrCat("the limit on tasks in ", cgroup, " is reached");
+  }
+  if (HasLimit(RLIMIT_NPROC)) {
+    return "the limit on threads and processes of this user (`ulimit -u`) is reached";
+  }
+  return "the limit on threads of this host (/proc/sys/kernel/threads-max) is reached";
+}
+
+}  // namespace
+
+void RaiseThreadStackSize() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    pthread_attr_t defaults;
+    if (DefaultStackBytes() >= kLeastStackBytes || pthread_getattr_default_np(&defaults) != 0) {
+      return;
+    }
+    pthread_attr_setstacksize(&defaults, kLeastStackBytes);
+    pthread_setattr_default_np(&defaults);
+    pthread_attr_destroy(&defaults);
+  });
+}
+
+absl::Status ThreadLimitError(absl::string_view what) {
+  return absl::ResourceExhaustedError(
+      absl::StrCat(what, ": cannot start a thread: ", ReachedLimit()));
+}
+
+absl::Status CheckThreads(absl::string_view what, int count) {
+  std::vector<std::thread> threads;
+  std::latch all_started(1);
+  absl::Status status;
+  for (int i = 0; i < count && status.ok(); ++i) {
+    absl::StatusOr<std::thread> thread = StartThread(what, [&all_started] { all_started.wait(); });
+    if (thread.ok()) {
+      threads.push_back(*std::move(thread));
+    } else {
+      status = thread.status();
+    }
+  }
+  all_started.count_down();
+  for (std::thread& thread : threads) thread.join();
+  return status;
+}
+
+}  // namespace mirrorflow

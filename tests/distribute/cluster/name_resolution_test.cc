@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/cluster/connections/name_resolution.h"
+
+#include <dlfcn.h>
+#include <netdb.h>
+
+#include <atomic>
+#include <cstring>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "distribute/cluster/coordination/coordination_server.h"
+#include "distribute/strategy/multi_worker_mirrored_strategy.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace {
+// How often `late.test` does not resolve yet.
+std::atomic<int> failures_left{0};
+}  // namespace
+
+// Replaces that of the C library.
+extern "C" int getaddrinfo(const char* name, const char* service, const addrinfo* hints,
+                           addrinfo** found) {
+  static const auto original =
+      reinterpret_cast<decltype(&getaddrinfo)>(dlsym(RTLD_NEXT, "getaddrinfo"));
+  if (name == nullptr || std::strcmp(name, "late.test") != 0) {
+    return original(name, service, hints, found);
+  }
+  return failures_left-- > 0 ? EAI_AGAIN : original("127.0.0.1", service, hints, found);
+}
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::HasSubstr;
+
+// A port that was free a moment ago.
+int FreePort() {
+  return (*CoordinationServer::Start({.address = "127.0.0.1:0", .num_workers = 1}))->port();
+}
+
+TEST(NameResolutionTest, WaitsUntilNameResolves) {
+  failures_left = 3;
+  const absl::Status status =
+      WaitUntilResolved({"late.test", 1}, absl::Now() + absl::Seconds(30), nullptr);
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_LT(failures_left, 0);
+}
+
+TEST(NameResolutionTest, NameThatDoesNotResolveIsTimeoutThatNamesIt) {
+  failures_left = 1000;
+  const absl::Time start = absl::Now();
+  const absl::Status status =
+      WaitUntilResolved({"late.test", 1}, start + absl::Milliseconds(300), nullptr);
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("late.test:1"));
+  EXPECT_LT(absl::Now() - start, absl::Seconds(5));
+}
+
+TEST(NameResolutionTest, AddressNeedsNoWait) {
+  EXPECT_TRUE(WaitUntilResolved({"::1", 1}, absl::InfinitePast(), nullptr).ok());
+  EXPECT_TRUE(WaitUntilResolved({"10.0.0.1", 1}, absl::InfinitePast(), nullptr).ok());
+}
+
+// The name of a pod may not resolve when its worker starts, also on worker 0, which serves there.
+TEST(NameResolutionTest, WorkersMeetAtNameThatResolvesLate) {
+  setenv("GRPC_DNS_RESOLVER", "native", /*overwrite=*/1);
+  const std::string coordinator = absl::StrCat("late.test:", FreePort());
+  const auto join = [&](int worker) {
+    return MultiWorkerMirroredStrategy::Create(
+        {.cluster = {.num_workers = 2, .task_index = worker, .coordinator = coordinator},
+         .replicas = {.num_cpu_replicas = 1},
+         .secret = "sixteen bytes or more",
+         .connect_timeout = absl::Seconds(20)});
+  };
+  failures_left = 3;
+  absl::Status other;
+  std::thread second([&] { other = join(1).status(); });
+  const absl::Status first = join(0).status();
+  second.join();
+  EXPECT_TRUE(first.ok()) << first;
+  EXPECT_TRUE(other.ok()) << other;
+}
+
+}  // namespace
+}  // namespace mirrorflow

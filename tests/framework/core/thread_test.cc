@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/core/thread.h"
+
+#include <pthread.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+size_t StackBytesOfThisThread() {
+  pthread_attr_t attributes;
+  size_t bytes = 0;
+  if (pthread_getattr_np(pthread_self(), &attributes) != 0) return 0;
+  pthread_attr_getstacksize(&attributes, &bytes);
+  pthread_attr_destroy(&attributes);
+  return bytes;
+}
+
+// Starts threads that wait, until one cannot be started, and returns its error. Limits cannot be
+// raised again, so this is the last that the process does.
+absl::Status FirstThatCannotStart() {
+  std::vector<std::thread> threads;
+  while (threads.size() < 100000) {
+    absl::StatusOr<std::thread> thread = StartThread("here", [] { pause(); });
+    if (!thread.ok()) return thread.status();
+    thread->detach();
+  }
+  return absl::OkStatus();
+}
+
+// Prints the error that a process with the limit gets.
+[[noreturn]] void PrintErrorUnder(__rlimit_resource_t resource, rlim_t most) {
+  const rlimit limit = {most, most};
+  setrlimit(resource, &limit);
+  const absl::Status status = FirstThatCannotStart();
+  std::fprintf(stderr, "%s\n", status.ToString().c_str());
+  _exit(7);
+}
+
+TEST(ThreadTest, ThreadRunsItsWork) {
+  int value = 0;
+  absl::StatusOr<std::thread> thread = StartThread("here", [&value] { value = 3; });
+  ASSERT_TRUE(thread.ok()) << thread.status();
+  thread->join();
+  EXPECT_EQ(value, 3);
+}
+
+TEST(ThreadDeathTest, SmallStackLimitDoesNotReachThreads) {
+  EXPECT_EXIT(
+      {
+        // As the start of a process does with `ulimit -s`.
+        pthread_attr_t small;
+        pthread_attr_init(&small);
+        pthread_attr_setstacksize(&small, 64 << 10);
+        pthread_setattr_default_np(&small);
+        size_t bytes = 0;
+        absl::StatusOr<std::thread> thread =
+            StartThread("here", [&bytes] { bytes = StackBytesOfThisThread(); });
+        if (!thread.ok()) _exit(1);
+        thread->join();
+        _exit(bytes >= kLeastStackBytes ? 7 : 2);
+      },
+      testing::ExitedWithCode(7), "");
+}
+
+TEST(ThreadDeathTest, LimitOnAddressSpaceIsNamed) {
+  EXPECT_EXIT(PrintErrorUnder(RLIMIT_AS, rlim_t{4} << 30), testing::ExitedWithCode(7),
+              "RESOURCE_EXHAUSTED: here: cannot start a thread: .*ulimit -v");
+}
+
+TEST(ThreadDeathTest, LimitOnThreadsOfUserIsNamed) {
+  // The system does not limit root.
+  constexpr uid_t kNobody = 65534;
+  EXPECT_EXIT(
+      {
+        if (getuid() == 0 && setuid(kNobody) != 0) _exit(1);
+        PrintErrorUnder(RLIMIT_NPROC, 1);
+      },
+      testing::ExitedWithCode(7), "RESOURCE_EXHAUSTED: here: cannot start a thread: .*ulimit -u");
+}
+
+}  // namespace
+}  // namespace mirrorflow

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The exit code that a status gives a program.
+#include "distribute/strategy/strategy.h"
+#include "framework/session/session_state.h"
+#include "gtest/gtest.h"
+#include "tools/flags/cluster_flags.h"
+#include "tools/flags/command_line.h"
+
+namespace mirrorflow {
+namespace {
+
+class FakeStrategy final : public Strategy {
+ public:
+  explicit FakeStrategy(int num_workers) : Strategy({}) {
+    for (int worker = 0; worker < num_workers; ++worker) {
+      topology_.replicas.push_back({.worker = worker, .domain = worker, .device = "CPU:0"});
+    }
+  }
+  const Topology& topology() const override { return topology_; }
+
+ private:
+  absl::StatusOr<SessionBackend> MakeBackend() const override {
+    return absl::UnimplementedError("fake");
+  }
+
+  Topology topology_;
+};
+
+// Classifies as our programs do; `code` is that of the phase in which the error occurred.
+int ExitCodeOfProgram(absl::StatusCode status, int num_workers, ExitCode code) {
+  const FakeStrategy strategy(num_workers);
+  const absl::Status error(status, "here: an error");
+  return ExitWithError(error, ExitCodeOf(error, strategy, code));
+}
+
+constexpr ExitCode kPhases[] = {kExitUsage, kExitBadInput, kExitNumeric, kExitInternal};
+
+TEST(ExitCodesTest, TimeoutNeverGivesTheCodeOfFlagsOrInput) {
+  for (const ExitCode code : kPhases) {
+    EXPECT_EQ(ExitCodeOfProgram(absl::StatusCode::kDeadlineExceeded, 1, code), kExitInternal);
+    EXPECT_EQ(ExitCodeOfProgram(absl::StatusCode::kDeadlineExceeded, 2, code), kExitCluster);
+  }
+}
+
+TEST(ExitCodesTest, LossOfWorkersGivesTheCodeOfTheCluster) {
+  for (const ExitCode code : kPhases) {
+    for (const auto status : {absl::StatusCode::kUnavailable, absl::StatusCode::kAborted,
+                              absl::StatusCode::kCancelled}) {
+      EXPECT_EQ(ExitCodeOfProgram(status, 2, code), kExitCluster);
+    }
+  }
+}
+
+TEST(ExitCodesTest, ResourcesAndBugsHaveTheirOwnCodes) {
+  for (const ExitCode code : kPhases) {
+    for (const int num_workers : {1, 2}) {
+      EXPECT_EQ(ExitCodeOfProgram(absl::StatusCode::kResourceExhausted, num_workers, code),
+                kExitResources);
+      EXPECT_EQ(ExitCodeOfProgram(absl::StatusCode::kInternal, num_workers, code), kExitInternal);
+    }
+  }
+}
+
+TEST(ExitCodesTest, OtherErrorsKeepTheCodeOfThePhase) {
+  for (const ExitCode code : kPhases) {
+    for (const auto status : {absl::StatusCode::kInvalidArgument, absl::StatusCode::kNotFound,
+                              absl::StatusCode::kDataLoss, absl::StatusCode::kOutOfRange}) {
+      EXPECT_EQ(ExitCodeOfProgram(status, 1, code), code);
+      EXPECT_EQ(ExitCodeOfProgram(status, 2, code), code);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mirrorflow
