@@ -6,6 +6,7 @@
 #include "distribute/passes/bucket_collectives.h"
 #include "distribute/passes/count_replicas.h"
 #include "distribute/passes/insert_collectives.h"
+#include "distribute/passes/mark_rows.h"
 #include "distribute/passes/order_collectives.h"
 #include "distribute/passes/propagate_sharding.h"
 #include "distribute/passes/reduce_in_updates.h"
@@ -54,6 +55,7 @@ Pipeline ProgramPipeline(absl::Span<const PassMaker> extensions) {
   p.Add<Prune>();
   p.Add<FunctionalizeControlFlow>();
   p.Add<CountReplicas>();
+  p.Add<MarkRows>(&LoopBound);
   p.Add<InferAndFold>(&LoopBound);
   p.Add<LowerTensorLists>();
   p.Phase("extend");  // before any rewrite, so that user passes find the nodes that they match
