@@ -6,6 +6,7 @@
 #include "distribute/passes/bucket_collectives.h"
 #include "distribute/passes/count_replicas.h"
 #include "distribute/passes/insert_collectives.h"
+#include "distribute/passes/mark_rows.h"
 #include "distribute/passes/order_collectives.h"
 #include "distribute/passes/propagate_sharding.h"
 #include "distribute/passes/reduce_in_updates.h"
@@ -54,6 +55,7 @@ Pipeline ProgramPipeline(absl::Span<const PassMaker> extensions) {
   p.Add<Prune>();
   p.Add<FunctionalizeControlFlow>();
   p.Add<CountReplicas>();
+  p.Add<MarkRows>(&LoopBound);
   p.Add<InferAndFold>(&LoopBound);
   p.Add<LowerTensorLists>();
   p.Phase("extend");  // before any rewrite, so that user passes find the nodes that they match
@@ -139,12 +141,18 @@ absl::StatusOr<std::shared_ptr<const Program>> CompileProgram(const Graph& graph
   c.layout = &layout;
   c.options = options;
   c.shard = signature.shard && backend.topology.world_size() > 1;
-  // The copy has the same ids.
-  auto own = [&](const Output& o) { return Output{c.graph.node(o.node->id()), o.index}; };
-  for (const Output& feed : signature.step.feeds) c.feeds.push_back(own(feed));
-  for (const Output& fetch : signature.step.fetches) c.fetches.push_back(own(fetch));
-  for (const Node* target : signature.step.targets) {
-    c.targets.push_back(c.graph.node(target->id()));
+  const auto own = [&](Node* node) { return c.graph.CopyOf(node, "program", "CompileProgram"); };
+  for (const Output& feed : signature.step.feeds) {
+    MF_ASSIGN_OR_RETURN(Node * node, own(feed.node));
+    c.feeds.push_back(node->output(feed.index));
+  }
+  for (const Output& fetch : signature.step.fetches) {
+    MF_ASSIGN_OR_RETURN(Node * node, own(fetch.node));
+    c.fetches.push_back(node->output(fetch.index));
+  }
+  for (Node* target : signature.step.targets) {
+    MF_ASSIGN_OR_RETURN(Node * node, own(target));
+    c.targets.push_back(node);
   }
   c.feed_shapes = signature.feed_shapes;
   c.initialized = signature.initialized;

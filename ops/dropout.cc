@@ -22,7 +22,7 @@ Output Dropout(const Scope& scope, Output x, double rate, const RandomOptions& o
         "Dropout: x must have a floating-point dtype, got ", DataTypeName(x.dtype()))));
     return Output();
   }
-  if (rate == 0) return x;
+  if (rate == 0) return scope.Owns(x) ? x : Output();
   const Scope s = scope.SubScope("dropout");
   const Output scaled = Mul(s, x, ScalarConst(s, x.dtype(), 1 / (1 - rate)));
   const Output random = RandomUniform(s, ShapeOperand(s, x), x.dtype(), options);

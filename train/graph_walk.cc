@@ -20,7 +20,7 @@ std::vector<bool> FindAncestors(const Graph& graph, absl::Span<const Output> out
   std::vector<bool> ancestors(graph.id_limit());
   std::vector<const Node*> open;
   for (const Output& output : outputs) {
-    if (!output.valid() || ancestors[output.node->id()]) continue;
+    if (!graph.Owns(output.node) || ancestors[output.node->id()]) continue;
     ancestors[output.node->id()] = true;
     open.push_back(output.node);
   }

@@ -16,8 +16,8 @@ namespace mirrorflow {
 // not have it.
 Output FindOutput(const Graph& graph, absl::string_view name);
 
-// Returns, by node id, whether the node is needed to compute one of `outputs`. Ignores invalid
-// outputs.
+// Returns, by node id, whether the node is needed to compute one of `outputs`. Ignores those that
+// the graph does not own.
 std::vector<bool> FindAncestors(const Graph& graph, absl::Span<const Output> outputs);
 
 }  // namespace mirrorflow

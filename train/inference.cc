@@ -20,7 +20,7 @@ bool StopTraining(AttrMap& attrs) {
 
 template <typename Value>
 Value InferenceForm(const Scope& scope, const Value& value) {
-  if (!scope.ok() || !value.valid()) return Value();
+  if (!scope.ok() || !value.valid() || !scope.Owns({value.node, 0})) return Value();
   const Graph& graph = scope.graph();
   auto instead = [&](const Node& node) {
     if (!node.has_attr(kInferenceAttr)) return Output();

@@ -23,7 +23,8 @@ Variable CreateNewVariable(const Scope& scope, absl::string_view name, const Sha
   graph.SetAttr(handle, "shared_name", handle->name());
   const Scope inside = scope.SubScope(name);
   const Output initial = initializer(inside.SubScope("initializer"), shape, dtype);
-  if (!initial.valid()) return variable;
+  // The handle names its initial value, and another graph may have a node of that name, too.
+  if (!initial.valid() || !scope.Owns(initial)) return variable;
   graph.SetAttr(handle, "_initializer", initial.ToString());
   graph.SetAttr(handle, kCreationScopeAttr, CreationScope::Current());
   const bool on_read = options.synchronization == VariableSynchronization::kOnRead;

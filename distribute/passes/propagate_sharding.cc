@@ -11,6 +11,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "distribute/passes/mark_rows.h"
 #include "distribute/passes/pass_through.h"
 #include "distribute/passes/shard_bodies.h"
 #include "distribute/passes/sharding_candidates.h"
@@ -55,6 +56,8 @@ class Propagation {
       return absl::OkStatus();
     }
     c_.axes.clear();
+    MF_ASSIGN_OR_RETURN(const std::vector<int64_t> sizes, FeedAxes(c_));
+    for (const int64_t size : sizes) c_.axes.push_back({size});
     bool has_rows = false, has_open = false;
     for (size_t i = 0; i < c_.feeds.size(); ++i) {
       const Output& feed = c_.feeds[i];
@@ -62,18 +65,9 @@ class Propagation {
       const bool open = IsSplit(feed, shape);
       has_rows |= shape.rank() > 0;
       has_open |= open;
-      // An empty batch has nothing to split.
       if (!open || shape.dim(0) == 0) continue;
-      AxisId axis = 0;
-      while (axis < static_cast<AxisId>(c_.axes.size()) && c_.axes[axis].size != shape.dim(0))
-        ++axis;
-      if (axis == kMaxAxes) {
-        return absl::InvalidArgumentError(absl::StrCat("feed ", feed.ToString(),
-                                                       ": feeds of one step may have at most ",
-                                                       kMaxAxes, " different leading dimensions"));
-      }
-      if (axis == static_cast<AxisId>(c_.axes.size())) c_.axes.push_back({shape.dim(0)});
-      c_.shardings.Set(feed, Sharded{axis, 0, 1});
+      const auto axis = std::find(sizes.begin(), sizes.end(), shape.dim(0)) - sizes.begin();
+      c_.shardings.Set(feed, Sharded{static_cast<AxisId>(axis), 0, 1});
     }
     if (!has_rows || has_open) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat(
@@ -199,7 +193,12 @@ class Propagation {
       per_replica |= IsPerReplica(c_.shardings.at(in));
       replicated &= IsReplicated(Seen(in));
     }
-    if (replicated) return TakeWhole(node);  // whatever the rule says
+    if (replicated) {  // whatever the rule says, but for rows that show (MarkRows)
+      const std::optional<Sharded> rows = MadeRows(*node);
+      if (!rows.has_value()) return TakeWhole(node);
+      MF_ASSIGN_OR_RETURN(std::optional<ShardingCandidate> share, ShareOf(*node, *rows));
+      return share.has_value() ? Take(node, *std::move(share)) : TakeWhole(node);
+    }
     MF_ASSIGN_OR_RETURN(const NodeSharding* sharding, RuleOf(*node));
     if (per_replica) return VisitPerReplica(node, *sharding);
     if (std::optional<ShardingCandidate> parts = AsParts(*node, *sharding)) {
@@ -546,6 +545,15 @@ class Propagation {
     return demand;
   }
 
+  // The candidate that computes only each replica's share of output 0 from replicated inputs. Empty
+  // if the op cannot.
+  absl::StatusOr<std::optional<ShardingCandidate>> ShareOf(const Node& node, const Sharded& share) {
+    MF_ASSIGN_OR_RETURN(const NodeSharding* sharding, RuleOf(node));
+    auto candidate = sharding->ForLetter(sharding->OutputLetter(0, share.dim), share.axis);
+    if (candidate.has_value() && !(candidate->outputs[0] == Sharding(share))) candidate.reset();
+    return candidate;
+  }
+
   absl::Status SweepBackward() {
     for (auto it = order_.rbegin(); it != order_.rend(); ++it) {
       const Node* node = c_.graph.node(*it);
@@ -558,9 +566,9 @@ class Propagation {
       bool free = true;  // all inputs are replicated, so a share of them costs nothing
       for (const Output& in : node->inputs()) free &= IsReplicated(c_.shardings.at(in));
       if (!free) continue;
-      MF_ASSIGN_OR_RETURN(const NodeSharding* sharding, RuleOf(*node));
-      auto candidate = sharding->ForLetter(sharding->OutputLetter(0, demand->dim), demand->axis);
-      if (!candidate.has_value() || !(candidate->outputs[0] == Sharding(*demand))) continue;
+      MF_ASSIGN_OR_RETURN(const std::optional<ShardingCandidate> candidate,
+                          ShareOf(*node, *demand));
+      if (!candidate.has_value()) continue;
       c_.required_inputs[node->id()] = candidate->inputs;
       c_.shardings.Set(output, candidate->outputs[0]);
     }

@@ -86,6 +86,8 @@ absl::Status Pipeline::Run(Compilation& c) const {
       changed = false;
       for (const auto& pass : stage.passes) {
         MF_ASSIGN_OR_RETURN(const bool pass_changed, RunPass(*pass, c));
+        // An edit that the graph has rejected, such as an edge to a node of another graph.
+        MF_RETURN_IF_ERROR(Annotate(c.graph.status(), absl::StrCat("pass ", pass->name())));
         changed |= pass_changed;
       }
     }

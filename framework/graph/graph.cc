@@ -2,6 +2,7 @@
 #include "framework/graph/graph.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -72,11 +73,25 @@ struct Graph::Names {
   absl::flat_hash_set<std::string> prefixes;
 };
 
-Graph::Graph() : names_(std::make_unique<Names>()), values_(std::make_unique<ShapeTable>()) {}
+namespace {
+
+uint64_t NewIdentity() {
+  static std::atomic<uint64_t> last = 0;
+  return ++last;
+}
+
+}  // namespace
+
+Graph::Graph()
+    : identity_(NewIdentity()),
+      names_(std::make_unique<Names>()),
+      values_(std::make_unique<ShapeTable>(this)) {}
 Graph::~Graph() = default;
 Graph::Graph(Graph&& other) noexcept { *this = std::move(other); }
 
 Graph& Graph::operator=(Graph&& other) noexcept {
+  identity_ = std::exchange(other.identity_, NewIdentity());
+  cloned_from_ = other.cloned_from_;
   nodes_ = std::move(other.nodes_);
   names_ = std::move(other.names_);
   unknown_ops_ = std::move(other.unknown_ops_);
@@ -89,6 +104,7 @@ Graph& Graph::operator=(Graph&& other) noexcept {
 }
 
 void Graph::OwnNodes() {
+  if (values_ != nullptr) values_->graph_ = this;
   for (const auto& node : nodes_) {
     if (node != nullptr) node->graph_ = this;
   }
@@ -180,6 +196,36 @@ absl::Status Graph::CheckOwns(const Output& value) const {
       "sees only its arguments: pass the value in `inputs` and use the argument for it)"));
 }
 
+absl::StatusOr<Node*> Graph::CopyOf(Node* node, absl::string_view holder,
+                                    absl::string_view call) const {
+  if (Owns(node)) return node;
+  if (node == nullptr) {
+    return absl::InvalidArgumentError(
+        "invalid; expected what a builder returned, got an empty value or the result of a builder "
+        "that failed");
+  }
+  if (node->graph().identity_ != cloned_from_) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", node->name(), "': not in the ", holder, "'s snapshot, as it belongs to ",
+                     "another graph; expected a node of the graph that ", call, " took"));
+  }
+  // Ids are never reused, so the node with this id is the copy.
+  Node* const copy = node->id() < id_limit() ? nodes_[node->id()].get() : nullptr;
+  if (copy != nullptr) return copy;
+  return absl::InvalidArgumentError(absl::StrCat("'", node->name(), "': not in the ", holder,
+                                                 "'s snapshot of its graph; ",
+                                                 "expected a node that was built before ", call));
+}
+
+bool Graph::MayChange(std::initializer_list<const Node*> nodes) {
+  for (const Node* node : nodes) {
+    if (Owns(node)) continue;
+    Fail(CheckOwns({const_cast<Node*>(node), 0}));
+    return false;
+  }
+  return true;
+}
+
 Node* Graph::EdgeSource(const Node* user, int edge) {
   const int num_inputs = user->num_inputs();
   return edge < num_inputs ? user->inputs_[edge].node : user->control_inputs_[edge - num_inputs];
@@ -203,6 +249,7 @@ void Graph::RemoveUse(Node* user, int edge) {
 }
 
 void Graph::RemoveNode(Node* node) {
+  if (!MayChange({node})) return;
   MF_CHECK(node->uses_.empty());
   const int num_edges = static_cast<int>(node->place_in_uses_.size());
   for (int edge = 0; edge < num_edges; ++edge) RemoveUse(node, edge);
@@ -213,6 +260,9 @@ void Graph::RemoveNode(Node* node) {
 }
 
 bool Graph::RemoveUnneeded(absl::Span<Node* const> wanted) {
+  for (const Node* node : wanted) {
+    if (!MayChange({node})) return false;
+  }
   std::vector<char> needed(id_limit(), 0);
   std::vector<Node*> pending;
   auto need = [&](Node* node) {
@@ -251,7 +301,7 @@ bool Graph::RemoveUnneeded(absl::Span<Node* const> wanted) {
 }
 
 void Graph::ReplaceUses(Output from, Output to) {
-  if (from == to) return;
+  if (from == to || !MayChange({from.node, to.node})) return;
   // Rebuild all uses, of the outputs that stay as well as of the one that is replaced.
   const std::vector<Use> uses = std::exchange(from.node->uses_, {});
   for (const Use& use : uses) {
@@ -263,6 +313,7 @@ void Graph::ReplaceUses(Output from, Output to) {
 }
 
 void Graph::ReplaceControlUses(Node* from, Node* to) {
+  if (!MayChange({from}) || (to != nullptr && !MayChange({to}))) return;
   std::vector<Node*> users;
   for (const Use& use : from->uses_) {
     if (use.slot == Use::kControl) users.push_back(use.user);
@@ -274,6 +325,7 @@ void Graph::ReplaceControlUses(Node* from, Node* to) {
 }
 
 void Graph::SetInput(Node* node, int slot, Output value) {
+  if (!MayChange({node, value.node})) return;
   RemoveUse(node, slot);
   node->inputs_[slot] = value;
   AddUse(node, slot);
@@ -292,13 +344,14 @@ int Graph::FindControlEdge(const Node* from, const Node* to) {
 }
 
 void Graph::AddControlEdge(Node* from, Node* to) {
-  if (from == to || FindControlEdge(from, to) >= 0) return;
+  if (from == to || !MayChange({from, to}) || FindControlEdge(from, to) >= 0) return;
   to->control_inputs_.push_back(from);
   to->place_in_uses_.push_back(0);
   AddUse(to, static_cast<int>(to->place_in_uses_.size()) - 1);
 }
 
 void Graph::RemoveControlEdge(Node* from, Node* to) {
+  if (!MayChange({from, to})) return;
   const int edge = FindControlEdge(from, to);
   if (edge < 0) return;
   RemoveUse(to, edge);
@@ -310,6 +363,7 @@ void Graph::RemoveControlEdge(Node* from, Node* to) {
 }
 
 void Graph::SetAttr(Node* node, absl::string_view name, AttrValue value) {
+  if (!MayChange({node})) return;
   std::shared_ptr<AttrMap>& attrs = node->attrs_;
   if (attrs.use_count() > 1) attrs = std::make_shared<AttrMap>(*attrs);
   attrs->insert_or_assign(std::string(name), std::move(value));
@@ -375,6 +429,7 @@ Graph Graph::Clone() const {
     for (Use& use : node->uses_) translate(use.user);
     copy.names_->by_name.emplace(node->name_, node.get());
   }
+  copy.cloned_from_ = identity_;
   copy.names_->counters = names_->counters;
   copy.names_->prefixes = names_->prefixes;
   copy.unknown_ops_ = unknown_ops_;

@@ -10,6 +10,7 @@
 #define MIRRORFLOW_FRAMEWORK_GRAPH_GRAPH_H_
 
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <string>
@@ -148,6 +149,14 @@ class Graph {
   }
   // InvalidArgument unless the node of `value` belongs to this graph. The error names the value.
   absl::Status CheckOwns(const Output& value) const;
+  // Returns the node of this clone that is the copy of `node`, or `node` itself if this graph owns
+  // it. InvalidArgument, naming the node, if it belongs to a graph other than the one that was
+  // cloned or was added after Clone. The error names the clone's holder ("session") and the call
+  // that cloned ("NewSession").
+  absl::StatusOr<Node*> CopyOf(Node* node, absl::string_view holder, absl::string_view call) const;
+
+  // The methods below change the graph. If they are passed a node of another graph, they change
+  // nothing and record the error of CheckOwns (see status()).
 
   // Requires that nothing uses the node.
   void RemoveNode(Node* node);
@@ -183,7 +192,7 @@ class Graph {
   // The live nodes in order of creation. A snapshot: safe to change the graph while iterating.
   std::vector<Node*> Nodes() const;
 
-  // A copy with the same names, edges and ids.
+  // A copy with the same names, edges and ids. CopyOf finds a node in it.
   Graph Clone() const;
 
   // Convert to and from TensorFlow's format. Programs that call them must link graph_def (see
@@ -205,13 +214,19 @@ class Graph {
  private:
   friend class GraphTestPeer;
 
-  void OwnNodes();  // sets the graph of all nodes to this one
+  void OwnNodes();  // sets the graph of all nodes and shapes to this one
+  // Whether this graph owns all of `nodes`. Records an error for the first that it does not.
+  bool MayChange(std::initializer_list<const Node*> nodes);
 
   // Edges as in Use.
   static Node* EdgeSource(const Node* user, int edge);
   static void AddUse(Node* user, int edge);
   static void RemoveUse(Node* user, int edge);
   static int FindControlEdge(const Node* from, const Node* to);  // an edge of `to`, or -1
+
+  // Identity survives a move and is never reused, as the address of a destroyed graph may be.
+  uint64_t identity_;
+  uint64_t cloned_from_ = 0;  // the identity of the graph of which this is a clone; 0 if none
 
   std::vector<std::unique_ptr<Node>> nodes_;
   struct Names;  // in graph.cc, so that this header need not include those of its hash tables

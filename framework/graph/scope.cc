@@ -40,13 +40,16 @@ Scope Scope::WithControlInputsOf(const Node& node) const {
   return scope;
 }
 
+bool Scope::Owns(const Output& value) const {
+  absl::Status own = graph_->CheckOwns(value);
+  if (own.ok()) return true;
+  Fail(std::move(own));
+  return false;
+}
+
 const Shape& Scope::shape(const Output& output) const {
   static const Shape* const unknown = new Shape(Shape::UnknownRank());
-  if (!output.valid()) return *unknown;
-  absl::Status own = graph_->CheckOwns(output);
-  if (own.ok()) return graph_->values().shape(output);
-  Fail(std::move(own));
-  return *unknown;
+  return output.valid() && Owns(output) ? graph_->values().shape(output) : *unknown;
 }
 
 NodeBuilder Scope::Build(const OpRegistry& ops, absl::string_view op) const& {

@@ -44,6 +44,10 @@ class Scope {
   bool ok() const { return graph_->status().ok(); }
   void Fail(absl::Status status) const { graph_->Fail(std::move(status)); }
 
+  // Whether the graph owns `value`; otherwise fails it with the error of Graph::CheckOwns. For a
+  // function that may use or return a value without adding a node that takes it.
+  bool Owns(const Output& value) const;
+
   // The shape, as far as it is known. Unknown for an invalid output and for an output of another
   // graph; the latter also fails this scope's graph.
   const Shape& shape(const Output& output) const;

@@ -34,10 +34,15 @@ struct ValueInfo {
 
 class ShapeTable {
  public:
+  ShapeTable() = default;
+  // The table of `graph`, in which the outputs of other graphs have no rows.
+  explicit ShapeTable(const Graph* graph) : graph_(graph) {}
+
   // Runs the shape function of `node` and stores the rows of its outputs. The rows of its inputs
   // must exist. Errors name the node.
   absl::Status Infer(const Node& node);
 
+  // The row of an output; all unknown if there is none.
   const ValueInfo& at(const Output& output) const;
   const Shape& shape(const Output& output) const { return at(output).shape; }
   // Overwrites a row, as the compiler does when it folds a constant.
@@ -45,9 +50,11 @@ class ShapeTable {
   void Forget(const Node& node);
 
  private:
+  friend class Graph;
   friend class ShapeContext;
   std::vector<ValueInfo>& Row(const Node& node);
 
+  const Graph* graph_ = nullptr;              // may be null
   std::vector<std::vector<ValueInfo>> rows_;  // by node id, then output
 };
 

@@ -261,16 +261,10 @@ absl::StatusOr<Interpreter> Interpreter::Create(const Graph& graph, const Kernel
   return interpreter;
 }
 
-// The graph may have grown since Create: a node that is missing from the copy is an error, not a
-// crash.
 absl::StatusOr<Output> Interpreter::Translate(const Output& output) const {
-  if (!output.valid()) return absl::InvalidArgumentError("an output to feed or fetch is invalid");
-  const size_t id = output.node->id();
-  if (id < nodes_.size() && nodes_[id] != nullptr && nodes_[id]->name() == output.node->name()) {
-    return Output{nodes_[id], output.index};
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat(OpAndName(*output.node), " is not in the interpreted graph"));
+  MF_ASSIGN_OR_RETURN(const Node* copy,
+                      original_.CopyOf(output.node, "interpreter", "Interpreter::Create"));
+  return Output{nodes_[copy->id()], output.index};
 }
 
 absl::StatusOr<std::vector<Tensor>> Interpreter::Run(

@@ -219,19 +219,11 @@ absl::StatusOr<Output> SessionState::FindOutput(absl::string_view name) const {
 absl::StatusOr<StepSignature> SessionState::Resolve(absl::Span<const Output> feeds,
                                                     absl::Span<const Output> fetches,
                                                     absl::Span<const Operation> targets) const {
-  const auto own_node = [&](const Node* node, const std::string& what) -> absl::StatusOr<Node*> {
-    if (node == nullptr) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          what,
-          ": invalid; expected what a builder returned, got an empty value or the result of a "
-          "builder that failed"));
-    }
-    Node* const own = node->id() < graph_.id_limit() ? graph_.node(node->id()) : nullptr;
-    if (own != nullptr && own->name() == node->name()) return own;
-    return absl::InvalidArgumentError(absl::StrCat(
-        what, " '", node->name(), "': not in the session's snapshot of its graph; ",
-        node->id() >= graph_.id_limit() ? "expected a node that was built before NewSession"
-                                        : "expected a node of the graph that NewSession took"));
+  const auto own_node = [&](Node* node, absl::string_view what) -> absl::StatusOr<Node*> {
+    absl::StatusOr<Node*> copy = graph_.CopyOf(node, "session", "NewSession");
+    if (copy.ok()) return copy;
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, node == nullptr ? ": " : " ", copy.status().message()));
   };
   const auto own = [&](const Output& output, absl::string_view kind,
                        size_t index) -> absl::StatusOr<Output> {

@@ -26,7 +26,7 @@ namespace {
 TEST(PipelineTest, PassesRunInExpectedOrder) {
   EXPECT_EQ(
       ProgramPipeline().ToString(),
-      "understand: prune, functionalize_control_flow, count_replicas, infer_and_fold, "
+      "understand: prune, functionalize_control_flow, count_replicas, mark_rows, infer_and_fold, "
       "lower_tensor_lists\n"
       "simplify: make_products, sink_relu_below_max_pool, simplify_algebra, common_subexpressions, "
       "fuse_attention, move_heads_inside\n"

@@ -26,7 +26,10 @@ class Activation {
   template <std::invocable<const Scope&, Output> F>
   Activation(F apply) : apply_(std::move(apply)) {}  // NOLINT
 
-  Output operator()(const Scope& scope, Output y) const { return apply_ ? apply_(scope, y) : y; }
+  Output operator()(const Scope& scope, Output y) const {
+    if (apply_) return apply_(scope, y);
+    return scope.Owns(y) ? y : Output();
+  }
 
  private:
   std::function<Output(const Scope&, Output)> apply_;

@@ -17,6 +17,9 @@ namespace mirrorflow {
 namespace layers {
 namespace {
 
+// Returns x, which the layer does not change.
+Output Unchanged(const Scope& scope, Output x) { return scope.Owns(x) ? x : Output(); }
+
 // Marks y as x in inference.
 Output InTraining(const Scope& scope, Output x, Output y) {
   if (y.valid() && y != x) scope.graph().SetAttr(y.node, kInferenceAttr, x.ToString());
@@ -28,7 +31,7 @@ Output SpatialDropout(const Scope& scope, Output x, double rate, int rank, const
   if (!s.ok()) return Output();
   const absl::StatusOr<int64_t> channels = InputDepth(s, x, rank, layer);
   if (!channels.ok()) return Fail(s, channels.status().message());
-  if (rate == 0) return x;
+  if (rate == 0) return Unchanged(s, x);
   std::vector<int64_t> ends(rank - 2, 1);
   ends.push_back(*channels);
   const Output ones = ops::Fill(s, BatchShape(s, x, ends), ops::ScalarConst(s, x.dtype(), 1));
@@ -62,7 +65,8 @@ Output GaussianNoise(const Scope& scope, Output x, double stddev) {
   if (!(stddev >= 0)) {
     return Fail(s, absl::StrCat("gaussian_noise: stddev must be at least 0, got ", stddev));
   }
-  return stddev == 0 ? x : InTraining(s, x, ops::AddV2(s, x, NormalLike(s, x, stddev)));
+  if (stddev == 0) return Unchanged(s, x);
+  return InTraining(s, x, ops::AddV2(s, x, NormalLike(s, x, stddev)));
 }
 
 Output GaussianDropout(const Scope& scope, Output x, double rate) {
@@ -72,7 +76,7 @@ Output GaussianDropout(const Scope& scope, Output x, double rate) {
     return Fail(s,
                 absl::StrCat("gaussian_dropout: rate must be at least 0 and below 1, got ", rate));
   }
-  if (rate == 0) return x;
+  if (rate == 0) return Unchanged(s, x);
   const Output noise = NormalLike(s, x, std::sqrt(rate / (1 - rate)));
   const Output factor = ops::AddV2(s, noise, ops::ScalarConst(s, x.dtype(), 1));
   return InTraining(s, x, ops::Mul(s, x, factor));

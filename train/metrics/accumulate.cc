@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/metrics/accumulate.h"
 
+#include <limits>
+
 #include "absl/strings/str_cat.h"
 #include "ops/binary.h"
 #include "ops/cast.h"
 #include "ops/constant.h"
 #include "ops/control.h"
 #include "ops/reduction.h"
+#include "ops/reshape.h"
+#include "ops/select.h"
 #include "ops/shape_ops.h"
 #include "ops/unary.h"
 #include "ops/variable.h"
@@ -15,12 +19,59 @@
 
 namespace mirrorflow {
 namespace metrics {
+namespace {
 
-Metric Accumulate(const Scope& scope, const std::vector<BatchSum>& sums,
-                  absl::FunctionRef<Output(const Scope&, absl::Span<const Output> totals)> result) {
+using ResultFn = absl::FunctionRef<Output(const Scope&, absl::Span<const Output> totals)>;
+
+Output Nan(const Scope& s, DataType dtype) {
+  return ops::ScalarConst(s, dtype, std::numeric_limits<double>::quiet_NaN());
+}
+
+// Returns NaN for each NaN in `values` that has a weight, otherwise 0, all added up. A sum, unlike
+// a condition, needs no communication.
+Output SumOfNans(const Scope& s, const Output& values, Output weights) {
+  const Shape shape = s.shape(values), of_weights = s.shape(weights);
+  if (!shape.unknown_rank() && !of_weights.unknown_rank()) {
+    for (int d = of_weights.rank(); d < shape.rank(); ++d) {
+      weights = ops::ExpandDims(s, weights, -1);
+    }
+  }
+  const Output zero = ops::ScalarConst(s, DT_DOUBLE, 0);
+  const Output counts = ops::LogicalAnd(s, ops::IsNan(s, values), ops::NotEqual(s, weights, zero));
+  return ops::Sum(s, ops::SelectV2(s, counts, Nan(s, DT_DOUBLE), zero));
+}
+
+// The sums of a batch; the first of them is NaN if a source is.
+std::vector<BatchSum> WithNans(const Scope& s, std::vector<BatchSum> sums,
+                               const NanSources& sources) {
+  for (const Output& values : sources.values) {
+    if (!s.ok() || !values.valid() || !IsFloating(values.dtype())) continue;
+    Output& first = sums[0].of_batch;
+    first = ops::AddV2(s, first, SumOfNans(s, values, sources.weights));
+  }
+  return sums;
+}
+
+// The result of these totals, or NaN if there is one among them.
+Output ResultOf(const Scope& s, absl::Span<const Output> totals, ResultFn result) {
+  const Output value = result(s, totals);
+  Output is_nan;
+  for (const Output& total : totals) {
+    if (!s.ok()) return Output();
+    const Output has_nan = ops::Any(s, ops::IsNan(s, total));
+    is_nan = is_nan.valid() ? ops::LogicalOr(s, is_nan, has_nan) : has_nan;
+  }
+  return s.ok() ? ops::SelectV2(s, is_nan, Nan(s, value.dtype()), value) : Output();
+}
+
+}  // namespace
+
+Metric Accumulate(const Scope& scope, const std::vector<BatchSum>& sums, const NanSources& sources,
+                  ResultFn result) {
+  if (!scope.ok()) return {};
   std::vector<Output> before, after;
   std::vector<Operation> additions, assignments;
-  for (const BatchSum& sum : sums) {
+  for (const BatchSum& sum : WithNans(scope, sums, sources)) {
     if (!scope.ok() || !sum.of_batch.valid()) return {};
     const Shape shape = scope.shape(sum.of_batch);
     if (!shape.IsFullyDefined()) {
@@ -41,8 +92,8 @@ Metric Accumulate(const Scope& scope, const std::vector<BatchSum>& sums,
   }
   if (!scope.ok()) return {};
   return {.update = ops::Group(scope.WithName("update"), additions),
-          .result = result(scope.SubScope("result"), before),
-          .updated_result = result(scope.SubScope("updated_result"), after),
+          .result = ResultOf(scope.SubScope("result"), before, result),
+          .updated_result = ResultOf(scope.SubScope("updated_result"), after, result),
           .reset = ops::Group(scope.WithName("reset"), assignments)};
 }
 
@@ -58,16 +109,21 @@ Weighted ApplyWeights(const Scope& scope, absl::string_view what, Output values,
   if (!sample_weight.valid()) return {values, ones};
   const Output weights = AlignWeights(scope, what, sample_weight, values);
   if (!weights.valid()) return {};
-  return {ops::Mul(scope, values, weights), ops::Mul(scope, ones, weights)};
+  // A product of 0 and NaN would be NaN.
+  const Output zero = ops::ScalarConst(scope, DT_DOUBLE, 0);
+  const Output weighted = ops::SelectV2(scope, ops::Equal(scope, weights, zero), zero,
+                                        ops::Mul(scope, values, weights));
+  return {weighted, ops::Mul(scope, ones, weights)};
 }
 
-Metric WeightedMean(const Scope& scope, absl::string_view what, Output values,
-                    Output sample_weight) {
+Metric WeightedMean(const Scope& scope, absl::string_view what, Output values, Output sample_weight,
+                    const std::vector<Output>& compared) {
   const Weighted weighted = ApplyWeights(scope, what, values, sample_weight);
   if (!weighted.values.valid()) return {};
   return Accumulate(
       scope,
       {{"total", ops::Sum(scope, weighted.values)}, {"count", ops::Sum(scope, weighted.weights)}},
+      {.values = compared, .weights = weighted.weights},
       [](const Scope& s, absl::Span<const Output> totals) {
         return ops::Cast(s, ops::DivNoNan(s, totals[0], totals[1]), DT_FLOAT);
       });

@@ -35,8 +35,9 @@ bool CheckClasses(const Scope& s, absl::string_view what, const Output& predicti
   return false;
 }
 
+// `labels` are classes. `compared`: see WeightedMean.
 Metric TopK(const Scope& s, absl::string_view what, Output predictions, Output labels,
-            const TopKAccuracyOptions& options) {
+            const std::vector<Output>& compared, const TopKAccuracyOptions& options) {
   if (options.k < 1) {
     FailLoss(s, what, absl::StrCat("expected a k of at least 1, got ", options.k));
     return {};
@@ -59,7 +60,7 @@ Metric TopK(const Scope& s, absl::string_view what, Output predictions, Output l
       ops::IsFinite(s, ops::AddV2(s, ops::Max(s, ops::Abs(s, predictions), {-1}),
                                   ops::Squeeze(s, at_label, {.axis = {-1}})));
   return WeightedMean(s, what, ops::Cast(s, ops::LogicalAnd(s, is_top, is_finite), DT_DOUBLE),
-                      options.sample_weight);
+                      options.sample_weight, compared);
 }
 
 }  // namespace
@@ -70,7 +71,8 @@ Metric SparseCategoricalAccuracy(const Scope& scope, Output predictions, Output 
   const Scope s = MetricScope(scope, options.name, kWhat);
   if (!CheckSparseLabels(s, kWhat, predictions, labels)) return {};
   const Output is_right = ops::Equal(s, ClassOf(s, predictions), AsType(s, labels, DT_INT64));
-  return WeightedMean(s, kWhat, ops::Cast(s, is_right, DT_DOUBLE), options.sample_weight);
+  return WeightedMean(s, kWhat, ops::Cast(s, is_right, DT_DOUBLE), options.sample_weight,
+                      {predictions, labels});
 }
 
 Metric CategoricalAccuracy(const Scope& scope, Output predictions, Output labels,
@@ -80,7 +82,8 @@ Metric CategoricalAccuracy(const Scope& scope, Output predictions, Output labels
   if (!CheckMinRank(s, kWhat, predictions, 1)) return {};
   if (!CheckEqualShapes(s, kWhat, predictions, labels)) return {};
   const Output is_right = ops::Equal(s, ClassOf(s, predictions), ClassOf(s, labels));
-  return WeightedMean(s, kWhat, ops::Cast(s, is_right, DT_DOUBLE), options.sample_weight);
+  return WeightedMean(s, kWhat, ops::Cast(s, is_right, DT_DOUBLE), options.sample_weight,
+                      {predictions, labels});
 }
 
 Metric BinaryAccuracy(const Scope& scope, Output predictions, Output labels,
@@ -91,7 +94,7 @@ Metric BinaryAccuracy(const Scope& scope, Output predictions, Output labels,
   const Output predicted = ops::Cast(s, ops::Greater(s, predictions, threshold), DT_DOUBLE);
   const Output is_right = ops::Equal(s, predicted, AsType(s, labels, DT_DOUBLE));
   return WeightedMean(s, "binary_accuracy", ops::Cast(s, is_right, DT_DOUBLE),
-                      options.sample_weight);
+                      options.sample_weight, {predictions, labels});
 }
 
 Metric SparseTopKCategoricalAccuracy(const Scope& scope, Output predictions, Output labels,
@@ -100,7 +103,7 @@ Metric SparseTopKCategoricalAccuracy(const Scope& scope, Output predictions, Out
   const Scope s = MetricScope(scope, options.name, kWhat);
   if (!CheckClasses(s, kWhat, predictions)) return {};
   if (!CheckSparseLabels(s, kWhat, predictions, labels)) return {};
-  return TopK(s, kWhat, predictions, labels, options);
+  return TopK(s, kWhat, predictions, labels, {predictions}, options);
 }
 
 Metric TopKCategoricalAccuracy(const Scope& scope, Output predictions, Output labels,
@@ -109,7 +112,7 @@ Metric TopKCategoricalAccuracy(const Scope& scope, Output predictions, Output la
   const Scope s = MetricScope(scope, options.name, kWhat);
   if (!CheckClasses(s, kWhat, predictions)) return {};
   if (!CheckEqualShapes(s, kWhat, predictions, labels)) return {};
-  return TopK(s, kWhat, predictions, ClassOf(s, labels), options);
+  return TopK(s, kWhat, predictions, ClassOf(s, labels), {predictions, labels}, options);
 }
 
 }  // namespace metrics

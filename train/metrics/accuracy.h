@@ -41,7 +41,7 @@ struct TopKAccuracyOptions {
   std::string name = "";
 };
 
-// Right if fewer than k predictions are larger than that at the label, and all are finite. Shapes
+// Right if fewer than k predictions are larger than that at the label, and none is infinite. Shapes
 // and errors as for the accuracies above; InvalidArgument also for k < 1.
 Metric SparseTopKCategoricalAccuracy(const Scope& scope, Output predictions, Output labels,
                                      const TopKAccuracyOptions& options = {});

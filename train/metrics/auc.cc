@@ -121,6 +121,7 @@ Metric AUC(const Scope& scope, Output predictions, Output labels, const AUCOptio
   const Weighted weighted =
       ApplyWeights(s, "auc", ops::Cast(s, is_positive, DT_DOUBLE), options.sample_weight);
   if (!weighted.values.valid()) return {};
+  const NanSources sources = {.values = {predictions, labels}, .weights = weighted.weights};
   const auto flat = [&](Output x) { return ops::Reshape(s, x, Shape({kUnknownDim})); };
   const Output intervals = flat(Intervals(s, predictions, options.num_thresholds));
   const Output positives = flat(weighted.values);
@@ -128,7 +129,7 @@ Metric AUC(const Scope& scope, Output predictions, Output labels, const AUCOptio
   return Accumulate(s,
                     {{"positives", Histogram(s, positives, intervals, options.num_thresholds)},
                      {"negatives", Histogram(s, negatives, intervals, options.num_thresholds)}},
-                    [&](const Scope& s, absl::Span<const Output> histograms) {
+                    sources, [&](const Scope& s, absl::Span<const Output> histograms) {
                       return ops::Cast(s, Area(s, CountsOf(s, histograms), options), DT_FLOAT);
                     });
 }

@@ -8,7 +8,7 @@ namespace mirrorflow {
 namespace metrics {
 
 // Accuracy of one batch: the fraction of rows whose largest logit is at the label, a float scalar.
-// SparseCategoricalAccuracy covers several batches.
+// NaN if a logit is NaN. SparseCategoricalAccuracy covers several batches.
 // Shapes:   logits [batch, classes], labels [batch].
 Output Accuracy(const Scope& scope, Output logits, Output labels);
 

@@ -31,21 +31,27 @@ Output IsClass(const Scope& s, Output classes, int64_t num_classes) {
 }
 
 // The matrix of one batch; invalid after an error.
-Output MatrixOfBatch(const Scope& s, absl::string_view what, Output predictions, Output labels,
-                     int64_t num_classes, const ConfusionMatrixOptions& options) {
-  if (!CheckMinRank(s, what, predictions, 1)) return Output();
-  if (!CheckEqualShapes(s, what, predictions, labels)) return Output();
+struct MatrixOfBatch {
+  Output matrix;
+  NanSources sources;
+};
+
+MatrixOfBatch CountPairs(const Scope& s, absl::string_view what, Output predictions, Output labels,
+                         int64_t num_classes, const ConfusionMatrixOptions& options) {
+  if (!CheckMinRank(s, what, predictions, 1)) return {};
+  if (!CheckEqualShapes(s, what, predictions, labels)) return {};
   if (num_classes < 1 || num_classes > kMaxClasses) {
-    return FailLoss(s, what,
-                    absl::StrCat("expected 1 to ", kMaxClasses, " classes, got ", num_classes));
+    FailLoss(s, what, absl::StrCat("expected 1 to ", kMaxClasses, " classes, got ", num_classes));
+    return {};
   }
   const Output p = AsType(s, predictions, DT_INT64), y = AsType(s, labels, DT_INT64);
-  Output counts = ops::LogicalAnd(s, IsClass(s, p, num_classes), IsClass(s, y, num_classes));
+  const Output counts = ops::LogicalAnd(s, IsClass(s, p, num_classes), IsClass(s, y, num_classes));
+  Output weights = ApplyWeights(s, what, y, options.sample_weight).weights;
+  if (!weights.valid()) return {};
   if (options.ignore_class.has_value()) {
-    counts = ops::LogicalAnd(s, counts, ops::NotEqual(s, y, Integer(s, *options.ignore_class)));
+    const Output is_ignored = ops::Equal(s, y, Integer(s, *options.ignore_class));
+    weights = ops::SelectV2(s, is_ignored, ops::ScalarConst(s, DT_DOUBLE, 0), weights);
   }
-  const Output weights = ApplyWeights(s, what, y, options.sample_weight).weights;
-  if (!weights.valid()) return Output();
   // Negative segments are skipped.
   const Output pair = ops::AddV2(s, ops::Mul(s, y, Integer(s, num_classes)), p);
   const Output segment = ops::Cast(s, ops::SelectV2(s, counts, pair, Integer(s, -1)), DT_INT32);
@@ -53,7 +59,8 @@ Output MatrixOfBatch(const Scope& s, absl::string_view what, Output predictions,
   const Output sums = ops::UnsortedSegmentSum(
       s, flat(weights), flat(segment),
       ops::ScalarConst(s, DT_INT32, static_cast<double>(num_classes * num_classes)));
-  return ops::Reshape(s, sums, Shape({num_classes, num_classes}));
+  return {ops::Reshape(s, sums, Shape({num_classes, num_classes})),
+          {.values = {predictions, labels}, .weights = weights}};
 }
 
 constexpr char kTotal[] = "total_confusion_matrix";
@@ -64,24 +71,26 @@ Metric ConfusionMatrix(const Scope& scope, Output predictions, Output labels, in
                        const ConfusionMatrixOptions& options) {
   constexpr absl::string_view kWhat = "confusion_matrix";
   const Scope s = MetricScope(scope, options.name, kWhat);
-  const Output matrix = MatrixOfBatch(s, kWhat, predictions, labels, num_classes, options);
-  return Accumulate(s, {{kTotal, matrix}},
+  const MatrixOfBatch batch = CountPairs(s, kWhat, predictions, labels, num_classes, options);
+  return Accumulate(s, {{kTotal, batch.matrix}}, batch.sources,
                     [](const Scope&, absl::Span<const Output> totals) { return totals[0]; });
 }
 
 Metric MeanIoU(const Scope& scope, Output predictions, Output labels, int64_t num_classes,
                const ConfusionMatrixOptions& options) {
   const Scope s = MetricScope(scope, options.name, "mean_io_u");
-  const Output matrix = MatrixOfBatch(s, "mean_io_u", predictions, labels, num_classes, options);
-  return Accumulate(s, {{kTotal, matrix}}, [](const Scope& s, absl::Span<const Output> totals) {
-    const Output hits = ops::MatrixDiagPart(s, totals[0]);
-    const Output either =
-        ops::Sub(s, ops::AddV2(s, ops::Sum(s, totals[0], {0}), ops::Sum(s, totals[0], {1})), hits);
-    const Output occurs =
-        ops::Cast(s, ops::Greater(s, either, ops::ScalarConst(s, DT_DOUBLE, 0)), DT_DOUBLE);
-    const Output sum = ops::Sum(s, ops::DivNoNan(s, hits, either), {0});
-    return ops::Cast(s, ops::DivNoNan(s, sum, ops::Sum(s, occurs, {0})), DT_FLOAT);
-  });
+  const MatrixOfBatch batch = CountPairs(s, "mean_io_u", predictions, labels, num_classes, options);
+  return Accumulate(
+      s, {{kTotal, batch.matrix}}, batch.sources,
+      [](const Scope& s, absl::Span<const Output> totals) {
+        const Output hits = ops::MatrixDiagPart(s, totals[0]);
+        const Output either = ops::Sub(
+            s, ops::AddV2(s, ops::Sum(s, totals[0], {0}), ops::Sum(s, totals[0], {1})), hits);
+        const Output occurs =
+            ops::Cast(s, ops::Greater(s, either, ops::ScalarConst(s, DT_DOUBLE, 0)), DT_DOUBLE);
+        const Output sum = ops::Sum(s, ops::DivNoNan(s, hits, either), {0});
+        return ops::Cast(s, ops::DivNoNan(s, sum, ops::Sum(s, occurs, {0})), DT_FLOAT);
+      });
 }
 
 }  // namespace metrics

@@ -90,6 +90,7 @@ Metric FBetaScore(const Scope& scope, Output predictions, Output labels,
        {"false_positives", sum(ops::Sub(s, all.values, hits))},
        {"false_negatives", sum(ops::Sub(s, actual.values, hits))},
        {"intermediate_weights", sum(actual.values)}},
+      {.values = {predictions, labels}, .weights = all.weights},
       [&](const Scope& s, absl::Span<const Output> totals) { return Score(s, totals, options); });
 }
 

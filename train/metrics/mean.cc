@@ -23,7 +23,7 @@ Metric Sum(const Scope& scope, Output values, const MetricOptions& options) {
   const Scope s = MetricScope(scope, options.name, "sum");
   const Weighted weighted = ApplyWeights(s, "sum", values, options.sample_weight);
   if (!weighted.values.valid()) return {};
-  return Accumulate(s, {{"total", ops::Sum(s, weighted.values)}},
+  return Accumulate(s, {{"total", ops::Sum(s, weighted.values)}}, {},
                     [](const Scope& s, absl::Span<const Output> totals) {
                       return ops::Cast(s, totals[0], DT_FLOAT);
                     });
@@ -47,7 +47,7 @@ Metric Perplexity(const Scope& scope, Output logits, Output labels,
   return Accumulate(s,
                     {{"aggregate_crossentropy", ops::Sum(s, weighted.values)},
                      {"number_of_samples", ops::Sum(s, weights)}},
-                    [](const Scope& s, absl::Span<const Output> totals) {
+                    {}, [](const Scope& s, absl::Span<const Output> totals) {
                       const Output zero = ops::ScalarConst(s, DT_DOUBLE, 0);
                       const Output perplexity = ops::Exp(s, ops::DivNoNan(s, totals[0], totals[1]));
                       const Output empty = ops::Equal(s, totals[1], zero);

@@ -4,6 +4,11 @@
 // 2^53 exactly. They are variables that are synchronised on read: an update needs no communication,
 // and the result covers the rows of all replicas and workers, however the batches were split.
 // Create a metric where variables are created, inside the strategy's scope().
+//
+// NaN: one NaN in a prediction, a label or a weight makes the whole result NaN, until the metric is
+// reset. It is never counted as a class, as negative or as wrong, nor left out. Only an example
+// that does not count (its weight is 0, or its label is ignored) may hold any values, so a mask
+// also covers what a model computes for padding.
 #ifndef MIRRORFLOW_TRAIN_METRICS_METRIC_H_
 #define MIRRORFLOW_TRAIN_METRICS_METRIC_H_
 

@@ -69,6 +69,7 @@ Metric ShareOfTruePositives(const Scope& s, absl::string_view what, Output predi
   if (!CheckOptions(s, what, s.shape(predictions), options)) return {};
   const DataType dtype = predictions.dtype();
   Output is_positive = AsType(s, labels, DT_BOOL);
+  NanSources sources = {.values = {predictions, labels}};
   if (options.top_k.has_value()) {
     predictions = ops::SelectV2(s, IsInTopK(s, predictions, *options.top_k), predictions,
                                 ops::ScalarConst(s, dtype, kBelowAll));
@@ -76,10 +77,14 @@ Metric ShareOfTruePositives(const Scope& s, absl::string_view what, Output predi
   if (options.class_id.has_value()) {
     predictions = AtClass(s, predictions, *options.class_id);
     is_positive = AtClass(s, is_positive, *options.class_id);
+    // Which predictions are among the k largest depends on all classes.
+    if (!options.top_k.has_value()) sources.values[0] = predictions;
+    sources.values[1] = AtClass(s, labels, *options.class_id);
   }
   const Weighted weighted =
       ApplyWeights(s, what, ops::Cast(s, is_positive, DT_DOUBLE), options.sample_weight);
   if (!weighted.values.valid()) return {};
+  sources.weights = weighted.weights;
 
   // Thresholds are rows, and predictions are columns.
   const std::vector<double> thresholds = ThresholdsOf(options);
@@ -96,7 +101,7 @@ Metric ShareOfTruePositives(const Scope& s, absl::string_view what, Output predi
                     {{"true_positives", ops::Sum(s, hits, {1})},
                      {is_precision ? "false_positives" : "false_negatives",
                       ops::Sum(s, ops::Sub(s, all, hits), {1})}},
-                    [&](const Scope& s, absl::Span<const Output> totals) {
+                    sources, [&](const Scope& s, absl::Span<const Output> totals) {
                       const Output share =
                           ops::DivNoNan(s, totals[0], ops::AddV2(s, totals[0], totals[1]));
                       const Output result = ops::Cast(s, share, DT_FLOAT);

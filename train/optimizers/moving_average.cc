@@ -27,7 +27,7 @@ Output FromAttr(const Graph& graph, const Node& node, const char* attr) {
 
 template <typename Value>
 Value AveragedForm(const Scope& scope, const Value& value) {
-  if (!scope.ok() || !value.valid()) return Value();
+  if (!scope.ok() || !value.valid() || !scope.Owns({value.node, 0})) return Value();
   const Graph& graph = scope.graph();
   auto average = [&](const Node& node) { return FromAttr(graph, node, kAverageAttr); };
   absl::StatusOr<Value> result =

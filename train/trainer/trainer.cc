@@ -22,6 +22,31 @@ namespace {
 
 Failpoint inference_failpoint("train/inference_step");
 
+// InvalidArgument, naming the field, unless `graph` has every value of the model.
+absl::Status CheckOwned(const Graph& graph, const Model& model) {
+  const auto check = [&](absl::string_view field, const Output& value) {
+    return Annotate(graph.CheckOwns(value), absl::StrCat("trainer, ", field));
+  };
+  const auto check_all = [&](absl::string_view field, absl::Span<const Output> values) {
+    for (size_t i = 0; i < values.size(); ++i) {
+      MF_RETURN_IF_ERROR(check(absl::StrCat(field, " ", i), values[i]));
+    }
+    return absl::OkStatus();
+  };
+  MF_RETURN_IF_ERROR(check_all("inputs", model.inputs));
+  MF_RETURN_IF_ERROR(check_all("prediction_inputs", model.prediction_inputs));
+  MF_RETURN_IF_ERROR(check("loss", model.loss));
+  if (model.train.valid()) MF_RETURN_IF_ERROR(check("train", {model.train.node, 0}));
+  if (model.predictions.valid()) MF_RETURN_IF_ERROR(check("predictions", model.predictions));
+  for (const auto& [name, metric] : model.metrics) {
+    const std::string field = absl::StrCat("metric '", name, "'");
+    MF_RETURN_IF_ERROR(check(field, metric.result));
+    MF_RETURN_IF_ERROR(check(field, {metric.update.node, 0}));
+    MF_RETURN_IF_ERROR(check(field, {metric.reset.node, 0}));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckModel(const Graph& graph, const Model& model) {
   MF_RETURN_IF_ERROR(graph.status());
   const auto error = [](absl::string_view expected, absl::string_view got) {
@@ -29,15 +54,13 @@ absl::Status CheckModel(const Graph& graph, const Model& model) {
   };
   if (model.inputs.empty()) return error("a model with inputs", "none");
   if (!model.loss.valid()) return error("a model with a loss", "none");
-  MF_RETURN_IF_ERROR(Annotate(graph.CheckOwns(model.loss), "trainer, loss"));
+  MF_RETURN_IF_ERROR(CheckOwned(graph, model));
   const Shape& shape = graph.values().at(model.loss).shape;
   if (model.loss.dtype() != DT_FLOAT || !shape.IsCompatibleWith(Shape())) {
     return error("a loss that is a float scalar",
                  absl::StrCat(DataTypeName(model.loss.dtype()), shape.ToString()));
   }
   for (const auto& [name, metric] : model.metrics) {
-    MF_RETURN_IF_ERROR(
-        Annotate(graph.CheckOwns(metric.result), absl::StrCat("trainer, metric '", name, "'")));
     const Shape& of_result = graph.values().at(metric.result).shape;
     const DataType dtype = metric.result.dtype();
     if ((dtype != DT_FLOAT && dtype != DT_DOUBLE) || of_result != Shape()) {

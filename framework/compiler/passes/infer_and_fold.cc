@@ -62,11 +62,21 @@ void TryEvaluate(Compilation& c, const Node& node) {
   }
 }
 
+// Keeps the shapes of the node's outputs, and forgets their values.
+void ForgetConstants(Compilation& c, const Node& node) {
+  for (int i = 0; i < node.num_outputs(); ++i) {
+    ValueInfo info = c.values().at(node.output(i));
+    info.constant = Tensor();
+    info.as_shape.reset();
+    c.values().Set(node.output(i), std::move(info));
+  }
+}
+
 // True if the node's outputs are computed from constants alone. Existing rows of the shape table do
 // not count, because the nodes that made them may be fed now.
 bool FollowsFromConstants(Compilation& c, const Node& node, int& budget) {
   const bool is_constant = node.op().role == OpRole::kConstant;
-  if (--budget < 0) return false;
+  if (--budget < 0 || node.has_attr(kRowsAttr)) return false;
   if (!is_constant && (!Computes(node.op()) || node.op().has(kStateful))) return false;
   for (const Output& in : node.inputs()) {
     if (!FollowsFromConstants(c, *in.node, budget)) return false;
@@ -300,13 +310,24 @@ absl::StatusOr<bool> InferAndFold::Run(Compilation& c) {
     MF_RETURN_IF_ERROR(c.values().Infer(*node));
     if (node->op().role == OpRole::kBranch) MF_RETURN_IF_ERROR(InferBranches(c, *node));
     if (node->op().role == OpRole::kLoop) MF_RETURN_IF_ERROR(InferLoop(c, *node));
-    TryEvaluate(c, *node);
+    if (node->has_attr(kRowsAttr)) {
+      ForgetConstants(c, *node);
+    } else {
+      TryEvaluate(c, *node);
+    }
     MF_RETURN_IF_ERROR(CheckStatic(c, *node));
     MF_ASSIGN_OR_RETURN(const bool replaced, ReplaceByConstants(c, node));
     changed |= replaced;
   }
   if (trials_ > 0) return false;
   return c.RemoveDeadNodes() || changed;
+}
+
+absl::Status InferAndFold::InferOnly(Compilation& c) {
+  ++trials_;
+  const absl::Status status = Run(c).status();
+  --trials_;
+  return status;
 }
 
 }  // namespace mirrorflow

@@ -18,6 +18,11 @@ namespace mirrorflow {
 // variables; otherwise a tensor without a value.
 Tensor KnownValue(Compilation& c, const Output& value);
 
+// The list attribute of a node that makes the rows of a split value, or that is computed from such
+// rows. The replicas hold different parts of it, so it is not folded to a constant, which all of
+// them would hold.
+inline constexpr char kRowsAttr[] = "_rows";
+
 class InferAndFold final : public Pass {
  public:
   // `loop_bound` depends on particular ops, so a layer above supplies it. If it is null, no bound
@@ -30,6 +35,10 @@ class InferAndFold final : public Pass {
   // The bodies determine the shapes of the node's outputs.
   bool enters_bodies() const override { return true; }
   absl::StatusOr<bool> Run(Compilation& c) override;
+
+  // Sets the shapes and constants in c.values(), those of bodies too, and leaves the graphs
+  // unchanged.
+  absl::Status InferOnly(Compilation& c);
 
  private:
   // Run inference on the functions, given the node's inputs, and set the shapes of its outputs.

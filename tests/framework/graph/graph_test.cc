@@ -280,6 +280,37 @@ TEST_F(GraphTest, CloneIsEqualAndIndependent) {
   EXPECT_FALSE(clone.FindNode("y")->has_attr("_mark"));
 }
 
+TEST_F(GraphTest, CloneFindsTheCopiesOfTheNodesThatItHas) {
+  const Output x = Float("x");
+  const Graph clone = graph_.Clone();
+  const auto copy = [&](Node* node) { return clone.CopyOf(node, "reader", "Read"); };
+  EXPECT_EQ(copy(x.node).value(), clone.FindNode("x"));
+  EXPECT_EQ(copy(clone.FindNode("x")).value(), clone.FindNode("x"));
+  EXPECT_EQ(copy(Square("y", x)).status().message(),
+            "'y': not in the reader's snapshot of its graph; expected a node that was built before "
+            "Read");
+  Graph other = graph_.Clone();
+  EXPECT_EQ(copy(other.FindNode("x")).status().message(),
+            "'x': not in the reader's snapshot, as it belongs to another graph; expected a node of "
+            "the graph that Read took");
+  EXPECT_FALSE(copy(nullptr).ok());
+  // It is the graph that counts, not where it is.
+  const Graph moved = std::move(graph_);
+  EXPECT_EQ(copy(x.node).value(), clone.FindNode("x"));
+  graph_ = std::move(other);
+  EXPECT_FALSE(copy(graph_.FindNode("x")).ok());
+}
+
+TEST_F(GraphTest, ShapesOfAnotherGraphAreUnknown) {
+  const Output x =
+      Add("x", "Placeholder", {}, {{"dtype", DT_FLOAT}, {"shape", Shape({2})}})->output(0);
+  ASSERT_TRUE(graph_.values().Infer(*x.node).ok());
+  const Graph clone = graph_.Clone();
+  EXPECT_FALSE(graph_.values().shape(x).unknown_rank());
+  EXPECT_TRUE(clone.values().shape(x).unknown_rank());
+  EXPECT_FALSE(clone.values().shape(clone.FindNode("x")->output(0)).unknown_rank());
+}
+
 TEST_F(GraphTest, MovedGraphKeepsNodes) {
   const Output x = Float("x");
   const Graph moved = std::move(graph_);

@@ -161,15 +161,14 @@ TEST(MetricsTest, ClassesOutOfRangeDoNotCount) {
   EXPECT_EQ(Difference(Tensor::Of<double>({2, 2}, {0, 0, 1, 1}), matrix.Result(), {}), "");
 }
 
-TEST(MetricsTest, TopKIsWrongForNanAndInfinity) {
-  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+TEST(MetricsTest, TopKIsWrongForInfinity) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   OneMetric top({-1, 3}, DT_FLOAT, [](const Scope& s, Output x) {
     const Output labels = ops::Cast(s, ops::ZerosLike(s, ops::Max(s, x, {1})), DT_INT32);
     return metrics::SparseTopKCategoricalAccuracy(s, x, labels, {.k = 2});
   });
-  top.Add(Tensor::Of<float>({4, 3}, {2, 1, 3, kNan, 1, 2, 5, kNan, 1, kInfinity, 1, 2}));
-  EXPECT_EQ(top.Result().scalar<float>(), 0.25f);
+  top.Add(Tensor::Of<float>({2, 3}, {2, 1, 3, kInfinity, 1, 2}));
+  EXPECT_EQ(top.Result().scalar<float>(), 0.5f);
 }
 
 // An update adds to the replica's own sums. Only the result, which adds these up, communicates.

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/passes/mark_rows.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "framework/compiler/passes/infer_and_fold.h"
+#include "framework/core/status.h"
+#include "ops/collectives.h"
+
+namespace mirrorflow {
+namespace {
+
+// The factors by which the axes grow.
+constexpr int64_t kGrowth[kMaxAxes] = {2, 3, 5, 7};
+
+// The shapes of all outputs of a graph, by node id, then output.
+using GraphShapes = std::vector<std::vector<Shape>>;
+// Those of a step and of the bodies inside it.
+using StepShapes = std::map<const Compilation*, GraphShapes>;
+
+void CollectShapes(const Compilation& c, StepShapes* shapes) {
+  GraphShapes& own = (*shapes)[&c];
+  own.resize(c.graph.id_limit());
+  for (const Node* node : c.graph.Nodes()) {
+    for (int i = 0; i < node->num_outputs(); ++i) {
+      own[node->id()].push_back(c.values().shape(node->output(i)));
+    }
+  }
+  for (const auto& [id, bodies] : c.bodies) {
+    for (const auto& body : bodies) CollectShapes(*body, shapes);
+  }
+}
+
+// Whether feed i is split. An empty batch has nothing to split.
+bool HasSplitRows(const Compilation& c, size_t i) {
+  const Shape& shape = c.feed_shapes[i];
+  return shape.IsFullyDefined() && IsSplit(c.feeds[i], shape) && shape.dim(0) > 0;
+}
+
+bool ReadsOnlyShapes(const Node& node) {
+  const std::string& op = node.op().name;
+  return op == "Shape" || op == "ShapeN" || op == "Size" || op == "Rank";
+}
+
+// Whether the node, or one in its bodies, shows each replica's part of its inputs.
+bool ShowsParts(const Compilation& c, const Node& node) {
+  if (node.op().name == kLocalPart) return true;
+  if (IsControlFlow(node.op())) {
+    const Compilation::Bodies& bodies = c.bodies.at(node.id());
+    return std::any_of(bodies.begin(), bodies.end(), [](const auto& body) {
+      const std::vector<Node*> nodes = body->graph.Nodes();
+      return std::any_of(nodes.begin(), nodes.end(),
+                         [&](const Node* inside) { return ShowsParts(*body, *inside); });
+    });
+  }
+  if (node.op().role != OpRole::kWrite || c.layout == nullptr) return false;
+  const int v = c.layout->FindHandle(node.input(0));
+  return v >= 0 && c.layout->variables()[v].on_read;
+}
+
+// Whether anything in the step can show a replica's part of a value. A fetched scalar has no rows.
+bool MayShow(const Compilation& c) {
+  const std::vector<Node*> nodes = c.graph.Nodes();
+  const auto may_have_rows = [&](const Output& fetch) {
+    return !c.values().shape(fetch).IsFullyDefined() || c.values().shape(fetch).rank() > 0;
+  };
+  return std::any_of(c.fetches.begin(), c.fetches.end(), may_have_rows) ||
+         std::any_of(nodes.begin(), nodes.end(),
+                     [&](const Node* node) { return ShowsParts(c, *node); });
+}
+
+class Marker {
+ public:
+  Marker(std::vector<int64_t> axes, StepShapes before, StepShapes after)
+      : axes_(std::move(axes)), before_(std::move(before)), after_(std::move(after)) {}
+
+  // Marks the nodes of a step or, if `shows_results`, of a body whose results show. Returns whether
+  // there are any.
+  absl::StatusOr<bool> Mark(Compilation& c, bool shows_results) {
+    const std::vector<bool> shows = FindShown(c, shows_results);
+    MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(c.graph));
+    std::vector<bool> marked(c.graph.id_limit());
+    bool any = false;
+    for (Node* node : order) {
+      if (IsControlFlow(node->op())) {
+        for (const auto& body : c.bodies.at(node->id())) {
+          MF_ASSIGN_OR_RETURN(const bool inside, Mark(*body, shows[node->id()]));
+          any |= inside;
+        }
+        continue;
+      }
+      if (!shows[node->id()] || !Computes(node->op()) || ReadsOnlyShapes(*node)) continue;
+      const std::optional<AttrList> rows = RowsFor(c, *node, marked);
+      if (!rows.has_value()) continue;
+      c.graph.SetAttr(node, kRowsAttr, *rows);
+      marked[node->id()] = any = true;
+    }
+    return any;
+  }
+
+ private:
+  // By node id: whether a replica's part of one of the node's values shows.
+  std::vector<bool> FindShown(const Compilation& c, bool shows_results) const {
+    std::vector<bool> shows(c.graph.id_limit());
+    std::vector<const Node*> open;
+    const auto show = [&](const Node* node) {
+      if (shows[node->id()]) return;
+      shows[node->id()] = true;
+      open.push_back(node);
+    };
+    const auto visit_inputs = [&](const Node& node, auto shown) {
+      for (const Output& in : node.inputs()) {
+        if (shown(in)) show(in.node);
+      }
+    };
+    const auto all = [](const Output&) { return true; };
+    for (const Node* node : c.graph.Nodes()) {
+      if (ShowsParts(c, *node)) visit_inputs(*node, all);
+    }
+    for (const Output& fetch : c.fetches) {
+      if (shows_results) show(fetch.node);
+    }
+    while (!open.empty()) {
+      const Node* node = open.back();
+      open.pop_back();
+      if (!ReadsOnlyShapes(*node)) visit_inputs(*node, all);
+    }
+    // The rows of a fetch show, but not those of which it is a sum.
+    if (c.is_body) return shows;
+    for (const Output& fetch : c.fetches) {
+      if (RowsOf(c, fetch).has_value()) show(fetch.node);
+    }
+    while (!open.empty()) {
+      const Node* node = open.back();
+      open.pop_back();
+      visit_inputs(*node, [&](const Output& in) { return RowsOf(c, in).has_value(); });
+    }
+    return shows;
+  }
+
+  // The first dimension that consists of rows of an axis.
+  std::optional<Sharded> RowsOf(const Compilation& c, const Output& output) const {
+    const Shape& before = before_.at(&c)[output.node->id()][output.index];
+    const Shape& after = after_.at(&c)[output.node->id()][output.index];
+    if (!before.IsFullyDefined() || !after.IsFullyDefined() || before.rank() != after.rank()) {
+      return std::nullopt;
+    }
+    for (int d = 0; d < before.rank(); ++d) {
+      for (AxisId axis = 0; axis < static_cast<AxisId>(axes_.size()); ++axis) {
+        const int64_t size = before.dim(d);
+        if (size == 0 || size % axes_[axis] != 0 || after.dim(d) != size * kGrowth[axis]) continue;
+        return Sharded{axis, d, size / axes_[axis]};
+      }
+    }
+    return std::nullopt;
+  }
+
+  // The value of kRowsAttr; empty if the node is not to be marked.
+  std::optional<AttrList> RowsFor(const Compilation& c, const Node& node,
+                                  const std::vector<bool>& marked) const {
+    bool follows = false, has_rows = false;
+    for (const Output& in : node.inputs()) {
+      follows |= marked[in.node->id()];
+      has_rows |= RowsOf(c, in).has_value();
+    }
+    if (follows) return AttrList();
+    if (node.num_outputs() != 1) return std::nullopt;
+    const std::optional<Sharded> rows = RowsOf(c, node.output(0));
+    if (!rows.has_value()) return std::nullopt;
+    if (has_rows) {
+      return node.op().role == OpRole::kOnesLike ? std::optional(AttrList()) : std::nullopt;
+    }
+    return AttrList{int64_t{rows->axis}, int64_t{rows->dim}, rows->factor};
+  }
+
+  const std::vector<int64_t> axes_;
+  const StepShapes before_, after_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<int64_t>> FeedAxes(const Compilation& c) {
+  std::vector<int64_t> axes;
+  for (size_t i = 0; i < c.feeds.size(); ++i) {
+    if (!HasSplitRows(c, i)) continue;
+    const int64_t size = c.feed_shapes[i].dim(0);
+    if (std::find(axes.begin(), axes.end(), size) != axes.end()) continue;
+    if (axes.size() == kMaxAxes) {
+      return absl::InvalidArgumentError(absl::StrCat("feed ", c.feeds[i].ToString(),
+                                                     ": feeds of one step may have at most ",
+                                                     kMaxAxes, " different leading dimensions"));
+    }
+    axes.push_back(size);
+  }
+  return axes;
+}
+
+std::optional<Sharded> MadeRows(const Node& node) {
+  if (!node.has_attr(kRowsAttr)) return std::nullopt;
+  const std::vector<int64_t> rows = node.int_list(kRowsAttr);
+  if (rows.empty()) return std::nullopt;
+  return Sharded{static_cast<AxisId>(rows[0]), static_cast<int>(rows[1]), rows[2]};
+}
+
+absl::StatusOr<bool> MarkRows::Run(Compilation& c) {
+  if (!c.shard || !MayShow(c)) return false;
+  MF_ASSIGN_OR_RETURN(std::vector<int64_t> axes, FeedAxes(c));
+  if (axes.empty()) return false;
+  // A graph that cannot be inferred now has an error that InferAndFold reports.
+  StepShapes before, after;
+  if (!InferAndFold(loop_bound_).InferOnly(c).ok()) return false;
+  CollectShapes(c, &before);
+  const std::vector<Shape> feed_shapes = c.feed_shapes;
+  for (size_t i = 0; i < c.feeds.size(); ++i) {
+    if (!HasSplitRows(c, i)) continue;
+    Shape& shape = c.feed_shapes[i];
+    const auto axis = std::find(axes.begin(), axes.end(), shape.dim(0)) - axes.begin();
+    shape.set_dim(0, shape.dim(0) * kGrowth[axis]);
+  }
+  const absl::Status grown = InferAndFold(loop_bound_).InferOnly(c);
+  c.feed_shapes = feed_shapes;
+  if (!grown.ok()) return false;  // the graph takes no other number of rows
+  CollectShapes(c, &after);
+  return Marker(std::move(axes), std::move(before), std::move(after))
+      .Mark(c, /*shows_results=*/false);
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Values with rows made from the shape of a split value are split like it. Their sums are as much
+// in parts as those of the value, which LocalPart, variables synchronised on read and fetches show.
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "mirrorflow_debug.h"
+#include "train/variable.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAreArray;
+
+Output Number(const Scope& s, double value) { return ops::ScalarConst(s, DT_FLOAT, value); }
+
+Output RowsOf(const Scope& s, Output x) {
+  return ops::StridedSlice(s, ops::Shape(s, x), ops::VectorConst(s, {0}), ops::VectorConst(s, {1}),
+                           ops::VectorConst(s, {1}));
+}
+
+Output RangeOfRows(const Scope& s, Output x) {
+  const auto number = [&](double value) { return ops::ScalarConst(s, DT_INT32, value); };
+  return ops::Range(s, number(0), ops::Reshape(s, RowsOf(s, x), Shape({})), number(1));
+}
+
+// A value in which each row of x [rows, 2] counts `row` in a sum over all elements.
+struct Maker {
+  const char* name;
+  double row;
+  std::function<Output(const Scope& s, Output x)> make;
+};
+
+const std::vector<Maker>& Makers() {
+  static const auto& makers = *new std::vector<Maker>{
+      {"OnesLike", 2, [](const Scope& s, Output x) { return ops::OnesLike(s, x); }},
+      {"ZerosLike", 2,
+       [](const Scope& s, Output x) { return ops::AddV2(s, ops::ZerosLike(s, x), Number(s, 1)); }},
+      {"OnesLikeOfIntegers", 2,
+       [](const Scope& s, Output x) { return ops::OnesLike(s, ops::Cast(s, x, DT_INT32)); }},
+      {"OnesLikeOfComputedRows", 1,
+       [](const Scope& s, Output x) { return ops::OnesLike(s, ops::Sum(s, x, {1})); }},
+      {"OnesLikeOfOnesLike", 2,
+       [](const Scope& s, Output x) { return ops::OnesLike(s, ops::OnesLike(s, x)); }},
+      {"Fill", 2,
+       [](const Scope& s, Output x) { return ops::Fill(s, ops::Shape(s, x), Number(s, 1)); }},
+      {"FillOfComputedShape", 3,
+       [](const Scope& s, Output x) {
+         const Output shape = ops::ConcatV2(s, {RowsOf(s, x), ops::VectorConst(s, {3})}, 0);
+         return ops::Fill(s, shape, Number(s, 1));
+       }},
+      {"FillOfSize", 2,
+       [](const Scope& s, Output x) {
+         return ops::Fill(s, ops::Reshape(s, ops::Size(s, x), Shape({1})), Number(s, 1));
+       }},
+      {"FillOfSeveralRowsEach", 4,
+       [](const Scope& s, Output x) {
+         const Output rows = ops::Mul(s, RowsOf(s, x), ops::VectorConst(s, {4}));
+         return ops::Fill(s, rows, Number(s, 1));
+       }},
+      {"FillAlongColumns", 3,
+       [](const Scope& s, Output x) {
+         const Output shape = ops::ConcatV2(s, {ops::VectorConst(s, {3}), RowsOf(s, x)}, 0);
+         return ops::Fill(s, shape, Number(s, 1));
+       }},
+      {"BroadcastTo", 2,
+       [](const Scope& s, Output x) {
+         return ops::BroadcastTo(s, Number(s, 1), ops::Shape(s, x));
+       }},
+      {"Tile", 1,
+       [](const Scope& s, Output x) {
+         return ops::Tile(s, ops::Reshape(s, Number(s, 1), Shape({1})), RowsOf(s, x));
+       }},
+      {"Range", 1, [](const Scope& s, Output x) { return ops::OnesLike(s, RangeOfRows(s, x)); }},
+      {"RandomUniform", 2,
+       [](const Scope& s, Output x) {
+         const Output random = ops::RandomUniform(s, ops::Shape(s, x), DT_FLOAT);
+         return ops::AddV2(s, ops::Floor(s, random), Number(s, 1));
+       }},
+      {"ArithmeticOnMadeRows", 2,
+       [](const Scope& s, Output x) {
+         const Output ones = ops::Fill(s, ops::Shape(s, x), Number(s, 1));
+         return ops::Sub(s, ops::Mul(s, ones, Number(s, 3)), Number(s, 2));
+       }},
+      {"InABranch", 2,
+       [](const Scope& s, Output x) {
+         const auto make = [](const Scope& s, absl::Span<const Output> in) {
+           return std::vector<Output>{ops::Fill(s, ops::Shape(s, in[0]), Number(s, 1))};
+         };
+         const Output is_positive = ops::Greater(s, ops::Sum(s, ops::Abs(s, x)), Number(s, -1));
+         return ops::If(s, is_positive, {x}, make, make)[0];
+       }},
+  };
+  return makers;
+}
+
+std::unique_ptr<Strategy> Replicas(int count) {
+  return MirroredStrategy::Create({.num_cpu_replicas = count,
+                                   .pin_threads = false,
+                                   .compile = {.verify = true, .check_plan = true}})
+      .value();
+}
+
+// The shares of rows for this many replicas, uneven ones and empty ones; first those of 5 rows.
+std::vector<std::vector<int64_t>> Shares(size_t replicas) {
+  const std::vector<std::vector<int64_t>> all = {{5},          {1},           {3, 2},    {0, 4},
+                                                 {2, 2},       {2, 2, 1},     {1, 0, 3}, {0, 0, 7},
+                                                 {2, 1, 1, 1}, {0, 300, 0, 1}};
+  std::vector<std::vector<int64_t>> found;
+  for (const auto& shares : all) {
+    if (shares.size() == replicas) found.push_back(shares);
+  }
+  return found;
+}
+
+Tensor Rows(const std::vector<int64_t>& shares) {
+  int64_t rows = 0;
+  for (const int64_t share : shares) rows += share;
+  Tensor x = Tensor::Allocate(DT_FLOAT, Shape({rows, 2})).value();
+  for (float& value : x.flat<float>()) value = 0.5f;
+  return x;
+}
+
+std::vector<double> NumbersOf(const std::vector<Tensor>& scalars) {
+  std::vector<double> numbers;
+  for (const Tensor& t : scalars) numbers.push_back(t.scalar<float>());
+  return numbers;
+}
+
+std::vector<double> Times(const std::vector<int64_t>& shares, double factor) {
+  std::vector<double> products;
+  for (const int64_t share : shares) products.push_back(static_cast<double>(share) * factor);
+  return products;
+}
+
+class MadeRowsTest : public testing::TestWithParam<int> {};
+
+INSTANTIATE_TEST_SUITE_P(Replicas, MadeRowsTest, testing::Values(1, 2, 3, 4));
+
+TEST_P(MadeRowsTest, LocalPartOfTheirSumHasTheRowsOfTheReplica) {
+  for (const Maker& maker : Makers()) {
+    Graph graph;
+    const Scope root(&graph);
+    const Output x = ops::Placeholder(root.WithName("x"), DT_FLOAT, {-1, 2});
+    const Output sum = ops::Sum(root, ops::Cast(root, maker.make(root, x), DT_FLOAT));
+    const Output part = ops::LocalPart(root, sum);
+    const auto strategy = Replicas(GetParam());
+    const auto session = strategy->NewSession(graph);
+    ASSERT_TRUE(session.ok()) << maker.name << ": " << session.status();
+    Step step = (*session)->Prepare({x}, {part}).value();
+    for (const std::vector<int64_t>& shares : Shares(GetParam())) {
+      const auto out = step.Run({Rows(shares)}, {.replica_rows = shares});
+      ASSERT_TRUE(out.ok()) << maker.name << ": " << out.status();
+      EXPECT_THAT(NumbersOf(step.PerReplica(0).value()), ElementsAreArray(Times(shares, maker.row)))
+          << maker.name << ", " << absl::StrJoin(shares, " ");
+    }
+  }
+}
+
+TEST_P(MadeRowsTest, VariableSynchronisedOnReadAddsTheRowsOfTheReplica) {
+  for (const Maker& maker : Makers()) {
+    const auto strategy = Replicas(GetParam());
+    const auto mirrored = strategy->scope();
+    Graph graph;
+    const Scope root(&graph);
+    const Output x = ops::Placeholder(root.WithName("x"), DT_FLOAT, {-1, 2});
+    const Variable seen =
+        CreateVariable(root, "seen", {}, initializers::Zeros(), DT_FLOAT,
+                       {.trainable = false, .synchronization = VariableSynchronization::kOnRead});
+    const Operation add = ops::AssignAddVariableOp(
+        root, seen.handle, ops::Sum(root, ops::Cast(root, maker.make(root, x), DT_FLOAT)));
+    const auto session = strategy->NewSession(graph);
+    ASSERT_TRUE(session.ok()) << maker.name << ": " << session.status();
+    Step step = (*session)->Prepare({x}, {}, {add}).value();
+    const std::vector<int64_t> shares = Shares(GetParam())[0];
+    const auto out = step.Run({Rows(shares)}, {.replica_rows = shares});
+    ASSERT_TRUE(out.ok()) << maker.name << ": " << out.status();
+    std::vector<Tensor> parts;
+    for (int r = 0; r < GetParam(); ++r) {
+      parts.push_back((*session)->ReadVariable("seen", r).value());
+    }
+    EXPECT_THAT(NumbersOf(parts), ElementsAreArray(Times(shares, maker.row))) << maker.name;
+  }
+}
+
+TEST_P(MadeRowsTest, FetchIsSplitLikeTheValue) {
+  for (const Maker& maker : Makers()) {
+    Graph graph;
+    const Scope root(&graph);
+    const Output x = ops::Placeholder(root.WithName("x"), DT_FLOAT, {-1, 2});
+    const Output made = maker.make(root, x);
+    const auto strategy = Replicas(GetParam());
+    const auto session = strategy->NewSession(graph);
+    ASSERT_TRUE(session.ok()) << maker.name << ": " << session.status();
+    Step step = (*session)->Prepare({x}, {made}).value();
+    for (const std::vector<int64_t>& shares : Shares(GetParam())) {
+      const auto out = step.Run({Rows(shares)}, {.replica_rows = shares});
+      ASSERT_TRUE(out.ok()) << maker.name << ": " << out.status();
+      std::vector<double> elements;
+      const std::vector<Tensor> own = step.PerReplica(0).value();
+      for (const Tensor& part : own) {
+        elements.push_back(static_cast<double>(part.num_elements()));
+      }
+      EXPECT_THAT(elements, ElementsAreArray(Times(shares, maker.row))) << maker.name;
+      if ((*out)[0].dtype() == DT_FLOAT) {
+        EXPECT_THAT((*out)[0].flat<float>(), Each(1));
+      }
+    }
+  }
+}
+
+// Shapes and sizes are those of the global value, and so are rows whose number is a literal.
+TEST_P(MadeRowsTest, GlobalValuesAreHeldByTheFirstReplica) {
+  Graph graph;
+  const Scope root(&graph);
+  const Output x = ops::Placeholder(root.WithName("x"), DT_FLOAT, {-1, 2});
+  const std::vector<int64_t> shares = Shares(GetParam())[0];
+  const int64_t rows = 5;
+  const std::pair<Output, double> values[] = {
+      {ops::Cast(root, ops::Size(root, x), DT_FLOAT), 10},
+      {ops::Sum(root, ops::Cast(root, ops::Shape(root, x), DT_FLOAT)), 7},
+      {ops::Sum(root, ops::Fill(root, ops::VectorConst(root, {rows}), Number(root, 1))), 5},
+      {ops::Cast(root, ops::Size(root, ops::OnesLike(root, x)), DT_FLOAT), 10},
+  };
+  std::vector<Output> parts;
+  for (const auto& [value, whole] : values) parts.push_back(ops::LocalPart(root, value));
+  const auto strategy = Replicas(GetParam());
+  const auto session = strategy->NewSession(graph);
+  ASSERT_TRUE(session.ok()) << session.status();
+  Step step = (*session)->Prepare({x}, parts).value();
+  ASSERT_TRUE(step.Run({Rows(shares)}, {.replica_rows = shares}).ok());
+  for (size_t i = 0; i < parts.size(); ++i) {
+    std::vector<double> expected(GetParam(), 0);
+    expected[0] = values[i].second;
+    EXPECT_THAT(NumbersOf(step.PerReplica(static_cast<int>(i)).value()), ElementsAreArray(expected))
+        << i;
+  }
+}
+
+// Feeds with different numbers of rows are split by axes of their own.
+TEST(MadeRows, FollowTheAxisOfTheirFeed) {
+  Graph graph;
+  const Scope root(&graph);
+  const Output x = ops::Placeholder(root.WithName("x"), DT_FLOAT, {-1, 2});
+  const Output y = ops::Placeholder(root.WithName("y"), DT_FLOAT, {-1, 2});
+  std::vector<Output> parts;
+  for (const Output& value : {x, y}) {
+    const Output ones = ops::Fill(root, ops::Shape(root, value), Number(root, 1));
+    parts.push_back(ops::LocalPart(root, ops::Sum(root, ones)));
+  }
+  const auto strategy = Replicas(2);
+  const auto session = strategy->NewSession(graph);
+  ASSERT_TRUE(session.ok()) << session.status();
+  Step step = (*session)->Prepare({x, y}, parts).value();
+  ASSERT_TRUE(step.Run({Rows({5}), Rows({7})}).ok());
+  EXPECT_THAT(NumbersOf(step.PerReplica(0).value()), ElementsAreArray({6, 4}));
+  EXPECT_THAT(NumbersOf(step.PerReplica(1).value()), ElementsAreArray({8, 6}));
+}
+
+TEST(MadeRows, EmptyBatchHasNoParts) {
+  Graph graph;
+  const Scope root(&graph);
+  const Output x = ops::Placeholder(root.WithName("x"), DT_FLOAT, {-1, 2});
+  const Output part = ops::LocalPart(root, ops::Sum(root, ops::OnesLike(root, x)));
+  const auto strategy = Replicas(2);
+  const auto session = strategy->NewSession(graph);
+  ASSERT_TRUE(session.ok()) << session.status();
+  Step step = (*session)->Prepare({x}, {part}).value();
+  ASSERT_TRUE(step.Run({Rows({0})}).ok());
+  EXPECT_THAT(NumbersOf(step.PerReplica(0).value()), Each(0));
+}
+
+// Where the split does not show, rows still fold to constants: a count needs no collective.
+TEST(MadeRows, CountOfRowsNeedsNoCollective) {
+  Graph graph;
+  const Scope root(&graph);
+  const Output x = ops::Placeholder(root.WithName("x"), DT_FLOAT, {-1, 2});
+  const Output count = ops::Sum(root, ops::OnesLike(root, x));
+  const Output mean = ops::RealDiv(root, ops::Sum(root, x), count);
+  const auto strategy = Replicas(2);
+  const auto session = strategy->NewSession(graph);
+  ASSERT_TRUE(session.ok()) << session.status();
+  const Step step = (*session)->Prepare({x}, {mean}).value();
+  const auto plans = CompileStep(step, {Shape({6, 2})});
+  ASSERT_TRUE(plans.ok()) << plans.status();
+  EXPECT_EQ(plans->program->state.collectives.size(), 1u);
+}
+
+}  // namespace
+}  // namespace mirrorflow
