@@ -131,7 +131,7 @@ class Step {
   std::shared_ptr<StepState> state_;
 };
 
-// What one rank adds to a variable that is synchronised on read.
+// The share of one rank in the sum of a variable that is synchronised on read.
 struct VariablePart {
   int rank = 0;
   Tensor value;

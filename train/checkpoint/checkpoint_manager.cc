@@ -132,7 +132,7 @@ class CheckpointManager::Writer {
     std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
   }
 
-  // What Start writes. It must not change before Wait has returned.
+  // The data that Start writes. It must not change before Wait has returned.
   CheckpointData* data() { return &data_; }
   void Start() {
     const auto write = [this] { status_ = CatchOutOfMemory([&] { return Write(); }); };

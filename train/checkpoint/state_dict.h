@@ -21,7 +21,7 @@ namespace mirrorflow {
 
 class StateDict {
  public:
-  // Numbers and texts come back exactly as they were, on every worker. A text may hold any bytes.
+  // Every worker gets back the exact number or text. A text may hold any bytes.
   template <std::floating_point T>
   void Set(absl::string_view name, T value) {
     SetNumber(name, static_cast<double>(value));

@@ -40,7 +40,8 @@ class Trainer::Loop {
   absl::Status RunEpoch();
   absl::Status RunSteps();
   absl::Status RunStep(const DistributedBatch& batch);
-  // Runs the validation that is due, and tells the callbacks of it and, if so, of the epoch's end.
+  // Runs the validation that is due and the events that follow it, at the end of an epoch
+  // OnEpochEnd, too.
   absl::Status EndStage();
   absl::Status EndEpoch();
   absl::Status Call(Event event);
@@ -62,8 +63,8 @@ class Trainer::Loop {
   const std::vector<std::string> keys_;  // of the callbacks
   TrainingState state_;
   FitState fit_;
-  // While callbacks are told of a validation or the end of an epoch: their states before, with
-  // which a run that is interrupted meanwhile goes on.
+  // The states of the callbacks before OnValidationEnd and OnEpochEnd, while these run. A run that
+  // is interrupted meanwhile saves them, and the resumed run calls both again.
   std::optional<StateDict> states_before_event_;
   bool is_saved_ = true;  // the last checkpoint has all that has happened
   TrainResult result_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a call of Trainer::Fit remembers besides the variables, the position and the callbacks. A
-// checkpoint holds it, so that a resumed run ends as the undisturbed one.
+// State of a call of Trainer::Fit besides the variables, the position and the callbacks. A
+// checkpoint holds it, so that a resumed run ends like an undisturbed one.
 #ifndef MIRRORFLOW_TRAIN_TRAINER_FIT_STATE_H_
 #define MIRRORFLOW_TRAIN_TRAINER_FIT_STATE_H_
 
@@ -30,7 +30,7 @@ struct MeanLoss {
 };
 
 struct FitState {
-  // What comes next at a position.
+  // The work that comes next at a position.
   enum class Stage { kStep, kValidation, kEpochEnd };
 
   MeanLoss epoch_loss;

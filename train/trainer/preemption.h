@@ -42,8 +42,8 @@ class PreemptionHandler {
   static absl::StatusOr<std::unique_ptr<PreemptionHandler>> Create(Session& session);
   ~PreemptionHandler();
 
-  // Call before each run of a step, be it for training, validation or prediction. Returns false
-  // after the last run before the stop, which is the same on all workers.
+  // Call before each run of a step: of training, validation and prediction. Returns false after the
+  // last run before the stop, which is the same on all workers.
   bool MayBegin();
 
   // Call after the last step. Returns the signal that has stopped training, on all workers the

@@ -82,7 +82,7 @@ struct FitOptions {
 
 struct TrainResult {
   int64_t steps = 0;  // including those before `start`
-  // Of each epoch that this call has ended, and of one that `steps` has cut.
+  // The logs of each epoch that this call has ended, and of one that `steps` has cut.
   std::vector<Logs> history = {};
   double loss = 0;                     // the mean over the rows of the last epoch
   double median_step_ms = 0;           // without the first step, which compiles

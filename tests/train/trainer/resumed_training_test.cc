@@ -178,8 +178,8 @@ TEST_P(ResumedTrainingTest, InterruptionWithinValidationEndsAfterTheBatch) {
               ElementsAre("inference", "inference", "validation ends", "epoch ends", "train ends"));
 }
 
-// A callback that predicts at the end of an epoch sees the interruption as an error of Predict. All
-// callbacks are told of the end of the epoch again, with the states that they had before.
+// A callback that predicts at the end of an epoch sees the interruption as an error of Predict. The
+// resumed run calls OnEpochEnd of all callbacks again, with the states that they had before.
 TEST_P(ResumedTrainingTest, InterruptionWithinACallbacksPredictionRepeatsTheEvent) {
   class Count final : public Callback {
    public:
@@ -302,7 +302,7 @@ TEST_P(ResumedTrainingTest, CallbacksRememberWhatTheyHaveSeen) {
   EXPECT_EQ(file(log), log_of_whole);
 }
 
-TEST_P(ResumedTrainingTest, GradientThatIsNotANumberIsNotSaved) {
+TEST_P(ResumedTrainingTest, SaveRejectsVariablesThatAreNotFinite) {
   const auto strategy =
       *MirroredStrategy::Create({.num_cpu_replicas = GetParam(), .pin_threads = false});
   Graph graph;
