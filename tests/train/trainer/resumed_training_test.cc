@@ -302,7 +302,7 @@ TEST_P(ResumedTrainingTest, CallbacksRememberWhatTheyHaveSeen) {
   EXPECT_EQ(file(log), log_of_whole);
 }
 
-TEST_P(ResumedTrainingTest, SaveRejectsVariablesThatAreNotFinite) {
+TEST_P(ResumedTrainingTest, SaveOfNonFiniteVariablesFails) {
   const auto strategy =
       *MirroredStrategy::Create({.num_cpu_replicas = GetParam(), .pin_threads = false});
   Graph graph;
