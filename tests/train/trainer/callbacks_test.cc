@@ -16,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "ops/ops.h"
 #include "tests/support/files.h"
+#include "tests/train/trainer/scores.h"
 #include "tools/report/event_files.h"
 #include "train/checkpoint/variables_file.h"
 #include "train/layers/layers.h"
@@ -74,19 +75,6 @@ std::string ContentsOf(const std::string& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
 }
-
-// Gives the metric `score` these values, one for each epoch.
-class Scores final : public Callback {
- public:
-  explicit Scores(std::vector<double> scores) : scores_(std::move(scores)) {}
-  absl::Status OnEpochEnd(TrainingState& state) override {
-    state.logs["score"] = scores_.at(state.position.epoch);
-    return absl::OkStatus();
-  }
-
- private:
-  const std::vector<double> scores_;
-};
 
 TEST(MonitorTest, DirectionFollowsName) {
   Monitor loss("val_loss", MonitorMode::kAuto, 0), accuracy("val_accuracy", MonitorMode::kAuto, 0);

@@ -17,6 +17,7 @@
 #include "gtest/gtest.h"
 #include "mirrorflow.h"
 #include "tests/support/files.h"
+#include "tests/train/trainer/scores.h"
 #include "train/checkpoint/directory.h"
 
 namespace mirrorflow {
@@ -50,19 +51,6 @@ class Watch final : public Callback {
 
  private:
   const Act act_;
-};
-
-// Gives the metric `score` these values, one for each epoch.
-class Scores final : public Callback {
- public:
-  explicit Scores(std::vector<double> scores) : scores_(std::move(scores)) {}
-  absl::Status OnEpochEnd(TrainingState& state) override {
-    state.logs["score"] = scores_.at(state.position.epoch);
-    return absl::OkStatus();
-  }
-
- private:
-  const std::vector<double> scores_;
 };
 
 class ResumedTrainingTest : public testing::TestWithParam<int> {
