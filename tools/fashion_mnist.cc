@@ -40,8 +40,8 @@ ABSL_FLAG(int64_t, global_batch_size, 128, "examples per step, over all replicas
 ABSL_FLAG(int64_t, epochs, 20, "number of passes over the training images");
 ABSL_FLAG(int64_t, steps, 0, "stop after this many steps; 0: train for --epochs");
 ABSL_FLAG(std::string, optimizer, "momentum", "sgd, momentum or adam");
-ABSL_FLAG(double, learning_rate, 0,
-          "highest learning rate of the run; 0: a default for the optimizer");
+ABSL_FLAG(std::optional<double>, learning_rate, std::nullopt,
+          "highest learning rate of the run; default: one that suits the optimizer");
 ABSL_FLAG(
     std::string, schedule, "one_cycle",
     "schedule of the learning rate: one_cycle (up from near 0 and down again over --epochs) or "
@@ -72,9 +72,9 @@ constexpr int kTracedSteps = 5;
 absl::StatusOr<std::unique_ptr<Optimizer>> MakeOptimizer(int64_t total_steps) {
   const std::string name = absl::GetFlag(FLAGS_optimizer);
   const std::string schedule = absl::GetFlag(FLAGS_schedule);
-  const double given = absl::GetFlag(FLAGS_learning_rate);
+  const std::optional<double> given = absl::GetFlag(FLAGS_learning_rate);
   auto rate = [&](double otherwise) -> LearningRate {
-    const double highest = given > 0 ? given : otherwise;
+    const double highest = given.value_or(otherwise);
     if (schedule == "constant") return highest;
     // Start close to 0: at a high rate the first steps of a network amplify every rounding error.
     return schedules::OneCycle(
@@ -134,7 +134,8 @@ RunDescription Describe(const Strategy& strategy, const Session& session, int64_
 }
 
 absl::Status CheckFlags() {
-  if (double rate = absl::GetFlag(FLAGS_learning_rate); !std::isfinite(rate) || rate < 0) {
+  const double rate = absl::GetFlag(FLAGS_learning_rate).value_or(0);
+  if (!std::isfinite(rate) || rate < 0) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--learning_rate: out of range; expected a finite number of at least 0, got ", rate));
   }

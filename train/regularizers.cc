@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/regularizers.h"
 
-#include <cmath>
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
@@ -13,6 +12,7 @@
 #include "ops/reduction.h"
 #include "ops/unary.h"
 #include "ops/variable.h"
+#include "train/numeric_options.h"
 #include "train/variable.h"
 
 namespace mirrorflow {
@@ -21,13 +21,6 @@ namespace {
 Output Fail(const Scope& scope, absl::string_view what) {
   scope.Fail(absl::InvalidArgumentError(what));
   return Output();
-}
-
-bool CheckFactor(const Scope& scope, absl::string_view name, double factor) {
-  if (std::isfinite(factor) && factor >= 0) return true;
-  Fail(scope,
-       absl::StrCat("regularizer: expected a finite ", name, " of at least 0, got ", factor));
-  return false;
 }
 
 // factor * sum(terms)
@@ -43,14 +36,14 @@ namespace regularizers {
 
 Regularizer L1(double l1) {
   return [l1](const Scope& s, Output x) {
-    if (!CheckFactor(s, "l1", l1)) return Output();
+    if (!CheckNumbers(s, "L1", {{"l1", l1, kNotNegative}})) return Output();
     return ScaledSum(s, ops::Abs(s, x), l1);
   };
 }
 
 Regularizer L2(double l2) {
   return [l2](const Scope& s, Output x) {
-    if (!CheckFactor(s, "l2", l2)) return Output();
+    if (!CheckNumbers(s, "L2", {{"l2", l2, kNotNegative}})) return Output();
     return ScaledSum(s, ops::Square(s, x), l2);
   };
 }
@@ -63,7 +56,9 @@ Regularizer L1L2(const L1L2Options& options) {
 
 Regularizer OrthogonalRegularizer(const OrthogonalOptions& options) {
   return [options](const Scope& s, Output x) {
-    if (!CheckFactor(s, "factor", options.factor)) return Output();
+    if (!CheckNumbers(s, "OrthogonalRegularizer", {{"factor", options.factor, kNotNegative}})) {
+      return Output();
+    }
     const Shape shape = s.shape(x);
     const int along = options.columns ? 0 : 1;  // the dimension of each vector
     if (shape.unknown_rank() || shape.rank() != 2 || shape.dim(1 - along) < 2) {
@@ -111,7 +106,7 @@ Output RegularizationLoss(const Scope& scope, const Regularizer& regularizer,
   std::vector<Output> penalties;
   for (const Output& handle : handles) {
     const Output penalty = regularizer(s, ops::ReadVariableOp(s, handle));
-    if (!penalty.valid()) return Output();
+    if (!penalty.valid() || !s.Owns(penalty)) return Output();
     penalties.push_back(penalty.dtype() == DT_FLOAT ? penalty : ops::Cast(s, penalty, DT_FLOAT));
   }
   return penalties.size() == 1 ? penalties[0] : ops::AddN(s, penalties);

@@ -5,9 +5,11 @@
 #include <map>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "framework/compiler/passes/infer_and_fold.h"
 #include "framework/core/status.h"
+#include "framework/graph/shape_inference.h"
 #include "ops/collectives.h"
 
 namespace mirrorflow {
@@ -40,9 +42,22 @@ bool HasSplitRows(const Compilation& c, size_t i) {
   return shape.IsFullyDefined() && IsSplit(c.feeds[i], shape) && shape.dim(0) > 0;
 }
 
-bool ReadsOnlyShapes(const Node& node) {
-  const std::string& op = node.op().name;
-  return op == "Shape" || op == "ShapeN" || op == "Size" || op == "Rank";
+// Whether the op takes whole values and makes whole values, as Shape does, whatever is split.
+bool TakesWhole(const Compilation& c, const Node& node) {
+  if (IsControlFlow(node.op())) return false;
+  if (node.op().sharding == nullptr) return true;
+  const auto is_known = [&](const Output& value) {
+    return c.values().shape(value).IsFullyDefined();
+  };
+  for (const Output& in : node.inputs()) {
+    if (!is_known(in)) return false;
+  }
+  for (int i = 0; i < node.num_outputs(); ++i) {
+    if (!is_known(node.output(i))) return false;
+  }
+  const absl::StatusOr<ShardingRule> rule = node.op().sharding(ShardContext(node, c.values()));
+  return rule.ok() && rule->linearity == Linearity::kNone &&
+         std::none_of(rule->dims.begin(), rule->dims.end(), absl::ascii_isalpha);
 }
 
 // Whether the node, or one in its bodies, shows each replica's part of its inputs.
@@ -92,7 +107,7 @@ class Marker {
         }
         continue;
       }
-      if (!shows[node->id()] || !Computes(node->op()) || ReadsOnlyShapes(*node)) continue;
+      if (!shows[node->id()] || !Computes(node->op()) || TakesWhole(c, *node)) continue;
       const std::optional<AttrList> rows = RowsFor(c, *node, marked);
       if (!rows.has_value()) continue;
       c.graph.SetAttr(node, kRowsAttr, *rows);
@@ -126,7 +141,7 @@ class Marker {
     while (!open.empty()) {
       const Node* node = open.back();
       open.pop_back();
-      if (!ReadsOnlyShapes(*node)) visit_inputs(*node, all);
+      if (!TakesWhole(c, *node)) visit_inputs(*node, all);
     }
     // The rows of a fetch show, but not those of which it is a sum.
     if (c.is_body) return shows;

@@ -44,6 +44,18 @@ class ProgramsTest(ProgramTest):
             saved = (self.root / dtype).read_bytes()
             self.assertEqual(b"loss_scale/dynamic_scale" in saved, scales, dtype)
 
+    def test_learning_rate_of_zero_leaves_the_variables(self):
+        saved = []
+        for steps in 1, 3:
+            file = f"after_{steps}"
+            result = self.run_program(
+                FASHION_MNIST, "--data_dir=good", "--model=mlp", "--replicas=1", "--optimizer=sgd",
+                "--learning_rate=0", f"--steps={steps}", f"--save_variables={file}",
+                "--schedule=constant", "--global_batch_size=10", new_files=[file])
+            self.assertEqual(result.returncode, 0, result.stderr)
+            saved.append((self.root / file).read_bytes())
+        self.assertEqual(*saved)
+
     def test_default_is_one_replica_per_core(self):
         result = self.run_program(FASHION_MNIST, "--data_dir=good", "--model=mlp", "--steps=1")
         self.assertEqual(result.returncode, 0, result.stderr)

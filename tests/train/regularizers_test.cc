@@ -83,10 +83,9 @@ TEST(RegularizersTest, InvalidArgumentsAreReported) {
     EXPECT_EQ(graph.status().code(), absl::StatusCode::kInvalidArgument);
     return std::string(graph.status().message());
   };
-  EXPECT_THAT(error(regularizers::L1(-1), {2}),
-              HasSubstr("regularizer: expected a finite l1 of at least 0, got -1"));
+  EXPECT_THAT(error(regularizers::L1(-1), {2}), HasSubstr("L1: l1: expected 0 or more, got -1"));
   EXPECT_THAT(error(regularizers::L2(std::numeric_limits<double>::infinity()), {2}),
-              HasSubstr("expected a finite l2 of at least 0, got inf"));
+              HasSubstr("L2: l2: expected a finite number, got inf"));
   EXPECT_THAT(error(regularizers::OrthogonalRegularizer(), {2, 2, 2}),
               HasSubstr("expected a matrix of at least two rows, got shape [2,2,2]"));
   EXPECT_THAT(error(regularizers::OrthogonalRegularizer({.columns = true}), {2, 1}),

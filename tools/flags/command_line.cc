@@ -100,7 +100,8 @@ const char* KindOf(const absl::CommandLineFlag& flag) {
   if (flag.IsOfType<int>() || flag.IsOfType<std::optional<int>>()) return "an integer of 32 bits";
   if (flag.IsOfType<int64_t>()) return "an integer of 64 bits";
   if (flag.IsOfType<uint64_t>()) return "a non-negative integer of 64 bits";
-  return flag.IsOfType<double>() ? "a number" : "a valid value";
+  if (flag.IsOfType<double>() || flag.IsOfType<std::optional<double>>()) return "a number";
+  return "a valid value";
 }
 
 // A repeated list flag accumulates its values.

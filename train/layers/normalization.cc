@@ -6,6 +6,7 @@
 #include "ops/layer_norm.h"
 #include "ops/reshape.h"
 #include "train/layers/layer_support.h"
+#include "train/numeric_options.h"
 #include "train/variable.h"
 
 namespace mirrorflow {
@@ -15,6 +16,11 @@ Output BatchNorm(const Scope& scope, Output x, const Activation& activation,
                  const BatchNormOptions& options) {
   const Scope s = scope.SubScope(options.name);
   if (!s.ok()) return Output();
+  if (!CheckNumbers(s, options.name,
+                    {{"momentum", options.momentum, kFraction},
+                     {"epsilon", options.epsilon, kNotNegative}})) {
+    return Output();
+  }
   const int rank = s.shape(x).unknown_rank() ? 2 : s.shape(x).rank();
   const bool images = rank == 4;
   const absl::StatusOr<int64_t> in =

@@ -1,9 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/optimizers/adadelta.h"
 
+#include "train/numeric_options.h"
 #include "train/optimizers/term.h"
 
 namespace mirrorflow {
+
+absl::Status Adadelta::CheckOptions() const {
+  const Options& o = options_;
+  return CheckNumbers("Adadelta", {{"learning_rate", o.learning_rate.value(), kNotNegative},
+                                   {"rho", o.rho, kFraction},
+                                   {"epsilon", o.epsilon, kNotNegative}});
+}
 
 Optimizer::Shared Adadelta::Prepare(const Scope& scope, Output learning_rate, Output) const {
   return {learning_rate};

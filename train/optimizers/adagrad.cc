@@ -3,8 +3,17 @@
 
 #include "ops/constant.h"
 #include "ops/update.h"
+#include "train/numeric_options.h"
 
 namespace mirrorflow {
+
+absl::Status Adagrad::CheckOptions() const {
+  const Options& o = options_;
+  return CheckNumbers("Adagrad",
+                      {{"learning_rate", o.learning_rate.value(), kNotNegative},
+                       {"initial_accumulator_value", o.initial_accumulator_value, kNotNegative},
+                       {"epsilon", o.epsilon, kNotNegative}});
+}
 
 // Order: learning_rate, epsilon.
 Optimizer::Shared Adagrad::Prepare(const Scope& scope, Output learning_rate, Output) const {

@@ -21,6 +21,7 @@ class Adagrad final : public Optimizer {
 
  private:
   const LearningRate& learning_rate() const override { return options_.learning_rate; }
+  absl::Status CheckOptions() const override;
   Shared Prepare(const Scope& scope, Output learning_rate, Output step) const override;
   void Update(VariableUpdate& update, const Shared& shared) const override;
   const Options options_;

@@ -7,9 +7,19 @@
 #include "ops/select.h"
 #include "ops/update.h"
 #include "ops/variable.h"
+#include "train/numeric_options.h"
 #include "train/optimizers/term.h"
 
 namespace mirrorflow {
+
+absl::Status Adam::CheckOptions() const {
+  const Options& o = options_;
+  return CheckNumbers(name_, {{"learning_rate", o.learning_rate.value(), kNotNegative},
+                              {"weight_decay", weight_decay_, kNotNegative},
+                              {"beta1", o.beta1, kBelowOne},
+                              {"beta2", o.beta2, kBelowOne},
+                              {"epsilon", o.epsilon, kNotNegative}});
+}
 
 // Order: learning_rate, beta1_power, beta2_power, beta1, beta2, epsilon, the handles of the two
 // powers.

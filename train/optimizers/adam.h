@@ -24,22 +24,25 @@ class Adam : public Optimizer {
     bool amsgrad = false;
   };
   Adam() : Adam(Options()) {}
-  explicit Adam(const Options& options) : Adam(options, 0) {}
+  explicit Adam(const Options& options) : Adam(options, 0, "Adam") {}
 
  protected:
-  Adam(const Options& options, double weight_decay)
-      : options_(options), weight_decay_(weight_decay) {}
+  // `name`: of the class, for errors.
+  Adam(const Options& options, double weight_decay, const char* name)
+      : options_(options), weight_decay_(weight_decay), name_(name) {}
 
   void Update(VariableUpdate& update, const Shared& shared) const override;
 
  private:
   const LearningRate& learning_rate() const override { return options_.learning_rate; }
+  absl::Status CheckOptions() const override;
   double weight_decay(const VariableUpdate&) const override { return weight_decay_; }
   Shared Prepare(const Scope& scope, Output learning_rate, Output step) const override;
   Operation Finish(const Scope& scope, const Shared& shared, absl::Span<const Operation> updates,
                    Output gate) const override;
   const Options options_;
   const double weight_decay_;
+  const char* const name_;
 };
 
 // variable -= learning_rate * weight_decay * variable, then Adam.
@@ -56,7 +59,7 @@ class AdamW final : public Adam {
   };
   AdamW() : AdamW(Options()) {}
   explicit AdamW(const Options& o)
-      : Adam({o.learning_rate, o.beta1, o.beta2, o.epsilon, o.amsgrad}, o.weight_decay) {}
+      : Adam({o.learning_rate, o.beta1, o.beta2, o.epsilon, o.amsgrad}, o.weight_decay, "AdamW") {}
 };
 
 }  // namespace mirrorflow

@@ -1,9 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/optimizers/adamax.h"
 
+#include "train/numeric_options.h"
 #include "train/optimizers/term.h"
 
 namespace mirrorflow {
+
+absl::Status Adamax::CheckOptions() const {
+  const Options& o = options_;
+  return CheckNumbers("Adamax", {{"learning_rate", o.learning_rate.value(), kNotNegative},
+                                 {"beta1", o.beta1, kBelowOne},
+                                 {"beta2", o.beta2, kBelowOne},
+                                 {"epsilon", o.epsilon, kNotNegative}});
+}
 
 // Order: learning_rate, 1 - beta1^step.
 Optimizer::Shared Adamax::Prepare(const Scope& scope, Output learning_rate, Output step) const {

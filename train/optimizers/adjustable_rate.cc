@@ -3,6 +3,7 @@
 
 #include "ops/cast.h"
 #include "ops/variable.h"
+#include "train/numeric_options.h"
 #include "train/optimizers/variable_update.h"
 
 namespace mirrorflow {
@@ -10,6 +11,7 @@ namespace schedules {
 
 LearningRateSchedule Adjustable(double initial, const std::string& variable) {
   return [=](const Scope& scope, Output step) {
+    if (!CheckNumbers(scope, "Adjustable", {{"initial", initial, kNotNegative}})) return Output();
     const Scope root(&scope.graph());
     // Once, if the updates have several dtypes.
     Node* const made = scope.graph().FindNode(variable);

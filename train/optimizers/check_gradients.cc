@@ -6,7 +6,8 @@
 
 namespace mirrorflow {
 
-absl::Status CheckGradients(const Graph& graph, absl::Span<const GradientAndVariable> gradients) {
+absl::Status CheckGradients(const Graph& graph, absl::Span<const GradientAndVariable> gradients,
+                            const Output& gate) {
   for (size_t i = 0; i < gradients.size(); ++i) {
     const std::string where = absl::StrCat("apply_gradients, pair ", i);
     MF_RETURN_IF_ERROR(Annotate(graph.CheckOwns(gradients[i].gradient), where));
@@ -17,7 +18,8 @@ absl::Status CheckGradients(const Graph& graph, absl::Span<const GradientAndVari
         "' is not a variable's handle; expected Variable::handle, got a value of dtype ",
         DataTypeName(gradients[i].variable.dtype())));
   }
-  return absl::OkStatus();
+  if (!gate.valid()) return absl::OkStatus();
+  return Annotate(graph.CheckOwns(gate), "apply_gradients, gate");
 }
 
 }  // namespace mirrorflow

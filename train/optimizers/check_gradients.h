@@ -9,8 +9,10 @@
 
 namespace mirrorflow {
 
-// InvalidArgument if a gradient or variable is not of this graph, or is not a variable's handle.
-absl::Status CheckGradients(const Graph& graph, absl::Span<const GradientAndVariable> gradients);
+// InvalidArgument if a gradient, a variable or the gate (which may be invalid) is not of this
+// graph, or a variable is not a variable's handle.
+absl::Status CheckGradients(const Graph& graph, absl::Span<const GradientAndVariable> gradients,
+                            const Output& gate);
 
 }  // namespace mirrorflow
 

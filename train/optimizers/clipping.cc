@@ -3,6 +3,7 @@
 
 #include "ops/add_n.h"
 #include "ops/clip_by_value.h"
+#include "train/numeric_options.h"
 #include "train/optimizers/term.h"
 
 namespace mirrorflow {
@@ -19,6 +20,7 @@ std::vector<GradientAndVariable> ClipByValue(const Scope& scope,
                                              absl::Span<const GradientAndVariable> gradients,
                                              double clipvalue) {
   const Scope s = scope.SubScope("clip_by_value");
+  if (!CheckNumbers(s, "clip_by_value", {{"clipvalue", clipvalue, kPositive}})) return {};
   std::vector<GradientAndVariable> clipped;
   for (const GradientAndVariable& gv : gradients) {
     const Term g(s, gv.gradient);
@@ -32,6 +34,7 @@ std::vector<GradientAndVariable> ClipByNorm(const Scope& scope,
                                             absl::Span<const GradientAndVariable> gradients,
                                             double clipnorm) {
   const Scope s = scope.SubScope("clip_by_norm");
+  if (!CheckNumbers(s, "clip_by_norm", {{"clipnorm", clipnorm, kPositive}})) return {};
   std::vector<GradientAndVariable> clipped;
   for (const GradientAndVariable& gv : gradients) {
     const Term g(s, gv.gradient);
@@ -44,6 +47,7 @@ std::vector<GradientAndVariable> ClipByGlobalNorm(const Scope& scope,
                                                   absl::Span<const GradientAndVariable> gradients,
                                                   double clipnorm) {
   const Scope s = scope.SubScope("clip_by_global_norm");
+  if (!CheckNumbers(s, "clip_by_global_norm", {{"clipnorm", clipnorm, kPositive}})) return {};
   std::vector<Output> squares;
   for (const GradientAndVariable& gv : gradients) {
     squares.push_back(SumOf(Square(Term(s, gv.gradient))));

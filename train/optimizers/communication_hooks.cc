@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "ops/ops.h"
+#include "train/numeric_options.h"
 
 namespace mirrorflow {
 namespace hooks {
@@ -34,21 +34,12 @@ GradientReducer Compress(DataType narrow, bool use_error_feedback) {
 
 // ---- PowerSGD -------------------------------------------------------------------------------
 
-absl::Status CheckOptions(const PowerSGDOptions& options) {
-  if (options.matrix_approximation_rank < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("powersgd: matrix_approximation_rank: expected 1 or more, got ",
-                     options.matrix_approximation_rank));
-  }
-  if (options.start_powersgd_iter < 0 || options.min_compression_rate < 0 ||
-      options.orthogonalization_epsilon < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("powersgd: expected start_powersgd_iter, min_compression_rate and "
-                     "orthogonalization_epsilon of 0 or more, got ",
-                     options.start_powersgd_iter, ", ", options.min_compression_rate, " and ",
-                     options.orthogonalization_epsilon));
-  }
-  return absl::OkStatus();
+absl::Status CheckOptions(const PowerSGDOptions& o) {
+  return CheckNumbers("powersgd",
+                      {{"matrix_approximation_rank", o.matrix_approximation_rank, kAtLeastOne},
+                       {"start_powersgd_iter", o.start_powersgd_iter, kNotNegative},
+                       {"min_compression_rate", o.min_compression_rate, kNotNegative},
+                       {"orthogonalization_epsilon", o.orthogonalization_epsilon, kNotNegative}});
 }
 
 Output Columns(const Scope& s, Output matrix, int64_t first, int64_t count, int64_t rows) {

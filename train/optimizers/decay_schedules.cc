@@ -3,10 +3,10 @@
 
 #include <cmath>
 
-#include "absl/strings/str_cat.h"
 #include "ops/binary.h"
 #include "ops/select.h"
 #include "ops/unary.h"
+#include "train/numeric_options.h"
 #include "train/optimizers/term.h"
 
 namespace mirrorflow::schedules {
@@ -15,14 +15,6 @@ namespace {
 constexpr double kPi = 3.14159265358979323846;
 
 Term Floor(const Term& x) { return x.With(ops::Floor(x.scope(), x)); }
-
-// Fails the scope unless `got` is at least `least`.
-bool CheckAtLeast(const Scope& scope, absl::string_view option, double least, double got) {
-  if (got >= least) return true;
-  scope.Fail(absl::InvalidArgumentError(
-      absl::StrCat(option, ": expected ", least, " or more, got ", got)));
-  return false;
-}
 
 // The part of the decay that is done, in units of `decay_steps`.
 Term Progress(const Term& step, int64_t decay_steps, bool staircase) {
@@ -35,7 +27,12 @@ Term Progress(const Term& step, int64_t decay_steps, bool staircase) {
 LearningRateSchedule ExponentialDecay(const ExponentialDecayOptions& o) {
   return [o](const Scope& parent, Output step) {
     const Scope scope = parent.SubScope("exponential_decay");
-    if (!CheckAtLeast(scope, "ExponentialDecay: decay_steps", 1, o.decay_steps)) return Output();
+    if (!CheckNumbers(scope, "ExponentialDecay",
+                      {{"initial_learning_rate", o.initial_learning_rate, kNotNegative},
+                       {"decay_steps", o.decay_steps, kAtLeastOne},
+                       {"decay_rate", o.decay_rate, kNotNegative}})) {
+      return Output();
+    }
     const Term done = Progress(Term(scope, step), o.decay_steps, o.staircase);
     return (o.initial_learning_rate * Pow(o.decay_rate, done)).output();
   };
@@ -44,7 +41,12 @@ LearningRateSchedule ExponentialDecay(const ExponentialDecayOptions& o) {
 LearningRateSchedule InverseTimeDecay(const InverseTimeDecayOptions& o) {
   return [o](const Scope& parent, Output step) {
     const Scope scope = parent.SubScope("inverse_time_decay");
-    if (!CheckAtLeast(scope, "InverseTimeDecay: decay_steps", 1, o.decay_steps)) return Output();
+    if (!CheckNumbers(scope, "InverseTimeDecay",
+                      {{"initial_learning_rate", o.initial_learning_rate, kNotNegative},
+                       {"decay_steps", o.decay_steps, kAtLeastOne},
+                       {"decay_rate", o.decay_rate, kNotNegative}})) {
+      return Output();
+    }
     const Term done = Progress(Term(scope, step), o.decay_steps, o.staircase);
     return (o.initial_learning_rate / (1 + o.decay_rate * done)).output();
   };
@@ -53,7 +55,13 @@ LearningRateSchedule InverseTimeDecay(const InverseTimeDecayOptions& o) {
 LearningRateSchedule PolynomialDecay(const PolynomialDecayOptions& o) {
   return [o](const Scope& parent, Output step) {
     const Scope scope = parent.SubScope("polynomial_decay");
-    if (!CheckAtLeast(scope, "PolynomialDecay: decay_steps", 1, o.decay_steps)) return Output();
+    if (!CheckNumbers(scope, "PolynomialDecay",
+                      {{"initial_learning_rate", o.initial_learning_rate, kNotNegative},
+                       {"decay_steps", o.decay_steps, kAtLeastOne},
+                       {"end_learning_rate", o.end_learning_rate, kNotNegative},
+                       {"power", o.power, kNotNegative}})) {
+      return Output();
+    }
     const double steps = static_cast<double>(o.decay_steps);
     const Term done = Term(scope, step) / steps;
     Term part = Min(done, done.Number(1));
@@ -70,8 +78,12 @@ LearningRateSchedule PolynomialDecay(const PolynomialDecayOptions& o) {
 LearningRateSchedule CosineDecayRestarts(const CosineDecayRestartsOptions& o) {
   return [o](const Scope& parent, Output step) {
     const Scope scope = parent.SubScope("cosine_decay_restarts");
-    if (!CheckAtLeast(scope, "CosineDecayRestarts: first_decay_steps", 1, o.first_decay_steps) ||
-        !CheckAtLeast(scope, "CosineDecayRestarts: t_mul", 1, o.t_mul)) {
+    if (!CheckNumbers(scope, "CosineDecayRestarts",
+                      {{"initial_learning_rate", o.initial_learning_rate, kNotNegative},
+                       {"first_decay_steps", o.first_decay_steps, kAtLeastOne},
+                       {"t_mul", o.t_mul, kAtLeastOne},
+                       {"m_mul", o.m_mul, kNotNegative},
+                       {"alpha", o.alpha, kNotNegative}})) {
       return Output();
     }
     const Term done = Term(scope, step) / static_cast<double>(o.first_decay_steps);

@@ -1,25 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/optimizers/ftrl.h"
 
-#include "absl/strings/str_cat.h"
 #include "ops/clip_by_value.h"
+#include "train/numeric_options.h"
 #include "train/optimizers/term.h"
 
 namespace mirrorflow {
 
 absl::Status Ftrl::CheckOptions() const {
   const Options& o = options_;
-  if (o.learning_rate_power <= 0 && o.initial_accumulator_value >= 0 &&
-      o.l1_regularization_strength >= 0 && o.l2_regularization_strength >= 0 &&
-      o.l2_shrinkage_regularization_strength >= 0) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "Ftrl: expected learning_rate_power <= 0 and initial_accumulator_value, "
-      "l1_regularization_strength, l2_regularization_strength and "
-      "l2_shrinkage_regularization_strength >= 0, got ",
-      o.learning_rate_power, ", ", o.initial_accumulator_value, ", ", o.l1_regularization_strength,
-      ", ", o.l2_regularization_strength, " and ", o.l2_shrinkage_regularization_strength));
+  return CheckNumbers(
+      "Ftrl", {{"learning_rate", o.learning_rate.value(), kNotNegative},
+               {"learning_rate_power", o.learning_rate_power, kNotPositive},
+               {"initial_accumulator_value", o.initial_accumulator_value, kNotNegative},
+               {"l1_regularization_strength", o.l1_regularization_strength, kNotNegative},
+               {"l2_regularization_strength", o.l2_regularization_strength, kNotNegative},
+               {"l2_shrinkage_regularization_strength", o.l2_shrinkage_regularization_strength,
+                kNotNegative},
+               {"beta", o.beta, kNotNegative}});
 }
 
 Optimizer::Shared Ftrl::Prepare(const Scope& scope, Output learning_rate, Output) const {

@@ -3,9 +3,18 @@
 
 #include "ops/binary.h"
 #include "ops/select.h"
+#include "train/numeric_options.h"
 #include "train/optimizers/term.h"
 
 namespace mirrorflow {
+
+absl::Status Lamb::CheckOptions() const {
+  const Options& o = options_;
+  return CheckNumbers("Lamb", {{"learning_rate", o.learning_rate.value(), kNotNegative},
+                               {"beta1", o.beta1, kBelowOne},
+                               {"beta2", o.beta2, kBelowOne},
+                               {"epsilon", o.epsilon, kNotNegative}});
+}
 
 // Order: learning_rate, 1 - beta1^step, 1 - beta2^step.
 Optimizer::Shared Lamb::Prepare(const Scope& scope, Output learning_rate, Output step) const {

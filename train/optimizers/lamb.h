@@ -27,6 +27,7 @@ class Lamb final : public Optimizer {
 
  private:
   const LearningRate& learning_rate() const override { return options_.learning_rate; }
+  absl::Status CheckOptions() const override;
   bool counts_steps() const override { return true; }
   Shared Prepare(const Scope& scope, Output learning_rate, Output step) const override;
   void Update(VariableUpdate& update, const Shared& shared) const override;

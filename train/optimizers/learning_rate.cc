@@ -9,23 +9,12 @@
 #include "ops/constant.h"
 #include "ops/select.h"
 #include "ops/unary.h"
+#include "train/numeric_options.h"
 
 namespace mirrorflow::schedules {
 namespace {
 
 constexpr double kPi = 3.14159265358979323846;
-
-absl::Status Check(const OneCycleOptions& o) {
-  if (o.max_learning_rate > 0 && o.div_factor > 0 && o.final_div_factor > 0 && o.total_steps > 0 &&
-      o.warmup_fraction >= 0 && o.warmup_fraction <= 1) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "OneCycle: expected max_learning_rate, div_factor, final_div_factor and total_steps > 0 and "
-      "0 <= warmup_fraction <= 1, got ",
-      o.max_learning_rate, ", ", o.div_factor, ", ", o.final_div_factor, ", ", o.total_steps,
-      " and ", o.warmup_fraction));
-}
 
 // Goes from `first` to `last` along half a cosine as `progress` goes from 0 to 1.
 Output CosineTo(const Scope& scope, double first, double last, Output progress) {
@@ -40,8 +29,12 @@ Output CosineTo(const Scope& scope, double first, double last, Output progress) 
 LearningRateSchedule OneCycle(const OneCycleOptions& o) {
   return [o](const Scope& parent, Output step) {
     const Scope scope = parent.SubScope("one_cycle");
-    if (absl::Status status = Check(o); !status.ok()) {
-      scope.Fail(status);
+    if (!CheckNumbers(scope, "OneCycle",
+                      {{"max_learning_rate", o.max_learning_rate, kNotNegative},
+                       {"total_steps", o.total_steps, kAtLeastOne},
+                       {"warmup_fraction", o.warmup_fraction, kFraction},
+                       {"div_factor", o.div_factor, kPositive},
+                       {"final_div_factor", o.final_div_factor, kPositive}})) {
       return Output();
     }
     // The steps of the highest and of the last rate; each phase takes at least one step.
@@ -71,6 +64,11 @@ LearningRateSchedule PiecewiseConstant(const PiecewiseConstantOptions& o) {
                        absl::StrJoin(o.boundaries, ", "), "] and ", o.values.size(), " values")));
       return Output();
     }
+    for (const double value : o.values) {
+      if (!CheckNumbers(scope, "PiecewiseConstant", {{"values", value, kNotNegative}})) {
+        return Output();
+      }
+    }
     auto scalar = [&](double v) { return ops::ScalarConst(scope, step.dtype(), v); };
     Output rate = scalar(o.values.back());
     for (size_t i = o.boundaries.size(); i-- > 0;) {
@@ -85,9 +83,10 @@ LearningRateSchedule PiecewiseConstant(const PiecewiseConstantOptions& o) {
 LearningRateSchedule CosineDecay(const CosineDecayOptions& o) {
   return [o](const Scope& parent, Output step) {
     const Scope scope = parent.SubScope("cosine_decay");
-    if (o.decay_steps <= 0) {
-      scope.Fail(absl::InvalidArgumentError(
-          absl::StrCat("CosineDecay: expected decay_steps > 0, got ", o.decay_steps)));
+    if (!CheckNumbers(scope, "CosineDecay",
+                      {{"initial_learning_rate", o.initial_learning_rate, kNotNegative},
+                       {"decay_steps", o.decay_steps, kAtLeastOne},
+                       {"alpha", o.alpha, kNotNegative}})) {
       return Output();
     }
     auto scalar = [&](double v) { return ops::ScalarConst(scope, step.dtype(), v); };
@@ -100,9 +99,10 @@ LearningRateSchedule CosineDecay(const CosineDecayOptions& o) {
 LearningRateSchedule WarmUp(const WarmUpOptions& o) {
   return [o](const Scope& parent, Output step) {
     const Scope scope = parent.SubScope("warm_up");
-    if (o.steps < 0) {
-      scope.Fail(
-          absl::InvalidArgumentError(absl::StrCat("WarmUp: expected steps >= 0, got ", o.steps)));
+    if (!CheckNumbers(scope, "WarmUp",
+                      {{"steps", o.steps, kNotNegative},
+                       {"initial_learning_rate", o.initial_learning_rate, kNotNegative},
+                       {"after", o.after.value(), kNotNegative}})) {
       return Output();
     }
     auto scalar = [&](double v) { return ops::ScalarConst(scope, step.dtype(), v); };

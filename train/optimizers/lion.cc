@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/optimizers/lion.h"
 
-#include "absl/strings/str_cat.h"
+#include "train/numeric_options.h"
 #include "train/optimizers/term.h"
 
 namespace mirrorflow {
 
 absl::Status Lion::CheckOptions() const {
-  if (options_.beta1 > 0 && options_.beta1 <= 1) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("Lion: expected 0 < beta1 <= 1, got ", options_.beta1));
+  const Options& o = options_;
+  return CheckNumbers("Lion", {{"learning_rate", o.learning_rate.value(), kNotNegative},
+                               {"beta1", o.beta1, {.least = 0, .most = 1, .without_least = true}},
+                               {"beta2", o.beta2, kFraction}});
 }
 
 Optimizer::Shared Lion::Prepare(const Scope& scope, Output learning_rate, Output) const {

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/optimizers/loss_scale.h"
 
-#include "absl/strings/str_cat.h"
 #include "ops/binary.h"
 #include "ops/cast.h"
 #include "ops/reduction.h"
 #include "ops/select.h"
 #include "ops/unary.h"
 #include "ops/variable.h"
+#include "train/numeric_options.h"
 
 namespace mirrorflow {
 
 absl::Status CheckLossScaleOptions(const LossScaleOptions& o) {
-  if (o.initial_scale > 0 && o.dynamic_growth_steps > 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "minimize: loss_scale: expected initial_scale and dynamic_growth_steps > 0, got ",
-      o.initial_scale, " and ", o.dynamic_growth_steps));
+  return CheckNumbers("minimize: loss_scale",
+                      {{"initial_scale", o.initial_scale, kPositive},
+                       {"dynamic_growth_steps", o.dynamic_growth_steps, kAtLeastOne}});
 }
 
 LossScale::LossScale(const Scope& scope, const LossScaleOptions& options)

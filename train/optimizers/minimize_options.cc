@@ -2,57 +2,63 @@
 #include "train/optimizers/minimize_options.h"
 
 #include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "train/numeric_options.h"
 
 namespace mirrorflow {
 namespace {
 
-absl::Status OutOfRange(absl::string_view option, absl::string_view expected, double got) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("minimize: ", option, ": expected ", expected, ", got ", got));
+constexpr char kMinimize[] = "minimize";
+
+absl::Status CheckRanges(const MinimizeOptions& o) {
+  MF_RETURN_IF_ERROR(
+      CheckNumbers(kMinimize, {{"clipvalue", o.clipvalue, kNotNegative},
+                               {"clipnorm", o.clipnorm, kNotNegative},
+                               {"global_clipnorm", o.global_clipnorm, kNotNegative},
+                               {"weight_decay", o.weight_decay.value_or(0), kNotNegative},
+                               {"ema_momentum", o.ema_momentum, kFraction},
+                               {"ema_overwrite_frequency", o.ema_overwrite_frequency, kNotNegative},
+                               {"accumulate_steps", o.accumulate_steps, kAtLeastOne}}));
+  for (const LearningRateMultiplier& m : o.learning_rate_multipliers) {
+    MF_RETURN_IF_ERROR(
+        CheckNumbers(kMinimize, {{"learning_rate_multipliers", m.multiplier, kNotNegative}}));
+  }
+  return o.loss_scale.has_value() ? CheckLossScaleOptions(*o.loss_scale) : absl::OkStatus();
+}
+
+absl::Status CheckOwned(const Graph& graph, const MinimizeOptions& o) {
+  for (const Output& variable : o.variables) {
+    MF_RETURN_IF_ERROR(Annotate(graph.CheckOwns(variable), "minimize: variables"));
+  }
+  MF_RETURN_IF_ERROR(
+      o.exclude_from_weight_decay.CheckOwned(graph, "minimize: exclude_from_weight_decay"));
+  for (const LearningRateMultiplier& m : o.learning_rate_multipliers) {
+    MF_RETURN_IF_ERROR(m.variables.CheckOwned(graph, "minimize: learning_rate_multipliers"));
+  }
+  if (!o.accumulate_weight.valid()) return absl::OkStatus();
+  return Annotate(graph.CheckOwns(o.accumulate_weight), "minimize: accumulate_weight");
 }
 
 }  // namespace
 
-absl::Status CheckMinimizeOptions(const MinimizeOptions& o) {
-  // Written so that NaN is out of range.
-  if (!(o.clipvalue >= 0)) return OutOfRange("clipvalue", "0 or more", o.clipvalue);
-  if (!(o.clipnorm >= 0)) return OutOfRange("clipnorm", "0 or more", o.clipnorm);
-  if (!(o.global_clipnorm >= 0)) {
-    return OutOfRange("global_clipnorm", "0 or more", o.global_clipnorm);
-  }
+absl::Status CheckMinimizeOptions(const Graph& graph, const MinimizeOptions& o) {
+  MF_RETURN_IF_ERROR(CheckRanges(o));
+  MF_RETURN_IF_ERROR(CheckOwned(graph, o));
   if ((o.clipvalue > 0) + (o.clipnorm > 0) + (o.global_clipnorm > 0) > 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("minimize: expected only one of clipvalue, clipnorm and global_clipnorm, got ",
                      o.clipvalue, ", ", o.clipnorm, " and ", o.global_clipnorm));
   }
-  if (o.weight_decay.has_value() && !(*o.weight_decay >= 0)) {
-    return OutOfRange("weight_decay", "0 or more", *o.weight_decay);
-  }
-  for (const LearningRateMultiplier& m : o.learning_rate_multipliers) {
-    if (!(m.multiplier >= 0)) {
-      return OutOfRange("learning_rate_multipliers", "0 or more", m.multiplier);
-    }
-  }
-  if (!(o.ema_momentum >= 0 && o.ema_momentum <= 1)) {
-    return OutOfRange("ema_momentum", "0 to 1", o.ema_momentum);
-  }
-  if (o.ema_overwrite_frequency < 0) {
-    return OutOfRange("ema_overwrite_frequency", "0 or more",
-                      static_cast<double>(o.ema_overwrite_frequency));
-  }
   if (o.ema_overwrite_frequency > 0 && !o.use_ema) {
     return absl::InvalidArgumentError(
         "minimize: ema_overwrite_frequency: expected use_ema with it, got use_ema = false");
-  }
-  if (o.accumulate_steps < 1) {
-    return OutOfRange("accumulate_steps", "1 or more", static_cast<double>(o.accumulate_steps));
   }
   if (o.accumulate_steps > 1 && o.reduce != nullptr) {
     return absl::InvalidArgumentError(
         "minimize: accumulate_steps: expected no `reduce` with it, which would reduce the "
         "gradients in every step");
   }
-  return o.loss_scale.has_value() ? CheckLossScaleOptions(*o.loss_scale) : absl::OkStatus();
+  return absl::OkStatus();
 }
 
 }  // namespace mirrorflow

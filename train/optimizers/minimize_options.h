@@ -62,8 +62,9 @@ struct MinimizeOptions {
   std::optional<LossScaleOptions> loss_scale = std::nullopt;
 };
 
-// InvalidArgument if an option is out of range, or if several bounds are set.
-absl::Status CheckMinimizeOptions(const MinimizeOptions& options);
+// InvalidArgument if an option is out of range, if several bounds are set, or if a value belongs to
+// a graph other than `graph`, the one of the loss.
+absl::Status CheckMinimizeOptions(const Graph& graph, const MinimizeOptions& options);
 
 }  // namespace mirrorflow
 

@@ -3,19 +3,31 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "ops/matmul.h"
+#include "train/numeric_options.h"
 #include "train/optimizers/term.h"
 
 namespace mirrorflow {
 
 absl::Status Muon::CheckOptions() const {
-  if (options_.ns_steps >= 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("Muon: ns_steps: expected 0 or more, got ", options_.ns_steps));
+  const Options& o = options_;
+  return CheckNumbers("Muon", {{"learning_rate", o.learning_rate.value(), kNotNegative},
+                               {"adam_beta1", o.adam_beta1, kBelowOne},
+                               {"adam_beta2", o.adam_beta2, kBelowOne},
+                               {"adam_weight_decay", o.adam_weight_decay, kNotNegative},
+                               {"epsilon", o.epsilon, kNotNegative},
+                               {"weight_decay", o.weight_decay, kNotNegative},
+                               {"muon_a", o.muon_a, kAnyNumber},
+                               {"muon_b", o.muon_b, kAnyNumber},
+                               {"muon_c", o.muon_c, kAnyNumber},
+                               {"adam_lr_ratio", o.adam_lr_ratio, kNotNegative},
+                               {"momentum", o.momentum, kFraction},
+                               {"ns_steps", o.ns_steps, kNotNegative},
+                               {"rms_rate", o.rms_rate.value_or(0), kNotNegative}});
 }
 
 bool Muon::UsesAdam(const VariableUpdate& u) const {
@@ -41,6 +53,11 @@ Term Muon::Orthogonalize(Term x, const Shape& shape) const {
 }
 
 void Muon::Update(VariableUpdate& u, const Shared& shared) const {
+  const Scope& s = u.scope();
+  const VariableSet& excluded = options_.exclude_layers;
+  if (absl::Status own = excluded.CheckOwned(s.graph(), "Muon: exclude_layers"); !own.ok()) {
+    return s.Fail(std::move(own));
+  }
   if (UsesAdam(u)) {
     Shared own = shared;
     if (options_.adam_lr_ratio != 1) own[0] = u.term(own[0]) * options_.adam_lr_ratio;

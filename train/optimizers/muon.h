@@ -42,7 +42,7 @@ class Muon final : public Adam {
   };
   Muon() : Muon(Options()) {}
   explicit Muon(const Options& o)
-      : Adam({o.learning_rate, o.adam_beta1, o.adam_beta2, o.epsilon}, 0), options_(o) {}
+      : Adam({o.learning_rate, o.adam_beta1, o.adam_beta2, o.epsilon}, 0, "Muon"), options_(o) {}
 
  private:
   absl::Status CheckOptions() const override;

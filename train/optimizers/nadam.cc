@@ -3,9 +3,18 @@
 
 #include "ops/select.h"
 #include "ops/variable.h"
+#include "train/numeric_options.h"
 #include "train/optimizers/term.h"
 
 namespace mirrorflow {
+
+absl::Status Nadam::CheckOptions() const {
+  const Options& o = options_;
+  return CheckNumbers("Nadam", {{"learning_rate", o.learning_rate.value(), kNotNegative},
+                                {"beta1", o.beta1, kBelowOne},
+                                {"beta2", o.beta2, kBelowOne},
+                                {"epsilon", o.epsilon, kNotNegative}});
+}
 
 // Order: learning_rate; the factors of m and of the gradient in m_hat; 1 - beta2^step; the product
 // of the factors U before and after the step, and the handle of the variable that keeps it.

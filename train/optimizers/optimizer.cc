@@ -14,6 +14,7 @@
 #include "ops/unary.h"
 #include "ops/variable.h"
 #include "train/graph_walk.h"
+#include "train/numeric_options.h"
 #include "train/optimizers/check_gradients.h"
 #include "train/optimizers/clipping.h"
 #include "train/optimizers/gradient_accumulation.h"
@@ -77,6 +78,10 @@ Operation Optimizer::Finish(const Scope&, const Shared&, absl::Span<const Operat
   return Operation();
 }
 
+absl::Status Optimizer::CheckOptions() const {
+  return CheckNumbers("optimizer", {{"learning_rate", learning_rate().value(), kNotNegative}});
+}
+
 Operation Optimizer::UpdateVariables(const Scope& s,
                                      absl::Span<const GradientAndVariable> gradients, Output gate,
                                      const MinimizeOptions& options) const {
@@ -125,10 +130,8 @@ Operation Optimizer::UpdateVariables(const Scope& s,
   return s.ok() ? ops::Group(s, operations) : Operation();
 }
 
-bool Optimizer::Check(const Scope& scope, absl::Span<const GradientAndVariable> gradients,
-                      const MinimizeOptions& options) const {
-  absl::Status status = CheckGradients(scope.graph(), gradients);
-  if (status.ok()) status = CheckMinimizeOptions(options);
+bool Optimizer::Check(const Scope& scope, const MinimizeOptions& options) const {
+  absl::Status status = CheckMinimizeOptions(scope.graph(), options);
   if (status.ok()) status = CheckOptions();
   if (status.ok()) return true;
   scope.Fail(std::move(status));
@@ -146,8 +149,12 @@ Operation Optimizer::ClipAndUpdate(const Scope& scope, GradientList gradients, O
 Operation Optimizer::ApplyGradients(const Scope& scope,
                                     absl::Span<const GradientAndVariable> gradients, Output gate,
                                     const MinimizeOptions& options) const {
-  if (!scope.ok() || gradients.empty()) return Operation();
-  if (!Check(scope, gradients, options)) return Operation();
+  if (!scope.ok() || !Check(scope, options)) return Operation();
+  if (absl::Status status = CheckGradients(scope.graph(), gradients, gate); !status.ok()) {
+    scope.Fail(std::move(status));
+    return Operation();
+  }
+  if (gradients.empty()) return Operation();
   std::vector<Operation> operations;
   GradientList reduced(gradients.begin(), gradients.end());
   if (options.reduce != nullptr) {
@@ -165,14 +172,14 @@ Operation Optimizer::ApplyGradients(const Scope& scope,
 
 Operation Optimizer::Minimize(const Scope& scope, Output loss,
                               const MinimizeOptions& options) const {
-  if (!scope.ok() || !loss.valid()) return Operation();
+  if (!scope.ok() || !loss.valid() || !Check(scope, options)) return Operation();
   std::vector<Output> variables = options.variables;
   if (variables.empty()) variables = TrainableVariables(scope.graph());
   std::optional<LossScale> scale;
   if (options.loss_scale.has_value()) scale.emplace(scope, *options.loss_scale);
   GradientList gradients =
       ComputeGradients(scope, scale.has_value() ? scale->Scale(loss) : loss, variables);
-  if (!scope.ok() || !Check(scope, gradients, options)) return Operation();
+  if (!scope.ok()) return Operation();
   Output gate = ops::IsFinite(scope.SubScope("gate"), loss);
   if (options.accumulate_steps == 1 && !scale.has_value()) {
     return ApplyGradients(scope, gradients, gate, options);

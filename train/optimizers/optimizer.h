@@ -72,15 +72,15 @@ class Optimizer {
 
  private:
   virtual const LearningRate& learning_rate() const = 0;
-  // InvalidArgument if an option of the rule is out of range.
-  virtual absl::Status CheckOptions() const { return absl::OkStatus(); }
+  // InvalidArgument if an option of the rule is out of range. By default, the rule has no option
+  // besides the learning rate.
+  virtual absl::Status CheckOptions() const;
   virtual bool counts_steps() const { return false; }
   // The decay of this variable where MinimizeOptions::weight_decay has no value.
   virtual double weight_decay(const VariableUpdate&) const { return 0; }
 
-  // Fails the scope and returns false if an argument or an option is invalid.
-  bool Check(const Scope& scope, absl::Span<const GradientAndVariable> gradients,
-             const MinimizeOptions& options) const;
+  // Fails the scope and returns false if an option is invalid.
+  bool Check(const Scope& scope, const MinimizeOptions& options) const;
   Operation ClipAndUpdate(const Scope& scope, std::vector<GradientAndVariable> gradients,
                           Output gate, const MinimizeOptions& options) const;
   Operation UpdateVariables(const Scope& scope, absl::Span<const GradientAndVariable> gradients,

@@ -31,7 +31,7 @@ ReducedGradients Optimizer::ReduceGradients(const Scope& scope,
                                             const GradientReducer& reduce, Output gate) {
   ReducedGradients result;
   if (!scope.ok()) return result;
-  if (absl::Status status = CheckGradients(scope.graph(), gradients); !status.ok()) {
+  if (absl::Status status = CheckGradients(scope.graph(), gradients, gate); !status.ok()) {
     scope.Fail(std::move(status));
     return result;
   }

@@ -3,9 +3,18 @@
 
 #include "ops/constant.h"
 #include "ops/update.h"
+#include "train/numeric_options.h"
 #include "train/optimizers/term.h"
 
 namespace mirrorflow {
+
+absl::Status RMSProp::CheckOptions() const {
+  const Options& o = options_;
+  return CheckNumbers("RMSProp", {{"learning_rate", o.learning_rate.value(), kNotNegative},
+                                  {"rho", o.rho, kFraction},
+                                  {"momentum", o.momentum, kFraction},
+                                  {"epsilon", o.epsilon, kNotNegative}});
+}
 
 // Order: learning_rate, rho, momentum, epsilon.
 Optimizer::Shared RMSProp::Prepare(const Scope& scope, Output learning_rate, Output) const {

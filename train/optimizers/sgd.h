@@ -17,6 +17,7 @@ class GradientDescent final : public Optimizer {
 
  private:
   const LearningRate& learning_rate() const override { return options_.learning_rate; }
+  absl::Status CheckOptions() const override;
   Shared Prepare(const Scope& scope, Output learning_rate, Output step) const override;
   void Update(VariableUpdate& update, const Shared& shared) const override;
   const Options options_;
@@ -37,6 +38,7 @@ class Momentum final : public Optimizer {
 
  private:
   const LearningRate& learning_rate() const override { return options_.learning_rate; }
+  absl::Status CheckOptions() const override;
   Shared Prepare(const Scope& scope, Output learning_rate, Output step) const override;
   void Update(VariableUpdate& update, const Shared& shared) const override;
   const Options options_;

@@ -16,7 +16,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "framework/core/status.h"
 #include "framework/graph/graph.h"
 
 namespace mirrorflow {
@@ -34,6 +36,14 @@ class VariableSet {
   bool Contains(const Output& handle) const {
     return std::find(handles_.begin(), handles_.end(), handle) != handles_.end() ||
            (has_name_ != nullptr && has_name_(handle.node->name()));
+  }
+
+  // InvalidArgument, which begins with `where`, if a handle belongs to a graph other than `graph`.
+  absl::Status CheckOwned(const Graph& graph, absl::string_view where) const {
+    for (const Output& handle : handles_) {
+      MF_RETURN_IF_ERROR(Annotate(graph.CheckOwns(handle), where));
+    }
+    return absl::OkStatus();
   }
 
  private:

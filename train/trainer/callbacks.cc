@@ -18,6 +18,7 @@
 #include "framework/core/file.h"
 #include "framework/core/status.h"
 #include "train/checkpoint/variables_file.h"
+#include "train/numeric_options.h"
 
 namespace mirrorflow {
 namespace {
@@ -123,6 +124,12 @@ ReduceLROnPlateau::ReduceLROnPlateau(const ReduceLROnPlateauOptions& options)
     : options_(options), monitor_(options.monitor, options.mode, options.min_delta) {}
 
 absl::Status ReduceLROnPlateau::OnTrainBegin(TrainingState& state) {
+  const ReduceLROnPlateauOptions& o = options_;
+  MF_RETURN_IF_ERROR(CheckNumbers("ReduceLROnPlateau", {{"factor", o.factor, kBelowOne},
+                                                        {"patience", o.patience, kNotNegative},
+                                                        {"min_delta", o.min_delta, kAnyNumber},
+                                                        {"cooldown", o.cooldown, kNotNegative},
+                                                        {"min_lr", o.min_lr, kNotNegative}}));
   monitor_.Reset();
   waited_ = cooling_ = 0;
   rate_.reset();

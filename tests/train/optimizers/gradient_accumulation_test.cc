@@ -211,7 +211,7 @@ TEST(AccumulationOptions, OutOfRangeAreRejected) {
       {{.accumulate_steps = 0}, "minimize: accumulate_steps: expected 1 or more, got 0"},
       {{.reduce = hooks::AllReduce(), .accumulate_steps = 2}, "accumulate_steps: expected no "},
       {{.loss_scale = LossScaleOptions{.initial_scale = 0}},
-       "loss_scale: expected initial_scale and dynamic_growth_steps > 0, got 0 and 2000"},
+       "minimize: loss_scale: initial_scale: expected above 0, got 0"},
   };
   for (const auto& [options, message] : cases) {
     Regression regression;

@@ -69,7 +69,8 @@ TEST(PiecewiseConstant, RejectsMismatchedBoundariesAndValues) {
 
 TEST(CosineDecay, RejectsZeroDecaySteps) {
   const absl::StatusOr<Line> line = MakeLine(schedules::CosineDecay({}));
-  EXPECT_THAT(std::string(line.status().message()), HasSubstr("decay_steps > 0, got 0"));
+  EXPECT_THAT(std::string(line.status().message()),
+              HasSubstr("decay_steps: expected 1 or more, got 0"));
 }
 
 TEST(DecaySchedules, RejectOptionsOutOfRange) {
@@ -131,7 +132,8 @@ TEST(OneCycle, StepWithNonFiniteLossDoesNotCount) {
 TEST(OneCycle, RejectsOptionsOutOfRange) {
   const absl::StatusOr<Line> line = MakeLine({.total_steps = 0});
   EXPECT_EQ(line.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(line.status().message()), HasSubstr("total_steps > 0"));
+  EXPECT_THAT(std::string(line.status().message()),
+              HasSubstr("OneCycle: total_steps: expected 1 or more, got 0"));
 }
 
 }  // namespace

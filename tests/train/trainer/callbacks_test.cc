@@ -129,6 +129,9 @@ TEST_F(CallbacksTest, ReduceLROnPlateauFollowsKeras) {
   EXPECT_THAT(rates, ElementsAre(1, 1, 1, 0.5, 0.5, 0.5, 0.3f));
   EXPECT_FLOAT_EQ(Kernel(), -(3 + 3 * 0.5 + 0.3));
   EXPECT_FLOAT_EQ(Rate(), 0.3f);
+  ReduceLROnPlateau increase({.monitor = "score", .factor = 1.5});
+  EXPECT_THAT(std::string(Fit(1, {&increase}).status().message()),
+              HasSubstr("ReduceLROnPlateau: factor: expected 0 or more and below 1, got 1.5"));
   ReduceLROnPlateau other({.variable = "rate"});
   EXPECT_THAT(std::string(Fit(1, {&other}).status().message()), HasSubstr("Adjustable"));
 }

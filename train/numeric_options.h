@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Checks the numbers among the options of optimizers, schedules and regularizers.
+//
+//   return CheckNumbers("Adam", {{"beta1", o.beta1, kBelowOne}, {"epsilon", o.epsilon,
+//   kPositive}});
+#ifndef MIRRORFLOW_TRAIN_NUMERIC_OPTIONS_H_
+#define MIRRORFLOW_TRAIN_NUMERIC_OPTIONS_H_
+
+#include <initializer_list>
+#include <limits>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "framework/graph/scope.h"
+
+namespace mirrorflow {
+
+// An interval of finite numbers. An infinite end does not limit them.
+struct NumberRange {
+  double least = -std::numeric_limits<double>::infinity();
+  double most = std::numeric_limits<double>::infinity();
+  bool without_least = false;  // the numbers above `least`
+  bool without_most = false;   // the numbers below `most`
+};
+
+inline constexpr NumberRange kAnyNumber = {};
+inline constexpr NumberRange kNotNegative = {.least = 0};
+inline constexpr NumberRange kPositive = {.least = 0, .without_least = true};
+inline constexpr NumberRange kNotPositive = {.most = 0};
+inline constexpr NumberRange kAtLeastOne = {.least = 1};
+inline constexpr NumberRange kFraction = {.least = 0, .most = 1};
+inline constexpr NumberRange kBelowOne = {.least = 0, .most = 1, .without_most = true};
+
+struct NumericOption {
+  template <typename Number>
+  NumericOption(absl::string_view name, Number value, const NumberRange& range)
+      : name(name), value(static_cast<double>(value)), range(range) {}
+
+  absl::string_view name;
+  double value;
+  NumberRange range;
+};
+
+// InvalidArgument if an option is NaN, infinite or outside its range; names `owner` and the option.
+absl::Status CheckNumbers(absl::string_view owner, std::initializer_list<NumericOption> options);
+
+// Fails the scope with that error and returns false.
+bool CheckNumbers(const Scope& scope, absl::string_view owner,
+                  std::initializer_list<NumericOption> options);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_NUMERIC_OPTIONS_H_
