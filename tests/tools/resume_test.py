@@ -65,7 +65,11 @@ class ResumeTest(unittest.TestCase):
             name = self.random.choice(sorted(PLACES))
             worker = f"@{self.random.randrange(workers)}" if not name.startswith("checkpoint") else ""
             point = f"{name}=kill{worker}#{self.random.randint(1, PLACES[name])}"
-            self.finish(self.start(replicas, workers, directory, MIRRORFLOW_FAILPOINTS=point))
+            code, output = self.finish(
+                self.start(replicas, workers, directory, MIRRORFLOW_FAILPOINTS=point))
+            if workers == 1:
+                self.assertIn(code, (0, -signal.SIGKILL), output)
+            self.disturbances += code != 0
             return point
         job = self.start(replicas, workers, directory)
         delay = self.random.uniform(0, 1.3 * self.seconds)
@@ -73,8 +77,9 @@ class ResumeTest(unittest.TestCase):
         if job.poll() is None:
             job.send_signal(getattr(signal, kind))
         code, output = self.finish(job)
+        self.disturbances += code != 0
         if kind == "SIGTERM" and workers == 1:
-            # The signal ends the process before main has taken it over.
+            # A signal before main has installed its handler ends the process.
             self.assertIn(code, (0, PREEMPTED, -signal.SIGTERM), output)
         return f"{kind} after {delay:.3f} s"
 
@@ -85,6 +90,10 @@ class ResumeTest(unittest.TestCase):
         code, output = self.finish(self.start(replicas, workers, whole))
         self.seconds = time.monotonic() - begin
         self.assertEqual(code, 0, output)
+        # The training has what the test is about.
+        self.assertIn("stopped early stopping", (whole / "result.txt").read_text())
+        self.assertIn("learning_rate 77 0.00375", (whole / "result.txt").read_text())
+        self.disturbances = resumed = 0
         for number in range(points):
             part = self.root / "part"
             part.mkdir()
@@ -92,11 +101,16 @@ class ResumeTest(unittest.TestCase):
             # Some runs are disturbed again.
             for _ in range(self.random.choice((1, 1, 2, 3))):
                 history.append(self.disturb(replicas, workers, part))
+            has_checkpoint = any((part / "checkpoints").glob("step-*"))
             code, output = self.finish(self.start(replicas, workers, part))
+            resumed += has_checkpoint
             with self.subTest(number=number, history=history, seed=SEED):
                 self.assertEqual(code, 0, output)
+                self.assertEqual("resumed from" in output, has_checkpoint, output)
                 self.compare(whole, part)
             shutil.rmtree(part)
+        self.assertGreater(self.disturbances, points // 2)
+        self.assertGreater(resumed, points // 2)
 
     def compare(self, whole, part):
         for name in FILES:

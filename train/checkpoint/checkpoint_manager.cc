@@ -97,8 +97,10 @@ absl::StatusOr<std::map<std::string, std::vector<VariablePart>>> PartsIn(
     if (!absl::ConsumePrefix(&name, kPartsPrefix)) continue;
     const size_t slash = name.find('/');
     int rank;
-    if (slash == name.npos || !absl::SimpleAtoi(name.substr(0, slash), &rank)) {
-      return absl::DataLossError(absl::StrCat("expected parts/RANK/NAME, got '", entry, "'"));
+    if (slash == name.npos || !absl::SimpleAtoi(name.substr(0, slash), &rank) ||
+        absl::StrCat(rank) != name.substr(0, slash)) {
+      return absl::DataLossError(absl::StrCat("tensor '", Printable(entry),
+                                              "': expected a name of the form parts/RANK/NAME"));
     }
     const auto value = tensors.find(entry);
     parts[std::string(name.substr(slash + 1))][rank] =
@@ -109,6 +111,26 @@ absl::StatusOr<std::map<std::string, std::vector<VariablePart>>> PartsIn(
     for (const auto& [rank, value] : by_rank) result[name].push_back({rank, value});
   }
   return result;
+}
+
+// Checks that each part is one of a variable of this session.
+absl::Status CheckParts(const CheckpointData& data, const VariableLayout& layout) {
+  MF_ASSIGN_OR_RETURN(const auto parts,
+                      PartsIn(data.manifest.state_tensors, data.state_tensors.tensors));
+  for (const auto& [name, by_rank] : parts) {
+    const int v = layout.Find(name);
+    const VariableInfo* const variable = v < 0 ? nullptr : &layout.variables()[v];
+    for (const auto& [rank, value] : by_rank) {
+      const bool fits = variable != nullptr && variable->on_read &&
+                        variable->dtype == value.dtype() && variable->shape == value.shape();
+      if (fits && rank >= 0 && rank < data.manifest.num_replicas) continue;
+      return absl::DataLossError(absl::StrCat(
+          "part of rank ", rank, " of variable '", Printable(name), "': expected one of ",
+          data.manifest.num_replicas, " ranks, of a variable that is synchronised on read, ",
+          variable == nullptr ? "got no such variable" : absl::StrCat("got ", value.TypeString())));
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -316,6 +338,7 @@ absl::Status CheckpointManager::CheckOwn(const CheckpointData& data) const {
   own.settings = options_.settings;
   MF_RETURN_IF_ERROR(Annotate(CheckSettings(data.manifest, own), path));
   MF_RETURN_IF_ERROR(MatchVariables(data.variables, path, session_, {.all_state = true}).status());
+  MF_RETURN_IF_ERROR(Annotate(CheckParts(data, session_.state().layout()), path));
   for (const std::string& name : NonFiniteTensors(data.variables)) {
     writer_->Log(
         absl::StrCat("WARNING: ", path, ": tensor '", name, "' has values that are not finite"));
@@ -385,6 +408,7 @@ absl::Status CheckpointManager::Save(const TrainingPosition& position, StateDict
   MF_ASSIGN_OR_RETURN(NamedTensors state_tensors, CollectParts(session_));
   is_saving_ = true;
   last_step_ = position.step;
+  state_ = StateDict();
   if (writer_ == nullptr) return absl::OkStatus();
   for (const auto& [name, tensor] : state.tensors()) {
     state_tensors[absl::StrCat(kStatePrefix, name)] = tensor;

@@ -82,8 +82,8 @@ class CheckpointManager {
   // if kNever finds one. After an error, no variable has changed.
   absl::StatusOr<TrainingPosition> Restore();
 
-  // The state that was passed to Save for the checkpoint that Restore() has read; empty if there
-  // was none. Tensors are on worker 0 only.
+  // The state that was passed to Save for the checkpoint that Restore() has read, until the next
+  // Save; empty if there was none. Tensors are on worker 0 only.
   const StateDict& state() const { return state_; }
 
   // Copies the variables, and writes the checkpoint in the background. First waits until the

@@ -34,7 +34,7 @@ struct TrainingState {
   Session& session;
   int64_t epochs = 0;                           // as Fit was asked
   std::optional<int64_t> steps_per_epoch = {};  // if the dataset tells its size
-  // A checkpoint of this training may be restored later, or has been: logs continue where it is.
+  // This run saves checkpoints or resumes from one, so logs must be resumable.
   bool has_checkpoints = false;
   TrainingPosition position = {};               // the steps that have run
   float loss = 0;                               // of the last step
@@ -45,8 +45,10 @@ struct TrainingState {
 
   // Ends training for good: before the step in OnStepBegin, else after the step or the epoch. A run
   // that resumes from a later checkpoint does not train on. All workers must call it in the same
-  // event.
-  void StopTraining(std::string why) { stopped = std::move(why); }
+  // event. The first reason counts.
+  void StopTraining(std::string why) {
+    if (!stopped) stopped = std::move(why);
+  }
   // Ends this run: before the step or batch in OnStepBegin and OnInferenceStepBegin, else after the
   // step or the epoch. Training goes on in a run that resumes from its last checkpoint. All workers
   // must call it in the same event.
@@ -59,9 +61,11 @@ struct TrainingState {
 class Callback {
  public:
   virtual ~Callback() = default;
-  // Begins anew: a callback may be used by several calls of Fit.
+  // Resets the callback, which may be passed to several calls of Fit.
   virtual absl::Status OnTrainBegin(TrainingState&) { return absl::OkStatus(); }
+  // Before the first step of each epoch. A run that resumes inside an epoch does not call it again.
   virtual absl::Status OnEpochBegin(TrainingState&) { return absl::OkStatus(); }
+  // Called again for the same step if the run is interrupted before the step.
   virtual absl::Status OnStepBegin(TrainingState&) { return absl::OkStatus(); }
   virtual absl::Status OnStep(TrainingState&) { return absl::OkStatus(); }
   // Before each batch that Trainer::Evaluate and Predict run during Fit, those of the validation
@@ -78,18 +82,22 @@ class Callback {
   virtual absl::Status OnTrainEnd(TrainingState&) { return absl::OkStatus(); }
   virtual void OnException(TrainingState&, const absl::Status&) {}
 
-  // Checkpoints hold what SaveState adds to `state`. In a run that resumes from one, LoadState gets
-  // it back after OnTrainBegin. A callback that assigns variables saves what it has assigned, and
-  // assigns it again. Both do nothing by default.
+  // Checkpoints hold what SaveState adds to `saved`. In a run that resumes from one, LoadState gets
+  // it back after OnTrainBegin. A callback that assigns variables saves their values, and assigns
+  // them again. LoadState may clear `state.stopped` if this callback has stopped training and, with
+  // other options, no longer would. Both do nothing by default.
   //
-  //   void SaveState(StateDict& state) const override { state.Set("best", best_); }
-  //   absl::Status LoadState(TrainingState&, const StateDict& state) override {
-  //     return state.Get("best", &best_);
+  //   absl::Status SaveState(TrainingState&, StateDict& saved) const override {
+  //     saved.Set("best", best_);
+  //     return absl::OkStatus();
   //   }
-  virtual void SaveState(StateDict& state) const { static_cast<void>(state); }
+  //   absl::Status LoadState(TrainingState&, const StateDict& saved) override {
+  //     return saved.Get("best", &best_);
+  //   }
+  virtual absl::Status SaveState(TrainingState&, StateDict&) const { return absl::OkStatus(); }
   virtual absl::Status LoadState(TrainingState&, const StateDict&) { return absl::OkStatus(); }
   // Names the state in checkpoints; the callbacks of a Fit that have the same name are numbered. A
-  // callback with another name than the saved one begins anew. Empty: the name of the class.
+  // callback with another name than the saved one starts fresh. Empty: the name of the class.
   virtual std::string state_key() const { return ""; }
 };
 

@@ -77,7 +77,7 @@ absl::Status EarlyStopping::OnEpochEnd(TrainingState& state) {
   if (better) {
     waited_ = 0;
     if (!options_.restore_best_weights) return absl::OkStatus();
-    // In new memory: a checkpoint of the former ones may still be being written.
+    // Uses new tensors: the old ones may still be being written to a checkpoint.
     std::map<std::string, Tensor> weights;
     for (const std::string& name : state.session.VariableNames()) {
       MF_ASSIGN_OR_RETURN(weights[name], state.session.ReadVariable(name));
@@ -93,21 +93,24 @@ absl::Status EarlyStopping::OnEpochEnd(TrainingState& state) {
 }
 
 absl::Status EarlyStopping::OnTrainEnd(TrainingState& state) {
-  if (!has_best_weights_ || state.interrupted) return absl::OkStatus();
+  if (!options_.restore_best_weights || !has_best_weights_ || state.interrupted) {
+    return absl::OkStatus();
+  }
   return state.session.AssignFromWorker0(state.session.VariableNames(), best_weights_);
 }
 
-void EarlyStopping::SaveState(StateDict& state) const {
-  monitor_.SaveState(state);
-  state.Set("waited", waited_);
-  state.Set("has_best_weights", has_best_weights_);
+absl::Status EarlyStopping::SaveState(TrainingState&, StateDict& saved) const {
+  monitor_.Save(saved);
+  saved.Set("waited", waited_);
+  saved.Set("has_best_weights", has_best_weights_);
   for (const auto& [name, value] : best_weights_) {
-    state.Set(absl::StrCat(kBestWeights, name), value);
+    saved.Set(absl::StrCat(kBestWeights, name), value);
   }
+  return absl::OkStatus();
 }
 
 absl::Status EarlyStopping::LoadState(TrainingState& state, const StateDict& saved) {
-  MF_RETURN_IF_ERROR(monitor_.LoadState(saved));
+  MF_RETURN_IF_ERROR(monitor_.Load(saved));
   MF_RETURN_IF_ERROR(saved.Get("waited", &waited_));
   MF_RETURN_IF_ERROR(saved.Get("has_best_weights", &has_best_weights_));
   best_weights_ = saved.WithPrefix(kBestWeights).tensors();
@@ -132,7 +135,6 @@ absl::Status ReduceLROnPlateau::OnTrainBegin(TrainingState& state) {
                                                         {"min_lr", o.min_lr, kNotNegative}}));
   monitor_.Reset();
   waited_ = cooling_ = 0;
-  rate_.reset();
   if (state.session.IsInitialized(options_.variable)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "ReduceLROnPlateau: expected an optimizer whose learning rate is schedules::Adjustable, with "
@@ -156,29 +158,28 @@ absl::Status ReduceLROnPlateau::OnEpochEnd(TrainingState& state) {
   const float reduced = std::max(value[0] * static_cast<float>(options_.factor), least);
   cooling_ = options_.cooldown;
   waited_ = 0;
-  return SetRate(state.session, reduced);
+  return state.session.AssignVariable(options_.variable, Tensor::Scalar<float>(reduced));
 }
 
-absl::Status ReduceLROnPlateau::SetRate(Session& session, float rate) {
-  rate_ = rate;
-  return session.AssignVariable(options_.variable, Tensor::Scalar<float>(rate));
-}
-
-void ReduceLROnPlateau::SaveState(StateDict& state) const {
-  monitor_.SaveState(state);
-  state.Set("waited", waited_);
-  state.Set("cooling", cooling_);
-  if (rate_) state.Set("rate", *rate_);
+// The rate is saved, too: if a later callback interrupts OnEpochEnd, the variable has been reduced
+// already, and the resumed run reduces it again.
+absl::Status ReduceLROnPlateau::SaveState(TrainingState& state, StateDict& saved) const {
+  monitor_.Save(saved);
+  saved.Set("waited", waited_);
+  saved.Set("cooling", cooling_);
+  MF_ASSIGN_OR_RETURN(const Tensor rate, state.session.ReadVariable(options_.variable));
+  saved.Set("rate", rate.scalar<float>());
+  return absl::OkStatus();
 }
 
 absl::Status ReduceLROnPlateau::LoadState(TrainingState& state, const StateDict& saved) {
-  MF_RETURN_IF_ERROR(monitor_.LoadState(saved));
+  MF_RETURN_IF_ERROR(monitor_.Load(saved));
   MF_RETURN_IF_ERROR(saved.Get("waited", &waited_));
   MF_RETURN_IF_ERROR(saved.Get("cooling", &cooling_));
-  if (!saved.Has("rate")) return absl::OkStatus();
   double rate;
   MF_RETURN_IF_ERROR(saved.Get("rate", &rate));
-  return SetRate(state.session, static_cast<float>(rate));
+  return state.session.AssignVariable(options_.variable,
+                                      Tensor::Scalar<float>(static_cast<float>(rate)));
 }
 
 std::string ReduceLROnPlateau::state_key() const {
@@ -201,12 +202,13 @@ absl::Status ModelCheckpoint::OnEpochEnd(TrainingState& state) {
   return SaveVariables(state.session, path_);
 }
 
-void ModelCheckpoint::SaveState(StateDict& state) const {
-  if (options_.save_best_only) monitor_.SaveState(state);
+absl::Status ModelCheckpoint::SaveState(TrainingState&, StateDict& saved) const {
+  if (options_.save_best_only) monitor_.Save(saved);
+  return absl::OkStatus();
 }
 
 absl::Status ModelCheckpoint::LoadState(TrainingState&, const StateDict& saved) {
-  return options_.save_best_only ? monitor_.LoadState(saved) : absl::OkStatus();
+  return options_.save_best_only ? monitor_.Load(saved) : absl::OkStatus();
 }
 
 std::string ModelCheckpoint::state_key() const {
@@ -216,12 +218,17 @@ std::string ModelCheckpoint::state_key() const {
 absl::Status CsvLog::OnTrainBegin(TrainingState& state) {
   columns_.clear();
   lines_.clear();
-  is_current_ = false;
+  has_other_lines_ = false;
   last_epoch_ = 0;
   if (!state.is_chief()) return absl::OkStatus();
   if (state.position.step == 0) return Write();
   MF_RETURN_IF_ERROR(CheckWritable(path_));
   return Read(state.position.epoch);
+}
+
+absl::Status CsvLog::SaveState(TrainingState&, StateDict& saved) const {
+  saved.Set("epochs", last_epoch_);
+  return absl::OkStatus();
 }
 
 absl::Status CsvLog::LoadState(TrainingState& state, const StateDict& saved) {
@@ -258,7 +265,7 @@ void CsvLog::AddColumns(const Logs& logs) {
     if (std::find(columns_.begin(), columns_.end(), name) != columns_.end()) continue;
     columns_.push_back(name);
     for (std::string& line : lines_) line += ',';
-    is_current_ = false;
+    has_other_lines_ = false;
   }
 }
 
@@ -276,16 +283,16 @@ absl::Status CsvLog::OnEpochEnd(TrainingState& state) {
 }
 
 absl::Status CsvLog::OnTrainEnd(TrainingState& state) {
-  return state.is_chief() && !is_current_ ? Write() : absl::OkStatus();
+  return state.is_chief() && !has_other_lines_ ? Write() : absl::OkStatus();
 }
 
 absl::Status CsvLog::Write() {
-  if (!is_current_) {
+  if (!has_other_lines_) {
     std::string text;
     if (!columns_.empty()) text = absl::StrCat("epoch,", absl::StrJoin(columns_, ","), "\n");
     for (const std::string& line : lines_) absl::StrAppend(&text, line, "\n");
     MF_RETURN_IF_ERROR(WriteFileAtomically(path_, {text}));
-    is_current_ = true;
+    has_other_lines_ = true;
     return absl::OkStatus();
   }
   std::FILE* const file = std::fopen(path_.c_str(), "a");
@@ -313,9 +320,9 @@ absl::Status ProgressBar::OnTrainBegin(TrainingState& state) {
   return absl::OkStatus();
 }
 
-absl::Status ProgressBar::OnEpochBegin(TrainingState& state) {
+absl::Status ProgressBar::OnStepBegin(TrainingState& state) {
+  if (std::exchange(is_in_epoch_, true)) return absl::OkStatus();
   progress_->BeginEpoch(state.position.epoch + 1, state.steps_per_epoch, state.position.batch);
-  is_in_epoch_ = true;
   return absl::OkStatus();
 }
 
@@ -326,6 +333,7 @@ absl::Status ProgressBar::OnStep(TrainingState& state) {
 }
 
 absl::Status ProgressBar::OnEpochEnd(TrainingState& state) {
+  MF_RETURN_IF_ERROR(OnStepBegin(state));  // of an epoch whose steps an earlier run has done
   std::vector<NamedValue> values;
   for (const auto& [name, value] : state.logs) {
     values.push_back({name == "loss" ? "mean_loss" : absl::string_view(name), value});
@@ -352,7 +360,7 @@ absl::Status StopOnSignal::OnTrainBegin(TrainingState& state) {
 }
 
 absl::Status StopOnSignal::OnStepBegin(TrainingState& state) {
-  if (!handler_->MayBegin()) state.Interrupt("stopped by a signal");
+  if (handler_ != nullptr && !handler_->MayBegin()) state.Interrupt("stopped by a signal");
   return absl::OkStatus();
 }
 

@@ -28,14 +28,14 @@ enum class MonitorMode { kAuto, kMin, kMax };
 class Monitor {
  public:
   Monitor(std::string name, MonitorMode mode, double min_delta);
-  // Whether the value in `logs` is better than the best one by more than min_delta, of which it
-  // then becomes the next. InvalidArgument, with the names that there are, if it is missing.
+  // Whether the value in `logs` beats the best so far by more than min_delta; if so, it becomes the
+  // best. InvalidArgument, with the names that there are, if it is missing.
   absl::StatusOr<bool> Improves(const Logs& logs);
   const std::string& name() const { return name_; }
   double best() const { return best_; }
   void Reset();
-  void SaveState(StateDict& state) const { state.Set("best", best_); }
-  absl::Status LoadState(const StateDict& state) { return state.Get("best", &best_); }
+  void Save(StateDict& saved) const { saved.Set("best", best_); }
+  absl::Status Load(const StateDict& saved) { return saved.Get("best", &best_); }
 
  private:
   const std::string name_;
@@ -60,7 +60,7 @@ class EarlyStopping final : public Callback {
   absl::Status OnTrainBegin(TrainingState& state) override;
   absl::Status OnEpochEnd(TrainingState& state) override;
   absl::Status OnTrainEnd(TrainingState& state) override;
-  void SaveState(StateDict& state) const override;
+  absl::Status SaveState(TrainingState& state, StateDict& saved) const override;
   absl::Status LoadState(TrainingState& state, const StateDict& saved) override;
   std::string state_key() const override;
 
@@ -89,18 +89,15 @@ class ReduceLROnPlateau final : public Callback {
   explicit ReduceLROnPlateau(const ReduceLROnPlateauOptions& options = {});
   absl::Status OnTrainBegin(TrainingState& state) override;
   absl::Status OnEpochEnd(TrainingState& state) override;
-  void SaveState(StateDict& state) const override;
+  absl::Status SaveState(TrainingState& state, StateDict& saved) const override;
   absl::Status LoadState(TrainingState& state, const StateDict& saved) override;
   std::string state_key() const override;
 
  private:
-  absl::Status SetRate(Session& session, float rate);
-
   const ReduceLROnPlateauOptions options_;
   Monitor monitor_;
   int64_t waited_ = 0;
   int64_t cooling_ = 0;
-  std::optional<float> rate_;  // the last one that it has set
 };
 
 struct ModelCheckpointOptions {
@@ -115,7 +112,7 @@ class ModelCheckpoint final : public Callback {
   explicit ModelCheckpoint(std::string path, const ModelCheckpointOptions& options = {});
   absl::Status OnTrainBegin(TrainingState& state) override;
   absl::Status OnEpochEnd(TrainingState& state) override;
-  void SaveState(StateDict& state) const override;
+  absl::Status SaveState(TrainingState& state, StateDict& saved) const override;
   absl::Status LoadState(TrainingState& state, const StateDict& saved) override;
   std::string state_key() const override;
 
@@ -134,7 +131,7 @@ class CsvLog final : public Callback {
   absl::Status OnTrainBegin(TrainingState& state) override;
   absl::Status OnEpochEnd(TrainingState& state) override;
   absl::Status OnTrainEnd(TrainingState& state) override;
-  void SaveState(StateDict& state) const override { state.Set("epochs", last_epoch_); }
+  absl::Status SaveState(TrainingState& state, StateDict& saved) const override;
   absl::Status LoadState(TrainingState& state, const StateDict& saved) override;
   std::string state_key() const override { return absl::StrCat("CsvLog(", path_, ")"); }
 
@@ -143,13 +140,13 @@ class CsvLog final : public Callback {
   absl::Status Read(int64_t last);
   // Adds columns for values that have none.
   void AddColumns(const Logs& logs);
-  // Makes the file equal to lines_, of which it lacks the last one if `is_current_`.
+  // Appends the last line if the file has all others, otherwise rewrites the file.
   absl::Status Write();
 
   const std::string path_;
   std::vector<std::string> columns_;
   std::vector<std::string> lines_;  // after the header
-  bool is_current_ = false;         // the file had all lines before the last
+  bool has_other_lines_ = false;    // the file has all lines but, possibly, the last
   int64_t last_epoch_ = 0;
 };
 
@@ -160,7 +157,7 @@ class ProgressBar final : public Callback {
   // With a host other than stderr, which must outlive the callback.
   ProgressBar(ProgressHost& host, LogFormat format, RunDescription run);
   absl::Status OnTrainBegin(TrainingState& state) override;
-  absl::Status OnEpochBegin(TrainingState& state) override;
+  absl::Status OnStepBegin(TrainingState& state) override;
   absl::Status OnStep(TrainingState& state) override;
   absl::Status OnEpochEnd(TrainingState& state) override;
   absl::Status OnTrainEnd(TrainingState& state) override;
@@ -174,7 +171,7 @@ class ProgressBar final : public Callback {
   const LogFormat format_;
   RunDescription run_;
   std::optional<Progress> progress_;
-  bool is_in_epoch_ = false;
+  bool is_in_epoch_ = false;  // and shows it
 };
 
 // Interrupts all workers after the same step when one of them receives SIGTERM or SIGINT

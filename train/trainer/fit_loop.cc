@@ -75,7 +75,9 @@ absl::StatusOr<TrainResult> Trainer::Loop::Run() {
   state_.steps_per_epoch = StepsOf(dataset_, trainer_.strategy_, options_);
   MF_RETURN_IF_ERROR(Call(&Callback::OnTrainBegin));
   MF_RETURN_IF_ERROR(Resume());
+  is_training_ = true;
   const absl::Status trained = Train();
+  is_training_ = false;
   if (!state_.interrupted || !absl::IsCancelled(trained)) MF_RETURN_IF_ERROR(trained);
   // Callbacks may replace the variables when training ends. The checkpoint has those of training.
   MF_RETURN_IF_ERROR(SaveLast());
@@ -90,6 +92,7 @@ void Trainer::Loop::Fail(const absl::Status& why) {
 }
 
 absl::Status Trainer::Loop::BeginInferenceStep() {
+  if (!is_training_) return absl::OkStatus();
   MF_RETURN_IF_ERROR(Call(&Callback::OnInferenceStepBegin));
   return state_.interrupted ? absl::CancelledError(*state_.interrupted) : absl::OkStatus();
 }
@@ -105,25 +108,36 @@ absl::Status Trainer::Loop::CheckOptions() const {
 
 absl::Status Trainer::Loop::Resume() {
   const CheckpointManager* const checkpoints = options_.checkpoints;
-  if (checkpoints == nullptr || checkpoints->state().empty() ||
-      checkpoints->last_step() != options_.start.step) {
+  // The checkpoint may be that of an older build, or of a loop without a trainer.
+  if (checkpoints == nullptr || !checkpoints->state().Has(absl::StrCat(kFit, "stage"))) {
     return absl::OkStatus();
+  }
+  if (checkpoints->last_step() != options_.start.step) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("Fit() start: expected what Restore() has returned, step ",
+                     checkpoints->last_step(), ", got step ", options_.start.step));
   }
   MF_RETURN_IF_ERROR(CheckDataset(checkpoints->state()));
   MF_RETURN_IF_ERROR(Annotate(fit_.Load(checkpoints->state().WithPrefix(kFit)), "checkpoint"));
   state_.logs = fit_.last_epoch;
+  state_.loss = fit_.loss;
+  state_.rows = fit_.rows;
   return LoadCallbacks(checkpoints->state().WithPrefix(kCallbacks));
 }
 
 absl::Status Trainer::Loop::CheckDataset(const StateDict& state) const {
   if (options_.accept_other_dataset) return absl::OkStatus();
+  // Worker 0 has saved its own dataset, and the others have others.
+  if (options_.distribute.auto_shard_policy == AutoShardPolicy::kOff &&
+      trainer_.strategy_.topology().num_workers() > 1) {
+    return absl::OkStatus();
+  }
   std::string saved;
   if (state.Has(kDataset)) MF_RETURN_IF_ERROR(state.Get(kDataset, &saved));
   const auto differs = [](absl::string_view saved, absl::string_view got) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("Fit() dataset: expected the one with which the checkpoint was saved, or "
-                     "accept_other_dataset: ",
-                     saved, ", got ", got));
+    return absl::InvalidArgumentError(absl::StrCat("Fit() dataset: expected ", saved,
+                                                   ", as when the checkpoint was saved, got ", got,
+                                                   "; set accept_other_dataset to resume anyway"));
   };
   if (!saved.empty() && saved != dataset_.ToString()) return differs(saved, dataset_.ToString());
   int64_t steps = 0;
@@ -135,7 +149,7 @@ absl::Status Trainer::Loop::CheckDataset(const StateDict& state) const {
 }
 
 absl::Status Trainer::Loop::LoadCallbacks(const StateDict& states) {
-  std::optional<std::string> stopped;
+  std::optional<std::string> stopped = state_.stopped;
   for (size_t i = 0; i < keys_.size(); ++i) {
     const StateDict state = states.WithPrefix(absl::StrCat(keys_[i], "/"));
     // The callback that has stopped training may have other options now, and take that back.
@@ -168,15 +182,20 @@ bool Trainer::Loop::is_over() const {
 }
 
 absl::Status Trainer::Loop::Train() {
+  // The run that reached the step limit may have been killed before it ended the epoch.
+  const TrainingPosition& at = state_.position;
+  const bool is_at_limit = options_.steps > 0 && at.step >= options_.steps && at.batch > 0;
+  if (is_at_limit && is_over() && !state_.stopped) MF_RETURN_IF_ERROR(RunEpoch());
   while (!is_over()) MF_RETURN_IF_ERROR(RunEpoch());
   return absl::OkStatus();
 }
 
 absl::Status Trainer::Loop::RunEpoch() {
   state_.logs.clear();
-  MF_RETURN_IF_ERROR(Call(&Callback::OnEpochBegin));
+  if (state_.position.batch == 0) MF_RETURN_IF_ERROR(Call(&Callback::OnEpochBegin));
   if (fit_.stage == Stage::kValidation) MF_RETURN_IF_ERROR(EndStage());
-  if (fit_.stage == Stage::kStep && !is_over()) MF_RETURN_IF_ERROR(RunSteps());
+  const bool goes_on = !state_.stopped && !state_.interrupted;
+  if (fit_.stage == Stage::kStep && goes_on) MF_RETURN_IF_ERROR(RunSteps());
   return fit_.stage == Stage::kEpochEnd && !is_over() ? EndEpoch() : absl::OkStatus();
 }
 
@@ -238,11 +257,7 @@ absl::Status Trainer::Loop::RunStep(const DistributedBatch& batch) {
   if (options_.checkpoints != nullptr && is_due(options_.checkpoint_every)) {
     MF_RETURN_IF_ERROR(Save());
   }
-  if (fit_.stage == Stage::kValidation) {
-    MF_RETURN_IF_ERROR(EndStage());
-    if (state_.stopped) fit_.stage = Stage::kEpochEnd;
-  }
-  return absl::OkStatus();
+  return fit_.stage == Stage::kValidation ? EndStage() : absl::OkStatus();
 }
 
 absl::Status Trainer::Loop::EndStage() {
@@ -254,16 +269,19 @@ absl::Status Trainer::Loop::EndStage() {
     fit_.has_training_logs = true;
   }
   if (options_.validation && !fit_.has_validation_logs) {
+    MF_ASSIGN_OR_RETURN(before_, TakeSnapshot());
     MF_ASSIGN_OR_RETURN(const Logs values, trainer_.Evaluate(*options_.validation));
     for (const auto& [name, value] : values) fit_.logs[absl::StrCat("val_", name)] = value;
     fit_.has_validation_logs = true;
   }
-  states_before_event_ = CallbackStates();
+  MF_ASSIGN_OR_RETURN(before_, TakeSnapshot());
   state_.logs = fit_.logs;
   if (options_.validation) MF_RETURN_IF_ERROR(Call(&Callback::OnValidationEnd));
   if (is_epoch_end) MF_RETURN_IF_ERROR(Call(&Callback::OnEpochEnd));
-  states_before_event_.reset();
+  before_.reset();
   fit_.EndStage();
+  // Stopped after a validation inside an epoch, which then ends, too.
+  if (!is_epoch_end && state_.stopped) fit_.stage = Stage::kEpochEnd;
   return absl::OkStatus();
 }
 
@@ -272,29 +290,43 @@ absl::Status Trainer::Loop::EndEpoch() {
   MF_RETURN_IF_ERROR(EndStage());
   MF_RETURN_IF_ERROR(epoch_end_failpoint.Pass());
   fit_.last_epoch = state_.logs;
-  fit_.epoch_loss = MeanLoss();
   result_.history.push_back(state_.logs);
   if (!is_whole) return absl::OkStatus();
+  fit_.epoch_loss = MeanLoss();
   ++state_.position.epoch;
   state_.position.batch = 0;
   return absl::OkStatus();
 }
 
-StateDict Trainer::Loop::CallbackStates() const {
-  StateDict states;
+absl::StatusOr<Trainer::Loop::Snapshot> Trainer::Loop::TakeSnapshot() {
+  Snapshot snapshot = {.callbacks = {},
+                       .stopped = state_.stopped,
+                       .stopped_by = fit_.stopped_by,
+                       .reading_step = trainer_.session_->reading_step()};
+  if (options_.checkpoints == nullptr) return snapshot;
   for (size_t i = 0; i < keys_.size(); ++i) {
     StateDict own;
-    options_.callbacks[i]->SaveState(own);
-    states.Merge(absl::StrCat(kCallbacks, keys_[i], "/"), own);
+    MF_RETURN_IF_ERROR(options_.callbacks[i]->SaveState(state_, own));
+    snapshot.callbacks.Merge(absl::StrCat(kCallbacks, keys_[i], "/"), own);
   }
-  return states;
+  return snapshot;
 }
 
 absl::Status Trainer::Loop::Save() {
-  StateDict state = states_before_event_ ? *states_before_event_ : CallbackStates(), fit;
-  // A callback that is asked again after an interruption stops training again.
-  fit_.stopped = states_before_event_ ? std::nullopt : state_.stopped;
+  Snapshot snapshot;
+  if (before_) {
+    snapshot = *before_;
+    trainer_.session_->SetReadingStep(snapshot.reading_step);
+  } else {
+    MF_ASSIGN_OR_RETURN(snapshot, TakeSnapshot());
+  }
+  fit_.stopped = snapshot.stopped;
+  fit_.stopped_by = snapshot.stopped_by;
+  fit_.loss = state_.loss;
+  fit_.rows = state_.rows;
+  StateDict fit;
   fit_.Save(fit);
+  StateDict state = std::move(snapshot.callbacks);
   state.Merge(kFit, fit);
   state.Set(kDataset, dataset_.ToString());
   if (state_.steps_per_epoch) state.Set(kStepsPerEpoch, *state_.steps_per_epoch);
@@ -309,7 +341,7 @@ absl::Status Trainer::Loop::SaveLast() {
 }
 
 absl::Status Trainer::Loop::TakeCutEpoch() {
-  if (fit_.epoch_loss.rows == 0 || state_.interrupted || fit_.stage != Stage::kStep) {
+  if (fit_.epoch_loss.rows == 0 || state_.interrupted || state_.stopped) {
     return absl::OkStatus();
   }
   state_.logs = {{"loss", fit_.epoch_loss.value()}};

@@ -22,9 +22,9 @@ class Trainer::Loop {
   Loop(Trainer& trainer, const Dataset& dataset, const FitOptions& options);
 
   absl::StatusOr<TrainResult> Run();
-  // Tells the callbacks of an error.
+  // Notifies the callbacks of an error.
   void Fail(const absl::Status& why);
-  // Before a batch of Evaluate or Predict. Cancelled if a callback interrupts the run.
+  // Call before a batch of Evaluate or Predict. Cancelled if a callback interrupts the run.
   absl::Status BeginInferenceStep();
 
  private:
@@ -32,7 +32,7 @@ class Trainer::Loop {
   using Stage = FitState::Stage;
 
   absl::Status CheckOptions() const;
-  // Continues where the checkpoint was saved that the position is from.
+  // Restores the state from the checkpoint that `start` came from.
   absl::Status Resume();
   absl::Status CheckDataset(const StateDict& state) const;
   absl::Status LoadCallbacks(const StateDict& states);
@@ -40,21 +40,27 @@ class Trainer::Loop {
   absl::Status RunEpoch();
   absl::Status RunSteps();
   absl::Status RunStep(const DistributedBatch& batch);
-  // Runs the validation that is due and the events that follow it, at the end of an epoch
-  // OnEpochEnd, too.
+  // Runs the pending validation, then OnValidationEnd and, at the end of an epoch, OnEpochEnd.
   absl::Status EndStage();
   absl::Status EndEpoch();
   absl::Status Call(Event event);
   bool is_due(int64_t every) const { return every > 0 && state_.position.step % every == 0; }
   // A step limit overrides `epochs` and runs as many epochs as it takes.
   bool is_over() const;
-  StateDict CallbackStates() const;
+  // What a checkpoint saves besides the position and the variables.
+  struct Snapshot {
+    StateDict callbacks;
+    std::optional<std::string> stopped;
+    std::string stopped_by;
+    uint64_t reading_step = 0;
+  };
+  absl::StatusOr<Snapshot> TakeSnapshot();
   absl::Status Save();
   absl::Status SaveLast();
-  // Adds what a step limit has left of an epoch to the result.
+  // Adds the epoch that a step limit cut short to the history.
   absl::Status TakeCutEpoch();
   TrainResult TakeResult();
-  // Ends a loop that ends on all workers after the same step.
+  // Waits for the save in progress, then returns `why`, which all workers get after the same step.
   absl::Status EndTogether(const absl::Status& why);
 
   Trainer& trainer_;
@@ -63,10 +69,11 @@ class Trainer::Loop {
   const std::vector<std::string> keys_;  // of the callbacks
   TrainingState state_;
   FitState fit_;
-  // The states of the callbacks before OnValidationEnd and OnEpochEnd, while these run. A run that
-  // is interrupted meanwhile saves them, and the resumed run calls both again.
-  std::optional<StateDict> states_before_event_;
-  bool is_saved_ = true;  // the last checkpoint has all that has happened
+  // Taken before a validation, and again before the events that follow it. A run that is
+  // interrupted meanwhile saves it, and the resumed run repeats what was interrupted.
+  std::optional<Snapshot> before_;
+  bool is_training_ = false;  // from the first step or event on until the last one
+  bool is_saved_ = true;      // the last checkpoint has all that has happened
   TrainResult result_;
   std::vector<double> step_ms_, host_us_;
   int64_t largest_batch_ = 0;

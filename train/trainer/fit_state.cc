@@ -8,6 +8,7 @@
 #include <memory>
 #include <typeinfo>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "framework/core/status.h"
@@ -49,6 +50,8 @@ void FitState::EndStage() {
 void FitState::Save(StateDict& state) const {
   state.Set("epoch_loss/sum", epoch_loss.sum);
   state.Set("epoch_loss/rows", epoch_loss.rows);
+  state.Set("loss", loss);
+  state.Set("rows", rows);
   state.Set("stage", static_cast<int>(stage));
   state.Set("has_training_logs", has_training_logs);
   state.Set("has_validation_logs", has_validation_logs);
@@ -63,6 +66,10 @@ absl::Status FitState::Load(const StateDict& state) {
   int64_t saved_stage;
   MF_RETURN_IF_ERROR(state.Get("epoch_loss/sum", &epoch_loss.sum));
   MF_RETURN_IF_ERROR(state.Get("epoch_loss/rows", &epoch_loss.rows));
+  double saved_loss;
+  MF_RETURN_IF_ERROR(state.Get("loss", &saved_loss));
+  loss = static_cast<float>(saved_loss);
+  MF_RETURN_IF_ERROR(state.Get("rows", &rows));
   MF_RETURN_IF_ERROR(state.Get("stage", &saved_stage));
   if (saved_stage < 0 || saved_stage > static_cast<int64_t>(Stage::kEpochEnd)) {
     return absl::InvalidArgumentError(
@@ -84,8 +91,8 @@ std::vector<std::string> CallbackKeys(absl::Span<Callback* const> callbacks) {
   for (const Callback* const callback : callbacks) {
     std::string key = callback->state_key();
     if (key.empty()) key = ClassName(*callback);
-    // A slash separates the key from the names of the entries.
-    key = absl::StrReplaceAll(key, {{"/", "."}});
+    // A slash separates the key from the names of the entries. Keys may hold paths, of any bytes.
+    key = absl::StrReplaceAll(absl::CEscape(key), {{"/", "."}});
     const int count = ++counts[key];
     keys.push_back(count == 1 ? key : absl::StrCat(key, "#", count));
   }

@@ -34,6 +34,8 @@ struct FitState {
   enum class Stage { kStep, kValidation, kEpochEnd };
 
   MeanLoss epoch_loss;
+  float loss = 0;    // of the last step
+  int64_t rows = 0;  // of its batch
   Stage stage = Stage::kStep;
   // In a validation and at the end of an epoch: which values the logs have already. Taking them
   // resets the metrics.
@@ -45,7 +47,7 @@ struct FitState {
   std::optional<std::string> stopped;
   std::string stopped_by;
 
-  // Goes on with the steps.
+  // Returns to running steps.
   void EndStage();
 
   void Save(StateDict& state) const;

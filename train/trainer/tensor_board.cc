@@ -15,6 +15,7 @@ TensorBoard::TensorBoard(std::string log_dir, const TensorBoardOptions& options)
 
 absl::Status TensorBoard::OnTrainBegin(TrainingState& state) {
   writer_ = nullptr;
+  MF_RETURN_IF_ERROR(OnEpochBegin(state));  // a resumed run may be inside an epoch
   if (!state.is_chief()) return absl::OkStatus();
   EventFileOptions options;
   if (state.has_checkpoints || state.position.step > 0) {
@@ -27,16 +28,16 @@ absl::Status TensorBoard::OnTrainBegin(TrainingState& state) {
 
 // More events of the checkpoint's step may have been written after it, such as those of the end of
 // the epoch. So all events of that step are dropped, and those before the checkpoint written again.
-void TensorBoard::SaveState(StateDict& state) const {
-  if (writer_ == nullptr) return;
-  // The next event reports the error of a disk.
-  writer_->Flush().IgnoreError();
+absl::Status TensorBoard::SaveState(TrainingState&, StateDict& saved) const {
+  if (writer_ == nullptr) return absl::OkStatus();
+  MF_RETURN_IF_ERROR(writer_->Flush());
   const std::vector<std::string> events = writer_->event_file().EventsOfLastStep();
-  state.Set("events", events.size());
+  saved.Set("events", events.size());
   for (size_t i = 0; i < events.size(); ++i) {
-    state.Set(absl::StrCat("event/", i),
+    saved.Set(absl::StrCat("event/", i),
               Tensor::Vector<uint8_t>(std::vector<uint8_t>(events[i].begin(), events[i].end())));
   }
+  return absl::OkStatus();
 }
 
 absl::Status TensorBoard::LoadState(TrainingState& state, const StateDict& saved) {

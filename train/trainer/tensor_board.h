@@ -21,8 +21,9 @@ struct TensorBoardOptions {
 
 // Writes the logs of training for TensorBoard and `mirrorflow report`, on worker 0: `loss/train`,
 // `loss/val` and likewise for the metrics, at the number of the epoch's last step;
-// `examples_per_second`; and, with update_freq, `loss/batch`. With checkpoints, readers drop what
-// an earlier run has written after the checkpoint, so each step and epoch is there once.
+// `examples_per_second`; and, with update_freq, `loss/batch`. With checkpoints, readers
+// discard what an earlier run has written after the checkpoint, so each step and epoch appears
+// once.
 class TensorBoard final : public Callback {
  public:
   explicit TensorBoard(std::string log_dir, const TensorBoardOptions& options = {});
@@ -32,9 +33,8 @@ class TensorBoard final : public Callback {
   absl::Status OnEpochEnd(TrainingState& state) override;
   absl::Status OnTrainEnd(TrainingState& state) override;
   void OnException(TrainingState& state, const absl::Status& why) override;
-  // Waits until the events are in the file: those of steps before the checkpoint are not written
-  // again.
-  void SaveState(StateDict& state) const override;
+  // Waits until the events are in the file, because the resumed run does not write them again.
+  absl::Status SaveState(TrainingState& state, StateDict& saved) const override;
   absl::Status LoadState(TrainingState& state, const StateDict& saved) override;
   std::string state_key() const override;
 

@@ -105,46 +105,119 @@ class ResumedTrainingTest : public testing::TestWithParam<int> {
 
 INSTANTIATE_TEST_SUITE_P(Replicas, ResumedTrainingTest, testing::Values(1, 2));
 
-// Interrupts the n-th event of a kind.
-Watch::Act InterruptAt(absl::string_view kind, int n, int* count) {
+// Acts in the n-th event of a kind.
+Watch::Act ActAt(absl::string_view kind, int n, int* count, const Watch::Act& act) {
   return [=](absl::string_view event, TrainingState& state) {
-    if (event == kind && ++*count == n) state.Interrupt("test");
-    return absl::OkStatus();
+    return event == kind && ++*count == n ? act(event, state) : absl::OkStatus();
   };
 }
 
-// Every event of the run is once the one that an interruption comes in.
-TEST_P(ResumedTrainingTest, EqualsUndisturbedWhereverItIsInterrupted) {
-  const FitOptions options = {.epochs = 3, .validation = Line(6).Batch(2), .validation_steps = 2};
+absl::Status Interrupt(absl::string_view, TrainingState& state) {
+  state.Interrupt("test");
+  return absl::OkStatus();
+}
+
+// Leaves what a process leaves that is killed: the checkpoints so far.
+absl::Status Kill(absl::string_view, TrainingState&) { return absl::AbortedError("killed"); }
+
+// Interrupts the run, or kills it, at each event in turn.
+TEST_P(ResumedTrainingTest, EqualsUndisturbedWhereverItEnds) {
   accumulate_steps_ = 2;
-  const Run whole = Train(Line().Shuffle(1).Batch(4), options, /*has_checkpoints=*/false);
-  ASSERT_TRUE(whole.result.ok()) << whole.result.status();
-  for (const char* const kind : {"step begins", "step", "inference", "validation ends"}) {
-    for (int n = 1; n <= 9; ++n) {
-      SCOPED_TRACE(absl::StrCat(kind, " ", n));
-      SetUp();
-      int count = 0;
-      Watch watch(InterruptAt(kind, n, &count));
-      FitOptions first = options;
-      first.callbacks = {&watch};
-      const Run part = Train(Line().Shuffle(1).Batch(4), first);
-      ASSERT_TRUE(part.result.ok()) << part.result.status();
-      EXPECT_EQ(part.result->stopped, count >= n ? std::make_optional("test") : std::nullopt);
-      const Run rest = Train(Line().Shuffle(1).Batch(4), options);
-      ASSERT_TRUE(rest.result.ok()) << rest.result.status();
-      EXPECT_EQ(rest.variables, whole.variables);
-      EXPECT_EQ(rest.result->loss, whole.result->loss);
-      std::vector<Logs> history = part.result->history;
-      history.insert(history.end(), rest.result->history.begin(), rest.result->history.end());
-      EXPECT_EQ(history, whole.result->history);
+  const Dataset dataset = Line().Shuffle(1).Batch(4);
+  const FitOptions epochs = {.epochs = 3, .validation = Line(6).Batch(2), .validation_steps = 2};
+  FitOptions steps = epochs;
+  steps.steps = 9;  // of three whole epochs
+  for (const FitOptions& options : {epochs, steps}) {
+    SetUp();
+    const Run whole = Train(dataset, options, /*has_checkpoints=*/false);
+    ASSERT_TRUE(whole.result.ok()) << whole.result.status();
+    ASSERT_EQ(whole.result->history.size(), 3u);
+    for (const char* const kind :
+         {"step begins", "step", "inference", "validation ends", "epoch ends"}) {
+      for (const bool kills : {false, true}) {
+        for (int n = 1, count = n; count >= n; n += options.steps > 0 ? 3 : 1) {
+          SCOPED_TRACE(absl::StrCat(kind, " ", n, kills ? " killed" : ""));
+          SetUp();
+          count = 0;
+          Watch watch(ActAt(kind, n, &count, kills ? Kill : Interrupt));
+          FitOptions first = options;
+          first.callbacks = {&watch};
+          first.checkpoint_every = kills ? 1 : 0;
+          const Run part = Train(dataset, first);
+          if (!kills) {
+            ASSERT_TRUE(part.result.ok()) << part.result.status();
+            EXPECT_EQ(part.result->stopped, count >= n ? std::make_optional("test") : std::nullopt);
+          }
+          const Run rest = Train(dataset, options);
+          ASSERT_TRUE(rest.result.ok()) << rest.result.status();
+          EXPECT_EQ(rest.variables, whole.variables);
+          EXPECT_EQ(rest.result->loss, whole.result->loss);
+          if (kills || count < n) continue;
+          std::vector<Logs> history = part.result->history;
+          history.insert(history.end(), rest.result->history.begin(), rest.result->history.end());
+          EXPECT_EQ(history, whole.result->history);
+        }
+      }
+    }
+  }
+}
+
+// A run that is killed at a step limit, or in a validation that stops training, ends the epoch when
+// it resumes.
+TEST_P(ResumedTrainingTest, EndOfEpochIsNotLostWithTheRunThatReachedIt) {
+  for (const bool stops : {false, true}) {
+    SetUp();
+    std::vector<std::string> events;
+    bool kill = true;
+    Watch watch([&](absl::string_view event, TrainingState& state) {
+      if (event == "inference" && kill && state.position.step == 3 - stops)
+        return Kill(event, state);
+      if (event == "validation ends" && stops && state.position.step == 2) state.StopTraining("x");
+      if (event != "inference") events.push_back(absl::StrCat(event, " ", state.position.step));
+      return absl::OkStatus();
+    });
+    const FitOptions options = {.epochs = 2,
+                                .steps = stops ? 0 : 3,
+                                .validation = Line().Batch(5),
+                                .validation_steps = 2 * stops,
+                                .callbacks = {&watch},
+                                .checkpoint_every = 1};
+    EXPECT_FALSE(Train(Line().Batch(4), options).result.ok());
+    kill = false;
+    events.clear();
+    const Run rest = Train(Line().Batch(4), options);
+    ASSERT_TRUE(rest.result.ok()) << rest.result.status();
+    if (stops) {
+      EXPECT_THAT(events, ElementsAre("validation ends 2", "validation ends 2", "epoch ends 2",
+                                      "train ends 2"));
+    } else {
+      EXPECT_THAT(events, ElementsAre("validation ends 3", "epoch ends 3", "train ends 3"));
+    }
+    EXPECT_EQ(rest.result->history.size(), 1u);
+  }
+}
+
+// Whatever their order, and after a signal, too: the end of training is not interrupted.
+TEST_P(ResumedTrainingTest, CallbackMayEvaluateWhenTrainingEnds) {
+  for (const bool interrupts : {false, true}) {
+    SetUp();
+    StopOnSignal first, last;
+    Watch watch([&](absl::string_view event, TrainingState& state) -> absl::Status {
+      if (event == "step begins" && interrupts) state.Interrupt("test");
+      if (event != "train ends") return absl::OkStatus();
+      return trainer_->Evaluate(Line().Batch(5)).status();
+    });
+    for (const std::vector<Callback*>& callbacks :
+         {std::vector<Callback*>{&first, &watch}, std::vector<Callback*>{&watch, &last}}) {
+      const Run run = Train(Line().Batch(4), {.callbacks = callbacks});
+      EXPECT_TRUE(run.result.ok()) << run.result.status();
     }
   }
 }
 
 TEST_P(ResumedTrainingTest, InterruptionWithinValidationEndsAfterTheBatch) {
-  int count = 0, last = 0;
+  int count = 0;
   Watch watch([&](absl::string_view event, TrainingState& state) {
-    last = event == "train ends" ? last : count + 1;
     if (event == "inference" && ++count == 2) state.Interrupt("test");
     return absl::OkStatus();
   });
@@ -172,7 +245,10 @@ TEST_P(ResumedTrainingTest, InterruptionWithinACallbacksPredictionRepeatsTheEven
   class Count final : public Callback {
    public:
     absl::Status OnEpochEnd(TrainingState&) override { return ++epochs, absl::OkStatus(); }
-    void SaveState(StateDict& state) const override { state.Set("epochs", epochs); }
+    absl::Status SaveState(TrainingState&, StateDict& state) const override {
+      state.Set("epochs", epochs);
+      return absl::OkStatus();
+    }
     absl::Status LoadState(TrainingState&, const StateDict& state) override {
       return state.Get("epochs", &epochs);
     }
