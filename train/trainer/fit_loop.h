@@ -47,7 +47,7 @@ class Trainer::Loop {
   bool is_due(int64_t every) const { return every > 0 && state_.position.step % every == 0; }
   // A step limit overrides `epochs` and runs as many epochs as it takes.
   bool is_over() const;
-  // What a checkpoint saves besides the position and the variables.
+  // The part of a checkpoint besides the position and the variables.
   struct Snapshot {
     StateDict callbacks;
     std::optional<std::string> stopped;

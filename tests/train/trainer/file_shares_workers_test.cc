@@ -219,7 +219,7 @@ TEST(FileSharesWorkersTest, WorkerNeedsOnlyItsFiles) {
     return input.status();
   });
   for (int worker = 0; worker < kWorkers; ++worker) {
-    EXPECT_EQ(statuses[worker].code(), absl::StatusCode::kDataLoss) << statuses[worker];
+    EXPECT_EQ(statuses[worker].code(), absl::StatusCode::kInvalidArgument) << statuses[worker];
     EXPECT_THAT(std::string(statuses[worker].message()),
                 HasSubstr(absl::StrCat("own_files_", worker, "/part-", worker, ".csv")));
   }
