@@ -217,7 +217,7 @@ TEST_P(MadeRowsTest, FetchIsSplitLikeTheValue) {
   }
 }
 
-// Shapes and sizes are those of the global value, and so are rows whose number is a literal.
+// Shape and Size describe the global value. A literal row count is also global.
 TEST_P(MadeRowsTest, GlobalValuesAreHeldByTheFirstReplica) {
   Graph graph;
   const Scope root(&graph);

@@ -71,8 +71,8 @@ void OpenClosedStandardStreams() {
   }
 }
 
-// The main thread's stack grows up to the limit that is in force when it grows. The stacks of other
-// threads are as large as the limit at the start, unless that is too small.
+// The main thread's stack can grow to the current limit, so raising the limit takes effect at once.
+// Other threads get the limit at program start as their stack size, unless it is too small.
 absl::Status RaiseStackLimit() {
   constexpr rlim_t kUsual = rlim_t{8} << 20, kLeast = rlim_t{1} << 20;
   RaiseThreadStackSize();

@@ -113,7 +113,7 @@ absl::StatusOr<std::map<std::string, std::vector<VariablePart>>> PartsIn(
   return result;
 }
 
-// Checks that each part is one of a variable of this session.
+// Checks that each part belongs to a variable of this session and fits it.
 absl::Status CheckParts(const CheckpointData& data, const VariableLayout& layout) {
   MF_ASSIGN_OR_RETURN(const auto parts,
                       PartsIn(data.manifest.state_tensors, data.state_tensors.tensors));

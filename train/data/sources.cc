@@ -252,7 +252,7 @@ class RecordSource final : public RowSource {
   std::string record_;
 };
 
-// Whether the file begins as gzip or zlib do. False for one that cannot be read.
+// Whether the file starts with a gzip or zlib header. False if it cannot be read.
 bool IsCompressed(const std::string& path) {
   const absl::StatusOr<InputFile> file = InputFile::Open(path);
   unsigned char start[2] = {0, 0};

@@ -77,7 +77,7 @@ absl::Status EarlyStopping::OnEpochEnd(TrainingState& state) {
   if (better) {
     waited_ = 0;
     if (!options_.restore_best_weights) return absl::OkStatus();
-    // Uses new tensors: the old ones may still be being written to a checkpoint.
+    // Uses new tensors, because a checkpoint may still be writing the old ones.
     std::map<std::string, Tensor> weights;
     for (const std::string& name : state.session.VariableNames()) {
       MF_ASSIGN_OR_RETURN(weights[name], state.session.ReadVariable(name));

@@ -179,7 +179,7 @@ TEST(GraphDefTest, KeepsUnderscoreAttributesAndDropsTensorFlowHints) {
   EXPECT_EQ(Read(Written(graph)).FindNode("x")->attrs(), attrs);
 }
 
-// Elements that no tensor here can hold, in each place where a GraphDef can have them.
+// Puts an unsupported element type everywhere that a GraphDef allows one.
 TEST(GraphDefTest, NodeOfUnsupportedDtypeMattersOnlyToItsUsers) {
   const Graph graph = Read(Def(R"pb(
     node {

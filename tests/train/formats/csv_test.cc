@@ -67,7 +67,7 @@ TEST(CsvTest, EveryEndOfLineGivesSameRows) {
   }
 }
 
-// `text` in UTF-16 with a byte order mark.
+// Encodes `text` as UTF-16 with a byte order mark.
 std::string Utf16(absl::string_view text, bool big_endian) {
   std::string out = big_endian ? "\xfe\xff" : "\xff\xfe";
   for (const char c : text) out += big_endian ? std::string({'\0', c}) : std::string({c, '\0'});
