@@ -254,6 +254,8 @@ bool IsTable(absl::string_view end) {
 
 FileKind KindOfBytes(absl::string_view start, uint64_t size) {
   if (size == 0) return FileKind::kEmpty;
+  // Before all magic numbers, which the length of a record may equal.
+  if (IsTfRecord(start)) return FileKind::kTfRecord;
   const FileKind text = KindOfText(start, start.size() == size);
   for (const Signature& signature : kSignatures) {
     if (start.size() < signature.offset) continue;
@@ -263,7 +265,6 @@ FileKind KindOfBytes(absl::string_view start, uint64_t size) {
     return signature.kind == FileKind::kZip ? KindOfZip(start, "") : signature.kind;
   }
   if (IsSafetensors(start, size)) return FileKind::kSafetensors;
-  if (IsTfRecord(start)) return FileKind::kTfRecord;
   if (IsIdx(start, size)) return FileKind::kIdx;
   if (IsBmp(start, size)) return FileKind::kBmp;
   if (start.size() > 2 && start[0] == '\x80' && start[1] >= 2 && start[1] <= 5) {

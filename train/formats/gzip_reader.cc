@@ -40,6 +40,7 @@ absl::StatusOr<std::unique_ptr<GzipReader>> GzipReader::Open(absl::string_view p
                                                              Format format) {
   MF_ASSIGN_OR_RETURN(InputFile file, InputFile::Open(path));
   auto reader = std::unique_ptr<GzipReader>(new GzipReader(std::move(file)));
+  if (format == Format::kPlain) return reader;
   if (format == Format::kPlainOrGzip) {
     char magic[2] = {};
     if (reader->file_.size() < sizeof(magic)) return reader;

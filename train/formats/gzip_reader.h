@@ -21,8 +21,9 @@ namespace mirrorflow {
 
 class GzipReader {
  public:
-  // kZlib: the file is a zlib stream, which has no magic number (RFC 1950).
-  enum class Format { kPlainOrGzip, kZlib };
+  // kZlib: the file is a zlib stream, which has no magic number (RFC 1950). kPlain: the file is not
+  // compressed, although its first bytes may be those of gzip.
+  enum class Format { kPlainOrGzip, kPlain, kZlib };
   static absl::StatusOr<std::unique_ptr<GzipReader>> Open(absl::string_view path,
                                                           Format format = Format::kPlainOrGzip);
   static bool LooksLikeGzip(absl::string_view start);

@@ -55,6 +55,8 @@ bool ReadHeader(Decoder* decoder) {
   if (setjmp(png_jmpbuf(decoder->png))) return false;
   png_set_read_fn(decoder->png, decoder, ReadBytes);
   png_set_user_limits(decoder->png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);  // CheckPixels() limits both
+  // Skips the chunks that do not matter to the pixels: libpng would allocate what they declare.
+  png_set_keep_unknown_chunks(decoder->png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
   png_read_info(decoder->png, decoder->info);
   return true;
 }

@@ -69,14 +69,17 @@ absl::Status CutShort(uint64_t expected, uint64_t got) {
 
 absl::StatusOr<std::unique_ptr<TfRecordReader>> TfRecordReader::Open(
     absl::string_view path, const TfRecordOptions& options) {
-  // A zlib stream has no magic number, but a plain file has a checksum of its first length.
+  // The first bytes of a plain file are a length, and may look like those of gzip or of zlib, which
+  // has no magic number. But the length has a checksum.
   const absl::StatusOr<InputFile> peek = InputFile::Open(path);
   if (!peek.ok()) return Explained(peek.status(), path);
   std::string start(std::min<uint64_t>(kHeaderBytes, peek->size()), '\0');
   MF_RETURN_IF_ERROR(peek->Read(0, start.size(), start.data()));
-  const bool plain = start.size() == kHeaderBytes && LengthOf(start, ~uint64_t{0}).ok();
-  const auto format = !plain && GzipReader::LooksLikeZlib(start) ? GzipReader::Format::kZlib
-                                                                 : GzipReader::Format::kPlainOrGzip;
+  using Format = GzipReader::Format;
+  const bool is_plain = start.size() == kHeaderBytes && LengthOf(start, ~uint64_t{0}).ok();
+  const Format format = is_plain                           ? Format::kPlain
+                        : GzipReader::LooksLikeZlib(start) ? Format::kZlib
+                                                           : Format::kPlainOrGzip;
   MF_ASSIGN_OR_RETURN(std::unique_ptr<GzipReader> file, GzipReader::Open(path, format));
   return std::unique_ptr<TfRecordReader>(new TfRecordReader(std::move(file), options));
 }

@@ -250,7 +250,7 @@ TEST(ImageTest, DamagedExifLeavesImageAsInFile) {
       ASSERT_TRUE(image.ok()) << name << ": " << image.status();
       EXPECT_TRUE(Tensor::Identical(*image, file)) << name << " " << bad.size();
     }
-    // libpng leaves out a chunk with a wrong checksum.
+    // A chunk with a wrong checksum does not count.
     std::string changed = WithExif(bytes, exif);
     if (name == "rgb.png") {
       changed[changed.find("eXIf") + 5] ^= 1;

@@ -159,6 +159,21 @@ TEST(TfRecordTest, FileTruncatedOrChangedAtAnyByteIsRejected) {
   }
 }
 
+// The first bytes of a file are the length of a record, which may look like another format.
+TEST(TfRecordTest, FirstLengthIsNotTakenForMagicNumber) {
+  const size_t gzip = 0x8b1f, gzip_of_deflate = 0x088b1f, tiff = 0x2a4949, zlib = 0x9c78;
+  for (const size_t length : {gzip, gzip_of_deflate, tiff, zlib}) {
+    const std::string record(length, 'x');
+    const Contents read = ReadAll(Write(Record(record)));
+    EXPECT_EQ(read.status, absl::OkStatus()) << length;
+    EXPECT_THAT(read.records, ElementsAre(record));
+    EXPECT_THAT(ErrorOf(Record(record).substr(0, length)), HasSubstr("cut short"));
+    EXPECT_TRUE(TfRecordIndex::Build(Write(Record(record))).ok());
+  }
+  // The checksum of this length begins like the header of a safetensors file.
+  EXPECT_THAT(ErrorOf(Record(std::string(21, 'x')).substr(0, 30)), HasSubstr("cut short"));
+}
+
 TEST(TfRecordTest, SkipsBadRecordsUpToLimit) {
   std::string bad = Record("bad");
   bad[12] ^= 1;
