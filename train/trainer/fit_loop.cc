@@ -50,20 +50,12 @@ absl::Status CheckStart(const Topology& topology, const FitOptions& options) {
       " replicas that began the epoch, got ", workers, " and ", replicas));
 }
 
-// The keys of callbacks that may be null, which Run() rejects.
-std::vector<std::string> KeysOf(const FitOptions& options) {
-  const bool has_null = std::find(options.callbacks.begin(), options.callbacks.end(), nullptr) !=
-                        options.callbacks.end();
-  return has_null ? std::vector<std::string>() : CallbackKeys(options.callbacks);
-}
-
 }  // namespace
 
 Trainer::Loop::Loop(Trainer& trainer, const Dataset& dataset, const FitOptions& options)
     : trainer_(trainer),
       dataset_(dataset),
       options_(options),
-      keys_(KeysOf(options)),
       state_{.strategy = trainer.strategy_,
              .session = *trainer.session_,
              .epochs = options.epochs,
@@ -71,7 +63,10 @@ Trainer::Loop::Loop(Trainer& trainer, const Dataset& dataset, const FitOptions& 
              .position = options.start} {}
 
 absl::StatusOr<TrainResult> Trainer::Loop::Run() {
-  MF_RETURN_IF_ERROR(CheckOptions());
+  absl::StatusOr<CallbackList> callbacks = CallbackList::Create(options_.callbacks);
+  if (!callbacks.ok()) return Annotate(callbacks.status(), "Fit()");
+  callbacks_ = *std::move(callbacks);
+  MF_RETURN_IF_ERROR(CheckStart(trainer_.strategy_.topology(), options_));
   state_.steps_per_epoch = StepsOf(dataset_, trainer_.strategy_, options_);
   MF_RETURN_IF_ERROR(Call(&Callback::OnTrainBegin));
   MF_RETURN_IF_ERROR(Resume());
@@ -86,24 +81,12 @@ absl::StatusOr<TrainResult> Trainer::Loop::Run() {
   return TakeResult();
 }
 
-void Trainer::Loop::Fail(const absl::Status& why) {
-  if (keys_.empty()) return;
-  for (Callback* const callback : options_.callbacks) callback->OnException(state_, why);
-}
+void Trainer::Loop::Fail(const absl::Status& why) { callbacks_.OnException(state_, why); }
 
 absl::Status Trainer::Loop::BeginInferenceStep() {
   if (!is_training_) return absl::OkStatus();
   MF_RETURN_IF_ERROR(Call(&Callback::OnInferenceStepBegin));
   return state_.interrupted ? absl::CancelledError(*state_.interrupted) : absl::OkStatus();
-}
-
-absl::Status Trainer::Loop::CheckOptions() const {
-  for (size_t i = 0; i < options_.callbacks.size(); ++i) {
-    if (options_.callbacks[i] != nullptr) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("Fit() callbacks[", i, "]: expected a callback, got null"));
-  }
-  return CheckStart(trainer_.strategy_.topology(), options_);
 }
 
 absl::Status Trainer::Loop::Resume() {
@@ -122,7 +105,8 @@ absl::Status Trainer::Loop::Resume() {
   state_.logs = fit_.last_epoch;
   state_.loss = fit_.loss;
   state_.rows = fit_.rows;
-  return LoadCallbacks(checkpoints->state().WithPrefix(kCallbacks));
+  return Annotate(callbacks_.LoadState(state_, checkpoints->state().WithPrefix(kCallbacks)),
+                  "checkpoint");
 }
 
 absl::Status Trainer::Loop::CheckDataset(const StateDict& state) const {
@@ -146,31 +130,6 @@ absl::Status Trainer::Loop::CheckDataset(const StateDict& state) const {
   if (steps == *state_.steps_per_epoch) return absl::OkStatus();
   return differs(absl::StrCat(steps, " batches"),
                  absl::StrCat(*state_.steps_per_epoch, " batches"));
-}
-
-absl::Status Trainer::Loop::LoadCallbacks(const StateDict& states) {
-  std::optional<std::string> stopped = state_.stopped;
-  for (size_t i = 0; i < keys_.size(); ++i) {
-    const StateDict state = states.WithPrefix(absl::StrCat(keys_[i], "/"));
-    // The callback that has stopped training may have other options now, and take that back.
-    state_.stopped = keys_[i] == fit_.stopped_by ? fit_.stopped : std::nullopt;
-    if (!state.empty()) {
-      MF_RETURN_IF_ERROR(Annotate(options_.callbacks[i]->LoadState(state_, state),
-                                  absl::StrCat("checkpoint: callback ", keys_[i])));
-    }
-    if (state_.stopped) stopped = std::move(state_.stopped);
-  }
-  state_.stopped = std::move(stopped);
-  return absl::OkStatus();
-}
-
-absl::Status Trainer::Loop::Call(Event event) {
-  for (size_t i = 0; i < keys_.size(); ++i) {
-    const bool was_stopped = state_.stopped.has_value();
-    MF_RETURN_IF_ERROR((options_.callbacks[i]->*event)(state_));
-    if (!was_stopped && state_.stopped) fit_.stopped_by = keys_[i];
-  }
-  return absl::OkStatus();
 }
 
 bool Trainer::Loop::is_over() const {
@@ -291,23 +250,17 @@ absl::Status Trainer::Loop::EndEpoch() {
   MF_RETURN_IF_ERROR(epoch_end_failpoint.Pass());
   fit_.last_epoch = state_.logs;
   result_.history.push_back(state_.logs);
-  if (!is_whole) return absl::OkStatus();
   fit_.epoch_loss = MeanLoss();
+  if (!is_whole) return absl::OkStatus();
   ++state_.position.epoch;
   state_.position.batch = 0;
   return absl::OkStatus();
 }
 
 absl::StatusOr<Trainer::Loop::Snapshot> Trainer::Loop::TakeSnapshot() {
-  Snapshot snapshot = {.callbacks = {},
-                       .stopped = state_.stopped,
-                       .stopped_by = fit_.stopped_by,
-                       .reading_step = trainer_.session_->reading_step()};
-  if (options_.checkpoints == nullptr) return snapshot;
-  for (size_t i = 0; i < keys_.size(); ++i) {
-    StateDict own;
-    MF_RETURN_IF_ERROR(options_.callbacks[i]->SaveState(state_, own));
-    snapshot.callbacks.Merge(absl::StrCat(kCallbacks, keys_[i], "/"), own);
+  Snapshot snapshot = {.reading_step = trainer_.session_->reading_step()};
+  if (options_.checkpoints != nullptr) {
+    MF_ASSIGN_OR_RETURN(snapshot.callbacks, callbacks_.SaveState(state_));
   }
   return snapshot;
 }
@@ -320,14 +273,12 @@ absl::Status Trainer::Loop::Save() {
   } else {
     MF_ASSIGN_OR_RETURN(snapshot, TakeSnapshot());
   }
-  fit_.stopped = snapshot.stopped;
-  fit_.stopped_by = snapshot.stopped_by;
   fit_.loss = state_.loss;
   fit_.rows = state_.rows;
-  StateDict fit;
+  StateDict fit, state;
   fit_.Save(fit);
-  StateDict state = std::move(snapshot.callbacks);
   state.Merge(kFit, fit);
+  state.Merge(kCallbacks, snapshot.callbacks);
   state.Set(kDataset, dataset_.ToString());
   if (state_.steps_per_epoch) state.Set(kStepsPerEpoch, *state_.steps_per_epoch);
   is_saved_ = true;

@@ -7,10 +7,10 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "train/trainer/callback_list.h"
 #include "train/trainer/fit_state.h"
 #include "train/trainer/trainer.h"
 
@@ -28,14 +28,11 @@ class Trainer::Loop {
   absl::Status BeginInferenceStep();
 
  private:
-  using Event = absl::Status (Callback::*)(TrainingState&);
   using Stage = FitState::Stage;
 
-  absl::Status CheckOptions() const;
   // Restores the state from the checkpoint that `start` came from.
   absl::Status Resume();
   absl::Status CheckDataset(const StateDict& state) const;
-  absl::Status LoadCallbacks(const StateDict& states);
   absl::Status Train();
   absl::Status RunEpoch();
   absl::Status RunSteps();
@@ -43,15 +40,13 @@ class Trainer::Loop {
   // Runs the pending validation, then OnValidationEnd and, at the end of an epoch, OnEpochEnd.
   absl::Status EndStage();
   absl::Status EndEpoch();
-  absl::Status Call(Event event);
+  absl::Status Call(CallbackList::Event event) { return callbacks_.Call(event, state_); }
   bool is_due(int64_t every) const { return every > 0 && state_.position.step % every == 0; }
   // A step limit overrides `epochs` and runs as many epochs as it takes.
   bool is_over() const;
-  // The part of a checkpoint besides the position and the variables.
+  // What a checkpoint holds besides the position, the variables and the state of Fit itself.
   struct Snapshot {
     StateDict callbacks;
-    std::optional<std::string> stopped;
-    std::string stopped_by;
     uint64_t reading_step = 0;
   };
   absl::StatusOr<Snapshot> TakeSnapshot();
@@ -66,7 +61,7 @@ class Trainer::Loop {
   Trainer& trainer_;
   const Dataset& dataset_;
   const FitOptions& options_;
-  const std::vector<std::string> keys_;  // of the callbacks
+  CallbackList callbacks_;
   TrainingState state_;
   FitState fit_;
   // Taken before a validation, and again before the events that follow it. A run that is

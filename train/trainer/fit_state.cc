@@ -1,16 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/trainer/fit_state.h"
 
-#include <cxxabi.h>
+#include <string>
 
-#include <cstdlib>
-#include <map>
-#include <memory>
-#include <typeinfo>
-
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {
@@ -31,14 +24,6 @@ absl::Status LoadLogs(const StateDict& state, const char* prefix, Logs* logs) {
   return absl::OkStatus();
 }
 
-std::string ClassName(const Callback& callback) {
-  const char* const mangled = typeid(callback).name();
-  int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> name(
-      abi::__cxa_demangle(mangled, nullptr, nullptr, &status), &std::free);
-  return name == nullptr ? mangled : name.get();
-}
-
 }  // namespace
 
 void FitState::EndStage() {
@@ -57,9 +42,6 @@ void FitState::Save(StateDict& state) const {
   state.Set("has_validation_logs", has_validation_logs);
   SaveLogs(logs, kLogs, state);
   SaveLogs(last_epoch, kLastEpoch, state);
-  if (!stopped) return;
-  state.Set("stopped", *stopped);
-  state.Set("stopped_by", stopped_by);
 }
 
 absl::Status FitState::Load(const StateDict& state) {
@@ -79,24 +61,7 @@ absl::Status FitState::Load(const StateDict& state) {
   MF_RETURN_IF_ERROR(state.Get("has_training_logs", &has_training_logs));
   MF_RETURN_IF_ERROR(state.Get("has_validation_logs", &has_validation_logs));
   MF_RETURN_IF_ERROR(LoadLogs(state, kLogs, &logs));
-  MF_RETURN_IF_ERROR(LoadLogs(state, kLastEpoch, &last_epoch));
-  if (!state.Has("stopped")) return absl::OkStatus();
-  MF_RETURN_IF_ERROR(state.Get("stopped", &stopped.emplace()));
-  return state.Get("stopped_by", &stopped_by);
-}
-
-std::vector<std::string> CallbackKeys(absl::Span<Callback* const> callbacks) {
-  std::map<std::string, int> counts;
-  std::vector<std::string> keys;
-  for (const Callback* const callback : callbacks) {
-    std::string key = callback->state_key();
-    if (key.empty()) key = ClassName(*callback);
-    // A slash separates the key from the names of the entries. Keys may hold paths, of any bytes.
-    key = absl::StrReplaceAll(absl::CEscape(key), {{"/", "."}});
-    const int count = ++counts[key];
-    keys.push_back(count == 1 ? key : absl::StrCat(key, "#", count));
-  }
-  return keys;
+  return LoadLogs(state, kLastEpoch, &last_epoch);
 }
 
 }  // namespace mirrorflow

@@ -6,12 +6,8 @@
 #define MIRRORFLOW_TRAIN_TRAINER_FIT_STATE_H_
 
 #include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "absl/status/status.h"
-#include "absl/types/span.h"
 #include "train/checkpoint/state_dict.h"
 #include "train/trainer/callback.h"
 
@@ -43,9 +39,6 @@ struct FitState {
   bool has_validation_logs = false;
   Logs logs;
   Logs last_epoch;  // the logs of the last epoch that has ended
-  // Why training is over, and the key of the callback that has stopped it.
-  std::optional<std::string> stopped;
-  std::string stopped_by;
 
   // Returns to running steps.
   void EndStage();
@@ -53,9 +46,6 @@ struct FitState {
   void Save(StateDict& state) const;
   absl::Status Load(const StateDict& state);
 };
-
-// The keys under which a checkpoint holds the states of the callbacks, all of them different.
-std::vector<std::string> CallbackKeys(absl::Span<Callback* const> callbacks);
 
 }  // namespace mirrorflow
 
