@@ -401,7 +401,7 @@ absl::StatusOr<TrainingPosition> CheckpointManager::Restore() {
 }
 
 absl::Status CheckpointManager::Save(const TrainingPosition& position, StateDict state) {
-  MF_RETURN_IF_ERROR(WaitForSave());
+  MF_RETURN_IF_ERROR(ToleratePreviousSave());
   Safetensors sums;
   MF_RETURN_IF_ERROR(
       CollectVariables(session_, writer_ != nullptr ? &writer_->data()->variables : &sums));
@@ -432,6 +432,13 @@ absl::Status CheckpointManager::Save(const TrainingPosition& position, StateDict
 }
 
 absl::Status CheckpointManager::WaitForSave() {
+  absl::Status saved;
+  MF_RETURN_IF_ERROR(EndSave(&saved));
+  return writer_ != nullptr ? saved : WithFailure(saved, {.worker = 0});
+}
+
+absl::Status CheckpointManager::EndSave(absl::Status* saved) {
+  *saved = absl::OkStatus();
   if (!std::exchange(is_saving_, false)) return absl::OkStatus();
   const absl::Status ended = writer_ != nullptr ? writer_->Wait() : absl::OkStatus();
   // A failed save is not an error of the exchange, so that all workers count it.
@@ -439,19 +446,24 @@ absl::Status CheckpointManager::WaitForSave() {
                       TakeFromWorker0(StatusToProto(ended).SerializeAsString()));
   proto::Status proto;
   if (!proto.ParseFromString(failure)) return absl::InternalError("checkpoint: malformed status");
-  const absl::Status status = StatusFromProto(proto);
-  if (status.ok()) failed_saves_ = 0;
+  *saved = StatusFromProto(proto);
+  failed_saves_ = saved->ok() ? 0 : failed_saves_ + 1;
+  return absl::OkStatus();
+}
+
+absl::Status CheckpointManager::ToleratePreviousSave() {
+  absl::Status saved;
+  MF_RETURN_IF_ERROR(EndSave(&saved));
   // Values that are not finite stay so: another save would not succeed.
-  if (status.ok() || absl::IsOutOfRange(status)) return status;
-  ++failed_saves_;
+  if (saved.ok() || absl::IsOutOfRange(saved)) return saved;
   if (failed_saves_ >= options_.max_failed_saves) {
     const absl::Status stopped = absl::ResourceExhaustedError(
-        absl::StrCat(failed_saves_, " saves in a row have failed; the last: ", status.message()));
+        absl::StrCat(failed_saves_, " saves in a row have failed; the last: ", saved.message()));
     return writer_ != nullptr ? stopped : WithFailure(stopped, {.worker = 0});
   }
   if (writer_ != nullptr) {
     writer_->Log(absl::StrCat("WARNING: checkpoint not saved (", failed_saves_, " of at most ",
-                              options_.max_failed_saves - 1, " in a row): ", status.message()));
+                              options_.max_failed_saves - 1, " in a row): ", saved.message()));
   }
   return absl::OkStatus();
 }

@@ -57,6 +57,7 @@ class CheckpointManager {
     int keep = 2;  // the newest checkpoints that are kept; at least 2
     Resume resume = Resume::kAuto;
     // After this many failed saves in a row, Save fails. Before that, it only logs the failures.
+    // WaitForSave returns any failure.
     int max_failed_saves = 3;
     // Settings that must be equal when training resumes, by name, such as the size of a batch.
     std::map<std::string, std::string> settings = {};
@@ -87,13 +88,14 @@ class CheckpointManager {
   const StateDict& state() const { return state_; }
 
   // Copies the variables, and writes the checkpoint in the background. First waits until the
-  // previous save has ended on worker 0. The error is that of the previous save. `state` is what
-  // the caller needs in order to resume; worker 0's is saved.
+  // previous save has ended on worker 0; the error is that of the previous save, once too many have
+  // failed. `state` is what the caller needs in order to resume; worker 0's is saved.
   absl::Status Save(const TrainingPosition& position, StateDict state = {});
 
-  // Waits until all workers know how the last save has ended. OutOfRange, naming the variables and
-  // the newest earlier checkpoint, if variables that an optimizer updates, or the optimizer's own,
-  // were not finite: they are not saved, and earlier checkpoints stay.
+  // Waits until all workers know how the last save has ended, and returns its error: call it after
+  // the last one. OutOfRange, naming the variables and the newest earlier checkpoint, if variables
+  // that an optimizer updates, or the optimizer's own, were not finite: they are not saved, and
+  // earlier checkpoints stay.
   absl::Status WaitForSave();
 
   // The step of the last checkpoint that was saved or restored; -1 before.
@@ -106,6 +108,10 @@ class CheckpointManager {
   absl::Status CheckOwn(const CheckpointData& data) const;
   // Sets everything that the checkpoint holds. Only worker 0 has its tensors.
   absl::Status TakeOver(const CheckpointManifest& manifest, CheckpointData data);
+  // Ends the save in progress, if there is one. `saved` tells, on all workers, how it has ended.
+  absl::Status EndSave(absl::Status* saved);
+  // Fails if the previous save has failed for good, or too many have.
+  absl::Status ToleratePreviousSave();
   // Records which workers take part.
   absl::Status LogWorkers();
   // Returns worker 0's result on all workers. The others pass nothing.

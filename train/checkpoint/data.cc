@@ -168,7 +168,13 @@ absl::Status WriteCheckpointData(const std::string& path, const CheckpointData& 
   if (!data.state_tensors.tensors.empty()) {
     MF_ASSIGN_OR_RETURN(manifest.state_tensors, WriteFile(path, kStateFile, data.state_tensors));
   }
-  return WriteFileAtomically(absl::StrCat(path, "/", kManifestFile), {FormatManifest(manifest)},
+  const std::string text = FormatManifest(manifest);
+  if (text.size() > kMaxManifestBytes) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        path, ": the texts and numbers that callbacks save are too large; expected at most ",
+        kMaxManifestBytes, " bytes with the manifest, got ", text.size(), "; save tensors"));
+  }
+  return WriteFileAtomically(absl::StrCat(path, "/", kManifestFile), {text},
                              [](absl::string_view step) { return manifest_failpoints.Pass(step); });
 }
 

@@ -30,11 +30,12 @@ std::string ClassName(const Callback& callback) {
   return name == nullptr ? mangled : name.get();
 }
 
-// A slash separates a key from the names of its entries. Keys may hold paths, of any bytes.
+// Keys may hold paths, of any bytes. A slash separates a key from the names of its entries, and a
+// number sign from its number.
 std::string KeyOf(const Callback& callback) {
   std::string key = callback.state_key();
   if (key.empty()) key = ClassName(callback);
-  return absl::StrReplaceAll(absl::CEscape(key), {{"/", "."}});
+  return absl::StrReplaceAll(absl::CEscape(key), {{"/", "\\x2f"}, {"#", "\\x23"}});
 }
 
 }  // namespace

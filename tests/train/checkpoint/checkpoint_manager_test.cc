@@ -289,5 +289,19 @@ TEST_F(CheckpointManagerTest, FailedSavesWarnAndThenStopTraining) {
   EXPECT_THAT(Steps(), ElementsAre(15, 16));
 }
 
+// No later save can make up for the last one.
+TEST_F(CheckpointManagerTest, FailedLastSaveIsAnError) {
+  const auto strategy = Replicas(1);
+  const auto remove = [&](int64_t step) {
+    // The save before it may still be writing.
+    for (std::error_code error; step == kSteps && std::filesystem::exists(directory_);) {
+      std::filesystem::remove_all(directory_, error);
+    }
+  };
+  const absl::Status status = Train(*strategy, kSteps, Options(), 5, remove).status();
+  EXPECT_FALSE(status.ok());
+  EXPECT_THAT(std::string(status.message()), HasSubstr(directory_));
+}
+
 }  // namespace
 }  // namespace mirrorflow

@@ -88,6 +88,13 @@ TEST_F(CheckpointDataTest, HasWhatWasWritten) {
   EXPECT_EQ(data->variables.tensors.at("weights").flat<float>()[2], 3);
 }
 
+// It could not be read again.
+TEST_F(CheckpointDataTest, ManifestThatIsTooLargeIsNotWritten) {
+  CheckpointData data = {.variables = contents_};
+  data.manifest.state["text"] = std::string(kMaxManifestBytes, 'x');
+  EXPECT_EQ(WriteCheckpointData(path_, data).code(), absl::StatusCode::kResourceExhausted);
+}
+
 TEST_F(CheckpointDataTest, EveryOtherLengthIsFound) {
   for (const char* file : {"variables.safetensors", "manifest.json"}) {
     const std::string bytes = Read(Path(file));

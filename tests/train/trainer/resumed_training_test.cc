@@ -7,15 +7,20 @@
 #include <fstream>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "framework/core/crc32c.h"
 #include "framework/core/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "mirrorflow.h"
+#include "nlohmann/json.hpp"
 #include "tests/support/files.h"
 #include "tests/train/trainer/scores.h"
 #include "train/checkpoint/directory.h"
@@ -26,6 +31,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 // y = 2 x - 1 at 10 points: an epoch has 3 batches of 4, 4 and 2 rows.
 Dataset Line(int64_t rows = 10) {
@@ -67,7 +73,7 @@ class ResumedTrainingTest : public testing::TestWithParam<int> {
   Run Train(const Dataset& dataset, FitOptions options, bool has_checkpoints = true) {
     Run run = {.result = absl::UnknownError("not run")};
     const auto strategy =
-        *MirroredStrategy::Create({.num_cpu_replicas = GetParam(), .pin_threads = false});
+        *MirroredStrategy::Create({.num_cpu_replicas = replicas_, .pin_threads = false});
     Graph graph;
     const Scope root(&graph);
     const auto scope = strategy->scope();
@@ -100,6 +106,7 @@ class ResumedTrainingTest : public testing::TestWithParam<int> {
 
   const std::string directory_ = TemporaryPath("resumed");
   int64_t accumulate_steps_ = 1;
+  int replicas_ = GetParam();
   Trainer* trainer_ = nullptr;  // the one that is running
 };
 
@@ -296,9 +303,9 @@ TEST_P(ResumedTrainingTest, StepLimitInsideAnEpochEndsItOnce) {
 
 // The checkpoint has the variables of training; the best ones are a result.
 TEST_P(ResumedTrainingTest, RestoredBestWeightsDoNotEnterTheCheckpoint) {
-  const auto train = [&](int64_t interrupt_at, int64_t epochs) {
-    Scores scores({5, 4, 6, 6, 3, 6, 6, 6, 6, 6});
-    EarlyStopping early({.monitor = "score", .patience = 3, .restore_best_weights = true});
+  const auto train = [&](int64_t interrupt_at, int64_t epochs, int64_t patience = 3) {
+    Scores scores({5, 4, 6, 6, 3, 6, 6, 6, 2, 6});
+    EarlyStopping early({.monitor = "score", .patience = patience, .restore_best_weights = true});
     Watch watch([&](absl::string_view event, TrainingState& state) {
       if (event == "step begins" && state.position.step == interrupt_at) state.Interrupt("test");
       return absl::OkStatus();
@@ -319,6 +326,13 @@ TEST_P(ResumedTrainingTest, RestoredBestWeightsDoNotEnterTheCheckpoint) {
   EXPECT_EQ(again.result->steps, 8 * 3);
   EXPECT_EQ(again.variables, whole.variables);
   EXPECT_EQ(again.result->stopped, whole.result->stopped);
+  // With more patience, it trains on from its last variables and finds better ones.
+  const Run more = train(-1, 10, /*patience=*/4);
+  SetUp();
+  const Run patient = train(-1, 10, /*patience=*/4);
+  EXPECT_EQ(patient.result->steps, 10 * 3);
+  EXPECT_EQ(more.result->steps, 10 * 3);
+  EXPECT_EQ(more.variables, patient.variables);
 }
 
 TEST_P(ResumedTrainingTest, StoppedTrainingStaysStoppedUntilItsCallbackAllowsMore) {
@@ -364,6 +378,182 @@ TEST_P(ResumedTrainingTest, CallbacksRememberWhatTheyHaveSeen) {
   EXPECT_EQ(rest.variables, whole.variables) << "among them the learning rate";
   EXPECT_EQ(file(best), best_of_whole);
   EXPECT_EQ(file(log), log_of_whole);
+}
+
+// The events that are interrupted come again, so what they have done must not stay: a reduced
+// learning rate would be reduced twice.
+TEST_P(ResumedTrainingTest, InterruptedEventsLeaveNoTrace) {
+  int interrupted_epoch = -1;
+  const auto train = [&] {
+    Scores scores({0.5, 0.5, 0.5, 0.5, 0.5});
+    ReduceLROnPlateau reduce(
+        {.monitor = "score", .factor = 0.5, .patience = 1, .mode = MonitorMode::kMax});
+    EarlyStopping early({.monitor = "score", .patience = 3, .mode = MonitorMode::kMax});
+    Watch watch([&](absl::string_view event, TrainingState& state) -> absl::Status {
+      const bool interrupts = state.position.epoch == interrupted_epoch;
+      if (event == "inference" && interrupts) state.Interrupt("test");
+      if (event != "epoch ends" || !interrupts) return absl::OkStatus();
+      return trainer_->Predict(Line().Batch(5)).status();
+    });
+    return Train(Line().Batch(4), {.epochs = 5, .callbacks = {&scores, &reduce, &early, &watch}});
+  };
+  const Run whole = train();
+  ASSERT_TRUE(whole.result.ok()) << whole.result.status();
+  EXPECT_EQ(whole.result->steps, 4 * 3);
+  for (int epoch = 0; epoch < 4; ++epoch) {
+    SetUp();
+    interrupted_epoch = epoch;
+    const Run part = train();
+    ASSERT_TRUE(part.result.ok()) << part.result.status();
+    EXPECT_EQ(part.result->stopped, "test") << epoch;
+    interrupted_epoch = -1;
+    const Run rest = train();
+    EXPECT_EQ(rest.variables, whole.variables) << epoch;
+    EXPECT_EQ(rest.result->stopped, whole.result->stopped) << epoch;
+  }
+}
+
+// A stop is not forgotten if the validation that follows it is interrupted.
+TEST_P(ResumedTrainingTest, StopBeforeAnInterruptedValidationStays) {
+  bool interrupts = true;
+  std::vector<std::string> events;
+  Watch watch([&](absl::string_view event, TrainingState& state) {
+    if (event == "step" && state.position.step == 2) state.StopTraining("enough");
+    if (event == "inference" && interrupts) state.Interrupt("test");
+    events.push_back(absl::StrCat(event, " ", state.position.step));
+    return absl::OkStatus();
+  });
+  const FitOptions options = {.validation = Line().Batch(10), .callbacks = {&watch}};
+  EXPECT_EQ(Train(Line().Batch(4), options).result->stopped, "test");
+  interrupts = false;
+  events.clear();
+  EXPECT_EQ(Train(Line().Batch(4), options).result->stopped, "enough");
+  EXPECT_THAT(events,
+              ElementsAre("inference 2", "validation ends 2", "epoch ends 2", "train ends 2"));
+}
+
+// Callbacks and datasets may serve several calls of Fit, each of which begins afresh.
+TEST_P(ResumedTrainingTest, CallbacksMayBeUsedAgain) {
+  Scores scores({0.5, 0.9, 0.1, 0.2, 0.3});
+  EarlyStopping early({.monitor = "score", .patience = 2, .mode = MonitorMode::kMax});
+  CsvLog csv(TemporaryPath("again.csv"));
+  const FitOptions options = {.epochs = 5, .callbacks = {&scores, &early, &csv}};
+  const Run first = Train(Line().Batch(4), options);
+  ASSERT_TRUE(first.result.ok()) << first.result.status();
+  EXPECT_EQ(first.result->steps, 4 * 3);
+  SetUp();
+  const Run second = Train(Line().Batch(4), options);
+  EXPECT_EQ(second.result->stopped, first.result->stopped);
+  EXPECT_EQ(second.variables, first.variables);
+  EXPECT_EQ(second.result->history, first.result->history);
+}
+
+// On another number of replicas the parts of sums are added up, and the numbers of training go on.
+TEST_P(ResumedTrainingTest, ContinuesOnAnotherNumberOfReplicas) {
+  const FitOptions options = {.epochs = 2, .validation = Line(6).Batch(2)};
+  const Run whole = Train(Line().Batch(4), options, /*has_checkpoints=*/false);
+  replicas_ = 3 - GetParam();
+  FitOptions first = options;
+  first.steps = 2;
+  ASSERT_TRUE(Train(Line().Batch(4), first).result.ok());
+  replicas_ = GetParam();
+  const Run rest = Train(Line().Batch(4), options);
+  ASSERT_TRUE(rest.result.ok()) << rest.result.status();
+  ASSERT_EQ(rest.result->history.size(), 2u);
+  for (const auto& [name, value] : whole.result->history[0]) {
+    EXPECT_NEAR(rest.result->history[0].at(name), value, 1e-5) << name;
+  }
+}
+
+// A run that was killed has written lines after its last checkpoint, the last of them in part.
+TEST_P(ResumedTrainingTest, LogContinuesWhereTheCheckpointIs) {
+  const std::string path = TemporaryPath("continued.csv");
+  const auto train = [&](int64_t epochs) {
+    CsvLog csv(path);
+    return Train(Line().Batch(4), {.epochs = epochs, .callbacks = {&csv}});
+  };
+  const auto text = [&] {
+    std::ifstream stream(path);
+    return std::string(std::istreambuf_iterator<char>(stream), {});
+  };
+  ASSERT_TRUE(train(4).result.ok());
+  const std::string whole = text();
+  SetUp();
+  ASSERT_TRUE(train(2).result.ok());
+  std::ofstream(path, std::ios::app) << "3,9,9\n4,9,9\n5,";
+  ASSERT_TRUE(train(4).result.ok());
+  EXPECT_EQ(text(), whole);
+}
+
+// A folder may have any name, and callbacks may be equal: each finds its own state.
+TEST_P(ResumedTrainingTest, EachCallbackFindsItsOwnState) {
+  class Named final : public Callback {
+   public:
+    Named(std::string key, int64_t value) : key_(std::move(key)), value_(value) {}
+    absl::Status SaveState(TrainingState&, StateDict& state) const override {
+      state.Set("value", value_);
+      return absl::OkStatus();
+    }
+    absl::Status LoadState(TrainingState&, const StateDict& state) override {
+      return state.Get("value", &value_);
+    }
+    std::string state_key() const override { return key_; }
+    int64_t value() const { return value_; }
+
+   private:
+    const std::string key_;
+    int64_t value_;
+  };
+  const std::vector<std::string> keys = {"",       "a",     "a",    "a/b",
+                                         "a.b",    "a#2",   "\xff", "\xfe/",
+                                         "a\nb\"", "\\xff", "/",    std::string(1, '\0')};
+  const auto train = [&](int64_t steps, int64_t factor) {
+    std::vector<std::unique_ptr<Named>> callbacks;
+    FitOptions options = {.steps = steps};
+    for (size_t i = 0; i < keys.size(); ++i) {
+      callbacks.push_back(std::make_unique<Named>(keys[i], factor * static_cast<int64_t>(i + 1)));
+      options.callbacks.push_back(callbacks.back().get());
+    }
+    const Run run = Train(Line().Batch(4), options);
+    EXPECT_TRUE(run.result.ok()) << run.result.status();
+    std::vector<int64_t> values;
+    for (const auto& callback : callbacks) values.push_back(callback->value());
+    return values;
+  };
+  const std::vector<int64_t> saved = train(1, 1);
+  EXPECT_EQ(train(2, 0), saved);
+}
+
+TEST_P(ResumedTrainingTest, StateOfMissingCallbackIsReported) {
+  EarlyStopping early({.monitor = "loss", .patience = 9});
+  CsvLog csv(TemporaryPath("missing.csv"));
+  ASSERT_TRUE(Train(Line().Batch(4), {.steps = 2, .callbacks = {&early, &csv}}).result.ok());
+  testing::internal::CaptureStderr();
+  ASSERT_TRUE(Train(Line().Batch(4), {.steps = 3, .callbacks = {&csv}}).result.ok());
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(log, HasSubstr("EarlyStopping(loss)"));
+  EXPECT_THAT(log, Not(HasSubstr("CsvLog")));
+}
+
+// Manifests of version 1 have no state, but training goes on from their variables.
+TEST_P(ResumedTrainingTest, CheckpointOfFirstVersionIsResumed) {
+  const Run whole = Train(Line().Batch(4), {.epochs = 2}, /*has_checkpoints=*/false);
+  ASSERT_TRUE(Train(Line().Batch(4), {.steps = 2}).result.ok());
+  const std::string path = absl::StrCat(CheckpointPath(directory_, 2), "/manifest.json");
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  nlohmann::json manifest = nlohmann::json::parse(text.str()).at("manifest");
+  manifest["version"] = 1;
+  for (const char* const added : {"state", "reading_step", "state_data", "state_tensors"}) {
+    manifest.erase(added);
+  }
+  const std::string body = manifest.dump();
+  std::ofstream(path) << absl::StrFormat("{\"crc32c\":\"%08x\",\"manifest\":%s}\n", Crc32c(body),
+                                         body);
+  const Run rest = Train(Line().Batch(4), {.epochs = 2});
+  ASSERT_TRUE(rest.result.ok()) << rest.result.status();
+  EXPECT_EQ(rest.start.step, 2);
+  EXPECT_EQ(rest.variables, whole.variables);
 }
 
 TEST_P(ResumedTrainingTest, SaveOfNonFiniteVariablesFails) {

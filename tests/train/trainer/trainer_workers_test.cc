@@ -233,6 +233,37 @@ TEST_P(TrainerWorkersTest, WorkerDoneFirstDoesNotDisturbOther) {
   }
 }
 
+// With AutoShardPolicy::kOff each worker has its own dataset, which the checkpoint, saved by worker
+// 0, cannot know.
+TEST_P(TrainerWorkersTest, WorkersWithOwnDatasetsResume) {
+  std::vector<Tensor> whole, resumed;
+  const auto run = [&](int64_t steps, bool saves, std::vector<Tensor>* variables) {
+    const auto statuses = OnEach([&](const Strategy& strategy, int worker) -> absl::Status {
+      MF_ASSIGN_OR_RETURN(const auto training, Training::Create(strategy));
+      FitOptions options = {
+          .epochs = 2, .steps = steps, .distribute = {.auto_shard_policy = AutoShardPolicy::kOff}};
+      std::unique_ptr<CheckpointManager> checkpoints;
+      if (saves) {
+        MF_ASSIGN_OR_RETURN(
+            checkpoints, CheckpointManager::Create(training->session(), {.directory = directory_}));
+        MF_ASSIGN_OR_RETURN(options.start, checkpoints->Restore());
+        options.checkpoints = checkpoints.get();
+      }
+      const Dataset own = Line(kLastY + static_cast<float>(worker)).Shuffle(worker).Batch(2);
+      MF_RETURN_IF_ERROR(training->Run(own, options));
+      MF_ASSIGN_OR_RETURN(const std::vector<Tensor> values, training->Variables());
+      if (worker == 0) *variables = values;
+      return absl::OkStatus();
+    });
+    EXPECT_THAT(statuses, testing::Each(absl::OkStatus()));
+  };
+  run(0, /*saves=*/false, &whole);
+  run(4, /*saves=*/true, &resumed);
+  run(0, /*saves=*/true, &resumed);
+  EXPECT_TRUE(
+      std::equal(whole.begin(), whole.end(), resumed.begin(), resumed.end(), Tensor::Identical));
+}
+
 // With a dataset of its own for each worker, nothing makes them equally long.
 TEST_P(TrainerWorkersTest, WorkerWithFewerBatchesIsNamedInTime) {
   constexpr absl::Duration kTimeout = absl::Seconds(2);
