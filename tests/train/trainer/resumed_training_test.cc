@@ -2,17 +2,19 @@
 //
 // Training that is interrupted at a chosen point and resumed from its checkpoint, in one process.
 // //tests/tools:resume_test kills processes at random points.
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <memory>
 #include <optional>
-#include <sstream>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "framework/core/crc32c.h"
@@ -24,6 +26,8 @@
 #include "tests/support/files.h"
 #include "tests/train/trainer/scores.h"
 #include "train/checkpoint/directory.h"
+#include "train/formats/tf_record.h"
+#include "train/summary/event.pb.h"
 
 namespace mirrorflow {
 namespace {
@@ -41,6 +45,11 @@ Dataset Line(int64_t rows = 10) {
     y.push_back(2 * x.back() - 1);
   }
   return Dataset::FromTensors({Tensor::Of<float>({rows, 1}, x), Tensor::Of<float>({rows, 1}, y)});
+}
+
+std::string TextIn(const std::string& path) {
+  std::ifstream stream(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
 }
 
 // Calls a function in each event.
@@ -351,10 +360,6 @@ TEST_P(ResumedTrainingTest, StoppedTrainingStaysStoppedUntilItsCallbackAllowsMor
 
 TEST_P(ResumedTrainingTest, CallbacksRememberWhatTheyHaveSeen) {
   const std::string best = TemporaryPath("best"), log = TemporaryPath("log.csv");
-  const auto file = [](const std::string& path) {
-    std::ifstream stream(path);
-    return std::string(std::istreambuf_iterator<char>(stream), {});
-  };
   const auto train = [&](int64_t epochs) {
     Scores scores({0.5, 0.9, 0.1, 0.2, 0.3, 0.4, 0.4, 0.4});
     ModelCheckpoint checkpoint(
@@ -370,14 +375,14 @@ TEST_P(ResumedTrainingTest, CallbacksRememberWhatTheyHaveSeen) {
   };
   const Run whole = train(8);
   ASSERT_TRUE(whole.result.ok()) << whole.result.status();
-  const std::string best_of_whole = file(best), log_of_whole = file(log);
+  const std::string best_of_whole = TextIn(best), log_of_whole = TextIn(log);
   SetUp();
   std::filesystem::remove(best);
   Run rest;
   for (int64_t epochs = 1; epochs <= 8; ++epochs) rest = train(epochs);
   EXPECT_EQ(rest.variables, whole.variables) << "among them the learning rate";
-  EXPECT_EQ(file(best), best_of_whole);
-  EXPECT_EQ(file(log), log_of_whole);
+  EXPECT_EQ(TextIn(best), best_of_whole);
+  EXPECT_EQ(TextIn(log), log_of_whole);
 }
 
 // The events that are interrupted come again, so what they have done must not stay: a reduced
@@ -423,13 +428,19 @@ TEST_P(ResumedTrainingTest, StopBeforeAnInterruptedValidationStays) {
     events.push_back(absl::StrCat(event, " ", state.position.step));
     return absl::OkStatus();
   });
-  const FitOptions options = {.validation = Line().Batch(10), .callbacks = {&watch}};
+  CsvLog csv(TemporaryPath("stopped.csv"));
+  const FitOptions options = {.validation = Line().Batch(10), .callbacks = {&watch, &csv}};
   EXPECT_EQ(Train(Line().Batch(4), options).result->stopped, "test");
   interrupts = false;
   events.clear();
   EXPECT_EQ(Train(Line().Batch(4), options).result->stopped, "enough");
   EXPECT_THAT(events,
               ElementsAre("inference 2", "validation ends 2", "epoch ends 2", "train ends 2"));
+  // Starting the finished program again leaves the log as it is.
+  const std::string log = TextIn(TemporaryPath("stopped.csv"));
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 2) << log;
+  EXPECT_EQ(Train(Line().Batch(4), options).result->stopped, "enough");
+  EXPECT_EQ(TextIn(TemporaryPath("stopped.csv")), log);
 }
 
 // Callbacks and datasets may serve several calls of Fit, each of which begins afresh.
@@ -465,6 +476,65 @@ TEST_P(ResumedTrainingTest, ContinuesOnAnotherNumberOfReplicas) {
   }
 }
 
+// The scalars of the event files as TensorBoard shows them, but for the speed: a session log's
+// start discards the earlier ones from its step on.
+std::vector<std::string> Scalars(const std::string& folder) {
+  std::set<std::string> files;
+  for (const auto& file : std::filesystem::directory_iterator(folder)) files.insert(file.path());
+  std::vector<std::pair<int64_t, std::string>> scalars;
+  for (const std::string& path : files) {
+    const auto reader = *TfRecordReader::Open(path);
+    for (std::string record; *reader->Next(&record);) {
+      proto::Event event;
+      EXPECT_TRUE(event.ParseFromString(record));
+      if (event.session_log().status() == proto::SessionLog::START) {
+        std::erase_if(scalars, [&](const auto& scalar) { return scalar.first >= event.step(); });
+      }
+      for (const auto& value : event.summary().value()) {
+        if (value.tag() == "examples_per_second") continue;
+        const proto::TensorProto& tensor = value.tensor();
+        scalars.emplace_back(event.step(), absl::StrCat(event.step(), " ", value.tag(), " ",
+                                                        absl::CEscape(tensor.tensor_content()), " ",
+                                                        value.simple_value()));
+      }
+    }
+  }
+  std::vector<std::string> texts;
+  for (const auto& [step, text] : scalars) texts.push_back(text);
+  return texts;
+}
+
+// Each once, also those of the checkpoint's step, some of which were written before it.
+TEST_P(ResumedTrainingTest, EventFilesHaveEachValueOnce) {
+  const std::string folder = TemporaryPath("board");
+  const auto train = [&](absl::string_view kind, int n, bool kills) {
+    int count = 0;
+    Watch watch(ActAt(kind, n, &count, kills ? Kill : Interrupt));
+    TensorBoard board(folder, {.update_freq = 1});
+    return Train(Line().Batch(4), {.epochs = 2,
+                                   .validation = Line(6).Batch(2),
+                                   .validation_steps = 2,
+                                   .callbacks = {&board, &watch},
+                                   .checkpoint_every = 1});
+  };
+  std::filesystem::remove_all(folder);
+  ASSERT_TRUE(train("", 0, false).result.ok());
+  const std::vector<std::string> whole = Scalars(folder);
+  EXPECT_EQ(std::set<std::string>(whole.begin(), whole.end()).size(), whole.size());
+  for (const char* const kind : {"step begins", "step", "inference", "epoch ends"}) {
+    for (const bool kills : {false, true}) {
+      for (int n = 1; n <= 2; ++n) {
+        SCOPED_TRACE(absl::StrCat(kind, " ", n, kills ? " killed" : ""));
+        SetUp();
+        std::filesystem::remove_all(folder);
+        train(kind, n, kills);
+        ASSERT_TRUE(train("", 0, false).result.ok());
+        EXPECT_EQ(Scalars(folder), whole);
+      }
+    }
+  }
+}
+
 // A run that was killed has written lines after its last checkpoint, the last of them in part.
 TEST_P(ResumedTrainingTest, LogContinuesWhereTheCheckpointIs) {
   const std::string path = TemporaryPath("continued.csv");
@@ -472,17 +542,13 @@ TEST_P(ResumedTrainingTest, LogContinuesWhereTheCheckpointIs) {
     CsvLog csv(path);
     return Train(Line().Batch(4), {.epochs = epochs, .callbacks = {&csv}});
   };
-  const auto text = [&] {
-    std::ifstream stream(path);
-    return std::string(std::istreambuf_iterator<char>(stream), {});
-  };
   ASSERT_TRUE(train(4).result.ok());
-  const std::string whole = text();
+  const std::string whole = TextIn(path);
   SetUp();
   ASSERT_TRUE(train(2).result.ok());
   std::ofstream(path, std::ios::app) << "3,9,9\n4,9,9\n5,";
   ASSERT_TRUE(train(4).result.ok());
-  EXPECT_EQ(text(), whole);
+  EXPECT_EQ(TextIn(path), whole);
 }
 
 // A folder may have any name, and callbacks may be equal: each finds its own state.
@@ -540,9 +606,7 @@ TEST_P(ResumedTrainingTest, CheckpointOfFirstVersionIsResumed) {
   const Run whole = Train(Line().Batch(4), {.epochs = 2}, /*has_checkpoints=*/false);
   ASSERT_TRUE(Train(Line().Batch(4), {.steps = 2}).result.ok());
   const std::string path = absl::StrCat(CheckpointPath(directory_, 2), "/manifest.json");
-  std::stringstream text;
-  text << std::ifstream(path).rdbuf();
-  nlohmann::json manifest = nlohmann::json::parse(text.str()).at("manifest");
+  nlohmann::json manifest = nlohmann::json::parse(TextIn(path)).at("manifest");
   manifest["version"] = 1;
   for (const char* const added : {"state", "reading_step", "state_data", "state_tensors"}) {
     manifest.erase(added);
