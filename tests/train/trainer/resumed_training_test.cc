@@ -367,7 +367,7 @@ TEST_P(ResumedTrainingTest, CallbacksRememberWhatTheyHaveSeen) {
     ReduceLROnPlateau reduce({.monitor = "score",
                               .factor = 0.5,
                               .patience = 2,
-                              .cooldown = 1,
+                              .cooldown = 2,
                               .mode = MonitorMode::kMax});
     CsvLog csv(log);
     return Train(Line().Batch(4),
