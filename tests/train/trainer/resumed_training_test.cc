@@ -93,7 +93,10 @@ class ResumedTrainingTest : public testing::TestWithParam<int> {
     Model model = {.inputs = {x, y}, .loss = loss, .predictions = predicted};
     model.train = Momentum({.learning_rate = schedules::Adjustable(0.05)})
                       .Minimize(root, loss, {.accumulate_steps = accumulate_steps_});
-    model.metrics = {{"error", metrics::MeanAbsoluteError(root, predicted, y)}};
+    // A validation draws random numbers, too; one that is repeated draws the same.
+    const Output noise = ops::RandomUniform(root, ops::Shape(root, predicted), DT_FLOAT);
+    model.metrics = {{"error", metrics::MeanAbsoluteError(root, predicted, y)},
+                     {"noise", metrics::Mean(root, ops::Mul(root, predicted, noise))}};
     auto trainer = Trainer::Create(*strategy, graph, model);
     EXPECT_TRUE(trainer.ok()) << trainer.status();
     trainer_ = trainer->get();
