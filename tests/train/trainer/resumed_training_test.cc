@@ -90,13 +90,14 @@ class ResumedTrainingTest : public testing::TestWithParam<int> {
     const Output y = ops::Placeholder(root.WithName("y"), DT_FLOAT, {-1, 1});
     const Output predicted = layers::Dense(root, layers::Dropout(root, x, 0.1), 1);
     const Output loss = losses::MeanSquaredError(root, predicted, y);
-    Model model = {.inputs = {x, y}, .loss = loss, .predictions = predicted};
+    // Evaluate and Predict draw random numbers, too: one that is repeated draws the same.
+    const Output noise = ops::RandomUniform(root, ops::Shape(root, predicted), DT_FLOAT);
+    const Output noisy = ops::Mul(root, predicted, noise);
+    Model model = {.inputs = {x, y}, .loss = loss, .predictions = noisy};
     model.train = Momentum({.learning_rate = schedules::Adjustable(0.05)})
                       .Minimize(root, loss, {.accumulate_steps = accumulate_steps_});
-    // A validation draws random numbers, too; one that is repeated draws the same.
-    const Output noise = ops::RandomUniform(root, ops::Shape(root, predicted), DT_FLOAT);
     model.metrics = {{"error", metrics::MeanAbsoluteError(root, predicted, y)},
-                     {"noise", metrics::Mean(root, ops::Mul(root, predicted, noise))}};
+                     {"noise", metrics::Mean(root, noisy)}};
     auto trainer = Trainer::Create(*strategy, graph, model);
     EXPECT_TRUE(trainer.ok()) << trainer.status();
     trainer_ = trainer->get();
@@ -290,6 +291,29 @@ TEST_P(ResumedTrainingTest, InterruptionWithinACallbacksPredictionRepeatsTheEven
   ASSERT_TRUE(rest.result.ok()) << rest.result.status();
   EXPECT_EQ(rest.result->history.size(), 2u);
   EXPECT_EQ(second.epochs, 3);
+}
+
+TEST_P(ResumedTrainingTest, RepeatedPredictionDrawsTheSameNumbers) {
+  std::vector<float> predictions;  // of the ends of all epochs
+  int batches = 0, interrupted_batch = -1;
+  Watch watch([&](absl::string_view event, TrainingState& state) -> absl::Status {
+    if (event == "inference" && ++batches == interrupted_batch) state.Interrupt("test");
+    if (event != "epoch ends") return absl::OkStatus();
+    MF_ASSIGN_OR_RETURN(const Tensor values, trainer_->Predict(Line().Batch(5)));
+    const absl::Span<const float> flat = values.flat<float>();
+    predictions.insert(predictions.end(), flat.begin(), flat.end());
+    return absl::OkStatus();
+  });
+  const FitOptions options = {.epochs = 3, .callbacks = {&watch}};
+  ASSERT_TRUE(Train(Line().Batch(4), options).result.ok());
+  const std::vector<float> whole = std::exchange(predictions, {});
+  EXPECT_EQ(whole.size(), 3u * 10);
+  SetUp();
+  batches = 0;
+  interrupted_batch = 4;  // the last of the second epoch
+  EXPECT_EQ(Train(Line().Batch(4), options).result->stopped, "test");
+  ASSERT_TRUE(Train(Line().Batch(4), options).result.ok());
+  EXPECT_EQ(predictions, whole);
 }
 
 TEST_P(ResumedTrainingTest, StepLimitInsideAnEpochEndsItOnce) {
