@@ -237,6 +237,8 @@ absl::Status TrainAndTest(const Strategy& strategy, LogFormat format, ExitCode* 
   }
   MF_RETURN_IF_ERROR(result.status());
   if (stop.signal().has_value()) {
+    *code = kExitResources;
+    MF_RETURN_IF_ERROR(result->last_save);
     *code = *stop.signal() == SIGINT ? kExitInterrupted : kExitPreempted;
     if (strategy.worker() != 0) return absl::OkStatus();
     std::fprintf(stderr, "stopped by SIG%s after step %lld; the same command goes on from there\n",
@@ -256,13 +258,13 @@ absl::Status TrainAndTest(const Strategy& strategy, LogFormat format, ExitCode* 
   if (std::string path = absl::GetFlag(FLAGS_trace); !path.empty()) {
     MF_RETURN_IF_ERROR(WriteTrace(session, strategy, trainer->train_step(), train, path));
   }
-  *code = kExitOk;
-  if (strategy.worker() != 0) return absl::OkStatus();
+  *code = result->last_save.ok() ? kExitOk : kExitResources;
+  if (strategy.worker() != 0) return result->last_save;
   std::printf("test_accuracy=%.4f train_loss=%.4f examples_per_s=%.0f step_ms=%.3f", *accuracy,
               result->loss, result->examples_per_s, result->median_step_ms);
   if (result->median_host_us > 0) std::printf(" host_us=%.1f", result->median_host_us);
   std::printf("\n");
-  return absl::OkStatus();
+  return result->last_save;
 }
 
 // `*code` is the exit code of the program.

@@ -42,10 +42,10 @@ absl::Status LossLog::Add(int64_t step, float loss) {
   if (fd_ < 0) return absl::OkStatus();
   const std::string line = absl::StrCat(step, " ", FloatToString(loss), "\n");
   // One call for a line: an interrupted process leaves whole lines.
-  if (write(fd_, line.data(), line.size()) == static_cast<ssize_t>(line.size())) {
-    return absl::OkStatus();
-  }
-  return absl::ErrnoToStatus(errno, absl::StrCat(path_, ": cannot write"));
+  const ssize_t written = write(fd_, line.data(), line.size());
+  if (written == static_cast<ssize_t>(line.size())) return absl::OkStatus();
+  // Part of it fits on a disk that is then full.
+  return absl::ErrnoToStatus(written < 0 ? errno : ENOSPC, absl::StrCat(path_, ": cannot write"));
 }
 
 }  // namespace mirrorflow

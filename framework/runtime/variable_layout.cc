@@ -57,6 +57,7 @@ absl::Status VariableLayout::CollectVariables(const Graph& graph, bool share) {
     info.shape = node->attr<Shape>("shape");
     info.handle = node->id();
     info.is_optimizer_state = node->has_attr(kOptimizerStateAttr);
+    info.may_overflow = node->has_attr(kMayOverflowAttr);
     if (node->has_attr("_initializer")) info.initializer = node->attr<std::string>("_initializer");
     if (std::any_of(name.begin(), name.end(), absl::ascii_iscntrl)) {
       return absl::InvalidArgumentError(

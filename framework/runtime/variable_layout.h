@@ -26,6 +26,9 @@ namespace mirrorflow {
 
 // The attribute of the handle of a variable that only an optimizer uses.
 inline constexpr char kOptimizerStateAttr[] = "_optimizer_state";
+// The same, of a sum of gradients of a scaled loss: an infinite one makes the optimizer skip an
+// update, and does no harm.
+inline constexpr char kMayOverflowAttr[] = "_may_overflow";
 
 struct VariableInfo {
   std::string name;
@@ -37,6 +40,7 @@ struct VariableInfo {
   bool is_slot = false;  // state of an optimizer that updates another variable
   // A slot, or other state of an optimizer (kOptimizerStateAttr): the step count of a schedule.
   bool is_optimizer_state = false;
+  bool may_overflow = false;  // kMayOverflowAttr
   NodeId handle = 0;        // one of its VarHandleOps in the session's graph
   std::string initializer;  // the node that makes the initial value; may be empty
   // Synchronised on read, not on write: the value is the sum over the replicas.

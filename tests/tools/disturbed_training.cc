@@ -2,8 +2,8 @@
 //
 // A small training with everything that has state: dropout, accumulated gradients, averages of
 // weights, an adjustable learning rate, metrics of all kinds, validation inside and after epochs,
-// and all callbacks, one of its own included, which predicts and evaluates. resume_test.py kills
-// and stops it at random points and starts it again.
+// and all callbacks, one of its own included, which counts its events, predicts and evaluates.
+// resume_test.py kills and stops it at random points and starts it again.
 //
 //   disturbed_training REPLICAS DIRECTORY EPOCHS
 //
@@ -18,16 +18,14 @@
 #include <fstream>
 #include <memory>
 #include <string>
-#include <utility>
-#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "framework/core/status.h"
 #include "mirrorflow.h"
-#include "tools/report/event_files.h"
-#include "tools/report/run_data.h"
+#include "tests/support/event_scalars.h"
 
 namespace mirrorflow {
 namespace {
@@ -52,17 +50,23 @@ class OwnCallback final : public Callback {
  public:
   explicit OwnCallback(std::unique_ptr<Trainer>& trainer) : trainer_(trainer) {}
   absl::Status OnTrainBegin(TrainingState&) override {
-    steps_ = epochs_ = validations_ = 0;
+    steps_ = epochs_ = validations_ = begun_steps_ = begun_epochs_ = 0;
     sum_ = 0;
     return absl::OkStatus();
   }
   // The sum of an epoch, which a resumed run must not begin again.
   absl::Status OnEpochBegin(TrainingState&) override {
+    ++begun_epochs_;
     epoch_sum_ = 0;
     return absl::OkStatus();
   }
+  absl::Status OnStepBegin(TrainingState&) override { return ++begun_steps_, absl::OkStatus(); }
   absl::Status OnStep(TrainingState& state) override {
     ++steps_;
+    if (steps_ % 3 == 0) {
+      MF_ASSIGN_OR_RETURN(const Tensor predicted, trainer_->Predict(Points(50, 8).Batch(4)));
+      sum_ += predicted.flat<float>()[0];
+    }
     sum_ += state.loss;
     epoch_sum_ += state.loss;
     return absl::OkStatus();
@@ -84,6 +88,8 @@ class OwnCallback final : public Callback {
     state.Set("steps", steps_);
     state.Set("epochs", epochs_);
     state.Set("validations", validations_);
+    state.Set("begun_steps", begun_steps_);
+    state.Set("begun_epochs", begun_epochs_);
     state.Set("sum", sum_);
     state.Set("epoch_sum", epoch_sum_);
     return absl::OkStatus();
@@ -92,17 +98,19 @@ class OwnCallback final : public Callback {
     MF_RETURN_IF_ERROR(state.Get("steps", &steps_));
     MF_RETURN_IF_ERROR(state.Get("epochs", &epochs_));
     MF_RETURN_IF_ERROR(state.Get("validations", &validations_));
+    MF_RETURN_IF_ERROR(state.Get("begun_steps", &begun_steps_));
+    MF_RETURN_IF_ERROR(state.Get("begun_epochs", &begun_epochs_));
     MF_RETURN_IF_ERROR(state.Get("epoch_sum", &epoch_sum_));
     return state.Get("sum", &sum_);
   }
   std::string ToString() const {
-    return absl::StrFormat("own: %d steps, %d epochs, %d validations, %.17g\n", steps_, epochs_,
-                           validations_, sum_);
+    return absl::StrFormat("own: %d of %d steps, %d of %d epochs, %d validations, %.17g\n", steps_,
+                           begun_steps_, epochs_, begun_epochs_, validations_, sum_);
   }
 
  private:
   std::unique_ptr<Trainer>& trainer_;
-  int64_t steps_ = 0, epochs_ = 0, validations_ = 0;
+  int64_t steps_ = 0, epochs_ = 0, validations_ = 0, begun_steps_ = 0, begun_epochs_ = 0;
   double sum_ = 0, epoch_sum_ = 0;
 };
 
@@ -146,24 +154,15 @@ absl::StatusOr<Model> BuildModel(const Strategy& strategy, const Scope& root) {
 
 absl::Status WriteResult(const std::string& directory, const OwnCallback& own,
                          const TrainResult& result) {
-  RunData run;
-  std::vector<std::string> files;
-  for (const auto& file : std::filesystem::directory_iterator(directory + "/events")) {
-    files.push_back(file.path());
-  }
-  std::sort(files.begin(), files.end());
-  for (const std::string& file : files) ReadEventFile(file, "", &run);
   std::ofstream out(directory + "/result.txt");
   out << own.ToString() << "steps " << result.steps << " loss "
       << absl::StrFormat("%.17g", result.loss) << " stopped " << result.stopped.value_or("no")
       << "\n";
-  for (const auto& [tag, points] : run.series) {
-    if (tag == "examples_per_second") continue;
-    for (const Point& point : points) {
-      out << tag << " " << point.step << " " << absl::StrFormat("%.9g\n", point.value);
+  for (const char* const folder : {"/events", "/epochs"}) {
+    for (const std::string& scalar : EventScalars(directory + folder)) {
+      if (!absl::StrContains(scalar, "examples_per_second")) out << scalar << "\n";
     }
   }
-  for (const std::string& note : run.notes) out << note << "\n";
   return out.flush() ? absl::OkStatus() : absl::InternalError("result.txt: cannot be written");
 }
 
@@ -179,7 +178,7 @@ absl::Status Train(int replicas, const std::string& directory, int64_t epochs, i
   MF_ASSIGN_OR_RETURN(const TrainingPosition start, checkpoints->Restore());
   StopOnSignal stop_on_signal;
   CsvLog csv(directory + "/log.csv");
-  TensorBoard board(directory + "/events", {.update_freq = 2});
+  TensorBoard board(directory + "/events", {.update_freq = 2}), epochs_only(directory + "/epochs");
   ModelCheckpoint best(directory + "/best.safetensors", {.save_best_only = true});
   ModelCheckpoint newest(directory + "/newest.safetensors", {.monitor = "loss"});
   ReduceLROnPlateau reduce({.factor = 0.5, .patience = 1, .min_delta = 0.02});
@@ -190,8 +189,8 @@ absl::Status Train(int replicas, const std::string& directory, int64_t epochs, i
                                    {.epochs = epochs,
                                     .validation = Points(kRows, 13).Batch(kBatch),
                                     .validation_steps = 4,
-                                    .callbacks = {&stop_on_signal, &reduce, &own, &csv, &best,
-                                                  &newest, &board, &early},
+                                    .callbacks = {&reduce, &own, &csv, &stop_on_signal, &best,
+                                                  &newest, &board, &epochs_only, &early},
                                     .start = start,
                                     .checkpoints = checkpoints.get(),
                                     .checkpoint_every = 2}));

@@ -99,7 +99,7 @@ class RestartsTest(restarts.RestartsTestCase):
                 self.check_goes_on()
 
     def check_stop_is_reported(self, result):
-        self.assertRegex(result.stderr, r"mirrorflow launch: stopped and saved after 00:\d\d:\d\d, "
+        self.assertRegex(result.stderr, r"mirrorflow launch: stopped after 00:\d\d:\d\d, "
                                         r"first worker [01] \(pid \d+\) with exit code 75; the "
                                         r"same command goes on\n")
         self.assertNotIn("FAILED", result.stderr)
@@ -184,7 +184,7 @@ class RestartsTest(restarts.RestartsTestCase):
         script = "[ $RANK = 1 ] && exit 75; trap 'exit 9' TERM; sleep {} & wait; exit 75"
         result = self.launch_script("-n", "2", script.format(1))
         self.assertEqual(result.returncode, PREEMPTED, result.stderr)
-        self.assertIn("stopped and saved", result.stderr)
+        self.assertIn("launch: stopped after", result.stderr)
         # One that does not stop is ended after the grace.
         begin = time.monotonic()
         result = self.launch_script("-n", "2", "--grace=300ms", script.format(60))

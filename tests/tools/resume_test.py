@@ -107,7 +107,7 @@ class ResumeTest(unittest.TestCase):
         self.assertEqual(code, 0, output)
         # The training has what the test is about.
         self.assertIn("stopped early stopping", (whole / "result.txt").read_text())
-        self.assertIn("learning_rate 77 0.0037", (whole / "result.txt").read_text())
+        self.assertIn("77 learning_rate 0.0037", (whole / "result.txt").read_text())
         self.disturbances = resumed = 0
         for number in range(points):
             part = self.root / "part"

@@ -98,7 +98,7 @@ std::string StopReport(absl::Span<const WorkerEnd> ends, absl::Duration after) {
   const auto first = std::find_if(ends.begin(), ends.end(), [](const WorkerEnd& end) {
     return end.exit_code == kExitPreempted;
   });
-  return absl::StrCat("mirrorflow launch: stopped and saved after ", DurationText(after),
+  return absl::StrCat("mirrorflow launch: stopped after ", DurationText(after),
                       ", first worker ", first->worker, WhereItRan(*first), " with exit code ",
                       first->exit_code, "; the same command goes on\n");
 }

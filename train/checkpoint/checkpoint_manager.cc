@@ -64,13 +64,12 @@ absl::Status CheckSettings(const CheckpointManifest& saved, const CheckpointMani
   return absl::OkStatus();
 }
 
-// The variables that training changes, whose values must be finite. Sums of gradients are left out:
-// with a scaled loss, an infinite one only makes the optimizer skip its update.
+// The variables that training changes, whose values must be finite.
 std::vector<std::string> UpdatedVariables(const VariableLayout& layout) {
   std::vector<std::string> names;
   for (const VariableInfo& v : layout.variables()) {
     const bool is_updated = v.bucket >= 0 || v.is_slot || v.is_optimizer_state;
-    if (is_updated && !v.on_read) names.push_back(v.name);
+    if (is_updated && !v.may_overflow) names.push_back(v.name);
   }
   return names;
 }
@@ -185,6 +184,7 @@ class CheckpointManager::Writer {
           ReadCheckpointData(CheckpointPath(directory_->path(), steps.back()));
       if (data.ok()) {
         newest_ = steps.back();
+        MF_RETURN_IF_ERROR(directory_->Abandon(newest_));
         return *std::move(data);
       }
       if (!must_exist) {
@@ -434,7 +434,9 @@ absl::Status CheckpointManager::Save(const TrainingPosition& position, StateDict
 absl::Status CheckpointManager::WaitForSave() {
   absl::Status saved;
   MF_RETURN_IF_ERROR(EndSave(&saved));
-  return writer_ != nullptr ? saved : WithFailure(saved, {.worker = 0});
+  if (writer_ == nullptr) return WithFailure(saved, {.worker = 0});
+  if (!saved.ok() && !absl::IsOutOfRange(saved)) LogNotSaved(saved);
+  return saved;
 }
 
 absl::Status CheckpointManager::EndSave(absl::Status* saved) {
@@ -461,11 +463,13 @@ absl::Status CheckpointManager::ToleratePreviousSave() {
         absl::StrCat(failed_saves_, " saves in a row have failed; the last: ", saved.message()));
     return writer_ != nullptr ? stopped : WithFailure(stopped, {.worker = 0});
   }
-  if (writer_ != nullptr) {
-    writer_->Log(absl::StrCat("WARNING: checkpoint not saved (", failed_saves_, " of at most ",
-                              options_.max_failed_saves - 1, " in a row): ", saved.message()));
-  }
+  if (writer_ != nullptr) LogNotSaved(saved);
   return absl::OkStatus();
+}
+
+void CheckpointManager::LogNotSaved(const absl::Status& why) const {
+  writer_->Log(absl::StrCat("WARNING: checkpoint not saved (", failed_saves_, " of at most ",
+                            options_.max_failed_saves - 1, " in a row): ", why.message()));
 }
 
 }  // namespace mirrorflow

@@ -112,6 +112,7 @@ class CheckpointManager {
   absl::Status EndSave(absl::Status* saved);
   // Fails if the previous save has failed for good, or too many have.
   absl::Status ToleratePreviousSave();
+  void LogNotSaved(const absl::Status& why) const;
   // Records which workers take part.
   absl::Status LogWorkers();
   // Returns worker 0's result on all workers. The others pass nothing.

@@ -204,21 +204,35 @@ absl::Status CheckpointDirectory::Sync() const {
   return absl::ErrnoToStatus(errno, absl::StrCat(path_, ": cannot fsync"));
 }
 
-absl::Status CheckpointDirectory::RemoveObsolete(int64_t step, int keep) {
+absl::Status CheckpointDirectory::Abandon(int64_t step) {
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> steps, ListCheckpoints(path_));
-  const int64_t num_kept = std::upper_bound(steps.begin(), steps.end(), step) - steps.begin();
-  for (int64_t i = 0; i < static_cast<int64_t>(steps.size()); ++i) {
-    if (i >= num_kept - keep && i < num_kept) continue;
-    const std::string name = CheckpointPath(path_, steps[i]);
-    MF_RETURN_IF_ERROR(remove_failpoint.Pass());
-    MF_ASSIGN_OR_RETURN(const std::string temporary, TemporaryName(steps[i]));
-    if (rename(name.c_str(), temporary.c_str()) != 0) {
-      return absl::ErrnoToStatus(errno, absl::StrCat(name, ": cannot remove"));
-    }
-    MF_RETURN_IF_ERROR(removed_failpoint.Pass());
-    MF_RETURN_IF_ERROR(RemoveAll(temporary));
-  }
+  abandoned_.clear();
+  abandoned_.insert(std::upper_bound(steps.begin(), steps.end(), step), steps.end());
   return absl::OkStatus();
+}
+
+absl::Status CheckpointDirectory::RemoveObsolete(int64_t step, int keep) {
+  abandoned_.erase(step);  // it has been replaced
+  for (; !abandoned_.empty(); abandoned_.erase(abandoned_.begin())) {
+    MF_RETURN_IF_ERROR(Remove(*abandoned_.begin()));
+  }
+  MF_ASSIGN_OR_RETURN(std::vector<int64_t> steps, ListCheckpoints(path_));
+  steps.erase(std::upper_bound(steps.begin(), steps.end(), step), steps.end());
+  const auto num_obsolete = static_cast<int64_t>(steps.size()) - keep;
+  for (int64_t i = 0; i < num_obsolete; ++i) MF_RETURN_IF_ERROR(Remove(steps[i]));
+  return absl::OkStatus();
+}
+
+absl::Status CheckpointDirectory::Remove(int64_t step) const {
+  const std::string name = CheckpointPath(path_, step);
+  MF_RETURN_IF_ERROR(remove_failpoint.Pass());
+  MF_ASSIGN_OR_RETURN(const std::string temporary, TemporaryName(step));
+  if (rename(name.c_str(), temporary.c_str()) != 0) {
+    if (errno == ENOENT) return absl::OkStatus();
+    return absl::ErrnoToStatus(errno, absl::StrCat(name, ": cannot remove"));
+  }
+  MF_RETURN_IF_ERROR(removed_failpoint.Pass());
+  return RemoveAll(temporary);
 }
 
 }  // namespace mirrorflow

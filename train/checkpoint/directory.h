@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -38,8 +39,11 @@ class CheckpointDirectory {
   // Makes the checkpoint of `step`. `write` puts its files into a temporary directory, and makes
   // them durable. On an error nothing is left, and an earlier checkpoint of that step stays.
   absl::Status Commit(int64_t step, absl::FunctionRef<absl::Status(const std::string&)> write);
-  // Removes the checkpoints of later steps, which training that began before them has left behind,
-  // and the oldest of the others but the newest `keep`.
+  // Training goes on from `step`, so later checkpoints that are here now, which are damaged, belong
+  // to a past that it leaves.
+  absl::Status Abandon(int64_t step);
+  // After the checkpoint of `step`: removes those that were abandoned, and those up to `step` but
+  // the newest `keep`. Others, of later steps, belong to a newer job and stay.
   absl::Status RemoveObsolete(int64_t step, int keep);
 
  private:
@@ -48,12 +52,14 @@ class CheckpointDirectory {
 
   absl::StatusOr<std::string> TemporaryName(int64_t step) const;
   absl::Status RemoveLeftovers() const;
+  absl::Status Remove(int64_t step) const;
   // Makes the names of the checkpoints durable.
   absl::Status Sync() const;
 
   const std::string path_;
   const int fd_;    // of the directory
   const int lock_;  // of the lock file
+  std::set<int64_t> abandoned_;
 };
 
 }  // namespace mirrorflow

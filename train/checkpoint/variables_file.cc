@@ -236,7 +236,7 @@ absl::StatusOr<LoadReport> MatchVariables(const Safetensors& contents, absl::str
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": expected a tensor for each variable and no other; missing ",
                      ListOf(report.missing), ", unexpected ", ListOf(report.unexpected),
-                     "; `{.strict = false}` loads the rest"));
+                     options.all_state ? "" : "; `{.strict = false}` loads the rest"));
   }
   const bool needs_any = !options.required.has_value() || !options.required->empty();
   if (report.loaded.empty() && !contents.tensors.empty() && !layout.variables().empty() &&

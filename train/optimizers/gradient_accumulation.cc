@@ -26,8 +26,8 @@ Output ZerosOf(const Scope& s, const Shape& shape, DataType dtype) {
 // Sums over steps, of which each replica has its part.
 class Accumulators {
  public:
-  Accumulators(const Scope& scope, Output is_last, Output weight)
-      : s_(scope), is_last_(is_last), weight_(weight) {}
+  Accumulators(const Scope& scope, Output is_last, Output weight, bool may_overflow)
+      : s_(scope), is_last_(is_last), weight_(weight), may_overflow_(may_overflow) {}
 
   // Adds weight * value, a value of this shape.
   void Add(absl::string_view name, const Output& value, const Shape& shape) {
@@ -37,6 +37,7 @@ class Accumulators {
                        {.trainable = false, .synchronization = VariableSynchronization::kOnRead});
     if (!s_.ok()) return;
     s_.graph().SetAttr(sum.handle.node, kOptimizerStateAttr, true);
+    if (may_overflow_) s_.graph().SetAttr(sum.handle.node, kMayOverflowAttr, true);
     const Term part(s_, ops::LocalPart(s_, value));
     const Term total =
         Term(s_, ops::LocalPart(s_, sum.value)) + part * Term(s_, ops::Cast(s_, weight_, dtype));
@@ -69,6 +70,7 @@ class Accumulators {
  private:
   const Scope s_;
   const Output is_last_, weight_;
+  const bool may_overflow_;
   std::vector<Output> totals_;
   std::vector<Shape> shapes_;
   std::vector<Operation> updates_;
@@ -78,7 +80,8 @@ class Accumulators {
 
 AccumulatedGradients AccumulateGradients(const Scope& scope,
                                          absl::Span<const GradientAndVariable> gradients,
-                                         Output loss, Output weight, int64_t steps) {
+                                         Output loss, Output weight, int64_t steps,
+                                         bool may_overflow) {
   const Scope s = scope.SubScope("accumulate");
   AccumulatedGradients result;
   const Variable step = CreateOptimizerState(s, "step", {}, initializers::Zeros(), DT_INT64);
@@ -94,7 +97,7 @@ AccumulatedGradients AccumulateGradients(const Scope& scope,
   };
   restart(step, count);
   restart(weights, total_weight);
-  Accumulators sums(s, is_last, weight);
+  Accumulators sums(s, is_last, weight, may_overflow);
   for (const GradientAndVariable& gv : gradients) {
     const Shape& shape = s.graph().values().at(gv.variable).handle_shape;
     sums.Add(gv.variable.node->name(), gv.gradient, shape);

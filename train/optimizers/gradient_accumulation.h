@@ -29,10 +29,11 @@ struct AccumulatedGradients {
 // `weight` is the number of the batch's rows, a scalar that is equal on all replicas:
 //   mean gradient = sum of weight * gradient / sum of weight
 // Each replica adds up its own parts of the sums. They are reduced in the last step only, so the
-// other steps need no communication for them.
+// other steps need no communication for them. `may_overflow`: the loss is scaled.
 AccumulatedGradients AccumulateGradients(const Scope& scope,
                                          absl::Span<const GradientAndVariable> gradients,
-                                         Output loss, Output weight, int64_t steps);
+                                         Output loss, Output weight, int64_t steps,
+                                         bool may_overflow);
 
 // The number of rows of the batch from which `loss` is computed: dimension 0 of the first
 // placeholder for which it is unknown when the graph is built. An int64 scalar; 1 if there is no

@@ -193,7 +193,8 @@ Operation Optimizer::Minimize(const Scope& scope, Output loss,
     const Output weight =
         options.accumulate_weight.valid() ? options.accumulate_weight : RowsOfBatch(scope, loss);
     AccumulatedGradients sums =
-        AccumulateGradients(scope, gradients, loss, weight, options.accumulate_steps);
+        AccumulateGradients(scope, gradients, loss, weight, options.accumulate_steps,
+                            /*may_overflow=*/scale.has_value());
     gradients = std::move(sums.gradients);
     gate = sums.gate;
     counts = sums.is_last;

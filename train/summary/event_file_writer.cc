@@ -150,9 +150,9 @@ absl::Status EventFileWriter::AddSerializedEvent(absl::string_view event) {
 
 absl::Status EventFileWriter::Purge(int64_t step) { return AddEvent(PurgeEvent(step)); }
 
-std::vector<std::string> EventFileWriter::EventsOfLastStep() const {
+std::vector<std::string> EventFileWriter::EventsOfStep(int64_t step) const {
   std::lock_guard<std::mutex> lock(mu_);
-  return last_events_;
+  return step == last_step_ ? last_events_ : std::vector<std::string>();
 }
 
 absl::Status EventFileWriter::AddRecord(std::string record) {

@@ -40,7 +40,7 @@ struct EventFileOptions {
   // Where training resumes: readers drop the events of this step and of later ones from files that
   // were written before.
   std::optional<int64_t> purge_step;
-  // Keep a copy of the events of the highest step, for EventsOfLastStep().
+  // Keep a copy of the events of the highest step, for EventsOfStep().
   bool keep_last_step = false;
 };
 
@@ -60,13 +60,14 @@ class EventFileWriter {
 
   // Queues an event. FailedPrecondition after Close().
   absl::Status AddEvent(const proto::Event& event);
-  // The same for one of EventsOfLastStep(). InvalidArgument for anything else.
+  // The same for one of EventsOfStep(). InvalidArgument for anything else.
   absl::Status AddSerializedEvent(absl::string_view event);
   // Queues an event that has readers drop the events of this step and of later ones that were
   // written before it.
   absl::Status Purge(int64_t step);
-  // The events of the highest step so far, serialized. Requires `keep_last_step`.
-  std::vector<std::string> EventsOfLastStep() const;
+  // The events of the step so far, serialized; none if there are events of a later one. Requires
+  // `keep_last_step`.
+  std::vector<std::string> EventsOfStep(int64_t step) const;
   // Returns when all events that were added before are in the file.
   absl::Status Flush();
   // Writes all events and closes the file. Every call returns the status of the first.

@@ -43,15 +43,15 @@ struct TrainingState {
   std::optional<std::string> stopped = {};      // why training is over
   std::optional<std::string> interrupted = {};  // why this run ends before training is over
 
-  // Ends training for good: before the step in OnStepBegin, else after the step or the epoch. A run
-  // that resumes from a later checkpoint does not train on. All workers must call it in the same
-  // event. The first reason counts.
+  // Ends training for good: before the step in OnStepBegin, else after the step or the epoch. The
+  // epoch ends with it. A run that resumes from a later checkpoint does not train on. All workers
+  // must call it in the same event. The first reason counts.
   void StopTraining(std::string why) {
     if (!stopped) stopped = std::move(why);
   }
-  // Ends this run: before the step or batch in OnStepBegin and OnInferenceStepBegin, else after the
-  // step or the epoch. Training goes on in a run that resumes from its last checkpoint. All workers
-  // must call it in the same event.
+  // Ends this run: before the step in OnStepBegin, before the batch in OnInferenceStepBegin (which
+  // says where), else after the step or the epoch. Training goes on in a run that resumes from its
+  // last checkpoint. All workers must call it in the same event.
   void Interrupt(std::string why) { interrupted = std::move(why); }
   // Whether this worker writes files and output.
   bool is_chief() const { return strategy.worker() == 0; }
@@ -63,13 +63,16 @@ class Callback {
   virtual ~Callback() = default;
   // Resets the callback, which may be passed to several calls of Fit.
   virtual absl::Status OnTrainBegin(TrainingState&) { return absl::OkStatus(); }
-  // Before the first step of each epoch. A run that resumes inside an epoch does not call it again.
+  // Before the first step of each epoch, once: a run that resumes from a checkpoint after it does
+  // not call it again.
   virtual absl::Status OnEpochBegin(TrainingState&) { return absl::OkStatus(); }
-  // Called again for the same step if the run is interrupted before the step.
+  // Before each step, also once, if the run is interrupted before the step.
   virtual absl::Status OnStepBegin(TrainingState&) { return absl::OkStatus(); }
   virtual absl::Status OnStep(TrainingState&) { return absl::OkStatus(); }
   // Before each batch that Trainer::Evaluate and Predict run during Fit, those of the validation
-  // included.
+  // included. After an interruption, a validation, and what runs in OnValidationEnd and OnEpochEnd,
+  // ends with Cancelled, and the resumed run repeats the validation or the event. In other events
+  // all batches run.
   virtual absl::Status OnInferenceStepBegin(TrainingState&) { return absl::OkStatus(); }
   // After the validation that follows every `validation_steps` steps or every epoch. The logs have
   // the values of the validation set.

@@ -47,6 +47,10 @@ void Monitor::Reset() {
   best_ = larger_is_better_ ? -infinity : infinity;
 }
 
+std::string Monitor::Description() const {
+  return absl::StrCat(larger_is_better_ ? "max " : "min ", name_);
+}
+
 absl::StatusOr<bool> Monitor::Improves(const Logs& logs) {
   const auto it = logs.find(name_);
   if (it == logs.end()) {
@@ -120,7 +124,7 @@ absl::Status EarlyStopping::LoadState(TrainingState& state, const StateDict& sav
 }
 
 std::string EarlyStopping::state_key() const {
-  return absl::StrCat("EarlyStopping(", monitor_.name(), ")");
+  return absl::StrCat("EarlyStopping(", monitor_.Description(), ")");
 }
 
 ReduceLROnPlateau::ReduceLROnPlateau(const ReduceLROnPlateauOptions& options)
@@ -183,7 +187,7 @@ absl::Status ReduceLROnPlateau::LoadState(TrainingState& state, const StateDict&
 }
 
 std::string ReduceLROnPlateau::state_key() const {
-  return absl::StrCat("ReduceLROnPlateau(", monitor_.name(), ")");
+  return absl::StrCat("ReduceLROnPlateau(", monitor_.Description(), ")");
 }
 
 ModelCheckpoint::ModelCheckpoint(std::string path, const ModelCheckpointOptions& options)
@@ -212,7 +216,7 @@ absl::Status ModelCheckpoint::LoadState(TrainingState&, const StateDict& saved) 
 }
 
 std::string ModelCheckpoint::state_key() const {
-  return absl::StrCat("ModelCheckpoint(", monitor_.name(), ")");
+  return absl::StrCat("ModelCheckpoint(", path_, ", ", monitor_.Description(), ")");
 }
 
 absl::Status CsvLog::OnTrainBegin(TrainingState& state) {
@@ -320,20 +324,26 @@ absl::Status ProgressBar::OnTrainBegin(TrainingState& state) {
   return absl::OkStatus();
 }
 
+// The first event that a resumed run sees may be any of the three.
+void ProgressBar::BeginEpoch(const TrainingState& state, int64_t batches) {
+  if (std::exchange(is_in_epoch_, true)) return;
+  progress_->BeginEpoch(state.position.epoch + 1, state.steps_per_epoch, batches);
+}
+
 absl::Status ProgressBar::OnStepBegin(TrainingState& state) {
-  if (std::exchange(is_in_epoch_, true)) return absl::OkStatus();
-  progress_->BeginEpoch(state.position.epoch + 1, state.steps_per_epoch, state.position.batch);
+  BeginEpoch(state, state.position.batch);
   return absl::OkStatus();
 }
 
 absl::Status ProgressBar::OnStep(TrainingState& state) {
+  BeginEpoch(state, state.position.batch - 1);
   const NamedValue loss[] = {{"loss", state.loss}};
   progress_->Step(state.rows, loss);
   return absl::OkStatus();
 }
 
 absl::Status ProgressBar::OnEpochEnd(TrainingState& state) {
-  MF_RETURN_IF_ERROR(OnStepBegin(state));  // of an epoch whose steps an earlier run has done
+  BeginEpoch(state, state.position.batch);
   std::vector<NamedValue> values;
   for (const auto& [name, value] : state.logs) {
     values.push_back({name == "loss" ? "mean_loss" : absl::string_view(name), value});

@@ -34,6 +34,8 @@ class Monitor {
   const std::string& name() const { return name_; }
   double best() const { return best_; }
   void Reset();
+  // What it compares. The best values of monitors with the same description compare.
+  std::string Description() const;
   void Save(StateDict& saved) const { saved.Set("best", best_); }
   absl::Status Load(const StateDict& saved) { return saved.Get("best", &best_); }
 
@@ -166,6 +168,9 @@ class ProgressBar final : public Callback {
   Progress* progress() { return progress_.has_value() ? &*progress_ : nullptr; }
 
  private:
+  // Unless the epoch has begun, after these batches of it.
+  void BeginEpoch(const TrainingState& state, int64_t batches);
+
   const std::unique_ptr<ProgressHost> own_host_;
   ProgressHost& host_;
   const LogFormat format_;

@@ -70,12 +70,15 @@ absl::StatusOr<TrainResult> Trainer::Loop::Run() {
   state_.steps_per_epoch = StepsOf(dataset_, trainer_.strategy_, options_);
   MF_RETURN_IF_ERROR(Call(&Callback::OnTrainBegin));
   MF_RETURN_IF_ERROR(Resume());
+  is_saved_ = true;
   is_training_ = true;
   const absl::Status trained = Train();
   is_training_ = false;
   if (!state_.interrupted || !absl::IsCancelled(trained)) MF_RETURN_IF_ERROR(trained);
   // Callbacks may replace the variables when training ends. The checkpoint has those of training.
-  MF_RETURN_IF_ERROR(SaveLast());
+  result_.last_save = SaveLast();
+  if (absl::IsOutOfRange(result_.last_save))
+    return result_.last_save;  // the variables are of no use
   MF_RETURN_IF_ERROR(TakeCutEpoch());
   MF_RETURN_IF_ERROR(Call(&Callback::OnTrainEnd));
   return TakeResult();
@@ -86,10 +89,13 @@ void Trainer::Loop::Fail(const absl::Status& why) { callbacks_.OnException(state
 absl::Status Trainer::Loop::BeginInferenceStep() {
   if (!is_training_) return absl::OkStatus();
   MF_RETURN_IF_ERROR(Call(&Callback::OnInferenceStepBegin));
-  return state_.interrupted ? absl::CancelledError(*state_.interrupted) : absl::OkStatus();
+  // Only what a resumed run can repeat is cut short: a step's events cannot be called again.
+  const bool ends_now = state_.interrupted && before_;
+  return ends_now ? absl::CancelledError(*state_.interrupted) : absl::OkStatus();
 }
 
 absl::Status Trainer::Loop::Resume() {
+  fit_.has_begun_epoch = options_.start.batch > 0;
   const CheckpointManager* const checkpoints = options_.checkpoints;
   // The checkpoint may be that of an older build, or of a loop without a trainer.
   if (checkpoints == nullptr || !checkpoints->state().Has(absl::StrCat(kFit, "stage"))) {
@@ -119,9 +125,9 @@ absl::Status Trainer::Loop::CheckDataset(const StateDict& state) const {
   std::string saved;
   if (state.Has(kDataset)) MF_RETURN_IF_ERROR(state.Get(kDataset, &saved));
   const auto differs = [](absl::string_view saved, absl::string_view got) {
-    return absl::InvalidArgumentError(absl::StrCat("Fit() dataset: expected ", saved,
-                                                   ", as when the checkpoint was saved, got ", got,
-                                                   "; set accept_other_dataset to resume anyway"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("Fit() dataset: expected ", saved, ", as when the checkpoint was saved, got ",
+                     got, "; FitOptions::accept_other_dataset resumes anyway"));
   };
   if (!saved.empty() && saved != dataset_.ToString()) return differs(saved, dataset_.ToString());
   int64_t steps = 0;
@@ -130,6 +136,11 @@ absl::Status Trainer::Loop::CheckDataset(const StateDict& state) const {
   if (steps == *state_.steps_per_epoch) return absl::OkStatus();
   return differs(absl::StrCat(steps, " batches"),
                  absl::StrCat(*state_.steps_per_epoch, " batches"));
+}
+
+absl::Status Trainer::Loop::Call(CallbackList::Event event) {
+  is_saved_ = false;  // callbacks may have changed
+  return callbacks_.Call(event, state_);
 }
 
 bool Trainer::Loop::is_over() const {
@@ -151,7 +162,7 @@ absl::Status Trainer::Loop::Train() {
 
 absl::Status Trainer::Loop::RunEpoch() {
   state_.logs.clear();
-  if (state_.position.batch == 0) MF_RETURN_IF_ERROR(Call(&Callback::OnEpochBegin));
+  if (!std::exchange(fit_.has_begun_epoch, true)) MF_RETURN_IF_ERROR(Call(&Callback::OnEpochBegin));
   if (fit_.stage == Stage::kValidation) MF_RETURN_IF_ERROR(EndStage());
   const bool goes_on = !state_.stopped && !state_.interrupted;
   if (fit_.stage == Stage::kStep && goes_on) MF_RETURN_IF_ERROR(RunSteps());
@@ -166,8 +177,11 @@ absl::Status Trainer::Loop::RunSteps() {
   // The limit is checked after reading a batch: with the last one, the epoch has ended, too.
   for (DistributedBatch batch; input.Next(&batch);) {
     if (is_over()) return absl::OkStatus();
-    MF_RETURN_IF_ERROR(Call(&Callback::OnStepBegin));
-    if (is_over()) return absl::OkStatus();
+    if (!std::exchange(fit_.has_begun_step, true)) MF_RETURN_IF_ERROR(Call(&Callback::OnStepBegin));
+    if (is_over()) {
+      if (state_.stopped && at.batch > 0) fit_.stage = Stage::kEpochEnd;
+      return absl::OkStatus();
+    }
     MF_RETURN_IF_ERROR(RunStep(batch));
     if (fit_.stage == Stage::kEpochEnd) return absl::OkStatus();
   }
@@ -191,7 +205,7 @@ absl::Status Trainer::Loop::RunStep(const DistributedBatch& batch) {
   }
   ++at.step;
   ++at.batch;
-  is_saved_ = false;
+  fit_.has_begun_step = false;
   state_.rows = batch.num_rows();
   fit_.epoch_loss.Add(state_.loss, state_.rows);
   largest_batch_ = std::max(largest_batch_, state_.rows);
@@ -221,7 +235,6 @@ absl::Status Trainer::Loop::RunStep(const DistributedBatch& batch) {
 
 absl::Status Trainer::Loop::EndStage() {
   const bool is_epoch_end = fit_.stage == Stage::kEpochEnd;
-  is_saved_ = false;
   if (!fit_.has_training_logs) {
     if (is_epoch_end) fit_.logs["loss"] = fit_.epoch_loss.value();
     MF_RETURN_IF_ERROR(trainer_.TakeMetrics(&fit_.logs));
@@ -245,14 +258,13 @@ absl::Status Trainer::Loop::EndStage() {
 }
 
 absl::Status Trainer::Loop::EndEpoch() {
-  const bool is_whole = !state_.stopped;  // or else a callback has stopped training inside it
   MF_RETURN_IF_ERROR(EndStage());
   MF_RETURN_IF_ERROR(epoch_end_failpoint.Pass());
   fit_.last_epoch = state_.logs;
   result_.history.push_back(state_.logs);
   fit_.epoch_loss = MeanLoss();
-  if (!is_whole) return absl::OkStatus();
-  ++state_.position.epoch;
+  fit_.has_begun_epoch = false;
+  ++state_.position.epoch;  // also of an epoch that a callback has ended by StopTraining
   state_.position.batch = 0;
   return absl::OkStatus();
 }
@@ -287,7 +299,8 @@ absl::Status Trainer::Loop::Save() {
 
 absl::Status Trainer::Loop::SaveLast() {
   if (options_.checkpoints == nullptr) return absl::OkStatus();
-  if (!is_saved_) MF_RETURN_IF_ERROR(Save());
+  // Before the first step, there is nothing to resume.
+  if (!is_saved_ && state_.position.step > 0) MF_RETURN_IF_ERROR(Save());
   return options_.checkpoints->WaitForSave();
 }
 

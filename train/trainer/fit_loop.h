@@ -24,7 +24,8 @@ class Trainer::Loop {
   absl::StatusOr<TrainResult> Run();
   // Notifies the callbacks of an error.
   void Fail(const absl::Status& why);
-  // Call before a batch of Evaluate or Predict. Cancelled if a callback interrupts the run.
+  // Call before a batch of Evaluate or Predict. Cancelled if a callback interrupts the run where a
+  // resumed run can repeat it: in a validation and at the end of an epoch.
   absl::Status BeginInferenceStep();
 
  private:
@@ -40,7 +41,7 @@ class Trainer::Loop {
   // Runs the pending validation, then OnValidationEnd and, at the end of an epoch, OnEpochEnd.
   absl::Status EndStage();
   absl::Status EndEpoch();
-  absl::Status Call(CallbackList::Event event) { return callbacks_.Call(event, state_); }
+  absl::Status Call(CallbackList::Event event);
   bool is_due(int64_t every) const { return every > 0 && state_.position.step % every == 0; }
   // A step limit overrides `epochs` and runs as many epochs as it takes.
   bool is_over() const;
@@ -68,7 +69,7 @@ class Trainer::Loop {
   // interrupted meanwhile saves it, and the resumed run repeats what was interrupted.
   std::optional<Snapshot> before_;
   bool is_training_ = false;  // from the first step or event on until the last one
-  bool is_saved_ = true;      // the last checkpoint has all that has happened
+  bool is_saved_ = true;      // no event and no step has come after the last checkpoint
   TrainResult result_;
   std::vector<double> step_ms_, host_us_;
   int64_t largest_batch_ = 0;

@@ -38,6 +38,8 @@ void FitState::Save(StateDict& state) const {
   state.Set("loss", loss);
   state.Set("rows", rows);
   state.Set("stage", static_cast<int>(stage));
+  state.Set("has_begun_epoch", has_begun_epoch);
+  state.Set("has_begun_step", has_begun_step);
   state.Set("has_training_logs", has_training_logs);
   state.Set("has_validation_logs", has_validation_logs);
   SaveLogs(logs, kLogs, state);
@@ -58,6 +60,8 @@ absl::Status FitState::Load(const StateDict& state) {
         absl::StrCat("state 'stage': expected a number from 0 to 2, got ", saved_stage));
   }
   stage = static_cast<Stage>(saved_stage);
+  MF_RETURN_IF_ERROR(state.Get("has_begun_epoch", &has_begun_epoch));
+  MF_RETURN_IF_ERROR(state.Get("has_begun_step", &has_begun_step));
   MF_RETURN_IF_ERROR(state.Get("has_training_logs", &has_training_logs));
   MF_RETURN_IF_ERROR(state.Get("has_validation_logs", &has_validation_logs));
   MF_RETURN_IF_ERROR(LoadLogs(state, kLogs, &logs));

@@ -33,6 +33,9 @@ struct FitState {
   float loss = 0;    // of the last step
   int64_t rows = 0;  // of its batch
   Stage stage = Stage::kStep;
+  // Which events of this position the callbacks have had already.
+  bool has_begun_epoch = false;
+  bool has_begun_step = false;
   // In a validation and at the end of an epoch: which values the logs have already. Taking them
   // resets the metrics.
   bool has_training_logs = false;

@@ -28,10 +28,10 @@ absl::Status TensorBoard::OnTrainBegin(TrainingState& state) {
 
 // More events of the checkpoint's step may have been written after it, such as those of the end of
 // the epoch. So all events of that step are dropped, and those before the checkpoint written again.
-absl::Status TensorBoard::SaveState(TrainingState&, StateDict& saved) const {
+absl::Status TensorBoard::SaveState(TrainingState& state, StateDict& saved) const {
   if (writer_ == nullptr) return absl::OkStatus();
   MF_RETURN_IF_ERROR(writer_->Flush());
-  const std::vector<std::string> events = writer_->event_file().EventsOfLastStep();
+  const std::vector<std::string> events = writer_->event_file().EventsOfStep(state.position.step);
   saved.Set("events", events.size());
   for (size_t i = 0; i < events.size(); ++i) {
     saved.Set(absl::StrCat("event/", i),

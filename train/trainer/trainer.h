@@ -89,6 +89,9 @@ struct TrainResult {
   double median_host_us = 0;           // time to enqueue a step; 0 on devices that run on the host
   double examples_per_s = 0;           // of all replicas, at the median step time
   std::optional<std::string> stopped;  // why training ended early, or this run of it
+  // Why the last checkpoint was not saved, such as a full disk; OK if it was, and without
+  // checkpoints. A run that resumes starts from an earlier one.
+  absl::Status last_save;
 };
 
 class Trainer {

@@ -118,9 +118,24 @@ TEST_F(CheckpointDirectoryTest, KeepsTheNewestUpToTheStep) {
     ASSERT_EQ(Save(**directory, step, "x"), absl::OkStatus());
   }
   ASSERT_EQ((*directory)->RemoveObsolete(4, 2), absl::OkStatus());
-  EXPECT_THAT(*ListCheckpoints(path_), ElementsAre(3, 4));
+  EXPECT_THAT(*ListCheckpoints(path_), ElementsAre(3, 4, 9)) << "9 belongs to a newer job";
   ASSERT_EQ((*directory)->RemoveObsolete(4, 5), absl::OkStatus());
-  EXPECT_THAT(*ListCheckpoints(path_), ElementsAre(3, 4));
+  EXPECT_THAT(*ListCheckpoints(path_), ElementsAre(3, 4, 9));
+}
+
+TEST_F(CheckpointDirectoryTest, AbandonedCheckpointsGoFirstAndDoNotCount) {
+  const auto directory = CheckpointDirectory::Open(path_);
+  ASSERT_TRUE(directory.ok()) << directory.status();
+  for (const int64_t step : {80, 90, 100}) {
+    ASSERT_EQ(Save(**directory, step, "x"), absl::OkStatus());
+  }
+  ASSERT_EQ((*directory)->Abandon(80), absl::OkStatus());
+  for (const int64_t step : {95, 100}) {
+    ASSERT_EQ(Save(**directory, step, "new"), absl::OkStatus());
+    ASSERT_EQ((*directory)->RemoveObsolete(step, 2), absl::OkStatus());
+  }
+  EXPECT_THAT(*ListCheckpoints(path_), ElementsAre(95, 100));
+  EXPECT_EQ(TextOf(100), "new");
 }
 
 TEST_F(CheckpointDirectoryTest, LeftoversAreRemovedAtTheNextStart) {

@@ -99,17 +99,18 @@ TEST(EventFileWriterTest, FileThatPurgesComesAfterAllOthers) {
 
 TEST(EventFileWriterTest, EventsOfTheLastStepAreKeptAndCanBeAddedAgain) {
   auto writer = OpenOrDie(NewDirectory("last"), {.keep_last_step = true});
-  EXPECT_TRUE(writer->EventsOfLastStep().empty());
+  EXPECT_TRUE(writer->EventsOfStep(0).empty());
   for (const int step : {3, 5, 4, 5}) {
     proto::Event event = EventOfStep(step);
     event.mutable_summary()->add_value()->set_tag("loss");
     ASSERT_TRUE(writer->AddEvent(event).ok());
   }
   ASSERT_TRUE(writer->Purge(5).ok());
-  const std::vector<std::string> last = writer->EventsOfLastStep();
+  EXPECT_TRUE(writer->EventsOfStep(3).empty());
+  const std::vector<std::string> last = writer->EventsOfStep(5);
   ASSERT_EQ(last.size(), 2u) << "of step 5";
   ASSERT_TRUE(writer->AddSerializedEvent(last[1]).ok());
-  EXPECT_EQ(writer->EventsOfLastStep().size(), 3u);
+  EXPECT_EQ(writer->EventsOfStep(5).size(), 3u);
   EXPECT_EQ(writer->AddSerializedEvent("\xff").code(), absl::StatusCode::kInvalidArgument);
   ASSERT_TRUE(writer->Close().ok());
   const std::vector<WireMessage> events = ReadEvents(writer->path());

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -14,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "framework/core/crc32c.h"
@@ -23,11 +24,10 @@
 #include "gtest/gtest.h"
 #include "mirrorflow.h"
 #include "nlohmann/json.hpp"
+#include "tests/support/event_scalars.h"
 #include "tests/support/files.h"
 #include "tests/train/trainer/scores.h"
 #include "train/checkpoint/directory.h"
-#include "train/formats/tf_record.h"
-#include "train/summary/event.pb.h"
 
 namespace mirrorflow {
 namespace {
@@ -36,6 +36,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
+using ::testing::Pair;
 
 // y = 2 x - 1 at 10 points: an epoch has 3 batches of 4, 4 and 2 rows.
 Dataset Line(int64_t rows = 10) {
@@ -57,6 +58,7 @@ class Watch final : public Callback {
  public:
   using Act = std::function<absl::Status(absl::string_view event, TrainingState&)>;
   explicit Watch(Act act) : act_(std::move(act)) {}
+  absl::Status OnEpochBegin(TrainingState& s) override { return act_("epoch begins", s); }
   absl::Status OnStepBegin(TrainingState& s) override { return act_("step begins", s); }
   absl::Status OnStep(TrainingState& s) override { return act_("step", s); }
   absl::Status OnInferenceStepBegin(TrainingState& s) override { return act_("inference", s); }
@@ -153,7 +155,7 @@ TEST_P(ResumedTrainingTest, EqualsUndisturbedWhereverItEnds) {
     ASSERT_TRUE(whole.result.ok()) << whole.result.status();
     ASSERT_EQ(whole.result->history.size(), 3u);
     for (const char* const kind :
-         {"step begins", "step", "inference", "validation ends", "epoch ends"}) {
+         {"epoch begins", "step begins", "step", "inference", "validation ends", "epoch ends"}) {
       for (const bool kills : {false, true}) {
         for (int n = 1, count = n; count >= n; n += options.steps > 0 ? 3 : 1) {
           SCOPED_TRACE(absl::StrCat(kind, " ", n, kills ? " killed" : ""));
@@ -193,7 +195,8 @@ TEST_P(ResumedTrainingTest, EndOfEpochIsNotLostWithTheRunThatReachedIt) {
       if (event == "inference" && kill && state.position.step == 3 - stops)
         return Kill(event, state);
       if (event == "validation ends" && stops && state.position.step == 2) state.StopTraining("x");
-      if (event != "inference") events.push_back(absl::StrCat(event, " ", state.position.step));
+      const bool counts = absl::EndsWith(event, "ends");
+      if (counts) events.push_back(absl::StrCat(event, " ", state.position.step));
       return absl::OkStatus();
     });
     const FitOptions options = {.epochs = 2,
@@ -335,6 +338,152 @@ TEST_P(ResumedTrainingTest, StepLimitInsideAnEpochEndsItOnce) {
   const Run whole = Train(Line().Batch(4), {.epochs = 2});
   EXPECT_EQ(losses[2], whole.result->history[0].at("loss"));
   EXPECT_EQ(losses[4], whole.result->history[1].at("loss"));
+}
+
+// Counts the events of each kind; no event is lost and none comes twice, wherever a run ends.
+class CountEvents final : public Callback {
+ public:
+  explicit CountEvents(Trainer*& trainer) : trainer_(trainer) {}
+  absl::Status OnTrainBegin(TrainingState&) override { return counts_.clear(), absl::OkStatus(); }
+  absl::Status OnEpochBegin(TrainingState&) override { return Count("epoch begins"); }
+  absl::Status OnStepBegin(TrainingState&) override { return Count("step begins"); }
+  // Predictions in the events of a step run to their end.
+  absl::Status OnStep(TrainingState& state) override {
+    MF_RETURN_IF_ERROR(trainer_->Predict(Line(4).Batch(2)).status());
+    return state.position.step % 2 == 0 ? Count("even step") : Count("odd step");
+  }
+  absl::Status OnValidationEnd(TrainingState&) override { return Count("validation ends"); }
+  absl::Status OnEpochEnd(TrainingState&) override { return Count("epoch ends"); }
+  absl::Status SaveState(TrainingState&, StateDict& state) const override {
+    for (const auto& [name, count] : counts_) state.Set(name, count);
+    return absl::OkStatus();
+  }
+  absl::Status LoadState(TrainingState&, const StateDict& state) override {
+    for (const auto& [name, value] : state.values()) {
+      MF_RETURN_IF_ERROR(state.Get(name, &counts_[name]));
+    }
+    return absl::OkStatus();
+  }
+  const std::map<std::string, int64_t>& counts() const { return counts_; }
+
+ private:
+  absl::Status Count(const std::string& event) { return ++counts_[event], absl::OkStatus(); }
+
+  Trainer*& trainer_;
+  std::map<std::string, int64_t> counts_;
+};
+
+TEST_P(ResumedTrainingTest, EachEventComesOnceWhereverARunEnds) {
+  for (const bool is_first : {true, false}) {
+    const auto train = [&](absl::string_view kind, int n, bool kills, int* count) {
+      Watch watch(ActAt(kind, n, count, kills ? Kill : Interrupt));
+      CountEvents events(trainer_);
+      std::vector<Callback*> callbacks = {&events, &watch};
+      if (is_first) std::swap(callbacks[0], callbacks[1]);
+      const Run run = Train(Line().Batch(4), {.epochs = 2,
+                                              .validation = Line(6).Batch(2),
+                                              .validation_steps = 2,
+                                              .callbacks = callbacks,
+                                              .checkpoint_every = kills ? 1 : 0});
+      return run.result.ok() ? events.counts() : std::map<std::string, int64_t>();
+    };
+    int count = 0;
+    SetUp();
+    const std::map<std::string, int64_t> whole = train("", 0, false, &count);
+    EXPECT_THAT(whole, ElementsAre(Pair("epoch begins", 2), Pair("epoch ends", 2),
+                                   Pair("even step", 3), Pair("odd step", 3),
+                                   Pair("step begins", 6), Pair("validation ends", 5)));
+    for (const char* const kind :
+         {"epoch begins", "step begins", "step", "inference", "validation ends", "epoch ends"}) {
+      for (const bool kills : {false, true}) {
+        for (int n = 1; n <= count + 1; n += kills ? 5 : 2) {
+          SCOPED_TRACE(absl::StrCat(kind, " ", n, kills ? " killed" : "", is_first ? "" : " last"));
+          SetUp();
+          count = 0;
+          train(kind, n, kills, &count);
+          if (count < n) break;  // there are no more of this kind
+          int none = 0;
+          EXPECT_EQ(train("", 0, false, &none), whole);
+        }
+      }
+    }
+  }
+}
+
+// Whether a checkpoint of the step is there already or not.
+TEST_P(ResumedTrainingTest, StopBeforeAStepStays) {
+  for (const int64_t every : {1, 2, 3}) {
+    SetUp();
+    std::vector<int64_t> ended;
+    Watch stop([&](absl::string_view event, TrainingState& state) {
+      if (event == "step begins" && state.position.step == 2) state.StopTraining("enough");
+      if (event == "epoch ends") ended.push_back(state.position.step);
+      return absl::OkStatus();
+    });
+    FitOptions options = {.epochs = 2, .callbacks = {&stop}, .checkpoint_every = every};
+    for (int start = 0; start < 2; ++start) {
+      const Run run = Train(Line().Batch(4), options);
+      ASSERT_TRUE(run.result.ok()) << run.result.status();
+      EXPECT_EQ(run.result->steps, 2);
+      EXPECT_EQ(run.result->stopped, "enough");
+    }
+    EXPECT_THAT(ended, ElementsAre(2)) << "the epoch in which training stopped";
+  }
+}
+
+// An epoch that a stop has ended is over, also if the stop is taken back.
+TEST_P(ResumedTrainingTest, StopThatIsTakenBackGoesOnWithTheNextEpoch) {
+  for (const int64_t step : {2, 3}) {
+    SetUp();
+    std::vector<std::string> ended;
+    const auto train = [&](bool stops) {
+      Watch count([&](absl::string_view event, TrainingState& state) {
+        if (event != "epoch ends") return absl::OkStatus();
+        EXPECT_GT(state.logs.at("loss"), 0);
+        ended.push_back(absl::StrCat(state.position.epoch, " at ", state.position.step));
+        return absl::OkStatus();
+      });
+      class StopAt final : public Callback {
+       public:
+        explicit StopAt(int64_t step) : step_(step) {}
+        absl::Status OnStep(TrainingState& state) override {
+          if (state.position.step == step_) state.StopTraining("enough");
+          return absl::OkStatus();
+        }
+
+       private:
+        const int64_t step_;
+      } stop(step);
+      FitOptions options = {.epochs = 3, .callbacks = {&count}};
+      if (stops) options.callbacks.push_back(&stop);
+      return Train(Line().Batch(4), options).result->steps;
+    };
+    EXPECT_EQ(train(true), step);
+    EXPECT_EQ(train(true), step);
+    EXPECT_EQ(train(false), step + 2 * 3);
+    EXPECT_THAT(ended, ElementsAre(absl::StrCat("0 at ", step), absl::StrCat("1 at ", step + 3),
+                                   absl::StrCat("2 at ", step + 6)));
+  }
+}
+
+// Monitors of different files, metrics or directions have nothing in common.
+TEST_P(ResumedTrainingTest, BestFileIsReplacedOnlyByABetterOneWhateverElseThereIs) {
+  const std::string first = TemporaryPath("first"), second = TemporaryPath("second");
+  std::filesystem::remove(second);
+  const auto train = [&](int64_t epochs, bool has_both) {
+    Scores scores({7, 1, 8, 3});
+    ModelCheckpoint a(first,
+                      {.monitor = "score", .save_best_only = true, .mode = MonitorMode::kMin});
+    ModelCheckpoint b(second,
+                      {.monitor = "score", .save_best_only = true, .mode = MonitorMode::kMax});
+    FitOptions options = {.epochs = epochs, .callbacks = {&scores, &b}};
+    if (has_both) options.callbacks = {&scores, &a, &b};
+    ASSERT_TRUE(Train(Line().Batch(4), options).result.ok());
+  };
+  train(3, /*has_both=*/true);
+  const std::string best = TextIn(second);  // of the third epoch
+  train(4, /*has_both=*/false);
+  EXPECT_EQ(TextIn(second), best);
 }
 
 // The checkpoint has the variables of training; the best ones are a result.
@@ -503,60 +652,45 @@ TEST_P(ResumedTrainingTest, ContinuesOnAnotherNumberOfReplicas) {
   }
 }
 
-// The scalars of the event files as TensorBoard shows them, but for the speed: a session log's
-// start discards the earlier ones from its step on.
+// But for the speed.
 std::vector<std::string> Scalars(const std::string& folder) {
-  std::set<std::string> files;
-  for (const auto& file : std::filesystem::directory_iterator(folder)) files.insert(file.path());
-  std::vector<std::pair<int64_t, std::string>> scalars;
-  for (const std::string& path : files) {
-    const auto reader = *TfRecordReader::Open(path);
-    for (std::string record; *reader->Next(&record);) {
-      proto::Event event;
-      EXPECT_TRUE(event.ParseFromString(record));
-      if (event.session_log().status() == proto::SessionLog::START) {
-        std::erase_if(scalars, [&](const auto& scalar) { return scalar.first >= event.step(); });
-      }
-      for (const auto& value : event.summary().value()) {
-        if (value.tag() == "examples_per_second") continue;
-        const proto::TensorProto& tensor = value.tensor();
-        scalars.emplace_back(event.step(), absl::StrCat(event.step(), " ", value.tag(), " ",
-                                                        absl::CEscape(tensor.tensor_content()), " ",
-                                                        value.simple_value()));
-      }
-    }
-  }
-  std::vector<std::string> texts;
-  for (const auto& [step, text] : scalars) texts.push_back(text);
-  return texts;
+  std::vector<std::string> scalars = EventScalars(folder);
+  std::erase_if(scalars, [](const std::string& scalar) {
+    return absl::StrContains(scalar, "examples_per_second");
+  });
+  return scalars;
 }
 
 // Each once, also those of the checkpoint's step, some of which were written before it.
 TEST_P(ResumedTrainingTest, EventFilesHaveEachValueOnce) {
   const std::string folder = TemporaryPath("board");
+  int64_t update_freq = 0;  // only the ends of epochs
   const auto train = [&](absl::string_view kind, int n, bool kills) {
     int count = 0;
     Watch watch(ActAt(kind, n, &count, kills ? Kill : Interrupt));
-    TensorBoard board(folder, {.update_freq = 1});
+    TensorBoard board(folder, {.update_freq = update_freq});
     return Train(Line().Batch(4), {.epochs = 2,
                                    .validation = Line(6).Batch(2),
                                    .validation_steps = 2,
                                    .callbacks = {&board, &watch},
-                                   .checkpoint_every = 1});
+                                   .checkpoint_every = kills ? 1 : 0});
   };
-  std::filesystem::remove_all(folder);
-  ASSERT_TRUE(train("", 0, false).result.ok());
-  const std::vector<std::string> whole = Scalars(folder);
-  EXPECT_EQ(std::set<std::string>(whole.begin(), whole.end()).size(), whole.size());
-  for (const char* const kind : {"step begins", "step", "inference", "epoch ends"}) {
-    for (const bool kills : {false, true}) {
-      for (int n = 1; n <= 2; ++n) {
-        SCOPED_TRACE(absl::StrCat(kind, " ", n, kills ? " killed" : ""));
-        SetUp();
-        std::filesystem::remove_all(folder);
-        train(kind, n, kills);
-        ASSERT_TRUE(train("", 0, false).result.ok());
-        EXPECT_EQ(Scalars(folder), whole);
+  for (; update_freq <= 2; ++update_freq) {
+    SetUp();
+    std::filesystem::remove_all(folder);
+    ASSERT_TRUE(train("", 0, false).result.ok());
+    const std::vector<std::string> whole = Scalars(folder);
+    EXPECT_EQ(std::set<std::string>(whole.begin(), whole.end()).size(), whole.size());
+    for (const char* const kind : {"step begins", "step", "inference", "epoch ends"}) {
+      for (const bool kills : {false, true}) {
+        for (int n = 1; n <= 5; n += kills ? 3 : 2) {
+          SCOPED_TRACE(absl::StrCat(update_freq, ": ", kind, " ", n, kills ? " killed" : ""));
+          SetUp();
+          std::filesystem::remove_all(folder);
+          train(kind, n, kills);
+          ASSERT_TRUE(train("", 0, false).result.ok());
+          EXPECT_EQ(Scalars(folder), whole);
+        }
       }
     }
   }
@@ -624,7 +758,7 @@ TEST_P(ResumedTrainingTest, StateOfMissingCallbackIsReported) {
   testing::internal::CaptureStderr();
   ASSERT_TRUE(Train(Line().Batch(4), {.steps = 3, .callbacks = {&csv}}).result.ok());
   const std::string log = testing::internal::GetCapturedStderr();
-  EXPECT_THAT(log, HasSubstr("EarlyStopping(loss)"));
+  EXPECT_THAT(log, HasSubstr("EarlyStopping(min loss)"));
   EXPECT_THAT(log, Not(HasSubstr("CsvLog")));
 }
 
@@ -650,37 +784,54 @@ TEST_P(ResumedTrainingTest, CheckpointOfFirstVersionIsResumed) {
 TEST_P(ResumedTrainingTest, SaveOfNonFiniteVariablesFails) {
   const auto strategy =
       *MirroredStrategy::Create({.num_cpu_replicas = GetParam(), .pin_threads = false});
-  Graph graph;
-  const Scope root(&graph);
-  const auto scope = strategy->scope();
-  const Output x = ops::Placeholder(root.WithName("x"), DT_FLOAT, {-1, 1});
-  // The square root of 0 is finite, and its derivative is not.
-  const Output product = layers::Dense(root, x, 1, nullptr, {.use_bias = false});
-  const Output loss = ops::Mean(root, ops::Sqrt(root, ops::Square(root, product)));
-  const Operation train = GradientDescent({.learning_rate = 0.01}).Minimize(root, loss);
-  const auto trainer =
-      *Trainer::Create(*strategy, graph, {.inputs = {x}, .loss = loss, .train = train});
-  const Tensor first = *trainer->session().ReadVariable("dense/kernel");
-  // In the last step, or before others, whose loss is not finite, either.
-  for (const auto& [rows, step] : std::vector<std::pair<std::vector<float>, std::string>>{
-           {{1, 1, 1, 1, 1, 0}, "step 6: "}, {{1, 1, 1, 1, 1, 0, 1}, "step 7: the loss"}}) {
-    SCOPED_TRACE(step);
+  const auto fit = [&](const MinimizeOptions& minimize, const std::vector<float>& rows) {
     SetUp();
-    ASSERT_TRUE(trainer->session().AssignVariable("dense/kernel", first).ok());
+    Graph graph;
+    const Scope root(&graph);
+    const auto scope = strategy->scope();
+    const Output x = ops::Placeholder(root.WithName("x"), DT_FLOAT, {-1, 1});
+    // The square root of 0 is finite, and its derivative is not.
+    const Output product = layers::Dense(root, x, 1, nullptr, {.use_bias = false});
+    const Output loss = ops::Mean(root, ops::Sqrt(root, ops::Square(root, product)));
+    const Operation train = GradientDescent({.learning_rate = 0.01}).Minimize(root, loss, minimize);
+    const auto trainer =
+        *Trainer::Create(*strategy, graph, {.inputs = {x}, .loss = loss, .train = train});
     const auto checkpoints = *CheckpointManager::Create(
         trainer->session(), {.directory = directory_, .log = [](absl::string_view) {}});
-    ASSERT_TRUE(checkpoints->Restore().ok());
-    const auto result = trainer->Fit(
-        Dataset::FromTensors({Tensor::Of<float>({static_cast<int64_t>(rows.size()), 1}, rows)})
-            .Batch(1),
-        {.checkpoints = checkpoints.get(), .checkpoint_every = 2});
-    EXPECT_EQ(result.status().code(), absl::StatusCode::kOutOfRange) << result.status();
-    EXPECT_THAT(std::string(result.status().message()), testing::StartsWith(step));
-    for (const char* const part : {"step 6", "'dense/kernel'", "step 4, 2 steps"}) {
-      EXPECT_THAT(std::string(result.status().message()), HasSubstr(part));
+    EXPECT_TRUE(checkpoints->Restore().ok());
+    const Tensor values = Tensor::Of<float>({static_cast<int64_t>(rows.size()), 1}, rows);
+    return trainer
+        ->Fit(Dataset::FromTensors({values}).Batch(1),
+              {.checkpoints = checkpoints.get(), .checkpoint_every = 2})
+        .status();
+  };
+  const struct {
+    MinimizeOptions minimize;
+    std::vector<float> rows;
+    std::string step, name;
+  } cases[] = {
+      // In the last step, or before others, whose loss is not finite, either.
+      {{}, {1, 1, 1, 1, 1, 0}, "step 6: ", "'dense/kernel'"},
+      {{}, {1, 1, 1, 1, 1, 0, 1}, "step 7: the loss", "'dense/kernel'"},
+      // In a window, whose end would apply it.
+      {{.accumulate_steps = 4}, {1, 1, 1, 1, 1, 0, 1}, "step 6: ", "'accumulate/dense/kernel'"},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(absl::StrCat(c.step, c.name));
+    const absl::Status status = fit(c.minimize, c.rows);
+    EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange) << status;
+    EXPECT_THAT(std::string(status.message()), testing::StartsWith(c.step));
+    for (const std::string& part :
+         {std::string("step 6"), c.name, std::string("step 4, 2 steps")}) {
+      EXPECT_THAT(std::string(status.message()), HasSubstr(part));
     }
     EXPECT_THAT(*ListCheckpoints(directory_), ElementsAre(2, 4));
   }
+  // With a scaled loss, the window is left out, and training goes on.
+  EXPECT_EQ(fit({.accumulate_steps = 4, .loss_scale = LossScaleOptions()},
+                {1, 1, 1, 1, 1, 0, 1, 1, 1, 1}),
+            absl::OkStatus());
+  EXPECT_THAT(*ListCheckpoints(directory_), ElementsAre(8, 10));
 }
 
 TEST_P(ResumedTrainingTest, OtherDatasetIsNoticed) {

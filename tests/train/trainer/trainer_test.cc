@@ -388,14 +388,14 @@ TEST_P(TrainerTest, CallbacksSeeTheCourseOfTraining) {
   EXPECT_EQ(Train(Line().Batch(8), {.callbacks = {&failed}}).status(),
             absl::CancelledError("failed"));
   EXPECT_EQ(failed.events.back(), "failed 0 1");
-  // After a step, the epoch ends; before a step, it does not.
+  // The epoch ends, too, if it has had a step.
   Record stopped;
   stopped.stop_at = 4;
   const auto result = Train(Line().Batch(8), {.epochs = 5, .callbacks = {&stopped}});
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->stopped, "enough");
   EXPECT_EQ(result->steps, 1);
-  EXPECT_EQ(stopped.events.back(), "train ends 0 1");
+  EXPECT_EQ(stopped.events.back(), "train ends 1 1");
   EXPECT_EQ(stopped.events[4], "epoch ends 0 1");
   for (const size_t at : {2, 5}) {
     Record early;
@@ -403,7 +403,7 @@ TEST_P(TrainerTest, CallbacksSeeTheCourseOfTraining) {
     const auto ended = Train(Line().Batch(8), {.epochs = 5, .callbacks = {&early}});
     ASSERT_TRUE(ended.ok()) << ended.status();
     EXPECT_EQ(ended->steps, at == 2 ? 0 : 1);
-    EXPECT_EQ(early.events.size(), at + 1) << "only the end of training follows";
+    EXPECT_EQ(early.events.size(), at == 2 ? 3 : 7) << "no step follows";
   }
 }
 
