@@ -34,7 +34,7 @@ class Monitor {
   const std::string& name() const { return name_; }
   double best() const { return best_; }
   void Reset();
-  // What it compares. The best values of monitors with the same description compare.
+  // Names the metric and the direction. Best values compare if these are equal.
   std::string Description() const;
   void Save(StateDict& saved) const { saved.Set("best", best_); }
   absl::Status Load(const StateDict& saved) { return saved.Get("best", &best_); }

@@ -45,7 +45,7 @@ class Trainer::Loop {
   bool is_due(int64_t every) const { return every > 0 && state_.position.step % every == 0; }
   // A step limit overrides `epochs` and runs as many epochs as it takes.
   bool is_over() const;
-  // What a checkpoint holds besides the position, the variables and the state of Fit itself.
+  // The part of a checkpoint besides the position, the variables and the state of Fit itself.
   struct Snapshot {
     StateDict callbacks;
     uint64_t reading_step = 0;

@@ -89,7 +89,7 @@ TEST_F(CheckpointDataTest, HasWhatWasWritten) {
 }
 
 // It could not be read again.
-TEST_F(CheckpointDataTest, ManifestThatIsTooLargeIsNotWritten) {
+TEST_F(CheckpointDataTest, TooLargeManifestIsNotWritten) {
   CheckpointData data = {.variables = contents_};
   data.manifest.state["text"] = std::string(kMaxManifestBytes, 'x');
   EXPECT_EQ(WriteCheckpointData(path_, data).code(), absl::StatusCode::kResourceExhausted);

@@ -432,7 +432,7 @@ TEST_P(ResumedTrainingTest, StopBeforeAStepStays) {
 }
 
 // An epoch that a stop has ended is over, also if the stop is taken back.
-TEST_P(ResumedTrainingTest, StopThatIsTakenBackGoesOnWithTheNextEpoch) {
+TEST_P(ResumedTrainingTest, RevokedStopGoesOnWithNextEpoch) {
   for (const int64_t step : {2, 3}) {
     SetUp();
     std::vector<std::string> ended;
@@ -612,7 +612,7 @@ TEST_P(ResumedTrainingTest, StopBeforeAnInterruptedValidationStays) {
   EXPECT_EQ(Train(Line().Batch(4), options).result->stopped, "enough");
   EXPECT_THAT(events,
               ElementsAre("inference 2", "validation ends 2", "epoch ends 2", "train ends 2"));
-  // Starting the finished program again leaves the log as it is.
+  // Starting the finished program again leaves the log unchanged.
   const std::string log = TextIn(TemporaryPath("stopped.csv"));
   EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 2) << log;
   EXPECT_EQ(Train(Line().Batch(4), options).result->stopped, "enough");
