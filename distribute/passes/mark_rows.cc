@@ -18,22 +18,61 @@ namespace {
 // The factors by which the axes grow.
 constexpr int64_t kGrowth[kMaxAxes] = {2, 3, 5, 7};
 
-// The shapes of all outputs of a graph, by node id, then output.
-using GraphShapes = std::vector<std::vector<Shape>>;
-// Those of a step and of the bodies inside it.
-using StepShapes = std::map<const Compilation*, GraphShapes>;
+// The shapes of a step and of the bodies inside it.
+using StepShapes = std::map<const Compilation*, ShapeTable>;
 
 void CollectShapes(const Compilation& c, StepShapes* shapes) {
-  GraphShapes& own = (*shapes)[&c];
-  own.resize(c.graph.id_limit());
-  for (const Node* node : c.graph.Nodes()) {
-    for (int i = 0; i < node->num_outputs(); ++i) {
-      own[node->id()].push_back(c.values().shape(node->output(i)));
-    }
-  }
+  shapes->emplace(&c, c.values());
   for (const auto& [id, bodies] : c.bodies) {
     for (const auto& body : bodies) CollectShapes(*body, shapes);
   }
+}
+
+// Sets the shapes of a node that takes no other number of rows, such as the sum of a feed and a
+// constant with as many rows: they grow with the inputs with which they share dimensions, as
+// sharding does. `before` has the shapes of the step.
+void GrowByRule(const ShapeTable& before, Compilation& c, const Node& node) {
+  const auto shapes_of = [](const ShapeTable& table, auto count, auto value) {
+    std::vector<Shape> shapes;
+    for (int i = 0; i < count; ++i) shapes.push_back(table.shape(value(i)));
+    return shapes;
+  };
+  const auto input = [&](int i) { return node.input(i); };
+  const auto output = [&](int i) { return node.output(i); };
+  const std::vector<Shape> inputs = shapes_of(before, node.num_inputs(), input);
+  const std::vector<Shape> grown_inputs = shapes_of(c.values(), node.num_inputs(), input);
+  std::vector<Shape> outputs = shapes_of(before, node.num_outputs(), output);
+  const auto set = [&](const std::vector<Shape>& shapes) {
+    for (int i = 0; i < node.num_outputs(); ++i) {
+      ValueInfo info = before.at(node.output(i));  // with a handle's type
+      info.shape = shapes[i];
+      info.constant = Tensor();
+      info.as_shape.reset();
+      c.values().Set(node.output(i), std::move(info));
+    }
+  };
+  const auto unknown = [&] { set(std::vector<Shape>(node.num_outputs(), Shape::UnknownRank())); };
+  if (node.op().sharding == nullptr) return unknown();
+  const absl::StatusOr<ShardingRule> rule = node.op().sharding(ShardContext(node, before));
+  if (!rule.ok()) return unknown();
+  const absl::StatusOr<ShardingTerms> terms = ParseShardingTerms(rule->dims, inputs, outputs);
+  if (!terms.ok()) return unknown();
+  for (size_t o = 0; o < outputs.size(); ++o) {
+    const absl::string_view term = terms->outputs[o];  // or `*`, of any rank
+    for (int d = 0; d < std::min(outputs[o].rank(), static_cast<int>(term.size())); ++d) {
+      const char letter = term[d];
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        const size_t at = terms->inputs[i].find(letter);
+        const bool shares = absl::ascii_isalpha(letter) && at != absl::string_view::npos &&
+                            grown_inputs[i].rank() == inputs[i].rank();
+        if (!shares || inputs[i].dim(at) == 0) continue;
+        const int64_t old_size = inputs[i].dim(at), new_size = grown_inputs[i].dim(at);
+        if (new_size == old_size || new_size % old_size != 0) continue;
+        outputs[o].set_dim(d, before.shape(node.output(o)).dim(d) * (new_size / old_size));
+      }
+    }
+  }
+  set(outputs);
 }
 
 // Whether feed i is split. An empty batch has nothing to split.
@@ -158,8 +197,8 @@ class Marker {
 
   // The first dimension that consists of rows of an axis.
   std::optional<Sharded> RowsOf(const Compilation& c, const Output& output) const {
-    const Shape& before = before_.at(&c)[output.node->id()][output.index];
-    const Shape& after = after_.at(&c)[output.node->id()][output.index];
+    const Shape& before = before_.at(&c).shape(output);
+    const Shape& after = after_.at(&c).shape(output);
     if (!before.IsFullyDefined() || !after.IsFullyDefined() || before.rank() != after.rank()) {
       return std::nullopt;
     }
@@ -232,12 +271,17 @@ absl::StatusOr<bool> MarkRows::Run(Compilation& c) {
   for (size_t i = 0; i < c.feeds.size(); ++i) {
     if (!HasSplitRows(c, i)) continue;
     Shape& shape = c.feed_shapes[i];
+    // A single row belongs to the first replica, as whole values do, and is often broadcast.
+    if (shape.dim(0) == 1) continue;
     const auto axis = std::find(axes.begin(), axes.end(), shape.dim(0)) - axes.begin();
     shape.set_dim(0, shape.dim(0) * kGrowth[axis]);
   }
-  const absl::Status grown = InferAndFold(loop_bound_).InferOnly(c);
+  const absl::Status grown =
+      InferAndFold(loop_bound_).InferOnly(c, [&](Compilation& inner, const Node& node) {
+        GrowByRule(before.at(&inner), inner, node);
+      });
   c.feed_shapes = feed_shapes;
-  if (!grown.ok()) return false;  // the graph takes no other number of rows
+  if (!grown.ok()) return false;  // lists of loops
   CollectShapes(c, &after);
   return Marker(std::move(axes), std::move(before), std::move(after))
       .Mark(c, /*shows_results=*/false);

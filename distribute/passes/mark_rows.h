@@ -9,7 +9,9 @@
 // users need, which is cheaper and gives the same values.
 //
 // The pass infers all shapes twice, the second time for more rows. A dimension that grows by the
-// factor of an axis consists of the rows of that axis, whatever arithmetic computes its size.
+// factor of an axis consists of the rows of that axis, whatever arithmetic computes its size. Nodes
+// that take no other number of rows grow as their sharding rules say. Rows that are cut from or
+// copied to a whole value (Slice, Tile) are not marked: such a value stays whole.
 #ifndef MIRRORFLOW_DISTRIBUTE_PASSES_MARK_ROWS_H_
 #define MIRRORFLOW_DISTRIBUTE_PASSES_MARK_ROWS_H_
 

@@ -245,6 +245,56 @@ TEST_P(MadeRowsTest, GlobalValuesAreHeldByTheFirstReplica) {
   }
 }
 
+// Nodes that take only this number of rows, in a step whose feed x has 5.
+TEST(MadeRows, NodesThatTakeNoOtherNumberOfRowsDoNotMatter) {
+  const auto table = [](const Scope& s, std::vector<int64_t> dims) {
+    return ops::Fill(s, ops::VectorConst(s, dims), Number(s, 1));
+  };
+  const struct {
+    const char* name;
+    std::function<Output(const Scope& s, Output x, Output row)> make;  // with x's elements, or ones
+  } cases[] = {
+      {"Reshape",
+       [&](const Scope& s, Output x, Output) {
+         return ops::Reshape(s, x, Shape({5, 2}));
+       }},
+      {"AddConstant",
+       [&](const Scope& s, Output x, Output) {
+         return ops::AddV2(s, x, table(s, {5, 2}));
+       }},
+      {"Concat",
+       [&](const Scope& s, Output x, Output) {
+         return ops::ConcatV2(s, {ops::Sum(s, x, {1}, {.keep_dims = true}), table(s, {5, 1})}, 1);
+       }},
+      {"OneRow", [&](const Scope& s, Output x, Output row) { return ops::Sub(s, x, row); }},
+  };
+  const std::vector<int64_t> shares = {3, 2};
+  for (const auto& c : cases) {
+    Graph graph;
+    const Scope root(&graph);
+    const Output x = ops::Placeholder(root.WithName("x"), DT_FLOAT, {-1, 2});
+    const Output row = ops::Placeholder(root.WithName("row"), DT_FLOAT, {-1, 2});
+    const Output made = c.make(root, x, row);
+    // As many rows of a table as x has, of which there are too few for more rows.
+    const Output begin = ops::VectorConst(root, {0});
+    const Output first = ops::Slice(root, table(root, {8}), begin, RowsOf(root, x));
+    const Output parts[] = {
+        ops::LocalPart(root, ops::Sum(root, ops::OnesLike(root, x))),
+        ops::LocalPart(root, ops::Sum(root, ops::OnesLike(root, made))),
+        ops::LocalPart(root, ops::Sum(root, ops::Fill(root, RowsOf(root, made), Number(root, 1)))),
+        ops::Sum(root, ops::Mul(root, ops::Sum(root, made, {1}), first))};
+    const auto strategy = Replicas(2);
+    const auto session = strategy->NewSession(graph);
+    ASSERT_TRUE(session.ok()) << c.name << ": " << session.status();
+    Step step = (*session)->Prepare({x, row}, parts).value();
+    const auto out = step.Run({Rows(shares), Rows({1})});
+    ASSERT_TRUE(out.ok()) << c.name << ": " << out.status();
+    EXPECT_THAT(NumbersOf(step.PerReplica(0).value()), ElementsAreArray({6, 4})) << c.name;
+    EXPECT_THAT(NumbersOf(step.PerReplica(1).value()), ElementsAreArray({6, 4})) << c.name;
+    EXPECT_THAT(NumbersOf(step.PerReplica(2).value()), ElementsAreArray({3, 2})) << c.name;
+  }
+}
+
 // Feeds with different numbers of rows are split by axes of their own.
 TEST(MadeRows, FollowTheAxisOfTheirFeed) {
   Graph graph;

@@ -187,7 +187,8 @@ absl::Status InferAndFold::SetFeedShapes(Compilation& c) const {
     MF_RETURN_IF_ERROR(c.values().Infer(*feed.node));
     const Shape declared = c.values().shape(feed);
     const bool defined = trials_ > 0 || c.feed_shapes[i].IsFullyDefined();
-    if (!defined || !declared.IsCompatibleWith(c.feed_shapes[i])) {
+    const bool fits = stand_in_ != nullptr || declared.IsCompatibleWith(c.feed_shapes[i]);
+    if (!defined || !fits) {
       return absl::InvalidArgumentError(absl::StrCat("feed ", feed.ToString(), ": expected shape ",
                                                      declared.ToString(), ", got ",
                                                      c.feed_shapes[i].ToString()));
@@ -307,7 +308,7 @@ absl::StatusOr<bool> InferAndFold::Run(Compilation& c) {
       }
       continue;
     }
-    MF_RETURN_IF_ERROR(c.values().Infer(*node));
+    MF_RETURN_IF_ERROR(InferNode(c, *node));
     if (node->op().role == OpRole::kBranch) MF_RETURN_IF_ERROR(InferBranches(c, *node));
     if (node->op().role == OpRole::kLoop) MF_RETURN_IF_ERROR(InferLoop(c, *node));
     if (node->has_attr(kRowsAttr)) {
@@ -321,6 +322,20 @@ absl::StatusOr<bool> InferAndFold::Run(Compilation& c) {
   }
   if (trials_ > 0) return false;
   return c.RemoveDeadNodes() || changed;
+}
+
+absl::Status InferAndFold::InferNode(Compilation& c, const Node& node) {
+  const absl::Status inferred = c.values().Infer(node);
+  if (inferred.ok() || stand_in_ == nullptr) return inferred;
+  (*stand_in_)(c, node);
+  return absl::OkStatus();
+}
+
+absl::Status InferAndFold::InferOnly(Compilation& c, StandIn stand_in) {
+  stand_in_ = &stand_in;
+  const absl::Status status = InferOnly(c);
+  stand_in_ = nullptr;
+  return status;
 }
 
 absl::Status InferAndFold::InferOnly(Compilation& c) {

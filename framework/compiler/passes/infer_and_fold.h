@@ -9,6 +9,7 @@
 
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "framework/compiler/pass.h"
 #include "framework/compiler/passes/loop_lists.h"
 
@@ -37,8 +38,11 @@ class InferAndFold final : public Pass {
   absl::StatusOr<bool> Run(Compilation& c) override;
 
   // Sets the shapes and constants in c.values(), those of bodies too, and leaves the graphs
-  // unchanged.
+  // unchanged. Nodes whose inputs do not fit together are errors or, with `stand_in`, get the
+  // shapes that it sets.
+  using StandIn = absl::FunctionRef<void(Compilation& c, const Node& node)>;
   absl::Status InferOnly(Compilation& c);
+  absl::Status InferOnly(Compilation& c, StandIn stand_in);
 
  private:
   // Run inference on the functions, given the node's inputs, and set the shapes of its outputs.
@@ -52,10 +56,12 @@ class InferAndFold final : public Pass {
   absl::Status CheckSame(const Node& node, int output, absl::string_view depends_on, const Shape& a,
                          const Shape& b) const;
   absl::Status SetFeedShapes(Compilation& c) const;
+  absl::Status InferNode(Compilation& c, const Node& node);
   absl::Status CheckStatic(const Compilation& c, const Node& node) const;
   absl::StatusOr<bool> ReplaceByConstants(Compilation& c, Node* node) const;
 
   const LoopBoundFn loop_bound_;
+  const StandIn* stand_in_ = nullptr;
   // Positive during a trial, which may lack information and makes no final decision.
   int trials_ = 0;
   int64_t trial_nodes_left_ = 1 << 22;  // nested loops multiply trials
