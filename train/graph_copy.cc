@@ -112,6 +112,7 @@ class Copier {
 
 absl::StatusOr<Output> CopyWithChanges(const Scope& scope, const Output& output,
                                        const CopyOptions& options) {
+  MF_RETURN_IF_ERROR(scope.graph().CheckOwns(output));
   Copier copier(scope.graph(), options);
   MF_RETURN_IF_ERROR(copier.Rewrite(output.node));
   return copier.Now(output);

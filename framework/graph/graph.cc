@@ -16,7 +16,16 @@
 
 namespace mirrorflow {
 
-DataType Output::dtype() const { return valid() ? node->output_dtype(index) : DT_INVALID; }
+namespace {
+
+bool Exists(const Output& output) {
+  return output.valid() && output.index >= 0 && output.index < output.node->num_outputs();
+}
+
+}  // namespace
+
+// Builders may ask for it before AddNode rejects an output that does not exist.
+DataType Output::dtype() const { return Exists(*this) ? node->output_dtype(index) : DT_INVALID; }
 
 bool OfUnknownDtype(const Output& output) { return output.node->op().role == OpRole::kUnknown; }
 
@@ -144,12 +153,11 @@ absl::StatusOr<Node*> Graph::AddNode(absl::string_view name, const OpDef& op, At
     return fail(absl::StrCat("expected ", in_types->size(), " inputs, got ", inputs.size()));
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!inputs[i].valid() || inputs[i].index < 0 ||
-        inputs[i].index >= inputs[i].node->num_outputs()) {
-      return fail(absl::StrCat("input ", i, " names an output that does not exist"));
-    }
     if (absl::Status own = CheckOwns(inputs[i]); !own.ok()) {
       return fail(absl::StrCat("input ", i, ": ", own.message()));
+    }
+    if (!Exists(inputs[i])) {
+      return fail(absl::StrCat("input ", i, " names an output that does not exist"));
     }
     if (known && inputs[i].dtype() != (*in_types)[i] && !OfUnknownDtype(inputs[i])) {
       return fail(absl::StrCat("input ", i, " (", inputs[i].ToString(), "): expected dtype ",
@@ -188,8 +196,14 @@ absl::StatusOr<Node*> Graph::AddNode(absl::string_view name, const OpDef& op, At
 }
 
 absl::Status Graph::CheckOwns(const Output& value) const {
-  if (Owns(value.node)) return absl::OkStatus();
   if (!value.valid()) return absl::InvalidArgumentError("an invalid output");
+  if (Owns(value.node)) {
+    // {node, 0} also stands for a node without outputs, that of an operation.
+    if (Exists(value) || value.index == 0) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", value.ToString(), "' does not exist; expected an output of '",
+                     value.node->name(), "', which has ", value.node->num_outputs()));
+  }
   return absl::InvalidArgumentError(absl::StrCat(
       "'", value.ToString(),
       "' belongs to another graph; expected a value of this one (the function of an If or While "
@@ -301,7 +315,10 @@ bool Graph::RemoveUnneeded(absl::Span<Node* const> wanted) {
 }
 
 void Graph::ReplaceUses(Output from, Output to) {
-  if (from == to || !MayChange({from.node, to.node})) return;
+  if (from == to) return;
+  for (const Output& output : {from, to}) {
+    if (absl::Status own = CheckOwns(output); !own.ok()) return Fail(std::move(own));
+  }
   // Rebuild all uses, of the outputs that stay as well as of the one that is replaced.
   const std::vector<Use> uses = std::exchange(from.node->uses_, {});
   for (const Use& use : uses) {
@@ -325,7 +342,8 @@ void Graph::ReplaceControlUses(Node* from, Node* to) {
 }
 
 void Graph::SetInput(Node* node, int slot, Output value) {
-  if (!MayChange({node, value.node})) return;
+  if (!MayChange({node})) return;
+  if (absl::Status own = CheckOwns(value); !own.ok()) return Fail(std::move(own));
   RemoveUse(node, slot);
   node->inputs_[slot] = value;
   AddUse(node, slot);

@@ -83,7 +83,7 @@ TEST_F(GraphTest, AddNodeErrorsNameNodeAndCause) {
   EXPECT_THAT(AddError("y", "Square", {x}, {{"T", DT_INT32}}),
               HasSubstr("input 0 (x): expected dtype int32, got float"));
   EXPECT_THAT(AddError("y", "Square", {Output{x.node, 1}}, t), HasSubstr("does not exist"));
-  EXPECT_THAT(AddError("y", "Square", {Output()}, t), HasSubstr("does not exist"));
+  EXPECT_THAT(AddError("y", "Square", {Output()}, t), HasSubstr("invalid output"));
   EXPECT_EQ(graph_.num_nodes(), 1);
   ExpectValid();
 }

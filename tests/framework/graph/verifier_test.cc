@@ -57,7 +57,7 @@ TEST_F(VerifierTest, FindsInputOfWrongDtype) {
 }
 
 TEST_F(VerifierTest, FindsInputFromMissingOutput) {
-  graph_.SetInput(b_, 0, Output{a_, 1});
+  GraphTestPeer::SetInput(b_, 0, Output{a_, 1});
   EXPECT_EQ(Error(), "Square(b): input 0 is not an output of a node of this graph");
 }
 
