@@ -42,33 +42,81 @@ absl::StatusOr<Cluster> FromOptions(const ClusterResolver::Options& options) {
 
 // A variable that shows that this process is one of several, but not which one, or of how many.
 struct Hint {
+  const char* launcher;
   const char* variable;
   int least;  // the hint is a number of at least this
   const char* advice;
+  // For a rank, the variable in which the launcher has the number of workers, if it has one.
+  const char* size = nullptr;
 };
-// A job of several tasks whose script starts this program only once.
-constexpr Hint kSlurmTasks = {"SLURM_NTASKS", 2,
-                              "start the program with srun for one worker per task"};
+constexpr char kSrun[] = "start the program with srun for one worker per task";
+constexpr char kTorchrun[] = "start the program with torchrun";
+constexpr char kOwn[] = "set MIRRORFLOW_NUM_WORKERS, _WORKER_INDEX and _COORDINATOR";
 constexpr Hint kHints[] = {
-    kSlurmTasks,
+    // A job of several tasks whose script starts this program only once.
+    {"SLURM", "SLURM_NTASKS", 2, kSrun},
     // The inputs of torchrun.
-    {"PET_NNODES", 2, "start the program with torchrun"},
-    {"PET_NPROC_PER_NODE", 2, "start the program with torchrun"},
+    {"torchrun", "PET_NNODES", 2, kTorchrun},
+    {"torchrun", "PET_NPROC_PER_NODE", 2, kTorchrun},
+    // Launchers whose variables do not tell where the workers meet.
+    {"Horovod", "HOROVOD_SIZE", 2, kOwn},
+    {"Horovod", "HOROVOD_RANK", 0, kOwn, "HOROVOD_SIZE"},
+    {"Flux", "FLUX_JOB_SIZE", 2, kOwn},
+    {"Flux", "FLUX_TASK_RANK", 0, kOwn, "FLUX_JOB_SIZE"},
+    {"JSM", "JSM_NAMESPACE_SIZE", 2, kOwn},
+    {"JSM", "JSM_NAMESPACE_RANK", 0, kOwn, "JSM_NAMESPACE_SIZE"},
     // Launchers whose own variables name a rank and no size.
-    {"PMIX_RANK", 0, "set MIRRORFLOW_NUM_WORKERS, _WORKER_INDEX and _COORDINATOR"},
-    {"FLUX_TASK_RANK", 0, "set MIRRORFLOW_NUM_WORKERS, _WORKER_INDEX and _COORDINATOR"},
-    {"JSM_NAMESPACE_RANK", 0, "set MIRRORFLOW_NUM_WORKERS, _WORKER_INDEX and _COORDINATOR"},
-    {"PALS_RANKID", 0, "set MIRRORFLOW_NUM_WORKERS, _WORKER_INDEX and _COORDINATOR"},
+    {"PALS", "PALS_RANKID", 0, kOwn},
+    {"PMIx", "PMIX_RANK", 0, kOwn},
 };
 
-// For a process that is about to run as the only worker.
-void WarnAbout(const Hint& hint, const Environment& environment, Cluster* cluster) {
-  const auto found = environment.find(hint.variable);
+// Returns the number in a hint. The value of PET_NNODES may be a range, `1:4`, whose end counts.
+// A word is not a number: PET_NPROC_PER_NODE is `gpu` or `auto` for one worker per device.
+std::optional<int> NumberOf(absl::string_view value) {
   int number = 0;
-  if (found == environment.end() || !absl::SimpleAtoi(found->second, &number)) return;
-  if (number < hint.least) return;
-  cluster->warnings.push_back(absl::StrCat(
-      hint.variable, " is ", number, ", but this process runs as the only worker; ", hint.advice));
+  if (absl::SimpleAtoi(value.substr(value.rfind(':') + 1), &number)) return number;
+  return std::nullopt;
+}
+
+std::optional<absl::string_view> Find(const Environment& environment, absl::string_view name) {
+  const auto found = environment.find(name);
+  if (found == environment.end() || found->second.empty()) return std::nullopt;
+  return found->second;
+}
+
+// Whether the hint says that other workers exist, although this process is about to run alone.
+// What is not a number counts, because it is not known to mean one worker. `launched_alone`: MPI or
+// SLURM has started this process as the only one, which explains rank 0 of their process managers.
+bool TellsOfOthers(const Hint& hint, const Environment& environment, bool launched_alone) {
+  const std::optional<absl::string_view> value = Find(environment, hint.variable);
+  if (!value.has_value()) return false;
+  const std::optional<int> number = NumberOf(*value);
+  if (!number.has_value()) return true;
+  if (*number < hint.least) return false;
+  if (hint.least > 0 || *number > 0) return true;
+  const bool sized = hint.size != nullptr && Find(environment, hint.size).has_value();
+  return !sized && !launched_alone;
+}
+
+// Appends the hints, one per launcher, for a process that is about to run as the only worker.
+void WarnOfHints(const Environment& environment, Cluster* cluster) {
+  bool launched_alone = false;
+  for (const ClusterSource& source : ClusterSources()) {
+    if (source.name != "mpi" && source.name != "slurm") continue;
+    const absl::StatusOr<std::optional<Cluster>> found = source.read(environment);
+    launched_alone |= found.ok() && found->has_value() && (*found)->num_workers == 1;
+  }
+  absl::string_view told;
+  for (const Hint& hint : kHints) {
+    // torchrun has used its inputs when it starts a worker.
+    const bool used = hint.advice == kTorchrun && cluster->source == "torchrun";
+    if (used || told == hint.launcher) continue;
+    if (!TellsOfOthers(hint, environment, launched_alone)) continue;
+    told = hint.launcher;
+    cluster->warnings.push_back(
+        absl::StrCat(hint.variable, " is ", Printable(environment.find(hint.variable)->second),
+                     ", but this process runs as the only worker; ", hint.advice));
+  }
 }
 
 bool IsSlurmStep(const Cluster& cluster) { return absl::StartsWith(cluster.source, "SLURM step"); }
@@ -104,7 +152,10 @@ absl::StatusOr<Cluster> FromChosen(const Environment& environment, absl::string_
     known.push_back(source.name);
     if (source.name != choice) continue;
     MF_ASSIGN_OR_RETURN(std::optional<Cluster> found, source.read(environment));
-    if (found.has_value()) return WithCoordinator(*std::move(found), options);
+    if (found.has_value()) {
+      if (found->num_workers == 1) WarnOfHints(environment, &*found);
+      return WithCoordinator(*std::move(found), options);
+    }
     return absl::InvalidArgumentError(
         absl::StrCat(kChoice, ": ", choice, " is chosen, but the environment has nothing of it; ",
                      "expected ", source.main_variable));
@@ -151,6 +202,7 @@ absl::StatusOr<Cluster> FindCluster(const Environment& environment,
   if (choice != environment.end()) return FromChosen(environment, choice->second, options);
 
   std::optional<Cluster> chosen;
+  bool is_explicit = false;
   for (const ClusterSource& source : ClusterSources()) {
     absl::StatusOr<std::optional<Cluster>> found = source.read(environment);
     const bool alone = !chosen.has_value() || chosen->num_workers == 1;
@@ -158,7 +210,8 @@ absl::StatusOr<Cluster> FindCluster(const Environment& environment,
     if (!found.ok() || !found->has_value()) continue;
     if (!chosen.has_value()) {
       chosen = **std::move(found);
-      if (source.name.empty()) break;  // explicit, so nothing can contradict it
+      is_explicit = source.name.empty();
+      if (is_explicit) break;  // nothing can contradict it
     } else if (!StartsInside(*chosen, **found) && ((*found)->num_workers != chosen->num_workers ||
                                                    (*found)->task_index != chosen->task_index)) {
       return absl::InvalidArgumentError(
@@ -168,12 +221,8 @@ absl::StatusOr<Cluster> FindCluster(const Environment& environment,
                        "=tf_config, torchrun, mpi, slurm or none to choose one"));
     }
   }
-  if (!chosen.has_value()) {
-    chosen = Cluster{.source = "no cluster in the environment"};
-    for (const Hint& hint : kHints) WarnAbout(hint, environment, &*chosen);
-  } else if (IsSlurmStep(*chosen) && chosen->num_workers == 1) {
-    WarnAbout(kSlurmTasks, environment, &*chosen);  // the step may be that of an interactive shell
-  }
+  if (!chosen.has_value()) chosen = Cluster{.source = "no cluster in the environment"};
+  if (chosen->num_workers == 1 && !is_explicit) WarnOfHints(environment, &*chosen);
   return WithCoordinator(*std::move(chosen), options);
 }
 

@@ -59,7 +59,8 @@ class ClusterResolver {
   // A pure function. InvalidArgument, naming the variable, if the source is incomplete or invalid,
   // or if two sources of the environment disagree and neither was chosen. What the environment says
   // and the cluster leaves out is an error or one of Cluster::warnings, so no process silently runs
-  // alone.
+  // alone: a cluster of one worker has a warning for each launcher whose variables hint at more,
+  // unless MIRRORFLOW_NUM_WORKERS or MIRRORFLOW_CLUSTER=none asks for one.
   static absl::StatusOr<Cluster> FromEnvironment(const Environment& environment,
                                                  const Options& options);
   static absl::StatusOr<Cluster> FromEnvironment(const Environment& environment) {

@@ -16,7 +16,9 @@
 //   |                     | SLURM_STEP_NUM_TASKS              | SLURM_JOB_NODELIST               |
 //
 // PMIX_RANK is not a source: no variable has the size that belongs to it, and most launchers that
-// set it also set variables of this table. Without those, it is a warning (cluster_resolver.cc).
+// set it also set variables of this table. Nor are the variables of horovodrun, Flux and others,
+// which do not tell where the workers meet. If nothing else names several workers, they give a
+// warning (cluster_resolver.cc).
 //
 // In TF_CONFIG, worker 0 is the chief or, as in TensorFlow 1, the master. Tasks of other types are
 // an error, and a cluster that has some is a warning.

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace mirrorflow {
 namespace {
@@ -27,6 +28,10 @@ std::string WarningOfIgnoredWorkers(const Environment& environment, absl::string
     return absl::StrCat("WARNING: ", strategy, ": runs on this process alone, although ",
                         cluster.status().message(), kExpected);
   }
+  if (cluster->num_workers == 1 && !cluster->warnings.empty()) {
+    return absl::StrCat("WARNING: ", strategy, ": ", absl::StrJoin(cluster->warnings, "; "),
+                        kExpected);
+  }
   if (cluster->num_workers == 1 || cluster->task_index != 0) return "";
   return absl::StrCat("WARNING: ", strategy, ": each of the ", cluster->num_workers,
                       " workers that ", cluster->source, " names trains its own model", kExpected);
@@ -36,6 +41,13 @@ void WarnOfIgnoredWorkers(absl::string_view strategy) {
   if (is_settled.exchange(true)) return;
   const std::string warning = WarningOfIgnoredWorkers(ProcessEnvironment(), strategy);
   if (!warning.empty()) std::fprintf(stderr, "%s\n", warning.c_str());
+}
+
+void PrintWarnings(const Cluster& cluster) {
+  for (const std::string& warning : cluster.warnings) {
+    std::fprintf(stderr, "WARNING: %s\n", warning.c_str());
+  }
+  if (cluster.num_workers == 1 && !cluster.warnings.empty()) is_settled = true;
 }
 
 void JoinWorkersOfEnvironment() { is_settled = true; }

@@ -14,11 +14,16 @@ namespace mirrorflow {
 
 // The warning that a process with this environment prints about `strategy`, which runs on it alone.
 // Empty if it was started alone, by itself or by MIRRORFLOW_CLUSTER=none, and for all workers but
-// the first, so that a job prints one warning.
+// the first, so that a job prints one warning. Where the environment only hints at other workers,
+// it is the warnings of ClusterResolver, for every worker.
 std::string WarningOfIgnoredWorkers(const Environment& environment, absl::string_view strategy);
 
-// Prints that warning, at most once in a process and not after JoinWorkersOfEnvironment.
+// Prints that warning, at most once in a process, and not after JoinWorkersOfEnvironment or after
+// PrintWarnings has printed the warnings of a cluster of one worker.
 void WarnOfIgnoredWorkers(absl::string_view strategy);
+
+// Prints Cluster::warnings.
+void PrintWarnings(const Cluster& cluster);
 
 // A strategy of this process connects the workers: another one that runs beside it may be local.
 void JoinWorkersOfEnvironment();

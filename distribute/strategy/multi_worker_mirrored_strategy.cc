@@ -156,9 +156,7 @@ absl::StatusOr<std::unique_ptr<MultiWorkerMirroredStrategy>> MultiWorkerMirrored
 absl::Status MultiWorkerMirroredStrategy::Join() {
   const Cluster& cluster = options_.cluster;
   Failpoint::SetWorker(cluster.task_index);
-  for (const std::string& warning : cluster.warnings) {
-    PrintLine(absl::StrCat("WARNING: ", warning));
-  }
+  PrintWarnings(cluster);
   if (cluster.num_workers > 1) JoinWorkersOfEnvironment();
   if (cluster.num_workers == 1) {
     topology_ = Topology::OneWorker(devices_, /*one_domain=*/!on_gpus_);

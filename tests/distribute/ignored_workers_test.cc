@@ -82,6 +82,19 @@ TEST(IgnoredWorkersTest, IncompleteEnvironmentWarns) {
               AllOf(StartsWith("WARNING: SomeStrategy: "), HasSubstr("PMI_SIZE")));
 }
 
+TEST(IgnoredWorkersTest, HintOfOtherWorkersWarns) {
+  const Environment environments[] = {
+      {{"HOROVOD_RANK", "1"}, {"HOROVOD_SIZE", "2"}},
+      {{"TF_CONFIG", "{}"}, {"PMIX_RANK", "1"}},
+  };
+  for (const Environment& environment : environments) {
+    EXPECT_THAT(WarningOfIgnoredWorkers(environment, "SomeStrategy"),
+                AllOf(StartsWith("WARNING: SomeStrategy: "), HasSubstr("the only worker"),
+                      HasSubstr("MIRRORFLOW_CLUSTER=none")))
+        << environment.begin()->first;
+  }
+}
+
 // Session after session of strategies that leave the other workers out.
 TEST(IgnoredWorkersTest, ProcessPrintsOneWarning) {
   for (const auto& [name, value] : kLaunchers[0].environment(0)) {
@@ -99,6 +112,20 @@ TEST(IgnoredWorkersTest, ProcessPrintsOneWarning) {
   const std::string printed = testing::internal::GetCapturedStderr();
   EXPECT_THAT(printed, StartsWith("WARNING: MirroredStrategy: "));
   EXPECT_EQ(printed.find('\n'), printed.size() - 1) << printed;
+}
+
+// A program prints the warnings of its cluster before it creates a strategy.
+TEST(IgnoredWorkersDeathTest, HintThatHasBeenPrintedIsNotRepeated) {
+  const auto print = [] {
+    for (const auto& [name, value] : kLaunchers[0].environment(0)) unsetenv(name.c_str());
+    setenv("PMIX_RANK", "1", /*overwrite=*/1);
+    const auto cluster = ClusterResolver::FromEnvironment(ProcessEnvironment());
+    if (!cluster.ok()) std::exit(1);
+    PrintWarnings(*cluster);
+    WarnOfIgnoredWorkers("SomeStrategy");
+    std::exit(0);
+  };
+  EXPECT_EXIT(print(), testing::ExitedWithCode(0), "^WARNING: PMIX_RANK is 1[^\n]*\n$");
 }
 
 }  // namespace

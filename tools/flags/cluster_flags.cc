@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "distribute/cluster/connections/authentication.h"
 #include "distribute/strategy/devices.h"
+#include "distribute/strategy/ignored_workers.h"
 #include "distribute/strategy/multi_worker_mirrored_strategy.h"
 #include "framework/core/status.h"
 #include "framework/core/thread.h"
@@ -168,9 +169,7 @@ absl::StatusOr<std::optional<Cluster>> ClusterOfFlags() {
                       ClusterResolver::FromEnvironment(
                           ProcessEnvironment(), {.cluster_spec = absl::GetFlag(FLAGS_cluster_spec),
                                                  .task_index = absl::GetFlag(FLAGS_task_index)}));
-  for (const std::string& warning : cluster.warnings) {
-    std::fprintf(stderr, "WARNING: %s\n", warning.c_str());
-  }
+  PrintWarnings(cluster);
   cluster.warnings.clear();  // the strategy would print them again
   const std::string external = absl::GetFlag(FLAGS_external_coordinator);
   if (!external.empty() && cluster.num_workers == 1) {

@@ -308,6 +308,28 @@ TEST(ClusterResolverTest, HintOfOtherProcessesGivesWarning) {
       {{"PMIX_RANK", "1"}},
       {{"FLUX_TASK_RANK", "0"}},
       {{"PET_NNODES", "2"}, {"PET_NODE_RANK", "1"}},
+      {{"PET_NNODES", "1:4"}},
+      {{"PET_NPROC_PER_NODE", "gpu"}},
+      {{"PET_NPROC_PER_NODE", "auto"}},
+      {{"HOROVOD_RANK", "1"}, {"HOROVOD_SIZE", "2"}},
+      {{"HOROVOD_RANK", "0"}, {"HOROVOD_SIZE", "2"}},
+      {{"HOROVOD_RANK", "1"}},
+      {{"FLUX_TASK_RANK", "0"}, {"FLUX_JOB_SIZE", "2"}},
+      {{"JSM_NAMESPACE_RANK", "1"}},
+      {{"PALS_RANKID", "0"}},
+      {{"PMIX_RANK", "one"}},
+      // Variables that name one worker, left over or of a launcher inside the job.
+      {{"TF_CONFIG", "{}"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}},
+      {{"TF_CONFIG", "{}"}, {"PMIX_RANK", "1"}},
+      {{"TF_CONFIG", "{}"}, {"PMIX_RANK", "0"}},
+      {{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"PMIX_RANK", "1"}},
+      {{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"PET_NNODES", "2"}},
+      {{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}, {"FLUX_TASK_RANK", "1"}},
+      {{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}, {"HOROVOD_RANK", "0"}, {"HOROVOD_SIZE", "2"}},
+      {{"RANK", "0"},
+       {"WORLD_SIZE", "1"},
+       {"SLURM_NTASKS", "4"},
+       {"MIRRORFLOW_CLUSTER", "torchrun"}},
       // The step of `salloc`, in which the user types commands.
       {{"SLURM_STEP_ID", "4294967290"},
        {"SLURM_PROCID", "0"},
@@ -319,11 +341,51 @@ TEST(ClusterResolverTest, HintOfOtherProcessesGivesWarning) {
     ASSERT_TRUE(cluster.ok()) << cluster.status();
     EXPECT_EQ(cluster->num_workers, 1);
     EXPECT_THAT(cluster->warnings, ElementsAre(HasSubstr("the only worker")))
-        << environment.begin()->first;
+        << environment.begin()->first << "=" << environment.begin()->second;
   }
-  const auto known = ClusterResolver::FromEnvironment(
-      {{"PMIX_RANK", "0"}, {"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}});
-  EXPECT_THAT(known->warnings, IsEmpty());
+}
+
+TEST(ClusterResolverTest, EveryLauncherThatHintsGivesOneWarning) {
+  const auto cluster = ClusterResolver::FromEnvironment({{"TF_CONFIG", "{}"},
+                                                         {"SLURM_NTASKS", "4"},
+                                                         {"HOROVOD_RANK", "1"},
+                                                         {"HOROVOD_SIZE", "2"},
+                                                         {"PMIX_RANK", "1"}});
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  EXPECT_THAT(cluster->warnings,
+              ElementsAre(HasSubstr("SLURM_NTASKS is 4"), HasSubstr("HOROVOD_SIZE is 2"),
+                          HasSubstr("PMIX_RANK is 1")));
+}
+
+TEST(ClusterResolverTest, OnlyWorkerOfItsLauncherDoesNotWarn) {
+  const Environment cases[] = {
+      {{"PMIX_RANK", "0"}, {"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}},
+      {{"FLUX_TASK_RANK", "0"}, {"FLUX_JOB_SIZE", "1"}},
+      {{"FLUX_TASK_RANK", "0"}, {"PMI_RANK", "0"}, {"PMI_SIZE", "1"}},
+      {{"HOROVOD_RANK", "0"}, {"HOROVOD_SIZE", "1"}},
+      {{"PMIX_RANK", "0"},
+       {"SLURM_STEP_ID", "0"},
+       {"SLURM_PROCID", "0"},
+       {"SLURM_NTASKS", "1"},
+       {"SLURM_STEP_NUM_TASKS", "1"}},
+      {{"PET_NNODES", "1"}, {"PET_NPROC_PER_NODE", "1"}},
+      {{"PMIX_RANK", ""}, {"PET_NPROC_PER_NODE", ""}},
+      // torchrun has decided that one worker is what these ask for.
+      {{"PET_NNODES", "1:4"},
+       {"PET_NPROC_PER_NODE", "gpu"},
+       {"RANK", "0"},
+       {"WORLD_SIZE", "1"},
+       {"TORCHELASTIC_RUN_ID", "x"}},
+      // One worker on request.
+      {{"PMIX_RANK", "1"}, {"MIRRORFLOW_CLUSTER", "none"}},
+      {{"PMIX_RANK", "1"}, {"MIRRORFLOW_NUM_WORKERS", "1"}, {"MIRRORFLOW_WORKER_INDEX", "0"}},
+  };
+  for (const Environment& environment : cases) {
+    const auto cluster = ClusterResolver::FromEnvironment(environment);
+    ASSERT_TRUE(cluster.ok()) << cluster.status();
+    EXPECT_EQ(cluster->num_workers, 1);
+    EXPECT_THAT(cluster->warnings, IsEmpty()) << environment.begin()->first;
+  }
 }
 
 TEST(ClusterResolverTest, ClusterWithoutCoordinatorResolvesWhereNoneIsRequired) {
