@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -99,6 +100,34 @@ absl::Status TextDecoder::DecodeUtf16(bool at_end, std::string* out) {
                                           "expected an even number of bytes, got ", offset_ + 1));
 }
 
+absl::string_view WithoutCtrlZ(absl::string_view text) {
+  constexpr absl::string_view kTail = "\r\n\x1a";
+  const size_t last = text.find_last_not_of(kTail);
+  const size_t mark = text.find(kCtrlZ, last == absl::string_view::npos ? 0 : last + 1);
+  return text.substr(0, mark);
+}
+
+std::string StrayControl(absl::string_view text) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    const absl::string_view rest = text.substr(i);
+    if (c == '\f') return "a form feed";
+    if (c == '\v') return "a vertical tab";
+    if (absl::ascii_iscntrl(c) && c != '\t' && c != '\n' && c != '\r') {
+      return absl::StrFormat("the control character 0x%02x", static_cast<unsigned char>(c));
+    }
+    if (absl::StartsWith(rest, "\xe2\x80\xa8")) return "U+2028";
+    if (absl::StartsWith(rest, "\xe2\x80\xa9")) return "U+2029";
+    // U+0080 to U+009f.
+    if (c == '\xc2' && rest.size() > 1 && (rest[1] & 0xe0) == 0x80) {
+      return rest[1] == '\x85' ? "NEL (U+0085)"
+                               : absl::StrFormat("the control character U+%04X",
+                                                 static_cast<unsigned char>(rest[1]));
+    }
+  }
+  return "";
+}
+
 absl::Status CheckNoZeroByte(absl::string_view text, uint64_t offset) {
   const size_t zero = text.find('\0');
   if (zero == absl::string_view::npos) return absl::OkStatus();
@@ -112,7 +141,7 @@ absl::StatusOr<std::string> PlainText(absl::string_view bytes) {
   TextDecoder decoder;
   MF_RETURN_IF_ERROR(decoder.Decode(bytes, /*at_end=*/true, &text));
   MF_RETURN_IF_ERROR(CheckNoZeroByte(text));
-  while (absl::EndsWith(text, absl::string_view(&kCtrlZ, 1))) text.pop_back();
+  text.resize(WithoutCtrlZ(text).size());
   if (!absl::StrContains(text, '\r')) return text;
   size_t end = 0;
   for (size_t i = 0; i < text.size(); ++i) {

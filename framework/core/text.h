@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Text files as other systems write them: with a byte order mark, in UTF-16, with lines that end in
-// \r\n or \r, with a final Ctrl-Z. Readers of text see UTF-8 with lines that end in \n.
+// \r\n or \r, with a final Ctrl-Z. Readers of text see UTF-8 with lines that end in \n. What else may
+// end a line elsewhere (NEL, a form feed) is ordinary text here; StrayControl finds it.
 #ifndef MIRRORFLOW_FRAMEWORK_CORE_TEXT_H_
 #define MIRRORFLOW_FRAMEWORK_CORE_TEXT_H_
 
@@ -39,6 +40,14 @@ class TextDecoder {
   std::string pending_;  // bytes that need more to be decoded
   uint64_t offset_ = 0;  // of pending_
 };
+
+// Returns `text` without the Ctrl-Z that ends a text file of DOS. Only line ends and others of its
+// kind may follow it; they are left out, too.
+absl::string_view WithoutCtrlZ(absl::string_view text);
+
+// Returns what the first control character of `text` is ("a form feed", "U+2028"), or "" if it has
+// none. The separators of Unicode, U+2028 and U+2029, count; tabs and the ends \n and \r do not.
+std::string StrayControl(absl::string_view text);
 
 // DataLoss, without the path, if the text has a byte 0, which is the sign of binary data and of
 // UTF-16 without a byte order mark. `offset` is the place of `text` in its file.

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/core/buffer.h"
 #include "framework/core/file_kind.h"
+#include "framework/core/json.h"
 #include "framework/core/names.h"
 #include "framework/core/out_of_memory.h"
 #include "framework/core/status.h"
@@ -115,7 +116,7 @@ class CsvReader {
     for (const CsvColumnPlan& column : plan_.columns) dtypes_.push_back(column.dtype);
     for (int i = 0; i < options_.num_threads; ++i) blocks_.emplace_back(plan_);
     storage_.resize(names.size());
-    while (begin_ < end_) {
+    while (begin_ < end_ || held_ > 0) {
       MF_RETURN_IF_ERROR(ParseChunk());
       MF_RETURN_IF_ERROR(Fill());
     }
@@ -129,6 +130,9 @@ class CsvReader {
   absl::Status CheckKind(absl::string_view start) const;
   // Reads the header, or counts the fields of the first record.
   absl::StatusOr<std::vector<std::string>> ReadNames();
+  // Rejects a header that has other lines in it, because their ends are unknown. `unquoted` is the
+  // text of its fields without quotes. Sets no_rows_.
+  absl::Status CheckHeader(absl::string_view header, absl::string_view unquoted);
   // Sets delimiter_hint_ from the first record and the one at `next`.
   void FindOtherDelimiter(absl::string_view first, const char* next);
   absl::Status ParseChunk();
@@ -145,11 +149,14 @@ class CsvReader {
   std::vector<char> buffer_;
   const char* begin_ = nullptr;  // of the unread text in the buffer
   const char* end_ = nullptr;
-  bool at_end_ = false;  // the buffer has the end of the file
-  uint64_t offset_ = 0;  // of the text after end_
-  int64_t line_ = 1;     // of begin_
+  bool at_end_ = false;   // the buffer has the end of the file
+  bool is_ended_ = true;  // the last line of the file has an end
+  size_t held_ = 0;       // bytes from end_ on that may be a final Ctrl-Z and what follows it
+  uint64_t offset_ = 0;   // of the text after those
+  int64_t line_ = 1;      // of begin_
   // To append to an error, if the file has one column, but another delimiter would make several.
   std::string delimiter_hint_;
+  absl::Status no_rows_;  // the error of a file that ends after its header, if it is one
   CsvPlan plan_;
   std::vector<DataType> dtypes_;  // of the file's columns
   std::vector<CsvBlock> blocks_;  // one per thread
@@ -158,7 +165,8 @@ class CsvReader {
 };
 
 absl::Status CsvReader::Fill() {
-  const size_t kept = end_ - begin_;
+  const size_t kept = end_ - begin_ + held_;
+  if (held_ > 0) buffer_[end_ - buffer_.data()] = kCtrlZ;  // a byte 0 has taken its place
   if (at_end_) return kept == 0 ? absl::OkStatus() : TooLong();
   if (kept > kMaxRecordBytes) return TooLong();
   // One byte more than the file has shows its end.
@@ -171,14 +179,19 @@ absl::Status CsvReader::Fill() {
   if (kept > 0) std::memmove(larger.empty() ? buffer_.data() : larger.data(), begin_, kept);
   if (!larger.empty()) buffer_.swap(larger);
   MF_ASSIGN_OR_RETURN(const size_t got, file_->Read(size - kept, buffer_.data() + kept));
-  char* end = buffer_.data() + kept + got;
   at_end_ = got < size - kept;
   const absl::string_view text(buffer_.data() + kept, got);
   if (offset_ == 0) MF_RETURN_IF_ERROR(Annotate(CheckKind(text), file_->path()));
   MF_RETURN_IF_ERROR(Annotate(CheckNoZeroByte(text, offset_), file_->path()));
   offset_ += got;
-  while (at_end_ && end != buffer_.data() && end[-1] == kCtrlZ) --end;
-  if (at_end_ && end != buffer_.data() && end[-1] != '\n') *end++ = '\n';
+  const absl::string_view unread(buffer_.data(), kept + got);
+  held_ = unread.size() - WithoutCtrlZ(unread).size();
+  char* end = buffer_.data() + unread.size() - held_;
+  if (at_end_) {
+    held_ = 0;
+    is_ended_ = end == buffer_.data() || end[-1] == '\n' || end[-1] == '\r';
+    if (end != buffer_.data() && end[-1] != '\n') *end++ = '\n';
+  }
   *end = '\0';
   begin_ = buffer_.data();
   end_ = end;
@@ -203,9 +216,12 @@ absl::StatusOr<std::vector<std::string>> CsvReader::ReadNames() {
                                             ", got no text"));
   }
   std::vector<std::string> names;
+  std::string unquoted;
   CsvField field{{}, CsvField::End::kDelimiter, begin_};
   while (field.end == CsvField::End::kDelimiter) {
+    const bool quoted = *field.next == '"';
     field = scanner.Next(field.next, end_);
+    if (!quoted) absl::StrAppend(&unquoted, field.text);
     names.push_back(options_.header ? std::string(field.text) : absl::StrCat(names.size()));
   }
   if (field.end == CsvField::End::kCut) return TooLong();
@@ -215,7 +231,9 @@ absl::StatusOr<std::vector<std::string>> CsvReader::ReadNames() {
                                             field.text));
   }
   const absl::string_view first(begin_, field.next - begin_);
-  const auto is_binary = [](char c) { return absl::ascii_iscntrl(c) && !absl::ascii_isspace(c); };
+  const auto is_binary = [&](char c) {
+    return absl::ascii_iscntrl(c) && !absl::ascii_isspace(c) && c != options_.delimiter;
+  };
   if (std::any_of(first.begin(), first.end(), is_binary)) {
     return absl::DataLossError(absl::StrCat(file_->path(), ": line ", line_,
                                             ": not text; expected ", "a record, got '",
@@ -224,9 +242,33 @@ absl::StatusOr<std::vector<std::string>> CsvReader::ReadNames() {
   if (names.size() == 1) FindOtherDelimiter(first, field.next);
   if (options_.header) {
     begin_ = field.next;
+    MF_RETURN_IF_ERROR(CheckHeader(first, unquoted));
     line_ += 1 + scanner.quoted_lines();
   }
   return names;
+}
+
+absl::Status CsvReader::CheckHeader(absl::string_view header, absl::string_view unquoted) {
+  constexpr size_t kShown = 40;
+  const auto error = [&](absl::string_view what, absl::string_view advice) {
+    return absl::DataLossError(absl::StrCat(
+        file_->path(), ": line ", line_, ": ", what,
+        "; expected lines that end with \\n, \\r\\n or \\r, got '",
+        Printable(header.substr(0, kShown)), header.size() > kShown ? "…" : "", "'", advice));
+  };
+  if (const std::string stray = StrayControl(unquoted); !stray.empty()) {
+    return error(absl::StrCat(stray, " in the header, outside quotes"), "");
+  }
+  // A header in Latin-1 may be alone in its file, but not the one line that another encoding makes
+  // of all lines. NEL is the byte 0x85 in Latin-1, and other characters in other encodings.
+  const bool is_ended = is_ended_ || begin_ != end_;
+  const bool has_nel = unquoted.find('\x85') != absl::string_view::npos;
+  if (!IsUtf8(unquoted) && (!is_ended || has_nel)) {
+    no_rows_ = error("no record follows the header, which is not UTF-8",
+                     "; a file in another encoding, or with lines that end with NEL (0x85), must "
+                     "be converted (iconv -f IBM037 if it is EBCDIC)");
+  }
+  return absl::OkStatus();
 }
 
 void CsvReader::FindOtherDelimiter(absl::string_view first, const char* next) {
@@ -298,6 +340,7 @@ absl::Status CsvReader::Append(CsvBlock& block) {
 }
 
 absl::StatusOr<CsvTable> CsvReader::Finish() {
+  if (table_.num_rows == 0 && table_.num_bad_records == 0) MF_RETURN_IF_ERROR(no_rows_);
   for (const size_t i : plan_.selected) {
     MF_ASSIGN_OR_RETURN(Tensor column, storage_[i].Finish(dtypes_[i], table_.num_rows));
     if (plan_.columns[i].inferred && dtypes_[i] == DT_FLOAT) {

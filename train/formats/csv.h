@@ -8,7 +8,8 @@
 //
 // Lines end with \n, \r\n or \r. A field in quotes may contain delimiters, line ends and, doubled,
 // quotes. Blank lines and a final Ctrl-Z are ignored, and so are spaces around a number. The text
-// is UTF-8 or, with a byte order mark, UTF-16.
+// is UTF-8 or, with a byte order mark, UTF-16. A header with another control character or line
+// separator outside quotes is an error, so that a file whose line ends are unknown is not empty.
 #ifndef MIRRORFLOW_TRAIN_FORMATS_CSV_H_
 #define MIRRORFLOW_TRAIN_FORMATS_CSV_H_
 

@@ -30,6 +30,11 @@ TEST(TextTest, ByteOrderMarkAndFinalCtrlZAreLeftOut) {
                   "a\n"),
             "a\n");
   EXPECT_EQ(Plain("a\n\x1a\x1a"), "a\n");
+  EXPECT_EQ(Plain("a\r\n\x1a\r\n"), "a\n");
+  EXPECT_EQ(Plain("a\x1a\n\x1a\r\r"), "a");
+  EXPECT_EQ(Plain("\x1a"), "");
+  EXPECT_EQ(Plain("\n\x1a\n"), "\n");
+  EXPECT_EQ(Plain("\x1a\na\n\n"), "\x1a\na\n\n");
   EXPECT_EQ(Plain("\xef\xbb\xbf"), "");
   EXPECT_EQ(Plain("\xff\xfe"), "");
   EXPECT_EQ(Plain("a\x1a"
@@ -47,6 +52,21 @@ TEST(TextTest, Utf16BecomesUtf8) {
                                     16)),
             utf8);
   EXPECT_EQ(Plain(absl::string_view("\xfe\xff\0a\0\xe9\x20\xac\xd8\x3d\xde\0\0\r\0\n", 16)), utf8);
+}
+
+TEST(TextTest, StrayControlIsNamed) {
+  EXPECT_EQ(StrayControl("a\fb\v"), "a form feed");
+  EXPECT_EQ(StrayControl("a\v"), "a vertical tab");
+  EXPECT_EQ(StrayControl("a\x1e"), "the control character 0x1e");
+  EXPECT_EQ(StrayControl("\x7f"), "the control character 0x7f");
+  EXPECT_EQ(StrayControl("a\xc2\x85"), "NEL (U+0085)");
+  EXPECT_EQ(StrayControl("a\xc2\x8d"), "the control character U+008D");
+  EXPECT_EQ(StrayControl("\xe2\x80\xa8"), "U+2028");
+  EXPECT_EQ(StrayControl("\xe2\x80\xa9"), "U+2029");
+  // Tabs, line ends, a no-break space, the euro and cut characters.
+  for (const char* text : {"", "a\tb\r\n", "\xc2\xa0", "\xe2\x82\xac", "\xc2", "\xe2\x80"}) {
+    EXPECT_EQ(StrayControl(text), "") << text;
+  }
 }
 
 TEST(TextTest, PartsDecodeAsTheWhole) {

@@ -85,6 +85,8 @@ TEST(CsvTest, TextOfOtherSystemsIsReadAsWritten) {
                                          "\xef\xbb\xbf" + mac,
                                          text + "\x1a",
                                          windows + "\x1a\x1a\x1a",
+                                         windows + "\x1a\r\n",
+                                         text + "\x1a\n\x1a\r",
                                          text.substr(0, text.size() - 1) + "\x1a",
                                          text + "\n  \n\t\r\n\r\r",
                                          "\"a\",\"b\"\r\"1\",2\r3,\"4\"\r",
@@ -148,6 +150,69 @@ TEST(CsvTest, BinaryDataIsNoTableWithoutRows) {
   const std::string no_mark = Utf16("a,b\n1,2\n", false).substr(2);
   EXPECT_THAT(ErrorOf(no_mark), HasSubstr("UTF-16 without a byte order mark"));
   EXPECT_THAT(ErrorOf("\x01\x02\x03\x04"), HasSubstr("line 1: not text"));
+}
+
+TEST(CsvTest, FileWithUnknownLineEndsIsNoTableWithoutRows) {
+  const std::string text = "a,b\n1,2\n3,4\n";
+  const std::pair<std::string, std::string> ends[] = {
+      {"\f", "a form feed"},      {"\v", "a vertical tab"},   {"\xc2\x85", "NEL (U+0085)"},
+      {"\xe2\x80\xa8", "U+2028"}, {"\xe2\x80\xa9", "U+2029"}, {"\x1e", "not text"},
+      {"\x85", "NEL (0x85)"}};
+  for (const auto& [end, what] : ends) {
+    const std::string lines = absl::StrReplaceAll(text, {{"\n", end}});
+    const std::string last_without_end = lines.substr(0, lines.size() - end.size());
+    for (const std::string& contents : {lines, last_without_end, lines + "\n", lines + "\x1a"}) {
+      EXPECT_THAT(ErrorOf(contents), HasSubstr("line 1: ")) << contents;
+      EXPECT_THAT(ErrorOf(contents), HasSubstr(what)) << contents;
+    }
+  }
+  EXPECT_THAT(ErrorOf(Utf16(absl::StrReplaceAll(text, {{"\n", "\f"}}), false)),
+              HasSubstr("a form feed"));
+  EXPECT_THAT(ErrorOf("\n\na,\"\n\"\f1,2"), HasSubstr("line 3: "));
+}
+
+TEST(CsvTest, EbcdicIsNoTableWithoutRows) {
+  // `a,b`, `1,2` and `3,4` in code page 37, with the line ends of Python and of a mainframe.
+  EXPECT_THAT(ErrorOf("\x81k\x82%\xf1k\xf2%\xf3k\xf4%"),
+              AllOf(HasSubstr("line 1: no record follows"), HasSubstr("iconv -f IBM037")));
+  EXPECT_THAT(ErrorOf("\x81k\x82\x15\xf1k\xf2\x15\xf3k\xf4\x15"), HasSubstr("line 1: not text"));
+}
+
+TEST(CsvTest, HeaderMayHaveControlsInQuotesAndCharactersOfLatin1) {
+  for (const char* text : {"\"a\f\",\"b\xe2\x80\xa8\"\n1,2\n",
+                           "gr\xf6\xdf"
+                           "e,b\n1,2\n",
+                           "a\x85,b\n1,2", "\xc3\x85,b\n1,2\n"}) {
+    EXPECT_THAT(Column<int64_t>(Read(text), 1), ElementsAre(2)) << text;
+  }
+  for (const char* text : {"gr\xf6\xdf"
+                           "e,b\n",
+                           "\xc3\x85,b", "a,b"}) {
+    const auto table = Read(text);
+    ASSERT_TRUE(table.ok()) << table.status();
+    EXPECT_EQ(table->num_rows, 0);
+  }
+}
+
+TEST(CsvTest, CtrlZWhereAnyPartOfTheFileEnds) {
+  constexpr size_t kBlock = size_t{4} << 20;
+  const std::string line = "123456,7\n";
+  for (size_t missing = 0; missing < 6; ++missing) {
+    std::string text = "a,b\n";
+    while (text.size() + line.size() <= kBlock - missing) text += line;
+    text.insert(text.size() - 1, kBlock - missing - text.size(), ' ');
+    const int64_t rows = static_cast<int64_t>((text.size() - 4) / line.size());
+    const auto table = Read(text + "\x1a\r\n\r\n");
+    ASSERT_TRUE(table.ok()) << table.status();
+    EXPECT_EQ(table->num_rows, rows);
+    // Not the end of the file.
+    EXPECT_EQ(Read(text + "\x1a\r\n\r\n1,2\n").status().code(), absl::StatusCode::kDataLoss);
+    EXPECT_EQ(Read(text + "\x1a\r\n\r\n1,2\n", {.skip_bad_records = 1})->num_rows, rows + 1);
+  }
+}
+
+TEST(CsvTest, ControlCharacterMayBeTheDelimiter) {
+  EXPECT_THAT(Column<int64_t>(Read("a\001b\n1\0012\n", {.delimiter = '\1'}), 1), ElementsAre(2));
 }
 
 TEST(CsvTest, OtherDelimiterAndDecimalCommaAreNamed) {
