@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Text files as other systems write them: with a byte order mark, in UTF-16, with lines that end in
-// \r\n or \r, with a final Ctrl-Z. Readers of text see UTF-8 with lines that end in \n. What else may
-// end a line elsewhere (NEL, a form feed) is ordinary text here; StrayControl finds it.
+// \r\n or \r, with a final Ctrl-Z. Readers of text see UTF-8 with lines that end in \n. Other
+// characters that may end a line elsewhere (NEL, a form feed) stay; StrayControl finds them.
 #ifndef MIRRORFLOW_FRAMEWORK_CORE_TEXT_H_
 #define MIRRORFLOW_FRAMEWORK_CORE_TEXT_H_
 

@@ -61,22 +61,41 @@ absl::Status ErrorOf(const std::string& path, const std::error_code& error) {
   return absl::ErrnoToStatus(error.value(), absl::StrCat(path, ": cannot be listed"));
 }
 
-absl::StatusOr<std::vector<std::string>> ListClasses(const std::string& directory) {
+// Lists what a walk through folders leaves out.
+struct LeftOut {
+  std::vector<std::string> broken_links;   // which may lead to images
+  std::vector<std::string> other_formats;  // images that are not PNG or JPEG
+  std::vector<std::string> not_files;      // with the name of an image
+  std::vector<std::string> linked_folders;
+};
+
+// True for a link whose target does not exist or cannot be reached.
+bool IsBroken(const fs::directory_entry& entry) {
+  std::error_code error;
+  return entry.is_symlink(error) && !fs::exists(entry.status(error));
+}
+
+absl::StatusOr<std::vector<std::string>> ListClasses(const std::string& directory,
+                                                     LeftOut* left_out) {
   std::vector<std::string> classes;
   std::error_code error;
   for (fs::directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
-    if (IsHidden(it->path()) || !it->is_directory(error)) continue;
-    classes.push_back(it->path().filename().string());
+    if (IsHidden(it->path())) continue;
+    // A name with an extension is that of a file.
+    if (IsBroken(*it) && !it->path().has_extension()) {
+      left_out->broken_links.push_back(it->path().string());
+    }
+    if (it->is_directory(error)) classes.push_back(it->path().filename().string());
   }
   if (error) return ErrorOf(directory, error);
   std::sort(classes.begin(), classes.end());
   return classes;
 }
 
-// The images below a folder, in alphabetical order. Adds those of other formats to `others`.
-absl::StatusOr<std::vector<std::string>> ListImages(const fs::path& folder,
-                                                    std::vector<std::string>* others) {
+// The images below a folder, in alphabetical order.
+absl::StatusOr<std::vector<std::string>> ListImages(const fs::path& folder, LeftOut* left_out) {
   std::vector<std::string> paths;
+  std::vector<std::string> named_folders;  // with the name of an image
   std::error_code error;
   for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end;
        it.increment(error)) {
@@ -85,31 +104,73 @@ absl::StatusOr<std::vector<std::string>> ListImages(const fs::path& folder,
       it.disable_recursion_pending();
       continue;
     }
-    if (!IsImage(path) && !IsOtherImage(path)) continue;
-    if (it->is_regular_file(error)) (IsImage(path) ? paths : *others).push_back(path.string());
+    const bool has_name = IsImage(path) || IsOtherImage(path);
+    if (IsBroken(*it) && !IsOtherImage(path)) {
+      // A link without an extension may be a folder of images.
+      if (has_name || !path.has_extension()) left_out->broken_links.push_back(path.string());
+    } else if (it->is_directory(error)) {
+      if (it->is_symlink(error)) {
+        left_out->linked_folders.push_back(path.string());
+      } else if (has_name) {
+        named_folders.push_back(path.string());
+      }
+    } else if (has_name) {
+      (IsOtherImage(path)           ? left_out->other_formats
+       : it->is_regular_file(error) ? paths
+                                    : left_out->not_files)
+          .push_back(path.string());
+    }
   }
   if (error) return ErrorOf(folder.string(), error);
   std::sort(paths.begin(), paths.end());
+  for (std::string& named : named_folders) {
+    const std::string prefix = absl::StrCat(named, "/");
+    const auto inside = std::lower_bound(paths.begin(), paths.end(), prefix);
+    const bool has_images = inside != paths.end() && absl::StartsWith(*inside, prefix);
+    if (!has_images) left_out->not_files.push_back(std::move(named));
+  }
   return paths;
+}
+
+// Without the images of broken links, the classes would have fewer rows than the user knows.
+absl::Status CheckLinks(const std::string& directory, const std::vector<std::string>& broken) {
+  if (broken.empty()) return absl::OkStatus();
+  const std::string& first = *std::min_element(broken.begin(), broken.end());
+  std::error_code error;
+  const std::string target = fs::read_symlink(first, error).string();
+  return absl::NotFoundError(absl::StrCat(
+      directory, ": ", broken.size(), " broken link", broken.size() == 1 ? "" : "s",
+      "; expected images; fetch them (git annex get, dvc pull) or delete the links, got ",
+      Printable(first), " -> ", Printable(target)));
+}
+
+void WarnOfLeftOut(const std::string& directory, absl::string_view what,
+                   const std::vector<std::string>& paths) {
+  if (paths.empty()) return;
+  const std::string& first = *std::min_element(paths.begin(), paths.end());
+  std::fprintf(stderr, "WARNING: %s: left out %zu %s, such as %s\n", directory.c_str(),
+               paths.size(), std::string(what).c_str(), Printable(first).c_str());
 }
 
 absl::StatusOr<ImageFolderFiles> List(const std::string& directory,
                                       const std::vector<std::string>& classes) {
   ImageFolderFiles files;
   files.classes = classes;
+  LeftOut left_out;
   if (classes.empty()) {
-    MF_ASSIGN_OR_RETURN(files.classes, ListClasses(directory));
+    MF_ASSIGN_OR_RETURN(files.classes, ListClasses(directory, &left_out));
   }
   std::string empty;  // the first class without images
-  std::vector<std::string> others;
   for (size_t label = 0; label < files.classes.size(); ++label) {
     const std::string& name = files.classes[label];
     MF_ASSIGN_OR_RETURN(std::vector<std::string> paths,
-                        ListImages(fs::path(directory) / name, &others));
+                        ListImages(fs::path(directory) / name, &left_out));
     if (paths.empty() && empty.empty()) empty = name;
     files.labels.insert(files.labels.end(), paths.size(), static_cast<int32_t>(label));
     std::move(paths.begin(), paths.end(), std::back_inserter(files.paths));
   }
+  MF_RETURN_IF_ERROR(CheckLinks(directory, left_out.broken_links));
+  const std::vector<std::string>& others = left_out.other_formats;
   const std::string got_others =
       others.empty() ? "" : absl::StrCat(", but files like ", Printable(others[0]));
   if (files.paths.empty()) {
@@ -123,10 +184,10 @@ absl::StatusOr<ImageFolderFiles> List(const std::string& directory,
         ".jpg files, or a list of the classes without it, got none in '", Printable(empty), "'",
         got_others));
   }
-  if (!others.empty()) {
-    std::fprintf(stderr, "WARNING: %s: left out %zu images that are not PNG or JPEG, such as %s\n",
-                 directory.c_str(), others.size(), Printable(others[0]).c_str());
-  }
+  WarnOfLeftOut(directory, "images that are not PNG or JPEG", others);
+  WarnOfLeftOut(directory, "entries that are named like images but are not files",
+                left_out.not_files);
+  WarnOfLeftOut(directory, "links to folders, which are not followed", left_out.linked_folders);
   return files;
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/data/sources.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -250,6 +252,59 @@ TEST(FromImageFolderTest, ImagesOfOtherFormatsAreReported) {
   EXPECT_TRUE(ListImageFolder(folder).ok());
   EXPECT_THAT(testing::internal::GetCapturedStderr(),
               AllOf(HasSubstr("WARNING: "), HasSubstr("x.webp")));
+}
+
+TEST(FromImageFolderTest, BrokenLinksAreErrors) {
+  namespace fs = std::filesystem;
+  const std::string folder = MakeImageFolder("broken_links");
+  const auto error = [&] { return ErrorOf(Dataset::FromImageFolder(folder, {})); };
+  // A link whose target exists is an image; a broken one of another kind is not missed.
+  fs::create_symlink("b.PNG", folder + "/roses/c.png");
+  fs::create_symlink("missing", folder + "/roses/readme.txt");
+  fs::create_symlink("missing", folder + "/README.md");
+  ASSERT_TRUE(ListImageFolder(folder).ok()) << ListImageFolder(folder).status();
+  EXPECT_EQ(ListImageFolder(folder)->paths.size(), 4u);
+
+  fs::create_symlink("../.git/annex/objects/xx", folder + "/roses/more/2.png");
+  fs::create_symlink("../.git/annex/objects/yy", folder + "/roses/more/1.jpg");
+  EXPECT_EQ(ListImageFolder(folder).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(error(), AllOf(HasSubstr("2 broken links"), HasSubstr("git annex get"),
+                             HasSubstr("roses/more/1.jpg -> ../.git/annex/objects/yy")));
+  EXPECT_THAT(ErrorOf(Dataset::FromImageFolder(folder, {.classes = {"roses"}})),
+              HasSubstr("2 broken links"));
+  EXPECT_TRUE(ListImageFolder(folder, {"daisies"}).ok());
+  fs::remove(folder + "/roses/more/1.jpg");
+  fs::remove(folder + "/roses/more/2.png");
+
+  fs::create_symlink("loop.png", folder + "/roses/loop.png");
+  EXPECT_THAT(error(), HasSubstr("1 broken link; "));
+  fs::remove(folder + "/roses/loop.png");
+  // A class whose disk is not mounted, and a part of one.
+  for (const char* const link : {"/tulips", "/roses/some"}) {
+    fs::create_symlink("/no/such/disk", folder + link);
+    EXPECT_THAT(error(), HasSubstr(absl::StrCat(link, " -> /no/such/disk")));
+    fs::remove(folder + link);
+  }
+}
+
+TEST(FromImageFolderTest, PipesDevicesAndFoldersNamedLikeImagesAreReported) {
+  namespace fs = std::filesystem;
+  const std::string folder = MakeImageFolder("not_files");
+  ASSERT_EQ(mkfifo((folder + "/roses/pipe.png").c_str(), 0600), 0);
+  fs::create_symlink("/dev/null", folder + "/roses/device.png");
+  fs::create_directory(folder + "/roses/folder.jpg");
+  fs::rename(folder + "/roses/more", folder + "/roses/more.png");  // its image is read
+  fs::create_directory_symlink(folder + "/daisies", folder + "/roses/link");
+  testing::internal::CaptureStderr();
+  const auto files = ListImageFolder(folder);
+  const std::string printed = testing::internal::GetCapturedStderr();
+  ASSERT_TRUE(files.ok()) << files.status();
+  EXPECT_EQ(files->paths.size(), 3u);
+  EXPECT_THAT(printed, HasSubstr("left out 3 entries that are named like images but are not files, "
+                                 "such as"));
+  EXPECT_THAT(printed, HasSubstr("roses/device.png\n"));
+  EXPECT_THAT(printed, HasSubstr("left out 1 links to folders, which are not followed, such as"));
+  EXPECT_THAT(printed, HasSubstr("roses/link\n"));
 }
 
 TEST(FromImageFolderTest, BadFoldersAndFilesAreErrors) {
