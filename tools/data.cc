@@ -40,16 +40,15 @@ bool HasEnding(absl::string_view path, std::initializer_list<absl::string_view> 
 // The names of the arrays that can be read. Warns about the others, and returns the error of the
 // last one if all are such.
 absl::StatusOr<std::vector<std::string>> ReadableArrays(const std::string& path) {
-  MF_ASSIGN_OR_RETURN(const std::vector<std::string> names, NpzNames(path));
+  MF_ASSIGN_OR_RETURN(const auto statuses, CheckNpz(path));
   std::vector<std::string> readable;
   absl::Status unreadable;
-  for (const std::string& name : names) {
-    absl::Status status = MapNpz(path, {name}).status();
+  for (const auto& [name, status] : statuses) {
     if (status.ok()) {
       readable.push_back(name);
       continue;
     }
-    unreadable = std::move(status);
+    unreadable = status;
     std::fprintf(stderr, "WARNING: left out: %s\n", unreadable.ToString().c_str());
   }
   if (readable.empty()) MF_RETURN_IF_ERROR(unreadable);

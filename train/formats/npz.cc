@@ -129,6 +129,16 @@ absl::StatusOr<std::vector<Tensor>> MapNpz(absl::string_view path,
   return arrays;
 }
 
+absl::StatusOr<std::map<std::string, absl::Status>> CheckNpz(absl::string_view path) {
+  MF_ASSIGN_OR_RETURN(const Archive archive, OpenArchive(path));
+  std::shared_ptr<const MappedFile> mapping;
+  std::map<std::string, absl::Status> statuses;
+  for (const auto& [name, entry] : archive.arrays()) {
+    statuses[name] = archive.Map(entry, &mapping).status();
+  }
+  return statuses;
+}
+
 absl::Status WriteNpz(absl::string_view path, const std::map<std::string, Tensor>& arrays) {
   std::vector<std::string> headers;
   std::vector<ZipMember> members;

@@ -32,6 +32,9 @@ absl::StatusOr<std::map<std::string, Tensor>> ReadNpz(absl::string_view path);
 absl::StatusOr<std::vector<Tensor>> MapNpz(absl::string_view path,
                                            const std::vector<std::string>& names);
 
+// Returns whether MapNpz can read each array, by name. Opens the file once.
+absl::StatusOr<std::map<std::string, absl::Status>> CheckNpz(absl::string_view path);
+
 // Writes, atomically, an uncompressed file that NumPy can read. Unimplemented for bfloat16, which
 // NumPy does not have.
 absl::Status WriteNpz(absl::string_view path, const std::map<std::string, Tensor>& arrays);

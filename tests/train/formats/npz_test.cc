@@ -266,6 +266,11 @@ TEST(NpzTest, UnreadableMemberMattersOnlyIfNamed) {
     EXPECT_THAT(*NpzNames(path), testing::ElementsAre("good", "text"));
     EXPECT_THAT(MapNpz(path, {"good", "text"}).status().message(),
                 HasSubstr("mixed.npz: 'text.npy'"));
+    const auto statuses = CheckNpz(path);
+    ASSERT_TRUE(statuses.ok()) << statuses.status();
+    EXPECT_THAT(*statuses,
+                testing::ElementsAre(testing::Pair("good", absl::OkStatus()),
+                                     testing::Pair("text", MapNpz(path, {"text"}).status())));
     EXPECT_THAT(ReadNpz(path).status().message(), HasSubstr("mixed.npz: 'text.npy'"));
   }
 }
