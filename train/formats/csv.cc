@@ -250,6 +250,7 @@ absl::StatusOr<std::vector<std::string>> CsvReader::ReadNames() {
 
 absl::Status CsvReader::CheckHeader(absl::string_view header, absl::string_view unquoted) {
   constexpr size_t kShown = 40;
+  header = header.substr(0, header.find_last_not_of("\r\n") + 1);
   const auto error = [&](absl::string_view what, absl::string_view advice) {
     return absl::DataLossError(absl::StrCat(
         file_->path(), ": line ", line_, ": ", what,

@@ -169,6 +169,9 @@ TEST(CsvTest, FileWithUnknownLineEndsIsNoTableWithoutRows) {
   EXPECT_THAT(ErrorOf(Utf16(absl::StrReplaceAll(text, {{"\n", "\f"}}), false)),
               HasSubstr("a form feed"));
   EXPECT_THAT(ErrorOf("\n\na,\"\n\"\f1,2"), HasSubstr("line 3: "));
+  EXPECT_EQ(ErrorOf("a,b\f1,2\f"),
+            "line 1: a form feed in the header, outside quotes; expected lines that end with \\n, "
+            "\\r\\n or \\r, got 'a,b\\x0c\\x31,2\\x0c'");
 }
 
 TEST(CsvTest, EbcdicIsNoTableWithoutRows) {
