@@ -17,6 +17,7 @@
 #include "absl/strings/str_split.h"
 #include "framework/core/file.h"
 #include "framework/core/status.h"
+#include "framework/core/text.h"
 #include "train/checkpoint/variables_file.h"
 #include "train/numeric_options.h"
 
@@ -249,6 +250,9 @@ absl::Status CsvLog::Read(int64_t last) {
   MF_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path_));
   std::string text(file.size(), '\0');
   MF_RETURN_IF_ERROR(file.Read(0, text.size(), text.data()));
+  // An editor of another system may have saved the file with other line ends. Zero bytes, which are
+  // not text, may follow the lines after a crash of the machine.
+  text = PlainText(text).value_or(text);
   // A killed process may have left part of a line.
   text.resize(text.rfind('\n') + 1);
   for (const absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {

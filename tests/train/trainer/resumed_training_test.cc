@@ -18,6 +18,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "framework/core/crc32c.h"
 #include "framework/core/status.h"
 #include "gmock/gmock.h"
@@ -710,6 +711,25 @@ TEST_P(ResumedTrainingTest, LogContinuesWhereTheCheckpointIs) {
   std::ofstream(path, std::ios::app) << "3,9,9\n4,9,9\n5,";
   ASSERT_TRUE(train(4).result.ok());
   EXPECT_EQ(TextIn(path), whole);
+}
+
+// A spreadsheet has saved the log between two runs.
+TEST_P(ResumedTrainingTest, LogOfAnotherSystemKeepsItsLines) {
+  const std::string path = TemporaryPath("edited.csv");
+  const auto train = [&](int64_t epochs) {
+    CsvLog csv(path);
+    return Train(Line().Batch(4), {.epochs = epochs, .callbacks = {&csv}});
+  };
+  ASSERT_TRUE(train(4).result.ok());
+  const std::string whole = TextIn(path);
+  for (const char* const end : {"\r", "\r\n"}) {
+    SetUp();
+    ASSERT_TRUE(train(2).result.ok());
+    const std::string lines = absl::StrReplaceAll(TextIn(path), {{"\n", end}});
+    std::ofstream(path, std::ios::binary) << "\xef\xbb\xbf" << lines;
+    ASSERT_TRUE(train(4).result.ok());
+    EXPECT_EQ(TextIn(path), whole);
+  }
 }
 
 // A folder may have any name, and callbacks may be equal: each finds its own state.
