@@ -29,6 +29,7 @@
 #include "distribute/strategy/extensions.h"
 #include "distribute/strategy/gpu_backend.h"
 #include "distribute/strategy/ignored_workers.h"
+#include "distribute/strategy/option_ranges.h"
 #include "framework/core/failpoint.h"
 #include "framework/core/status.h"
 #include "framework/runtime/error_report.h"
@@ -127,6 +128,11 @@ MultiWorkerMirroredStrategy::~MultiWorkerMirroredStrategy() {
 absl::StatusOr<std::unique_ptr<MultiWorkerMirroredStrategy>> MultiWorkerMirroredStrategy::Create(
     const Options& options) {
   const Cluster& cluster = options.cluster;
+  MF_RETURN_IF_ERROR(options.replicas.Check());
+  MF_RETURN_IF_ERROR(CheckTimeouts({{"connect_timeout", options.connect_timeout},
+                                    {"heartbeat_timeout", options.heartbeat_timeout},
+                                    {"progress_timeout", options.progress_timeout}}));
+  MF_RETURN_IF_ERROR(CheckAtLeast("ring_from", options.exchange.ring_from, 0));
   MF_ASSIGN_OR_RETURN(std::vector<std::string> devices,
                       ChooseDevices(options.replicas.devices, options.replicas.num_cpu_replicas,
                                     {cluster.local_size, cluster.local_rank}));

@@ -7,6 +7,7 @@
 #include "distribute/strategy/extensions.h"
 #include "distribute/strategy/gpu_backend.h"
 #include "distribute/strategy/ignored_workers.h"
+#include "distribute/strategy/option_ranges.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {
@@ -68,6 +69,8 @@ OneDeviceStrategy::OneDeviceStrategy(const Options& options)
 absl::StatusOr<std::unique_ptr<OneDeviceStrategy>> OneDeviceStrategy::Create(
     const Options& options) {
   MF_RETURN_IF_ERROR(CheckDevice(options.device));
+  MF_RETURN_IF_ERROR(CheckTimeouts({{"step_timeout", options.step_timeout}}));
+  MF_RETURN_IF_ERROR(CheckAtLeast("max_bytes", options.max_bytes, 1));
   if (options.extensions != nullptr) MF_RETURN_IF_ERROR(options.extensions->Check());
   return std::unique_ptr<OneDeviceStrategy>(new OneDeviceStrategy(options));
 }
@@ -96,7 +99,15 @@ MirroredStrategy::MirroredStrategy(const Options& options, Topology topology)
       options_(options),
       topology_(std::move(topology)) {}
 
+absl::Status MirroredStrategy::Options::Check() const {
+  MF_RETURN_IF_ERROR(
+      CheckTimeouts({{"collective_timeout", collective_timeout}, {"step_timeout", step_timeout}}));
+  MF_RETURN_IF_ERROR(CheckAtLeast("bucket_bytes", bucket_bytes, 0));
+  return CheckAtLeast("max_bytes", max_bytes, 1);
+}
+
 absl::StatusOr<std::unique_ptr<MirroredStrategy>> MirroredStrategy::Create(const Options& options) {
+  MF_RETURN_IF_ERROR(options.Check());
   MF_ASSIGN_OR_RETURN(const std::vector<std::string> devices,
                       ChooseDevices(options.devices, options.num_cpu_replicas));
   MF_ASSIGN_OR_RETURN(const std::vector<int> gpus, GpusOf(devices));

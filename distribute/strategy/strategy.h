@@ -166,6 +166,10 @@ class MirroredStrategy final : public Strategy {
     CompileOptions compile = {};
     // The user's own ops, kernels and passes; borrowed.
     const Extensions* extensions = nullptr;
+
+    // InvalidArgument, naming the option, unless timeouts and `max_bytes` are above 0 and
+    // `bucket_bytes` is not negative.
+    absl::Status Check() const;
   };
   static absl::StatusOr<std::unique_ptr<MirroredStrategy>> Create(const Options& options);
   static absl::StatusOr<std::unique_ptr<MirroredStrategy>> Create();
