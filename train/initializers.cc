@@ -19,6 +19,7 @@
 #include "ops/shape_ops.h"
 #include "ops/transpose.h"
 #include "ops/unary.h"
+#include "train/numeric_options.h"
 
 namespace mirrorflow {
 namespace initializers {
@@ -56,6 +57,10 @@ Output Fail(const Scope& scope, absl::string_view what) {
   return Output();
 }
 
+bool CheckNormal(const Scope& scope, absl::string_view owner, double stddev, double mean) {
+  return CheckNumbers(scope, owner, {{"stddev", stddev, kNotNegative}, {"mean", mean, kAnyNumber}});
+}
+
 // Gram-Schmidt: the rows of `rows` [count, width], count <= width, made orthonormal in turn. For
 // rows of normal numbers the result is uniformly distributed, and it is the transposed Q of the QR
 // decomposition whose R has a positive diagonal.
@@ -90,6 +95,7 @@ Output Orthonormal(const Scope& scope, Output rows, int64_t count, DataType dtyp
 
 Initializer Constant(double value) {
   return [value](const Scope& scope, const Shape& shape, DataType dtype) {
+    if (std::isnan(value)) return Fail(scope, "Constant: value: expected a number, got nan");
     return ops::Fill(scope, ShapeConst(scope, shape), ops::ScalarConst(scope, dtype, value));
   };
 }
@@ -99,6 +105,7 @@ Initializer Ones() { return Constant(1); }
 
 Initializer Identity(double gain) {
   return [gain](const Scope& scope, const Shape& shape, DataType dtype) {
+    if (!CheckNumbers(scope, "Identity", {{"gain", gain, kAnyNumber}})) return Output();
     if (shape.rank() != 2) {
       return Fail(scope, absl::StrCat("Identity: expected a matrix, got shape ", shape.ToString()));
     }
@@ -113,6 +120,7 @@ Initializer Identity(double gain) {
 
 Initializer RandomNormal(double stddev, double mean) {
   return [stddev, mean](const Scope& scope, const Shape& shape, DataType dtype) {
+    if (!CheckNormal(scope, "RandomNormal", stddev, mean)) return Output();
     return Scale(scope, ops::RandomStandardNormal(scope, ShapeConst(scope, shape), dtype), stddev,
                  mean, dtype);
   };
@@ -120,6 +128,7 @@ Initializer RandomNormal(double stddev, double mean) {
 
 Initializer TruncatedNormal(double stddev, double mean) {
   return [stddev, mean](const Scope& scope, const Shape& shape, DataType dtype) {
+    if (!CheckNormal(scope, "TruncatedNormal", stddev, mean)) return Output();
     return Scale(scope, ops::TruncatedNormal(scope, ShapeConst(scope, shape), dtype), stddev, mean,
                  dtype);
   };
@@ -127,6 +136,12 @@ Initializer TruncatedNormal(double stddev, double mean) {
 
 Initializer RandomUniform(double minval, double maxval) {
   return [minval, maxval](const Scope& scope, const Shape& shape, DataType dtype) {
+    if (!CheckNumbers(scope, "RandomUniform",
+                      {{"minval", minval, kAnyNumber},
+                       {"maxval", maxval, {.least = minval}},
+                       {"maxval - minval", maxval - minval, kAnyNumber}})) {
+      return Output();
+    }
     return Scale(scope, ops::RandomUniform(scope, ShapeConst(scope, shape), dtype), maxval - minval,
                  minval, dtype);
   };
@@ -134,9 +149,8 @@ Initializer RandomUniform(double minval, double maxval) {
 
 Initializer VarianceScaling(const VarianceScalingOptions& options) {
   return [options](const Scope& scope, const Shape& shape, DataType dtype) {
-    if (!(options.scale > 0)) {
-      return Fail(scope,
-                  absl::StrCat("VarianceScaling: expected a scale above 0, got ", options.scale));
+    if (!CheckNumbers(scope, "VarianceScaling", {{"scale", options.scale, kPositive}})) {
+      return Output();
     }
     const Fans fans = FansOf(shape);
     const double fan = options.mode == Fan::kIn    ? fans.in
@@ -171,6 +185,7 @@ Initializer LecunUniform() { return VarianceScaling({.distribution = Distributio
 
 Initializer Orthogonal(double gain) {
   return [gain](const Scope& scope, const Shape& shape, DataType dtype) {
+    if (!CheckNumbers(scope, "Orthogonal", {{"gain", gain, kAnyNumber}})) return Output();
     if (shape.rank() < 2) {
       return Fail(scope, absl::StrCat("Orthogonal: expected at least two dimensions, got shape ",
                                       shape.ToString()));

@@ -17,19 +17,22 @@ namespace mirrorflow {
 // Adds the initial value of a variable with this shape and dtype to a graph.
 using Initializer = std::function<Output(const Scope&, const Shape&, DataType)>;
 
+// Numbers must be finite and inside their ranges, or creating the variable is an InvalidArgument
+// error that names the number.
 namespace initializers {
 
 Initializer Zeros();
 Initializer Ones();
+// `value` may be infinite, as the start of a running minimum, but not NaN.
 Initializer Constant(double value);
 // `gain` on the diagonal, 0 elsewhere. InvalidArgument unless the variable is a matrix.
 Initializer Identity(double gain = 1);
 
-// Normal with this mean and standard deviation.
+// Normal with this mean and standard deviation, which is at least 0.
 Initializer RandomNormal(double stddev = 0.05, double mean = 0);
 // The same, drawn again where it is more than two standard deviations away from the mean.
 Initializer TruncatedNormal(double stddev = 0.05, double mean = 0);
-// Uniform in [minval, maxval).
+// Uniform in [minval, maxval), where minval <= maxval.
 Initializer RandomUniform(double minval = -0.05, double maxval = 0.05);
 
 // The inputs and outputs of a weight [in, out], or of a filter [height, width, in, out], where

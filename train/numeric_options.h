@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks the numbers among the options of optimizers, schedules and regularizers.
+// Checks the numbers that users pass to the functions and options of train/.
 //
 //   return CheckNumbers("Adam", {{"beta1", o.beta1, kBelowOne}, {"epsilon", o.epsilon,
 //   kPositive}});
@@ -30,6 +30,8 @@ inline constexpr NumberRange kPositive = {.least = 0, .without_least = true};
 inline constexpr NumberRange kNotPositive = {.most = 0};
 inline constexpr NumberRange kAtLeastOne = {.least = 1};
 inline constexpr NumberRange kFraction = {.least = 0, .most = 1};
+inline constexpr NumberRange kInsideFraction = {
+    .least = 0, .most = 1, .without_least = true, .without_most = true};
 inline constexpr NumberRange kBelowOne = {.least = 0, .most = 1, .without_most = true};
 
 struct NumericOption {

@@ -251,7 +251,7 @@ TEST(InitializersTest, InvalidArgumentsAreReported) {
   EXPECT_THAT(error(initializers::Identity(), {3}),
               HasSubstr("Identity: expected a matrix, got shape [3]"));
   EXPECT_THAT(error(initializers::VarianceScaling({.scale = 0}), {3}),
-              HasSubstr("VarianceScaling: expected a scale above 0, got 0"));
+              HasSubstr("VarianceScaling: scale: expected above 0, got 0"));
 }
 
 }  // namespace

@@ -262,6 +262,16 @@ absl::StatusOr<std::unique_ptr<CheckpointManager>> CheckpointManager::Create(
     return absl::InvalidArgumentError(absl::StrCat(
         "checkpoints: keep out of range; expected at least ", kMinKeep, ", got ", options.keep));
   }
+  if (options.max_failed_saves < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("checkpoints: max_failed_saves out of range; expected at least 1, got ",
+                     options.max_failed_saves));
+  }
+  if (options.timeout <= absl::ZeroDuration()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("checkpoints: timeout out of range; expected above 0, got ",
+                     absl::FormatDuration(options.timeout)));
+  }
   std::unique_ptr<CheckpointManager> manager(new CheckpointManager(session, options));
   absl::StatusOr<std::string> opened = "";
   const WorkerGroup* const workers = session.state().connection().workers();

@@ -58,7 +58,7 @@ class CheckpointManager {
     Resume resume = Resume::kAuto;
     // After this many failed saves in a row, Save fails. Before that, it only logs the failures.
     // WaitForSave returns any failure.
-    int max_failed_saves = 3;
+    int max_failed_saves = 3;  // at least 1
     // Settings that must be equal when training resumes, by name, such as the size of a batch.
     std::map<std::string, std::string> settings = {};
     // Limit for the other workers' wait until worker 0 has read or written a checkpoint.

@@ -11,6 +11,7 @@
 #include "framework/core/status.h"
 #include "train/data/image_ops.h"
 #include "train/data/split_mix.h"
+#include "train/numeric_options.h"
 
 namespace mirrorflow {
 namespace augment {
@@ -26,9 +27,13 @@ double Symmetric(SplitMix64& random, double limit) { return (2 * random.Uniform(
 
 using Change = std::function<absl::StatusOr<Tensor>(const Tensor& image, SplitMix64& random)>;
 
-// Replaces an image of each row by `change` of it.
-RowFunction Augmentation(uint64_t seed, int component, Change change) {
-  return [seed, component, change = std::move(change)](const RowId& id, Row* row) -> absl::Status {
+constexpr NumberRange kSide = {.least = 0, .most = 1 << 20};
+
+// Replaces an image of each row by `change` of it. Fails for every row with `valid`, unless OK.
+RowFunction Augmentation(absl::Status valid, uint64_t seed, int component, Change change) {
+  return [valid = std::move(valid), seed, component, change = std::move(change)](
+             const RowId& id, Row* row) -> absl::Status {
+    MF_RETURN_IF_ERROR(valid);
     if (component < 0 || component >= std::ssize(*row)) {
       return absl::InvalidArgumentError(absl::StrCat("augmentation of component ", component,
                                                      ": expected 0 to ", std::ssize(*row) - 1));
@@ -85,7 +90,7 @@ absl::StatusOr<int64_t> LabelOf(const Tensor& label, int64_t num_classes) {
 
 RowFunction RandomFlip(const FlipOptions& options) {
   const FlipMode mode = options.mode;
-  return Augmentation(options.seed, options.component,
+  return Augmentation(absl::OkStatus(), options.seed, options.component,
                       [mode](const Tensor& image, SplitMix64& random) -> absl::StatusOr<Tensor> {
                         const bool horizontal = random.Below(2) == 1 && mode != FlipMode::kVertical;
                         const bool vertical = random.Below(2) == 1 && mode != FlipMode::kHorizontal;
@@ -103,12 +108,15 @@ RowFunction RandomFlip(const FlipOptions& options) {
 RowFunction RandomCrop(int64_t height, int64_t width, const CropOptions& options) {
   const int64_t padding = options.padding;
   return Augmentation(
+      CheckNumbers(
+          "RandomCrop",
+          {{"height", height, kSide}, {"width", width, kSide}, {"padding", padding, kSide}}),
       options.seed, options.component,
       [=](const Tensor& image, SplitMix64& random) -> absl::StatusOr<Tensor> {
         const bool is_image = image.has_value() && image.shape().rank() == 3;
         const int64_t free_y = is_image ? image.shape().dim(0) + 2 * padding - height : -1;
         const int64_t free_x = is_image ? image.shape().dim(1) + 2 * padding - width : -1;
-        if (padding < 0 || free_y < 0 || free_x < 0) {
+        if (free_y < 0 || free_x < 0) {
           return absl::InvalidArgumentError(
               absl::StrCat("RandomCrop: expected an image of at least ", height, " x ", width,
                            " with a padding of ", padding, ", got ", image.TypeString()));
@@ -120,14 +128,16 @@ RowFunction RandomCrop(int64_t height, int64_t width, const CropOptions& options
 }
 
 RowFunction RandomRotation(double factor, const AugmentOptions& options) {
-  return Augmentation(
-      options.seed, options.component, [factor](const Tensor& image, SplitMix64& random) {
-        return images::Rotate(image, Symmetric(random, factor) * 2 * std::numbers::pi);
-      });
+  return Augmentation(CheckNumbers("RandomRotation", {{"factor", factor, kFraction}}), options.seed,
+                      options.component, [factor](const Tensor& image, SplitMix64& random) {
+                        return images::Rotate(image,
+                                              Symmetric(random, factor) * 2 * std::numbers::pi);
+                      });
 }
 
 RowFunction RandomBrightness(double factor, const AugmentOptions& options) {
-  return Augmentation(options.seed, options.component,
+  return Augmentation(CheckNumbers("RandomBrightness", {{"factor", factor, kFraction}}),
+                      options.seed, options.component,
                       [factor](const Tensor& image, SplitMix64& random) {
                         const double range = image.dtype() == DT_UINT8 ? 255 : 1;
                         return images::AdjustBrightness(image, Symmetric(random, factor) * range);
@@ -135,15 +145,15 @@ RowFunction RandomBrightness(double factor, const AugmentOptions& options) {
 }
 
 RowFunction RandomContrast(double factor, const AugmentOptions& options) {
-  return Augmentation(options.seed, options.component,
-                      [factor](const Tensor& image, SplitMix64& random) {
+  return Augmentation(CheckNumbers("RandomContrast", {{"factor", factor, kFraction}}), options.seed,
+                      options.component, [factor](const Tensor& image, SplitMix64& random) {
                         return images::AdjustContrast(image, 1 + Symmetric(random, factor));
                       });
 }
 
 RowFunction Cutout(int64_t size, const AugmentOptions& options) {
   return Augmentation(
-      options.seed, options.component,
+      CheckNumbers("Cutout", {{"size", size, kSide}}), options.seed, options.component,
       [size](const Tensor& image, SplitMix64& random) -> absl::StatusOr<Tensor> {
         if (!image.has_value() || image.shape().rank() != 3 || image.num_elements() == 0) {
           return absl::InvalidArgumentError(
@@ -157,12 +167,14 @@ RowFunction Cutout(int64_t size, const AugmentOptions& options) {
 }
 
 RowFunction MixUp(const MixUpOptions& options) {
-  return [options](const RowId& id, Row* row) -> absl::Status {
-    if (row->size() != 4 || options.alpha <= 0 || options.num_classes < 1) {
+  const absl::Status valid = CheckNumbers(
+      "MixUp",
+      {{"alpha", options.alpha, kPositive}, {"num_classes", options.num_classes, kAtLeastOne}});
+  return [options, valid](const RowId& id, Row* row) -> absl::Status {
+    MF_RETURN_IF_ERROR(valid);
+    if (row->size() != 4) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "MixUp: expected rows {image, label, image, label}, an alpha above 0 and num_classes of "
-          "at least 1, got ",
-          row->size(), " components, ", options.alpha, " and ", options.num_classes));
+          "MixUp: expected rows {image, label, image, label}, got ", row->size(), " components"));
     }
     SplitMix64 random = RandomOf(options.seed, id);
     const double a = Gamma(options.alpha, random), b = Gamma(options.alpha, random);

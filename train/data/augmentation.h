@@ -8,6 +8,8 @@
 //
 // An image is a component [height, width, channels] of uint8 or float. Where two augmentations of a
 // pipeline should not depend on each other, give them different seeds.
+//
+// A number outside its range, NaN or infinite, is an InvalidArgument error of the first row.
 #ifndef MIRRORFLOW_TRAIN_DATA_AUGMENTATION_H_
 #define MIRRORFLOW_TRAIN_DATA_AUGMENTATION_H_
 
@@ -34,13 +36,15 @@ struct CropOptions {
   int component = 0;
 };
 // Cuts out a random rectangle of this size. Source: torchvision's RandomCrop.
-// Errors: InvalidArgument if the padded image is smaller.
+// Errors: InvalidArgument if the padded image is smaller, or for a size above 2^20 or below 0.
 RowFunction RandomCrop(int64_t height, int64_t width, const CropOptions& options = {});
 
 struct AugmentOptions {
   uint64_t seed = 3;
   int component = 0;
 };
+// The factors are from 0 to 1.
+//
 // Rotates by a random angle in [-factor, factor] * 2π. Source: Keras' RandomRotation, with
 // fill_mode "constant".
 RowFunction RandomRotation(double factor, const AugmentOptions& options = {});
@@ -55,7 +59,7 @@ RowFunction RandomContrast(double factor, const AugmentOptions& options = {});
 RowFunction Cutout(int64_t size, const AugmentOptions& options = {});
 
 struct MixUpOptions {
-  double alpha = 0.2;
+  double alpha = 0.2;       // above 0
   int64_t num_classes = 0;  // labels become float [num_classes]; required
   uint64_t seed = 4;
 };

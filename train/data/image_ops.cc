@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/core/buffer.h"
 #include "framework/core/status.h"
+#include "train/numeric_options.h"
 
 namespace mirrorflow {
 namespace images {
@@ -162,7 +163,7 @@ absl::StatusOr<Tensor> FlipUpDown(const Tensor& image) {
 
 absl::StatusOr<Tensor> Crop(const Tensor& image, int64_t y, int64_t x, int64_t height,
                             int64_t width) {
-  if (std::abs(y) > kMaxSide || std::abs(x) > kMaxSide) {
+  if (y < -kMaxSide || y > kMaxSide || x < -kMaxSide || x > kMaxSide) {
     return absl::InvalidArgumentError(
         absl::StrCat("image: expected an offset of at most ", kMaxSide, ", got ", y, " and ", x));
   }
@@ -195,6 +196,7 @@ absl::StatusOr<Tensor> Erase(const Tensor& image, int64_t y, int64_t x, int64_t 
 
 absl::StatusOr<Tensor> Resize(const Tensor& image, int64_t height, int64_t width) {
   MF_RETURN_IF_ERROR(CheckImage(image));
+  MF_RETURN_IF_ERROR(CheckSides(height, width));
   if (image.num_elements() == 0 && height * width > 0) {
     return absl::InvalidArgumentError("image: Resize() of an image without pixels");
   }
@@ -214,7 +216,6 @@ absl::StatusOr<Tensor> Resize(const Tensor& image, int64_t height, int64_t width
     }
     return all;
   };
-  MF_RETURN_IF_ERROR(CheckSides(height, width));
   const std::vector<Between> rows = between(image.shape().dim(0), height);
   const std::vector<Between> columns = between(image.shape().dim(1), width);
   return Make(image, height, width, [&](auto from, auto to) {
@@ -237,6 +238,7 @@ absl::StatusOr<Tensor> Resize(const Tensor& image, int64_t height, int64_t width
 }
 
 absl::StatusOr<Tensor> Rotate(const Tensor& image, double radians) {
+  MF_RETURN_IF_ERROR(CheckNumbers("image", {{"radians", radians, kAnyNumber}}));
   const double cos = std::cos(radians), sin = std::sin(radians);
   return MakeOfSameSize(image, [&](auto from, auto to) {
     using T = std::remove_reference_t<decltype(*to.data)>;
@@ -269,6 +271,7 @@ absl::StatusOr<Tensor> Rotate(const Tensor& image, double radians) {
 }
 
 absl::StatusOr<Tensor> AdjustBrightness(const Tensor& image, double delta) {
+  MF_RETURN_IF_ERROR(CheckNumbers("image", {{"delta", delta, kAnyNumber}}));
   return MakeOfSameSize(image, [&](auto from, auto to) {
     using T = std::remove_reference_t<decltype(*to.data)>;
     std::transform(from.data, from.data + from.size(), to.data,
@@ -277,6 +280,7 @@ absl::StatusOr<Tensor> AdjustBrightness(const Tensor& image, double delta) {
 }
 
 absl::StatusOr<Tensor> AdjustContrast(const Tensor& image, double factor) {
+  MF_RETURN_IF_ERROR(CheckNumbers("image", {{"factor", factor, kAnyNumber}}));
   return MakeOfSameSize(image, [&](auto from, auto to) {
     using T = std::remove_reference_t<decltype(*to.data)>;
     for (int64_t k = 0; k < from.channels; ++k) {
@@ -291,6 +295,8 @@ absl::StatusOr<Tensor> AdjustContrast(const Tensor& image, double factor) {
 }
 
 absl::StatusOr<Tensor> Rescale(const Tensor& image, double scale, double offset) {
+  MF_RETURN_IF_ERROR(
+      CheckNumbers("image", {{"scale", scale, kAnyNumber}, {"offset", offset, kAnyNumber}}));
   MF_RETURN_IF_ERROR(CheckImage(image));
   MF_ASSIGN_OR_RETURN(Tensor made, NewImage(DT_FLOAT, image.shape()));
   const auto a = static_cast<float>(scale), b = static_cast<float>(offset);
@@ -309,6 +315,11 @@ absl::StatusOr<Tensor> Normalize(const Tensor& image, const std::vector<float>& 
     return absl::InvalidArgumentError(
         absl::StrCat("image: expected a mean and a deviation for each of ", channels,
                      " channels, got ", mean.size(), " and ", deviation.size()));
+  }
+  MF_RETURN_IF_ERROR(CheckNumbers("image", {{"scale", scale, kAnyNumber}}));
+  for (size_t k = 0; k < mean.size(); ++k) {
+    MF_RETURN_IF_ERROR(CheckNumbers(
+        "image", {{"mean", mean[k], kAnyNumber}, {"deviation", deviation[k], kPositive}}));
   }
   MF_ASSIGN_OR_RETURN(Tensor made, NewImage(DT_FLOAT, image.shape()));
   WithPixels(image, [&](auto from) {

@@ -24,6 +24,10 @@ absl::Status CheckImageOptions(const ImageOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat("invalid ratio; expected 1, 2, 4 or 8, got ", options.ratio));
   }
+  if (options.max_pixels < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("invalid max_pixels; expected at least 1, got ", options.max_pixels));
+  }
   return absl::OkStatus();
 }
 

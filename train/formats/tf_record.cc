@@ -11,6 +11,7 @@
 #include "framework/core/file_kind.h"
 #include "framework/core/out_of_memory.h"
 #include "framework/core/status.h"
+#include "train/numeric_options.h"
 
 namespace mirrorflow {
 namespace {
@@ -69,6 +70,8 @@ absl::Status CutShort(uint64_t expected, uint64_t got) {
 
 absl::StatusOr<std::unique_ptr<TfRecordReader>> TfRecordReader::Open(
     absl::string_view path, const TfRecordOptions& options) {
+  MF_RETURN_IF_ERROR(
+      CheckNumbers("TFRecord", {{"skip_bad_records", options.skip_bad_records, kNotNegative}}));
   // The first bytes of a plain file are a length, and may look like those of gzip or of zlib, which
   // has no magic number. But the length has a checksum.
   const absl::StatusOr<InputFile> peek = InputFile::Open(path);
@@ -189,6 +192,8 @@ absl::Status TfRecordReader::Bad(const absl::Status& status) {
 
 absl::StatusOr<TfRecordIndex> TfRecordIndex::Build(absl::string_view path,
                                                    const TfRecordOptions& options) {
+  MF_RETURN_IF_ERROR(
+      CheckNumbers("TFRecord", {{"skip_bad_records", options.skip_bad_records, kNotNegative}}));
   absl::StatusOr<InputFile> file = InputFile::Open(path);
   if (!file.ok()) return Explained(file.status(), path);
   TfRecordIndex index(*std::move(file));

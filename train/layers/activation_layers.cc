@@ -12,6 +12,7 @@
 #include "ops/transpose.h"
 #include "ops/unary.h"
 #include "train/layers/layer_support.h"
+#include "train/numeric_options.h"
 
 namespace mirrorflow {
 namespace layers {
@@ -19,6 +20,11 @@ namespace layers {
 Output ReLU(const Scope& scope, Output x, const ReLUOptions& options) {
   const Scope s = scope.SubScope("relu");
   if (!s.ok()) return Output();
+  if (!CheckNumbers(s, "relu",
+                    {{"negative_slope", options.negative_slope, kAnyNumber},
+                     {"threshold", options.threshold, kAnyNumber}})) {
+    return Output();
+  }
   if (options.max_value && !(*options.max_value >= options.threshold)) {
     return Fail(s, absl::StrCat("relu: max_value must be at least the threshold, got ",
                                 *options.max_value, " and ", options.threshold));
@@ -38,10 +44,14 @@ Output ReLU(const Scope& scope, Output x, const ReLUOptions& options) {
 }
 
 Output LeakyReLU(const Scope& scope, Output x, double negative_slope) {
+  const bool is_valid =
+      CheckNumbers(scope, "leaky_relu", {{"negative_slope", negative_slope, kAnyNumber}});
+  if (!is_valid) return Output();
   return ops::LeakyRelu(scope, x, {.alpha = static_cast<float>(negative_slope)});
 }
 
 Output ELU(const Scope& scope, Output x, double alpha) {
+  if (!CheckNumbers(scope, "elu", {{"alpha", alpha, kAnyNumber}})) return Output();
   if (alpha == 1) return ops::Elu(scope, x);
   const Scope s = scope.SubScope("elu");
   if (!s.ok()) return Output();

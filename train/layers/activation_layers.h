@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Activations with options or variables. Those without are ops (ops::Relu, ops::Gelu, …), which
-// layers take as their activation.
+// layers take as their activation. Their numbers must be finite: InvalidArgument.
 #ifndef MIRRORFLOW_TRAIN_LAYERS_ACTIVATION_LAYERS_H_
 #define MIRRORFLOW_TRAIN_LAYERS_ACTIVATION_LAYERS_H_
 
@@ -17,7 +17,7 @@ namespace mirrorflow {
 namespace layers {
 
 struct ReLUOptions {
-  std::optional<double> max_value = {};
+  std::optional<double> max_value = {};  // at least `threshold`; may be infinite
   double negative_slope = 0;
   double threshold = 0;
 };

@@ -13,6 +13,7 @@
 #include "ops/transpose.h"
 #include "train/layers/dense.h"
 #include "train/layers/layer_support.h"
+#include "train/numeric_options.h"
 
 namespace mirrorflow {
 namespace layers {
@@ -41,6 +42,7 @@ Output SplitHeads(const Scope& scope, Output x, int64_t n, int64_t heads, int64_
 Output MaskedSoftmax(const Scope& scope, Output logits, double scale, const MaskOptions& options) {
   const Scope s = scope.SubScope("softmax");
   if (!s.ok()) return Output();
+  if (!CheckNumbers(s, "softmax", {{"scale", scale, kAnyNumber}})) return Output();
   if (options.causal && !EndsKnown(s, logits, 2, 2)) {
     return Fail(s, absl::StrCat("softmax: expected logits whose last two dimensions are known, ",
                                 "got shape ", s.shape(logits).ToString()));

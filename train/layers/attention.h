@@ -23,6 +23,7 @@ struct MaskOptions {
 
 // MaskedSoftmax: softmax(scale * logits + mask) along the last dimension.
 // Shapes:   logits […, n, m] -> the same; with `causal`, n and m must be known.
+// Errors:   InvalidArgument for a scale that is not finite.
 Output MaskedSoftmax(const Scope& scope, Output logits, double scale,
                      const MaskOptions& options = {});
 

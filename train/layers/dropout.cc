@@ -12,6 +12,7 @@
 #include "ops/shape_ops.h"
 #include "train/inference.h"
 #include "train/layers/layer_support.h"
+#include "train/numeric_options.h"
 
 namespace mirrorflow {
 namespace layers {
@@ -62,9 +63,7 @@ Output SpatialDropout3D(const Scope& scope, Output x, double rate) {
 Output GaussianNoise(const Scope& scope, Output x, double stddev) {
   const Scope s = scope.SubScope("gaussian_noise");
   if (!s.ok()) return Output();
-  if (!(stddev >= 0)) {
-    return Fail(s, absl::StrCat("gaussian_noise: stddev must be at least 0, got ", stddev));
-  }
+  if (!CheckNumbers(s, "gaussian_noise", {{"stddev", stddev, kNotNegative}})) return Output();
   if (stddev == 0) return Unchanged(s, x);
   return InTraining(s, x, ops::AddV2(s, x, NormalLike(s, x, stddev)));
 }
@@ -72,10 +71,7 @@ Output GaussianNoise(const Scope& scope, Output x, double stddev) {
 Output GaussianDropout(const Scope& scope, Output x, double rate) {
   const Scope s = scope.SubScope("gaussian_dropout");
   if (!s.ok()) return Output();
-  if (!(rate >= 0 && rate < 1)) {
-    return Fail(s,
-                absl::StrCat("gaussian_dropout: rate must be at least 0 and below 1, got ", rate));
-  }
+  if (!CheckNumbers(s, "gaussian_dropout", {{"rate", rate, kBelowOne}})) return Output();
   if (rate == 0) return Unchanged(s, x);
   const Output noise = NormalLike(s, x, std::sqrt(rate / (1 - rate)));
   const Output factor = ops::AddV2(s, noise, ops::ScalarConst(s, x.dtype(), 1));

@@ -23,7 +23,7 @@ Output SpatialDropout2D(const Scope& scope, Output x, double rate);
 Output SpatialDropout3D(const Scope& scope, Output x, double rate);
 
 // GaussianNoise: y = x + stddev * noise, with normal noise.
-// Errors:  InvalidArgument if stddev is negative.
+// Errors:  InvalidArgument if stddev is negative or not finite.
 Output GaussianNoise(const Scope& scope, Output x, double stddev);
 
 // GaussianDropout: y = x * (1 + sqrt(rate / (1 - rate)) * noise), with normal noise.

@@ -8,6 +8,7 @@
 #include "ops/reshape.h"
 #include "ops/unary.h"
 #include "train/layers/layer_support.h"
+#include "train/numeric_options.h"
 #include "train/variable.h"
 
 namespace mirrorflow {
@@ -25,6 +26,7 @@ Output DivideByRoot(const Scope& s, Output x, Output square, double epsilon) {
 Output GroupNormalization(const Scope& scope, Output x, const GroupNormalizationOptions& options) {
   const Scope s = scope.SubScope(options.name);
   if (!s.ok()) return Output();
+  if (!CheckNumbers(s, options.name, {{"epsilon", options.epsilon, kNotNegative}})) return Output();
   const Shape shape = s.shape(x);
   const int rank = shape.unknown_rank() ? 2 : shape.rank();
   if (!CheckExamples(s, x, rank < 2 ? 2 : rank, options.name)) return Output();
@@ -58,6 +60,7 @@ Output GroupNormalization(const Scope& scope, Output x, const GroupNormalization
 Output RMSNormalization(const Scope& scope, Output x, const RMSNormalizationOptions& options) {
   const Scope s = scope.SubScope(options.name);
   if (!s.ok()) return Output();
+  if (!CheckNumbers(s, options.name, {{"epsilon", options.epsilon, kNotNegative}})) return Output();
   if (!EndsKnown(s, x, 1, 1)) {
     return Fail(s, absl::StrCat(options.name, ": expected an input whose last dimension is known, ",
                                 "got shape ", s.shape(x).ToString()));

@@ -24,7 +24,7 @@ struct GroupNormalizationOptions {
 //                     variance over the elements of a group of channels of one example.
 // Shapes:   x [batch, …, channels] -> the same; variables gamma, beta [channels].
 // Errors:   InvalidArgument if a dimension other than the batch is not known, or if the channels
-//           are not a multiple of `groups`.
+//           are not a multiple of `groups`, or if epsilon is negative or not finite.
 // Source:   Wu and He, "Group normalization", 2018; Keras' defaults.
 Output GroupNormalization(const Scope& scope, Output x,
                           const GroupNormalizationOptions& options = {});
@@ -37,7 +37,7 @@ struct RMSNormalizationOptions {
 // RMSNormalization: y = x / sqrt(mean(x²) + epsilon) * scale, with the mean over the last
 //                   dimension.
 // Shapes:   x […, width] -> the same; variable scale [width].
-// Errors:   InvalidArgument if `width` is not known.
+// Errors:   InvalidArgument if `width` is not known, or if epsilon is negative or not finite.
 // Source:   Zhang and Sennrich, "Root mean square layer normalization", 2019; Keras' defaults.
 Output RMSNormalization(const Scope& scope, Output x, const RMSNormalizationOptions& options = {});
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/layers/masking.h"
 
+#include <cmath>
+
 #include "absl/strings/str_cat.h"
 #include "ops/binary.h"
 #include "ops/constant.h"
@@ -18,6 +20,10 @@ MaskingOutputs Masking(const Scope& scope, Output x, double mask_value) {
   if (s.shape(x).unknown_rank() || s.shape(x).rank() != 3) {
     Fail(s,
          absl::StrCat("masking: expected an input of rank 3, got shape ", s.shape(x).ToString()));
+    return {};
+  }
+  if (std::isnan(mask_value)) {  // which no element equals
+    Fail(s, "masking: mask_value: expected a number, got nan");
     return {};
   }
   const Output differs = ops::NotEqual(s, x, ops::ScalarConst(s, x.dtype(), mask_value));

@@ -26,7 +26,7 @@ struct MaskingOutputs {
 
 // Masking: masks the steps all of whose elements are mask_value.
 // Shapes:   x [batch, n, width] -> y, the same, and mask [batch, n].
-// Errors:   InvalidArgument if x has another rank.
+// Errors:   InvalidArgument if x has another rank, or if mask_value is NaN; it may be infinite.
 MaskingOutputs Masking(const Scope& scope, Output x, double mask_value = 0);
 
 // PaddingMask: the mask of an embedding's ids, false for padding_id. With 0 it is that of Keras'

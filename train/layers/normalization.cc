@@ -59,6 +59,7 @@ Output BatchNorm(const Scope& scope, Output x, const Activation& activation,
 Output LayerNormalization(const Scope& scope, Output x, const LayerNormalizationOptions& options) {
   const Scope s = scope.SubScope(options.name);
   if (!s.ok()) return Output();
+  if (!CheckNumbers(s, options.name, {{"epsilon", options.epsilon, kNotNegative}})) return Output();
   if (!EndsKnown(s, x, 1, 1)) {
     return Fail(s, absl::StrCat(options.name, ": expected an input whose last dimension is known, ",
                                 "got shape ", s.shape(x).ToString()));

@@ -28,7 +28,8 @@ struct BatchNormOptions {
 //            variance are the moving averages.
 // Shapes:    x [batch, …, in], of rank 2 to 5; variables gamma, beta, moving_mean and
 //            moving_variance, all [in]; the last two are not trainable.
-// Errors:    InvalidArgument if `in` is not known while the graph is built.
+// Errors:    InvalidArgument if `in` is not known while the graph is built, for a momentum outside
+//            [0, 1], and if epsilon is negative or not finite.
 // Source:    Ioffe and Szegedy, "Batch normalization", 2015; Keras' defaults.
 Output BatchNorm(const Scope& scope, Output x, const Activation& activation = nullptr,
                  const BatchNormOptions& options = {});
@@ -47,7 +48,8 @@ struct LayerNormalizationOptions {
 // LayerNormalization: y = (x - mean) / sqrt(variance + epsilon) * gamma + beta, with mean and
 //                     variance over the last dimension.
 // Shapes:   x […, width] -> y […, width]; variables gamma, beta [width].
-// Errors:   InvalidArgument if `width` is not known while the graph is built.
+// Errors:   InvalidArgument if `width` is not known while the graph is built, or if epsilon is
+//           negative or not finite.
 Output LayerNormalization(const Scope& scope, Output x,
                           const LayerNormalizationOptions& options = {});
 

@@ -12,6 +12,7 @@
 #include "ops/reshape.h"
 #include "ops/split.h"
 #include "train/layers/layer_support.h"
+#include "train/numeric_options.h"
 
 namespace mirrorflow {
 namespace layers {
@@ -52,11 +53,14 @@ Output RotaryEmbedding(const Scope& scope, Output x, const RotaryEmbeddingOption
   const int rank = !shape.unknown_rank() && shape.rank() == 4 ? 4 : 3;
   if (!CheckExamples(s, x, rank, "rotary_embedding")) return Output();
   const int64_t d = shape.dim(rank - 1);
-  if (d % 2 != 0 || !(options.max_wavelength > 0) || !(options.scaling_factor > 0)) {
-    return Fail(
-        s, absl::StrCat("rotary_embedding: expected an even last dimension and positive ",
-                        "options, got shape ", shape.ToString(), ", max_wavelength ",
-                        options.max_wavelength, " and scaling_factor ", options.scaling_factor));
+  if (!CheckNumbers(s, "rotary_embedding",
+                    {{"max_wavelength", options.max_wavelength, kPositive},
+                     {"scaling_factor", options.scaling_factor, kPositive}})) {
+    return Output();
+  }
+  if (d % 2 != 0) {
+    return Fail(s, absl::StrCat("rotary_embedding: expected an even last dimension, got shape ",
+                                shape.ToString()));
   }
   Shape pairs = shape;  // for interleaved pairs
   pairs.set_dim(0, kUnknownDim);

@@ -19,7 +19,7 @@ struct RotaryEmbeddingOptions {
 //                  p / scaling_factor / max_wavelength^(2i / d).
 // Shapes:   x [batch, n, d] or, for heads, [batch, n, heads, d] -> the same; n and d must be known,
 //           and d even.
-// Errors:   InvalidArgument for other shapes, and for options that are not positive.
+// Errors:   InvalidArgument for other shapes, and for numbers that are not positive and finite.
 // Source:   Su et al., "RoFormer: Enhanced transformer with rotary position embedding", 2021.
 Output RotaryEmbedding(const Scope& scope, Output x, const RotaryEmbeddingOptions& options = {});
 

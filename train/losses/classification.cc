@@ -12,6 +12,7 @@
 #include "ops/softmax.h"
 #include "ops/softmax_xent.h"
 #include "ops/unary.h"
+#include "train/numeric_options.h"
 
 namespace mirrorflow {
 namespace losses {
@@ -36,15 +37,7 @@ bool CheckDistributions(const Scope& s, absl::string_view what, const Output& pr
 }
 
 bool CheckSmoothing(const Scope& s, absl::string_view what, double label_smoothing) {
-  if (label_smoothing >= 0 && label_smoothing <= 1) return true;
-  FailLoss(s, what, absl::StrCat("expected a label_smoothing in [0, 1], got ", label_smoothing));
-  return false;
-}
-
-bool CheckGamma(const Scope& s, absl::string_view what, double gamma) {
-  if (gamma >= 0) return true;
-  FailLoss(s, what, absl::StrCat("expected a gamma of at least 0, got ", gamma));
-  return false;
+  return CheckNumbers(s, what, {{"label_smoothing", label_smoothing, kFraction}});
 }
 
 // y (1 - smoothing) + smoothing * share
@@ -163,7 +156,10 @@ Output BinaryFocalCrossentropy(const Scope& scope, Output predictions, Output la
   const Scope s = scope.SubScope(options.name);
   constexpr absl::string_view kWhat = "binary_focal_crossentropy";
   if (!CheckEqualShapes(s, kWhat, predictions, labels) ||
-      !CheckSmoothing(s, kWhat, options.label_smoothing) || !CheckGamma(s, kWhat, options.gamma)) {
+      !CheckSmoothing(s, kWhat, options.label_smoothing) ||
+      !CheckNumbers(
+          s, kWhat,
+          {{"alpha", options.alpha, kFraction}, {"gamma", options.gamma, kNotNegative}})) {
     return Output();
   }
   const Output y = Smooth(s, AsType(s, labels, predictions.dtype()), options.label_smoothing, 0.5);
@@ -188,7 +184,10 @@ Output CategoricalFocalCrossentropy(const Scope& scope, Output predictions, Outp
   const Scope s = scope.SubScope(options.name);
   constexpr absl::string_view kWhat = "categorical_focal_crossentropy";
   if (!CheckDistributions(s, kWhat, predictions, labels) ||
-      !CheckSmoothing(s, kWhat, options.label_smoothing) || !CheckGamma(s, kWhat, options.gamma)) {
+      !CheckSmoothing(s, kWhat, options.label_smoothing) ||
+      !CheckNumbers(
+          s, kWhat,
+          {{"alpha", options.alpha, kNotNegative}, {"gamma", options.gamma, kNotNegative}})) {
     return Output();
   }
   const Output y = ClassLabels(s, kWhat, predictions, labels, options.label_smoothing);

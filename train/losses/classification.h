@@ -66,7 +66,8 @@ struct BinaryFocalOptions {
 
 // (1 - q)^gamma times the binary cross entropy, where q = y p + (1 - y) (1 - p) is the probability
 // of the label.
-// Shapes and errors as for BinaryCrossentropy; InvalidArgument also for a negative gamma.
+// Shapes and errors as for BinaryCrossentropy; InvalidArgument also for an alpha outside
+// [0, 1], and for a gamma that is negative or not finite.
 // Source: Lin et al., "Focal loss for dense object detection", 2017.
 Output BinaryFocalCrossentropy(const Scope& scope, Output predictions, Output labels,
                                const BinaryFocalOptions& options = {});
@@ -81,7 +82,8 @@ struct CategoricalFocalOptions {
   std::string name = "loss";
 };
 
-// -sum(alpha (1 - p)^gamma y log p) over the classes. Shapes, errors and source likewise.
+// -sum(alpha (1 - p)^gamma y log p) over the classes. Shapes, errors and source as
+// above, but alpha is any factor of at least 0.
 Output CategoricalFocalCrossentropy(const Scope& scope, Output predictions, Output labels,
                                     const CategoricalFocalOptions& options = {});
 

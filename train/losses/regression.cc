@@ -11,6 +11,7 @@
 #include "ops/reduction.h"
 #include "ops/select.h"
 #include "ops/unary.h"
+#include "train/numeric_options.h"
 
 namespace mirrorflow {
 namespace losses {
@@ -101,9 +102,7 @@ Output Poisson(const Scope& scope, Output predictions, Output labels, const Loss
 
 Output Huber(const Scope& scope, Output predictions, Output labels, const HuberOptions& options) {
   const double delta = options.delta;
-  if (!(delta > 0)) {
-    return FailLoss(scope, "huber", absl::StrCat("expected a delta above 0, got ", delta));
-  }
+  if (!CheckNumbers(scope, "huber", {{"delta", delta, kPositive}})) return Output();
   return LossOf(
       scope, "huber", predictions, labels, options, [&](const Scope& s, Output p, Output y) {
         const Output e = ops::Sub(s, p, y), size = ops::Abs(s, e);

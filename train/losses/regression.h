@@ -48,6 +48,7 @@ struct HuberOptions {
 };
 
 // e² / 2 for |e| <= delta, else delta |e| - delta² / 2.
+// Errors: InvalidArgument also for a delta that is not positive and finite.
 // Source: Huber, "Robust estimation of a location parameter", 1964.
 Output Huber(const Scope& scope, Output predictions, Output labels,
              const HuberOptions& options = {});

@@ -15,6 +15,7 @@
 #include "ops/unary.h"
 #include "train/losses/reductions.h"
 #include "train/metrics/accumulate.h"
+#include "train/numeric_options.h"
 
 namespace mirrorflow {
 namespace metrics {
@@ -90,6 +91,9 @@ Metric BinaryAccuracy(const Scope& scope, Output predictions, Output labels,
                       const BinaryAccuracyOptions& options) {
   const Scope s = scope.SubScope(options.name);
   if (!CheckEqualShapes(s, "binary_accuracy", predictions, labels)) return {};
+  if (!CheckNumbers(s, "binary_accuracy", {{"threshold", options.threshold, kInsideFraction}})) {
+    return {};
+  }
   const Output threshold = ops::ScalarConst(s, predictions.dtype(), options.threshold);
   const Output predicted = ops::Cast(s, ops::Greater(s, predictions, threshold), DT_DOUBLE);
   const Output is_right = ops::Equal(s, predicted, AsType(s, labels, DT_DOUBLE));

@@ -31,7 +31,8 @@ struct BinaryAccuracyOptions {
 };
 
 // Right if the prediction is above the threshold and the label is 1, or neither and it is 0.
-// Shapes:   predictions and labels [batch, …]; labels of any numeric dtype.
+// Shapes:   predictions, probabilities, and labels [batch, …]; labels of any numeric dtype.
+// Errors:   InvalidArgument for other shapes, and for a threshold outside (0, 1), as in Keras.
 Metric BinaryAccuracy(const Scope& scope, Output predictions, Output labels,
                       const BinaryAccuracyOptions& options = {});
 

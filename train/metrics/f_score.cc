@@ -9,6 +9,7 @@
 #include "ops/unary.h"
 #include "train/losses/reductions.h"
 #include "train/metrics/accumulate.h"
+#include "train/numeric_options.h"
 
 namespace mirrorflow {
 namespace metrics {
@@ -28,14 +29,15 @@ bool CheckOptions(const Scope& s, const Shape& shape, const FBetaScoreOptions& o
   if (shape.unknown_rank() || shape.rank() != 2 || shape.dim(1) < 1) {
     why = absl::StrCat("expected predictions [batch, classes] whose last dimension is known, got ",
                        shape.ToString());
-  } else if (!(options.beta > 0)) {
-    why = absl::StrCat("expected a beta above 0, got ", options.beta);
-  } else if (options.threshold.has_value() &&
-             !(*options.threshold > 0 && *options.threshold <= 1)) {
-    why = absl::StrCat("expected a threshold in (0, 1], got ", *options.threshold);
   }
-  if (!why.empty()) FailLoss(s, options.name, why);
-  return why.empty();
+  if (!why.empty()) {
+    FailLoss(s, options.name, why);
+    return false;
+  }
+  constexpr NumberRange kThreshold = {.least = 0, .most = 1, .without_least = true};
+  return CheckNumbers(s, options.name,
+                      {{"beta", options.beta, kPositive},
+                       {"threshold", options.threshold.value_or(0.5), kThreshold}});
 }
 
 // 1 where the prediction is positive, else 0. A row of zeros has no positive one.

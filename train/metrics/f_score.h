@@ -20,7 +20,7 @@ enum class FScoreAverage {
 
 struct FBetaScoreOptions {
   FScoreAverage average = FScoreAverage::kNone;
-  double beta = 1;  // the weight of recall against precision; above 0
+  double beta = 1;  // the weight of recall against precision; above 0 and finite
   // A prediction is positive if it is above, in (0, 1]. Without one, the largest of each row is.
   std::optional<double> threshold = std::nullopt;
   Output sample_weight = {};  // [batch]

@@ -70,6 +70,9 @@ EarlyStopping::EarlyStopping(const EarlyStoppingOptions& options)
     : options_(options), monitor_(options.monitor, options.mode, options.min_delta) {}
 
 absl::Status EarlyStopping::OnTrainBegin(TrainingState&) {
+  MF_RETURN_IF_ERROR(
+      CheckNumbers("EarlyStopping", {{"min_delta", options_.min_delta, kAnyNumber},
+                                     {"patience", options_.patience, kNotNegative}}));
   monitor_.Reset();
   waited_ = 0;
   has_best_weights_ = false;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Callbacks for Trainer::Fit, with the names and defaults of Keras where it has them.
+// Callbacks for Trainer::Fit, with the names and defaults of Keras where it has them. Options that
+// are numbers out of range, NaN or infinite, are an InvalidArgument error of Fit.
 #ifndef MIRRORFLOW_TRAIN_TRAINER_CALLBACKS_H_
 #define MIRRORFLOW_TRAIN_TRAINER_CALLBACKS_H_
 

@@ -7,6 +7,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "framework/core/status.h"
+#include "train/numeric_options.h"
 
 namespace mirrorflow {
 
@@ -14,6 +15,9 @@ TensorBoard::TensorBoard(std::string log_dir, const TensorBoardOptions& options)
     : log_dir_(std::move(log_dir)), options_(options) {}
 
 absl::Status TensorBoard::OnTrainBegin(TrainingState& state) {
+  MF_RETURN_IF_ERROR(
+      CheckNumbers("TensorBoard", {{"update_freq", options_.update_freq, kNotNegative},
+                                   {"histogram_freq", options_.histogram_freq, kNotNegative}}));
   writer_ = nullptr;
   MF_RETURN_IF_ERROR(OnEpochBegin(state));  // a resumed run may be inside an epoch
   if (!state.is_chief()) return absl::OkStatus();

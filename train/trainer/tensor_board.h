@@ -12,6 +12,7 @@
 
 namespace mirrorflow {
 
+// Negative numbers are InvalidArgument errors of Fit.
 struct TensorBoardOptions {
   // Steps from one loss of a batch to the next; 0 writes values of epochs only (Keras' "epoch").
   int64_t update_freq = 0;

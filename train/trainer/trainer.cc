@@ -14,6 +14,7 @@
 #include "framework/graph/shape_inference.h"
 #include "framework/session/session_state.h"
 #include "train/inference.h"
+#include "train/numeric_options.h"
 #include "train/trainer/fit_loop.h"
 #include "train/trainer/model_summary.h"
 
@@ -82,6 +83,17 @@ absl::StatusOr<float> ScalarOf(const Tensor& loss) {
 
 double NumberOf(const Tensor& value) {
   return value.dtype() == DT_FLOAT ? value.scalar<float>() : value.scalar<double>();
+}
+
+absl::Status CheckFitNumbers(const FitOptions& o) {
+  return CheckNumbers("Fit()", {{"steps", o.steps, kNotNegative},
+                                {"epochs", o.epochs, o.steps > 0 ? kNotNegative : kAtLeastOne},
+                                {"validation_steps", o.validation_steps, kNotNegative},
+                                {"start.step", o.start.step, kNotNegative},
+                                {"start.epoch", o.start.epoch, kNotNegative},
+                                {"start.batch", o.start.batch, kNotNegative},
+                                {"checkpoint_every", o.checkpoint_every, kNotNegative},
+                                {"check_replicas", o.check_replicas, kNotNegative}});
 }
 
 // Keeps the session's step count: runs that write the sums of metrics must not change the random
@@ -253,6 +265,7 @@ absl::StatusOr<Tensor> Trainer::Predict(const Dataset& dataset) {
 }
 
 absl::StatusOr<std::string> Trainer::Summary(int64_t rows) const {
+  MF_RETURN_IF_ERROR(CheckNumbers("Summary()", {{"rows", rows, kAtLeastOne}}));
   std::vector<Shape> shapes = input_shapes_;
   for (Shape& shape : shapes) {
     if (!shape.unknown_rank() && shape.rank() > 0) shape.set_dim(0, rows);
@@ -276,6 +289,7 @@ absl::StatusOr<TrainResult> Trainer::Fit(const Dataset& dataset, const FitOption
     return absl::FailedPreconditionError(
         "trainer: expected a model with an operation that trains, got none");
   }
+  MF_RETURN_IF_ERROR(CheckFitNumbers(options));
   MF_RETURN_IF_ERROR(dataset.CheckBatched());
   if (options.validation) {
     MF_RETURN_IF_ERROR(Annotate(options.validation->CheckBatched(), "validation"));

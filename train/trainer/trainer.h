@@ -48,13 +48,14 @@ struct Model {
   std::vector<Output> prediction_inputs = {};  // those of `inputs` that it needs. Empty: the first
 };
 
+// Negative numbers, and no epochs without `steps`, are InvalidArgument errors of Fit.
 struct FitOptions {
   int64_t epochs = 1;
   // Stop after this many steps, regardless of `epochs`; those before `start` count. 0: no limit. An
   // epoch that the limit cuts does not end: no validation, no OnEpochEnd.
   int64_t steps = 0;
-  // Evaluated after each epoch and, with `validation_steps`, after every so many steps. The metrics
-  // of the training set cover the steps since the last validation.
+  // Evaluated after each epoch and, with `validation_steps`, after every so many steps (0: never).
+  // The metrics of the training set cover the steps since the last validation.
   std::optional<Dataset> validation = std::nullopt;
   int64_t validation_steps = 0;
   // Called in this order; they must outlive Fit.
@@ -123,8 +124,8 @@ class Trainer {
   absl::StatusOr<float> TrainStep(const DistributedBatch& batch);
 
   // ModelSummary(), and the memory that a replica needs for a training step of a global batch of
-  // `rows` rows: variables, the values of the step, constants. Errors are those of compiling the
-  // step, for example if a dimension other than the first of an input is unknown.
+  // `rows` rows, at least 1: variables, the values of the step, constants. Errors are those of
+  // compiling the step, for example if a dimension other than the first of an input is unknown.
   absl::StatusOr<std::string> Summary(int64_t rows) const;
 
   Session& session() { return *session_; }

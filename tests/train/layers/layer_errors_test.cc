@@ -177,8 +177,8 @@ TEST(LayerErrors, ActivationsAndNoise) {
       {LAYER(layers::Softmax(s, Images(s), 4)), "got 4"},
       {LAYER(layers::SpatialDropout2D(s, Sequence(s), 0.5)), "spatial_dropout2d: expected"},
       {LAYER(layers::SpatialDropout1D(s, Sequence(s), 1)), "rate must be at least 0"},
-      {LAYER(layers::GaussianNoise(s, Rows(s), -1)), "gaussian_noise: stddev must be at least 0"},
-      {LAYER(layers::GaussianDropout(s, Rows(s), 1)), "gaussian_dropout: rate must be"},
+      {LAYER(layers::GaussianNoise(s, Rows(s), -1)), "gaussian_noise: stddev: expected 0 or more"},
+      {LAYER(layers::GaussianDropout(s, Rows(s), 1)), "gaussian_dropout: rate: expected"},
   });
 }
 
@@ -229,7 +229,7 @@ TEST(LayerErrors, Attention) {
       {LAYER(layers::GroupQueryAttention(s, Sequence(s), Sequence(s), 3, 4, 3)),
        "grouped_query_attention: expected a multiple of 3 query heads, got 4"},
       {LAYER(layers::RotaryEmbedding(s, Sequence(s), {.max_wavelength = -1})),
-       "rotary_embedding: expected an even last dimension and positive options"},
+       "rotary_embedding: max_wavelength: expected above 0, got -1"},
   });
 }
 

@@ -44,7 +44,7 @@ TEST(LossesTest, InvalidArgumentsAreReported) {
   EXPECT_THAT(ErrorOf([](const Scope& s) {
                 return losses::Huber(s, Feed(s, {-1}), Feed(s, {-1}), {.delta = -1});
               }),
-              HasSubstr("huber: expected a delta above 0, got -1"));
+              HasSubstr("huber: delta: expected above 0, got -1"));
   EXPECT_THAT(ErrorOf([](const Scope& s) {
                 return losses::CosineSimilarity(s, Feed(s, {-1}), Feed(s, {-1}));
               }),
@@ -73,7 +73,7 @@ TEST(LossesTest, InvalidArgumentsAreReported) {
                 return losses::BinaryFocalCrossentropy(s, Feed(s, {-1}), Feed(s, {-1}),
                                                        {.gamma = -2});
               }),
-              HasSubstr("expected a gamma of at least 0, got -2"));
+              HasSubstr("gamma: expected 0 or more, got -2"));
   EXPECT_THAT(ErrorOf([](const Scope& s) {
                 return losses::CTC(s, Feed(s, {-1, -1, 5}), Feed(s, {-1, 3}, DT_INT32));
               }),

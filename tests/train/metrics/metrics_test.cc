@@ -64,7 +64,7 @@ TEST(MetricsTest, InvalidArgumentsAreReported) {
   EXPECT_THAT(ErrorOf([](const Scope& s) {
                 return metrics::FBetaScore(s, Feed(s, {-1, 2}), Feed(s, {-1, 2}), {.beta = 0});
               }),
-              HasSubstr("fbeta_score: expected a beta above 0, got 0"));
+              HasSubstr("fbeta_score: beta: expected above 0, got 0"));
   EXPECT_THAT(ErrorOf([](const Scope& s) {
                 return metrics::AUC(s, Feed(s, {-1}), Feed(s, {-1}), {.num_thresholds = 1});
               }),
