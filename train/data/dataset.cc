@@ -147,6 +147,9 @@ Dataset Dataset::FromSource(OpenSource open, std::optional<int64_t> rows) {
   Dataset d;
   d.status_ = absl::OkStatus();
   if (open == nullptr) return d.WithError("FromSource(): expected a function, got none");
+  if (rows.value_or(0) < 0) {
+    return d.WithError(absl::StrCat("rows out of range; expected 0 or more, got ", *rows));
+  }
   d.description_ = absl::StrCat("FromSource(", rows ? absl::StrCat(*rows) : "", ")");
   d.reader_ = ValueRows();
   d.stream_ = [open = std::move(open)] { return SourceRows(open); };

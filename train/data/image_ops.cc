@@ -36,6 +36,12 @@ absl::Status CheckSides(int64_t height, int64_t width) {
                                                  kMaxSide, ", got ", height, " and ", width));
 }
 
+absl::Status CheckOffset(int64_t y, int64_t x) {
+  if (std::max(y, x) <= kMaxSide && std::min(y, x) >= -kMaxSide) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("image: expected an offset of at most ", kMaxSide, ", got ", y, " and ", x));
+}
+
 template <typename T>
 T FromDouble(double value) {
   if constexpr (std::is_same_v<T, uint8_t>) {
@@ -163,10 +169,7 @@ absl::StatusOr<Tensor> FlipUpDown(const Tensor& image) {
 
 absl::StatusOr<Tensor> Crop(const Tensor& image, int64_t y, int64_t x, int64_t height,
                             int64_t width) {
-  if (y < -kMaxSide || y > kMaxSide || x < -kMaxSide || x > kMaxSide) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("image: expected an offset of at most ", kMaxSide, ", got ", y, " and ", x));
-  }
+  MF_RETURN_IF_ERROR(CheckOffset(y, x));
   const auto copy = [&](auto from, auto to) {
     const Range rows(y, height, from.height), columns(x, width, from.width);
     if (columns.begin >= columns.end) return;
@@ -183,6 +186,7 @@ absl::StatusOr<Tensor> Crop(const Tensor& image, int64_t y, int64_t x, int64_t h
 
 absl::StatusOr<Tensor> Erase(const Tensor& image, int64_t y, int64_t x, int64_t height,
                              int64_t width) {
+  MF_RETURN_IF_ERROR(CheckOffset(y, x));
   MF_RETURN_IF_ERROR(CheckSides(height, width));
   return MakeOfSameSize(image, [&](auto from, auto to) {
     std::copy_n(from.data, from.size(), to.data);
