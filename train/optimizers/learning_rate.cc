@@ -64,6 +64,11 @@ LearningRateSchedule PiecewiseConstant(const PiecewiseConstantOptions& o) {
                        absl::StrJoin(o.boundaries, ", "), "] and ", o.values.size(), " values")));
       return Output();
     }
+    for (const int64_t boundary : o.boundaries) {
+      if (!CheckNumbers(scope, "PiecewiseConstant", {{"boundaries", boundary, kNotNegative}})) {
+        return Output();
+      }
+    }
     for (const double value : o.values) {
       if (!CheckNumbers(scope, "PiecewiseConstant", {{"values", value, kNotNegative}})) {
         return Output();

@@ -51,7 +51,7 @@ struct OneCycleOptions {
 LearningRateSchedule OneCycle(const OneCycleOptions& options);
 
 struct PiecewiseConstantOptions {
-  std::vector<int64_t> boundaries = {};  // ascending
+  std::vector<int64_t> boundaries = {};  // ascending, from 0
   std::vector<double> values = {};       // one more than boundaries
 };
 

@@ -149,7 +149,7 @@ const std::map<std::string, std::string>& ExemptNumbers() {
   return *numbers;
 }
 
-// What errors call a number, other than its name: an op's attribute, or a size as a whole.
+// Names that errors use instead of a number's own: an op's attribute, or a size as a whole.
 const std::map<std::string, std::string>& OtherNames() {
   static const auto* const names = new std::map<std::string, std::string>({
       {"dilation_rate", "dilations"},

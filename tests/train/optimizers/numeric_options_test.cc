@@ -10,7 +10,6 @@
 #include <functional>
 #include <limits>
 #include <optional>
-#include <regex>
 #include <set>
 #include <sstream>
 #include <string>
@@ -21,6 +20,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops/ops.h"
+#include "tests/train/numbers/header_numbers.h"
 #include "train/layers/layers.h"
 #include "train/optimizers/optimizers.h"
 #include "train/regularizers.h"
@@ -224,6 +224,14 @@ std::vector<Row> ScheduleRows() {
       OPTION(CosineDecayRestarts, CosineDecayRestartsOptions, alpha, ({-1}), ({0}),
              {.first_decay_steps = 9}),
       {"initial", false, {-1}, {0}, [](double v) { return StatusOf(Adjustable(v)); }},
+      {"boundaries",
+       true,
+       {-1},
+       {0, 3},
+       [](double v) {
+         return StatusOf(
+             PiecewiseConstant({.boundaries = {static_cast<int64_t>(v)}, .values = {1, 1}}));
+       }},
       {"values",
        false,
        {-1},
@@ -323,15 +331,14 @@ TEST(NumericOptions, TableHasEveryNumberOfTheHeaders) {
   for (const Row& row : AllRows()) in_table.insert(row.name);
   // Set by MinimizeOptions, under other names.
   in_table.insert({"multiplier", "overwrite_frequency"});
-  const std::regex option(
-      R"(\n  +(?:double|int|int64_t|LearningRate|std::optional<double>) (\w+[^_\W]) = )");
+  // The constant of a LearningRate, which each optimizer has; and those that formulas of rules use.
+  in_table.insert({"value", "x", "y"});
   std::set<std::string> found;
   for (const auto& entry : std::filesystem::directory_iterator("train/optimizers")) {
     std::stringstream text;
     text << std::ifstream(entry.path()).rdbuf();
-    const std::string header = text.str();
-    for (std::sregex_iterator it(header.begin(), header.end(), option), end; it != end; ++it) {
-      found.insert((*it)[1]);
+    for (const std::string& number : NumbersOf(text.str())) {
+      found.insert(number.substr(number.rfind('.') + 1));
     }
   }
   EXPECT_GT(found.size(), 40u);
