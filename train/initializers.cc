@@ -105,7 +105,7 @@ Initializer Ones() { return Constant(1); }
 
 Initializer Identity(double gain) {
   return [gain](const Scope& scope, const Shape& shape, DataType dtype) {
-    if (!CheckNumbers(scope, "Identity", {{"gain", gain, kAnyNumber}})) return Output();
+    if (!CheckNumbers(scope, "Identity()", {{"gain", gain, kAnyNumber}})) return Output();
     if (shape.rank() != 2) {
       return Fail(scope, absl::StrCat("Identity: expected a matrix, got shape ", shape.ToString()));
     }

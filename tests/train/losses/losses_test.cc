@@ -63,7 +63,7 @@ TEST(LossesTest, InvalidArgumentsAreReported) {
                 return losses::BinaryCrossentropy(s, Feed(s, {-1}), Feed(s, {-1}),
                                                   {.label_smoothing = 1.5});
               }),
-              HasSubstr("binary_crossentropy: expected a label_smoothing in [0, 1], got 1.5"));
+              HasSubstr("binary_crossentropy: label_smoothing: expected 0 to 1, got 1.5"));
   EXPECT_THAT(ErrorOf([](const Scope& s) {
                 return losses::CategoricalCrossentropy(s, Feed(s, {-1, -1}), Feed(s, {-1, -1}),
                                                        {.label_smoothing = 0.1});
