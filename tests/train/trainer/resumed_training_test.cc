@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Training that is interrupted at a chosen point and resumed from its checkpoint, in one process.
-// //tests/tools:resume_test kills processes at random points.
+// A resumed run ends like one without an interruption, wherever the first one has ended.
+#include "tests/train/trainer/resumed_training.h"
+
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <map>
 #include <memory>
-#include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,14 +15,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
 #include "framework/core/crc32c.h"
 #include "framework/core/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "mirrorflow.h"
 #include "nlohmann/json.hpp"
-#include "tests/support/event_scalars.h"
 #include "tests/support/files.h"
 #include "tests/train/trainer/scores.h"
 #include "train/checkpoint/directory.h"
@@ -36,112 +31,11 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::Not;
 using ::testing::Pair;
 
-// y = 2 x - 1 at 10 points: an epoch has 3 batches of 4, 4 and 2 rows.
-Dataset Line(int64_t rows = 10) {
-  std::vector<float> x, y;
-  for (int64_t i = 0; i < rows; ++i) {
-    x.push_back(0.25f * static_cast<float>(i));
-    y.push_back(2 * x.back() - 1);
-  }
-  return Dataset::FromTensors({Tensor::Of<float>({rows, 1}, x), Tensor::Of<float>({rows, 1}, y)});
-}
-
-std::string TextIn(const std::string& path) {
-  std::ifstream stream(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
-
-// Calls a function in each event.
-class Watch final : public Callback {
- public:
-  using Act = std::function<absl::Status(absl::string_view event, TrainingState&)>;
-  explicit Watch(Act act) : act_(std::move(act)) {}
-  absl::Status OnEpochBegin(TrainingState& s) override { return act_("epoch begins", s); }
-  absl::Status OnStepBegin(TrainingState& s) override { return act_("step begins", s); }
-  absl::Status OnStep(TrainingState& s) override { return act_("step", s); }
-  absl::Status OnInferenceStepBegin(TrainingState& s) override { return act_("inference", s); }
-  absl::Status OnValidationEnd(TrainingState& s) override { return act_("validation ends", s); }
-  absl::Status OnEpochEnd(TrainingState& s) override { return act_("epoch ends", s); }
-  absl::Status OnTrainEnd(TrainingState& s) override { return act_("train ends", s); }
-
- private:
-  const Act act_;
-};
-
-class ResumedTrainingTest : public testing::TestWithParam<int> {
- protected:
-  void SetUp() override { std::filesystem::remove_all(directory_); }
-
-  struct Run {
-    absl::StatusOr<TrainResult> result;
-    std::vector<std::string> variables;  // the bytes, by name
-    TrainingPosition start;
-  };
-
-  // One process: builds the model, restores the newest checkpoint, and trains.
-  Run Train(const Dataset& dataset, FitOptions options, bool has_checkpoints = true) {
-    Run run = {.result = absl::UnknownError("not run")};
-    const auto strategy =
-        *MirroredStrategy::Create({.num_cpu_replicas = replicas_, .pin_threads = false});
-    Graph graph;
-    const Scope root(&graph);
-    const auto scope = strategy->scope();
-    const Output x = ops::Placeholder(root.WithName("x"), DT_FLOAT, {-1, 1});
-    const Output y = ops::Placeholder(root.WithName("y"), DT_FLOAT, {-1, 1});
-    const Output predicted = layers::Dense(root, layers::Dropout(root, x, 0.1), 1);
-    const Output loss = losses::MeanSquaredError(root, predicted, y);
-    // Evaluate and Predict draw random numbers, too: one that is repeated draws the same.
-    const Output noise = ops::RandomUniform(root, ops::Shape(root, predicted), DT_FLOAT);
-    const Output noisy = ops::Mul(root, predicted, noise);
-    Model model = {.inputs = {x, y}, .loss = loss, .predictions = noisy};
-    model.train = Momentum({.learning_rate = schedules::Adjustable(0.05)})
-                      .Minimize(root, loss, {.accumulate_steps = accumulate_steps_});
-    model.metrics = {{"error", metrics::MeanAbsoluteError(root, predicted, y)},
-                     {"noise", metrics::Mean(root, noisy)}};
-    auto trainer = Trainer::Create(*strategy, graph, model);
-    EXPECT_TRUE(trainer.ok()) << trainer.status();
-    trainer_ = trainer->get();
-    std::unique_ptr<CheckpointManager> checkpoints;
-    if (has_checkpoints) {
-      checkpoints = *CheckpointManager::Create(
-          (*trainer)->session(), {.directory = directory_, .log = [](absl::string_view) {}});
-      run.start = *checkpoints->Restore();
-      options.start = run.start;
-      options.checkpoints = checkpoints.get();
-    }
-    run.result = (*trainer)->Fit(dataset, options);
-    for (const std::string& name : (*trainer)->session().VariableNames()) {
-      const Tensor value = *(*trainer)->session().ReadVariable(name);
-      run.variables.emplace_back(reinterpret_cast<const char*>(value.raw()), value.bytes());
-    }
-    return run;
-  }
-
-  const std::string directory_ = TemporaryPath("resumed");
-  int64_t accumulate_steps_ = 1;
-  int replicas_ = GetParam();
-  Trainer* trainer_ = nullptr;  // the one that is running
-};
+using ResumedTrainingTest = ResumedTraining;
 
 INSTANTIATE_TEST_SUITE_P(Replicas, ResumedTrainingTest, testing::Values(1, 2));
-
-// Acts in the n-th event of a kind.
-Watch::Act ActAt(absl::string_view kind, int n, int* count, const Watch::Act& act) {
-  return [=](absl::string_view event, TrainingState& state) {
-    return event == kind && ++*count == n ? act(event, state) : absl::OkStatus();
-  };
-}
-
-absl::Status Interrupt(absl::string_view, TrainingState& state) {
-  state.Interrupt("test");
-  return absl::OkStatus();
-}
-
-// Leaves what a process leaves that is killed: the checkpoints so far.
-absl::Status Kill(absl::string_view, TrainingState&) { return absl::AbortedError("killed"); }
 
 // Interrupts the run, or kills it, at each event in turn.
 TEST_P(ResumedTrainingTest, EqualsUndisturbedWhereverItEnds) {
@@ -467,134 +361,6 @@ TEST_P(ResumedTrainingTest, RevokedStopGoesOnWithNextEpoch) {
   }
 }
 
-// Monitors of different files, metrics or directions have nothing in common.
-TEST_P(ResumedTrainingTest, BestFileIsReplacedOnlyByABetterOneWhateverElseThereIs) {
-  const std::string first = TemporaryPath("first"), second = TemporaryPath("second");
-  std::filesystem::remove(second);
-  const auto train = [&](int64_t epochs, bool has_both) {
-    Scores scores({7, 1, 8, 3});
-    ModelCheckpoint a(first,
-                      {.monitor = "score", .save_best_only = true, .mode = MonitorMode::kMin});
-    ModelCheckpoint b(second,
-                      {.monitor = "score", .save_best_only = true, .mode = MonitorMode::kMax});
-    FitOptions options = {.epochs = epochs, .callbacks = {&scores, &b}};
-    if (has_both) options.callbacks = {&scores, &a, &b};
-    ASSERT_TRUE(Train(Line().Batch(4), options).result.ok());
-  };
-  train(3, /*has_both=*/true);
-  const std::string best = TextIn(second);  // of the third epoch
-  train(4, /*has_both=*/false);
-  EXPECT_EQ(TextIn(second), best);
-}
-
-// The checkpoint has the variables of training; the best ones are a result.
-TEST_P(ResumedTrainingTest, RestoredBestWeightsDoNotEnterTheCheckpoint) {
-  const auto train = [&](int64_t interrupt_at, int64_t epochs, int64_t patience = 3) {
-    Scores scores({5, 4, 6, 6, 3, 6, 6, 6, 2, 6});
-    EarlyStopping early({.monitor = "score", .patience = patience, .restore_best_weights = true});
-    Watch watch([&](absl::string_view event, TrainingState& state) {
-      if (event == "step begins" && state.position.step == interrupt_at) state.Interrupt("test");
-      return absl::OkStatus();
-    });
-    return Train(Line().Batch(4), {.epochs = epochs, .callbacks = {&scores, &early, &watch}});
-  };
-  const Run whole = train(-1, 10);
-  ASSERT_TRUE(whole.result.ok()) << whole.result.status();
-  EXPECT_EQ(whole.result->steps, 8 * 3) << "three epochs after the best one, the fifth";
-  SetUp();
-  train(4, 10);
-  train(10, 10);
-  const Run rest = train(-1, 10);
-  EXPECT_EQ(rest.variables, whole.variables);
-  EXPECT_EQ(rest.result->stopped, whole.result->stopped);
-  // Starting the finished program again gives the same, and trains no further.
-  const Run again = train(-1, 10);
-  EXPECT_EQ(again.result->steps, 8 * 3);
-  EXPECT_EQ(again.variables, whole.variables);
-  EXPECT_EQ(again.result->stopped, whole.result->stopped);
-  // With more patience, it trains on from its last variables and finds better ones.
-  const Run more = train(-1, 10, /*patience=*/4);
-  SetUp();
-  const Run patient = train(-1, 10, /*patience=*/4);
-  EXPECT_EQ(patient.result->steps, 10 * 3);
-  EXPECT_EQ(more.result->steps, 10 * 3);
-  EXPECT_EQ(more.variables, patient.variables);
-}
-
-TEST_P(ResumedTrainingTest, StoppedTrainingStaysStoppedUntilItsCallbackAllowsMore) {
-  const auto train = [&](int64_t patience) {
-    Scores scores({1, 2, 2, 2, 2, 2});
-    EarlyStopping early({.monitor = "score", .patience = patience});
-    std::vector<Callback*> callbacks = {&scores};
-    if (patience > 0) callbacks.push_back(&early);
-    return Train(Line().Batch(4), {.epochs = 6, .callbacks = callbacks}).result->steps;
-  };
-  EXPECT_EQ(train(1), 2 * 3);
-  EXPECT_EQ(train(1), 2 * 3);
-  EXPECT_EQ(train(3), 4 * 3);
-  EXPECT_EQ(train(0), 6 * 3) << "without the callback that stopped it";
-}
-
-TEST_P(ResumedTrainingTest, CallbacksRememberWhatTheyHaveSeen) {
-  const std::string best = TemporaryPath("best"), log = TemporaryPath("log.csv");
-  const auto train = [&](int64_t epochs) {
-    Scores scores({0.5, 0.9, 0.1, 0.2, 0.3, 0.4, 0.4, 0.4});
-    ModelCheckpoint checkpoint(
-        best, {.monitor = "score", .save_best_only = true, .mode = MonitorMode::kMax});
-    ReduceLROnPlateau reduce({.monitor = "score",
-                              .factor = 0.5,
-                              .patience = 2,
-                              .cooldown = 2,
-                              .mode = MonitorMode::kMax});
-    CsvLog csv(log);
-    return Train(Line().Batch(4),
-                 {.epochs = epochs, .callbacks = {&scores, &checkpoint, &reduce, &csv}});
-  };
-  const Run whole = train(8);
-  ASSERT_TRUE(whole.result.ok()) << whole.result.status();
-  const std::string best_of_whole = TextIn(best), log_of_whole = TextIn(log);
-  SetUp();
-  std::filesystem::remove(best);
-  Run rest;
-  for (int64_t epochs = 1; epochs <= 8; ++epochs) rest = train(epochs);
-  EXPECT_EQ(rest.variables, whole.variables) << "among them the learning rate";
-  EXPECT_EQ(TextIn(best), best_of_whole);
-  EXPECT_EQ(TextIn(log), log_of_whole);
-}
-
-// The events that are interrupted come again, so what they have done must not stay: a reduced
-// learning rate would be reduced twice.
-TEST_P(ResumedTrainingTest, InterruptedEventsLeaveNoTrace) {
-  int interrupted_epoch = -1;
-  const auto train = [&] {
-    Scores scores({0.5, 0.5, 0.5, 0.5, 0.5});
-    ReduceLROnPlateau reduce(
-        {.monitor = "score", .factor = 0.5, .patience = 1, .mode = MonitorMode::kMax});
-    EarlyStopping early({.monitor = "score", .patience = 3, .mode = MonitorMode::kMax});
-    Watch watch([&](absl::string_view event, TrainingState& state) -> absl::Status {
-      const bool interrupts = state.position.epoch == interrupted_epoch;
-      if (event == "inference" && interrupts) state.Interrupt("test");
-      if (event != "epoch ends" || !interrupts) return absl::OkStatus();
-      return trainer_->Predict(Line().Batch(5)).status();
-    });
-    return Train(Line().Batch(4), {.epochs = 5, .callbacks = {&scores, &reduce, &early, &watch}});
-  };
-  const Run whole = train();
-  ASSERT_TRUE(whole.result.ok()) << whole.result.status();
-  EXPECT_EQ(whole.result->steps, 4 * 3);
-  for (int epoch = 0; epoch < 4; ++epoch) {
-    SetUp();
-    interrupted_epoch = epoch;
-    const Run part = train();
-    ASSERT_TRUE(part.result.ok()) << part.result.status();
-    EXPECT_EQ(part.result->stopped, "test") << epoch;
-    interrupted_epoch = -1;
-    const Run rest = train();
-    EXPECT_EQ(rest.variables, whole.variables) << epoch;
-    EXPECT_EQ(rest.result->stopped, whole.result->stopped) << epoch;
-  }
-}
-
 // A stop is not forgotten if the validation that follows it is interrupted.
 TEST_P(ResumedTrainingTest, StopBeforeAnInterruptedValidationStays) {
   bool interrupts = true;
@@ -620,22 +386,6 @@ TEST_P(ResumedTrainingTest, StopBeforeAnInterruptedValidationStays) {
   EXPECT_EQ(TextIn(TemporaryPath("stopped.csv")), log);
 }
 
-// Callbacks and datasets may serve several calls of Fit, each of which begins afresh.
-TEST_P(ResumedTrainingTest, CallbacksMayBeUsedAgain) {
-  Scores scores({0.5, 0.9, 0.1, 0.2, 0.3});
-  EarlyStopping early({.monitor = "score", .patience = 2, .mode = MonitorMode::kMax});
-  CsvLog csv(TemporaryPath("again.csv"));
-  const FitOptions options = {.epochs = 5, .callbacks = {&scores, &early, &csv}};
-  const Run first = Train(Line().Batch(4), options);
-  ASSERT_TRUE(first.result.ok()) << first.result.status();
-  EXPECT_EQ(first.result->steps, 4 * 3);
-  SetUp();
-  const Run second = Train(Line().Batch(4), options);
-  EXPECT_EQ(second.result->stopped, first.result->stopped);
-  EXPECT_EQ(second.variables, first.variables);
-  EXPECT_EQ(second.result->history, first.result->history);
-}
-
 // On another number of replicas the parts of sums are added up, and the numbers of training go on.
 TEST_P(ResumedTrainingTest, ContinuesOnAnotherNumberOfReplicas) {
   const FitOptions options = {.epochs = 2, .validation = Line(6).Batch(2)};
@@ -651,135 +401,6 @@ TEST_P(ResumedTrainingTest, ContinuesOnAnotherNumberOfReplicas) {
   for (const auto& [name, value] : whole.result->history[0]) {
     EXPECT_NEAR(rest.result->history[0].at(name), value, 1e-5) << name;
   }
-}
-
-// But for the speed.
-std::vector<std::string> Scalars(const std::string& folder) {
-  std::vector<std::string> scalars = EventScalars(folder);
-  std::erase_if(scalars, [](const std::string& scalar) {
-    return absl::StrContains(scalar, "examples_per_second");
-  });
-  return scalars;
-}
-
-// Each once, also those of the checkpoint's step, some of which were written before it.
-TEST_P(ResumedTrainingTest, EventFilesHaveEachValueOnce) {
-  const std::string folder = TemporaryPath("board");
-  int64_t update_freq = 0;  // only the ends of epochs
-  const auto train = [&](absl::string_view kind, int n, bool kills) {
-    int count = 0;
-    Watch watch(ActAt(kind, n, &count, kills ? Kill : Interrupt));
-    TensorBoard board(folder, {.update_freq = update_freq});
-    return Train(Line().Batch(4), {.epochs = 2,
-                                   .validation = Line(6).Batch(2),
-                                   .validation_steps = 2,
-                                   .callbacks = {&board, &watch},
-                                   .checkpoint_every = kills ? 1 : 0});
-  };
-  for (; update_freq <= 2; ++update_freq) {
-    SetUp();
-    std::filesystem::remove_all(folder);
-    ASSERT_TRUE(train("", 0, false).result.ok());
-    const std::vector<std::string> whole = Scalars(folder);
-    EXPECT_EQ(std::set<std::string>(whole.begin(), whole.end()).size(), whole.size());
-    for (const char* const kind : {"step begins", "step", "inference", "epoch ends"}) {
-      for (const bool kills : {false, true}) {
-        for (int n = 1; n <= 5; n += kills ? 3 : 2) {
-          SCOPED_TRACE(absl::StrCat(update_freq, ": ", kind, " ", n, kills ? " killed" : ""));
-          SetUp();
-          std::filesystem::remove_all(folder);
-          train(kind, n, kills);
-          ASSERT_TRUE(train("", 0, false).result.ok());
-          EXPECT_EQ(Scalars(folder), whole);
-        }
-      }
-    }
-  }
-}
-
-// A run that was killed has written lines after its last checkpoint, the last of them in part.
-TEST_P(ResumedTrainingTest, LogContinuesWhereTheCheckpointIs) {
-  const std::string path = TemporaryPath("continued.csv");
-  const auto train = [&](int64_t epochs) {
-    CsvLog csv(path);
-    return Train(Line().Batch(4), {.epochs = epochs, .callbacks = {&csv}});
-  };
-  ASSERT_TRUE(train(4).result.ok());
-  const std::string whole = TextIn(path);
-  SetUp();
-  ASSERT_TRUE(train(2).result.ok());
-  std::ofstream(path, std::ios::app) << "3,9,9\n4,9,9\n5,";
-  ASSERT_TRUE(train(4).result.ok());
-  EXPECT_EQ(TextIn(path), whole);
-}
-
-// A spreadsheet has saved the log between two runs.
-TEST_P(ResumedTrainingTest, LogOfAnotherSystemKeepsItsLines) {
-  const std::string path = TemporaryPath("edited.csv");
-  const auto train = [&](int64_t epochs) {
-    CsvLog csv(path);
-    return Train(Line().Batch(4), {.epochs = epochs, .callbacks = {&csv}});
-  };
-  ASSERT_TRUE(train(4).result.ok());
-  const std::string whole = TextIn(path);
-  for (const char* const end : {"\r", "\r\n"}) {
-    SetUp();
-    ASSERT_TRUE(train(2).result.ok());
-    const std::string lines = absl::StrReplaceAll(TextIn(path), {{"\n", end}});
-    std::ofstream(path, std::ios::binary) << "\xef\xbb\xbf" << lines;
-    ASSERT_TRUE(train(4).result.ok());
-    EXPECT_EQ(TextIn(path), whole);
-  }
-}
-
-// A folder may have any name, and callbacks may be equal: each finds its own state.
-TEST_P(ResumedTrainingTest, EachCallbackFindsItsOwnState) {
-  class Named final : public Callback {
-   public:
-    Named(std::string key, int64_t value) : key_(std::move(key)), value_(value) {}
-    absl::Status SaveState(TrainingState&, StateDict& state) const override {
-      state.Set("value", value_);
-      return absl::OkStatus();
-    }
-    absl::Status LoadState(TrainingState&, const StateDict& state) override {
-      return state.Get("value", &value_);
-    }
-    std::string state_key() const override { return key_; }
-    int64_t value() const { return value_; }
-
-   private:
-    const std::string key_;
-    int64_t value_;
-  };
-  const std::vector<std::string> keys = {"",       "a",     "a",    "a/b",
-                                         "a.b",    "a#2",   "\xff", "\xfe/",
-                                         "a\nb\"", "\\xff", "/",    std::string(1, '\0')};
-  const auto train = [&](int64_t steps, int64_t factor) {
-    std::vector<std::unique_ptr<Named>> callbacks;
-    FitOptions options = {.steps = steps};
-    for (size_t i = 0; i < keys.size(); ++i) {
-      callbacks.push_back(std::make_unique<Named>(keys[i], factor * static_cast<int64_t>(i + 1)));
-      options.callbacks.push_back(callbacks.back().get());
-    }
-    const Run run = Train(Line().Batch(4), options);
-    EXPECT_TRUE(run.result.ok()) << run.result.status();
-    std::vector<int64_t> values;
-    for (const auto& callback : callbacks) values.push_back(callback->value());
-    return values;
-  };
-  const std::vector<int64_t> saved = train(1, 1);
-  EXPECT_EQ(train(2, 0), saved);
-}
-
-TEST_P(ResumedTrainingTest, StateOfMissingCallbackIsReported) {
-  EarlyStopping early({.monitor = "loss", .patience = 9});
-  CsvLog csv(TemporaryPath("missing.csv"));
-  ASSERT_TRUE(Train(Line().Batch(4), {.steps = 2, .callbacks = {&early, &csv}}).result.ok());
-  testing::internal::CaptureStderr();
-  ASSERT_TRUE(Train(Line().Batch(4), {.steps = 3, .callbacks = {&csv}}).result.ok());
-  const std::string log = testing::internal::GetCapturedStderr();
-  EXPECT_THAT(log, HasSubstr("EarlyStopping(min loss)"));
-  EXPECT_THAT(log, Not(HasSubstr("CsvLog")));
 }
 
 // Manifests of version 1 have no state, but training goes on from their variables.
