@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "framework/core/status.h"
+#include "framework/core/system_error.h"
 
 namespace mirrorflow {
 namespace {
@@ -25,8 +26,8 @@ namespace {
 // The most bytes of one read or write. Linux itself transfers just under 2 GiB per call.
 constexpr size_t kMaxTransfer = size_t{1} << 30;
 
-absl::Status SystemError(int error, absl::string_view path, absl::string_view what) {
-  return absl::ErrnoToStatus(error, absl::StrCat(path, ": ", what));
+absl::Status FileError(int error, absl::string_view path, absl::string_view what) {
+  return SystemError(error, absl::StrCat(path, ": ", what));
 }
 
 const char* KindOf(mode_t mode) {
@@ -41,11 +42,16 @@ absl::Status NotRegular(absl::string_view path, mode_t mode) {
       absl::StrCat(path, ": not a regular file; expected a file, got ", KindOf(mode)));
 }
 
+absl::Status RefusedLink(absl::string_view path) {
+  return absl::FailedPreconditionError(
+      absl::StrCat(path, ": cannot open; expected a regular file, got a symbolic link"));
+}
+
 absl::Status WriteAll(int fd, absl::string_view path, absl::string_view data) {
   while (!data.empty()) {
     const ssize_t n = write(fd, data.data(), std::min(data.size(), kMaxTransfer));
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return SystemError(n < 0 ? errno : EIO, path, "cannot write");
+    if (n <= 0) return WriteError(n < 0 ? errno : EIO, absl::StrCat(path, ": cannot write"));
     data.remove_prefix(n);
   }
   return absl::OkStatus();
@@ -115,10 +121,8 @@ absl::Status Reserve(int fd, absl::string_view path, uint64_t bytes) {
   if (error == 0 || error == EOPNOTSUPP || error == EINVAL) return absl::OkStatus();
   struct statvfs disk;
   const uint64_t free = fstatvfs(fd, &disk) == 0 ? uint64_t{disk.f_bavail} * disk.f_frsize : 0;
-  // EFBIG (a limit on file sizes) is reported as a lack of space, too.
-  return absl::ResourceExhaustedError(absl::StrCat(path, ": cannot reserve space; needs ", bytes,
-                                                   " bytes, ", free,
-                                                   " free: ", std::strerror(error)));
+  return WriteError(error, absl::StrCat(path, ": cannot reserve space; needs ", bytes, " bytes, ",
+                                        free, " free"));
 }
 
 // The file under its temporary name. The destructor removes it unless it was renamed.
@@ -181,7 +185,7 @@ absl::Status OpenTemporary(const Target& target, TemporaryFile* file) {
       return absl::OkStatus();
     }
     if (errno != EEXIST && errno != EINTR) {
-      return SystemError(errno, target.path, "cannot create a file in its directory");
+      return FileError(errno, target.path, "cannot create a file in its directory");
     }
   }
   return absl::UnavailableError(
@@ -195,14 +199,11 @@ absl::StatusOr<InputFile> InputFile::Open(absl::string_view path, Links links) {
   // Without O_NONBLOCK, open would block on a pipe that has no writer.
   const int refusal = links == Links::kRefuse ? O_NOFOLLOW : 0;
   const int fd = open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | refusal);
-  if (fd < 0 && errno == ELOOP && refusal != 0) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(path, ": cannot open; expected a regular file, got a symbolic link"));
-  }
-  if (fd < 0) return SystemError(errno, path, "cannot open");
+  if (fd < 0 && errno == ELOOP && refusal != 0) return RefusedLink(path);
+  if (fd < 0) return FileError(errno, path, "cannot open");
   InputFile file(fd, 0, std::move(name));
   struct stat info;
-  if (fstat(fd, &info) != 0) return SystemError(errno, path, "cannot stat");
+  if (fstat(fd, &info) != 0) return FileError(errno, path, "cannot stat");
   if (!S_ISREG(info.st_mode)) return NotRegular(path, info.st_mode);
   file.size_ = info.st_size;
   return file;
@@ -221,7 +222,7 @@ absl::Status InputFile::Read(uint64_t offset, size_t size, void* out) const {
   while (size > 0) {
     const ssize_t n = pread(fd_, to, std::min(size, kMaxTransfer), offset);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return SystemError(errno, path_, "cannot read");
+    if (n < 0) return FileError(errno, path_, "cannot read");
     if (n == 0) {
       return absl::DataLossError(
           absl::StrCat(path_, ": the file ends too early; expected ", end, " bytes, got ", offset));
@@ -237,7 +238,7 @@ absl::Status WriteFileAtomically(absl::string_view path, absl::Span<const absl::
                                  absl::FunctionRef<absl::Status(absl::string_view)> before_call) {
   MF_ASSIGN_OR_RETURN(const Target target, TargetOf(path));
   Descriptor parent{open(target.directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-  if (parent.fd < 0) return SystemError(errno, path, "cannot open its directory");
+  if (parent.fd < 0) return FileError(errno, path, "cannot open its directory");
   uint64_t bytes = 0;
   for (absl::string_view piece : pieces) bytes += piece.size();
 
@@ -254,20 +255,57 @@ absl::Status WriteFileAtomically(absl::string_view path, absl::Span<const absl::
   MF_RETURN_IF_ERROR(appender.Finish());
   MF_RETURN_IF_ERROR(before_call("fsync"));
   // Never retried: after an error, the kernel may have dropped the pages and marked them clean.
-  if (fsync(file.fd) != 0) return SystemError(errno, path, "cannot fsync");
+  if (fsync(file.fd) != 0) return FileError(errno, path, "cannot fsync");
   MF_RETURN_IF_ERROR(before_call("close"));
-  if (close(std::exchange(file.fd, -1)) != 0) return SystemError(errno, path, "cannot close");
+  if (close(std::exchange(file.fd, -1)) != 0) return FileError(errno, path, "cannot close");
   MF_RETURN_IF_ERROR(before_call("rename"));
   if (rename(file.path.c_str(), target.path.c_str()) != 0) {
-    return SystemError(errno, path, "cannot rename the finished file");
+    return FileError(errno, path, "cannot rename the finished file");
   }
   file.renamed = true;
   MF_RETURN_IF_ERROR(before_call("fsync_directory"));
   // EINVAL: a file system whose directories cannot be synced.
   if (fsync(parent.fd) != 0 && errno != EINVAL) {
-    return SystemError(errno, path, "cannot fsync its directory");
+    return FileError(errno, path, "cannot fsync its directory");
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<int> OpenForAppending(absl::string_view path, const AppendOptions& options) {
+  const std::string name(path);
+  const bool is_new = options.existing == ExistingFile::kRefuse;
+  const bool follow = options.links == InputFile::Links::kFollow;
+  // Without O_NONBLOCK, open would block on a pipe that has no reader. O_TRUNC would already
+  // change a file that turns out to be something else.
+  const int fd = open(name.c_str(),
+                      O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK |
+                          (is_new ? O_EXCL : 0) | (follow ? 0 : O_NOFOLLOW),
+                      options.mode);
+  if (fd < 0 && errno == ELOOP && !follow) return RefusedLink(path);
+  if (fd < 0 && errno == ENXIO) {
+    struct stat found;  // a pipe without a reader, or a socket
+    if (stat(name.c_str(), &found) == 0 && !S_ISREG(found.st_mode)) {
+      return NotRegular(path, found.st_mode);
+    }
+    return FileError(ENXIO, path, "cannot open");
+  }
+  if (fd < 0) return FileError(errno, path, "cannot open");
+  struct stat info;
+  absl::Status status;
+  if (fstat(fd, &info) != 0) {
+    status = FileError(errno, path, "cannot stat");
+  } else if (!S_ISREG(info.st_mode)) {
+    status = NotRegular(path, info.st_mode);
+  } else if (options.existing == ExistingFile::kReplace && ftruncate(fd, 0) != 0) {
+    status = WriteError(errno, absl::StrCat(path, ": cannot truncate"));
+  }
+  if (status.ok()) return fd;
+  close(fd);
+  return status;
+}
+
+absl::Status AppendTo(int fd, absl::string_view path, absl::string_view data) {
+  return WriteAll(fd, path, data);
 }
 
 absl::Status CheckWritable(absl::string_view path) {

@@ -60,6 +60,22 @@ absl::Status WriteFileAtomically(
       return absl::OkStatus();
     });
 
+// Says what happens to a file that already exists; kRefuse returns AlreadyExists.
+enum class ExistingFile { kAppend, kReplace, kRefuse };
+struct AppendOptions {
+  ExistingFile existing = ExistingFile::kAppend;
+  InputFile::Links links = InputFile::Links::kRefuse;
+  uint32_t mode = 0666;  // of a new file, without the bits of the umask
+};
+// Opens a regular file to append to it, and returns its descriptor, which the caller closes.
+// Returns the system's error, or FailedPrecondition for a directory, a pipe, a device or, with
+// Links::kRefuse, a symbolic link. Never blocks, not even on a pipe.
+absl::StatusOr<int> OpenForAppending(absl::string_view path, const AppendOptions& options = {});
+
+// Appends `data` to the file of OpenForAppending, in a single call while there is space, so that an
+// interrupted process leaves whole lines. ResourceExhausted, naming `path`, if not all of it fits.
+absl::Status AppendTo(int fd, absl::string_view path, absl::string_view data);
+
 // Checks that WriteFileAtomically can write `path`, by creating and removing an empty temporary
 // file. Call it before long work whose result goes there.
 absl::Status CheckWritable(absl::string_view path);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/core/file.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -209,6 +210,66 @@ TEST_F(FileTest, WrittenFileHasPermissionsThatUmaskLeaves) {
     ASSERT_EQ(stat(Path("a").c_str(), &info), 0);
     EXPECT_EQ(info.st_mode & 0777, expected);
   }
+}
+
+TEST_F(FileTest, FileOpenForAppendingKeepsReplacesOrRefusesWhatExists) {
+  const auto append = [&](ExistingFile existing) {
+    const absl::StatusOr<int> fd = OpenForAppending(Path("a"), {.existing = existing});
+    if (!fd.ok()) return fd.status();
+    const absl::Status status = AppendTo(*fd, Path("a"), "line\n");
+    close(*fd);
+    return status;
+  };
+  EXPECT_TRUE(append(ExistingFile::kRefuse).ok());
+  EXPECT_EQ(append(ExistingFile::kRefuse).code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_TRUE(append(ExistingFile::kAppend).ok());
+  EXPECT_EQ(Contents(Path("a")), "line\nline\n");
+  EXPECT_TRUE(append(ExistingFile::kReplace).ok());
+  EXPECT_EQ(Contents(Path("a")), "line\n");
+}
+
+TEST_F(FileTest, OnlyRegularFilesOpenForAppending) {
+  ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
+  ASSERT_EQ(mkdir(Path("folder").c_str(), 0700), 0);
+  for (const std::string& path : {Path("pipe"), std::string("/dev/null"), Path("folder")}) {
+    EXPECT_EQ(OpenForAppending(path).status().code(), absl::StatusCode::kFailedPrecondition)
+        << path;
+  }
+  const int reader = open(Path("pipe").c_str(), O_RDONLY | O_NONBLOCK);
+  EXPECT_THAT(OpenForAppending(Path("pipe")).status().message(),
+              HasSubstr("not a regular file; expected a file, got a pipe"));
+  close(reader);
+  EXPECT_THAT(OpenForAppending(Path("pipe")).status().message(),
+              HasSubstr("not a regular file; expected a file, got a pipe"));
+}
+
+TEST_F(FileTest, LinkOpensForAppendingOnlyIfItMayBeFollowed) {
+  std::ofstream(Path("a")) << "old\n";
+  ASSERT_EQ(symlink(Path("a").c_str(), Path("link").c_str()), 0);
+  const absl::Status refused = OpenForAppending(Path("link")).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(refused.message(), HasSubstr("expected a regular file, got a symbolic link"));
+  const absl::StatusOr<int> followed =
+      OpenForAppending(Path("link"), {.links = InputFile::Links::kFollow});
+  ASSERT_TRUE(followed.ok()) << followed.status();
+  close(*followed);
+}
+
+TEST_F(FileTest, LineBeyondTheLimitOnFilesIsAResourceErrorThatNamesIt) {
+  signal(SIGXFSZ, SIG_IGN);
+  const absl::StatusOr<int> fd = OpenForAppending(Path("a"));
+  ASSERT_TRUE(fd.ok()) << fd.status();
+  rlimit before;
+  getrlimit(RLIMIT_FSIZE, &before);
+  rlimit small = before;
+  small.rlim_cur = 4;
+  setrlimit(RLIMIT_FSIZE, &small);
+  const absl::Status status = AppendTo(*fd, Path("a"), "longer\n");
+  setrlimit(RLIMIT_FSIZE, &before);
+  close(*fd);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(status.message(), HasSubstr("a: cannot write: the limit on the size of files "
+                                          "(`ulimit -f`) is reached"));
 }
 
 }  // namespace

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/core/system_error.h"
+
+#include <netdb.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace mirrorflow {
+namespace {
+
+bool HasFileSizeLimit() {
+  rlimit limit;
+  return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+}
+
+// Returns the limit that the error number stands for; empty if it is not a limit of the process or
+// the host.
+absl::string_view LimitOf(int error) {
+  switch (error) {
+    case EMFILE:
+      return "the limit on open files of a process (`ulimit -n`) is reached";
+    case ENFILE:
+      return "the limit on open files of this host (/proc/sys/fs/file-max) is reached";
+    case EFBIG:
+      return HasFileSizeLimit() ? "the limit on the size of files (`ulimit -f`) is reached"
+                                : "the file is too large for its file system";
+    default:
+      return "";
+  }
+}
+
+absl::Status LimitError(int error, absl::string_view what) {
+  return absl::ResourceExhaustedError(absl::StrCat(what, ": ", LimitOf(error)));
+}
+
+}  // namespace
+
+absl::Status SystemError(int error, absl::string_view what) {
+  return LimitOf(error).empty() ? absl::ErrnoToStatus(error, what) : LimitError(error, what);
+}
+
+absl::Status NetworkError(int error, absl::string_view what) {
+  const absl::Status status = SystemError(error, what);
+  return absl::IsResourceExhausted(status) ? status : absl::UnavailableError(status.message());
+}
+
+absl::Status NameError(int error, absl::string_view what) {
+  if (error == EAI_SYSTEM) return NetworkError(errno, what);
+  // glibc may report a lack of descriptors as a name that does not resolve.
+  if (const int probe = eventfd(0, EFD_CLOEXEC); probe >= 0) {
+    close(probe);
+  } else if (!LimitOf(errno).empty()) {
+    return LimitError(errno, what);
+  }
+  return absl::UnavailableError(absl::StrCat(what, ": ", gai_strerror(error)));
+}
+
+absl::Status WriteError(int error, absl::string_view what) {
+  return absl::ResourceExhaustedError(SystemError(error, what).message());
+}
+
+absl::Status CheckDescriptors(absl::string_view what, int count) {
+  std::vector<int> open_ones;
+  int error = 0;
+  while (static_cast<int>(open_ones.size()) < count) {
+    const int fd = eventfd(0, EFD_CLOEXEC);
+    if (fd < 0) {
+      error = errno;
+      break;
+    }
+    open_ones.push_back(fd);
+  }
+  for (const int fd : open_ones) close(fd);
+  if (error == 0) return absl::OkStatus();
+  return SystemError(error, absl::StrCat(what, ": too few file descriptors; expected ", count,
+                                         " free ones, got ", open_ones.size()));
+}
+
+}  // namespace mirrorflow

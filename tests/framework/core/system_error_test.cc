@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/core/system_error.h"
+
+#include <netdb.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "gtest/gtest.h"
+
+namespace mirrorflow {
+namespace {
+
+// Limits the process to `soft` of a resource while it lives.
+class Limited {
+ public:
+  Limited(__rlimit_resource_t resource, rlim_t soft) : resource_(resource) {
+    getrlimit(resource, &before_);
+    rlimit limit = before_;
+    limit.rlim_cur = soft;
+    setrlimit(resource, &limit);
+  }
+  ~Limited() { setrlimit(resource_, &before_); }
+
+ private:
+  const __rlimit_resource_t resource_;
+  rlimit before_;
+};
+
+TEST(SystemErrorTest, LimitsOnOpenFilesAreResourceErrorsThatNameThem) {
+  for (const auto& error : {SystemError(EMFILE, "here"), NetworkError(EMFILE, "here")}) {
+    EXPECT_EQ(error, absl::ResourceExhaustedError(
+                         "here: the limit on open files of a process (`ulimit -n`) is reached"));
+  }
+  EXPECT_EQ(SystemError(ENFILE, "here"),
+            absl::ResourceExhaustedError(
+                "here: the limit on open files of this host (/proc/sys/fs/file-max) is reached"));
+}
+
+TEST(SystemErrorTest, FileThatIsTooLargeNamesTheLimitOrTheFileSystem) {
+  EXPECT_EQ(SystemError(EFBIG, "here").message(),
+            "here: the file is too large for its file system");
+  const Limited limited(RLIMIT_FSIZE, 1 << 20);
+  EXPECT_EQ(SystemError(EFBIG, "here"),
+            absl::ResourceExhaustedError(
+                "here: the limit on the size of files (`ulimit -f`) is reached"));
+}
+
+TEST(SystemErrorTest, OtherErrorsKeepTheirCode) {
+  EXPECT_EQ(SystemError(ENOENT, "here"), absl::NotFoundError("here: No such file or directory"));
+  EXPECT_EQ(NetworkError(ECONNREFUSED, "here"), absl::UnavailableError("here: Connection refused"));
+  EXPECT_EQ(WriteError(EIO, "here"), absl::ResourceExhaustedError("here: Input/output error"));
+}
+
+TEST(SystemErrorTest, NameThatDoesNotResolveForLackOfDescriptorsNamesTheLimit) {
+  EXPECT_EQ(NameError(EAI_NONAME, "here").code(), absl::StatusCode::kUnavailable);
+  const Limited limited(RLIMIT_NOFILE, 3);
+  const absl::Status error = NameError(EAI_NONAME, "here");
+  EXPECT_EQ(error.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_NE(error.message().find("ulimit -n"), error.message().npos);
+}
+
+TEST(SystemErrorTest, DescriptorsAreCountedAndClosedAgain) {
+  const int next = eventfd(0, 0);
+  close(next);
+  const Limited limited(RLIMIT_NOFILE, next + 4);
+  for (int repetition = 0; repetition < 2; ++repetition) {
+    EXPECT_TRUE(CheckDescriptors("here", 4).ok());
+    EXPECT_EQ(CheckDescriptors("here", 5),
+              absl::ResourceExhaustedError("here: too few file descriptors; expected 5 free ones, "
+                                           "got 4: the limit on open files of a process (`ulimit "
+                                           "-n`) is reached"));
+  }
+}
+
+}  // namespace
+}  // namespace mirrorflow
