@@ -41,23 +41,31 @@ size_t AvailableOnMachine() {
   return available > std::numeric_limits<size_t>::max() - swap ? available : available + swap;
 }
 
-// Returns the address space that `ulimit -v` leaves; the maximum without a limit.
-size_t AvailableAddressSpace() {
+// Returns how many bytes a limit on memory leaves; the maximum without a limit. `format` finds the
+// line of /proc/self/status that says how much of it is in use.
+size_t LeftOf(__rlimit_resource_t resource, const char* format) {
   constexpr size_t kNone = std::numeric_limits<size_t>::max();
   rlimit limit;
-  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kNone;
-  std::FILE* file = std::fopen("/proc/self/statm", "re");
-  size_t pages = 0;
-  const bool known = file != nullptr && std::fscanf(file, "%zu", &pages) == 1;
+  if (getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kNone;
+  std::FILE* file = std::fopen("/proc/self/status", "re");
+  size_t kibibytes = 0;
+  char line[128];
+  while (file != nullptr && std::fgets(line, sizeof(line), file) != nullptr) {
+    if (std::sscanf(line, format, &kibibytes) == 1) break;
+  }
   if (file != nullptr) std::fclose(file);
-  const size_t used = known ? pages * static_cast<size_t>(sysconf(_SC_PAGESIZE)) : 0;
+  const size_t used = kibibytes << 10;
   return limit.rlim_cur > used ? limit.rlim_cur - used : 0;
 }
 
 Available AvailableBytes() {
-  const size_t machine = AvailableOnMachine(), address_space = AvailableAddressSpace();
-  if (address_space < machine) return {address_space, " (`ulimit -v`)"};
-  return {machine, ""};
+  Available least = {AvailableOnMachine(), ""};
+  const Available limits[] = {{LeftOf(RLIMIT_AS, "VmSize: %zu kB"), " (`ulimit -v`)"},
+                              {LeftOf(RLIMIT_DATA, "VmData: %zu kB"), " (`ulimit -d`)"}};
+  for (const Available& limit : limits) {
+    if (limit.bytes < least.bytes) least = limit;
+  }
+  return least;
 }
 
 absl::Status TooMuch(size_t bytes) {

@@ -34,14 +34,21 @@ bool HasLimit(int resource) {
          limit.rlim_cur != RLIM_INFINITY;
 }
 
-// Whether the address space has room for the stack of one more thread.
-bool HasRoomForStack() {
+// Returns what leaves no room for the stack of one more thread; empty if there is room. `ulimit -d`
+// counts only what can be written, `ulimit -v` everything.
+std::string MemoryLimit() {
   const size_t bytes = DefaultStackBytes();
   void* const stack =
       mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
-  if (stack == MAP_FAILED) return false;
+  if (stack == MAP_FAILED && HasLimit(RLIMIT_AS)) {
+    return "the limit on the address space (`ulimit -v`) leaves no room for its stack";
+  }
+  if (stack == MAP_FAILED) return "no memory is left for its stack";
+  const bool fits = mprotect(stack, bytes, PROT_READ | PROT_WRITE) == 0;
   munmap(stack, bytes);
-  return true;
+  if (fits) return "";
+  return HasLimit(RLIMIT_DATA) ? "the limit on data (`ulimit -d`) leaves no room for its stack"
+                               : "no memory is left for its stack";
 }
 
 // The number in a file of the kernel; -1 if there is none, or `max`.
@@ -72,11 +79,7 @@ std::string ReachedCgroup() {
 }
 
 std::string ReachedLimit() {
-  if (!HasRoomForStack()) {
-    return HasLimit(RLIMIT_AS) ? "the limit on the address space (`ulimit -v`) leaves no room for "
-                                 "its stack"
-                               : "no memory is left for its stack";
-  }
+  if (std::string memory = MemoryLimit(); !memory.empty()) return memory;
   if (const std::string cgroup = ReachedCgroup(); !cgroup.empty()) {
     return absl::StrCat("the limit on tasks in ", cgroup, " is reached");
   }

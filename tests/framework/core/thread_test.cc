@@ -83,6 +83,11 @@ TEST(ThreadDeathTest, LimitOnAddressSpaceIsNamed) {
               "RESOURCE_EXHAUSTED: here: cannot start a thread: .*ulimit -v");
 }
 
+TEST(ThreadDeathTest, LimitOnDataIsNamed) {
+  EXPECT_EXIT(PrintErrorUnder(RLIMIT_DATA, rlim_t{256} << 20), testing::ExitedWithCode(7),
+              "RESOURCE_EXHAUSTED: here: cannot start a thread: .*ulimit -d");
+}
+
 TEST(ThreadDeathTest, LimitOnThreadsOfUserIsNamed) {
   // The system does not limit root.
   constexpr uid_t kNobody = 65534;
