@@ -20,6 +20,7 @@
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "framework/runtime/numeric_error.h"
 #include "mirrorflow_debug.h"
 #include "tools/flags/checkpoint_flags.h"
 #include "tools/flags/cluster_flags.h"
@@ -90,7 +91,7 @@ absl::StatusOr<std::unique_ptr<Optimizer>> MakeOptimizer(int64_t total_steps) {
 }
 
 // Returns the share of the test images that the model classifies correctly, with each batch
-// weighted by its rows. Returns OutOfRange if the loss of a batch is not finite.
+// weighted by its rows. Returns a numeric error if the loss of a batch is not finite.
 absl::StatusOr<double> TestAccuracy(const Strategy& strategy, Step step, const Dataset& test) {
   DistributedDataset input = strategy.Distribute(test.Batch(kTestBatchSize));
   double right = 0;
@@ -98,7 +99,8 @@ absl::StatusOr<double> TestAccuracy(const Strategy& strategy, Step step, const D
   for (DistributedBatch batch; input.Next(&batch);) {
     MF_ASSIGN_OR_RETURN(const StepOutputs out, step.Run(batch));
     if (!std::isfinite(out[1].scalar<float>())) {
-      return absl::OutOfRangeError("test loss: not finite after the last update of the variables");
+      return NumericError(
+          absl::OutOfRangeError("test loss: not finite after the last update of the variables"));
     }
     right += static_cast<double>(out[0].scalar<float>()) * static_cast<double>(batch.num_rows());
     rows += batch.num_rows();
@@ -229,26 +231,19 @@ absl::Status TrainAndTest(const Strategy& strategy, LogFormat format, ExitCode* 
       LossLog::Open(PathOfWorker(absl::GetFlag(FLAGS_loss_log), strategy), checkpoints.start.step));
   fit.on_step = [&](int64_t step, float loss) { return losses.Add(step, loss); };
   const CleanupWatchdog watchdog(strategy, session);
-  const absl::StatusOr<TrainResult> result = trainer->Fit(train, fit);
-  const absl::StatusCode ended = result.status().code();
-  // The loss is not finite, or the replicas differ.
-  if (ended == absl::StatusCode::kOutOfRange || ended == absl::StatusCode::kDataLoss) {
-    *code = kExitNumeric;
-  }
-  MF_RETURN_IF_ERROR(result.status());
+  MF_ASSIGN_OR_RETURN(const TrainResult result, trainer->Fit(train, fit));
   if (stop.signal().has_value()) {
     *code = kExitResources;
-    MF_RETURN_IF_ERROR(result->last_save);
+    MF_RETURN_IF_ERROR(result.last_save);
     *code = *stop.signal() == SIGINT ? kExitInterrupted : kExitPreempted;
     if (strategy.worker() != 0) return absl::OkStatus();
     std::fprintf(stderr, "stopped by SIG%s after step %lld; the same command goes on from there\n",
-                 sigabbrev_np(*stop.signal()), static_cast<long long>(result->steps));
+                 sigabbrev_np(*stop.signal()), static_cast<long long>(result.steps));
     return absl::OkStatus();
   }
-  const absl::StatusOr<double> accuracy = TestAccuracy(strategy, test_step, test);
-  if (accuracy.status().code() == absl::StatusCode::kOutOfRange) *code = kExitNumeric;
-  MF_RETURN_IF_ERROR(accuracy.status());
+  MF_ASSIGN_OR_RETURN(const double accuracy, TestAccuracy(strategy, test_step, test));
 
+  *code = kExitResources;  // of what cannot be written
   if (const std::string path = absl::GetFlag(FLAGS_save_variables); !path.empty()) {
     MF_RETURN_IF_ERROR(SaveVariables(session, path));
   }
@@ -258,13 +253,13 @@ absl::Status TrainAndTest(const Strategy& strategy, LogFormat format, ExitCode* 
   if (std::string path = absl::GetFlag(FLAGS_trace); !path.empty()) {
     MF_RETURN_IF_ERROR(WriteTrace(session, strategy, trainer->train_step(), train, path));
   }
-  *code = result->last_save.ok() ? kExitOk : kExitResources;
-  if (strategy.worker() != 0) return result->last_save;
-  std::printf("test_accuracy=%.4f train_loss=%.4f examples_per_s=%.0f step_ms=%.3f", *accuracy,
-              result->loss, result->examples_per_s, result->median_step_ms);
-  if (result->median_host_us > 0) std::printf(" host_us=%.1f", result->median_host_us);
+  *code = result.last_save.ok() ? kExitOk : kExitResources;
+  if (strategy.worker() != 0) return result.last_save;
+  std::printf("test_accuracy=%.4f train_loss=%.4f examples_per_s=%.0f step_ms=%.3f", accuracy,
+              result.loss, result.examples_per_s, result.median_step_ms);
+  if (result.median_host_us > 0) std::printf(" host_us=%.1f", result.median_host_us);
   std::printf("\n");
-  return result->last_save;
+  return result.last_save;
 }
 
 // `*code` is the exit code of the program.

@@ -15,6 +15,7 @@
 #include "framework/core/failpoint.h"
 #include "framework/core/status.h"
 #include "framework/runtime/failure.h"
+#include "framework/runtime/numeric_error.h"
 #include "framework/session/session_state.h"
 
 namespace mirrorflow {
@@ -110,10 +111,11 @@ absl::Status SessionState::CheckReplicas() {
   if (name.empty()) return absl::OkStatus();
   const std::string others =
       num_others == 0 ? "" : absl::StrCat("; variables that also differ: ", num_others);
-  return WithFailure(absl::DataLossError(absl::StrCat(
-                         "variable '", name,
-                         "' differs between replicas; expected one checksum, got ", found, others)),
-                     {.name = name});
+  return WithFailure(
+      NumericError(absl::DataLossError(
+          absl::StrCat("variable '", name,
+                       "' differs between replicas; expected one checksum, got ", found, others))),
+      {.name = name});
 }
 
 absl::StatusOr<std::vector<uint32_t>> SessionState::GatherNumbers(

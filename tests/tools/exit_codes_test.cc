@@ -2,6 +2,8 @@
 //
 // The exit code that a status gives a program.
 #include "distribute/strategy/strategy.h"
+#include "framework/runtime/failure.h"
+#include "framework/runtime/numeric_error.h"
 #include "framework/session/session_state.h"
 #include "gtest/gtest.h"
 #include "tools/flags/cluster_flags.h"
@@ -28,13 +30,16 @@ class FakeStrategy final : public Strategy {
 };
 
 // Classifies as our programs do; `code` is that of the phase in which the error occurred.
-int ExitCodeOfProgram(absl::StatusCode status, int num_workers, ExitCode code) {
+int ExitCodeOfError(const absl::Status& error, int num_workers, ExitCode code) {
   const FakeStrategy strategy(num_workers);
-  const absl::Status error(status, "here: an error");
   return ExitWithError(error, ExitCodeOf(error, strategy, code));
 }
 
-constexpr ExitCode kPhases[] = {kExitUsage, kExitBadInput, kExitNumeric, kExitInternal};
+int ExitCodeOfProgram(absl::StatusCode status, int num_workers, ExitCode code) {
+  return ExitCodeOfError(absl::Status(status, "here: an error"), num_workers, code);
+}
+
+constexpr ExitCode kPhases[] = {kExitUsage, kExitBadInput, kExitResources, kExitInternal};
 
 TEST(ExitCodesTest, TimeoutNeverGivesTheCodeOfFlagsOrInput) {
   for (const ExitCode code : kPhases) {
@@ -58,6 +63,21 @@ TEST(ExitCodesTest, ResourcesAndBugsHaveTheirOwnCodes) {
       EXPECT_EQ(ExitCodeOfProgram(absl::StatusCode::kResourceExhausted, num_workers, code),
                 kExitResources);
       EXPECT_EQ(ExitCodeOfProgram(absl::StatusCode::kInternal, num_workers, code), kExitInternal);
+    }
+  }
+}
+
+// The same status codes without the mark come from damaged files.
+TEST(ExitCodesTest, OnlyNumericErrorsGiveTheCodeOfNumbers) {
+  for (const ExitCode code : kPhases) {
+    for (const int num_workers : {1, 2}) {
+      for (const absl::Status& error :
+           {absl::OutOfRangeError("loss: not finite"), absl::DataLossError("replicas: differ")}) {
+        EXPECT_EQ(ExitCodeOfError(error, num_workers, code), code);
+        EXPECT_EQ(ExitCodeOfError(NumericError(error), num_workers, code), kExitNumeric);
+        const absl::Status of_worker = WithFailure(NumericError(error), {.worker = 1});
+        EXPECT_EQ(ExitCodeOfError(of_worker, num_workers, code), kExitNumeric);
+      }
     }
   }
 }

@@ -94,18 +94,22 @@ absl::StatusOr<std::string> SecretOfFlags() {
 // Below it, a busy host would look like a dead one.
 constexpr absl::Duration kLeastTimeout = absl::Milliseconds(100);
 
-absl::Status CheckTimeout(absl::string_view flag, absl::Duration timeout) {
-  if (timeout >= kLeastTimeout) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("--", flag, ": out of range; expected at least ",
-                                                 absl::FormatDuration(kLeastTimeout), ", got ",
-                                                 absl::FormatDuration(timeout)));
+absl::Status CheckTimeouts() {
+  const std::pair<absl::string_view, absl::Duration> timeouts[] = {
+      {"connect_timeout", absl::GetFlag(FLAGS_connect_timeout)},
+      {"heartbeat_timeout", absl::GetFlag(FLAGS_heartbeat_timeout)},
+      {"progress_timeout", absl::GetFlag(FLAGS_progress_timeout)},
+      {"collective_timeout", absl::GetFlag(FLAGS_collective_timeout)}};
+  for (const auto& [flag, timeout] : timeouts) {
+    MF_RETURN_IF_ERROR(CheckFlagDuration(flag, timeout, kLeastTimeout));
+  }
+  return absl::OkStatus();
 }
 
-// Errors about a worker carry its number. A loss that is not finite is the fault of none.
+// Errors about a worker carry its number.
 ExitCode CodeOfWorkers(const absl::Status& status, ExitCode code) {
   const std::optional<Failure> failure = FailureOf(status);
-  const bool is_numeric = code == kExitNumeric && absl::IsOutOfRange(status);
-  return failure.has_value() && failure->worker >= 0 && !is_numeric ? kExitCluster : code;
+  return failure.has_value() && failure->worker >= 0 ? kExitCluster : code;
 }
 
 // Other errors are about this worker's settings.
@@ -145,6 +149,7 @@ absl::StatusOr<ExchangeOptions> ExchangeOfFlags() {
 }  // namespace
 
 absl::StatusOr<CoordinationFlags> ReadCoordinationFlags() {
+  MF_RETURN_IF_ERROR(CheckTimeouts());
   CoordinationFlags flags = {.insecure = absl::GetFlag(FLAGS_insecure),
                              .job = absl::GetFlag(FLAGS_job),
                              .tls = {.certificate = absl::GetFlag(FLAGS_tls_cert),
@@ -158,6 +163,7 @@ absl::StatusOr<CoordinationFlags> ReadCoordinationFlags() {
 }
 
 absl::StatusOr<std::optional<Cluster>> ClusterOfFlags() {
+  MF_RETURN_IF_ERROR(CheckTimeouts());
   const std::string name = absl::GetFlag(FLAGS_strategy);
   MF_RETURN_IF_ERROR(CheckChoice("strategy", name, {"auto", "mirrored", "multi_worker"}));
   if (name == "mirrored" && !absl::GetFlag(FLAGS_cluster_spec).empty()) {
@@ -188,8 +194,6 @@ absl::StatusOr<std::unique_ptr<Strategy>> JoinCluster(Cluster cluster,
                                                       ExitCode* code) {
   *code = kExitUsage;
   MF_RETURN_IF_ERROR(ChooseDevicesOfFlags({cluster.local_size, cluster.local_rank}, &options));
-  MF_RETURN_IF_ERROR(CheckTimeout("heartbeat_timeout", absl::GetFlag(FLAGS_heartbeat_timeout)));
-  MF_RETURN_IF_ERROR(CheckTimeout("progress_timeout", absl::GetFlag(FLAGS_progress_timeout)));
   options.collective_timeout = absl::GetFlag(FLAGS_collective_timeout);
   MF_ASSIGN_OR_RETURN(CoordinationFlags flags, ReadCoordinationFlags());
   const auto collective = ParseCollectiveKind(absl::GetFlag(FLAGS_collective));

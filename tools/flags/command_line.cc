@@ -25,6 +25,7 @@
 #include "framework/core/thread.h"
 #include "framework/graph/op_registry.h"
 #include "framework/runtime/error_report.h"
+#include "framework/runtime/numeric_error.h"
 
 namespace mirrorflow {
 namespace {
@@ -32,6 +33,21 @@ namespace {
 bool HasLimit(__rlimit_resource_t resource) {
   rlimit limit;
   return getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+}
+
+// The error line of a process that cannot allocate memory. Allocates none.
+const char* MemoryErrorLine() {
+  if (HasLimit(RLIMIT_DATA)) {
+    return HasLimit(RLIMIT_AS)
+               ? "ERROR RESOURCE_EXHAUSTED memory: cannot allocate; expected more address space "
+                 "(`ulimit -v`) or data (`ulimit -d`)\n"
+               : "ERROR RESOURCE_EXHAUSTED memory: cannot allocate; expected more data (`ulimit "
+                 "-d`)\n";
+  }
+  return HasLimit(RLIMIT_AS)
+             ? "ERROR RESOURCE_EXHAUSTED memory: cannot allocate; expected more address space "
+               "(`ulimit -v`)\n"
+             : "ERROR RESOURCE_EXHAUSTED memory: cannot allocate; expected more free memory\n";
 }
 
 // Ends the process with an error line and an exit code when an exception reaches the top of any
@@ -43,10 +59,7 @@ bool HasLimit(__rlimit_resource_t resource) {
     try {
       std::rethrow_exception(exception);
     } catch (const std::bad_alloc&) {
-      line = HasLimit(RLIMIT_AS)
-                 ? "ERROR RESOURCE_EXHAUSTED memory: cannot allocate; expected more address space "
-                   "(`ulimit -v`)\n"
-                 : "ERROR RESOURCE_EXHAUSTED memory: cannot allocate; expected more free memory\n";
+      line = MemoryErrorLine();
       code = kExitResources;
     } catch (const std::system_error& e) {
       std::fprintf(stderr, "%s\n", e.what());
@@ -101,6 +114,7 @@ const char* KindOf(const absl::CommandLineFlag& flag) {
   if (flag.IsOfType<int64_t>()) return "an integer of 64 bits";
   if (flag.IsOfType<uint64_t>()) return "a non-negative integer of 64 bits";
   if (flag.IsOfType<double>() || flag.IsOfType<std::optional<double>>()) return "a number";
+  if (flag.IsOfType<absl::Duration>()) return "a duration such as 90s or 5m";
   return "a valid value";
 }
 
@@ -208,6 +222,13 @@ absl::Status CheckFlagRange(absl::string_view flag, int64_t value, int64_t least
       absl::StrCat("--", flag, ": out of range; expected ", range, ", got ", value));
 }
 
+absl::Status CheckFlagDuration(absl::string_view flag, absl::Duration value, absl::Duration least) {
+  if (value >= least) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--", flag, ": out of range; expected at least ",
+                                                 absl::FormatDuration(least), ", got ",
+                                                 absl::FormatDuration(value)));
+}
+
 absl::Status CheckOutputFlag(absl::string_view flag, absl::string_view path) {
   if (path.empty()) return absl::OkStatus();
   return Annotate(CheckWritable(path), absl::StrCat("--", flag, "=", path));
@@ -224,6 +245,7 @@ int FlushOutput() {
 
 namespace {
 ExitCode CodeOf(const absl::Status& status, ExitCode code) {
+  if (IsNumericError(status)) return kExitNumeric;
   switch (status.code()) {
     case absl::StatusCode::kResourceExhausted:
       return kExitResources;

@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "framework/runtime/error_report.h"
 
 namespace mirrorflow {
@@ -24,7 +25,7 @@ enum ExitCode {
   kExitBadInput = 3,                // a file, a graph, data
   kExitCluster = kClusterExitCode,  // another worker: missing, different or failed
   kExitResources = 5,
-  kExitNumeric = 6,  // the loss is not finite
+  kExitNumeric = 6,  // see IsNumericError
   kExitInternal = 70,
   kExitPreempted = 75,     // asked to end, and goes on when it starts again
   kExitInterrupted = 130,  // the same, by SIGINT
@@ -54,6 +55,8 @@ std::string FlagHelp(std::initializer_list<absl::string_view> files);
 // Returns InvalidArgument, naming the flag, if `value` is not in [least, most].
 absl::Status CheckFlagRange(absl::string_view flag, int64_t value, int64_t least,
                             int64_t most = std::numeric_limits<int64_t>::max());
+// Returns InvalidArgument, naming the flag, if `value` is less than `least`.
+absl::Status CheckFlagDuration(absl::string_view flag, absl::Duration value, absl::Duration least);
 // Returns InvalidArgument, naming the flag, if `value` is none of `choices`.
 absl::Status CheckChoice(absl::string_view flag, absl::string_view value,
                          std::initializer_list<absl::string_view> choices);
@@ -62,8 +65,8 @@ absl::Status CheckOutputFlag(absl::string_view flag, absl::string_view path);
 
 // Writes `ERROR <CODE> <where>: <what>` to standard error, one line for each error if the message
 // has several, and as JSON to the file that $MIRRORFLOW_ERROR_FILE names, if any. Returns the exit
-// code: that of the status if it is a resource or internal error or a timeout, which no input can
-// cause, otherwise `code`.
+// code: that of the status if it is a numeric, resource or internal error or a timeout, which
+// neither flags nor the form of an input can cause, otherwise `code`.
 int ExitWithError(const absl::Status& status, ExitCode code);
 // Flushes standard output. Returns kExitOk, or the code of an error if not all of it, or of
 // standard error, was written.

@@ -10,6 +10,7 @@
 #include "absl/time/clock.h"
 #include "framework/core/failpoint.h"
 #include "framework/core/status.h"
+#include "framework/runtime/numeric_error.h"
 
 namespace mirrorflow {
 namespace {
@@ -77,8 +78,7 @@ absl::StatusOr<TrainResult> Trainer::Loop::Run() {
   if (!state_.interrupted || !absl::IsCancelled(trained)) MF_RETURN_IF_ERROR(trained);
   // Callbacks may replace the variables when training ends. The checkpoint has those of training.
   result_.last_save = SaveLast();
-  if (absl::IsOutOfRange(result_.last_save))
-    return result_.last_save;  // the variables are of no use
+  if (IsNumericError(result_.last_save)) return result_.last_save;  // the variables are of no use
   MF_RETURN_IF_ERROR(TakeCutEpoch());
   MF_RETURN_IF_ERROR(Call(&Callback::OnTrainEnd));
   return TakeResult();
@@ -212,13 +212,13 @@ absl::Status Trainer::Loop::RunStep(const DistributedBatch& batch) {
   MF_RETURN_IF_ERROR(Call(&Callback::OnStep));
   if (options_.on_step) MF_RETURN_IF_ERROR(options_.on_step(at.step, state_.loss));
   if (!std::isfinite(state_.loss)) {
-    return EndTogether(absl::OutOfRangeError(absl::StrCat(
-        "step ", at.step, ": the loss is not finite; expected a number, got ", state_.loss)));
+    return EndTogether(NumericError(absl::OutOfRangeError(absl::StrCat(
+        "step ", at.step, ": the loss is not finite; expected a number, got ", state_.loss))));
   }
   if (is_due(options_.check_replicas)) {
     const absl::Status same = trainer_.session_->CheckReplicas();
     const absl::Status why = Annotate(same, absl::StrCat("step ", at.step));
-    if (absl::IsDataLoss(same)) return EndTogether(why);
+    if (IsNumericError(same)) return EndTogether(why);
     MF_RETURN_IF_ERROR(why);
   }
   // Before the checkpoint, so that a run that resumes from it does what is still due.
@@ -333,8 +333,8 @@ TrainResult Trainer::Loop::TakeResult() {
 absl::Status Trainer::Loop::EndTogether(const absl::Status& why) {
   if (options_.checkpoints == nullptr) return why;
   const absl::Status saved = options_.checkpoints->WaitForSave();
-  if (!absl::IsOutOfRange(saved)) return why;
-  return absl::Status(why.code(), absl::StrCat(why.message(), "; ", saved.message()));
+  if (!IsNumericError(saved)) return why;
+  return NumericError(absl::Status(why.code(), absl::StrCat(why.message(), "; ", saved.message())));
 }
 
 }  // namespace mirrorflow

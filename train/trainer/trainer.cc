@@ -12,6 +12,7 @@
 #include "framework/core/failpoint.h"
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
+#include "framework/runtime/numeric_error.h"
 #include "framework/session/session_state.h"
 #include "train/inference.h"
 #include "train/numeric_options.h"
@@ -194,8 +195,8 @@ absl::StatusOr<Logs> Trainer::Evaluate(const Dataset& dataset) {
     MF_ASSIGN_OR_RETURN(const StepOutputs outputs, evaluate_.Run(batch));
     MF_ASSIGN_OR_RETURN(const float loss, ScalarOf(outputs[0]));
     if (!std::isfinite(loss)) {
-      return absl::OutOfRangeError(
-          absl::StrCat("evaluation: the loss is not finite; expected a number, got ", loss));
+      return NumericError(absl::OutOfRangeError(
+          absl::StrCat("evaluation: the loss is not finite; expected a number, got ", loss)));
     }
     mean.Add(loss, batch.num_rows());
     has_batches = true;
