@@ -1,27 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/loss_log.h"
 
-#include <fcntl.h>
 #include <unistd.h>
-
-#include <cerrno>
-#include <fstream>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "framework/core/file.h"
 #include "framework/core/status.h"
 #include "framework/graph/attr_value.h"
 
 namespace mirrorflow {
+namespace {
+
+// The contents of a file; empty if it does not exist.
+absl::StatusOr<std::string> ContentsOf(const std::string& path) {
+  const absl::StatusOr<InputFile> file = InputFile::Open(path);
+  if (absl::IsNotFound(file.status())) return std::string();
+  MF_RETURN_IF_ERROR(file.status());
+  std::string text(file->size(), '\0');
+  MF_RETURN_IF_ERROR(file->Read(0, text.size(), text.data()));
+  return text;
+}
+
+}  // namespace
 
 absl::StatusOr<LossLog> LossLog::Open(const std::string& path, int64_t step) {
   if (path.empty()) return LossLog(path, -1);
   std::string kept;
   if (step > 0) {
-    std::ifstream old(path);
+    MF_ASSIGN_OR_RETURN(const std::string old, ContentsOf(path));
     int64_t of_line;
-    for (std::string line; std::getline(old, line);) {
+    for (const absl::string_view line : absl::StrSplit(old, '\n')) {
       const bool is_earlier =
           absl::SimpleAtoi(line.substr(0, line.find(' ')), &of_line) && of_line <= step;
       if (!is_earlier) break;
@@ -29,8 +39,7 @@ absl::StatusOr<LossLog> LossLog::Open(const std::string& path, int64_t step) {
     }
   }
   MF_RETURN_IF_ERROR(WriteFileAtomically(path, {kept}));
-  const int fd = open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
-  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot open"));
+  MF_ASSIGN_OR_RETURN(const int fd, OpenForAppending(path));
   return LossLog(path, fd);
 }
 
@@ -40,12 +49,7 @@ LossLog::~LossLog() {
 
 absl::Status LossLog::Add(int64_t step, float loss) {
   if (fd_ < 0) return absl::OkStatus();
-  const std::string line = absl::StrCat(step, " ", FloatToString(loss), "\n");
-  // One call for a line: an interrupted process leaves whole lines.
-  const ssize_t written = write(fd_, line.data(), line.size());
-  if (written == static_cast<ssize_t>(line.size())) return absl::OkStatus();
-  // Part of it fits on a disk that is then full.
-  return absl::ErrnoToStatus(written < 0 ? errno : ENOSPC, absl::StrCat(path_, ": cannot write"));
+  return AppendTo(fd_, path_, absl::StrCat(step, " ", FloatToString(loss), "\n"));
 }
 
 }  // namespace mirrorflow

@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
+#include "framework/core/file.h"
 #include "framework/core/hash.h"
 #include "framework/core/json.h"
 #include "framework/core/stack_trace.h"
@@ -84,10 +85,20 @@ Details DetailsOf(const absl::Status& status) {
   return key.has_value() ? AllDetails().Find(std::string(*key)) : Details();
 }
 
-void WriteErrorFile(const absl::Status& status, bool is_victim, absl::string_view stack) {
+// Opens the file that $MIRRORFLOW_ERROR_FILE names; -1 without one. Follows links: that of a
+// launched worker is a file descriptor of its supervisor, under /proc.
+int OpenErrorFile() {
   const char* const path = std::getenv("MIRRORFLOW_ERROR_FILE");
-  std::FILE* const file = path == nullptr ? nullptr : std::fopen(path, "we");
-  if (file == nullptr) return;
+  if (path == nullptr || *path == '\0') return -1;
+  const absl::StatusOr<int> file = OpenForAppending(
+      path, {.existing = ExistingFile::kReplace, .links = InputFile::Links::kFollow});
+  if (file.ok()) return *file;
+  const std::string why = ForTerminal(file.status().message());
+  std::fprintf(stderr, "WARNING: MIRRORFLOW_ERROR_FILE: %s\n", why.c_str());
+  return -1;
+}
+
+void WriteErrorFile(int file, const absl::Status& status, bool is_victim, absl::string_view stack) {
   const Failure where = FailureOf(status).value_or(Failure());
   const Details details = DetailsOf(status);
   const std::string text =
@@ -98,8 +109,8 @@ void WriteErrorFile(const absl::Status& status, bool is_victim, absl::string_vie
                    is_victim ? ",\"cause\":\"another worker\"" : "",
                    ",\"stack\":", JsonQuote(stack.empty() ? StackText(details.stack) : stack),
                    ",\"collectives\":", details.collectives_json, "}\n");
-  std::fputs(text.c_str(), file);
-  std::fclose(file);
+  AppendTo(file, "MIRRORFLOW_ERROR_FILE", text).IgnoreError();
+  close(file);
 }
 
 }  // namespace
@@ -112,6 +123,7 @@ absl::Status WithDetails(absl::Status status, std::string collectives_json, std:
 }
 
 void ReportError(const absl::Status& status, bool is_victim, absl::string_view stack) {
+  const int file = OpenErrorFile();  // a warning about it comes before the error, the last line
   const std::string name = absl::StatusCodeToString(status.code());
   const absl::string_view message = status.message();
   // A message may hold all errors of a file; each line names the file.
@@ -124,7 +136,7 @@ void ReportError(const absl::Status& status, bool is_victim, absl::string_view s
     std::fputs(text.c_str(), stderr);
     first = false;
   }
-  WriteErrorFile(status, is_victim, stack);
+  if (file >= 0) WriteErrorFile(file, status, is_victim, stack);
 }
 
 void EndHangingProcess(const absl::Status& why, int exit_code) {

@@ -120,6 +120,26 @@ class CheckpointsTest(programs.ProgramTest):
                       resumed.stderr)
         self.assertIn("resumed from saved/step-000000035", resumed.stderr)
 
+    def test_file_of_a_checkpoint_that_is_not_a_regular_file_is_damage(self):
+        self.train_saving()
+        for name in ("manifest.json", "variables.safetensors"):
+            file = self.root / "saved/step-000000040" / name
+            file.rename(self.root / "kept")
+            for replace in (os.mkfifo, os.mkdir, lambda path: os.symlink("../../kept", path)):
+                with self.subTest(name):
+                    replace(file)
+                    checked = subprocess.run([MIRRORFLOW, "checkpoint", "saved"], cwd=self.root,
+                                             check=False, capture_output=True, timeout=60)
+                    self.assertEqual(checked.returncode, BAD_INPUT)
+                    result = self.train_saving()
+                    self.assertEqual(result.returncode, BAD_INPUT, result.stderr)
+                    self.assertIn(f"ERROR DATA_LOSS saved/step-000000040/{name}: ", result.stderr)
+                    if file.is_dir() and not file.is_symlink():
+                        file.rmdir()
+                    else:
+                        file.unlink()
+            (self.root / "kept").rename(file)
+
     def test_what_cannot_be_resumed_is_an_error(self):
         result = self.train_saving("--resume=latest_valid")
         self.assertEqual(result.returncode, BAD_INPUT)

@@ -22,6 +22,7 @@
 #include "framework/core/status.h"
 #include "framework/core/thread.h"
 #include "framework/runtime/failure.h"
+#include "framework/runtime/numeric_error.h"
 #include "framework/runtime/status_proto.h"
 #include "framework/session/session_state.h"
 #include "train/checkpoint/data.h"
@@ -187,6 +188,8 @@ class CheckpointManager::Writer {
         MF_RETURN_IF_ERROR(directory_->Abandon(newest_));
         return *std::move(data);
       }
+      // Memory or file descriptors have run out, which says nothing about the checkpoint.
+      if (absl::IsResourceExhausted(data.status())) return data.status();
       if (!must_exist) {
         return Annotated(data.status(), "; to resume from an older checkpoint: latest_valid");
       }
@@ -215,13 +218,13 @@ class CheckpointManager::Writer {
     const size_t count = wrong.size();
     if (count > kMaxNames) wrong.resize(kMaxNames);
     const int64_t step = data_.manifest.step;
-    return absl::OutOfRangeError(absl::StrCat(
+    return NumericError(absl::OutOfRangeError(absl::StrCat(
         "step ", step, ": ", count, " of ", updated_.size(),
         " updated variables are not finite; expected numbers to save, got infinity or NaN in ",
         absl::StrJoin(wrong, ", "), count > kMaxNames ? ", ..." : "", "; ",
         newest_ < 0 ? "there is no earlier checkpoint"
                     : absl::StrCat("the newest checkpoint is of step ", newest_, ", ",
-                                   step - newest_, " steps earlier")));
+                                   step - newest_, " steps earlier"))));
   }
 
   absl::Status Write() {
@@ -445,7 +448,7 @@ absl::Status CheckpointManager::WaitForSave() {
   absl::Status saved;
   MF_RETURN_IF_ERROR(EndSave(&saved));
   if (writer_ == nullptr) return WithFailure(saved, {.worker = 0});
-  if (!saved.ok() && !absl::IsOutOfRange(saved)) LogNotSaved(saved);
+  if (!saved.ok() && !IsNumericError(saved)) LogNotSaved(saved);
   return saved;
 }
 
@@ -467,7 +470,7 @@ absl::Status CheckpointManager::ToleratePreviousSave() {
   absl::Status saved;
   MF_RETURN_IF_ERROR(EndSave(&saved));
   // Values that are not finite stay so: another save would not succeed.
-  if (saved.ok() || absl::IsOutOfRange(saved)) return saved;
+  if (saved.ok() || IsNumericError(saved)) return saved;
   if (failed_saves_ >= options_.max_failed_saves) {
     const absl::Status stopped = absl::ResourceExhaustedError(
         absl::StrCat(failed_saves_, " saves in a row have failed; the last: ", saved.message()));

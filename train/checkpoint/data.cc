@@ -72,8 +72,17 @@ absl::Status Replaced(const absl::Status& error, const std::string& path) {
           .message());
 }
 
+// Opens a file of a checkpoint. A link, a pipe or a directory in its place is damage.
+absl::StatusOr<InputFile> OpenFile(const std::string& path) {
+  absl::StatusOr<InputFile> file = InputFile::Open(path, InputFile::Links::kRefuse);
+  if (absl::IsFailedPrecondition(file.status())) {
+    return absl::DataLossError(file.status().message());
+  }
+  return file;
+}
+
 absl::StatusOr<CheckpointManifest> ReadManifest(const std::string& path) {
-  MF_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path, InputFile::Links::kRefuse));
+  MF_ASSIGN_OR_RETURN(const InputFile file, OpenFile(path));
   if (file.size() > kMaxManifestBytes) {
     return absl::DataLossError(absl::StrCat(path, ": too large; expected at most ",
                                             kMaxManifestBytes, " bytes, got ", file.size()));
@@ -87,7 +96,7 @@ absl::StatusOr<CheckpointManifest> ReadManifest(const std::string& path) {
 
 // The header is checked before it is parsed, and everything is before it is used.
 absl::Status CheckHeader(const std::string& path, const CheckpointFile& expected) {
-  MF_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path, InputFile::Links::kRefuse));
+  MF_ASSIGN_OR_RETURN(const InputFile file, OpenFile(path));
   if (file.size() != expected.bytes) {
     const absl::Status error = absl::DataLossError(absl::StrCat(
         path, ": expected ", expected.bytes, " bytes, as the manifest says, got ", file.size()));

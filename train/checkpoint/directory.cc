@@ -27,6 +27,7 @@
 #include "framework/core/file_kind.h"
 #include "framework/core/names.h"
 #include "framework/core/status.h"
+#include "framework/core/system_error.h"
 
 namespace mirrorflow {
 namespace {
@@ -55,7 +56,7 @@ absl::Status RemoveAll(const std::string& path) {
   std::error_code error;
   std::filesystem::remove_all(path, error);
   if (!error) return absl::OkStatus();
-  return absl::ErrnoToStatus(error.value(), absl::StrCat(path, ": cannot remove"));
+  return SystemError(error.value(), absl::StrCat(path, ": cannot remove"));
 }
 
 // The owner of a lock file, as it has written itself.
@@ -71,11 +72,10 @@ absl::Status WriteOwner(int lock, const std::string& path) {
   const std::string owner =
       absl::StrCat("process ", getpid(), " on ", host, " since ",
                    absl::FormatTime(absl::RFC3339_sec, absl::Now(), absl::UTCTimeZone()));
-  if (ftruncate(lock, 0) == 0 &&
-      pwrite(lock, owner.data(), owner.size(), 0) == static_cast<ssize_t>(owner.size())) {
-    return absl::OkStatus();
-  }
-  return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot write"));
+  ssize_t written = ftruncate(lock, 0);
+  if (written == 0) written = pwrite(lock, owner.data(), owner.size(), 0);
+  if (written == static_cast<ssize_t>(owner.size())) return absl::OkStatus();
+  return WriteError(written < 0 ? errno : ENOSPC, absl::StrCat(path, ": cannot write"));
 }
 
 }  // namespace
@@ -99,7 +99,7 @@ absl::StatusOr<std::vector<int64_t>> ListCheckpoints(const std::string& director
   }
   if (error) {
     const absl::Status status =
-        absl::ErrnoToStatus(error.value(), absl::StrCat(directory, ": cannot list"));
+        SystemError(error.value(), absl::StrCat(directory, ": cannot list"));
     return ExplainFile(status, directory, CheckpointFolder());
   }
   if (steps.empty()) {
@@ -115,20 +115,19 @@ absl::StatusOr<std::unique_ptr<CheckpointDirectory>> CheckpointDirectory::Open(
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (error) {
-    const absl::Status status =
-        absl::ErrnoToStatus(error.value(), absl::StrCat(path, ": cannot create"));
+    const absl::Status status = SystemError(error.value(), absl::StrCat(path, ": cannot create"));
     return ExplainFile(status, path, CheckpointFolder());
   }
   MF_RETURN_IF_ERROR(ListCheckpoints(path).status());
   const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot open"));
+  if (fd < 0) return SystemError(errno, absl::StrCat(path, ": cannot open"));
   const std::string lock_path = absl::StrCat(path, "/", kLockFile);
   // The system unlocks it when this process ends, however it ends.
   const int lock = open(lock_path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
   std::unique_ptr<CheckpointDirectory> directory(new CheckpointDirectory(path, fd, lock));
-  if (lock < 0) return absl::ErrnoToStatus(errno, absl::StrCat(lock_path, ": cannot create"));
+  if (lock < 0) return SystemError(errno, absl::StrCat(lock_path, ": cannot create"));
   if (flock(lock, LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) return absl::ErrnoToStatus(errno, absl::StrCat(lock_path, ": flock"));
+    if (errno != EWOULDBLOCK) return SystemError(errno, absl::StrCat(lock_path, ": flock"));
     return absl::FailedPreconditionError(
         absl::StrCat(path, ": in use by ", OwnerIn(lock),
                      "; expected a directory for checkpoints that no other job uses"));
@@ -146,7 +145,7 @@ CheckpointDirectory::~CheckpointDirectory() {
 absl::StatusOr<std::string> CheckpointDirectory::TemporaryName(int64_t step) const {
   uint64_t random;
   if (getrandom(&random, sizeof random, 0) != sizeof random) {
-    return absl::ErrnoToStatus(errno, "getrandom");
+    return SystemError(errno, "getrandom");
   }
   return absl::StrFormat("%s/.%s.%016x%s", path_, NameOf(step), random, kTemporarySuffix);
 }
@@ -160,7 +159,7 @@ absl::Status CheckpointDirectory::RemoveLeftovers() const {
       leftovers.push_back(entry.path());
     }
   }
-  if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat(path_, ": cannot list"));
+  if (error) return SystemError(error.value(), absl::StrCat(path_, ": cannot list"));
   for (const std::string& path : leftovers) MF_RETURN_IF_ERROR(RemoveAll(path));
   return absl::OkStatus();
 }
@@ -171,7 +170,7 @@ absl::Status CheckpointDirectory::Commit(
   MF_RETURN_IF_ERROR(begin_failpoint.Pass());
   MF_ASSIGN_OR_RETURN(const std::string temporary, TemporaryName(step));
   if (mkdir(temporary.c_str(), 0777) != 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat(name, ": cannot create"));
+    return SystemError(errno, absl::StrCat(name, ": cannot create"));
   }
   absl::Cleanup remove_temporary = [&] { RemoveAll(temporary).IgnoreError(); };
   MF_RETURN_IF_ERROR(write(temporary));
@@ -184,13 +183,13 @@ absl::Status CheckpointDirectory::Commit(
     }
     MF_ASSIGN_OR_RETURN(replaced, TemporaryName(step));
     if (rename(name.c_str(), replaced.c_str()) != 0) {
-      return absl::ErrnoToStatus(errno, absl::StrCat(name, ": cannot rename the old one"));
+      return SystemError(errno, absl::StrCat(name, ": cannot rename the old one"));
     }
   }
   if (rename(temporary.c_str(), name.c_str()) != 0) {
     const int cause = errno;
     if (!replaced.empty()) (void)!rename(replaced.c_str(), name.c_str());
-    return absl::ErrnoToStatus(cause, absl::StrCat(name, ": cannot rename"));
+    return SystemError(cause, absl::StrCat(name, ": cannot rename"));
   }
   std::move(remove_temporary).Cancel();
   MF_RETURN_IF_ERROR(Sync());
@@ -201,7 +200,7 @@ absl::Status CheckpointDirectory::Sync() const {
   MF_RETURN_IF_ERROR(fsync_failpoint.Pass());
   // EINVAL: a file system whose directories cannot be synced.
   if (fsync(fd_) == 0 || errno == EINVAL) return absl::OkStatus();
-  return absl::ErrnoToStatus(errno, absl::StrCat(path_, ": cannot fsync"));
+  return SystemError(errno, absl::StrCat(path_, ": cannot fsync"));
 }
 
 absl::Status CheckpointDirectory::Abandon(int64_t step) {
@@ -229,7 +228,7 @@ absl::Status CheckpointDirectory::Remove(int64_t step) const {
   MF_ASSIGN_OR_RETURN(const std::string temporary, TemporaryName(step));
   if (rename(name.c_str(), temporary.c_str()) != 0) {
     if (errno == ENOENT) return absl::OkStatus();
-    return absl::ErrnoToStatus(errno, absl::StrCat(name, ": cannot remove"));
+    return SystemError(errno, absl::StrCat(name, ": cannot remove"));
   }
   MF_RETURN_IF_ERROR(removed_failpoint.Pass());
   return RemoveAll(temporary);

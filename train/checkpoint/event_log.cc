@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/checkpoint/event_log.h"
 
-#include <fcntl.h>
 #include <unistd.h>
+
+#include <cstdio>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "framework/core/file.h"
 #include "framework/core/json.h"
+#include "framework/core/names.h"
 #include "framework/runtime/failure.h"
 
 namespace mirrorflow {
@@ -39,11 +42,15 @@ void EventLog::Append(absl::string_view event, absl::string_view fields) const {
       absl::FormatTime("%Y-%m-%d%ET%H:%M:%E3SZ", absl::Now(), absl::UTCTimeZone());
   const std::string line =
       absl::StrCat("{\"time\":\"", time, "\",\"event\":\"", event, "\",", fields, "}\n");
-  const int fd = open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
-  if (fd < 0) return;
-  // One call for a line: an interrupted process leaves whole lines.
-  (void)!write(fd, line.data(), line.size());
-  close(fd);
+  const absl::StatusOr<int> file = OpenForAppending(path_, {.mode = 0644});
+  absl::Status status = file.status();
+  if (file.ok()) {
+    status = AppendTo(*file, path_, line);
+    close(*file);
+  }
+  if (status.ok() || has_warned_.exchange(true)) return;
+  std::fprintf(stderr, "WARNING: events are not recorded: %s\n",
+               Printable(status.message()).c_str());
 }
 
 }  // namespace mirrorflow

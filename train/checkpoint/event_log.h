@@ -7,6 +7,7 @@
 #ifndef MIRRORFLOW_TRAIN_CHECKPOINT_EVENT_LOG_H_
 #define MIRRORFLOW_TRAIN_CHECKPOINT_EVENT_LOG_H_
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 
@@ -15,7 +16,8 @@
 
 namespace mirrorflow {
 
-// Thread-safe. What cannot be written is left out: training does not depend on it.
+// Thread-safe. Training does not depend on the file: what cannot be written is left out, with one
+// warning.
 class EventLog {
  public:
   explicit EventLog(const std::string& directory) : path_(directory + "/events.jsonl") {}
@@ -35,6 +37,7 @@ class EventLog {
   void Append(absl::string_view event, absl::string_view fields) const;
 
   const std::string path_;
+  mutable std::atomic<bool> has_warned_{false};
 };
 
 }  // namespace mirrorflow

@@ -10,12 +10,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
+#include "framework/core/system_error.h"
 
 namespace mirrorflow {
 
 absl::StatusOr<std::shared_ptr<const MappedFile>> MappedFile::Map(const InputFile& file) {
   const int fd = open(file.path().c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat(file.path(), ": cannot open"));
+  if (fd < 0) return SystemError(errno, absl::StrCat(file.path(), ": cannot open"));
   struct stat info;
   const bool same = fstat(fd, &info) == 0 && S_ISREG(info.st_mode) &&
                     static_cast<uint64_t>(info.st_size) == file.size();
@@ -29,7 +30,7 @@ absl::StatusOr<std::shared_ptr<const MappedFile>> MappedFile::Map(const InputFil
                      " bytes, got a change of the file while it was opened"));
   }
   if (data == MAP_FAILED) {
-    return absl::ErrnoToStatus(error, absl::StrCat(file.path(), ": cannot map"));
+    return SystemError(error, absl::StrCat(file.path(), ": cannot map"));
   }
   return std::shared_ptr<const MappedFile>(
       new MappedFile(static_cast<std::byte*>(data), file.size()));

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/formats/tf_record_writer.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,7 +9,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "framework/core/file.h"
 #include "framework/core/status.h"
+#include "framework/core/system_error.h"
 #include "train/formats/tf_record.h"
 
 namespace mirrorflow {
@@ -31,9 +32,11 @@ void AppendNumber(std::string* out, T number) {
 absl::StatusOr<std::unique_ptr<TfRecordWriter>> TfRecordWriter::Create(absl::string_view path,
                                                                        Existing existing) {
   std::string name(path);
-  const int how = existing == Existing::kReplace ? O_TRUNC : O_EXCL;
-  const int fd = open(name.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, 0666);
-  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat(name, ": cannot create"));
+  const bool replaces = existing == Existing::kReplace;
+  MF_ASSIGN_OR_RETURN(
+      const int fd,
+      OpenForAppending(name, {.existing = replaces ? ExistingFile::kReplace : ExistingFile::kRefuse,
+                              .links = InputFile::Links::kFollow}));
   return std::unique_ptr<TfRecordWriter>(new TfRecordWriter(fd, std::move(name)));
 }
 
@@ -58,7 +61,7 @@ absl::Status TfRecordWriter::Flush() {
     const ssize_t n = write(fd_, rest.data(), std::min(rest.size(), kMaxTransfer));
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) {
-      status_ = absl::ErrnoToStatus(n < 0 ? errno : EIO, absl::StrCat(path_, ": cannot write"));
+      status_ = WriteError(n < 0 ? errno : EIO, absl::StrCat(path_, ": cannot write"));
       // A part of a record would make the file look damaged. If this fails, too, it is.
       (void)!ftruncate(fd_, static_cast<off_t>(written_));
       break;
@@ -75,7 +78,7 @@ absl::Status TfRecordWriter::Close() {
   Flush().IgnoreError();  // it stays in status_
   // Some file systems report a failed write only here.
   if (close(std::exchange(fd_, -1)) != 0 && status_.ok()) {
-    status_ = absl::ErrnoToStatus(errno, absl::StrCat(path_, ": cannot close"));
+    status_ = WriteError(errno, absl::StrCat(path_, ": cannot close"));
   }
   return status_;
 }

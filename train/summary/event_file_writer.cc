@@ -16,6 +16,7 @@
 #include "absl/time/clock.h"
 #include "framework/core/out_of_memory.h"
 #include "framework/core/status.h"
+#include "framework/core/system_error.h"
 #include "framework/core/thread.h"
 #include "framework/proto/serialize.h"
 #include "train/summary/event.pb.h"
@@ -104,7 +105,7 @@ absl::StatusOr<std::unique_ptr<EventFileWriter>> EventFileWriter::Open(
   std::error_code error;
   std::filesystem::create_directories(std::string(log_dir), error);
   if (error) {
-    return absl::ErrnoToStatus(error.value(), absl::StrCat(log_dir, ": cannot create directory"));
+    return SystemError(error.value(), absl::StrCat(log_dir, ": cannot create directory"));
   }
   MF_ASSIGN_OR_RETURN(std::unique_ptr<TfRecordWriter> file, CreateFile(log_dir, options));
   std::unique_ptr<EventFileWriter> writer(new EventFileWriter(std::move(file), options));

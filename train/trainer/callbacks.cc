@@ -17,6 +17,7 @@
 #include "absl/strings/str_split.h"
 #include "framework/core/file.h"
 #include "framework/core/status.h"
+#include "framework/core/system_error.h"
 #include "framework/core/text.h"
 #include "train/checkpoint/variables_file.h"
 #include "train/numeric_options.h"
@@ -306,13 +307,13 @@ absl::Status CsvLog::Write() {
     has_other_lines_ = true;
     return absl::OkStatus();
   }
-  std::FILE* const file = std::fopen(path_.c_str(), "a");
-  const bool written = file != nullptr && std::fprintf(file, "%s\n", lines_.back().c_str()) >= 0;
-  const int failed_write = errno;
-  const bool closed = file != nullptr && std::fclose(file) == 0;
-  if (written && closed) return absl::OkStatus();
-  return absl::ErrnoToStatus(written ? errno : failed_write,
-                             absl::StrCat(path_, ": cannot be written"));
+  MF_ASSIGN_OR_RETURN(const int file, OpenForAppending(path_));
+  const absl::Status written = AppendTo(file, path_, absl::StrCat(lines_.back(), "\n"));
+  // Some file systems report a failed write only here.
+  if (close(file) != 0 && written.ok()) {
+    return WriteError(errno, absl::StrCat(path_, ": cannot close"));
+  }
+  return written;
 }
 
 ProgressBar::ProgressBar(LogFormat format, RunDescription run)

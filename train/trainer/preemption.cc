@@ -18,6 +18,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "framework/core/status.h"
+#include "framework/core/system_error.h"
 #include "framework/core/thread.h"
 #include "framework/session/session_state.h"
 
@@ -51,13 +52,13 @@ absl::Status PreemptionHandler::TakeSignals() {
   if (received_signal != 0) return absl::OkStatus();
   if (signal_event < 0) {
     signal_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (signal_event < 0) return absl::ErrnoToStatus(errno, "eventfd");
+    if (signal_event < 0) return SystemError(errno, "eventfd");
   }
   struct sigaction action = {};
   action.sa_handler = OnSignal;
   action.sa_flags = SA_RESTART;
   for (const int signal : {SIGTERM, SIGINT}) {
-    if (sigaction(signal, &action, nullptr) != 0) return absl::ErrnoToStatus(errno, "sigaction");
+    if (sigaction(signal, &action, nullptr) != 0) return SystemError(errno, "sigaction");
   }
   return absl::OkStatus();
 }
@@ -72,7 +73,7 @@ absl::StatusOr<std::unique_ptr<PreemptionHandler>> PreemptionHandler::Create(Ses
   std::unique_ptr<PreemptionHandler> handler(new PreemptionHandler(session));
   if (!session.state().connection().has_other_workers()) return handler;
   handler->end_of_threads_ = eventfd(0, EFD_CLOEXEC);
-  if (handler->end_of_threads_ < 0) return absl::ErrnoToStatus(errno, "eventfd");
+  if (handler->end_of_threads_ < 0) return SystemError(errno, "eventfd");
   // In this order: StopThreads does nothing without workers_.
   MF_ASSIGN_OR_RETURN(handler->workers_,
                       StartThread("preemption", [h = handler.get()] { h->WatchWorkers(); }));
