@@ -20,6 +20,7 @@
 #include "absl/strings/str_join.h"
 #include "framework/core/crc32c.h"
 #include "framework/core/status.h"
+#include "framework/core/system_error.h"
 #include "framework/runtime/usable_cpus.h"
 
 namespace mirrorflow {
@@ -74,8 +75,7 @@ std::string UsableCpuList() {
 absl::StatusOr<std::string> BuildIdentity() {
   static constexpr char kProgram[] = "/proc/self/exe";
   const auto failed = [] {
-    return absl::UnavailableError(
-        absl::StrCat(kProgram, ": cannot read the program's own file: ", std::strerror(errno)));
+    return NetworkError(errno, absl::StrCat(kProgram, ": cannot read the program's own file"));
   };
   const int fd = open(kProgram, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return failed();
@@ -101,22 +101,19 @@ absl::StatusOr<sockaddr_storage> SocketAddressTowards(const HostPort& peer) {
   addrinfo* found = nullptr;
   if (const int error =
           getaddrinfo(peer.host.c_str(), absl::StrCat(peer.port).c_str(), &hints, &found)) {
-    return absl::UnavailableError(
-        absl::StrCat(where, ": cannot resolve the name: ", gai_strerror(error)));
+    return NameError(error, absl::StrCat(where, ": cannot resolve the name"));
   }
   const absl::Cleanup free_addresses = [found] { freeaddrinfo(found); };
   // Connecting a datagram socket chooses the local address of its packets.
   sockaddr_storage local = {};
   socklen_t size = sizeof(local);
   const int fd = socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  const bool connected = fd >= 0 && connect(fd, found->ai_addr, found->ai_addrlen) == 0 &&
+  if (fd < 0) return NetworkError(errno, absl::StrCat(where, ": cannot create a socket"));
+  const bool connected = connect(fd, found->ai_addr, found->ai_addrlen) == 0 &&
                          getsockname(fd, reinterpret_cast<sockaddr*>(&local), &size) == 0;
   const int error = errno;
-  if (fd >= 0) close(fd);
-  if (!connected) {
-    return absl::UnavailableError(
-        absl::StrCat(where, ": no route to this address: ", std::strerror(error)));
-  }
+  close(fd);
+  if (!connected) return NetworkError(error, absl::StrCat(where, ": no route to this address"));
   return local;
 }
 
@@ -133,7 +130,7 @@ absl::StatusOr<std::string> AddressTowards(const HostPort& peer) {
   char text[NI_MAXHOST];
   if (const int error = getnameinfo(reinterpret_cast<const sockaddr*>(&local), sizeof local, text,
                                     sizeof text, nullptr, 0, NI_NUMERICHOST)) {
-    return absl::UnavailableError(absl::StrCat(peer.ToString(), ": ", gai_strerror(error)));
+    return NameError(error, peer.ToString());
   }
   return std::string(text);
 }
@@ -142,8 +139,7 @@ absl::StatusOr<std::string> NetworkDeviceTowards(const HostPort& peer) {
   MF_ASSIGN_OR_RETURN(const sockaddr_storage local, SocketAddressTowards(peer));
   ifaddrs* devices = nullptr;
   if (getifaddrs(&devices) != 0) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot list the network devices: ", std::strerror(errno)));
+    return NetworkError(errno, "cannot list the network devices");
   }
   const absl::Cleanup free_devices = [devices] { freeifaddrs(devices); };
   for (const ifaddrs* device = devices; device != nullptr; device = device->ifa_next) {

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
+#include "framework/core/system_error.h"
 #include "framework/runtime/failure.h"
 
 namespace mirrorflow {
@@ -19,9 +20,7 @@ class MemoryNetwork::End final : public Transport {
  public:
   End(std::shared_ptr<MemoryNetwork> network, int rank)
       : network_(std::move(network)), rank_(rank), event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-    if (event_ < 0) {
-      failure_ = absl::UnavailableError(absl::StrCat("eventfd: ", std::strerror(errno)));
-    }
+    if (event_ < 0) failure_ = NetworkError(errno, "eventfd");
     std::lock_guard<std::mutex> lock(network_->mu_);
     network_->events_[rank] = event_;
   }

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
+#include "framework/core/system_error.h"
 #include "framework/core/thread.h"
 
 namespace mirrorflow {
@@ -33,10 +34,10 @@ ProgressThread::ProgressThread(bool has_core, int timer, int wake)
 absl::StatusOr<std::shared_ptr<ProgressThread>> ProgressThread::Create(bool has_core) {
   const int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
   const int wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  const int error = errno;
   std::shared_ptr<ProgressThread> made(new ProgressThread(has_core, timer, wake));
   if (timer < 0 || wake < 0) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("cannot create the thread that moves data: ", std::strerror(errno)));
+    return SystemError(error, "cannot create the thread that moves data");
   }
   MF_ASSIGN_OR_RETURN(made->thread_,
                       StartThread("data between hosts", [self = made.get()] { self->Loop(); }));

@@ -18,6 +18,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "framework/core/status.h"
+#include "framework/core/system_error.h"
 
 namespace mirrorflow {
 namespace {
@@ -81,7 +82,9 @@ std::string NonceIssuer::Proof(absl::string_view time, int worker,
 
 absl::StatusOr<std::string> ReadSecretFile(const std::string& path) {
   const auto failed = [&](absl::string_view what) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": ", what, ": ", std::strerror(errno)));
+    const absl::Status status = SystemError(errno, absl::StrCat(path, ": ", what));
+    if (absl::IsResourceExhausted(status)) return status;
+    return absl::InvalidArgumentError(status.message());
   };
   // Without blocking, because the file may be a pipe.
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -89,10 +92,19 @@ absl::StatusOr<std::string> ReadSecretFile(const std::string& path) {
   struct stat status;
   std::string secret(kMaxSecretBytes + 1, '\0');
   const bool known = fstat(fd, &status) == 0;
-  const ssize_t size = known ? read(fd, secret.data(), secret.size()) : -1;
+  const bool is_file = known && S_ISREG(status.st_mode);
+  const ssize_t size = is_file ? read(fd, secret.data(), secret.size()) : -1;
+  const int error = errno;
   close(fd);
+  if (known && !is_file) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path,
+                     ": the secret file is not a regular file; expected a file with mode "
+                     "0600, not a directory, a pipe or a device"));
+  }
+  errno = error;
   if (size < 0) return failed("cannot read the secret file");
-  if (!S_ISREG(status.st_mode) || (status.st_mode & 077) != 0 || status.st_uid != geteuid()) {
+  if ((status.st_mode & 077) != 0 || status.st_uid != geteuid()) {
     return absl::InvalidArgumentError(absl::StrFormat(
         "%s: others can access the secret file; expected a file of this user with mode 0600, got "
         "mode %04o of user %d",

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -23,6 +24,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "framework/core/status.h"
+#include "framework/core/system_error.h"
 #include "framework/core/thread.h"
 
 namespace mirrorflow {
@@ -31,11 +33,19 @@ namespace {
 constexpr int kBacklog = 1024;
 // After accept(2) has failed, for instance for want of file descriptors.
 constexpr absl::Duration kPauseAfterError = absl::Milliseconds(100);
+// Connections of strangers, which end sooner, may take the last file descriptors.
+constexpr absl::Duration kPatience = absl::Seconds(6);
 
 absl::Status CannotListen(absl::string_view address, absl::string_view why) {
   return absl::UnavailableError(
       absl::StrCat(address, ": cannot listen on this address: ", why,
                    "; expected an address of this host with a port that no other process uses"));
+}
+
+absl::Status CannotListen(absl::string_view address, int error) {
+  const absl::Status status =
+      NetworkError(error, absl::StrCat(address, ": cannot listen on this address"));
+  return absl::IsUnavailable(status) ? CannotListen(address, std::strerror(error)) : status;
 }
 
 int PortOf(int socket) {
@@ -97,7 +107,8 @@ absl::StatusOr<std::unique_ptr<ConnectionListener>> ConnectionListener::Listen(
   hints.ai_flags = AI_PASSIVE;
   addrinfo* found = nullptr;
   if (const int error = getaddrinfo(std::string(host).c_str(), nullptr, &hints, &found)) {
-    return CannotListen(address, gai_strerror(error));
+    const absl::Status status = NameError(error, absl::StrCat(address, ": cannot resolve"));
+    return absl::IsUnavailable(status) ? CannotListen(address, gai_strerror(error)) : status;
   }
   const absl::Cleanup free_addresses = [found] { freeaddrinfo(found); };
 
@@ -117,15 +128,17 @@ absl::StatusOr<std::unique_ptr<ConnectionListener>> ConnectionListener::Listen(
     if (fd < 0) {
       error = errno;
       // The host may lack IPv6, for instance, but no other process may have the port.
-      if (error == EADDRINUSE) return CannotListen(address, std::strerror(error));
+      if (error == EADDRINUSE || error == EMFILE || error == ENFILE) {
+        return CannotListen(address, error);
+      }
       continue;
     }
     sockets.push_back(fd);
     port = PortOf(fd);
   }
-  if (sockets.empty()) return CannotListen(address, std::strerror(error));
+  if (sockets.empty()) return CannotListen(address, error);
   const int stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (stop < 0) return CannotListen(address, std::strerror(errno));
+  if (stop < 0) return CannotListen(address, errno);
   std::move(close_sockets).Cancel();
   return std::unique_ptr<ConnectionListener>(new ConnectionListener(sockets, port, stop));
 }
@@ -142,21 +155,23 @@ ConnectionListener::~ConnectionListener() {
   close(stop_);
 }
 
-absl::Status ConnectionListener::Start(OnConnection on_connection) {
-  MF_ASSIGN_OR_RETURN(thread_,
-                      StartThread("connections", [this, on_connection = std::move(on_connection)] {
-                        Accept(on_connection);
-                      }));
+absl::Status ConnectionListener::Start(OnConnection on_connection, OnError on_error) {
+  MF_ASSIGN_OR_RETURN(
+      thread_, StartThread("connections",
+                           [this, on_connection = std::move(on_connection),
+                            on_error = std::move(on_error)] { Accept(on_connection, on_error); }));
   return absl::OkStatus();
 }
 
-void ConnectionListener::Accept(const OnConnection& on_connection) const {
+void ConnectionListener::Accept(const OnConnection& on_connection, const OnError& on_error) const {
+  absl::Time failing_since = absl::InfiniteFuture();  // or of the last call of on_error
   std::vector<pollfd> wanted;
   for (const int fd : sockets_) wanted.push_back({.fd = fd, .events = POLLIN, .revents = 0});
   wanted.push_back({.fd = stop_, .events = POLLIN, .revents = 0});
   while (true) {
     poll(wanted.data(), wanted.size(), /*timeout=*/-1);
     if (wanted.back().revents != 0) return;
+    int error = 0;
     for (const int listening : sockets_) {
       sockaddr_storage address = {};
       socklen_t size = sizeof(address);
@@ -167,9 +182,20 @@ void ConnectionListener::Accept(const OnConnection& on_connection) const {
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
         on_connection(fd, PeerText(address));
       } else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
-        absl::SleepFor(kPauseAfterError);
+        error = errno;
       }
     }
+    if (error == 0) {
+      failing_since = absl::InfiniteFuture();
+      continue;
+    }
+    const absl::Time now = absl::Now();
+    failing_since = std::min(failing_since, now);
+    if (now - failing_since >= kPatience) {
+      failing_since = now;
+      on_error(NetworkError(error, "cannot accept connections"));
+    }
+    absl::SleepFor(kPauseAfterError);
   }
 }
 

@@ -21,6 +21,8 @@ class ConnectionListener {
   // end as gRPC writes it, for instance `ipv4:10.0.0.2:40000` or `ipv6:%5B::1%5D:40000`.
   using OnConnection = std::function<void(int fd, const std::string& peer)>;
 
+  using OnError = std::function<void(const absl::Status& why)>;
+
   // Listens on HOST:PORT, and on no other address; port 0 chooses one. Connections wait until
   // Start. Unavailable, with the system's reason, if the address cannot be used: a port that
   // another process uses is an error, not shared.
@@ -35,11 +37,13 @@ class ConnectionListener {
 
   // Calls `on_connection` for each connection, from a thread of the listener. Call once.
   // ResourceExhausted if the thread cannot be started.
-  absl::Status Start(OnConnection on_connection);
+  // Calls `on_error`, from the same thread, when accepting has failed for several seconds, for
+  // instance because file descriptors have run out, and again while that lasts.
+  absl::Status Start(OnConnection on_connection, OnError on_error);
 
  private:
   ConnectionListener(std::vector<int> sockets, int port, int stop);
-  void Accept(const OnConnection& on_connection) const;
+  void Accept(const OnConnection& on_connection, const OnError& on_error) const;
 
   const std::vector<int> sockets_;  // one for each address that the host's name has
   const int port_;

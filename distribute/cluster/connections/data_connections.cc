@@ -22,6 +22,7 @@
 #include "distribute/cluster/connections/tls_stream.h"
 #include "distribute/collective/tcp/owned_socket.h"
 #include "framework/core/status.h"
+#include "framework/core/system_error.h"
 #include "framework/runtime/failure.h"
 
 namespace mirrorflow {
@@ -87,6 +88,16 @@ class Arrivals {
     arrived_.push_back({OwnedSocket(fd), peer});
     eventfd_write(wake_, 1);
   }
+  // No connection can be accepted.
+  void Fail(const absl::Status& why) {
+    std::lock_guard<std::mutex> lock(mu_);
+    failure_ = why;
+    eventfd_write(wake_, 1);
+  }
+  absl::Status failure() {
+    std::lock_guard<std::mutex> lock(mu_);
+    return failure_;
+  }
   std::list<Arrival> Take() {
     std::lock_guard<std::mutex> lock(mu_);
     eventfd_t count = 0;
@@ -97,7 +108,9 @@ class Arrivals {
  private:
   const int wake_;  // an eventfd that does not block
   std::mutex mu_;
-  std::list<Arrival> arrived_;  // guarded by mu_; oldest first
+  // Guarded by mu_:
+  std::list<Arrival> arrived_;  // oldest first
+  absl::Status failure_;
 };
 
 // Moves the bytes of a handshake as far as possible without waiting.
@@ -138,22 +151,25 @@ class Connector {
       MF_ASSIGN_OR_RETURN(tls_, CreateTlsContext(options_.tls));
     }
     const OwnedSocket wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (wake.fd() < 0) return absl::UnavailableError(std::strerror(errno));
+    if (wake.fd() < 0) return NetworkError(errno, "connections for data: eventfd");
     Arrivals arrivals(wake.fd());
     const HostPort any_port = {.host = options_.address, .port = 0};
     MF_ASSIGN_OR_RETURN(const auto listener, ConnectionListener::Listen(any_port.ToString()));
     MF_RETURN_IF_ERROR(
-        listener->Start([&](int fd, const std::string& peer) { arrivals.Add(fd, peer); }));
+        listener->Start([&](int fd, const std::string& peer) { arrivals.Add(fd, peer); },
+                        [&](const absl::Status& why) { arrivals.Fail(why); }));
     const HostPort own = {.host = options_.address, .port = listener->port()};
     MF_ASSIGN_OR_RETURN(addresses_,
                         workers_.AllGather("data addresses", own.ToString(), deadline_));
     FindCalls();
+    MF_RETURN_IF_ERROR(CheckDescriptors("connections for data", NumMissing()));
     for (;;) {
       for (auto& [socket, peer] : arrivals.Take()) Accept(std::move(socket), peer);
       MF_RETURN_IF_ERROR(AdvanceCalls());
       MF_RETURN_IF_ERROR(AdvanceCallers());
       const int missing = FirstMissing();
       if (missing < 0) break;
+      MF_RETURN_IF_ERROR(Annotate(arrivals.failure(), own.ToString()));
       if (absl::Now() >= deadline_) return TimedOut(missing);
       Wait(wake.fd());
     }
@@ -180,6 +196,17 @@ class Connector {
       }
     }
     return -1;
+  }
+
+  // How many connections the local ranks still lack.
+  int NumMissing() {
+    int count = 0;
+    for (const int local : local_ranks_) {
+      for (int peer = 0; peer < topology_.world_size(); ++peer) {
+        if (!IsNear(local, peer) && ConnectionsOf(local)->count(peer) == 0) ++count;
+      }
+    }
+    return count;
   }
 
   const std::string& AddressOf(int rank) const {
@@ -274,6 +301,7 @@ class Connector {
     for (auto call = calls_.begin(); call != calls_.end();) {
       if (!call->conversation.has_value() && absl::Now() >= call->next) {
         absl::StatusOr<OwnedSocket> socket = StartConnect(options_.address, call->address);
+        if (absl::IsResourceExhausted(socket.status())) return socket.status();
         if (!socket.ok()) return At(socket.status(), call->ranks.accepting);
         call->conversation = {.stream = Wrap(*std::move(socket), TlsEnd::kConnecting),
                               .handshake = Handshake::Connecting(options_.cluster, call->ranks)};

@@ -6,13 +6,16 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <cstring>
+#include <cstdint>
+#include <limits>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
 #include "distribute/cluster/connections/host_port.h"
 #include "framework/core/status.h"
+#include "framework/core/system_error.h"
 
 namespace mirrorflow {
 namespace {
@@ -26,7 +29,7 @@ absl::StatusOr<Addresses> Resolve(const HostPort& target) {
   addrinfo* found = nullptr;
   if (const int error =
           getaddrinfo(target.host.c_str(), absl::StrCat(target.port).c_str(), &hints, &found)) {
-    return absl::UnavailableError(absl::StrCat(target.ToString(), ": ", gai_strerror(error)));
+    return NameError(error, target.ToString());
   }
   return Addresses(found, &freeaddrinfo);
 }
@@ -34,7 +37,7 @@ absl::StatusOr<Addresses> Resolve(const HostPort& target) {
 absl::StatusOr<std::string> HostText(const sockaddr* address, socklen_t size) {
   char text[NI_MAXHOST];
   const int error = getnameinfo(address, size, text, sizeof text, nullptr, 0, NI_NUMERICHOST);
-  if (error != 0) return absl::UnavailableError(gai_strerror(error));
+  if (error != 0) return NameError(error, "address of a connection");
   return std::string(text);
 }
 
@@ -44,7 +47,7 @@ absl::StatusOr<std::string> SourceOf(int fd) {
   sockaddr_storage address = {};
   socklen_t size = sizeof address;
   if (getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
-    return absl::UnavailableError(std::strerror(errno));
+    return NetworkError(errno, "address of a connection");
   }
   return HostText(reinterpret_cast<const sockaddr*>(&address), size);
 }
@@ -61,20 +64,20 @@ absl::StatusOr<OwnedSocket> StartConnect(const std::string& from, const std::str
   OwnedSocket made(socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (made.fd() < 0 || bind(made.fd(), own->ai_addr, own->ai_addrlen) != 0 ||
       (connect(made.fd(), found->ai_addr, found->ai_addrlen) != 0 && errno != EINPROGRESS)) {
-    return absl::UnavailableError(
-        absl::StrCat(address, ": cannot connect from ", from, ": ", std::strerror(errno)));
+    return NetworkError(errno, absl::StrCat(address, ": cannot connect from ", from));
   }
   return made;
 }
 
 absl::Status SetDataOptions(int fd, absl::Duration timeout) {
-  const int on = 1, wait_ms = static_cast<int>(absl::ToInt64Milliseconds(timeout));
+  const int on = 1;
+  const int wait_ms = static_cast<int>(
+      std::min<int64_t>(absl::ToInt64Milliseconds(timeout), std::numeric_limits<int>::max()));
   // Data are sent at once. A peer that does not acknowledge them within the timeout is lost.
   if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) != 0 ||
       setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on) != 0 ||
       setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &wait_ms, sizeof wait_ms) != 0) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot set the options of a connection: ", std::strerror(errno)));
+    return NetworkError(errno, "cannot set the options of a connection");
   }
   return absl::OkStatus();
 }

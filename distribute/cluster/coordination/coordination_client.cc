@@ -60,7 +60,7 @@ class CoordinationClient::Connection {
   int num_workers() const { return options_.member.num_workers(); }
 
   absl::StatusOr<coordination::Membership> Register(absl::Time deadline) {
-    MF_RETURN_IF_ERROR(PrepareGrpc());
+    MF_RETURN_IF_ERROR(PrepareGrpc(/*num_connections=*/1));
     MF_ASSIGN_OR_RETURN(const auto credentials, ClientCredentials(options_.tls));
     grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(-1);  // the membership of a large cluster

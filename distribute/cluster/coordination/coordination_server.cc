@@ -101,9 +101,12 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
   }
 
   absl::Status Start() {
-    MF_ASSIGN_OR_RETURN(listening_,
-                        Listen(options_.address, options_.tls, this,
-                               [this](const std::string& peer) { strangers_.Connected(peer); }));
+    MF_ASSIGN_OR_RETURN(
+        listening_,
+        Listen(
+            options_.address, options_.num_workers, options_.tls, this,
+            [this](const std::string& peer) { strangers_.Connected(peer); },
+            [this](const absl::Status& why) { strangers_.Log(options_.address, why.message()); }));
     MF_ASSIGN_OR_RETURN(ticker_, StartThread("coordination", [this] { Tick(); }));
     return absl::OkStatus();
   }

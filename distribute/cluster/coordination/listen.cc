@@ -30,11 +30,12 @@ void UseAllFileDescriptors() {
 
 }  // namespace
 
-absl::StatusOr<ListeningServer> Listen(const std::string& address, const TlsFiles& tls,
-                                       grpc::Service* service,
-                                       std::function<void(const std::string& peer)> on_connection) {
-  MF_RETURN_IF_ERROR(PrepareGrpc());
+absl::StatusOr<ListeningServer> Listen(const std::string& address, int num_connections,
+                                       const TlsFiles& tls, grpc::Service* service,
+                                       std::function<void(const std::string& peer)> on_connection,
+                                       ConnectionListener::OnError on_error) {
   UseAllFileDescriptors();
+  MF_RETURN_IF_ERROR(PrepareGrpc(num_connections));
   MF_ASSIGN_OR_RETURN(const auto credentials, ServerCredentials(tls));
   ListeningServer result;
   MF_ASSIGN_OR_RETURN(result.listener, ConnectionListener::Listen(address));
@@ -66,7 +67,8 @@ absl::StatusOr<ListeningServer> Listen(const std::string& address, const TlsFile
         ExternalConnectionAcceptor::NewConnectionParameters connection;
         connection.fd = fd;
         acceptor->HandleNewConnection(&connection);
-      }));
+      },
+      std::move(on_error)));
   return result;
 }
 

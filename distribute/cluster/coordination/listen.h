@@ -23,11 +23,13 @@ struct ListeningServer {
 // Serves `service` at `address`, HOST:PORT, and on no other address. Strangers can neither take all
 // memory nor all connections: memory for connections is limited, idle ones are closed, and messages
 // must be small. `on_connection` learns of each connection before its first call: its peer is
-// written as in ServerContext::peer. Unavailable, with the system's reason, if the address cannot
-// be used.
-absl::StatusOr<ListeningServer> Listen(const std::string& address, const TlsFiles& tls,
-                                       grpc::Service* service,
-                                       std::function<void(const std::string& peer)> on_connection);
+// written as in ServerContext::peer. `on_error`: as for ConnectionListener::Start. Unavailable,
+// with the system's reason, if the address cannot be used; ResourceExhausted if the process cannot
+// open `num_connections` connections.
+absl::StatusOr<ListeningServer> Listen(const std::string& address, int num_connections,
+                                       const TlsFiles& tls, grpc::Service* service,
+                                       std::function<void(const std::string& peer)> on_connection,
+                                       ConnectionListener::OnError on_error);
 
 }  // namespace mirrorflow
 

@@ -5,6 +5,10 @@
 
 #include <cstdlib>
 
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "framework/core/system_error.h"
 #include "framework/core/thread.h"
 
 namespace mirrorflow {
@@ -12,10 +16,30 @@ namespace {
 
 // About as many as a server and a client have at once.
 constexpr int kThreads = 16;
+// The descriptors that a server or a client opens, besides one for each connection.
+constexpr int kDescriptors = 8;
+
+// gRPC aborts the process if it can wait for events in none of the ways that the variable lists, or
+// if the first that it knows is `none`.
+absl::Status CheckPollStrategy() {
+  static constexpr char kVariable[] = "GRPC_POLL_STRATEGY";
+  const char* const value = getenv(kVariable);
+  if (value == nullptr) return absl::OkStatus();
+  for (const absl::string_view name : absl::StrSplit(value, ',')) {
+    if (name == "all" || name == "epoll1" || name == "poll") return absl::OkStatus();
+    if (name == "none") break;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(kVariable, ": gRPC has no such strategy; expected all, epoll1 or poll, got '",
+                   absl::CEscape(value), "'"));
+}
 
 }  // namespace
 
-absl::Status PrepareGrpc() {
+absl::Status PrepareGrpc(int num_connections) {
+  if (const absl::Status strategy = CheckPollStrategy(); !strategy.ok()) return strategy;
+  const absl::Status descriptors = CheckDescriptors("gRPC", kDescriptors + num_connections);
+  if (!descriptors.ok()) return descriptors;
   if (getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_function([](gpr_log_func_args*) {});
   return CheckThreads("gRPC", kThreads);
 }

@@ -9,8 +9,9 @@ namespace mirrorflow {
 // Call before other functions of gRPC. Stops it from writing to standard error, unless
 // GRPC_VERBOSITY asks for it: what it would write is in the statuses of calls, and strangers on a
 // port could fill the log with it. ResourceExhausted, naming the limit, if it could not start its
-// threads, without which it hangs.
-absl::Status PrepareGrpc();
+// threads, without which it hangs, or open its files and `num_connections` connections.
+// InvalidArgument for an environment in which it would abort the process.
+absl::Status PrepareGrpc(int num_connections);
 
 }  // namespace mirrorflow
 

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/core/buffer.h"
 #include "framework/core/status.h"
+#include "framework/core/system_error.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23  // Linux 5.14
@@ -25,18 +26,18 @@ namespace {
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-absl::Status SystemError(const char* what) {
-  return absl::ErrnoToStatus(errno, absl::StrCat("shared memory: ", what));
+absl::Status Failed(const char* what) {
+  return SystemError(errno, absl::StrCat("shared memory: ", what));
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Create(size_t bytes) {
   const int fd = memfd_create("mirrorflow", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (fd < 0) return SystemError("memfd_create");
+  if (fd < 0) return Failed("memfd_create");
   std::unique_ptr<SharedSegment> segment(new SharedSegment(fd));
-  if (ftruncate(fd, static_cast<off_t>(bytes)) != 0) return SystemError("ftruncate");
-  if (fcntl(fd, F_ADD_SEALS, kSeals) != 0) return SystemError("sealing");
+  if (ftruncate(fd, static_cast<off_t>(bytes)) != 0) return Failed("ftruncate");
+  if (fcntl(fd, F_ADD_SEALS, kSeals) != 0) return Failed("sealing");
   MF_RETURN_IF_ERROR(segment->Map(bytes));
   return segment;
 }
@@ -44,7 +45,7 @@ absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Create(size_t byte
 absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Open(int fd) {
   std::unique_ptr<SharedSegment> segment(new SharedSegment(fd));
   struct stat info;
-  if (fstat(fd, &info) != 0) return SystemError("fstat");
+  if (fstat(fd, &info) != 0) return Failed("fstat");
   const int seals = fcntl(fd, F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
     return absl::InvalidArgumentError(
@@ -58,14 +59,14 @@ absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Open(int fd) {
 absl::Status SharedSegment::Map(size_t bytes) {
   void* const reserved = mmap(nullptr, bytes + kHugePageBytes, PROT_NONE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (reserved == MAP_FAILED) return SystemError("reserving addresses");
+  if (reserved == MAP_FAILED) return Failed("reserving addresses");
   reserved_ = static_cast<std::byte*>(reserved);
   size_ = bytes;
   auto* const aligned =
       reinterpret_cast<std::byte*>(AlignUp(reinterpret_cast<uintptr_t>(reserved), kHugePageBytes));
   if (mmap(aligned, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd_,
            0) == MAP_FAILED) {
-    return SystemError("mapping");
+    return Failed("mapping");
   }
   data_ = aligned;
   madvise(data_, size_, MADV_DONTDUMP);
@@ -82,7 +83,7 @@ absl::Status SharedSegment::Populate(size_t offset, size_t bytes) {
   while (fallocate(fd_, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
                    static_cast<off_t>(bytes)) != 0) {
     if (errno == EINTR) continue;
-    const absl::Status why = SystemError("fallocate");
+    const absl::Status why = Failed("fallocate");
     return absl::ResourceExhaustedError(
         absl::StrCat("cannot allocate ", bytes, " bytes: ", why.message()));
   }

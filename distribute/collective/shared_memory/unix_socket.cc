@@ -14,14 +14,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "framework/core/status.h"
+#include "framework/core/system_error.h"
 
 namespace mirrorflow {
 namespace {
 
 constexpr size_t kMaxText = 200;
 
-absl::Status SystemError(const char* what) {
-  return absl::ErrnoToStatus(errno, absl::StrCat("Unix socket: ", what));
+absl::Status Failed(const char* what) {
+  return SystemError(errno, absl::StrCat("Unix socket: ", what));
 }
 
 struct Address {
@@ -55,7 +56,7 @@ absl::StatusOr<UnixSocket> UnixSocket::Listen(absl::string_view name) {
   const Address address(name);
   if (made.fd_ < 0 || bind(made.fd_, address.get(), address.size) != 0 ||
       listen(made.fd_, SOMAXCONN) != 0) {
-    return SystemError("listen");
+    return Failed("listen");
   }
   return made;
 }
@@ -64,7 +65,7 @@ absl::StatusOr<UnixSocket> UnixSocket::Connect(absl::string_view name) {
   UnixSocket made(NewSocket());
   const Address address(name);
   if (made.fd_ < 0 || connect(made.fd_, address.get(), address.size) != 0) {
-    return SystemError("connect");
+    return Failed("connect");
   }
   return made;
 }
@@ -76,7 +77,7 @@ absl::Status UnixSocket::WaitForInput(absl::Time deadline) const {
     if (left <= 0) return absl::DeadlineExceededError("Unix socket: nothing came in time");
     const int ready = poll(&waiting, 1, static_cast<int>(std::min<int64_t>(left, 1000)));
     if (ready > 0) return absl::OkStatus();
-    if (ready < 0 && errno != EINTR) return SystemError("poll");
+    if (ready < 0 && errno != EINTR) return Failed("poll");
   }
 }
 
@@ -86,7 +87,7 @@ absl::StatusOr<UnixSocket> UnixSocket::Accept(absl::Time deadline) const {
     UnixSocket accepted(accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC));
     if (accepted.fd_ < 0) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
-      return SystemError("accept");
+      return Failed("accept");
     }
     ucred peer;
     socklen_t size = sizeof(peer);
@@ -108,7 +109,7 @@ absl::Status UnixSocket::Send(absl::string_view text, int fd) const {
   header->cmsg_type = SCM_RIGHTS;
   header->cmsg_len = CMSG_LEN(sizeof(int));
   std::memcpy(CMSG_DATA(header), &fd, sizeof(int));
-  return sendmsg(fd_, &message, MSG_NOSIGNAL) < 0 ? SystemError("sendmsg") : absl::OkStatus();
+  return sendmsg(fd_, &message, MSG_NOSIGNAL) < 0 ? Failed("sendmsg") : absl::OkStatus();
 }
 
 absl::StatusOr<UnixSocket::Message> UnixSocket::Receive(absl::Time deadline) const {
@@ -122,7 +123,9 @@ absl::StatusOr<UnixSocket::Message> UnixSocket::Receive(absl::Time deadline) con
   message.msg_control = control.bytes;
   message.msg_controllen = sizeof(control.bytes);
   const ssize_t size = recvmsg(fd_, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-  if (size < 0) return SystemError("recvmsg");
+  if (size < 0) return Failed("recvmsg");
+  // The system drops a file for which this process has no descriptor.
+  if ((message.msg_flags & MSG_CTRUNC) != 0) return SystemError(EMFILE, "Unix socket: recvmsg");
   Message received = {.text = std::string(text, size)};
   const cmsghdr* const header = CMSG_FIRSTHDR(&message);
   if (header != nullptr && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {

@@ -14,6 +14,7 @@
 #include "distribute/collective/tcp/owned_socket.h"
 #include "distribute/collective/tcp/tcp_peer.h"
 #include "framework/core/status.h"
+#include "framework/core/system_error.h"
 
 namespace mirrorflow {
 namespace {
@@ -116,9 +117,7 @@ class TcpTransport final : public Transport {
 absl::StatusOr<std::unique_ptr<Transport>> CreateTcpTransport(
     const TcpTransportOptions& options, std::map<int, std::unique_ptr<Stream>> peers) {
   OwnedSocket wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (wake.fd() < 0) {
-    return absl::UnavailableError(absl::StrCat("cannot create an eventfd: ", std::strerror(errno)));
-  }
+  if (wake.fd() < 0) return NetworkError(errno, "TCP: cannot create an eventfd");
   return std::make_unique<TcpTransport>(options, std::move(wake), std::move(peers));
 }
 

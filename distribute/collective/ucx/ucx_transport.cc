@@ -22,6 +22,7 @@
 #include "distribute/collective/ucx/ucx_api.h"
 #include "framework/core/names.h"
 #include "framework/core/status.h"
+#include "framework/core/system_error.h"
 #include "framework/runtime/failure.h"
 
 namespace mirrorflow {
@@ -85,20 +86,7 @@ absl::Status CheckDevice(const std::string& device) {
 }
 
 // UCX aborts the process if it finds no file descriptor for what it needs on its own.
-absl::Status CheckDescriptors() {
-  constexpr size_t kNeeded = 32;
-  std::vector<int> free;
-  while (free.size() < kNeeded) {
-    const int fd = eventfd(0, EFD_CLOEXEC);
-    if (fd < 0) break;
-    free.push_back(fd);
-  }
-  for (const int fd : free) close(fd);
-  if (free.size() == kNeeded) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat("UCX: too few file descriptors; expected ",
-                                                   kNeeded, " free ones, got ", free.size(),
-                                                   "; `ulimit -n` sets their number"));
-}
+constexpr int kDescriptors = 32;
 
 std::vector<std::string> EntriesOf(const std::string& folder) {
   std::vector<std::string> names;
@@ -134,7 +122,7 @@ class Ucx final : public UcxTransport {
 
   absl::Status Initialize() {
     MF_RETURN_IF_ERROR(CheckDevice(options_.device));
-    MF_RETURN_IF_ERROR(CheckDescriptors());
+    MF_RETURN_IF_ERROR(CheckDescriptors("UCX", kDescriptors));
     ucp_config_t* config = nullptr;
     if (const ucs_status_t status = api_.ucp_config_read(nullptr, nullptr, &config)) {
       return UcxError("cannot read its configuration", status);

@@ -5,11 +5,13 @@
 #include "tests/support/coordination.h"
 
 #include <grpcpp/grpcpp.h>
+#include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <functional>
 #include <mutex>
@@ -418,6 +420,47 @@ TEST_F(CoordinationTest, ServiceMayUseAllFileDescriptors) {
   EXPECT_EQ(limit.rlim_cur, limit.rlim_max);
 }
 
+// --- file descriptors ---------------------------------------------------------------------------
+
+TEST(ConnectionListenerTest, LackOfDescriptorsIsReportedUntilThereAreSome) {
+  const auto listener = ConnectionListener::Listen("127.0.0.1:0");
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  const int caller = socket(AF_INET, SOCK_STREAM, 0);
+  rlimit before;
+  getrlimit(RLIMIT_NOFILE, &before);
+  rlimit none = before;
+  none.rlim_cur = caller + 1;
+  std::atomic<bool> connected = false, failed = false;
+  absl::Status failure;
+  ASSERT_TRUE((*listener)
+                  ->Start(
+                      [&](int fd, const std::string&) {
+                        close(fd);
+                        connected = true;
+                      },
+                      [&](const absl::Status& why) {
+                        if (failed) return;
+                        failure = why;
+                        failed = true;
+                      })
+                  .ok());
+  setrlimit(RLIMIT_NOFILE, &none);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_port = htons((*listener)->port());
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(connect(caller, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  const absl::Time deadline = In(30);
+  while (!failed && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(20));
+  setrlimit(RLIMIT_NOFILE, &before);
+  ASSERT_TRUE(failed);
+  EXPECT_EQ(failure.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(Message(failure), HasSubstr("ulimit -n"));
+  while (!connected && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(20));
+  EXPECT_TRUE(connected);
+  close(caller);
+}
+
 // --- the secret -------------------------------------------------------------------------------
 
 TEST(SecretFileTest, OnlyItsOwnerMayAccessIt) {
@@ -428,6 +471,17 @@ TEST(SecretFileTest, OnlyItsOwnerMayAccessIt) {
   EXPECT_THAT(Message(open.status()), AllOf(HasSubstr(path), HasSubstr("mode 0644")));
   ASSERT_EQ(chmod(path.c_str(), 0600), 0);
   EXPECT_EQ(ReadSecretFile(path).value(), "0123456789abcdef0123456789abcdef");
+}
+
+TEST(SecretFileTest, PipeAndFolderAreNoSecretFiles) {
+  const std::string path = WriteTemporary("pipe", "");
+  ASSERT_EQ(unlink(path.c_str()), 0);
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  EXPECT_THAT(Message(ReadSecretFile(path).status()), HasSubstr("not a regular file"));
+  ASSERT_EQ(unlink(path.c_str()), 0);
+  ASSERT_EQ(mkdir(path.c_str(), 0700), 0);
+  EXPECT_THAT(Message(ReadSecretFile(path).status()), HasSubstr("not a regular file"));
+  ASSERT_EQ(rmdir(path.c_str()), 0);
 }
 
 TEST(SecretFileTest, LineEndOfWindowsIsNoPartOfSecret) {
