@@ -21,16 +21,9 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "framework/core/status.h"
+#include "framework/core/system_error.h"
 
 namespace mirrorflow {
-namespace {
-
-absl::Status SystemError(absl::string_view what, int error) {
-  return absl::UnavailableError(absl::StrCat(what, ": ", std::strerror(error)));
-}
-
-}  // namespace
-
 absl::StatusOr<std::unique_ptr<PeerProcess>> PeerProcess::Start(
     const std::vector<std::string>& command, absl::Duration timeout) {
   return StartWorkers({command}, timeout);
@@ -64,7 +57,7 @@ absl::Status PeerProcess::Launch(const std::vector<std::string>& command, bool t
   // a signal after the peer has ended.
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
-    return SystemError("socketpair", errno);
+    return NetworkError(errno, "socketpair");
   }
   Child& child = children_.emplace_back();
   child.socket = ends[0];
@@ -84,7 +77,7 @@ absl::Status PeerProcess::Launch(const std::vector<std::string>& command, bool t
   close(ends[1]);
   if (error != 0) {
     child.process = -1;
-    return SystemError(absl::StrCat("cannot start ", name_), error);
+    return NetworkError(error, absl::StrCat("cannot start ", name_));
   }
   return absl::OkStatus();
 }
@@ -121,14 +114,14 @@ absl::StatusOr<std::string> PeerProcess::ReadLine() {
           absl::StrCat(name_, ": no output for ", absl::FormatDuration(timeout_)));
     }
     if (poll(&ready, 1, static_cast<int>(left)) < 0 && errno != EINTR) {
-      return SystemError(name_, errno);
+      return NetworkError(errno, name_);
     }
     if (ready.revents == 0) continue;
     char buffer[4096];
     const ssize_t got = read(children_[0].socket, buffer, sizeof(buffer));
     if (got == 0) return Ended();
     if (got > 0) unread_.append(buffer, static_cast<size_t>(got));
-    if (got < 0 && errno != EINTR) return SystemError(name_, errno);
+    if (got < 0 && errno != EINTR) return NetworkError(errno, name_);
   }
 }
 
@@ -178,7 +171,7 @@ absl::StatusOr<double> PeerProcess::Run(double round_ms) {
   const std::string order = absl::StrCat("run ", round_ms * 1e-3, "\n");
   if (send(children_[0].socket, order.data(), order.size(), MSG_NOSIGNAL) !=
       static_cast<ssize_t>(order.size())) {
-    return SystemError(absl::StrCat("cannot write to ", name_), errno);
+    return NetworkError(errno, absl::StrCat("cannot write to ", name_));
   }
   MF_ASSIGN_OR_RETURN(const std::string line, ReadLine());
   const std::vector<std::string> words = absl::StrSplit(line, ' ');

@@ -23,6 +23,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "framework/core/status.h"
+#include "framework/core/system_error.h"
 #include "tools/flags/command_line.h"
 
 extern char** environ;
@@ -230,8 +231,7 @@ launch::Order Attempt::StartOrder(int index, absl::Span<const int> ports) {
   launch::Order order;
   launch::Start& start = *order.mutable_start();
   for (const std::string& word : options_.command) start.add_command(word);
-  const std::unique_ptr<char, decltype(&std::free)> directory(getcwd(nullptr, 0), &std::free);
-  start.set_directory(directory == nullptr ? "/" : directory.get());
+  start.set_directory(options_.directory);
   for (const auto& [name, value] : variables) {
     start.add_environment(absl::StrCat(name, "=", value));
   }
@@ -257,7 +257,7 @@ absl::Status Attempt::Serve() {
                           : static_cast<int>(std::clamp<int64_t>(
                                 absl::ToInt64Milliseconds(next - absl::Now()) + 1, 0, 1'000'000));
   if (poll(fds.data(), fds.size(), timeout) < 0 && errno != EINTR) {
-    return absl::ErrnoToStatus(errno, "poll");
+    return SystemError(errno, "poll");
   }
   PassDeadlines();
   if (fds[0].revents != 0) TakeSignals();
@@ -397,7 +397,8 @@ void Attempt::TakeEvent(int index, const launch::Event& event) {
       worker.end.message = ended.not_started();
       TakeErrorFile(ended.error_file(), &worker.end);
       const int code = ended.signal() != 0 ? 128 + ended.signal() : ended.exit_code();
-      End(index, ended.not_started().empty() ? code : kExitNotStarted);
+      // A worker that was not started may have a code that says why.
+      End(index, ended.not_started().empty() || code != 0 ? code : kExitNotStarted);
       break;
     }
     case launch::Event::EVENT_NOT_SET:

@@ -9,6 +9,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/status/status.h"
+#include "framework/core/system_error.h"
 
 namespace mirrorflow {
 
@@ -26,7 +27,7 @@ absl::StatusOr<std::vector<int>> FreePorts(int count) {
     socklen_t size = sizeof(address);
     auto* const generic = reinterpret_cast<sockaddr*>(&address);
     if (fd < 0 || bind(fd, generic, size) != 0 || getsockname(fd, generic, &size) != 0) {
-      return absl::ErrnoToStatus(errno, "cannot find a free port");
+      return NetworkError(errno, "cannot find a free port");
     }
     ports.push_back(ntohs(address.sin_port));
   }

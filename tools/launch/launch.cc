@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/launch/launch.h"
 
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -12,6 +17,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
 #include "framework/core/status.h"
+#include "framework/core/system_error.h"
 #include "tools/launch/launcher.h"
 #include "tools/launch/placement.h"
 
@@ -39,6 +45,18 @@ ABSL_FLAG(bool, one_gpu_per_process, false,
           "launch: each worker sees only one GPU, by CUDA_VISIBLE_DEVICES");
 
 namespace mirrorflow {
+namespace {
+
+// The directory in which the launcher runs, and its workers as well.
+absl::StatusOr<std::string> WorkingDirectory() {
+  const std::unique_ptr<char, decltype(&std::free)> path(getcwd(nullptr, 0), &std::free);
+  if (path != nullptr) return std::string(path.get());
+  return SystemError(errno,
+                     "launch: the working directory cannot be used; expected a directory "
+                     "that exists");
+}
+
+}  // namespace
 
 absl::Status Launch(const std::vector<std::string>& command, const std::vector<std::string>& flags,
                     ExitCode* code) {
@@ -63,6 +81,10 @@ absl::Status Launch(const std::vector<std::string>& command, const std::vector<s
       .max_restarts = absl::GetFlag(FLAGS_max_restarts),
       .one_gpu_per_process = absl::GetFlag(FLAGS_one_gpu_per_process)};
   MF_RETURN_IF_ERROR(CheckFlagRange("max_restarts", options.max_restarts, 0));
+  MF_RETURN_IF_ERROR(CheckFlagDuration("grace", options.grace, absl::ZeroDuration()));
+  MF_RETURN_IF_ERROR(
+      CheckFlagDuration("start_timeout", options.start_timeout, absl::Milliseconds(100)));
+  MF_ASSIGN_OR_RETURN(options.directory, WorkingDirectory());
   for (const std::string& text : absl::GetFlag(FLAGS_show)) {
     if (!absl::SimpleAtoi(text, &options.show.emplace_back())) {
       return absl::InvalidArgumentError(

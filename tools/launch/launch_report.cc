@@ -98,9 +98,9 @@ std::string StopReport(absl::Span<const WorkerEnd> ends, absl::Duration after) {
   const auto first = std::find_if(ends.begin(), ends.end(), [](const WorkerEnd& end) {
     return end.exit_code == kExitPreempted;
   });
-  return absl::StrCat("mirrorflow launch: stopped after ", DurationText(after),
-                      ", first worker ", first->worker, WhereItRan(*first), " with exit code ",
-                      first->exit_code, "; the same command goes on\n");
+  return absl::StrCat("mirrorflow launch: stopped after ", DurationText(after), ", first worker ",
+                      first->worker, WhereItRan(*first), " with exit code ", first->exit_code,
+                      "; the same command goes on\n");
 }
 
 std::string FailureReport(const WorkerEnd& first, absl::Span<const WorkerEnd> ends,

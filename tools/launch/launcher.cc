@@ -12,6 +12,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "framework/core/status.h"
+#include "framework/core/system_error.h"
 #include "tools/flags/command_line.h"
 #include "tools/launch/attempt.h"
 #include "tools/launch/worker_output.h"
@@ -38,7 +39,7 @@ absl::StatusOr<int> OpenSignals() {
   }
   sigprocmask(SIG_BLOCK, &blocked, nullptr);
   const int signals = signalfd(-1, &blocked, SFD_CLOEXEC | SFD_NONBLOCK);
-  if (signals < 0) return absl::ErrnoToStatus(errno, "signalfd");
+  if (signals < 0) return SystemError(errno, "signalfd");
   return signals;
 }
 

@@ -19,6 +19,7 @@ struct LaunchOptions {
   // the hosts that answer, if they are so many.
   int min_workers = 1;
   std::vector<std::string> command;  // of each worker
+  std::string directory;             // where workers run
   // Runs a command on a host: words, with `{host}` in place of its name.
   std::vector<std::string> remote_shell;
   std::vector<int> show;

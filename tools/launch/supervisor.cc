@@ -13,7 +13,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,8 +20,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "framework/core/file.h"
 #include "framework/core/status.h"
+#include "framework/core/system_error.h"
 #include "framework/core/thread.h"
+#include "tools/flags/command_line.h"
 #include "tools/launch/descendants.h"
 #include "tools/launch/free_ports.h"
 #include "tools/launch/launch.pb.h"
@@ -40,14 +42,19 @@ class PrivateFile {
  public:
   explicit PrivateFile(const char* name)
       : fd_(memfd_create(name, MFD_CLOEXEC)), path_(absl::StrCat("/proc/", getpid(), "/fd/", fd_)) {
-    if (fd_ >= 0) fchmod(fd_, 0600);
+    if (fd_ < 0 || fchmod(fd_, 0600) != 0) status_ = SystemError(errno, "memfd_create");
   }
-  ~PrivateFile() { close(fd_); }
+  ~PrivateFile() {
+    if (fd_ >= 0) close(fd_);
+  }
   PrivateFile(const PrivateFile&) = delete;
   PrivateFile& operator=(const PrivateFile&) = delete;
 
+  const absl::Status& status() const { return status_; }  // of its creation
   const std::string& path() const { return path_; }
-  absl::Status Write(const std::string& text) const { return WriteAll(fd_, text); }
+  absl::Status Write(const std::string& text) const {
+    return AppendTo(fd_, "the job's secret in memory", text);
+  }
   std::string Read() const {
     std::string text(kMaxErrorFile, '\0');
     const ssize_t size = pread(fd_, text.data(), text.size(), 0);
@@ -58,6 +65,7 @@ class PrivateFile {
  private:
   const int fd_;
   const std::string path_;
+  absl::Status status_;
 };
 
 struct Pipe {
@@ -66,20 +74,22 @@ struct Pipe {
 
 absl::StatusOr<Pipe> MakePipe() {
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "pipe");
+  if (pipe2(ends, O_CLOEXEC) != 0) return SystemError(errno, "pipe");
   return Pipe{ends[0], ends[1]};
 }
 
 class Supervisor {
  public:
   absl::Status Run() {
+    MF_RETURN_IF_ERROR(secret_file_.status());
+    MF_RETURN_IF_ERROR(error_file_.status());
     BecomeSubreaper();
     sigset_t blocked;
     sigemptyset(&blocked);
     for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) sigaddset(&blocked, signal);
     sigprocmask(SIG_BLOCK, &blocked, nullptr);
     signals_ = signalfd(-1, &blocked, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (signals_ < 0) return absl::ErrnoToStatus(errno, "signalfd");
+    if (signals_ < 0) return SystemError(errno, "signalfd");
     launch::Event ready;
     ready.mutable_ready();
     MF_RETURN_IF_ERROR(WriteMessage(STDOUT_FILENO, ready));
@@ -103,7 +113,7 @@ class Supervisor {
             ? -1
             : static_cast<int>(std::max<int64_t>(absl::ToInt64Milliseconds(left) + 1, 0));
     if (poll(fds, std::size(fds), timeout) < 0 && errno != EINTR) {
-      return absl::ErrnoToStatus(errno, "poll");
+      return SystemError(errno, "poll");
     }
     if (absl::Now() >= kill_at_) {
       kill_at_ = absl::InfiniteFuture();
@@ -142,6 +152,9 @@ class Supervisor {
         if (started.ok()) return absl::OkStatus();
         ended_ = true;
         ending_.mutable_ended()->set_not_started(std::string(started.message()));
+        if (absl::IsResourceExhausted(started)) {
+          ending_.mutable_ended()->set_exit_code(kExitResources);
+        }
         return absl::OkStatus();
       }
       case launch::Order::kSignal:
@@ -196,9 +209,11 @@ class Supervisor {
     if (worker_ < 0) return ThreadLimitError("worker");
     if (worker_ == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
-      const std::string why = getppid() == self ? Become(start, output.write, errors.write)
-                                                : "the supervisor has ended";
-      WriteAll(failure.write, why).IgnoreError();
+      const absl::Status why = getppid() == self ? Become(start, output.write, errors.write)
+                                                 : absl::AbortedError("the supervisor has ended");
+      const char code = static_cast<char>(why.raw_code());
+      WriteAll(failure.write, absl::StrCat(absl::string_view(&code, 1), why.message()))
+          .IgnoreError();
       _exit(127);
     }
     for (const Pipe& pipe : {output, errors, failure}) close(pipe.write);
@@ -207,27 +222,30 @@ class Supervisor {
     char why[512];
     const ssize_t size = read(failure.read, why, sizeof(why));  // 0: the worker runs
     close(failure.read);
-    if (size > 0) return absl::NotFoundError(absl::string_view(why, size));
+    if (size > 0) {
+      return absl::Status(static_cast<absl::StatusCode>(why[0]),
+                          absl::string_view(why + 1, size - 1));
+    }
     launch::Event event;
     event.set_started(worker_);
     return WriteMessage(STDOUT_FILENO, event);
   }
 
   // Turns this new process into the worker. Returns why it could not.
-  std::string Become(const launch::Start& start, int output, int errors) const {
+  absl::Status Become(const launch::Start& start, int output, int errors) const {
     setsid();  // the terminal's signals come through the launcher only
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
     for (const int signal : {SIGPIPE, SIGXFSZ}) ::signal(signal, SIG_DFL);
-    const int null = open("/dev/null", O_RDONLY);
+    const int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (null < 0) return SystemError(errno, "cannot open /dev/null");
     if (dup2(null, STDIN_FILENO) < 0 || dup2(output, STDOUT_FILENO) < 0 ||
         dup2(errors, STDERR_FILENO) < 0) {
-      return absl::StrCat("cannot redirect: ", std::strerror(errno));
+      return SystemError(errno, "cannot redirect");
     }
     if (chdir(start.directory().c_str()) != 0) {
-      return absl::StrCat("cannot change to directory ", start.directory(), ": ",
-                          std::strerror(errno));
+      return SystemError(errno, absl::StrCat("cannot change to directory ", start.directory()));
     }
     for (const std::string& variable : start.environment()) {
       const size_t equals = variable.find('=');
@@ -239,7 +257,7 @@ class Supervisor {
     for (const std::string& word : start.command()) command.push_back(const_cast<char*>(&word[0]));
     command.push_back(nullptr);
     execvp(command[0], command.data());
-    return absl::StrCat("cannot run '", command[0], "': ", std::strerror(errno));
+    return SystemError(errno, absl::StrCat("cannot run '", command[0], "'"));
   }
 
   void Forward(int* fd, bool errors) {

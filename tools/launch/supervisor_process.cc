@@ -14,6 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "framework/core/system_error.h"
 #include "framework/core/thread.h"
 #include "tools/launch/launcher.h"
 
@@ -35,13 +36,13 @@ absl::StatusOr<std::unique_ptr<SupervisorProcess>> SupervisorProcess::Spawn(
   std::vector<std::string> words = std::move(remote_shell);
   char path[4096];
   const ssize_t size = readlink("/proc/self/exe", path, sizeof(path));
-  if (size <= 0) return absl::ErrnoToStatus(errno, "cannot find this program's file");
+  if (size <= 0) return SystemError(errno, "cannot find this program's file");
   words.emplace_back(path, size);
   words.emplace_back("supervise");
   int input[2], output[2], errors[2];
   if (pipe2(input, O_CLOEXEC) != 0 || pipe2(output, O_CLOEXEC) != 0 ||
       pipe2(errors, O_CLOEXEC) != 0) {
-    return absl::ErrnoToStatus(errno, "pipe");
+    return SystemError(errno, "pipe");
   }
   const pid_t process = fork();
   if (process < 0) return ThreadLimitError("supervisor");

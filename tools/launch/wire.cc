@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
+#include "framework/core/system_error.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "google/protobuf/util/delimited_message_util.h"
@@ -23,7 +24,7 @@ absl::Status WriteAll(int fd, absl::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = write(fd, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return absl::ErrnoToStatus(errno, "cannot write");
+    if (written <= 0) return SystemError(errno, "cannot write");
     bytes.remove_prefix(static_cast<size_t>(written));
   }
   return absl::OkStatus();
@@ -45,7 +46,7 @@ absl::StatusOr<bool> MessageReader::ReadSome(int fd) {
   const ssize_t count = read(fd, bytes, sizeof(bytes));
   if (count < 0) {
     if (errno == EINTR || errno == EAGAIN) return true;
-    return absl::ErrnoToStatus(errno, "cannot read");
+    return SystemError(errno, "cannot read");
   }
   buffer_.append(bytes, static_cast<size_t>(count));
   return count > 0;

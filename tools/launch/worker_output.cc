@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/launch/worker_output.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,15 +9,15 @@
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
-#include <cstring>
 #include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "framework/core/file.h"
 #include "framework/core/status.h"
-#include "tools/launch/wire.h"
+#include "framework/core/system_error.h"
 
 namespace mirrorflow {
 namespace {
@@ -30,9 +29,10 @@ constexpr const char* kColours[] = {"\033[36m", "\033[32m", "\033[33m", "\033[35
 constexpr const char* kNoColour = "\033[0m";
 
 absl::StatusOr<int> OpenLog(const std::string& path) {
-  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
-  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("--log_dir: ", path));
-  return fd;
+  absl::StatusOr<int> file =
+      OpenForAppending(path, {.existing = ExistingFile::kReplace, .mode = 0644});
+  if (!file.ok()) return Annotate(file.status(), "--log_dir");
+  return file;
 }
 
 }  // namespace
@@ -56,7 +56,7 @@ absl::StatusOr<WorkerOutput> WorkerOutput::Create(const Options& options) {
   }
   if (options.log_dir.empty()) return output;
   if (mkdir(options.log_dir.c_str(), 0755) != 0 && errno != EEXIST) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("--log_dir: ", options.log_dir));
+    return SystemError(errno, absl::StrCat("--log_dir: ", options.log_dir));
   }
   MF_ASSIGN_OR_RETURN(output.all_log_, OpenLog(options.log_dir + "/all.log"));
   for (int worker = 0; worker < options.num_workers; ++worker) {
@@ -102,7 +102,7 @@ void WorkerOutput::Print(Stream stream, absl::string_view bytes) {
                     {.fd = interrupted_ ? -1 : interrupt_, .events = POLLIN, .revents = 0}};
     const int ready = poll(fds, std::size(fds), interrupted_ ? 0 : -1);
     if (ready < 0 && errno == EINTR) continue;
-    if (ready < 0) return Fail(name, std::strerror(errno));
+    if (ready < 0) return Fail(WriteError(errno, absl::StrCat(name, ": cannot write all of it")));
     interrupted_ = interrupted_ || fds[1].revents != 0;
     if (fds[0].revents == 0) {
       if (interrupted_) return;
@@ -111,20 +111,20 @@ void WorkerOutput::Print(Stream stream, absl::string_view bytes) {
     // A pipe that can be written has room for this much.
     const ssize_t written = write(fd, bytes.data(), std::min<size_t>(bytes.size(), PIPE_BUF));
     if (written < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-    if (written <= 0) return Fail(name, std::strerror(errno));
+    if (written <= 0)
+      return Fail(WriteError(errno, absl::StrCat(name, ": cannot write all of it")));
     bytes.remove_prefix(static_cast<size_t>(written));
   }
 }
 
 void WorkerOutput::WriteLog(int fd, absl::string_view file, absl::string_view bytes) {
-  const absl::Status written = WriteAll(fd, bytes);
-  if (!written.ok()) Fail(absl::StrCat("--log_dir: ", file), written.message());
+  const absl::Status written = AppendTo(fd, file, bytes);
+  if (!written.ok()) Fail(Annotate(written, "--log_dir"));
 }
 
 // The workers keep running: losing output must not end a training.
-void WorkerOutput::Fail(absl::string_view where, absl::string_view why) {
-  if (!status_.ok()) return;
-  status_ = absl::ResourceExhaustedError(absl::StrCat(where, ": cannot write all of it: ", why));
+void WorkerOutput::Fail(const absl::Status& why) {
+  if (status_.ok()) status_ = why;
 }
 
 void WorkerOutput::EndLine(int worker, Stream stream) {

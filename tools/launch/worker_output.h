@@ -54,7 +54,7 @@ class WorkerOutput {
   void EndLine(int worker, Stream stream);
   void Print(Stream stream, absl::string_view bytes);
   void WriteLog(int fd, absl::string_view file, absl::string_view bytes);
-  void Fail(absl::string_view where, absl::string_view why);
+  void Fail(const absl::Status& why);
 
   std::vector<Worker> workers_;
   std::set<int> shown_;
