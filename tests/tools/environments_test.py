@@ -70,6 +70,14 @@ ENVIRONMENTS = [
         ("OMP_NUM_THREADS", "1"), ("OMP_THREAD_LIMIT", "1"), ("OMP_WAIT_POLICY", "active"),
         ("OMP_STACKSIZE", "1"), ("KMP_AFFINITY", "compact"), ("OMP_SCHEDULE", "nonsense"))),
     ("one core", f'exec taskset -c {CORES[-1]} "$@"', {}, WORKS, WORKS),
+    ("working folder that is gone", "mkdir gone; cd gone; rmdir ../gone", {},
+     fails(USAGE, "losses"), fails(USAGE, "working directory")),
+    ("error file that is a pipe", "mkfifo errors", {"MIRRORFLOW_ERROR_FILE": "errors"}, WORKS,
+     WORKS),
+    # Variables of gRPC, which only several workers need.
+    *((f"gRPC polls by {name}", "", {"GRPC_POLL_STRATEGY": name}, WORKS,
+       fails(USAGE, "GRPC_POLL_STRATEGY")) for name in ("none", "nothing", "", "none,poll")),
+    ("gRPC polls by epollex or poll", "", {"GRPC_POLL_STRATEGY": "epollex,poll"}, WORKS, WORKS),
     # Standard streams.
     ("no input", "exec <&-", {}, WORKS, WORKS),
     ("no output", "exec >&-", {}, NO_OUTPUT, NO_OUTPUT),
@@ -80,6 +88,12 @@ ENVIRONMENTS = [
     ("no streams", "exec <&- >&- 2>&-", {}, NO_ERRORS, NO_ERRORS),
     # Limits.
     ("few files", "ulimit -n 64", {}, WORKS, WORKS),
+    *((f"{count} files", f"ulimit -n {count}", {}, WORKS, fails(RESOURCES, "ulimit -n"))
+      for count in (12, 14, 15, 16, 17)),
+    ("no space in files", "ulimit -f 0", {}, fails(RESOURCES, "ulimit -f"),
+     fails(RESOURCES, "ulimit -f")),
+    ("small data", "ulimit -d 10000", {}, fails(RESOURCES, "ulimit -d"),
+     fails(RESOURCES, "ulimit -d")),
     ("small stack that can grow", "ulimit -S -s 64", {}, WORKS, WORKS),
     ("small stack", "ulimit -s 64", {}, fails(RESOURCES, "ulimit -s"),
      fails(RESOURCES, "ulimit -s")),
@@ -204,6 +218,67 @@ class EnvironmentsTest(programs.ProgramTest):
         result, _ = self.run_in("fails", "exec >/dev/full", {}, [
             MIRRORFLOW, "launch", "-n", "2", "--", "sh", "-c", "echo out; exit 7"])
         self.assertEqual(result.returncode, 7, result.stderr)
+
+    def test_pipe_in_place_of_an_output_file_never_blocks(self):
+        train = self.commands()[0]
+        result, _ = self.run_in("error", "mkfifo errors", {"MIRRORFLOW_ERROR_FILE": "errors"},
+                                [*train, "--steps=-1"])
+        self.assertEqual(result.returncode, USAGE, result.stderr)
+        self.assertIn(b"WARNING: MIRRORFLOW_ERROR_FILE: errors: not a regular file", result.stderr)
+        self.assertRegex(result.stderr.splitlines()[-1], rb"^ERROR INVALID_ARGUMENT --steps: ")
+        for log in ("all.log", "worker_0.out", "worker_1.err"):
+            with self.subTest(log):
+                result, _ = self.run_in("log", f"mkdir logs; mkfifo logs/{log}", {}, [
+                    MIRRORFLOW, "launch", "-n", "2", "--log_dir=logs", "--", "true"])
+                self.assertEqual(result.returncode, USAGE, result.stderr)
+                self.assertIn(f"--log_dir: logs/{log}: not a regular file".encode(), result.stderr)
+        result, _ = self.run_in("events", "mkdir saved; mkfifo saved/events.jsonl", {},
+                                [*train, "--checkpoint_dir=saved", "--checkpoint_every=1"])
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stderr.count(b"WARNING: events are not recorded"), 1)
+
+    def test_limit_on_files_ends_a_job_with_its_own_code(self):
+        # Losses of many steps, a large checkpoint, and a table of epochs do not fit.
+        train = [*self.commands()[0], "--steps=400", "--epochs=100"]
+        result, losses = self.run_in("losses", "ulimit -f 1", {}, train)
+        self.assertEqual(result.returncode, RESOURCES, result.stderr)
+        self.assertIn(b"losses: cannot write: the limit on the size of files (`ulimit -f`)",
+                      result.stderr)
+        self.assertEqual(len(losses), 512)
+        result, _ = self.run_in("checkpoint", "ulimit -f 100", {}, [
+            *self.commands()[0], "--checkpoint_dir=saved", "--checkpoint_every=1"])
+        self.assertEqual(result.returncode, RESOURCES, result.stderr)
+        self.assertIn(b"ulimit -f", result.stderr)
+
+    def test_duration_out_of_range_names_its_flag(self):
+        train = self.commands()[0]
+        for flag in ("connect_timeout", "heartbeat_timeout", "progress_timeout",
+                     "collective_timeout"):
+            for value in ("0", "-1s", "1ns"):
+                with self.subTest(flag, value=value):
+                    result, _ = self.run_in("time", "", {}, [*train, f"--{flag}={value}"])
+                    self.assertEqual(result.returncode, USAGE, result.stderr)
+                    self.assertIn(f"--{flag}: out of range".encode(), result.stderr)
+        for flag in ("--start_timeout=0", "--start_timeout=-1s", "--grace=-1s"):
+            with self.subTest(flag):
+                result, _ = self.run_in("launch", "", {}, [
+                    MIRRORFLOW, "launch", flag, "-n", "2", "--", "true"])
+                self.assertEqual(result.returncode, USAGE, result.stderr)
+                self.assertIn(f"{flag.split('=')[0]}: out of range".encode(), result.stderr)
+        result, _ = self.run_in("coordinator", "", {}, [
+            MIRRORFLOW, "coordinator", "--bind=127.0.0.1:0", "--num_workers=1",
+            "--connect_timeout=-1s"])
+        self.assertEqual(result.returncode, USAGE, result.stderr)
+
+    def test_infinite_durations_work(self):
+        expected = self.run_in("finite", "", {}, self.commands()[0])[1]
+        flags = [f"--{name}_timeout=inf" for name in ("connect", "heartbeat", "progress",
+                                                      "collective")]
+        launch = self.commands()[1]
+        launch[2:2] = ["--grace=inf", "--start_timeout=inf"]
+        result, losses = self.run_in("infinite", "", {}, [*launch, "--collective=tcp", *flags])
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(losses, expected)
 
     def test_every_command_reports_output_that_it_cannot_write(self):
         for command in ([FASHION_MNIST, "--help"], [MIRRORFLOW, "--help"], [MIRRORFLOW, "ops"],
