@@ -6,6 +6,8 @@
 // that lane, and afterwards only receive new pointers.
 #include "kernels/cpu/onednn.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <initializer_list>
 #include <map>
@@ -139,6 +141,21 @@ absl::Status Primitive::Run(Lane& lane, std::initializer_list<const void*> opera
   return status == dnnl_success ? absl::OkStatus() : ErrorOf(status, "a primitive failed");
 }
 
+// oneDNN writes code through a null pointer if it gets no memory for it, so this checks for more
+// than any primitive has needed.
+absl::Status CheckMemoryForCode() {
+  constexpr size_t kBytes = size_t{8} << 20;
+  void* const probe =
+      mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (probe != MAP_FAILED) {
+    munmap(probe, kBytes);
+    return absl::OkStatus();
+  }
+  absl::Status status = Buffer::Allocate(kBytes).status();  // names the limit
+  if (status.ok()) status = absl::ResourceExhaustedError("cannot allocate memory");
+  return Annotate(status, "oneDNN: the code of a primitive");
+}
+
 // Returns the primitive called `key`. The first call creates it with make(id).
 absl::StatusOr<const Primitive*> Cached(const std::string& key,
                                         absl::FunctionRef<std::unique_ptr<Primitive>(int)> make) {
@@ -147,6 +164,7 @@ absl::StatusOr<const Primitive*> Cached(const std::string& key,
   std::lock_guard<std::mutex> lock(mu);
   const auto it = primitives->find(key);
   if (it != primitives->end()) return it->second.get();
+  MF_RETURN_IF_ERROR(CheckMemoryForCode());
   const OneThread one_thread;
   try {
     std::unique_ptr<Primitive> made = make(static_cast<int>(primitives->size()));
