@@ -39,7 +39,7 @@ TEST(SystemErrorTest, LimitsOnOpenFilesAreResourceErrorsThatNameThem) {
                 "here: the limit on open files of this host (/proc/sys/fs/file-max) is reached"));
 }
 
-TEST(SystemErrorTest, FileThatIsTooLargeNamesTheLimitOrTheFileSystem) {
+TEST(SystemErrorTest, TooLargeFileNamesLimitOrFileSystem) {
   EXPECT_EQ(SystemError(EFBIG, "here").message(),
             "here: the file is too large for its file system");
   const Limited limited(RLIMIT_FSIZE, 1 << 20);
