@@ -51,9 +51,7 @@ namespace {
 absl::StatusOr<std::string> WorkingDirectory() {
   const std::unique_ptr<char, decltype(&std::free)> path(getcwd(nullptr, 0), &std::free);
   if (path != nullptr) return std::string(path.get());
-  return SystemError(errno,
-                     "launch: the working directory cannot be used; expected a directory "
-                     "that exists");
+  return SystemError(errno, "launch: cannot determine the working directory");
 }
 
 }  // namespace
