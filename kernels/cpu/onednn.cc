@@ -152,7 +152,9 @@ absl::Status CheckMemoryForCode() {
     return absl::OkStatus();
   }
   absl::Status status = Buffer::Allocate(kBytes).status();  // names the limit
-  if (status.ok()) status = absl::ResourceExhaustedError("cannot allocate memory");
+  if (status.ok())
+    status = absl::ResourceExhaustedError(
+        "cannot map 8 MiB of memory; `ulimit -v` or `ulimit -d` may be too low");
   return Annotate(status, "oneDNN: the code of a primitive");
 }
 
