@@ -237,6 +237,14 @@ class EnvironmentsTest(programs.ProgramTest):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(result.stderr.count(b"WARNING: events are not recorded"), 1)
 
+    def test_limit_on_data_is_named_wherever_it_is_reached(self):
+        for kibibytes in (10000, 15000, 20000, 26000, 30000, 34000, 38000):
+            with self.subTest(kibibytes):
+                result, _ = self.run_in("data", f"ulimit -d {kibibytes}", {},
+                                        [*self.commands()[0], "--replicas=1"])
+                self.assertEqual(result.returncode, RESOURCES, result.stderr)
+                self.assertIn(b"ulimit -d", result.stderr)
+
     def test_limit_on_files_ends_a_job_with_its_own_code(self):
         # Losses of many steps, a large checkpoint, and a table of epochs do not fit.
         train = [*self.commands()[0], "--steps=400", "--epochs=100"]
