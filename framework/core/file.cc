@@ -289,7 +289,7 @@ absl::StatusOr<int> OpenForAppending(absl::string_view path, const AppendOptions
     }
     return FileError(ENXIO, path, "cannot open");
   }
-  if (fd < 0) return FileError(errno, path, "cannot open");
+  if (fd < 0) return FileError(errno, path, errno == ENOENT ? "cannot create" : "cannot open");
   struct stat info;
   absl::Status status;
   if (fstat(fd, &info) != 0) {
