@@ -41,8 +41,8 @@ struct VariableInfo {
   // A slot, or other state of an optimizer (kOptimizerStateAttr): the step count of a schedule.
   bool is_optimizer_state = false;
   bool may_overflow = false;  // kMayOverflowAttr
-  NodeId handle = 0;        // one of its VarHandleOps in the session's graph
-  std::string initializer;  // the node that makes the initial value; may be empty
+  NodeId handle = 0;          // one of its VarHandleOps in the session's graph
+  std::string initializer;    // the node that makes the initial value; may be empty
   // Synchronised on read, not on write: the value is the sum over the replicas.
   bool on_read = false;
   // Only optimizers write it, so the replicas of a process can share one copy of it.
