@@ -54,7 +54,7 @@ class OwnCallback final : public Callback {
     sum_ = 0;
     return absl::OkStatus();
   }
-  // The sum of an epoch, which a resumed run must not begin again.
+  // Resets the sum over an epoch. A resumed run must not do this again.
   absl::Status OnEpochBegin(TrainingState&) override {
     ++begun_epochs_;
     epoch_sum_ = 0;

@@ -480,6 +480,10 @@ absl::Status CheckpointManager::ToleratePreviousSave() {
   return absl::OkStatus();
 }
 
+void CheckpointManager::Log(absl::string_view line) const {
+  if (writer_ != nullptr) writer_->Log(line);
+}
+
 void CheckpointManager::LogNotSaved(const absl::Status& why) const {
   writer_->Log(absl::StrCat("WARNING: checkpoint not saved (", failed_saves_, " of at most ",
                             options_.max_failed_saves - 1, " in a row): ", why.message()));

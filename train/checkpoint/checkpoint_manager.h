@@ -98,6 +98,9 @@ class CheckpointManager {
   // earlier checkpoints stay.
   absl::Status WaitForSave();
 
+  // Sends a line to Options::log, on worker 0.
+  void Log(absl::string_view line) const;
+
   // The step of the last checkpoint that was saved or restored; -1 before.
   int64_t last_step() const { return last_step_; }
 

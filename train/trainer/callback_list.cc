@@ -3,7 +3,6 @@
 
 #include <cxxabi.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -13,7 +12,6 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "framework/core/status.h"
 
@@ -102,20 +100,17 @@ absl::Status CallbackList::LoadState(TrainingState& state, const StateDict& save
     stopped_by_ = key;
   }
   state.stopped = std::move(why);
-  if (state.is_chief()) WarnAboutUnused(states);
   return absl::OkStatus();
 }
 
-void CallbackList::WarnAboutUnused(const StateDict& states) const {
-  std::set<std::string> unused;
-  const auto add = [&](const std::string& name) { unused.insert(name.substr(0, name.find('/'))); };
+std::vector<std::string> CallbackList::UnusedKeys(const StateDict& saved) const {
+  const StateDict states = saved.WithPrefix(kStates);
+  std::set<std::string> keys;
+  const auto add = [&](const std::string& name) { keys.insert(name.substr(0, name.find('/'))); };
   for (const auto& [name, value] : states.values()) add(name);
   for (const auto& [name, value] : states.tensors()) add(name);
-  for (const Entry& entry : entries_) unused.erase(entry.key);
-  if (unused.empty()) return;
-  std::fprintf(stderr,
-               "WARNING: Fit: the checkpoint holds the state of callbacks that are not there: %s\n",
-               absl::StrJoin(unused, ", ").c_str());
+  for (const Entry& entry : entries_) keys.erase(entry.key);
+  return {keys.begin(), keys.end()};
 }
 
 }  // namespace mirrorflow

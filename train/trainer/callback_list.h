@@ -33,16 +33,16 @@ class CallbackList {
   // stopped training.
   absl::StatusOr<StateDict> SaveState(TrainingState& state) const;
   // Gives each callback its state back. Training stays stopped if the callback that stopped it is
-  // still in the list, and does not take that back. Tells the log about states that are left over.
+  // still in the list, and does not take that back.
   absl::Status LoadState(TrainingState& state, const StateDict& saved);
+  // The keys of the states that no callback of the list has saved.
+  std::vector<std::string> UnusedKeys(const StateDict& saved) const;
 
  private:
   struct Entry {
     Callback* callback;
     std::string key;  // under which a checkpoint holds the state; no two are equal
   };
-
-  void WarnAboutUnused(const StateDict& states) const;
 
   std::vector<Entry> entries_;
   std::string stopped_by_;  // the key of the callback that has stopped training

@@ -7,6 +7,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "framework/core/failpoint.h"
 #include "framework/core/status.h"
@@ -111,8 +112,12 @@ absl::Status Trainer::Loop::Resume() {
   state_.logs = fit_.last_epoch;
   state_.loss = fit_.loss;
   state_.rows = fit_.rows;
-  return Annotate(callbacks_.LoadState(state_, checkpoints->state().WithPrefix(kCallbacks)),
-                  "checkpoint");
+  const StateDict saved = checkpoints->state().WithPrefix(kCallbacks);
+  if (const std::vector<std::string> unused = callbacks_.UnusedKeys(saved); !unused.empty()) {
+    checkpoints->Log(absl::StrCat("WARNING: the checkpoint has the state of callbacks that Fit() ",
+                                  "does not get: ", absl::StrJoin(unused, ", ")));
+  }
+  return Annotate(callbacks_.LoadState(state_, saved), "checkpoint");
 }
 
 absl::Status Trainer::Loop::CheckDataset(const StateDict& state) const {

@@ -10,10 +10,12 @@
 #include <functional>
 #include <iterator>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "mirrorflow.h"
 #include "tests/support/files.h"
@@ -89,7 +91,10 @@ class ResumedTraining : public testing::TestWithParam<int> {
     std::unique_ptr<CheckpointManager> checkpoints;
     if (has_checkpoints) {
       checkpoints = *CheckpointManager::Create(
-          (*trainer)->session(), {.directory = directory_, .log = [](absl::string_view) {}});
+          (*trainer)->session(), {.directory = directory_, .log = [this](absl::string_view line) {
+                                    std::lock_guard<std::mutex> lock(mu_);
+                                    absl::StrAppend(&log_, line, "\n");
+                                  }});
       run.start = *checkpoints->Restore();
       options.start = run.start;
       options.checkpoints = checkpoints.get();
@@ -106,6 +111,8 @@ class ResumedTraining : public testing::TestWithParam<int> {
   int64_t accumulate_steps_ = 1;
   int replicas_ = GetParam();
   Trainer* trainer_ = nullptr;  // the one that is running
+  std::mutex mu_;
+  std::string log_;  // guarded by mu_; of the checkpoints
 };
 
 // Acts in the n-th event of a kind.
