@@ -332,7 +332,7 @@ absl::Status ProgressBar::OnTrainBegin(TrainingState& state) {
   return absl::OkStatus();
 }
 
-// The first event that a resumed run sees may be any of the three.
+// In a resumed run, the first event may be OnStepBegin, OnStep or OnEpochEnd.
 void ProgressBar::BeginEpoch(const TrainingState& state, int64_t batches) {
   if (std::exchange(is_in_epoch_, true)) return;
   progress_->BeginEpoch(state.position.epoch + 1, state.steps_per_epoch, batches);

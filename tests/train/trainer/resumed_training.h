@@ -54,7 +54,7 @@ class Watch final : public Callback {
   const Act act_;
 };
 
-// Tests of runs that end early and are resumed, with this many replicas.
+// Runs that end early and are resumed; the parameter is the number of replicas.
 class ResumedTraining : public testing::TestWithParam<int> {
  protected:
   void SetUp() override { std::filesystem::remove_all(directory_); }
@@ -81,8 +81,9 @@ class ResumedTraining : public testing::TestWithParam<int> {
     const Output noise = ops::RandomUniform(root, ops::Shape(root, predicted), DT_FLOAT);
     const Output noisy = ops::Mul(root, predicted, noise);
     Model model = {.inputs = {x, y}, .loss = loss, .predictions = noisy};
-    model.train = Momentum({.learning_rate = schedules::Adjustable(0.05)})
-                      .Minimize(root, loss, {.accumulate_steps = accumulate_steps_});
+    model.train =
+        Momentum({.learning_rate = schedules::Adjustable(0.05)})
+            .Minimize(root, loss, {.reduce = reduce_, .accumulate_steps = accumulate_steps_});
     model.metrics = {{"error", metrics::MeanAbsoluteError(root, predicted, y)},
                      {"noise", metrics::Mean(root, noisy)}};
     auto trainer = Trainer::Create(*strategy, graph, model);
@@ -109,6 +110,7 @@ class ResumedTraining : public testing::TestWithParam<int> {
 
   const std::string directory_ = TemporaryPath("resumed");
   int64_t accumulate_steps_ = 1;
+  GradientReducer reduce_ = nullptr;
   int replicas_ = GetParam();
   Trainer* trainer_ = nullptr;  // the one that is running
   std::mutex mu_;

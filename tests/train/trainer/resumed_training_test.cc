@@ -242,7 +242,7 @@ class CountEvents final : public Callback {
   absl::Status OnTrainBegin(TrainingState&) override { return counts_.clear(), absl::OkStatus(); }
   absl::Status OnEpochBegin(TrainingState&) override { return Count("epoch begins"); }
   absl::Status OnStepBegin(TrainingState&) override { return Count("step begins"); }
-  // Predictions in the events of a step run to their end.
+  // An interruption does not cut short a prediction in the events of a step.
   absl::Status OnStep(TrainingState& state) override {
     MF_RETURN_IF_ERROR(trainer_->Predict(Line(4).Batch(2)).status());
     return state.position.step % 2 == 0 ? Count("even step") : Count("odd step");
@@ -302,6 +302,30 @@ TEST_P(ResumedTrainingTest, EachEventComesOnceWhereverARunEnds) {
         }
       }
     }
+  }
+}
+
+// Hooks keep what rounding took from a gradient until the next step. A checkpoint has it.
+TEST_P(ResumedTrainingTest, ErrorsThatHooksKeepAreRestored) {
+  const std::pair<const char*, GradientReducer> reducers[] = {
+      {"AllReduce", hooks::AllReduce()},
+      {"Bf16Compress", hooks::Bf16Compress()},
+      {"Fp16Compress", hooks::Fp16Compress()},
+      {"PowerSGD", hooks::PowerSGD({.start_powersgd_iter = 1})},
+      {"Adasum", hooks::Adasum()}};
+  for (const auto& [name, reducer] : reducers) {
+    SCOPED_TRACE(name);
+    SetUp();
+    reduce_ = reducer;
+    const Run whole = Train(Line().Batch(4), {.epochs = 2}, /*has_checkpoints=*/false);
+    ASSERT_TRUE(whole.result.ok()) << whole.result.status();
+    for (const int64_t steps : {2, 4}) {
+      ASSERT_TRUE(Train(Line().Batch(4), {.steps = steps}).result.ok());
+    }
+    const Run rest = Train(Line().Batch(4), {.epochs = 2});
+    ASSERT_TRUE(rest.result.ok()) << rest.result.status();
+    EXPECT_EQ(rest.start.step, 4);
+    EXPECT_EQ(rest.variables, whole.variables);
   }
 }
 
@@ -468,7 +492,7 @@ TEST_P(ResumedTrainingTest, SaveOfNonFiniteVariablesFails) {
     }
     EXPECT_THAT(*ListCheckpoints(directory_), ElementsAre(2, 4));
   }
-  // With a scaled loss, the window is left out, and training goes on.
+  // With a scaled loss, the optimizer skips the window, and training continues.
   EXPECT_EQ(fit({.accumulate_steps = 4, .loss_scale = LossScaleOptions()},
                 {1, 1, 1, 1, 1, 0, 1, 1, 1, 1}),
             absl::OkStatus());
