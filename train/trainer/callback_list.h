@@ -29,8 +29,7 @@ class CallbackList {
   absl::Status Call(Event event, TrainingState& state);
   void OnException(TrainingState& state, const absl::Status& why);
 
-  // The states of the callbacks, each under the key of its callback, and whether one of them has
-  // stopped training.
+  // Returns the state of each callback under its key, and whether one of them has stopped training.
   absl::StatusOr<StateDict> SaveState(TrainingState& state) const;
   // Gives each callback its state back. Training stays stopped if the callback that stopped it is
   // still in the list, and does not take that back.

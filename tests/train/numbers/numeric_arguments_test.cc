@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every number that a user gives to train/ and to a strategy: values out of range, NaN and
-// infinities are InvalidArgument errors that name it. The optimizers have a table of their own in
-// tests/train/optimizers/numeric_options_test.cc.
+// Every number that a user passes to train/ or a strategy must be checked: NaN, infinities and
+// values out of range are InvalidArgument errors that name the option. Optimizers have their own
+// table in tests/train/optimizers/numeric_options_test.cc.
 #include <chrono>
 #include <filesystem>
 #include <fstream>
