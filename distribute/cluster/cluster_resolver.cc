@@ -85,7 +85,7 @@ std::optional<absl::string_view> Find(const Environment& environment, absl::stri
 }
 
 // Whether the hint says that other workers exist, although this process is about to run alone.
-// A value that is not a number counts, as it may mean several workers. `launched_alone`: MPI or
+// A value that is not a number counts too: it may mean several workers. `launched_alone`: MPI or
 // SLURM has started this process as the only one, which explains rank 0 of their process managers.
 bool TellsOfOthers(const Hint& hint, const Environment& environment, bool launched_alone) {
   const std::optional<absl::string_view> value = Find(environment, hint.variable);

@@ -318,7 +318,7 @@ TEST(ClusterResolverTest, HintOfOtherProcessesGivesWarning) {
       {{"JSM_NAMESPACE_RANK", "1"}},
       {{"PALS_RANKID", "0"}},
       {{"PMIX_RANK", "one"}},
-      // Variables that describe a single worker, left over or set by a launcher inside the job.
+      // Variables that describe a single worker: stale, or set by a launcher inside the job.
       {{"TF_CONFIG", "{}"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}},
       {{"TF_CONFIG", "{}"}, {"PMIX_RANK", "1"}},
       {{"TF_CONFIG", "{}"}, {"PMIX_RANK", "0"}},

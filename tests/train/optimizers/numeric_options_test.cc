@@ -331,7 +331,7 @@ TEST(NumericOptions, TableHasEveryNumberOfTheHeaders) {
   for (const Row& row : AllRows()) in_table.insert(row.name);
   // Set by MinimizeOptions, under other names.
   in_table.insert({"multiplier", "overwrite_frequency"});
-  // The constant of a LearningRate, and operands in the formulas of update rules.
+  // The value of a constant LearningRate, and the operands of update formulas.
   in_table.insert({"value", "x", "y"});
   std::set<std::string> found;
   for (const auto& entry : std::filesystem::directory_iterator("train/optimizers")) {

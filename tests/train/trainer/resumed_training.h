@@ -54,7 +54,7 @@ class Watch final : public Callback {
   const Act act_;
 };
 
-// Runs that end early and are resumed; the parameter is the number of replicas.
+// Training that ends early and is resumed. The parameter is the number of replicas.
 class ResumedTraining : public testing::TestWithParam<int> {
  protected:
   void SetUp() override { std::filesystem::remove_all(directory_); }

@@ -242,7 +242,7 @@ class CountEvents final : public Callback {
   absl::Status OnTrainBegin(TrainingState&) override { return counts_.clear(), absl::OkStatus(); }
   absl::Status OnEpochBegin(TrainingState&) override { return Count("epoch begins"); }
   absl::Status OnStepBegin(TrainingState&) override { return Count("step begins"); }
-  // An interruption does not cut short a prediction in the events of a step.
+  // An interruption does not stop a prediction that runs in an event of a step.
   absl::Status OnStep(TrainingState& state) override {
     MF_RETURN_IF_ERROR(trainer_->Predict(Line(4).Batch(2)).status());
     return state.position.step % 2 == 0 ? Count("even step") : Count("odd step");
@@ -305,7 +305,7 @@ TEST_P(ResumedTrainingTest, EachEventComesOnceWhereverARunEnds) {
   }
 }
 
-// Hooks keep what rounding took from a gradient until the next step. A checkpoint has it.
+// Hooks carry the rounding errors of gradients over to the next step, and checkpoints save them.
 TEST_P(ResumedTrainingTest, ErrorsThatHooksKeepAreRestored) {
   const std::pair<const char*, GradientReducer> reducers[] = {
       {"AllReduce", hooks::AllReduce()},
@@ -492,7 +492,7 @@ TEST_P(ResumedTrainingTest, SaveOfNonFiniteVariablesFails) {
     }
     EXPECT_THAT(*ListCheckpoints(directory_), ElementsAre(2, 4));
   }
-  // With a scaled loss, the optimizer skips the window, and training continues.
+  // With loss scaling, the optimizer skips the accumulated steps, and training continues.
   EXPECT_EQ(fit({.accumulate_steps = 4, .loss_scale = LossScaleOptions()},
                 {1, 1, 1, 1, 1, 0, 1, 1, 1, 1}),
             absl::OkStatus());
