@@ -31,7 +31,7 @@ using ResumedCallbacksTest = ResumedTraining;
 
 INSTANTIATE_TEST_SUITE_P(Replicas, ResumedCallbacksTest, testing::Values(1, 2));
 
-// A callback never loads the state of a callback with another file, metric or direction.
+// A callback never loads state saved by one with a different file, metric or direction.
 TEST_P(ResumedCallbacksTest, BestFileIsReplacedOnlyByABetterOneWhateverElseThereIs) {
   const std::string first = TemporaryPath("first"), second = TemporaryPath("second");
   std::filesystem::remove(second);

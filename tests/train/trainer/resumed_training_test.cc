@@ -242,7 +242,7 @@ class CountEvents final : public Callback {
   absl::Status OnTrainBegin(TrainingState&) override { return counts_.clear(), absl::OkStatus(); }
   absl::Status OnEpochBegin(TrainingState&) override { return Count("epoch begins"); }
   absl::Status OnStepBegin(TrainingState&) override { return Count("step begins"); }
-  // An interruption does not stop a prediction that runs in an event of a step.
+  // A prediction in a step's event runs to the end, even if training is interrupted.
   absl::Status OnStep(TrainingState& state) override {
     MF_RETURN_IF_ERROR(trainer_->Predict(Line(4).Batch(2)).status());
     return state.position.step % 2 == 0 ? Count("even step") : Count("odd step");
@@ -305,7 +305,7 @@ TEST_P(ResumedTrainingTest, EachEventComesOnceWhereverARunEnds) {
   }
 }
 
-// Hooks carry the rounding errors of gradients over to the next step, and checkpoints save them.
+// With error feedback, hooks carry rounding errors over to the next step. Checkpoints save them.
 TEST_P(ResumedTrainingTest, ErrorsThatHooksKeepAreRestored) {
   const std::pair<const char*, GradientReducer> reducers[] = {
       {"AllReduce", hooks::AllReduce()},
@@ -475,10 +475,10 @@ TEST_P(ResumedTrainingTest, SaveOfNonFiniteVariablesFails) {
     std::vector<float> rows;
     std::string step, name;
   } cases[] = {
-      // In the last step, or before others, whose loss is not finite, either.
+      // In the last step, or in an earlier one; the losses after it are not finite either.
       {{}, {1, 1, 1, 1, 1, 0}, "step 6: ", "'dense/kernel'"},
       {{}, {1, 1, 1, 1, 1, 0, 1}, "step 7: the loss", "'dense/kernel'"},
-      // In a window, whose end would apply it.
+      // Inside an accumulation window, before the update that would apply it.
       {{.accumulate_steps = 4}, {1, 1, 1, 1, 1, 0, 1}, "step 6: ", "'accumulate/dense/kernel'"},
   };
   for (const auto& c : cases) {
@@ -492,7 +492,7 @@ TEST_P(ResumedTrainingTest, SaveOfNonFiniteVariablesFails) {
     }
     EXPECT_THAT(*ListCheckpoints(directory_), ElementsAre(2, 4));
   }
-  // With loss scaling, the optimizer skips the accumulated steps, and training continues.
+  // With loss scaling, the optimizer skips that window's update, and training continues.
   EXPECT_EQ(fit({.accumulate_steps = 4, .loss_scale = LossScaleOptions()},
                 {1, 1, 1, 1, 1, 0, 1, 1, 1, 1}),
             absl::OkStatus());
