@@ -14,7 +14,6 @@
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "distribute/cluster/cluster_resolver.h"
 #include "distribute/cluster/connect_rank.h"
@@ -22,6 +21,7 @@
 #include "distribute/cluster/coordination/coordination_client.h"
 #include "distribute/cluster/coordination/coordination_server.h"
 #include "distribute/cluster/host_identity.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/runtime/trace.h"
 #include "framework/runtime/usable_cpus.h"
@@ -107,10 +107,10 @@ absl::Status ServeRuns(const Work& step, absl::Duration step_time) {
     const auto steps = static_cast<int64_t>(std::max(wanted, 1.0));
     // The other workers have begun their next step while this one waited for the order.
     MF_RETURN_IF_ERROR(step());
-    const absl::Time begin = absl::Now();
+    const MonotonicTime begin = MonotonicTime::Now();
     for (int64_t i = 0; i < steps; ++i) MF_RETURN_IF_ERROR(step());
     std::printf("ran %lld %.9f\n", static_cast<long long>(steps),
-                absl::ToDoubleSeconds(absl::Now() - begin));
+                absl::ToDoubleSeconds(MonotonicTime::Now() - begin));
     std::fflush(stdout);
   }
   return absl::OkStatus();
@@ -118,10 +118,11 @@ absl::Status ServeRuns(const Work& step, absl::Duration step_time) {
 
 // Warms up, and returns how long a step takes.
 absl::StatusOr<absl::Duration> MeasureWork(const Work& step) {
-  const absl::Time begin = absl::Now();
-  absl::Time now = begin;
+  const MonotonicTime begin = MonotonicTime::Now();
+  MonotonicTime now = begin;
   int64_t steps = 0;
-  for (; now < begin + kTrainingTime; now = absl::Now(), ++steps) MF_RETURN_IF_ERROR(step());
+  for (; now < begin + kTrainingTime; now = MonotonicTime::Now(), ++steps)
+    MF_RETURN_IF_ERROR(step());
   return (now - begin) / steps;
 }
 
@@ -220,7 +221,7 @@ absl::Status AllReduceAsPeer(Report* /*report*/) {
     MF_ASSIGN_OR_RETURN(server, CoordinationServer::Start({.address = cluster.coordinator,
                                                            .num_workers = cluster.num_workers}));
   }
-  const absl::Time deadline = absl::Now() + kTimeout;
+  const MonotonicTime deadline = MonotonicTime::Now() + kTimeout;
   CoordinationClient::Options options = {.coordinator = cluster.coordinator};
   options.member.set_worker(cluster.task_index);
   options.member.set_num_workers(cluster.num_workers);

@@ -12,11 +12,11 @@
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "distribute/cluster/connections/host_port.h"
 #include "distribute/cluster/connections/name_resolution.h"
 #include "distribute/cluster/coordination/coordination_server.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "tools/flags/cluster_flags.h"
 
@@ -107,7 +107,7 @@ absl::Status Coordinator(const std::vector<std::string>& args, ExitCode* code) {
                                                .log = Log};
   StopRelay stop;
   *code = kExitCluster;
-  MF_RETURN_IF_ERROR(WaitUntilResolved(*bind, absl::Now() + flags.connect_timeout, Log));
+  MF_RETURN_IF_ERROR(WaitUntilResolved(*bind, MonotonicTime::Now() + flags.connect_timeout, Log));
   *code = kExitUsage;
   while (true) {
     // A server for each start of the workers: it does not know the sessions of earlier ones.
@@ -116,7 +116,7 @@ absl::Status Coordinator(const std::vector<std::string>& args, ExitCode* code) {
     Log(absl::StrCat("coordinating ", num_workers, " workers at ", advertise->ToString()));
     *code = kExitCluster;
     stop.SetServer(server.get());
-    const absl::Status over = server->WaitUntilOver(absl::Now() + flags.connect_timeout);
+    const absl::Status over = server->WaitUntilOver(MonotonicTime::Now() + flags.connect_timeout);
     stop.SetServer(nullptr);
     if (over.ok()) {  // a signal that came too late has stopped nothing
       *code = kExitOk;

@@ -7,6 +7,7 @@
 
 #include "distribute/cluster/connect_workers.h"
 #include "distribute/cluster/memory_domains.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/runtime/topology.h"
 
@@ -14,7 +15,7 @@ namespace mirrorflow {
 
 absl::StatusOr<ConnectedRank> ConnectRank(std::unique_ptr<WorkerGroup> meeting,
                                           std::unique_ptr<WorkerGroup> group, CollectiveKind kind,
-                                          absl::Duration timeout, absl::Time deadline,
+                                          absl::Duration timeout, MonotonicTime deadline,
                                           const NetworkOfRank& network) {
   ConnectedRank rank = {.meeting = std::move(meeting), .group = std::move(group)};
   const std::vector<std::string> hosts(rank.group->num_workers(), "this host");

@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "distribute/cluster/collective_kind.h"
 #include "distribute/collective/address_space.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/runtime/communicator.h"
 #include "framework/session/worker_group.h"
 
@@ -32,7 +33,7 @@ struct NetworkOfRank {
 // is that of a collective. Over shared memory, all workers must be on this host.
 absl::StatusOr<ConnectedRank> ConnectRank(std::unique_ptr<WorkerGroup> meeting,
                                           std::unique_ptr<WorkerGroup> group, CollectiveKind kind,
-                                          absl::Duration timeout, absl::Time deadline,
+                                          absl::Duration timeout, MonotonicTime deadline,
                                           const NetworkOfRank& network = {});
 
 }  // namespace mirrorflow

@@ -12,6 +12,7 @@
 #include "distribute/collective/team.h"
 #include "distribute/collective/team_communicator.h"
 #include "distribute/collective/ucx/ucx_transport.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/runtime/failure.h"
 
@@ -23,7 +24,7 @@ using Transports = std::vector<std::unique_ptr<Transport>>;  // by local rank
 
 absl::StatusOr<Transports> ConnectOverTcp(const Topology& topology, absl::Span<const int> ranks,
                                           WorkerGroup& workers, uint64_t incarnation,
-                                          absl::Time deadline, const ConnectOptions& options) {
+                                          MonotonicTime deadline, const ConnectOptions& options) {
   DataConnectionOptions data = options.data;
   data.cluster.incarnation = incarnation;
   data.timeout = options.timeout;
@@ -40,7 +41,7 @@ absl::StatusOr<Transports> ConnectOverTcp(const Topology& topology, absl::Span<c
 
 absl::StatusOr<Transports> ConnectOverUcx(const Topology& topology, absl::Span<const int> ranks,
                                           WorkerGroup& workers, uint64_t incarnation,
-                                          absl::Time deadline, const ConnectOptions& options) {
+                                          MonotonicTime deadline, const ConnectOptions& options) {
   const auto at = [&](const absl::Status& status, int rank) {
     return WithFailure(status, {.rank = rank, .worker = topology.replicas[rank].worker});
   };
@@ -76,7 +77,7 @@ absl::StatusOr<Transports> ConnectOverUcx(const Topology& topology, absl::Span<c
 // Returns the exchanges of the local ranks with those of other domains; null with one domain.
 absl::StatusOr<Exchanges> ConnectDomains(const Topology& topology, absl::Span<const int> ranks,
                                          WorkerGroup& workers, uint64_t incarnation,
-                                         absl::Time deadline, const ConnectOptions& options) {
+                                         MonotonicTime deadline, const ConnectOptions& options) {
   if (topology.num_domains() == 1) return Exchanges(ranks.size());
   const auto connect = options.over_ucx ? ConnectOverUcx : ConnectOverTcp;
   MF_ASSIGN_OR_RETURN(Transports transports,
@@ -92,7 +93,7 @@ absl::StatusOr<Exchanges> ConnectDomains(const Topology& topology, absl::Span<co
 
 // Returns the local ranks' members of the team of their domain.
 absl::StatusOr<LocalTeams> ConnectDomain(const Topology& topology, absl::Span<const int> ranks,
-                                         WorkerGroup& workers, absl::Time deadline,
+                                         WorkerGroup& workers, MonotonicTime deadline,
                                          HostMemory* host_memory, const TeamOptions& options) {
   if (host_memory == nullptr) return CreateThreadTeam(static_cast<int>(ranks.size()), options);
   ProcessTeam team = {.space = host_memory->shared_from_this()};
@@ -112,7 +113,7 @@ absl::StatusOr<LocalTeams> ConnectDomain(const Topology& topology, absl::Span<co
 
 absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> ConnectWorkers(
     const Topology& topology, absl::Span<const int> local_ranks, WorkerGroup* workers,
-    uint64_t incarnation, absl::Time deadline, const ConnectOptions& options) {
+    uint64_t incarnation, MonotonicTime deadline, const ConnectOptions& options) {
   MF_ASSIGN_OR_RETURN(const Exchanges exchanges, ConnectDomains(topology, local_ranks, *workers,
                                                                 incarnation, deadline, options));
   TeamOptions team_options = {

@@ -17,6 +17,7 @@
 #include "distribute/cluster/connections/data_connections.h"
 #include "distribute/collective/domain_exchange.h"
 #include "distribute/collective/shared_memory/host_memory.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/runtime/communicator.h"
 #include "framework/runtime/topology.h"
 #include "framework/session/worker_group.h"
@@ -40,7 +41,7 @@ struct ConnectOptions {
 // Implements ConnectFn. The ranks exchange their addresses through `workers`.
 absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> ConnectWorkers(
     const Topology& topology, absl::Span<const int> local_ranks, WorkerGroup* workers,
-    uint64_t incarnation, absl::Time deadline, const ConnectOptions& options);
+    uint64_t incarnation, MonotonicTime deadline, const ConnectOptions& options);
 
 }  // namespace mirrorflow
 

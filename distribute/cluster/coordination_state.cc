@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/runtime/failure.h"
 
@@ -109,7 +110,7 @@ void CoordinationState::Leave(int worker, const absl::Status& why) {
   }
 }
 
-void CoordinationState::Join(int worker, absl::Time deadline, Done done) {
+void CoordinationState::Join(int worker, MonotonicTime deadline, Done done) {
   Answers answers;
   std::lock_guard<std::mutex> lock(mu_);
   if (absl::Status status = CheckAllPresent(); !status.ok()) {
@@ -164,7 +165,7 @@ void CoordinationState::CountGet(std::map<std::string, Entry, std::less<>>::iter
 }
 
 void CoordinationState::Get(int worker, uint64_t incarnation, absl::string_view key,
-                            absl::Time deadline, Done done) {
+                            MonotonicTime deadline, Done done) {
   Answers answers;
   std::lock_guard<std::mutex> lock(mu_);
   const auto entry = store_.find(key);
@@ -181,7 +182,7 @@ void CoordinationState::Get(int worker, uint64_t incarnation, absl::string_view 
 }
 
 void CoordinationState::AllGather(int worker, uint64_t incarnation, absl::string_view name,
-                                  std::string value, absl::Time deadline, Done done) {
+                                  std::string value, MonotonicTime deadline, Done done) {
   Answers answers;
   std::lock_guard<std::mutex> lock(mu_);
   absl::Status status = CheckIncarnation(incarnation);
@@ -230,11 +231,12 @@ void CoordinationState::WaitForFailure(int worker, uint64_t incarnation, Done do
   } else if (!failure_.ok()) {
     answers.Add(std::move(done), failure_);
   } else {
-    waits_.push_back({Kind::kFailure, worker, "", absl::InfiniteFuture(), std::move(done)});
+    waits_.push_back(
+        {Kind::kFailure, worker, "", MonotonicTime::InfiniteFuture(), std::move(done)});
   }
 }
 
-void CoordinationState::Expire(absl::Time now) {
+void CoordinationState::Expire(MonotonicTime now) {
   Answers answers;
   std::lock_guard<std::mutex> lock(mu_);
   std::vector<int> gave_up;  // those that joined count as present in the errors of all

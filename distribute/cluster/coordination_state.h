@@ -22,9 +22,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "framework/core/monotonic_time.h"
 
 namespace mirrorflow {
 
@@ -43,16 +43,17 @@ class CoordinationState {
 
   // Waits until all workers have joined; the result is the number of the new incarnation. All other
   // calls name an incarnation, and fail with FailedPrecondition if it is not the current one.
-  void Join(int worker, absl::Time deadline, Done done);
+  void Join(int worker, MonotonicTime deadline, Done done);
 
   // AlreadyExists for a key that is set, ResourceExhausted if the store is full. The key is removed
   // after so many Gets; 0: never.
   absl::Status Put(int worker, uint64_t incarnation, absl::string_view key, std::string value,
                    int gets = 0);
-  void Get(int worker, uint64_t incarnation, absl::string_view key, absl::Time deadline, Done done);
+  void Get(int worker, uint64_t incarnation, absl::string_view key, MonotonicTime deadline,
+           Done done);
   // Waits until all workers have called it with this name; the result is JoinValues() of theirs.
   void AllGather(int worker, uint64_t incarnation, absl::string_view name, std::string value,
-                 absl::Time deadline, Done done);
+                 MonotonicTime deadline, Done done);
 
   // Returns the first failure of the incarnation, which is `cause` if there was none before.
   absl::Status ReportFailure(uint64_t incarnation, const absl::Status& cause);
@@ -65,7 +66,7 @@ class CoordinationState {
 
   // Ends the calls whose deadline is not after `now` with DeadlineExceeded. The error names the
   // missing workers, the first of them as its Failure.
-  void Expire(absl::Time now);
+  void Expire(MonotonicTime now);
   // A worker leaves for good. Calls that need it, now or later, fail with `why`: those that wait
   // for all workers or for a key. The incarnation has not failed: what has been computed is valid.
   void Leave(int worker, const absl::Status& why);
@@ -84,9 +85,9 @@ class CoordinationState {
     Kind kind;
     int worker;
     std::string name;  // of the key or gather
-    absl::Time deadline;
+    MonotonicTime deadline;
     Done done;
-    absl::Time begun = absl::Now();
+    MonotonicTime begun = MonotonicTime::Now();
   };
   struct Entry {
     std::string value;
@@ -117,11 +118,11 @@ class CoordinationState {
   std::map<std::string, Entry, std::less<>> store_;
   size_t store_bytes_ = 0;
   std::map<std::string, std::map<int, std::string>, std::less<>> gathered_;  // by name and worker
-  absl::Status failure_;               // the first of the incarnation
-  absl::Status first_left_;            // why the first worker has left; OK if none has
-  bool missed_ = false;                // a call has failed because of that
-  std::map<int, absl::Time> gave_up_;  // by worker: when its last Join expired
-  std::map<int, uint64_t> cancelled_;  // by worker: the incarnation of the last Cancel()
+  absl::Status failure_;                  // the first of the incarnation
+  absl::Status first_left_;               // why the first worker has left; OK if none has
+  bool missed_ = false;                   // a call has failed because of that
+  std::map<int, MonotonicTime> gave_up_;  // by worker: when its last Join expired
+  std::map<int, uint64_t> cancelled_;     // by worker: the incarnation of the last Cancel()
   std::list<Wait> waits_;
 };
 

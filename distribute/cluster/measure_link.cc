@@ -9,7 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
-#include "absl/time/clock.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/core/thread.h"
 
@@ -24,12 +24,12 @@ absl::StatusOr<double> TimeAllReduce(Communicator& communicator, int64_t count, 
   std::vector<float> values(count, 1.0f);
   std::vector<double> times;
   for (int i = 0; i < kWarmUp + rounds; ++i) {
-    const absl::Time start = absl::Now();
+    const MonotonicTime start = MonotonicTime::Now();
     MF_RETURN_IF_ERROR(communicator.Run({.operation = AllReduce{Reduction::kMax, count},
                                          .in = values.data(),
                                          .out = values.data(),
                                          .name = "measurement of the link"}));
-    if (i >= kWarmUp) times.push_back(absl::ToDoubleNanoseconds(absl::Now() - start));
+    if (i >= kWarmUp) times.push_back(absl::ToDoubleNanoseconds(MonotonicTime::Now() - start));
   }
   std::nth_element(times.begin(), times.begin() + rounds / 2, times.end());
   return times[rounds / 2];
@@ -46,7 +46,7 @@ absl::StatusOr<LinkCosts> Measure(Communicator& communicator) {
 }  // namespace
 
 absl::StatusOr<LinkCosts> MeasureLink(absl::Span<const std::unique_ptr<Communicator>> local_ranks,
-                                      WorkerGroup& workers, absl::Time deadline) {
+                                      WorkerGroup& workers, MonotonicTime deadline) {
   std::vector<absl::StatusOr<LinkCosts>> measured(local_ranks.size(), LinkCosts{});
   std::vector<std::thread> threads;
   for (size_t i = 0; i < local_ranks.size(); ++i) {

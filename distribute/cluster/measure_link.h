@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/runtime/communicator.h"
 #include "framework/runtime/link_costs.h"
 #include "framework/session/worker_group.h"
@@ -17,7 +18,7 @@ namespace mirrorflow {
 // Measures the costs of messages between domains by all-reduces of two sizes. Called by all
 // workers, with the communicators of their ranks. All get the result of rank 0.
 absl::StatusOr<LinkCosts> MeasureLink(absl::Span<const std::unique_ptr<Communicator>> local_ranks,
-                                      WorkerGroup& workers, absl::Time deadline);
+                                      WorkerGroup& workers, MonotonicTime deadline);
 
 }  // namespace mirrorflow
 

@@ -7,6 +7,7 @@
 #include "distribute/collective/domain_exchange.h"
 #include "distribute/collective/team.h"
 #include "distribute/collective/team_communicator.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {
@@ -47,7 +48,7 @@ absl::StatusOr<MemoryCluster::World*> MemoryCluster::WorldOf(uint64_t incarnatio
 
 absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> MemoryCluster::Connect(
     const Topology& topology, absl::Span<const int> local_ranks, WorkerGroup* workers,
-    uint64_t incarnation, absl::Time deadline) {
+    uint64_t incarnation, MonotonicTime deadline) {
   std::vector<std::unique_ptr<Communicator>> communicators;
   {
     std::lock_guard<std::mutex> lock(mu_);

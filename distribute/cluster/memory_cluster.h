@@ -16,6 +16,7 @@
 #include "absl/types/span.h"
 #include "distribute/cluster/memory_worker_group.h"
 #include "distribute/collective/memory_transport.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/runtime/communicator.h"
 #include "framework/runtime/local_team.h"
 #include "framework/runtime/topology.h"
@@ -33,7 +34,7 @@ class MemoryCluster {
   // workers have called it.
   absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> Connect(
       const Topology& topology, absl::Span<const int> local_ranks, WorkerGroup* workers,
-      uint64_t incarnation, absl::Time deadline);
+      uint64_t incarnation, MonotonicTime deadline);
 
   // Cuts off the transport and the worker group of a worker. Later connections work again, and so
   // does the worker group after a call with false. May be called from any thread.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {
@@ -23,7 +24,7 @@ std::vector<int> WorkersOn(const std::string& host, absl::Span<const std::string
 
 absl::StatusOr<MemoryDomains> FormMemoryDomains(absl::Span<const std::string> hosts,
                                                 CollectiveKind kind, WorkerGroup& group,
-                                                absl::Time deadline) {
+                                                MonotonicTime deadline) {
   const std::set<std::string> different(hosts.begin(), hosts.end());
   if (kind == CollectiveKind::kSharedMemory && different.size() > 1) {
     return absl::InvalidArgumentError(

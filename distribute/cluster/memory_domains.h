@@ -13,6 +13,7 @@
 #include "absl/types/span.h"
 #include "distribute/cluster/collective_kind.h"
 #include "distribute/collective/shared_memory/host_memory.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/session/worker_group.h"
 
 namespace mirrorflow {
@@ -30,7 +31,7 @@ struct MemoryDomains {
 // FailedPrecondition if memory must be shared but cannot.
 absl::StatusOr<MemoryDomains> FormMemoryDomains(absl::Span<const std::string> hosts,
                                                 CollectiveKind kind, WorkerGroup& group,
-                                                absl::Time deadline);
+                                                MonotonicTime deadline);
 
 }  // namespace mirrorflow
 

@@ -11,9 +11,9 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "distribute/cluster/coordination_state.h"
 #include "distribute/cluster/failure_listener.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {
@@ -33,7 +33,7 @@ class Member final : public MemoryWorkerGroup {
   int worker() const override { return worker_; }
   int num_workers() const override { return state_->num_workers(); }
 
-  absl::StatusOr<uint64_t> Join(absl::Time deadline) override {
+  absl::StatusOr<uint64_t> Join(MonotonicTime deadline) override {
     MF_ASSIGN_OR_RETURN(const std::string number, Call("join", deadline, [&](auto done) {
                           state_->Join(worker_, deadline, std::move(done));
                         }));
@@ -44,23 +44,23 @@ class Member final : public MemoryWorkerGroup {
     return incarnation;
   }
 
-  absl::Status Put(absl::string_view key, std::string value, absl::Time deadline) override {
+  absl::Status Put(absl::string_view key, std::string value, MonotonicTime deadline) override {
     return PutForReaders(key, /*readers=*/0, std::move(value), deadline);
   }
   absl::Status PutForReaders(absl::string_view key, int readers, std::string value,
-                             absl::Time deadline) override {
+                             MonotonicTime deadline) override {
     if (!own_->Reach(deadline)) return TimedOut(absl::StrCat("put '", key, "'"));
     return state_->Put(worker_, incarnation_, key, std::move(value), readers);
   }
 
-  absl::StatusOr<std::string> Get(absl::string_view key, absl::Time deadline) override {
+  absl::StatusOr<std::string> Get(absl::string_view key, MonotonicTime deadline) override {
     return Call(absl::StrCat("get '", key, "'"), deadline, [&](auto done) {
       state_->Get(worker_, incarnation_, key, deadline, std::move(done));
     });
   }
 
   absl::StatusOr<std::vector<std::string>> AllGather(absl::string_view name, std::string value,
-                                                     absl::Time deadline) override {
+                                                     MonotonicTime deadline) override {
     MF_ASSIGN_OR_RETURN(const std::string joined,
                         Call(absl::StrCat("all-gather '", name, "'"), deadline, [&](auto done) {
                           state_->AllGather(worker_, incarnation_, name, std::move(value), deadline,
@@ -69,7 +69,7 @@ class Member final : public MemoryWorkerGroup {
     return SplitValues(joined, num_workers());
   }
 
-  absl::Status ReportFailure(const absl::Status& cause, absl::Time deadline) override {
+  absl::Status ReportFailure(const absl::Status& cause, MonotonicTime deadline) override {
     if (!own_->Reach(deadline)) return cause;
     return state_->ReportFailure(incarnation_, cause);
   }
@@ -97,16 +97,16 @@ class Member final : public MemoryWorkerGroup {
       return silent;
     }
     // Waits until `condition` holds, which is called with mu held. Returns whether it does.
-    bool Wait(absl::Time deadline, absl::FunctionRef<bool()> condition) {
+    bool Wait(MonotonicTime deadline, absl::FunctionRef<bool()> condition) {
       std::unique_lock<std::mutex> lock(mu);
-      if (deadline == absl::InfiniteFuture()) {
+      if (deadline == MonotonicTime::InfiniteFuture()) {
         changed.wait(lock, condition);
         return true;
       }
-      return changed.wait_until(lock, absl::ToChronoTime(deadline), condition);
+      return changed.wait_until(lock, deadline.ToChrono(), condition);
     }
     // Waits until this worker is not silent.
-    bool Reach(absl::Time deadline) {
+    bool Reach(MonotonicTime deadline) {
       return Wait(deadline, [&] { return !silent; });
     }
   };
@@ -125,7 +125,7 @@ class Member final : public MemoryWorkerGroup {
   }
 
   // Starts a call of the state and waits for its answer.
-  absl::StatusOr<std::string> Call(absl::string_view what, absl::Time deadline,
+  absl::StatusOr<std::string> Call(absl::string_view what, MonotonicTime deadline,
                                    absl::FunctionRef<void(CoordinationState::Done)> start) {
     if (!own_->Reach(deadline)) return TimedOut(what);
     struct Answer {
@@ -141,8 +141,9 @@ class Member final : public MemoryWorkerGroup {
     });
     const auto there = [&] { return answer->there; };
     if (!own_->Wait(deadline, there)) {
-      state_->Expire(absl::Now());
-      own_->Wait(absl::InfiniteFuture(), there);  // another thread may be about to deliver it
+      state_->Expire(MonotonicTime::Now());
+      own_->Wait(MonotonicTime::InfiniteFuture(),
+                 there);  // another thread may be about to deliver it
     }
     if (!own_->Reach(deadline)) return TimedOut(what);
     return answer->result;

@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "distribute/collective/check_collective.h"
 #include "framework/core/hash.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/runtime/failure.h"
 
@@ -65,7 +66,7 @@ CollectiveAgreement::CollectiveAgreement(const Topology& topology,
       firsts_(local_ranks.size() > 1 ? kRemembered : 0) {}
 
 absl::Status CollectiveAgreement::Check(int r, const Collective& collective, absl::string_view how,
-                                        absl::Time deadline) {
+                                        MonotonicTime deadline) {
   Position& at = positions_[r];
   ++at.number;
   at.hash = StableHasher()
@@ -126,7 +127,7 @@ absl::Status CollectiveAgreement::WhyNotCompared(const absl::Status& why, const 
 }
 
 absl::Status CollectiveAgreement::CompareWorkers(const Position& at, const Collective& c,
-                                                 const std::string& text, absl::Time deadline) {
+                                                 const std::string& text, MonotonicTime deadline) {
   const auto values = workers_->AllGather(absl::StrCat("collective ", at.number),
                                           absl::StrCat(at.hash, " ", text), deadline);
   if (!values.ok()) return WhyNotCompared(values.status(), at, c, text);

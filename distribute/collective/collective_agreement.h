@@ -21,6 +21,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/runtime/communicator.h"
 #include "framework/runtime/topology.h"
 #include "framework/session/worker_group.h"
@@ -41,7 +42,7 @@ class CollectiveAgreement {
   // what each rank has, if the ranks differ; DeadlineExceeded, with the last collective of the
   // other worker, if that is not there by `deadline`.
   absl::Status Check(int r, const Collective& collective, absl::string_view how,
-                     absl::Time deadline);
+                     MonotonicTime deadline);
 
  private:
   // The latest collective of a rank, counted from 1, and a hash of it and of all before it.
@@ -64,7 +65,7 @@ class CollectiveAgreement {
   absl::Status WhyNotCompared(const absl::Status& why, const Position& at, const Collective& c,
                               const std::string& text) const;
   absl::Status CompareWorkers(const Position& at, const Collective& c, const std::string& text,
-                              absl::Time deadline);
+                              MonotonicTime deadline);
   int FirstRank(int worker) const { return topology_.RanksOfWorker(worker)[0]; }
 
   const Topology topology_;

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "distribute/collective/check_collective.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/runtime/bfloat16_values.h"
 #include "framework/runtime/failure.h"
@@ -350,12 +350,12 @@ absl::Status DomainExchange::Finish(const DomainWork* work) {
 }
 
 absl::Status DomainExchange::WaitFor(const int& unfinished, std::unique_lock<std::mutex>& lock) {
-  const absl::Time start = absl::Now();
-  absl::Time last = start;  // when something moved
+  const MonotonicTime start = MonotonicTime::Now();
+  MonotonicTime last = start;  // when something moved
   for (;;) {
     MF_ASSIGN_OR_RETURN(const bool moved, ProgressLocked());
     if (unfinished == 0) return absl::OkStatus();
-    const absl::Time now = absl::Now();
+    const MonotonicTime now = MonotonicTime::Now();
     if (moved) last = now;
     if (now - start >= timeout_) {
       transport_->Abort(TimedOut());

@@ -2,7 +2,7 @@
 #include "distribute/collective/rendezvous.h"
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {
@@ -24,7 +24,7 @@ bool Rendezvous::Fail(const absl::Status& why) {
 }
 
 absl::Status Rendezvous::Meet(int rank, absl::string_view what) {
-  const absl::Time deadline = absl::Now() + timeout_;
+  const MonotonicTime deadline = MonotonicTime::Now() + timeout_;
   std::unique_lock<std::mutex> lock(mu_);
   const uint64_t meeting = meetings_;
   if (++present_ == world_size()) {
@@ -33,15 +33,15 @@ absl::Status Rendezvous::Meet(int rank, absl::string_view what) {
     changed_.notify_all();
   }
   while (meetings_ == meeting && failure_.ok()) {
-    if (absl::Now() > deadline) {
+    if (MonotonicTime::Now() > deadline) {
       failure_ = absl::DeadlineExceededError(
           absl::StrCat(what, ": rank ", rank, " timed out after ", absl::FormatDuration(timeout_),
                        "; expected ", world_size(), " ranks, got ", present_));
       changed_.notify_all();
-    } else if (deadline == absl::InfiniteFuture()) {
+    } else if (deadline == MonotonicTime::InfiniteFuture()) {
       changed_.wait(lock);
     } else {
-      changed_.wait_until(lock, absl::ToChronoTime(deadline));
+      changed_.wait_until(lock, deadline.ToChrono());
     }
   }
   return failure_;

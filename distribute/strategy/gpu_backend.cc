@@ -7,6 +7,7 @@
 #include "distribute/collective/device_copy/device_copy_communicator.h"
 #include "distribute/collective/nccl/nccl_communicator.h"
 #include "distribute/strategy/devices.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {
@@ -52,7 +53,7 @@ absl::StatusOr<SessionBackend> CreateGpuBackend(const Topology& topology, int wo
   const absl::Duration timeout = options.collective_timeout;
   if (AreLogical(gpus)) {
     backend.connect = [timeout, gpu = gpus[0]](const Topology& topology, absl::Span<const int>,
-                                               WorkerGroup*, uint64_t, absl::Time) {
+                                               WorkerGroup*, uint64_t, MonotonicTime) {
       return CreateDeviceCopyCommunicators(topology.world_size(), gpu, {.timeout = timeout});
     };
     return backend;
@@ -62,7 +63,7 @@ absl::StatusOr<SessionBackend> CreateGpuBackend(const Topology& topology, int wo
                          .deterministic = options.deterministic,
                          .network_device = network_device};
   backend.connect = [gpus, nccl](const Topology& topology, absl::Span<const int> local_ranks,
-                                 WorkerGroup* workers, uint64_t, absl::Time deadline) {
+                                 WorkerGroup* workers, uint64_t, MonotonicTime deadline) {
     return ConnectNccl(topology, local_ranks, gpus, workers, deadline, nccl);
   };
   return backend;

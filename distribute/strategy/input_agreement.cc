@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "absl/time/clock.h"
 #include "framework/core/batch_source.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/runtime/failure.h"
 #include "framework/runtime/status_proto.h"
@@ -83,11 +83,12 @@ void InputAgreement::Offer(const FileBatches& files, const absl::Status& status,
   }
   drop_remainder_ = files.drop_remainder;
   // Without a thread, Settle() does it.
-  answers_ = std::async(std::launch::async | std::launch::deferred,
-                        [group = options_.group, name = absl::StrCat(options_.name, " ", offers_++),
-                         text = std::move(text), deadline = absl::Now() + options_.timeout] {
-                          return group->AllGather(name, text, deadline);
-                        });
+  answers_ =
+      std::async(std::launch::async | std::launch::deferred,
+                 [group = options_.group, name = absl::StrCat(options_.name, " ", offers_++),
+                  text = std::move(text), deadline = MonotonicTime::Now() + options_.timeout] {
+                   return group->AllGather(name, text, deadline);
+                 });
 }
 
 absl::StatusOr<bool> InputAgreement::Settle(std::vector<Tensor>* components,

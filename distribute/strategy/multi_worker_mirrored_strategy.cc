@@ -12,7 +12,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
 #include "distribute/cluster/connect_workers.h"
 #include "distribute/cluster/connections/authentication.h"
 #include "distribute/cluster/connections/host_port.h"
@@ -31,6 +30,7 @@
 #include "distribute/strategy/ignored_workers.h"
 #include "distribute/strategy/option_ranges.h"
 #include "framework/core/failpoint.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/runtime/error_report.h"
 #include "framework/runtime/usable_cpus.h"
@@ -55,7 +55,7 @@ void PrintLine(absl::string_view line) {
 }
 
 // Whether data between domains travel over UCX. Worker 0 chooses for all if that is automatic.
-absl::StatusOr<bool> ChooseUcx(CollectiveKind kind, WorkerGroup& group, absl::Time deadline) {
+absl::StatusOr<bool> ChooseUcx(CollectiveKind kind, WorkerGroup& group, MonotonicTime deadline) {
   constexpr char kKey[] = "transport between domains";
   if (kind != CollectiveKind::kAuto) return kind == CollectiveKind::kUcx;
   if (group.worker() == 0) {
@@ -119,7 +119,7 @@ MultiWorkerMirroredStrategy::~MultiWorkerMirroredStrategy() {
   const bool joined = !topology_.replicas.empty();
   // All workers end at about the same time, because they run the same steps.
   const absl::Status left = coordination_->client->Leave(
-      absl::Now() + (joined ? options_.heartbeat_timeout : kLeaveTimeoutAfterFailure));
+      MonotonicTime::Now() + (joined ? options_.heartbeat_timeout : kLeaveTimeoutAfterFailure));
   if (left.ok() || !joined || options_.cluster.task_index != 0) return;
   std::fprintf(stderr, "mirrorflow: the other workers have not ended: %s\n",
                std::string(left.message()).c_str());
@@ -168,7 +168,7 @@ absl::Status MultiWorkerMirroredStrategy::Join() {
     topology_ = Topology::OneWorker(devices_, /*one_domain=*/!on_gpus_);
     return absl::OkStatus();
   }
-  const absl::Time deadline = absl::Now() + options_.connect_timeout;
+  const MonotonicTime deadline = MonotonicTime::Now() + options_.connect_timeout;
   if (options_.secret.empty() && !cluster.secret_file.empty()) {
     absl::StatusOr<std::string> secret = ReadSecretFile(cluster.secret_file);
     if (!secret.ok()) return Annotate(secret.status(), "MIRRORFLOW_SECRET_FILE");
@@ -279,7 +279,7 @@ absl::StatusOr<coordination::Member> MultiWorkerMirroredStrategy::Describe() con
   return member;
 }
 
-absl::StatusOr<std::vector<int>> MultiWorkerMirroredStrategy::FormDomains(absl::Time deadline) {
+absl::StatusOr<std::vector<int>> MultiWorkerMirroredStrategy::FormDomains(MonotonicTime deadline) {
   std::vector<std::string> hosts;
   for (const coordination::Member& member : coordination_->client->members()) {
     hosts.push_back(member.host_id());
@@ -294,7 +294,7 @@ absl::StatusOr<std::vector<int>> MultiWorkerMirroredStrategy::FormDomains(absl::
   return std::move(domains.by_worker);
 }
 
-absl::Status MultiWorkerMirroredStrategy::ChooseTransport(absl::Time deadline) {
+absl::Status MultiWorkerMirroredStrategy::ChooseTransport(MonotonicTime deadline) {
   if (topology_.num_domains() == 1) return absl::OkStatus();
   const char* transport = "NCCL";
   if (!on_gpus_) {
@@ -308,7 +308,7 @@ absl::Status MultiWorkerMirroredStrategy::ChooseTransport(absl::Time deadline) {
   return absl::OkStatus();
 }
 
-absl::Status MultiWorkerMirroredStrategy::FindCostsOfLink(absl::Time deadline) {
+absl::Status MultiWorkerMirroredStrategy::FindCostsOfLink(MonotonicTime deadline) {
   coordination_->link =
       LinkCostsOf(coordination_->over_ucx ? CollectiveKind::kUcx : CollectiveKind::kTcp);
   if (on_gpus_ || topology_.num_domains() == 1) return absl::OkStatus();
@@ -393,20 +393,20 @@ absl::StatusOr<SessionBackend> MultiWorkerMirroredStrategy::CreateCpuBackend() c
   if (coordination_->client == nullptr) {
     const absl::Duration timeout = options_.replicas.collective_timeout;
     backend.connect = [timeout](const Topology& topology, absl::Span<const int>, WorkerGroup*,
-                                uint64_t, absl::Time) {
+                                uint64_t, MonotonicTime) {
       return CreateTeamCommunicators(topology.world_size(), timeout);
     };
     return backend;
   }
   if (host_memory != nullptr) {
     backend.share_memory = [host_memory](size_t bytes, absl::string_view name, WorkerGroup& workers,
-                                         absl::Time deadline) {
+                                         MonotonicTime deadline) {
       return host_memory->Share(bytes, name, workers, deadline);
     };
   }
   backend.connect = [connect = ConnectionOfCpus()](
                         const Topology& topology, absl::Span<const int> local_ranks,
-                        WorkerGroup* workers, uint64_t incarnation, absl::Time deadline) {
+                        WorkerGroup* workers, uint64_t incarnation, MonotonicTime deadline) {
     return ConnectWorkers(topology, local_ranks, workers, incarnation, deadline, connect);
   };
   backend.link = coordination_->link;
@@ -418,7 +418,7 @@ absl::StatusOr<std::unique_ptr<InputAgreement>> MultiWorkerMirroredStrategy::Agr
   std::lock_guard<std::mutex> lock(c.input_mu);
   if (c.input == nullptr) {
     std::shared_ptr<WorkerGroup> group = c.client->NewGroup();
-    MF_RETURN_IF_ERROR(group->Join(absl::Now() + options_.connect_timeout).status());
+    MF_RETURN_IF_ERROR(group->Join(MonotonicTime::Now() + options_.connect_timeout).status());
     c.input = std::move(group);
   }
   std::vector<int> replicas;

@@ -23,6 +23,7 @@
 #include "distribute/cluster/connections/tls_files.h"
 #include "distribute/collective/exchange_options.h"
 #include "distribute/strategy/strategy.h"
+#include "framework/core/monotonic_time.h"
 
 namespace mirrorflow {
 
@@ -89,9 +90,9 @@ class MultiWorkerMirroredStrategy final : public Strategy {
   // Returns the description of this worker that the others get when it joins.
   absl::StatusOr<coordination::Member> Describe() const;
   // The memory domain of each worker, if the replicas are on CPUs.
-  absl::StatusOr<std::vector<int>> FormDomains(absl::Time deadline);
-  absl::Status ChooseTransport(absl::Time deadline);
-  absl::Status FindCostsOfLink(absl::Time deadline);
+  absl::StatusOr<std::vector<int>> FormDomains(MonotonicTime deadline);
+  absl::Status ChooseTransport(MonotonicTime deadline);
+  absl::Status FindCostsOfLink(MonotonicTime deadline);
   absl::Status CheckGpusDiffer() const;
   absl::Status UseCommonInstructionSet() const;
   ConnectOptions ConnectionOfCpus() const;

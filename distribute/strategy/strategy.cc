@@ -8,6 +8,7 @@
 #include "distribute/strategy/gpu_backend.h"
 #include "distribute/strategy/ignored_workers.h"
 #include "distribute/strategy/option_ranges.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {
@@ -132,7 +133,7 @@ absl::StatusOr<SessionBackend> MirroredStrategy::MakeBackend() const {
   backend.has_teams = true;
   backend.connect = [timeout = options_.collective_timeout](const Topology& topology,
                                                             absl::Span<const int>, WorkerGroup*,
-                                                            uint64_t, absl::Time) {
+                                                            uint64_t, MonotonicTime) {
     return CreateTeamCommunicators(topology.world_size(), timeout);
   };
   return backend;

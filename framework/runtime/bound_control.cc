@@ -4,7 +4,7 @@
 // then runs the sub-plan that it selects.
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/reduced_float.h"
 #include "framework/core/status.h"
 #include "framework/runtime/replica.h"
@@ -14,7 +14,7 @@ namespace {
 
 // Whether the predicate at `at` holds: it is true, or not 0.
 absl::StatusOr<bool> Holds(const PlannedControl& control, const std::byte* at, Lane& lane,
-                           absl::Time deadline) {
+                           MonotonicTime deadline) {
   if (control.predicate == DT_INVALID) return control.has_elements;
   alignas(8) std::byte predicate[8];
   MF_RETURN_IF_ERROR(lane.Read(at, predicate, DataTypeSize(control.predicate), deadline));
@@ -111,7 +111,7 @@ absl::Status BoundPlan::RunControl(const Instruction& instruction) {
     if (!holds) break;
     MF_RETURN_IF_ERROR(body.RunInside(*this, scratch, iteration));
     MF_RETURN_IF_ERROR(CopyResults(body, control, outputs, scratch, lane));
-    if (absl::Now() > deadline_) [[unlikely]] {
+    if (MonotonicTime::Now() > deadline_) [[unlikely]] {
       return absl::DeadlineExceededError(
           absl::StrCat("the step's deadline passed after ", i + 1, " iterations"));
     }

@@ -21,6 +21,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "framework/core/monotonic_time.h"
 
 namespace mirrorflow {
 
@@ -45,13 +46,13 @@ class Lane {
     return absl::OkStatus();
   }
   // Waits for all earlier work on this lane, until the deadline at most, then copies to the host.
-  virtual absl::Status Read(const std::byte* from, std::byte* host, size_t bytes, absl::Time) {
+  virtual absl::Status Read(const std::byte* from, std::byte* host, size_t bytes, MonotonicTime) {
     std::memcpy(host, from, bytes);
     return absl::OkStatus();
   }
   // Waits for all earlier work on this lane, until the deadline at most. The default is for lanes
   // whose work is done when the call that enqueues it returns.
-  virtual absl::Status Finish(absl::Time) { return absl::OkStatus(); }
+  virtual absl::Status Finish(MonotonicTime) { return absl::OkStatus(); }
 
   // Returns the lane's T: the state that a library of kernels needs for each lane (its stream, its
   // handles). Created when a kernel of this lane first asks for it.
@@ -134,7 +135,7 @@ struct Execution {
   // Work of the host that overlaps the device's work, called once everything is enqueued. A device
   // with inline lanes need not call it.
   absl::FunctionRef<void()> meanwhile;
-  absl::Time deadline;
+  MonotonicTime deadline;
   // Whether Execute may return while the step still runs. The host must have nothing to learn from
   // it: no fetch, no input data that could be rejected, no other rank that could fail.
   bool may_outlive;
@@ -178,7 +179,7 @@ class Device {
     return CopyIn(input.host, input.ahead, input.bytes);
   }
   // Waits for the end of a step that Execute has left running, and returns its error.
-  virtual absl::Status Settle(absl::Time) { return absl::OkStatus(); }
+  virtual absl::Status Settle(MonotonicTime) { return absl::OkStatus(); }
 
   virtual Lane& lane(LaneKind kind) = 0;
   // Prepares events 0 … count-1.

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/out_of_memory.h"
 #include "framework/core/status.h"
 #include "framework/runtime/failure.h"
@@ -20,12 +20,13 @@ absl::Status AnnotateAllocation(const absl::Status& status, absl::string_view wh
   return Annotate(status, absl::StrCat(what, " of replica ", rank, " on ", device.name()));
 }
 
-absl::Status CheckTime(absl::Time now, absl::Time deadline) {
+absl::Status CheckTime(MonotonicTime deadline) {
+  const MonotonicTime now = MonotonicTime::Now();
   if (now <= deadline) [[likely]]
     return absl::OkStatus();
-  return absl::DeadlineExceededError(
-      absl::StrCat("the step's deadline passed before this node; expected it by ",
-                   absl::FormatTime(deadline), ", got ", absl::FormatTime(now)));
+  return absl::DeadlineExceededError(absl::StrCat("the step's deadline passed ",
+                                                  absl::FormatDuration(now - deadline),
+                                                  " before this node could begin"));
 }
 
 }  // namespace
@@ -147,7 +148,7 @@ std::byte* BoundPlan::fetch_address(int i) const {
   return bases_[operand.region] + operand.offset;
 }
 
-absl::Status BoundPlan::Begin(uint64_t step, uint64_t seed, absl::Time deadline) {
+absl::Status BoundPlan::Begin(uint64_t step, uint64_t seed, MonotonicTime deadline) {
   reached_ = 0;
   outcome_ = {};
   // Updates of the last run that are still in flight do not count as writes of this one.
@@ -263,7 +264,7 @@ absl::Status BoundPlan::FinishLate() {
   return absl::OkStatus();
 }
 
-absl::Status BoundPlan::Run(uint64_t step, uint64_t seed, absl::Time deadline) {
+absl::Status BoundPlan::Run(uint64_t step, uint64_t seed, MonotonicTime deadline) {
   MF_RETURN_IF_ERROR(Begin(step, seed, deadline));
   if (!replica_.device().traits().inline_lanes) {
     return EndRun(Execute([this](int i) { return RunInstruction(plan_->dispatch.instructions[i]); },
@@ -276,7 +277,7 @@ absl::Status BoundPlan::Run(uint64_t step, uint64_t seed, absl::Time deadline) {
   return EndRun(status.ok() || ended ? status : Locate(status, instructions[reached_]));
 }
 
-absl::Status BoundPlan::RunInline(absl::Time deadline) {
+absl::Status BoundPlan::RunInline(MonotonicTime deadline) {
   // This loop is the main cost of small kernels, so what they have in common is looked up once.
   const std::vector<Instruction>& instructions = plan_->dispatch.instructions;
   const Operand* const operands = plan_->operands.data();
@@ -300,13 +301,13 @@ absl::Status BoundPlan::RunInline(absl::Time deadline) {
         return status;
     }
     if (reached_ < static_cast<int>(instructions.size())) {
-      MF_RETURN_IF_ERROR(CheckTime(absl::Now(), deadline));
+      MF_RETURN_IF_ERROR(CheckTime(deadline));
     }
   }
   return absl::OkStatus();
 }
 
-absl::Status BoundPlan::RunTraced(uint64_t step, uint64_t seed, absl::Time deadline,
+absl::Status BoundPlan::RunTraced(uint64_t step, uint64_t seed, MonotonicTime deadline,
                                   std::vector<TraceSpan>* spans) {
   MF_RETURN_IF_ERROR(Begin(step, seed, deadline));
   const DispatchList& dispatch = plan_->dispatch;
@@ -317,7 +318,7 @@ absl::Status BoundPlan::RunTraced(uint64_t step, uint64_t seed, absl::Time deadl
         TraceSpan& span = (*spans)[i];
         span.instruction = dispatch.original[i];
         span.begin_ns = absl::GetCurrentTimeNanos();
-        MF_RETURN_IF_ERROR(CheckTime(absl::FromUnixNanos(span.begin_ns), deadline));
+        MF_RETURN_IF_ERROR(CheckTime(deadline));
         const Instruction& instruction = dispatch.instructions[i];
         absl::Status result = RunInstruction(instruction);
         span.end_ns = absl::GetCurrentTimeNanos();
@@ -353,12 +354,12 @@ Repetition BoundPlan::RepetitionOf(const Instruction& instruction) const {
   return Repetition::kNone;
 }
 
-absl::Status BoundPlan::Execute(absl::FunctionRef<absl::Status(int)> run, absl::Time deadline,
+absl::Status BoundPlan::Execute(absl::FunctionRef<absl::Status(int)> run, MonotonicTime deadline,
                                 std::unique_ptr<Recording>* recording) {
   const std::vector<Instruction>& instructions = plan_->dispatch.instructions;
   std::atomic<int> reached{0};
   const auto count = static_cast<int>(instructions.size());
-  const absl::Time begin = absl::Now();
+  const MonotonicTime begin = MonotonicTime::Now();
   const bool recorded = recording != nullptr && *recording != nullptr;
   absl::Span<const StepFetch> fetches;
   if (transfers_ != nullptr) {
@@ -383,7 +384,7 @@ absl::Status BoundPlan::Execute(absl::FunctionRef<absl::Status(int)> run, absl::
        .fetches = fetches,
        .meanwhile =
            [&] {
-             host_time_ = absl::Now() - begin;
+             host_time_ = MonotonicTime::Now() - begin;
              if (transfers_ != nullptr) transfers_->SendNext();
            },
        .deadline = deadline,

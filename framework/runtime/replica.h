@@ -16,6 +16,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/tensor.h"
 #include "framework/runtime/bound_collective.h"
 #include "framework/runtime/communicator.h"
@@ -113,9 +114,9 @@ class BoundPlan {
   // Runs one step. Errors are annotated with node, op, device and rank. Returns DeadlineExceeded
   // after `deadline`, which is checked at intervals. Overwrites what the last Run of any plan of
   // this replica left in the arena.
-  absl::Status Run(uint64_t step, uint64_t seed, absl::Time deadline);
+  absl::Status Run(uint64_t step, uint64_t seed, MonotonicTime deadline);
   // The same, but records when each instruction ran, and checks the deadline before each.
-  absl::Status RunTraced(uint64_t step, uint64_t seed, absl::Time deadline,
+  absl::Status RunTraced(uint64_t step, uint64_t seed, MonotonicTime deadline,
                          std::vector<TraceSpan>* spans);
 
   // Whether updates of the last Run are still in flight. The next Run of this plan finishes them;
@@ -160,10 +161,10 @@ class BoundPlan {
       : replica_(*replica), plan_(std::move(plan)) {}
 
   // The whole step on a device with inline lanes. On an error, `reached_` is the instruction.
-  absl::Status RunInline(absl::Time deadline);
+  absl::Status RunInline(MonotonicTime deadline);
   absl::Status RunInstruction(const Instruction& instruction);
   absl::Status Locate(const absl::Status& status, const Instruction& instruction) const;
-  absl::Status Begin(uint64_t step, uint64_t seed, absl::Time deadline);
+  absl::Status Begin(uint64_t step, uint64_t seed, MonotonicTime deadline);
   absl::Status EndRun(const absl::Status& status);
   absl::Status WriteParams();
 
@@ -178,7 +179,7 @@ class BoundPlan {
                            const Operand* results, std::byte* scratch, Lane& lane) const;
 
   // `recording`: where the device keeps its recording of `run`, or null.
-  absl::Status Execute(absl::FunctionRef<absl::Status(int)> run, absl::Time deadline,
+  absl::Status Execute(absl::FunctionRef<absl::Status(int)> run, MonotonicTime deadline,
                        std::unique_ptr<Recording>* recording);
   Repetition RepetitionOf(const Instruction& instruction) const;
 
@@ -193,7 +194,7 @@ class BoundPlan {
   std::unique_ptr<Recording> recording_;                             // of Run
   StepParams params_;
   StepInput input_;                   // of this step
-  absl::Time deadline_;               // of this step
+  MonotonicTime deadline_;            // of this step
   bool has_run_ = false;              // completely, at least once
   int reached_ = 0;                   // end of the instructions of plan_->dispatch that have run
   Outcome outcome_;                   // of the last Run, as reported by the device

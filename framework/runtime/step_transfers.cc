@@ -5,7 +5,7 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/time/clock.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {
@@ -41,7 +41,7 @@ absl::StatusOr<std::unique_ptr<StepTransfers>> StepTransfers::Create(Device* dev
 }
 
 StepTransfers::~StepTransfers() {
-  device_.Settle(absl::Now() + kCopyTimeout).IgnoreError();  // there is no one to tell
+  device_.Settle(MonotonicTime::Now() + kCopyTimeout).IgnoreError();  // there is no one to tell
 }
 
 void StepTransfers::SetNext(uint64_t step, absl::Span<const std::byte* const> feeds) {
@@ -71,7 +71,7 @@ StepInput StepTransfers::Input() const {
           .bytes = bytes_};
 }
 
-absl::StatusOr<StepInput> StepTransfers::Prepare(const StepParams& params, absl::Time deadline) {
+absl::StatusOr<StepInput> StepTransfers::Prepare(const StepParams& params, MonotonicTime deadline) {
   const bool sent = std::exchange(sent_, false);
   const bool expected = sent && SameParams(sent_params_, params) && sent_feeds_ == feeds_;
   last_params_ = params;

@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/runtime/device.h"
 #include "framework/runtime/kernel.h"
 #include "framework/runtime/plan.h"
@@ -42,7 +43,7 @@ class StepTransfers {
 
   // The input of a step with these parameters, which is complete in the host's memory or already on
   // its way.
-  absl::StatusOr<StepInput> Prepare(const StepParams& params, absl::Time deadline);
+  absl::StatusOr<StepInput> Prepare(const StepParams& params, MonotonicTime deadline);
   // Sends the input of the announced step, if there is one. Called while a step runs.
   void SendNext();
 

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/runtime/failure.h"
 
@@ -55,7 +56,8 @@ std::string WorkerAndRanks(const Topology& topology, int worker) {
 
 // The last hash of each worker. If the wait times out, the missing worker is at fault.
 absl::StatusOr<std::vector<std::string>> GatherHashes(std::string own, absl::string_view name,
-                                                      WorkerGroup& workers, absl::Time deadline) {
+                                                      WorkerGroup& workers,
+                                                      MonotonicTime deadline) {
   auto all = workers.AllGather(absl::StrCat("agreement/", name), std::move(own), deadline);
   const std::optional<Failure> failure = FailureOf(all.status());
   if (!absl::IsDeadlineExceeded(all.status()) || !failure.has_value() || failure->worker < 0) {
@@ -91,7 +93,7 @@ std::string Agreement::PrefixHashes() const {
 }
 
 absl::Status Agree(const Agreement& own, absl::string_view name, const Topology& topology,
-                   WorkerGroup& workers, absl::Time deadline) {
+                   WorkerGroup& workers, MonotonicTime deadline) {
   const std::string hashes = own.PrefixHashes();
   const int self = workers.worker();
   MF_ASSIGN_OR_RETURN(const std::vector<std::string> all,

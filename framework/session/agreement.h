@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/runtime/topology.h"
 #include "framework/session/worker_group.h"
 
@@ -38,7 +39,7 @@ class Agreement {
 // new name. If they differ, all workers return the same InvalidArgument, which quotes the first
 // differing line of both workers and names their ranks.
 absl::Status Agree(const Agreement& own, absl::string_view name, const Topology& topology,
-                   WorkerGroup& workers, absl::Time deadline);
+                   WorkerGroup& workers, MonotonicTime deadline);
 
 }  // namespace mirrorflow
 

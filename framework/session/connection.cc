@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/stack_trace.h"
 #include "framework/core/status.h"
 #include "framework/runtime/error_report.h"
@@ -27,7 +27,7 @@ void Connection::Disconnect() {
   state_ = State::kBroken;
 }
 
-absl::Status Connection::Join(absl::Time deadline) {
+absl::Status Connection::Join(MonotonicTime deadline) {
   Disconnect();
   if (workers_ == nullptr) {
     ++incarnation_;
@@ -39,7 +39,7 @@ absl::Status Connection::Join(absl::Time deadline) {
 }
 
 absl::Status Connection::Connect(absl::Span<const std::unique_ptr<Replica>> replicas,
-                                 absl::Time deadline) {
+                                 MonotonicTime deadline) {
   ShareProgress(replicas);
   if (topology_.world_size() == 1) {
     state_ = State::kConnected;
@@ -79,12 +79,12 @@ void Connection::TakeFailure(const absl::Status& why) {
 }
 
 void Connection::AwaitNotice(const absl::Status& why) {
-  const absl::Time failed = absl::Now();
+  const MonotonicTime failed = MonotonicTime::Now();
   while (!has_noticed_) {
     absl::SleepFor(kPollInterval);
     const bool is_running = progress_->position().running;
     const absl::Duration limit = is_running ? hang_policy_.inside_step : hang_policy_.between_steps;
-    if (has_noticed_ || absl::Now() < failed + limit) continue;
+    if (has_noticed_ || MonotonicTime::Now() < failed + limit) continue;
     hang_policy_.end_process(WithDetails(
         Locate(why, /*step=*/-1), CollectivesJson(*progress_, topology_, worker(), why), ""));
   }
@@ -111,7 +111,7 @@ absl::Status Connection::Locate(const absl::Status& failure, int64_t step) const
                      {.rank = rank, .worker = topology_.replicas[rank].worker, .step = step});
 }
 
-absl::Status Connection::Break(const absl::Status& cause, uint64_t step, absl::Time deadline) {
+absl::Status Connection::Break(const absl::Status& cause, uint64_t step, MonotonicTime deadline) {
   has_noticed_ = true;
   for (const auto& communicator : communicators_) communicator->Abort(cause);
   // An earlier failure of any local rank wins.

@@ -21,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/runtime/communicator.h"
 #include "framework/runtime/replica.h"
 #include "framework/runtime/run_progress.h"
@@ -34,7 +35,7 @@ namespace mirrorflow {
 // worker.
 using ConnectFn = std::function<absl::StatusOr<std::vector<std::unique_ptr<Communicator>>>(
     const Topology& topology, absl::Span<const int> local_ranks, WorkerGroup* workers,
-    uint64_t incarnation, absl::Time deadline)>;
+    uint64_t incarnation, MonotonicTime deadline)>;
 
 // Ends a process that does not take notice of a failure of another worker: an instruction of its
 // step hangs, or its program does between two steps. Nothing can interrupt it.
@@ -72,10 +73,10 @@ class Connection {
 
   // Begins a new incarnation. Waits for the other workers, which must call Join as well; from then
   // on workers() can be used.
-  absl::Status Join(absl::Time deadline);
+  absl::Status Join(MonotonicTime deadline);
   // Connects the local replicas, in rank order, whose progress() begins anew. Waits for the other
   // workers. REQUIRES: Join
-  absl::Status Connect(absl::Span<const std::unique_ptr<Replica>> replicas, absl::Time deadline);
+  absl::Status Connect(absl::Span<const std::unique_ptr<Replica>> replicas, MonotonicTime deadline);
 
   // Progress of the local replicas since Connect, for the runs of steps to keep up to date.
   RunProgress& progress() const { return *progress_; }
@@ -85,7 +86,7 @@ class Connection {
 
   // Ends every wait of every rank, on all workers, and returns the first cause: `cause` unless
   // another failure preceded it. `step` is recorded in its Failure.
-  absl::Status Break(const absl::Status& cause, uint64_t step, absl::Time deadline);
+  absl::Status Break(const absl::Status& cause, uint64_t step, MonotonicTime deadline);
 
   // Destroys the communicators.
   void Disconnect();

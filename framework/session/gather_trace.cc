@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/proto/trace.pb.h"
 #include "framework/runtime/trace_proto.h"
@@ -32,7 +33,7 @@ absl::Status MergeWorker(int worker, const std::string& bytes, absl::Span<const 
 }  // namespace
 
 absl::Status GatherTrace(absl::string_view name, absl::Span<const Passage> passages,
-                         WorkerGroup& workers, absl::Time deadline, TraceWriter* trace) {
+                         WorkerGroup& workers, MonotonicTime deadline, TraceWriter* trace) {
   const auto key = [&](int worker) { return absl::StrCat(name, " of worker ", worker); };
   if (workers.worker() != 0) {
     proto::Trace proto = TraceToProto(*trace);

@@ -8,6 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/runtime/trace.h"
 #include "framework/session/clock_offset.h"
 #include "framework/session/worker_group.h"
@@ -19,7 +20,7 @@ namespace mirrorflow {
 // times of this worker at barriers that all workers have passed. All workers must call it under the
 // same `name`; each call needs a new one.
 absl::Status GatherTrace(absl::string_view name, absl::Span<const Passage> passages,
-                         WorkerGroup& workers, absl::Time deadline, TraceWriter* trace);
+                         WorkerGroup& workers, MonotonicTime deadline, TraceWriter* trace);
 
 }  // namespace mirrorflow
 

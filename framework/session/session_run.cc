@@ -9,9 +9,9 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
 #include "framework/compiler/row_shares.h"
 #include "framework/core/failpoint.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/out_of_memory.h"
 #include "framework/core/status.h"
 #include "framework/session/step_state.h"
@@ -171,7 +171,7 @@ void SessionState::SetNextFeeds(StepVariant& variant, absl::Span<const Tensor> f
 absl::Status SessionState::RunVariant(StepVariant& variant, absl::Span<const Tensor> feeds) {
   if (unfinished_ != &variant) MF_RETURN_IF_ERROR(FinishUpdates());
   unfinished_ = nullptr;  // this run finishes them
-  const absl::Time deadline = absl::Now() + options_.step_timeout;
+  const MonotonicTime deadline = MonotonicTime::Now() + options_.step_timeout;
   const bool writes = !variant.writes.empty();
   const uint64_t step = writes ? next_step_++ : next_reading_step_++;
   const RunProgress::Run run(connection_.progress(), next_step_);

@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "framework/core/buffer.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/out_of_memory.h"
 #include "framework/core/status.h"
 #include "framework/session/session_memory.h"
@@ -187,7 +188,7 @@ absl::Status SessionState::OnEachReplica(absl::FunctionRef<absl::Status(Replica&
                return CatchOutOfMemory([&] { return work(replica, replica.device().lane(kLane)); });
              },
          .meanwhile = [] {},
-         .deadline = absl::Now() + options_.step_timeout,
+         .deadline = MonotonicTime::Now() + options_.step_timeout,
          .recording = nullptr,
          .outcome = nullptr});
     // The other replicas would wait for this one's collectives.

@@ -16,11 +16,11 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "framework/compiler/compilation.h"
 #include "framework/compiler/pass.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/runtime/link_costs.h"
 #include "framework/runtime/replica.h"
 #include "framework/runtime/replica_team.h"
@@ -66,7 +66,7 @@ struct SessionBackend {
   // Returns the same zeroed memory to all workers of this worker's memory domain, which they find
   // under `name`. Null if workers share no memory.
   using ShareMemoryFn = std::function<absl::StatusOr<std::shared_ptr<std::byte>>(
-      size_t bytes, absl::string_view name, WorkerGroup& workers, absl::Time deadline)>;
+      size_t bytes, absl::string_view name, WorkerGroup& workers, MonotonicTime deadline)>;
   ShareMemoryFn share_memory;
 };
 
@@ -218,7 +218,7 @@ class SessionState {
   absl::Status WaitForSharers();
   // Calls work(replica, lane) for each local replica, on its thread and its communication lane.
   absl::Status OnEachReplica(absl::FunctionRef<absl::Status(Replica&, Lane&)> work);
-  absl::Time ConnectDeadline() const { return absl::Now() + options_.connect_timeout; }
+  MonotonicTime ConnectDeadline() const { return MonotonicTime::Now() + options_.connect_timeout; }
   void AddTrace(const StepVariant& variant, uint64_t step);
 
   SessionBackend backend_;

@@ -8,6 +8,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/names.h"
 #include "framework/core/status.h"
 #include "framework/graph/op_registry.h"
@@ -101,7 +102,7 @@ absl::Status SessionState::RunInitializers(absl::Span<const int> variables,
                       backend_.compile_plan(*program, {}, device.traits(), tuning_.get()));
   MF_ASSIGN_OR_RETURN(std::unique_ptr<BoundPlan> bound, replicas_[0]->Bind(plan, {}));
   MF_RETURN_IF_ERROR(
-      bound->Run(kInitializerStep, options_.seed, absl::Now() + options_.step_timeout));
+      bound->Run(kInitializerStep, options_.seed, MonotonicTime::Now() + options_.step_timeout));
   for (size_t i = 0; i < variables.size(); ++i) {
     const VariableInfo& variable = layout_.variables()[variables[i]];
     const PlannedFetch& fetch = plan->fetches[i];

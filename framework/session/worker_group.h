@@ -19,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/runtime/run_progress.h"
 
 namespace mirrorflow {
@@ -32,33 +33,33 @@ class WorkerGroup {
 
   // Waits until all workers have called it, and begins a new incarnation. Returns its number, which
   // is equal on all workers and larger than all before.
-  virtual absl::StatusOr<uint64_t> Join(absl::Time deadline) = 0;
+  virtual absl::StatusOr<uint64_t> Join(MonotonicTime deadline) = 0;
 
   // A key-value store. Get waits until the key exists. Each key may be put only once.
-  virtual absl::Status Put(absl::string_view key, std::string value, absl::Time deadline) = 0;
+  virtual absl::Status Put(absl::string_view key, std::string value, MonotonicTime deadline) = 0;
   // As Put, for a key that `readers` workers get once each: it is removed with the last Get, so
   // that any number of them may follow one another.
   virtual absl::Status PutForReaders(absl::string_view key, int readers, std::string value,
-                                     absl::Time deadline) = 0;
+                                     MonotonicTime deadline) = 0;
   // As PutForReaders, for a key that each other worker gets.
-  absl::Status PutForOthers(absl::string_view key, std::string value, absl::Time deadline) {
+  absl::Status PutForOthers(absl::string_view key, std::string value, MonotonicTime deadline) {
     return PutForReaders(key, num_workers() - 1, std::move(value), deadline);
   }
-  virtual absl::StatusOr<std::string> Get(absl::string_view key, absl::Time deadline) = 0;
+  virtual absl::StatusOr<std::string> Get(absl::string_view key, MonotonicTime deadline) = 0;
 
   // Returns the values of all workers, by worker, once each has called it with this name. The
   // error after the deadline has the first missing worker as its Failure.
   virtual absl::StatusOr<std::vector<std::string>> AllGather(absl::string_view name,
                                                              std::string value,
-                                                             absl::Time deadline) = 0;
+                                                             MonotonicTime deadline) = 0;
   // Returns once all workers have called it with this name.
-  absl::Status Barrier(absl::string_view name, absl::Time deadline) {
+  absl::Status Barrier(absl::string_view name, MonotonicTime deadline) {
     return AllGather(name, "", deadline).status();
   }
 
   // Reports to all workers why this one cannot continue. Only the first report of an incarnation
   // counts. Returns that report, or `cause` if it was first or no answer arrives by the deadline.
-  virtual absl::Status ReportFailure(const absl::Status& cause, absl::Time deadline) = 0;
+  virtual absl::Status ReportFailure(const absl::Status& cause, MonotonicTime deadline) = 0;
   // Sets the function to call, on any thread, when the coordination service asks all workers to
   // stop, with the number of the signal; null for none. The call comes at once if that has
   // happened. When OnStopRequest returns, no call of the previous function is in progress.

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/graph/attr_value.h"
 #include "framework/runtime/tuning_table.h"
@@ -43,10 +43,10 @@ class Timer {
     MF_RETURN_IF_CUDA_ERROR(cudaEventRecord(begin_, stream_));
     MF_RETURN_IF_ERROR(run(stream_));
     MF_RETURN_IF_CUDA_ERROR(cudaEventRecord(end_, stream_));
-    const absl::Time deadline = absl::Now() + kTimeout;
+    const MonotonicTime deadline = MonotonicTime::Now() + kTimeout;
     for (cudaError_t state; (state = cudaEventQuery(end_)) != cudaSuccess;) {
       if (state != cudaErrorNotReady) return CudaStatus(state, "cudaEventQuery");
-      if (absl::Now() > deadline) {
+      if (MonotonicTime::Now() > deadline) {
         return absl::DeadlineExceededError("autotune: the GPU did not finish in time");
       }
       std::this_thread::yield();

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "kernels/cuda/cuda_event.h"
 #include "kernels/cuda/cuda_graph.h"
@@ -79,10 +79,10 @@ class StreamLane final : public CudaLane {
     return absl::OkStatus();
   }
   absl::Status Read(const std::byte* from, std::byte* host, size_t bytes,
-                    absl::Time deadline) override {
+                    MonotonicTime deadline) override {
     return reads_->Read(stream_, from, host, bytes, deadline);
   }
-  absl::Status Finish(absl::Time deadline) override {
+  absl::Status Finish(MonotonicTime deadline) override {
     MF_RETURN_IF_ERROR(end_.Record(stream_));
     return end_.WaitUntil(deadline);
   }
@@ -111,7 +111,7 @@ class CudaDevice final : public Device {
   }
   ~CudaDevice() override {
     cudaSetDevice(ordinal_);
-    Settle(absl::Now() + kCopyTimeout).IgnoreError();
+    Settle(MonotonicTime::Now() + kCopyTimeout).IgnoreError();
     if (*lost_) {
       staging_.Leak();
       reads_.Leak();
@@ -179,7 +179,7 @@ class CudaDevice final : public Device {
     sending_ = true;
     return absl::OkStatus();
   }
-  absl::Status Settle(absl::Time deadline) override {
+  absl::Status Settle(MonotonicTime deadline) override {
     MF_RETURN_IF_ERROR(Select());
     if (sending_) MF_RETURN_IF_ERROR(Watch(sent_.WaitUntil(deadline)));
     return SettleStep(deadline);
@@ -187,7 +187,7 @@ class CudaDevice final : public Device {
   absl::Status CopyOut(const std::byte* device, std::byte* host, size_t bytes) override {
     MF_RETURN_IF_ERROR(Select());
     if (bytes == 0) return absl::OkStatus();
-    return compute().Read(device, host, bytes, absl::Now() + kCopyTimeout);
+    return compute().Read(device, host, bytes, MonotonicTime::Now() + kCopyTimeout);
   }
 
   Lane& lane(LaneKind kind) override { return lanes_[static_cast<int>(kind)]; }
@@ -290,7 +290,7 @@ class CudaDevice final : public Device {
     return absl::OkStatus();
   }
   // Waits for the step that was left running, and takes its report.
-  absl::Status SettleStep(absl::Time deadline) {
+  absl::Status SettleStep(MonotonicTime deadline) {
     if (!std::exchange(running_, false)) return absl::OkStatus();
     Count(activity.waits);
     MF_RETURN_IF_ERROR(Watch(ends_[end_].WaitUntil(deadline)));

@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "kernels/cuda/cuda_status.h"
 
@@ -31,15 +31,14 @@ absl::Status CudaEvent::HoldUp(cudaStream_t stream) const {
   return absl::OkStatus();
 }
 
-absl::Status CudaEvent::WaitUntil(absl::Time deadline) const {
+absl::Status CudaEvent::WaitUntil(MonotonicTime deadline) const {
   constexpr int kSpins = 2000;
   for (int64_t turn = 0;; ++turn) {
     const cudaError_t error = cudaEventQuery(event_);
     if (error != cudaErrorNotReady) return CudaStatus(error, "cudaEventQuery(event_)");
     if (turn < kSpins) continue;
-    if (absl::Now() > deadline) {
-      return absl::DeadlineExceededError(absl::StrCat(
-          "the GPU did not finish in time; expected it by ", absl::FormatTime(deadline)));
+    if (MonotonicTime::Now() > deadline) {
+      return absl::DeadlineExceededError("the GPU did not finish before the deadline");
     }
     std::this_thread::yield();
   }

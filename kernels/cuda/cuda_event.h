@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "framework/core/monotonic_time.h"
 
 namespace mirrorflow {
 
@@ -31,7 +32,7 @@ class CudaEvent {
   // Makes later work on `stream` wait for the last Record.
   absl::Status HoldUp(cudaStream_t stream) const;
   // Waits on the host for the last Record: spins for a while, then yields the core.
-  absl::Status WaitUntil(absl::Time deadline) const;
+  absl::Status WaitUntil(MonotonicTime deadline) const;
 
  private:
   cudaEvent_t event_ = nullptr;

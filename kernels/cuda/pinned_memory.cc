@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "absl/time/clock.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "kernels/cuda/cuda_status.h"
 
@@ -40,7 +40,7 @@ absl::Status StagedCopies::Copy(const std::byte* host, std::byte* device, size_t
       MF_RETURN_IF_ERROR(travelled_[half_].Record(stream_));
       half_ = 1 - half_;
       staged_ = 0;
-      MF_RETURN_IF_ERROR(travelled_[half_].WaitUntil(absl::Now() + kCopyTimeout));
+      MF_RETURN_IF_ERROR(travelled_[half_].WaitUntil(MonotonicTime::Now() + kCopyTimeout));
       continue;
     }
     std::byte* const staged = memory_.get() + half_ * kHalf + staged_;
@@ -61,7 +61,7 @@ absl::Status StagedReads::Make() {
 }
 
 absl::Status StagedReads::Read(cudaStream_t stream, const std::byte* device, std::byte* host,
-                               size_t bytes, absl::Time deadline) {
+                               size_t bytes, MonotonicTime deadline) {
   const auto start = [&](size_t begin, int half) -> absl::Status {
     MF_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(memory_.get() + half * kHalf, device + begin,
                                             std::min(kHalf, bytes - begin), cudaMemcpyDeviceToHost,

@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "framework/core/monotonic_time.h"
 #include "kernels/cuda/cuda_event.h"
 
 namespace mirrorflow {
@@ -57,7 +58,7 @@ class StagedReads {
   void Leak() { memory_.Release(); }
   // Waits for all earlier work on the stream, until the deadline at most, then for the copy.
   absl::Status Read(cudaStream_t stream, const std::byte* device, std::byte* host, size_t bytes,
-                    absl::Time deadline);
+                    MonotonicTime deadline);
 
  private:
   PinnedMemory memory_;

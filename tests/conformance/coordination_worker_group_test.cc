@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "framework/core/monotonic_time.h"
 #include "gtest/gtest.h"
 #include "tests/conformance/worker_group_conformance.h"
 #include "tests/support/coordination.h"
@@ -30,7 +30,7 @@ INSTANTIATE_TEST_SUITE_P(Coordination, WorkerGroupConformance, testing::Values(C
 // end, may be the first to report.
 TEST(CoordinationWorkerGroupTest, CauseOfLostConnectionIsTheFailure) {
   const WorkerGroups workers = CreateGroups(2);
-  const absl::Time deadline = absl::Now() + absl::Seconds(60);
+  const MonotonicTime deadline = MonotonicTime::Now() + absl::Seconds(60);
   const absl::Status cause = absl::DataLossError("damaged frame");
   std::vector<absl::Status> failures(2);
   std::vector<std::thread> threads;
@@ -50,7 +50,7 @@ TEST(CoordinationWorkerGroupTest, CauseOfLostConnectionIsTheFailure) {
 
 TEST(CoordinationWorkerGroupTest, LostConnectionWithoutAnotherCauseIsTheFailure) {
   const WorkerGroups workers = CreateGroups(1);
-  const absl::Time deadline = absl::Now() + absl::Seconds(60);
+  const MonotonicTime deadline = MonotonicTime::Now() + absl::Seconds(60);
   ASSERT_TRUE(workers.groups[0]->Join(deadline).ok());
   const absl::Status lost = absl::UnavailableError("the other end has closed the connection");
   EXPECT_EQ(workers.groups[0]->ReportFailure(lost, deadline), lost);

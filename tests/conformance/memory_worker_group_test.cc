@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "absl/time/clock.h"
+#include "framework/core/monotonic_time.h"
 #include "gtest/gtest.h"
 #include "tests/conformance/worker_group_conformance.h"
 
@@ -20,7 +20,7 @@ WorkerGroups CreateGroups(int num_workers) {
 
 INSTANTIATE_TEST_SUITE_P(Memory, WorkerGroupConformance, testing::Values(CreateGroups));
 
-absl::Time Soon() { return absl::Now() + absl::Milliseconds(20); }
+MonotonicTime Soon() { return MonotonicTime::Now() + absl::Milliseconds(20); }
 
 TEST(MemoryWorkerGroupTest, SilentWorkerIsUnreachableAndTimesOut) {
   const auto groups = CreateMemoryWorkerGroups(2);

@@ -19,11 +19,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "distribute/cluster/connect_rank.h"
 #include "distribute/cluster/coordination/coordination_client.h"
 #include "distribute/cluster/coordination/coordination_server.h"
 #include "distribute/collective/check_collective.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/runtime/status_proto.h"
 #include "tests/conformance/remote_rank.pb.h"
@@ -173,7 +173,7 @@ absl::Status RunRank(int rank, int world_size, int port, CollectiveKind kind,
   CoordinationClient::Options options{.coordinator = absl::StrCat("127.0.0.1:", port)};
   options.member.set_worker(rank);
   options.member.set_num_workers(world_size);
-  const absl::Time deadline = absl::Now() + kConnectTimeout;
+  const MonotonicTime deadline = MonotonicTime::Now() + kConnectTimeout;
   MF_ASSIGN_OR_RETURN(const auto client, CoordinationClient::Connect(options, deadline));
   MF_ASSIGN_OR_RETURN(const ConnectedRank connected,
                       ConnectRank(client->NewGroup(), client->NewGroup(), kind, timeout, deadline));
@@ -319,7 +319,7 @@ absl::StatusOr<Communicators> ConnectProcesses(int world_size, CollectiveKind ki
                                                                        .num_workers = world_size}));
     const int port = service->port();
     if (write(port_pipe[1], &port, sizeof(port)) != sizeof(port)) return absl::UnknownError("pipe");
-    return service->WaitUntilOver(absl::InfiniteFuture());
+    return service->WaitUntilOver(MonotonicTime::InfiniteFuture());
   });
   int port = 0;
   const bool serves = read(port_pipe[0], &port, sizeof(port)) == sizeof(port);

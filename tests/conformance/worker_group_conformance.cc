@@ -10,7 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/runtime/failure.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -18,8 +18,8 @@
 namespace mirrorflow {
 namespace {
 
-absl::Time Soon() { return absl::Now() + absl::Milliseconds(20); }
-absl::Time Late() { return absl::Now() + absl::Seconds(30); }
+MonotonicTime Soon() { return MonotonicTime::Now() + absl::Milliseconds(20); }
+MonotonicTime Late() { return MonotonicTime::Now() + absl::Seconds(30); }
 
 }  // namespace
 
@@ -50,7 +50,7 @@ TEST_P(WorkerGroupConformance, JoinStartsSameIncarnationWithEmptyStoreOnAllWorke
 TEST_P(WorkerGroupConformance, JoinWithMissingWorkerNamesIt) {
   absl::Status status;
   std::thread second([&] { group(1).Join(Soon()).status().IgnoreError(); });
-  status = group(0).Join(absl::Now() + absl::Milliseconds(40)).status();
+  status = group(0).Join(MonotonicTime::Now() + absl::Milliseconds(40)).status();
   second.join();
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
   EXPECT_TRUE(absl::StrContains(status.message(), "missing worker")) << status;
@@ -136,8 +136,8 @@ TEST_P(WorkerGroupConformance, FirstReportedFailureEndsWaitsOfAllWorkers) {
   EXPECT_EQ(group(2).ReportFailure(absl::DataLossError("second"), Late()), first);
   waiting.join();
   EXPECT_EQ(waited, first);
-  const absl::Time deadline = Late();
-  while ((!has_heard[0] || !has_heard[2]) && absl::Now() < deadline) {
+  const MonotonicTime deadline = Late();
+  while ((!has_heard[0] || !has_heard[2]) && MonotonicTime::Now() < deadline) {
     absl::SleepFor(absl::Milliseconds(1));
   }
   EXPECT_EQ(heard[0], first);

@@ -8,11 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include "absl/time/clock.h"
 #include "distribute/cluster/memory_worker_group.h"
 #include "distribute/collective/device_copy/device_copy_communicator.h"
 #include "distribute/collective/nccl/fake_nccl.h"
 #include "distribute/collective/nccl/nccl_communicator.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/cuda_device.h"
@@ -49,7 +49,7 @@ class Waiting final : public Communicator {
   void WaitForLane() {
     const std::byte from[1] = {};
     std::byte to[1];
-    EXPECT_EQ(lane().Read(from, to, 1, absl::InfiniteFuture()), absl::OkStatus());
+    EXPECT_EQ(lane().Read(from, to, 1, MonotonicTime::InfiniteFuture()), absl::OkStatus());
   }
 
   const std::unique_ptr<Device> device_;
@@ -85,7 +85,7 @@ const ConformanceCase kNccl = {
       std::vector<int> ranks(world_size);
       std::iota(ranks.begin(), ranks.end(), 0);
       return OnDevices(ConnectNccl(WorkersOf(world_size, 1), ranks, ranks, /*workers=*/nullptr,
-                                   absl::Now() + timeout, {.timeout = timeout}));
+                                   MonotonicTime::Now() + timeout, {.timeout = timeout}));
     }};
 
 // Keeps the worker group of a rank, which its communicator uses.
@@ -95,7 +95,7 @@ class WithWorkerGroup final : public Communicator {
       : group_(std::move(group)), inner_(std::move(inner)) {}
   ~WithWorkerGroup() override {
     // The suite destroys one rank after the other, so that they cannot wait for one another.
-    group_->ReportFailure(absl::CancelledError("the test is over"), absl::InfiniteFuture())
+    group_->ReportFailure(absl::CancelledError("the test is over"), MonotonicTime::InfiniteFuture())
         .IgnoreError();
   }
   int rank() const override { return inner_->rank(); }
@@ -123,8 +123,8 @@ absl::StatusOr<Communicators> ConnectTwoWorkers(int world_size, absl::Duration t
   for (int w = 0; w < num_workers; ++w) {
     threads.emplace_back([&, w] {
       const std::vector<int> ranks = topology.RanksOfWorker(w);
-      connected[w] = ConnectNccl(topology, ranks, ranks, groups[w].get(), absl::Now() + timeout,
-                                 {.timeout = timeout});
+      connected[w] = ConnectNccl(topology, ranks, ranks, groups[w].get(),
+                                 MonotonicTime::Now() + timeout, {.timeout = timeout});
     });
   }
   for (std::thread& thread : threads) thread.join();

@@ -11,10 +11,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "absl/time/clock.h"
 #include "distribute/collective/device_copy/device_copy_communicator.h"
 #include "distribute/collective/nccl/fake_nccl.h"
 #include "distribute/collective/nccl/nccl_communicator.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/cuda_device.h"
@@ -443,11 +443,11 @@ TEST(GpuSessionTest, NcclErrorFailsAllRanksAndNewSessionWorks) {
     ASSERT_TRUE(session.ok()) << session.status();
     ASSERT_TRUE(RunStep(layers, **session).ok());
     Reset({}, {.failing_rank = 1, .failing_collective = NumNcclCollectives() / 3 + 1});
-    const absl::Time begin = absl::Now();
+    const MonotonicTime begin = MonotonicTime::Now();
     const auto loss = RunStep(layers, **session);
     EXPECT_EQ(loss.status().code(), absl::StatusCode::kUnavailable) << loss.status();
     EXPECT_TRUE(absl::StrContains(loss.status().message(), "remote error")) << loss.status();
-    EXPECT_LT(absl::Now() - begin, absl::Seconds(30));
+    EXPECT_LT(MonotonicTime::Now() - begin, absl::Seconds(30));
   }
   Reset();
   const auto session = OnFakes(layers, {.replicas = 3});
@@ -520,7 +520,7 @@ TEST(GpuSessionTest, MissingDevicesAndUnconnectedRanksAreReported) {
     std::vector<int> ranks(gpus.size());
     std::iota(ranks.begin(), ranks.end(), 0);
     return ConnectNccl(Topology::OneWorker(devices, /*one_domain=*/false), ranks, gpus,
-                       /*workers=*/nullptr, absl::Now() + absl::Milliseconds(50));
+                       /*workers=*/nullptr, MonotonicTime::Now() + absl::Milliseconds(50));
   };
   EXPECT_EQ(connect({0, 1, 0}).status().code(), absl::StatusCode::kInvalidArgument);
   Reset({}, {.connecting_hangs = true});

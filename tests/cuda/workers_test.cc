@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "distribute/cluster/memory_worker_group.h"
 #include "distribute/collective/nccl/fake_nccl.h"
 #include "distribute/collective/nccl/nccl_communicator.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -54,7 +54,7 @@ void UseGpu(int worker, SessionBackend* backend, const NcclOptions& nccl = {},
   }
   backend->connect =
       [=](const Topology& topology, absl::Span<const int> ranks, WorkerGroup* workers, uint64_t,
-          absl::Time deadline) -> absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> {
+          MonotonicTime deadline) -> absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> {
     MF_ASSIGN_OR_RETURN(auto communicators,
                         ConnectNccl(topology, ranks, {worker}, workers, deadline, nccl));
     if (wrap) communicators[0] = wrap(std::move(communicators[0]));
@@ -229,7 +229,7 @@ TEST_P(GpuMismatchTest, BothWorkersReportWhatEachRankHas) {
     for (const absl::Status& first : run()) ASSERT_EQ(first, absl::OkStatus());
   }
   active = true;
-  const absl::Time begin = absl::Now();
+  const MonotonicTime begin = MonotonicTime::Now();
   for (const absl::Status& status : run()) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
     const std::string message(status.message());
@@ -241,7 +241,7 @@ TEST_P(GpuMismatchTest, BothWorkersReportWhatEachRankHas) {
     EXPECT_THAT(message.substr(of_rank_0, of_rank_1 - of_rank_0), HasSubstr(mismatch.ranks[0]));
     EXPECT_THAT(message.substr(of_rank_1), HasSubstr(mismatch.ranks[1]));
   }
-  EXPECT_LT(absl::Now() - begin, kLong / 2);
+  EXPECT_LT(MonotonicTime::Now() - begin, kLong / 2);
   EXPECT_EQ(NcclMisuse(), absl::OkStatus());  // NCCL never got what differs
   // Without the bug, training starts again from the values of worker 0.
   active = false;
@@ -318,7 +318,7 @@ class ConnectingWorkersTest : public ::testing::Test {
 
   absl::Status Connect(int worker, absl::Duration timeout) {
     const int rank[] = {worker};
-    return ConnectNccl(topology_, rank, rank, groups_[worker].get(), absl::Now() + timeout,
+    return ConnectNccl(topology_, rank, rank, groups_[worker].get(), MonotonicTime::Now() + timeout,
                        {.can_be_captured = true})
         .status();
   }
@@ -338,17 +338,18 @@ TEST_F(ConnectingWorkersTest, MissingWorkerIsNamed) {
 TEST_F(ConnectingWorkersTest, WorkerLostAfterIdEndsOtherAtDeadline) {
   Reset();
   std::thread lost([&] {
-    EXPECT_EQ(groups_[1]->Get("nccl/eager", absl::InfiniteFuture()).status(), absl::OkStatus());
-    EXPECT_EQ(groups_[1]->Barrier("nccl/eager", absl::InfiniteFuture()), absl::OkStatus());
+    EXPECT_EQ(groups_[1]->Get("nccl/eager", MonotonicTime::InfiniteFuture()).status(),
+              absl::OkStatus());
+    EXPECT_EQ(groups_[1]->Barrier("nccl/eager", MonotonicTime::InfiniteFuture()), absl::OkStatus());
   });
-  const absl::Time begin = absl::Now();
+  const MonotonicTime begin = MonotonicTime::Now();
   const absl::Status status = Connect(0, absl::Milliseconds(500));
   lost.join();
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
   EXPECT_THAT(std::string(status.message()),
               AllOf(HasSubstr("connecting rank 0 (all workers have met"),
                     HasSubstr("was still in progress")));
-  EXPECT_LT(absl::Now() - begin, absl::Seconds(30));
+  EXPECT_LT(MonotonicTime::Now() - begin, absl::Seconds(30));
   EXPECT_EQ(NcclMisuse(), absl::OkStatus());
 }
 
@@ -356,23 +357,25 @@ TEST_F(ConnectingWorkersTest, WorkerLostAfterIdEndsOtherAtDeadline) {
 TEST_F(ConnectingWorkersTest, LossOfWorkerEndsOtherAtOnce) {
   Reset();
   std::thread lost([&] {
-    EXPECT_EQ(groups_[1]->Get("nccl/eager", absl::InfiniteFuture()).status(), absl::OkStatus());
-    EXPECT_EQ(groups_[1]->Barrier("nccl/eager", absl::InfiniteFuture()), absl::OkStatus());
+    EXPECT_EQ(groups_[1]->Get("nccl/eager", MonotonicTime::InfiniteFuture()).status(),
+              absl::OkStatus());
+    EXPECT_EQ(groups_[1]->Barrier("nccl/eager", MonotonicTime::InfiniteFuture()), absl::OkStatus());
     groups_[1]
-        ->ReportFailure(absl::UnavailableError("worker 1 has ended"), absl::InfiniteFuture())
+        ->ReportFailure(absl::UnavailableError("worker 1 has ended"),
+                        MonotonicTime::InfiniteFuture())
         .IgnoreError();
   });
-  const absl::Time begin = absl::Now();
+  const MonotonicTime begin = MonotonicTime::Now();
   const absl::Status status = Connect(0, kLong);
   lost.join();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("worker 1 has ended"));
-  EXPECT_LT(absl::Now() - begin, kLong / 2);
+  EXPECT_LT(MonotonicTime::Now() - begin, kLong / 2);
 }
 
 TEST_F(ConnectingWorkersTest, WorkerThatCannotConnectReportsToOther) {
   Reset({.unconnectable_rank = 1});
-  const absl::Time begin = absl::Now();
+  const MonotonicTime begin = MonotonicTime::Now();
   absl::Status statuses[2];
   std::thread other([&] { statuses[1] = Connect(1, kLong); });
   statuses[0] = Connect(0, kLong);
@@ -381,7 +384,7 @@ TEST_F(ConnectingWorkersTest, WorkerThatCannotConnectReportsToOther) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr("ncclCommInitRankConfig"));
   }
-  EXPECT_LT(absl::Now() - begin, kLong / 2);
+  EXPECT_LT(MonotonicTime::Now() - begin, kLong / 2);
 }
 
 // NCCL may still be sending what the other worker has yet to receive.
@@ -390,7 +393,8 @@ TEST_F(ConnectingWorkersTest, WorkerThatEndsWaitsForOther) {
   std::vector<std::unique_ptr<Communicator>> communicators[2];
   const auto connect = [&](int w) {
     const int rank[] = {w};
-    auto connected = ConnectNccl(topology_, rank, rank, groups_[w].get(), absl::Now() + kLong);
+    auto connected =
+        ConnectNccl(topology_, rank, rank, groups_[w].get(), MonotonicTime::Now() + kLong);
     ASSERT_TRUE(connected.ok()) << connected.status();
     communicators[w] = *std::move(connected);
   };
@@ -399,7 +403,7 @@ TEST_F(ConnectingWorkersTest, WorkerThatEndsWaitsForOther) {
     communicators[0].clear();
   });
   connect(1);
-  EXPECT_EQ(groups_[1]->Barrier("nccl/end", absl::Now() + kLong), absl::OkStatus());
+  EXPECT_EQ(groups_[1]->Barrier("nccl/end", MonotonicTime::Now() + kLong), absl::OkStatus());
   first.join();
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -120,7 +121,7 @@ absl::StatusOr<Gathered> TraceSkewedWorkers(bool knows_skew) {
       passage.leave_ns += knows_skew ? skew_ns : 0;
     }
     return GatherTrace("trace", passages[w], workers->cluster().worker_group(w),
-                       absl::Now() + absl::Seconds(60), &traces[w]);
+                       MonotonicTime::Now() + absl::Seconds(60), &traces[w]);
   }));
   MF_ASSIGN_OR_RETURN(const ClockOffset offset, OffsetOf(passages[1], passages[0]));
   return Gathered{std::move(traces[0]), offset.max_error_ns};

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
 #include "distribute/cluster/memory_worker_group.h"
 #include "distribute/strategy/distributed_dataset.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/runtime/failure.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -83,7 +83,7 @@ std::vector<Seen> Distribute(const std::vector<TestInput>& inputs, const std::ve
   for (size_t w = 0; w < inputs.size(); ++w) {
     threads.emplace_back([&, w] {
       const std::shared_ptr<WorkerGroup> group = std::move(groups[w]);
-      seen[w].status = group->Join(absl::Now() + timeout).status();
+      seen[w].status = group->Join(MonotonicTime::Now() + timeout).status();
       if (!seen[w].status.ok()) return;
       const TestInput& in = inputs[w];
       absl::StatusOr<FileBatches> files = FileBatches();
@@ -185,8 +185,8 @@ TEST(InputAgreementTest, WorkersThatDifferAreAnError) {
 TEST(InputAgreementTest, WaitForAWorkerThatDoesNotComeEnds) {
   auto groups = CreateMemoryWorkerGroups(2);
   const std::shared_ptr<WorkerGroup> group = std::move(groups[0]);
-  std::thread other([&] { groups[1]->Join(absl::InfiniteFuture()).IgnoreError(); });
-  ASSERT_TRUE(group->Join(absl::InfiniteFuture()).ok());
+  std::thread other([&] { groups[1]->Join(MonotonicTime::InfiniteFuture()).IgnoreError(); });
+  ASSERT_TRUE(group->Join(MonotonicTime::InfiniteFuture()).ok());
   other.join();
   DistributedDataset input(
       FileBatches{std::make_unique<TestSource>(std::vector<int64_t>{2}, Shape(), absl::OkStatus())},

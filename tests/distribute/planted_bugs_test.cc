@@ -5,9 +5,9 @@
 #include <cstring>
 #include <vector>
 
-#include "absl/time/clock.h"
 #include "distribute/pipeline.h"
 #include "framework/compiler/plan/check_plan.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "gtest/gtest.h"
 #include "ops/ops.h"
@@ -334,9 +334,9 @@ absl::StatusOr<WorkersRun> RunTwoWorkers(SessionBackend::CompileFn compile_on_wo
     MF_ASSIGN_OR_RETURN(const StepPlans plans, CompileStep(steps[w], {program.values[0].shape()}));
     run.fingerprints[w] = plans.program->Fingerprint();
   }
-  const absl::Time start = absl::Now();
+  const MonotonicTime start = MonotonicTime::Now();
   run.statuses = workers->OnEach([&](int w) { return steps[w].Run(program.values).status(); });
-  run.took = absl::Now() - start;
+  run.took = MonotonicTime::Now() - start;
   return run;
 }
 

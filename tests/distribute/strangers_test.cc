@@ -14,8 +14,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "absl/time/clock.h"
 #include "distribute/cluster/coordination/coordination_server.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "gtest/gtest.h"
 #include "mirrorflow.h"
@@ -50,9 +50,9 @@ absl::Status Train(const Strategy& strategy, Result* result) {
   for (int i = 0; i < kSteps; ++i) {
     float next = static_cast<float>(i);
     for (float& value : batch.flat<float>()) value = next = next < 1 ? next + 3.7f : next * 0.7f;
-    const absl::Time begin = absl::Now();
+    const MonotonicTime begin = MonotonicTime::Now();
     MF_ASSIGN_OR_RETURN(const StepOutputs out, step.Run({batch}));
-    result->step = std::min(result->step, absl::Now() - begin);
+    result->step = std::min(result->step, MonotonicTime::Now() - begin);
     result->values.push_back(out[0].scalar<float>());
   }
   for (const std::string& name : session->VariableNames()) {

@@ -13,7 +13,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/runtime/failure.h"
 #include "gtest/gtest.h"
@@ -349,12 +349,12 @@ TEST(WorkersTest, SeedAndInitialValuesComeFromFirstWorker) {
 TEST(WorkersTest, FailedInitialisationOnOneWorkerFailsBoth) {
   Layer good, bad;
   bad.graph.SetAttr(bad.graph.FindNode("w"), "_initializer", std::string("missing"));
-  const absl::Time start = absl::Now();
+  const MonotonicTime start = MonotonicTime::Now();
   const auto workers =
       TestWorkers::Create([&](int w) -> const Graph& { return (w == 1 ? good : bad).graph; }, {});
   EXPECT_FALSE(workers.ok());
   EXPECT_TRUE(absl::StrContains(workers.status().message(), "missing")) << workers.status();
-  EXPECT_LT(absl::Now() - start, absl::Seconds(30));
+  EXPECT_LT(MonotonicTime::Now() - start, absl::Seconds(30));
 }
 
 TEST(WorkersTest, StepCountAdvancesAndMustMatchAcrossWorkers) {
@@ -428,7 +428,7 @@ TEST_P(AgreementTest, FirstDifferenceIsReportedBeforeFirstStep) {
   const auto workers = TestWorkers::Create(
       [&](int w) -> const Graph& { return (w == 0 ? first : odd).graph; }, {.change = c.change});
   ASSERT_TRUE(workers.ok()) << workers.status();
-  const absl::Time start = absl::Now();
+  const MonotonicTime start = MonotonicTime::Now();
   const auto statuses = (*workers)->OnEach([&](int w) -> absl::Status {
     const Layer& layer = w == 0 ? first : odd;
     MF_ASSIGN_OR_RETURN(Step step,
@@ -436,7 +436,7 @@ TEST_P(AgreementTest, FirstDifferenceIsReportedBeforeFirstStep) {
     const std::vector<int64_t> even = {1, 1, 1, 1};
     return step.Run(layer.values, {.replica_rows = w == 0 ? even : c.rows}).status();
   });
-  EXPECT_LT(absl::Now() - start, absl::Seconds(30));
+  EXPECT_LT(MonotonicTime::Now() - start, absl::Seconds(30));
   EXPECT_EQ(statuses[0].code(), absl::StatusCode::kInvalidArgument) << statuses[0];
   EXPECT_EQ(statuses[1], statuses[0]);
   const std::string text(statuses[0].message());
@@ -473,9 +473,9 @@ void FallSilent(const Layer& layer, TestWorkers& both, const TestWorkersOptions&
   });
   const auto statuses = both.OnEach([&](int w) -> absl::Status {
     while (true) {
-      const absl::Time start = absl::Now();
+      const MonotonicTime start = MonotonicTime::Now();
       const absl::Status status = run(w);
-      if (w == other) took = absl::Now() - start;
+      if (w == other) took = MonotonicTime::Now() - start;
       if (!status.ok()) return status;
     }
   });

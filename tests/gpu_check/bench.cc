@@ -13,9 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "framework/core/json.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "kernels/cuda/compile.h"
 #include "kernels/cuda/cuda_device.h"
@@ -67,7 +67,7 @@ struct Variant {
 absl::Status Open(Variant* v) {
   const int64_t free = DescribeGpu(0).free_bytes, allocated = AllocatedCudaBytes();
   const int64_t compilations = NumCudaCompilations();
-  const absl::Time start = absl::Now();
+  const MonotonicTime start = MonotonicTime::Now();
   MF_ASSIGN_OR_RETURN(TrainingGraph g, BuildTraining(*v->strategy, absl::GetFlag(FLAGS_model)));
   TrainingStep& t = v->training;
   MF_ASSIGN_OR_RETURN(t.feeds, NoiseBatch(g, absl::GetFlag(FLAGS_batch_size)));
@@ -85,7 +85,7 @@ absl::Status Open(Variant* v) {
     MF_ASSIGN_OR_RETURN(const StepOutputs out, t.step.Run(t.feeds, {.next_feeds = t.feeds}));
     v->activity = ActivityOfSteps() - before;
     v->losses.push_back(out[0].scalar<float>());
-    if (i == 0) v->first_step_ms = absl::ToDoubleMilliseconds(absl::Now() - start);
+    if (i == 0) v->first_step_ms = absl::ToDoubleMilliseconds(MonotonicTime::Now() - start);
   }
   MF_ASSIGN_OR_RETURN(const StepPlans plans,
                       CompileStep(t.step, {t.feeds[0].shape(), t.feeds[1].shape()}));
@@ -102,8 +102,8 @@ absl::Status Open(Variant* v) {
 
 absl::Status MeasureHost(Variant* v) {
   std::vector<double> us;
-  const absl::Time end = absl::Now() + kHostTime;
-  while (us.empty() || (us.size() < kHostSteps && absl::Now() < end)) {
+  const MonotonicTime end = MonotonicTime::Now() + kHostTime;
+  while (us.empty() || (us.size() < kHostSteps && MonotonicTime::Now() < end)) {
     StartHostTime();
     const std::vector<Tensor>& feeds = v->training.feeds;
     MF_RETURN_IF_ERROR(v->training.step.Run(feeds, {.next_feeds = feeds}).status());

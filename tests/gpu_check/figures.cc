@@ -8,9 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
 #include "distribute/strategy/strategy.h"
 #include "framework/core/json.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/session/session_state.h"
 #include "ops/ops.h"
@@ -179,9 +179,9 @@ absl::StatusOr<double> MeasureCapture() {
   }
   double ms[3];
   for (double& one : ms) {
-    const absl::Time start = absl::Now();
+    const MonotonicTime start = MonotonicTime::Now();
     MF_RETURN_IF_ERROR(chain->step.Run({}).status());
-    one = absl::ToDoubleMilliseconds(absl::Now() - start);
+    one = absl::ToDoubleMilliseconds(MonotonicTime::Now() - start);
   }
   return ms[1] - ms[2];
 }

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "framework/core/monotonic_time.h"
 #include "gtest/gtest.h"
 
 namespace mirrorflow {
@@ -33,7 +33,7 @@ CoordinatedCluster::CoordinatedCluster(int num_workers) : clients_(num_workers) 
   for (int w = 0; w < num_workers; ++w) {
     workers.emplace_back([&, w] {
       auto client = CoordinationClient::Connect(TestWorkerOptions(server_->port(), w, num_workers),
-                                                absl::Now() + absl::Seconds(30));
+                                                MonotonicTime::Now() + absl::Seconds(30));
       EXPECT_TRUE(client.ok()) << client.status();
       if (client.ok()) clients_[w] = *std::move(client);
     });

@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "framework/core/monotonic_time.h"
 #include "framework/runtime/device.h"
 
 namespace mirrorflow {
@@ -24,7 +25,7 @@ class ForwardingDevice : public Device {
     return device_->AllocateOnHost(bytes);
   }
   absl::Status Send(const StepInput& input) override { return device_->Send(input); }
-  absl::Status Settle(absl::Time deadline) override { return device_->Settle(deadline); }
+  absl::Status Settle(MonotonicTime deadline) override { return device_->Settle(deadline); }
   std::byte* KernelAddress(std::byte* address) const override {
     return device_->KernelAddress(address);
   }

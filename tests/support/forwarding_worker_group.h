@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "framework/core/monotonic_time.h"
 #include "framework/session/worker_group.h"
 
 namespace mirrorflow {
@@ -19,22 +20,22 @@ class ForwardingWorkerGroup : public WorkerGroup {
 
   int worker() const override { return group_.worker(); }
   int num_workers() const override { return group_.num_workers(); }
-  absl::StatusOr<uint64_t> Join(absl::Time deadline) override { return group_.Join(deadline); }
-  absl::Status Put(absl::string_view key, std::string value, absl::Time deadline) override {
+  absl::StatusOr<uint64_t> Join(MonotonicTime deadline) override { return group_.Join(deadline); }
+  absl::Status Put(absl::string_view key, std::string value, MonotonicTime deadline) override {
     return group_.Put(key, std::move(value), deadline);
   }
   absl::Status PutForReaders(absl::string_view key, int readers, std::string value,
-                             absl::Time deadline) override {
+                             MonotonicTime deadline) override {
     return group_.PutForReaders(key, readers, std::move(value), deadline);
   }
-  absl::StatusOr<std::string> Get(absl::string_view key, absl::Time deadline) override {
+  absl::StatusOr<std::string> Get(absl::string_view key, MonotonicTime deadline) override {
     return group_.Get(key, deadline);
   }
   absl::StatusOr<std::vector<std::string>> AllGather(absl::string_view name, std::string value,
-                                                     absl::Time deadline) override {
+                                                     MonotonicTime deadline) override {
     return group_.AllGather(name, std::move(value), deadline);
   }
-  absl::Status ReportFailure(const absl::Status& cause, absl::Time deadline) override {
+  absl::Status ReportFailure(const absl::Status& cause, MonotonicTime deadline) override {
     return group_.ReportFailure(cause, deadline);
   }
   void OnFailure(std::function<void(const absl::Status&)> call) override {

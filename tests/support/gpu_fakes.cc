@@ -7,6 +7,7 @@
 
 #include "distribute/all_kernels.h"
 #include "distribute/collective/nccl/nccl_communicator.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/graph/variable_handle.h"
 #include "kernels/cuda/cuda_device.h"
@@ -127,8 +128,9 @@ absl::Status SetFakeGpus(const TestSessionOptions& options, SessionBackend* back
   MF_RETURN_IF_ERROR(SetDevices(gpus, backend));
   backend->connect = [gpus, timeout = options.collective_timeout](
                          const Topology& topology, absl::Span<const int> ranks,
-                         WorkerGroup* workers, uint64_t, absl::Time) {
-    return ConnectNccl(topology, ranks, gpus, workers, absl::Now() + timeout, {.timeout = timeout});
+                         WorkerGroup* workers, uint64_t, MonotonicTime) {
+    return ConnectNccl(topology, ranks, gpus, workers, MonotonicTime::Now() + timeout,
+                       {.timeout = timeout});
   };
   return absl::OkStatus();
 }

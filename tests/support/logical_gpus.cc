@@ -3,6 +3,7 @@
 
 #include "distribute/all_kernels.h"
 #include "distribute/collective/device_copy/device_copy_communicator.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "kernels/cuda/cuda_device.h"
 
@@ -17,7 +18,7 @@ absl::Status SetLogicalGpus(const TestSessionOptions& options, SessionBackend* b
   backend->kernels = &AllKernels();
   backend->connect = [timeout = options.collective_timeout](const Topology& topology,
                                                             absl::Span<const int>, WorkerGroup*,
-                                                            uint64_t, absl::Time) {
+                                                            uint64_t, MonotonicTime) {
     return CreateDeviceCopyCommunicators(topology.world_size(), /*gpu=*/0, {.timeout = timeout});
   };
   return absl::OkStatus();

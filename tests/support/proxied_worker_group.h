@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "distribute/cluster/connections/host_port.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "tests/support/forwarding_worker_group.h"
 #include "tests/support/tcp_proxy.h"
@@ -28,7 +29,7 @@ class ProxiedWorkerGroup final : public ForwardingWorkerGroup {
   }
 
   absl::StatusOr<std::vector<std::string>> AllGather(absl::string_view name, std::string value,
-                                                     absl::Time deadline) override {
+                                                     MonotonicTime deadline) override {
     MF_ASSIGN_OR_RETURN(std::vector<std::string> values,
                         ForwardingWorkerGroup::AllGather(name, std::move(value), deadline));
     if (name != "data addresses") return values;

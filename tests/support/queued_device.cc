@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "framework/core/buffer.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "tests/support/tensors.h"
 
@@ -122,7 +122,7 @@ class QueuedDevice final : public Device {
     std::unique_lock<std::mutex> lock(mu_);
     if (waits_++ == options_.ignored_wait) return absl::OkStatus();
     while (fired_[id] != step_ && failure_.ok()) {
-      if (changed_.wait_until(lock, absl::ToChronoTime(deadline_)) == std::cv_status::timeout) {
+      if (changed_.wait_until(lock, deadline_.ToChrono()) == std::cv_status::timeout) {
         return absl::DeadlineExceededError(absl::StrCat("event ", id, " was not recorded in time"));
       }
     }
@@ -155,7 +155,7 @@ class QueuedDevice final : public Device {
   uint64_t step_ = 0;
   int waits_ = 0;
   absl::Status failure_;
-  absl::Time deadline_;
+  MonotonicTime deadline_;
 };
 
 absl::Status QueuedLane::Wait(EventId id) { return device_->WaitFor(id); }

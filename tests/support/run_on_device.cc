@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "framework/core/buffer.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/graph/sharding.h"
 
@@ -172,7 +172,7 @@ absl::StatusOr<std::vector<Tensor>> NodesOnDevice::RunWith(const Made& made,
        .repetition_of = [](int) { return Repetition::kNone; },
        .run = [&](int) { return made.plan.kernel->Run(args, device_.lane(LaneKind::kCompute)); },
        .meanwhile = [] {},
-       .deadline = absl::Now() + kTimeout,
+       .deadline = MonotonicTime::Now() + kTimeout,
        .recording = nullptr,
        .outcome = nullptr}));
 

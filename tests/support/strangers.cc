@@ -15,9 +15,9 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "distribute/cluster/connections/handshake.h"
 #include "distribute/collective/tcp/frame.h"
+#include "framework/core/monotonic_time.h"
 
 namespace mirrorflow {
 namespace {
@@ -86,10 +86,10 @@ Strangers::~Strangers() {
 }
 
 void Strangers::Work() {
-  absl::Time next_byte = absl::Now();
+  MonotonicTime next_byte = MonotonicTime::Now();
   while (!stop_) {
     for (const int port : ListeningPorts()) Call(port);
-    if (absl::Now() >= next_byte) {
+    if (MonotonicTime::Now() >= next_byte) {
       next_byte += absl::Seconds(1);
       for (const OwnedSocket& socket : open_)
         send(socket.fd(), "x", 1, MSG_NOSIGNAL | MSG_DONTWAIT);

@@ -8,6 +8,7 @@
 #include "distribute/all_kernels.h"
 #include "distribute/collective/team_communicator.h"
 #include "distribute/pipeline.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "kernels/cpu/cpu_device.h"
 #include "ops/registry.h"
@@ -27,7 +28,7 @@ void SetCpus(const TestSessionOptions& options, SessionBackend* backend) {
   backend->has_teams = true;
   backend->connect = [timeout = options.collective_timeout](const Topology& topology,
                                                             absl::Span<const int>, WorkerGroup*,
-                                                            uint64_t, absl::Time) {
+                                                            uint64_t, MonotonicTime) {
     return CreateTeamCommunicators(topology.world_size(), timeout);
   };
 }
@@ -55,7 +56,7 @@ absl::StatusOr<std::unique_ptr<Session>> CreateTestSession(const Graph& graph,
         [connect = backend.connect, wrap = options.wrap_communicator](
             const Topology& topology, absl::Span<const int> ranks, WorkerGroup* workers,
             uint64_t incarnation,
-            absl::Time deadline) -> absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> {
+            MonotonicTime deadline) -> absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> {
       MF_ASSIGN_OR_RETURN(auto communicators,
                           connect(topology, ranks, workers, incarnation, deadline));
       for (auto& communicator : communicators) communicator = wrap(std::move(communicator));

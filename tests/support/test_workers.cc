@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "distribute/all_kernels.h"
 #include "distribute/pipeline.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "kernels/cpu/cpu_device.h"
 #include "ops/registry.h"
@@ -35,7 +36,7 @@ absl::StatusOr<std::unique_ptr<TestWorkers>> TestWorkers::Create(
     backend.workers = &workers->cluster_.worker_group(w);
     backend.connect = [cluster = &workers->cluster_](
                           const Topology& topology, absl::Span<const int> ranks, WorkerGroup* group,
-                          uint64_t incarnation, absl::Time deadline) {
+                          uint64_t incarnation, MonotonicTime deadline) {
       return cluster->Connect(topology, ranks, group, incarnation, deadline);
     };
     SessionOptions session = options.session;

@@ -6,9 +6,9 @@
 #define MIRRORFLOW_TESTS_SUPPORT_TRANSFERS_H_
 
 #include "absl/status/status.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "distribute/collective/transport.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/runtime/failure.h"
 
@@ -29,11 +29,11 @@ class Transfers {
   // Waits until all are done. DeadlineExceeded, with the missing rank as its Failure, after the
   // timeout.
   absl::Status Finish() {
-    const absl::Time deadline = absl::Now() + timeout_;
+    const MonotonicTime deadline = MonotonicTime::Now() + timeout_;
     for (;;) {
       MF_RETURN_IF_ERROR(transport_.Progress().status());
       if (unfinished_ == 0) return absl::OkStatus();
-      if (absl::Now() > deadline) {
+      if (MonotonicTime::Now() > deadline) {
         transport_.Abort(WithFailure(absl::DeadlineExceededError("rank 1 is missing"),
                                      {.rank = transport_.pending()->peer}));
       }

@@ -21,7 +21,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/core/system_error.h"
 #include "tools/flags/command_line.h"
@@ -110,8 +110,8 @@ bool Attempt::has_heard_all() const {
                      [](const Worker& w) { return w.ready || w.ended; });
 }
 
-absl::Time Attempt::NextDeadline() const {
-  absl::Time next = std::min(kill_at_, end_all_at_);
+MonotonicTime Attempt::NextDeadline() const {
+  MonotonicTime next = std::min(kill_at_, end_all_at_);
   if (is_starting()) next = std::min(next, begin_ + options_.start_timeout);
   if (!gathering_) return next;
   if (num_ready() >= options_.min_workers) return std::min(next, begin_ + kAnswerTimeout);
@@ -122,7 +122,7 @@ absl::Time Attempt::NextDeadline() const {
 
 absl::StatusOr<int> Attempt::Run() {
   MF_ASSIGN_OR_RETURN(secret_, NewSecret());
-  begin_ = absl::Now();
+  begin_ = MonotonicTime::Now();
   workers_.resize(options_.workers.size());
   for (size_t w = 0; w < workers_.size(); ++w) {
     workers_[w].host = options_.workers[w].host;
@@ -144,11 +144,11 @@ absl::Status Attempt::Spawn(Worker& worker) {
 
 // Begins once enough hosts have answered. While too few can, asks the others again.
 absl::Status Attempt::Gather() {
-  const absl::Time now = absl::Now();
+  const MonotonicTime now = MonotonicTime::Now();
   if (num_ready() >= options_.min_workers) {
     if (has_heard_all() || now >= begin_ + kAnswerTimeout) Begin();
   } else if (has_heard_all() && now >= ask_again_at_) {
-    ask_again_at_ = absl::InfiniteFuture();
+    ask_again_at_ = MonotonicTime::InfiniteFuture();
     for (Worker& worker : workers_) {
       if (worker.ended) MF_RETURN_IF_ERROR(Spawn(worker));
     }
@@ -251,11 +251,12 @@ absl::Status Attempt::Serve() {
     fds.push_back({.fd = supervisor.errors(), .events = POLLIN, .revents = 0});
     fds.push_back({.fd = supervisor.unsent(), .events = POLLOUT, .revents = 0});
   }
-  const absl::Time next = NextDeadline();
-  const int timeout = next == absl::InfiniteFuture()
-                          ? -1
-                          : static_cast<int>(std::clamp<int64_t>(
-                                absl::ToInt64Milliseconds(next - absl::Now()) + 1, 0, 1'000'000));
+  const MonotonicTime next = NextDeadline();
+  const int timeout =
+      next == MonotonicTime::InfiniteFuture()
+          ? -1
+          : static_cast<int>(std::clamp<int64_t>(
+                absl::ToInt64Milliseconds(next - MonotonicTime::Now()) + 1, 0, 1'000'000));
   if (poll(fds.data(), fds.size(), timeout) < 0 && errno != EINTR) {
     return SystemError(errno, "poll");
   }
@@ -271,7 +272,7 @@ absl::Status Attempt::Serve() {
 }
 
 void Attempt::PassDeadlines() {
-  const absl::Time now = absl::Now();
+  const MonotonicTime now = MonotonicTime::Now();
   if (now >= kill_at_) return KillSupervisors();
   if (now >= end_all_at_) EndAll(SIGTERM);
   if (is_starting() && now >= begin_ + options_.start_timeout) MissStartDeadline();
@@ -301,7 +302,7 @@ void Attempt::MissStartDeadline() {
 // SIGTERM, then by SIGKILL.
 void Attempt::KillSupervisors() {
   const bool again = std::exchange(killing_, true);
-  kill_at_ = again ? absl::InfiniteFuture() : absl::Now() + kEndTimeout;
+  kill_at_ = again ? MonotonicTime::InfiniteFuture() : MonotonicTime::Now() + kEndTimeout;
   for (Worker& worker : workers_) {
     if (worker.ended) continue;
     worker.supervisor->CloseOrders();
@@ -317,7 +318,7 @@ void Attempt::TakeSignals() {
     interrupted_ = true;
     exit_code_ = 128 + signal;
     EndAll(again ? SIGKILL : signal);
-    if (again) kill_at_ = std::min(kill_at_, absl::Now() + kEndTimeout);
+    if (again) kill_at_ = std::min(kill_at_, MonotonicTime::Now() + kEndTimeout);
   }
 }
 
@@ -325,7 +326,7 @@ void Attempt::TakeSignals() {
 void Attempt::EndAll(int signal) {
   gathering_ = false;
   ending_ = true;
-  end_all_at_ = absl::InfiniteFuture();
+  end_all_at_ = MonotonicTime::InfiniteFuture();
   launch::Order order;
   order.set_signal(signal);
   for (Worker& worker : workers_) {
@@ -334,7 +335,7 @@ void Attempt::EndAll(int signal) {
     if (!worker.ready) worker.supervisor->Signal(SIGTERM);
     worker.supervisor->Send(order);
   }
-  kill_at_ = std::min(kill_at_, absl::Now() + options_.grace + kSupervisorSlack);
+  kill_at_ = std::min(kill_at_, MonotonicTime::Now() + options_.grace + kSupervisorSlack);
 }
 
 void Attempt::TakeErrors(int index) {
@@ -416,7 +417,7 @@ void Attempt::FailToAnswer(int index) {
   worker.supervisor->CloseErrors();
   worker.ready = false;
   worker.ended = true;
-  ask_again_at_ = absl::Now() + kAskAgainInterval;
+  ask_again_at_ = MonotonicTime::Now() + kAskAgainInterval;
 }
 
 // `exit_code`: of the worker; -1: that of its supervisor or remote shell.
@@ -424,6 +425,7 @@ void Attempt::End(int index, int exit_code) {
   Worker& worker = workers_[index];
   worker.ended = true;
   worker.end.time = absl::Now();
+  worker.end.after = MonotonicTime::Now() - begin_;
   if (exit_code < 0) worker.supervisor->Signal(SIGTERM);
   const int status = worker.supervisor->Reap();
   if (exit_code < 0) {
@@ -443,12 +445,12 @@ void Attempt::End(int index, int exit_code) {
   const absl::Duration patience = exit_code == kExitPreempted ? options_.grace
                                   : others_know_more          ? kCauseTimeout
                                                               : absl::ZeroDuration();
-  end_all_at_ = std::min(end_all_at_, absl::Now() + patience);
+  end_all_at_ = std::min(end_all_at_, MonotonicTime::Now() + patience);
   if (patience == absl::ZeroDuration()) EndAll(SIGTERM);
 }
 
 int Attempt::ExitCodeOfJob() {
-  const absl::Duration after = absl::Now() - begin_;
+  const absl::Duration after = MonotonicTime::Now() - begin_;
   const WorkerEnd* const first = FirstFailure(ends_);
   if (first != nullptr && reason_.empty()) reason_ = EndText(*first);
   if ((exit_code_ == 0 || exit_code_ == 128 + SIGTERM) && HasStopped(ends_)) {
@@ -459,7 +461,7 @@ int Attempt::ExitCodeOfJob() {
   if (exit_code_ != 0) return exit_code_;
   if (first == nullptr) return 0;
   const std::string report =
-      FailureReport(*first, ends_, first->time - begin_, output_.LastLines(first->worker));
+      FailureReport(*first, ends_, first->after, output_.LastLines(first->worker));
   std::fputs(report.c_str(), stderr);
   return first->exit_code;
 }

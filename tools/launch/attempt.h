@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "framework/core/monotonic_time.h"
 #include "tools/launch/launch.pb.h"
 #include "tools/launch/launch_report.h"
 #include "tools/launch/launcher.h"
@@ -65,7 +66,7 @@ class Attempt {
   int num_ready() const;
   // Whether each host has answered, or cannot.
   bool has_heard_all() const;
-  absl::Time NextDeadline() const;
+  MonotonicTime NextDeadline() const;
 
   absl::Status Spawn(Worker& worker);
   absl::Status Gather();
@@ -94,10 +95,10 @@ class Attempt {
   std::vector<Worker> workers_;    // by placement until Begin(), then by number
   std::vector<Placement> placed_;  // the workers, from Begin()
   std::string secret_;
-  absl::Time begin_;
-  absl::Time ask_again_at_ = absl::InfiniteFuture();
-  absl::Time end_all_at_ = absl::InfiniteFuture();
-  absl::Time kill_at_ = absl::InfiniteFuture();
+  MonotonicTime begin_;
+  MonotonicTime ask_again_at_ = MonotonicTime::InfiniteFuture();
+  MonotonicTime end_all_at_ = MonotonicTime::InfiniteFuture();
+  MonotonicTime kill_at_ = MonotonicTime::InfiniteFuture();
   bool gathering_ = true;  // until Begin(), or the attempt ends before it
   bool ending_ = false;    // all workers
   bool interrupted_ = false;

@@ -15,8 +15,8 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "framework/core/monotonic_time.h"
 
 namespace mirrorflow {
 namespace {
@@ -66,8 +66,8 @@ void SignalDescendants(int signal) {
 void KillDescendants() {
   // A process may have started another one just before it was killed. One that may not be killed,
   // or waits for a device, is left behind.
-  const absl::Time deadline = absl::Now() + absl::Seconds(5);
-  while (absl::Now() < deadline) {
+  const MonotonicTime deadline = MonotonicTime::Now() + absl::Seconds(5);
+  while (MonotonicTime::Now() < deadline) {
     SignalDescendants(SIGKILL);
     int status = 0;
     const pid_t ended = waitpid(-1, &status, WNOHANG);

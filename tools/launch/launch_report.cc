@@ -60,7 +60,7 @@ const WorkerEnd* FirstFailure(absl::Span<const WorkerEnd> ends) {
       continue;
     }
     const bool better = first == nullptr || (first->is_victim && !end.is_victim);
-    if (better || (first->is_victim == end.is_victim && end.time < first->time)) first = &end;
+    if (better || (first->is_victim == end.is_victim && end.after < first->after)) first = &end;
   }
   return first;
 }

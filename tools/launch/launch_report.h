@@ -22,6 +22,7 @@ struct WorkerEnd {
   int64_t process = 0;  // 0: not started
   std::string gpu;      // its CUDA_VISIBLE_DEVICES, if it has one GPU
   absl::Time time;
+  absl::Duration after;  // since the attempt began
   int exit_code = 0;  // 128 + signal if a signal ended it
   int signal = 0;
   bool asked_to_end = false;  // by the launcher

@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "framework/core/file.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/core/system_error.h"
 #include "framework/core/thread.h"
@@ -107,16 +107,16 @@ class Supervisor {
                     {.fd = signals_, .events = POLLIN, .revents = 0},
                     {.fd = output_, .events = POLLIN, .revents = 0},
                     {.fd = errors_, .events = POLLIN, .revents = 0}};
-    const absl::Duration left = kill_at_ - absl::Now();
+    const absl::Duration left = kill_at_ - MonotonicTime::Now();
     const int timeout =
-        kill_at_ == absl::InfiniteFuture()
+        kill_at_ == MonotonicTime::InfiniteFuture()
             ? -1
             : static_cast<int>(std::max<int64_t>(absl::ToInt64Milliseconds(left) + 1, 0));
     if (poll(fds, std::size(fds), timeout) < 0 && errno != EINTR) {
       return SystemError(errno, "poll");
     }
-    if (absl::Now() >= kill_at_) {
-      kill_at_ = absl::InfiniteFuture();
+    if (MonotonicTime::Now() >= kill_at_) {
+      kill_at_ = MonotonicTime::InfiniteFuture();
       SignalDescendants(SIGKILL);
     }
     if (fds[2].revents != 0) Forward(&output_, /*errors=*/false);
@@ -173,7 +173,7 @@ class Supervisor {
       return;
     }
     SignalDescendants(signal);
-    if (signal != SIGKILL) kill_at_ = std::min(kill_at_, absl::Now() + grace_);
+    if (signal != SIGKILL) kill_at_ = std::min(kill_at_, MonotonicTime::Now() + grace_);
   }
 
   void LoseLauncher() {
@@ -289,7 +289,7 @@ class Supervisor {
   pid_t worker_ = -1;
   int output_ = -1, errors_ = -1;  // of the worker; -1 once closed
   absl::Duration grace_ = absl::ZeroDuration();
-  absl::Time kill_at_ = absl::InfiniteFuture();
+  MonotonicTime kill_at_ = MonotonicTime::InfiniteFuture();
   bool ended_ = false;
   launch::Event ending_;
 };

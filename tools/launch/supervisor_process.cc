@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "absl/strings/string_view.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/system_error.h"
 #include "framework/core/thread.h"
 #include "tools/launch/launcher.h"
@@ -119,7 +119,8 @@ int SupervisorProcess::Reap() {
   CloseFile(&events_);
   int status = 0;
   for (const int signal : {SIGTERM, SIGKILL}) {
-    for (const absl::Time end = absl::Now() + kEndTimeout; absl::Now() < end;) {
+    for (const MonotonicTime end = MonotonicTime::Now() + kEndTimeout;
+         MonotonicTime::Now() < end;) {
       if (waitpid(process_, &status, WNOHANG) != 0) {
         process_ = -1;
         return status;

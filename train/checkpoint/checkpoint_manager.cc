@@ -17,6 +17,8 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/names.h"
 #include "framework/core/out_of_memory.h"
 #include "framework/core/status.h"
@@ -306,7 +308,7 @@ absl::Status CheckpointManager::LogWorkers() {
   }
   if (!session_.state().connection().has_other_workers()) return absl::OkStatus();
   WorkerGroup& workers = *session_.state().connection().workers();
-  const absl::Time deadline = absl::Now() + options_.timeout;
+  const MonotonicTime deadline = MonotonicTime::Now() + options_.timeout;
   const auto key_of = [](int worker) { return absl::StrCat("checkpoint worker ", worker); };
   if (writer_ == nullptr) {
     return workers.Put(key_of(workers.worker()), absl::StrCat(getpid(), " ", host), deadline);
@@ -326,7 +328,7 @@ absl::StatusOr<std::string> CheckpointManager::TakeFromWorker0(
   if (!session_.state().connection().has_other_workers()) return result;
   WorkerGroup& workers = *session_.state().connection().workers();
   const std::string key = absl::StrCat("checkpoint exchange ", num_exchanges_++);
-  const absl::Time deadline = absl::Now() + options_.timeout;
+  const MonotonicTime deadline = MonotonicTime::Now() + options_.timeout;
   if (workers.worker() == 0) {
     const std::string status = StatusToProto(result.status()).SerializeAsString();
     MF_RETURN_IF_ERROR(workers.PutForOthers(key, status, deadline));

@@ -8,8 +8,9 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "framework/core/failpoint.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/runtime/numeric_error.h"
 
@@ -202,10 +203,10 @@ absl::Status Trainer::Loop::RunSteps() {
 absl::Status Trainer::Loop::RunStep(const DistributedBatch& batch) {
   TrainingPosition& at = state_.position;
   MF_RETURN_IF_ERROR(step_failpoint.Pass());
-  const absl::Time begin = absl::Now();
+  const MonotonicTime begin = MonotonicTime::Now();
   MF_ASSIGN_OR_RETURN(state_.loss, trainer_.TrainStep(batch));
   if (!std::exchange(is_first_step_, false)) {  // it compiles, and is not timed
-    step_ms_.push_back(absl::ToDoubleMilliseconds(absl::Now() - begin));
+    step_ms_.push_back(absl::ToDoubleMilliseconds(MonotonicTime::Now() - begin));
     host_us_.push_back(absl::ToDoubleMicroseconds(trainer_.train_.host_time()));
   }
   ++at.step;

@@ -15,8 +15,8 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/core/system_error.h"
 #include "framework/core/thread.h"
@@ -98,7 +98,7 @@ void PreemptionHandler::StopThreads() {
   WorkerGroup& group = *session_.state().connection().workers();
   group.OnStopRequest(nullptr);
   // Ends the wait of WatchWorkers on all workers, unless a signal was first.
-  const absl::Time deadline = absl::Now() + kAgreementTimeout;
+  const MonotonicTime deadline = MonotonicTime::Now() + kAgreementTimeout;
   const absl::Status told = group.Put(key_, kNoSignal, deadline);
   // A failure of the workers also ends the wait, and the service may have no room for the key.
   if (!told.ok() && !absl::IsAlreadyExists(told)) {
@@ -120,13 +120,13 @@ void PreemptionHandler::WatchSignals() {
   session_.state()
       .connection()
       .workers()
-      ->Put(key_, absl::StrCat(received_signal.load()), absl::Now() + kAgreementTimeout)
+      ->Put(key_, absl::StrCat(received_signal.load()), MonotonicTime::Now() + kAgreementTimeout)
       .IgnoreError();
 }
 
 void PreemptionHandler::WatchWorkers() {
   WorkerGroup& group = *session_.state().connection().workers();
-  const absl::StatusOr<std::string> signal = group.Get(key_, absl::InfiniteFuture());
+  const absl::StatusOr<std::string> signal = group.Get(key_, MonotonicTime::InfiniteFuture());
   // A failure of the cluster is also one of the next step, which reports it.
   if (!signal.ok() || *signal == kNoSignal) return;
   const absl::StatusOr<int64_t> last = AgreeOnLastRun();
@@ -144,7 +144,7 @@ void PreemptionHandler::WatchWorkers() {
 // because they wait only for threads like this one.
 absl::StatusOr<int64_t> PreemptionHandler::AgreeOnLastRun() {
   WorkerGroup& group = *session_.state().connection().workers();
-  const absl::Time deadline = absl::Now() + kAgreementTimeout;
+  const MonotonicTime deadline = MonotonicTime::Now() + kAgreementTimeout;
   int64_t last;
   {
     std::lock_guard<std::mutex> lock(mu_);
@@ -181,7 +181,8 @@ absl::StatusOr<std::optional<int>> PreemptionHandler::Finish() {
   }
   StopThreads();
   WorkerGroup& group = *session_.state().connection().workers();
-  MF_ASSIGN_OR_RETURN(const std::string signal, group.Get(key_, absl::Now() + kAgreementTimeout));
+  MF_ASSIGN_OR_RETURN(const std::string signal,
+                      group.Get(key_, MonotonicTime::Now() + kAgreementTimeout));
   int number;
   if (absl::SimpleAtoi(signal, &number)) {
     stopped = number;

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "framework/core/status.h"
 #include "train/numeric_options.h"
 
@@ -62,7 +62,7 @@ absl::Status TensorBoard::LoadState(TrainingState& state, const StateDict& saved
 std::string TensorBoard::state_key() const { return absl::StrCat("TensorBoard(", log_dir_, ")"); }
 
 absl::Status TensorBoard::OnEpochBegin(TrainingState&) {
-  epoch_began_ = absl::Now();
+  epoch_began_ = MonotonicTime::Now();
   epoch_rows_ = 0;
   return absl::OkStatus();
 }
@@ -77,7 +77,7 @@ absl::Status TensorBoard::OnStep(TrainingState& state) {
 
 absl::Status TensorBoard::OnEpochEnd(TrainingState& state) {
   const int64_t step = state.position.step;
-  const double seconds = absl::ToDoubleSeconds(absl::Now() - epoch_began_);
+  const double seconds = absl::ToDoubleSeconds(MonotonicTime::Now() - epoch_began_);
   // All workers read the variables, of which some are sums over all.
   if (options_.histogram_freq > 0 && (state.position.epoch + 1) % options_.histogram_freq == 0) {
     MF_RETURN_IF_ERROR(AddHistograms(state));

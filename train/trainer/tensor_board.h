@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "framework/core/monotonic_time.h"
 #include "train/summary/summary_writer.h"
 #include "train/trainer/callback.h"
 
@@ -48,7 +49,7 @@ class TensorBoard final : public Callback {
   const std::string log_dir_;
   const TensorBoardOptions options_;
   std::unique_ptr<SummaryWriter> writer_;
-  absl::Time epoch_began_;
+  MonotonicTime epoch_began_;
   int64_t epoch_rows_ = 0;
 };
 

@@ -15,8 +15,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/core/system_error.h"
 
@@ -26,6 +26,8 @@ namespace {
 constexpr size_t kMinSecretBytes = 16;
 constexpr size_t kMaxSecretBytes = 4096;
 constexpr absl::Duration kNonceLifetime = absl::Seconds(30);
+
+int64_t SecondsSinceStart() { return absl::ToInt64Seconds(MonotonicTime::Now() - MonotonicTime()); }
 
 }  // namespace
 
@@ -59,7 +61,7 @@ std::string RandomBytes(size_t count) {
 NonceIssuer::NonceIssuer() : key_(RandomBytes(kNonceBytes)) {}
 
 std::string NonceIssuer::Issue(int worker, absl::string_view client_nonce) const {
-  const std::string time = absl::StrCat(absl::ToUnixSeconds(absl::Now()));
+  const std::string time = absl::StrCat(SecondsSinceStart());
   return absl::StrCat(time, " ", Proof(time, worker, client_nonce));
 }
 
@@ -70,7 +72,7 @@ bool NonceIssuer::HasIssued(absl::string_view nonce, int worker,
   if (space == absl::string_view::npos || !absl::SimpleAtoi(nonce.substr(0, space), &seconds)) {
     return false;
   }
-  const absl::Duration age = absl::Now() - absl::FromUnixSeconds(seconds);
+  const absl::Duration age = absl::Seconds(SecondsSinceStart() - seconds);
   return age < kNonceLifetime && age > -kNonceLifetime &&
          EqualSecrets(nonce.substr(space + 1), Proof(nonce.substr(0, space), worker, client_nonce));
 }

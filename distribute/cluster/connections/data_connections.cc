@@ -14,13 +14,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "distribute/cluster/connections/connection_listener.h"
 #include "distribute/cluster/connections/host_port.h"
 #include "distribute/cluster/connections/stranger_log.h"
 #include "distribute/cluster/connections/tcp_socket.h"
 #include "distribute/cluster/connections/tls_stream.h"
 #include "distribute/collective/tcp/owned_socket.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/core/system_error.h"
 #include "framework/runtime/failure.h"
@@ -48,14 +48,14 @@ struct Call {
   Handshake::Ranks ranks;
   std::string address;
   std::optional<Conversation> conversation = std::nullopt;
-  absl::Time next = absl::InfinitePast();  // when to call again
-  absl::Status last = absl::OkStatus();    // why the last call has ended
+  MonotonicTime next = MonotonicTime::InfinitePast();  // when to call again
+  absl::Status last = absl::OkStatus();                // why the last call has ended
 };
 
 // A connection from another process.
 struct Caller {
   std::string peer;
-  absl::Time deadline;
+  MonotonicTime deadline;
   Conversation conversation;
 };
 
@@ -138,7 +138,7 @@ absl::Status Advance(Conversation& caller) {
 class Connector {
  public:
   Connector(const Topology& topology, absl::Span<const int> local_ranks, WorkerGroup& workers,
-            absl::Time deadline, const DataConnectionOptions& options)
+            MonotonicTime deadline, const DataConnectionOptions& options)
       : topology_(topology),
         local_ranks_(local_ranks.begin(), local_ranks.end()),
         workers_(workers),
@@ -170,7 +170,7 @@ class Connector {
       const int missing = FirstMissing();
       if (missing < 0) break;
       MF_RETURN_IF_ERROR(Annotate(arrivals.failure(), own.ToString()));
-      if (absl::Now() >= deadline_) return TimedOut(missing);
+      if (MonotonicTime::Now() >= deadline_) return TimedOut(missing);
       Wait(wake.fd());
     }
     return std::move(connections_);
@@ -235,7 +235,7 @@ class Connector {
     const int fd = socket.fd();
     callers_.push_back(
         {.peer = peer,
-         .deadline = absl::Now() + kHandshakeTimeout,
+         .deadline = MonotonicTime::Now() + kHandshakeTimeout,
          .conversation = {.stream = Wrap(std::move(socket), TlsEnd::kAccepting),
                           .handshake = Handshake::Accepting(
                               options_.cluster, [this, fd](const Handshake::Ranks& ranks) {
@@ -299,7 +299,7 @@ class Connector {
   absl::Status AdvanceCalls() {
     constexpr absl::Duration kPause = absl::Milliseconds(50);
     for (auto call = calls_.begin(); call != calls_.end();) {
-      if (!call->conversation.has_value() && absl::Now() >= call->next) {
+      if (!call->conversation.has_value() && MonotonicTime::Now() >= call->next) {
         absl::StatusOr<OwnedSocket> socket = StartConnect(options_.address, call->address);
         if (absl::IsResourceExhausted(socket.status())) return socket.status();
         if (!socket.ok()) return At(socket.status(), call->ranks.accepting);
@@ -311,7 +311,7 @@ class Connector {
         if (absl::IsUnavailable(status)) {
           call->last = status;
           call->conversation.reset();
-          call->next = absl::Now() + kPause;
+          call->next = MonotonicTime::Now() + kPause;
         } else if (!status.ok()) {
           return At(Annotate(status, call->address), call->ranks.accepting);
         } else if (call->conversation->done()) {
@@ -330,7 +330,7 @@ class Connector {
     for (auto caller = callers_.begin(); caller != callers_.end();) {
       Conversation& conversation = caller->conversation;
       absl::Status status = Advance(conversation);
-      if (status.ok() && absl::Now() >= caller->deadline) {
+      if (status.ok() && MonotonicTime::Now() >= caller->deadline) {
         status = absl::DeadlineExceededError("it did not prove itself in time");
       }
       if (status.ok() && !conversation.done()) {
@@ -364,7 +364,7 @@ class Connector {
   const Topology& topology_;
   const std::vector<int> local_ranks_;
   WorkerGroup& workers_;
-  const absl::Time deadline_;
+  const MonotonicTime deadline_;
   const DataConnectionOptions& options_;
   std::vector<std::string> addresses_;                               // by worker
   TlsContext tls_;                                                   // null: no TLS
@@ -377,7 +377,7 @@ class Connector {
 
 absl::StatusOr<std::vector<std::map<int, std::unique_ptr<Stream>>>> ConnectData(
     const Topology& topology, absl::Span<const int> local_ranks, WorkerGroup& workers,
-    absl::Time deadline, const DataConnectionOptions& options) {
+    MonotonicTime deadline, const DataConnectionOptions& options) {
   return Connector(topology, local_ranks, workers, deadline, options).Connect();
 }
 

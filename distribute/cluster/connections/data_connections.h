@@ -17,6 +17,7 @@
 #include "distribute/cluster/connections/stranger_log.h"
 #include "distribute/cluster/connections/tls_files.h"
 #include "distribute/collective/tcp/stream.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/runtime/topology.h"
 #include "framework/session/worker_group.h"
 
@@ -38,7 +39,7 @@ struct DataConnectionOptions {
 // not connect by the deadline.
 absl::StatusOr<std::vector<std::map<int, std::unique_ptr<Stream>>>> ConnectData(
     const Topology& topology, absl::Span<const int> local_ranks, WorkerGroup& workers,
-    absl::Time deadline, const DataConnectionOptions& options);
+    MonotonicTime deadline, const DataConnectionOptions& options);
 
 }  // namespace mirrorflow
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "framework/core/monotonic_time.h"
 
 namespace mirrorflow {
 namespace {
@@ -28,13 +28,13 @@ int Resolve(const HostPort& address) {
 
 }  // namespace
 
-absl::Status WaitUntilResolved(const HostPort& address, absl::Time deadline,
+absl::Status WaitUntilResolved(const HostPort& address, MonotonicTime deadline,
                                const std::function<void(absl::string_view line)>& log) {
-  const absl::Time start = absl::Now();
+  const MonotonicTime start = MonotonicTime::Now();
   absl::Duration pause = kFirstRetry;
-  absl::Time next_report = start + kReportInterval;
+  MonotonicTime next_report = start + kReportInterval;
   while (const int error = Resolve(address)) {
-    const absl::Time now = absl::Now();
+    const MonotonicTime now = MonotonicTime::Now();
     if (now + pause >= deadline) {
       return absl::DeadlineExceededError(
           absl::StrCat(address.ToString(), ": cannot resolve the name in ",

@@ -8,13 +8,14 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "distribute/cluster/connections/host_port.h"
+#include "framework/core/monotonic_time.h"
 
 namespace mirrorflow {
 
 // Blocks until the name of `address` has an IP address: that of a pod, for instance, reaches the
 // name service some time after the pod starts, also for the pod itself. Says in `log`, which may be
 // null, that it waits. DeadlineExceeded, with the name service's reason, after `deadline`.
-absl::Status WaitUntilResolved(const HostPort& address, absl::Time deadline,
+absl::Status WaitUntilResolved(const HostPort& address, MonotonicTime deadline,
                                const std::function<void(absl::string_view line)>& log);
 
 }  // namespace mirrorflow

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/names.h"
 
 namespace mirrorflow {
@@ -19,11 +19,11 @@ constexpr size_t kMaxSilent = 4096;
 
 void StrangerLog::Log(const std::string& peer, absl::string_view what) {
   const std::string host = peer.substr(0, peer.rfind(':'));
-  const absl::Time now = absl::Now();
+  const MonotonicTime now = MonotonicTime::Now();
   {
     std::lock_guard<std::mutex> lock(mu_);
     if (last_.size() >= kMaxHosts && !last_.contains(host)) last_.clear();
-    absl::Time& last = last_.try_emplace(host, absl::InfinitePast()).first->second;
+    MonotonicTime& last = last_.try_emplace(host, MonotonicTime::InfinitePast()).first->second;
     if (now - last < kInterval || log_ == nullptr) return;
     last = now;
   }
@@ -32,7 +32,7 @@ void StrangerLog::Log(const std::string& peer, absl::string_view what) {
 
 void StrangerLog::Connected(const std::string& peer) {
   std::lock_guard<std::mutex> lock(mu_);
-  if (silent_.size() < kMaxSilent) silent_[peer] = absl::Now();
+  if (silent_.size() < kMaxSilent) silent_[peer] = MonotonicTime::Now();
 }
 
 void StrangerLog::Called(const std::string& peer) {
@@ -40,7 +40,7 @@ void StrangerLog::Called(const std::string& peer) {
   silent_.erase(peer);
 }
 
-void StrangerLog::LogSilent(absl::Time now) {
+void StrangerLog::LogSilent(MonotonicTime now) {
   std::vector<std::string> peers;
   {
     std::lock_guard<std::mutex> lock(mu_);

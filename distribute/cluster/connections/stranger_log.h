@@ -10,6 +10,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "framework/core/monotonic_time.h"
 
 namespace mirrorflow {
 
@@ -30,15 +31,15 @@ class StrangerLog {
   // A call has come on the peer's connection.
   void Called(const std::string& peer);
   // Logs the connections on which no call has come within 5 s.
-  void LogSilent(absl::Time now);
+  void LogSilent(MonotonicTime now);
 
  private:
   const std::string service_;
   const std::function<void(absl::string_view line)> log_;
   std::mutex mu_;
   // Guarded by mu_:
-  std::map<std::string, absl::Time> last_;    // by host: its last line
-  std::map<std::string, absl::Time> silent_;  // peers without a call: since when
+  std::map<std::string, MonotonicTime> last_;    // by host: its last line
+  std::map<std::string, MonotonicTime> silent_;  // peers without a call: since when
 };
 
 }  // namespace mirrorflow

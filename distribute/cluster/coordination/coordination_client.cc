@@ -14,7 +14,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "distribute/cluster/connections/authentication.h"
 #include "distribute/cluster/coordination/coordination.grpc.pb.h"
 #include "distribute/cluster/coordination/messages.h"
@@ -22,6 +21,7 @@
 #include "distribute/cluster/coordination/tls.h"
 #include "distribute/cluster/coordination_state.h"
 #include "distribute/cluster/failure_listener.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/core/thread.h"
 #include "framework/runtime/failure.h"
@@ -43,9 +43,8 @@ constexpr absl::Duration kLeaveAfterFailure = absl::Seconds(1);
 // The service answers at a call's deadline; this long after it, the service is considered gone.
 constexpr absl::Duration kGrace = absl::Seconds(2);
 
-void SetDeadline(absl::Time deadline, grpc::ClientContext* context) {
-  if (deadline == absl::InfiniteFuture()) return;
-  context->set_deadline(absl::ToChronoTime(deadline + kGrace));
+void SetDeadline(MonotonicTime deadline, grpc::ClientContext* context) {
+  context->set_deadline(GrpcDeadline(deadline + kGrace));
 }
 
 }  // namespace
@@ -59,7 +58,7 @@ class CoordinationClient::Connection {
   int worker() const { return options_.member.worker(); }
   int num_workers() const { return options_.member.num_workers(); }
 
-  absl::StatusOr<coordination::Membership> Register(absl::Time deadline) {
+  absl::StatusOr<coordination::Membership> Register(MonotonicTime deadline) {
     MF_RETURN_IF_ERROR(PrepareGrpc(/*num_connections=*/1));
     MF_ASSIGN_OR_RETURN(const auto credentials, ClientCredentials(options_.tls));
     grpc::ChannelArguments arguments;
@@ -77,16 +76,16 @@ class CoordinationClient::Connection {
     const std::shared_ptr<grpc::Channel> channel =
         grpc::CreateCustomChannel(options_.coordinator, credentials, arguments);
     stub_ = coordination::Coordination::NewStub(channel);
-    const absl::Time start = absl::Now();
+    const MonotonicTime start = MonotonicTime::Now();
     absl::Duration pause = kFirstRetry;
-    absl::Time next_report = start + kReportInterval;
+    MonotonicTime next_report = start + kReportInterval;
     for (int tries = 1;; ++tries) {
       const absl::StatusOr<coordination::Membership> membership = TryRegister(deadline);
       // A service that is about to end cancels calls.
       const bool may_come_back =
           absl::IsUnavailable(membership.status()) || absl::IsCancelled(membership.status());
       if (!may_come_back) return membership;
-      const absl::Time now = absl::Now();
+      const MonotonicTime now = MonotonicTime::Now();
       if (now + pause >= deadline) {
         return absl::DeadlineExceededError(absl::StrCat(
             "cannot reach the coordination service at ", options_.coordinator, " in ",
@@ -103,7 +102,7 @@ class CoordinationClient::Connection {
                                   membership.status().message()));
       }
       // Not a sleep: gRPC makes progress with a connection only while a thread waits in it.
-      if (channel->WaitForConnected(absl::ToChronoTime(now + pause))) {
+      if (channel->WaitForConnected(GrpcDeadline(now + pause))) {
         absl::SleepFor(absl::Milliseconds(1));
       }
       pause = std::min(2 * pause, kLongestRetry);
@@ -111,7 +110,7 @@ class CoordinationClient::Connection {
   }
 
   // `context` lets another thread cancel the call.
-  absl::StatusOr<std::string> Perform(Request request, absl::Time deadline,
+  absl::StatusOr<std::string> Perform(Request request, MonotonicTime deadline,
                                       grpc::ClientContext* context) {
     {
       std::lock_guard<std::mutex> lock(mu_);
@@ -129,7 +128,7 @@ class CoordinationClient::Connection {
     MF_RETURN_IF_ERROR(answer.status());
     return Open(*answer);
   }
-  absl::StatusOr<std::string> Perform(Request request, absl::Time deadline) {
+  absl::StatusOr<std::string> Perform(Request request, MonotonicTime deadline) {
     grpc::ClientContext context;
     return Perform(std::move(request), deadline, &context);
   }
@@ -172,11 +171,11 @@ class CoordinationClient::Connection {
   void SendHeartbeats() {
     const absl::Duration timeout = options_.heartbeat_timeout;
     const absl::Duration interval = std::min(timeout, options_.progress_timeout) / 4;
-    absl::Time answered = absl::Now(), awake = answered;
+    MonotonicTime answered = MonotonicTime::Now(), awake = answered;
     std::unique_lock<std::mutex> lock(mu_);
     while (!stop_.wait_for(lock, absl::ToChronoNanoseconds(interval), [&] { return over_; })) {
       // A process that was stopped itself has not listened.
-      const absl::Time begin = absl::Now();
+      const MonotonicTime begin = MonotonicTime::Now();
       if (begin - awake > timeout / 2) answered = begin;
       const std::shared_ptr<const RunProgress> progress = progress_;
       lock.unlock();
@@ -186,7 +185,7 @@ class CoordinationClient::Connection {
         stop_request_ = *beat;
         if (on_stop_request_) on_stop_request_(stop_request_);
       }
-      awake = absl::Now();
+      awake = MonotonicTime::Now();
       const bool was_stopped = awake - begin > 2 * timeout;
       if (beat.ok() || was_stopped) answered = awake;
       if (awake - answered < timeout) continue;
@@ -202,7 +201,7 @@ class CoordinationClient::Connection {
   }
 
   // Returns the signal by which the service has been asked to stop all workers, or 0.
-  absl::StatusOr<int> SendHeartbeat(const RunProgress* progress, absl::Time deadline) {
+  absl::StatusOr<int> SendHeartbeat(const RunProgress* progress, MonotonicTime deadline) {
     Request request;
     request.set_operation(Request::HEARTBEAT);
     if (progress != nullptr) {
@@ -215,7 +214,7 @@ class CoordinationClient::Connection {
       heartbeat.set_collective(at.collective);
     }
     grpc::ClientContext context;
-    context.set_deadline(absl::ToChronoTime(deadline));
+    context.set_deadline(GrpcDeadline(deadline));
     MF_ASSIGN_OR_RETURN(const Signed answer, Call(kPerform, request.SerializeAsString(), &context));
     MF_ASSIGN_OR_RETURN(const std::string text, Open(answer));
     int signal = 0;
@@ -230,7 +229,7 @@ class CoordinationClient::Connection {
     return absl::StrCat(server_, " is gone, says worker ", worker(), ": ");
   }
 
-  absl::StatusOr<coordination::Membership> TryRegister(absl::Time deadline) {
+  absl::StatusOr<coordination::Membership> TryRegister(MonotonicTime deadline) {
     coordination::HelloRequest hello;
     hello.set_protocol(kCoordinationProtocol);
     hello.set_worker(worker());
@@ -239,7 +238,7 @@ class CoordinationClient::Connection {
     coordination::HelloReply challenge;
     {
       grpc::ClientContext context;
-      context.set_deadline(absl::ToChronoTime(std::min(deadline, absl::Now() + kHelloTimeout)));
+      context.set_deadline(GrpcDeadline(std::min(deadline, MonotonicTime::Now() + kHelloTimeout)));
       const grpc::Status status = stub_->Hello(&context, hello, &challenge);
       // A service that does not answer may be another program, or one that starts.
       if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
@@ -378,7 +377,7 @@ class CoordinationClient::Group final : public WorkerGroup {
   int worker() const override { return connection_->worker(); }
   int num_workers() const override { return connection_->num_workers(); }
 
-  absl::StatusOr<uint64_t> Join(absl::Time deadline) override {
+  absl::StatusOr<uint64_t> Join(MonotonicTime deadline) override {
     MF_ASSIGN_OR_RETURN(const std::string number,
                         connection_->Perform(NewRequest(Request::JOIN), deadline));
     uint64_t incarnation = 0;
@@ -392,13 +391,13 @@ class CoordinationClient::Group final : public WorkerGroup {
     return incarnation;
   }
 
-  absl::Status Put(absl::string_view key, std::string value, absl::Time deadline) override {
+  absl::Status Put(absl::string_view key, std::string value, MonotonicTime deadline) override {
     return PutForReaders(key, /*readers=*/0, std::move(value), deadline);
   }
   // A long value is put in parts, the first of them last, under the key itself. It begins with the
   // number of parts.
   absl::Status PutForReaders(absl::string_view key, int readers, std::string value,
-                             absl::Time deadline) override {
+                             MonotonicTime deadline) override {
     const size_t parts = std::max<size_t>((value.size() + kMaxValueBytes - 1) / kMaxValueBytes, 1);
     for (size_t i = parts; i-- > 0;) {
       Request request = NewRequest(Request::PUT);
@@ -412,7 +411,7 @@ class CoordinationClient::Group final : public WorkerGroup {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<std::string> Get(absl::string_view key, absl::Time deadline) override {
+  absl::StatusOr<std::string> Get(absl::string_view key, MonotonicTime deadline) override {
     MF_ASSIGN_OR_RETURN(std::string value, GetPart(key, 0, deadline));
     const size_t space = value.find(' ');
     size_t parts = 0;
@@ -428,7 +427,7 @@ class CoordinationClient::Group final : public WorkerGroup {
   }
 
   absl::StatusOr<std::vector<std::string>> AllGather(absl::string_view name, std::string value,
-                                                     absl::Time deadline) override {
+                                                     MonotonicTime deadline) override {
     if (value.size() > kMaxValueBytes) {
       return absl::InvalidArgumentError(absl::StrCat("all-gather '", name, "': expected at most ",
                                                      kMaxValueBytes, " bytes of each worker, got ",
@@ -442,7 +441,7 @@ class CoordinationClient::Group final : public WorkerGroup {
     return SplitValues(joined, num_workers());
   }
 
-  absl::Status ReportFailure(const absl::Status& cause, absl::Time deadline) override {
+  absl::Status ReportFailure(const absl::Status& cause, MonotonicTime deadline) override {
     connection_->SetFailed();
     Request request = NewRequest(Request::REPORT_FAILURE);
     *request.mutable_failure() = StatusToProto(cause);
@@ -478,7 +477,7 @@ class CoordinationClient::Group final : public WorkerGroup {
     return part == 0 ? std::string(key) : absl::StrCat(key, "\n", part);
   }
 
-  absl::StatusOr<std::string> GetPart(absl::string_view key, size_t part, absl::Time deadline) {
+  absl::StatusOr<std::string> GetPart(absl::string_view key, size_t part, MonotonicTime deadline) {
     Request request = NewRequest(Request::GET);
     request.set_name(PartOf(key, part));
     return connection_->Perform(std::move(request), deadline);
@@ -489,7 +488,7 @@ class CoordinationClient::Group final : public WorkerGroup {
     absl::StatusOr<std::thread> listening = StartThread("failures of other workers", [this] {
       const absl::Status failure = connection_
                                        ->Perform(NewRequest(Request::WAIT_FOR_FAILURE),
-                                                 absl::InfiniteFuture(), context_.get())
+                                                 MonotonicTime::InfiniteFuture(), context_.get())
                                        .status();
       if (failure.ok() || absl::IsCancelled(failure)) return;
       connection_->SetFailed();
@@ -506,7 +505,8 @@ class CoordinationClient::Group final : public WorkerGroup {
   // call for the end of this worker.
   void StopListening() {
     if (!listening_.joinable()) return;
-    const bool told = connection_->Perform(NewRequest(Request::CANCEL), absl::Now() + kGrace).ok();
+    const bool told =
+        connection_->Perform(NewRequest(Request::CANCEL), MonotonicTime::Now() + kGrace).ok();
     if (!told) context_->TryCancel();
     listening_.join();
   }
@@ -526,7 +526,7 @@ CoordinationClient::CoordinationClient(std::shared_ptr<Connection> connection)
 CoordinationClient::~CoordinationClient() = default;
 
 absl::StatusOr<std::unique_ptr<CoordinationClient>> CoordinationClient::Connect(
-    const Options& options, absl::Time deadline) {
+    const Options& options, MonotonicTime deadline) {
   std::unique_ptr<CoordinationClient> client(
       new CoordinationClient(std::make_shared<Connection>(options)));
   MF_ASSIGN_OR_RETURN(const coordination::Membership membership,
@@ -539,9 +539,10 @@ std::unique_ptr<WorkerGroup> CoordinationClient::NewGroup() {
   return std::make_unique<Group>(connection_, num_groups_++);
 }
 
-absl::Status CoordinationClient::Leave(absl::Time deadline) {
+absl::Status CoordinationClient::Leave(MonotonicTime deadline) {
   connection_->StopHeartbeats();
-  if (connection_->has_failed()) deadline = std::min(deadline, absl::Now() + kLeaveAfterFailure);
+  if (connection_->has_failed())
+    deadline = std::min(deadline, MonotonicTime::Now() + kLeaveAfterFailure);
   Request request;
   request.set_operation(Request::LEAVE);
   request.set_name(connection_->stopped());

@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 #include "distribute/cluster/connections/tls_files.h"
 #include "distribute/cluster/coordination/coordination.pb.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/session/worker_group.h"
 
 namespace mirrorflow {
@@ -45,7 +46,7 @@ class CoordinationClient {
   // worker; PermissionDenied if the service does not know the secret, this worker does not, or
   // TLS refuses the certificate of one of them.
   static absl::StatusOr<std::unique_ptr<CoordinationClient>> Connect(const Options& options,
-                                                                     absl::Time deadline);
+                                                                     MonotonicTime deadline);
   ~CoordinationClient();
 
   // By worker.
@@ -57,7 +58,7 @@ class CoordinationClient {
   // Tells the service that this worker ends, so that this does not look like a failure. Worker 0
   // waits until all workers have left, because it may serve the service; after a failure, which
   // they have received, only for a moment.
-  absl::Status Leave(absl::Time deadline);
+  absl::Status Leave(MonotonicTime deadline);
 
  private:
   class Group;

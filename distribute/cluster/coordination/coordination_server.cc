@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "distribute/cluster/connections/authentication.h"
 #include "distribute/cluster/connections/stranger_log.h"
 #include "distribute/cluster/coordination/coordination.grpc.pb.h"
@@ -24,6 +23,7 @@
 #include "distribute/cluster/coordination/messages.h"
 #include "distribute/cluster/coordination/suspicions.h"
 #include "distribute/cluster/coordination_state.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/core/thread.h"
 #include "framework/runtime/failure.h"
@@ -94,7 +94,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
         State::kStopping);  // the ticker ends all other calls, for whose answers Shutdown waits
     listening_.listener = nullptr;
     if (listening_.server != nullptr) {
-      listening_.server->Shutdown(absl::ToChronoTime(absl::Now() + kShutdownTimeout));
+      listening_.server->Shutdown(GrpcDeadline(MonotonicTime::Now() + kShutdownTimeout));
     }
     SetState(State::kStopped);
     if (ticker_.joinable()) ticker_.join();
@@ -118,7 +118,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
     membership_.CancelStart();
   }
 
-  absl::Status WaitUntilOver(absl::Time start_deadline) override {
+  absl::Status WaitUntilOver(MonotonicTime start_deadline) override {
     const absl::Status over = membership_.WaitUntilOver(start_deadline);
     if (absl::IsDeadlineExceeded(over) || absl::IsCancelled(over)) return over;
     for (CoordinationState* const group : Groups()) {
@@ -225,7 +225,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
   }
 
   void Perform(Call* call, int worker, const Request& body, CoordinationState::Done done) {
-    const absl::Time deadline = DeadlineIn(body.deadline_ms());
+    const MonotonicTime deadline = DeadlineIn(body.deadline_ms());
     if (body.operation() == Request::LEAVE) {
       return Leave(worker, body.name(), deadline, std::move(done));
     }
@@ -314,7 +314,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
 
   // Worker 0 waits until the others have left or are gone: it may serve this service for them. The
   // others need not wait. `stopped`: why it has not done its work; empty if it has.
-  void Leave(int worker, absl::string_view stopped, absl::Time deadline,
+  void Leave(int worker, absl::string_view stopped, MonotonicTime deadline,
              CoordinationState::Done done) {
     const std::string left = absl::StrCat("worker ", worker, " has left the cluster");
     const absl::Status why =
@@ -325,7 +325,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
     membership_.Leave(worker, why);
     for (CoordinationState* const group : Groups()) group->Leave(worker, why);
     if (worker == 0) return leaving_.Join(worker, deadline, std::move(done));
-    leaving_.Join(worker, absl::InfiniteFuture(), [](const auto&) {});
+    leaving_.Join(worker, MonotonicTime::InfiniteFuture(), [](const auto&) {});
     done("");
   }
 
@@ -340,7 +340,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
       if (loss->is_final) group->Leave(worker, loss->why);
     }
     EndCallsOf(worker);
-    if (loss->is_final) leaving_.Join(worker, absl::InfiniteFuture(), [](const auto&) {});
+    if (loss->is_final) leaving_.Join(worker, MonotonicTime::InfiniteFuture(), [](const auto&) {});
   }
 
   void EndCallsOf(int worker) {
@@ -351,11 +351,12 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
 
   // Ends calls at their deadlines, and reports missing workers.
   void Tick() {
-    absl::Time next_report = absl::Now() + kWaitingInterval, last = absl::Now();
+    MonotonicTime next_report = MonotonicTime::Now() + kWaitingInterval,
+                  last = MonotonicTime::Now();
     std::unique_lock<std::mutex> lock(mu_);
     while (!stop_.wait_for(lock, absl::ToChronoNanoseconds(kTick),
                            [&] { return state_ == State::kStopped; })) {
-      const absl::Time now = absl::Now();
+      const MonotonicTime now = MonotonicTime::Now();
       const absl::Duration pause = now - std::exchange(last, now);
       if (pause > kLongestPause) membership_.ForgiveSilence(pause);
       const bool stopping = state_ == State::kStopping;
@@ -376,7 +377,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
           suspicions_.Add(group, group->incarnation(), standstill, [](const auto&) {});
         }
       }
-      suspicions_.Decide(membership_, stopping ? absl::InfiniteFuture() : now);
+      suspicions_.Decide(membership_, stopping ? MonotonicTime::InfiniteFuture() : now);
       strangers_.LogSilent(now);
       registration_.Expire(now);
       leaving_.Expire(now);

@@ -16,6 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "distribute/cluster/connections/tls_files.h"
+#include "framework/core/monotonic_time.h"
 
 namespace mirrorflow {
 
@@ -48,7 +49,7 @@ class CoordinationServer {
   // DeadlineExceeded, naming those that are missing, if not all have registered by
   // `start_deadline`; Cancelled if a stop was requested before. Unavailable, with the first reason,
   // if one of them has failed, is gone or was stopped.
-  virtual absl::Status WaitUntilOver(absl::Time start_deadline) = 0;
+  virtual absl::Status WaitUntilOver(MonotonicTime start_deadline) = 0;
 };
 
 }  // namespace mirrorflow

@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
 #include "distribute/cluster/coordination/messages.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/runtime/failure.h"
 
@@ -28,14 +28,14 @@ std::string SecondsText(absl::Duration duration) {
 }  // namespace
 
 Membership::Membership(int num_workers, std::vector<std::string> addresses)
-    : num_workers_(num_workers), addresses_(std::move(addresses)), started_(absl::Now()) {}
+    : num_workers_(num_workers), addresses_(std::move(addresses)), started_(MonotonicTime::Now()) {}
 
 absl::Status Membership::Admit(Candidate candidate) {
   std::lock_guard<std::mutex> lock(mu_);
   const coordination::Member& member = candidate.member;
   const int worker = member.worker();
   // After that time, these are workers that have been started again.
-  if (members_.empty() && absl::Now() > mismatch_time_ + kMismatchLifetime) {
+  if (members_.empty() && MonotonicTime::Now() > mismatch_time_ + kMismatchLifetime) {
     mismatch_ = absl::OkStatus();
     know_mismatch_.clear();
   }
@@ -66,7 +66,7 @@ absl::Status Membership::Admit(Candidate candidate) {
   if (complete_) {
     changed_.notify_all();
     for (auto& [number, registered] : members_) {
-      registered.last_beat = registered.last_progress = absl::Now();
+      registered.last_beat = registered.last_progress = MonotonicTime::Now();
     }
   }
   return absl::OkStatus();
@@ -74,7 +74,7 @@ absl::Status Membership::Admit(Candidate candidate) {
 
 absl::Status Membership::Differ(int worker, absl::string_view what, absl::string_view own,
                                 absl::string_view other) {
-  mismatch_time_ = absl::Now();
+  mismatch_time_ = MonotonicTime::Now();
   mismatch_ = WithFailure(
       absl::InvalidArgumentError(absl::StrCat(
           "workers differ; worker ", members_.empty() ? 0 : members_.begin()->first, " has `", what,
@@ -122,7 +122,7 @@ absl::Status Membership::timeout() const {
 void Membership::WaitUntilMismatchIsKnown() {
   std::unique_lock<std::mutex> lock(mu_);
   if (mismatch_.ok()) return;
-  changed_.wait_until(lock, absl::ToChronoTime(mismatch_time_ + kMismatchLifetime),
+  changed_.wait_until(lock, (mismatch_time_ + kMismatchLifetime).ToChrono(),
                       [&] { return static_cast<int>(know_mismatch_.size()) == num_workers_; });
 }
 
@@ -152,7 +152,7 @@ coordination::Membership Membership::members() const {
   return membership;
 }
 
-std::string Membership::WaitingText(absl::Time now) const {
+std::string Membership::WaitingText(MonotonicTime now) const {
   std::lock_guard<std::mutex> lock(mu_);
   if (complete_) return "";
   std::vector<std::string> missing;
@@ -182,7 +182,7 @@ std::optional<Membership::Loss> Membership::Lose(int worker) {
                                   step > 0 ? absl::StrCat("; its last known step is ", step) : ""));
 }
 
-std::optional<Membership::Loss> Membership::LoseSilent(int worker, absl::Time now) {
+std::optional<Membership::Loss> Membership::LoseSilent(int worker, MonotonicTime now) {
   std::lock_guard<std::mutex> lock(mu_);
   const auto found = members_.find(worker);
   if (found == members_.end()) return std::nullopt;
@@ -197,7 +197,7 @@ void Membership::Beat(int worker, const coordination::Heartbeat& heartbeat) {
   const auto found = members_.find(worker);
   if (found == members_.end()) return;
   Registered& member = found->second;
-  member.last_beat = absl::Now();
+  member.last_beat = MonotonicTime::Now();
   const bool moved = member.position() != std::pair(heartbeat.runs(), heartbeat.collectives()) ||
                      heartbeat.running() != member.heartbeat.running();
   member.heartbeat = heartbeat;
@@ -214,7 +214,7 @@ void Membership::ForgiveSilence(absl::Duration duration) {
   }
 }
 
-std::vector<int> Membership::SilentWorkers(absl::Time now) const {
+std::vector<int> Membership::SilentWorkers(MonotonicTime now) const {
   std::lock_guard<std::mutex> lock(mu_);
   std::vector<int> silent;
   for (const auto& [worker, member] : members_) {
@@ -223,7 +223,7 @@ std::vector<int> Membership::SilentWorkers(absl::Time now) const {
   return silent;
 }
 
-std::string Membership::SlowWorkerText(absl::Time now) {
+std::string Membership::SlowWorkerText(MonotonicTime now) {
   std::lock_guard<std::mutex> lock(mu_);
   for (auto& [worker, member] : members_) {
     const absl::Duration silence = now - member.last_beat;
@@ -239,7 +239,7 @@ std::string Membership::SlowWorkerText(absl::Time now) {
   return "";
 }
 
-absl::Status Membership::Standstill(absl::Time now) {
+absl::Status Membership::Standstill(MonotonicTime now) {
   std::lock_guard<std::mutex> lock(mu_);
   for (auto& [worker, member] : members_) {
     if (HasLeft(worker) || !member.heartbeat.running() || member.stands_still ||
@@ -254,7 +254,7 @@ absl::Status Membership::Standstill(absl::Time now) {
   return absl::OkStatus();
 }
 
-bool Membership::HasHeardFromAllSince(absl::Time time) const {
+bool Membership::HasHeardFromAllSince(MonotonicTime time) const {
   std::lock_guard<std::mutex> lock(mu_);
   return std::all_of(members_.begin(), members_.end(), [&](const auto& member) {
     return member.second.last_beat > time || HasLeft(member.first);
@@ -325,14 +325,14 @@ void Membership::CancelStart() {
   changed_.notify_all();
 }
 
-absl::Status Membership::WaitUntilOver(absl::Time start_deadline) {
+absl::Status Membership::WaitUntilOver(MonotonicTime start_deadline) {
   std::unique_lock<std::mutex> lock(mu_);
   const auto is_decided = [&] { return complete_ || start_is_cancelled_; };
-  if (start_deadline == absl::InfiniteFuture()) {
+  if (start_deadline == MonotonicTime::InfiniteFuture()) {
     changed_.wait(lock, is_decided);
-  } else if (!changed_.wait_until(lock, absl::ToChronoTime(start_deadline), is_decided)) {
+  } else if (!changed_.wait_until(lock, start_deadline.ToChrono(), is_decided)) {
     lock.unlock();
-    return absl::DeadlineExceededError(WaitingText(absl::Now()));
+    return absl::DeadlineExceededError(WaitingText(MonotonicTime::Now()));
   }
   if (!complete_) return absl::CancelledError("stopped before all workers had registered");
   changed_.wait(lock, [&] {

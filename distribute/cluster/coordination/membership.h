@@ -20,6 +20,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "distribute/cluster/coordination/coordination.pb.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/runtime/failure.h"
 
 namespace mirrorflow {
@@ -62,7 +63,7 @@ class Membership {
   // The registered workers, by number.
   coordination::Membership members() const;
   // Names the missing workers; empty once all workers have registered.
-  std::string WaitingText(absl::Time now) const;
+  std::string WaitingText(MonotonicTime now) const;
 
   // ---- ends -------------------------------------------------------------------------------------
 
@@ -82,18 +83,18 @@ class Membership {
   // This process has not listened for so long, because it was stopped.
   void ForgiveSilence(absl::Duration duration);
   // The workers that have been silent for longer than they have said they would be.
-  std::vector<int> SilentWorkers(absl::Time now) const;
+  std::vector<int> SilentWorkers(MonotonicTime now) const;
   // A worker that has been silent for longer than usual, as a line to log; at most one a minute for
   // each. Empty if there is none.
-  std::string SlowWorkerText(absl::Time now);
+  std::string SlowWorkerText(MonotonicTime now);
   // As Lose, for a worker whose heartbeats have ended.
-  std::optional<Loss> LoseSilent(int worker, absl::Time now);
+  std::optional<Loss> LoseSilent(int worker, MonotonicTime now);
 
   // DeadlineExceeded, once for each standstill, if a worker is inside a step for longer than it has
   // allowed without coming further. Another one may be the cause.
-  absl::Status Standstill(absl::Time now);
+  absl::Status Standstill(MonotonicTime now);
   // Whether each worker that has not left has sent a heartbeat since then.
-  bool HasHeardFromAllSince(absl::Time time) const;
+  bool HasHeardFromAllSince(MonotonicTime time) const;
   // The error of a worker whose wait has timed out, about the worker that is furthest behind; as it
   // is if all have come equally far.
   absl::Status BlameSlowest(const absl::Status& timeout) const;
@@ -103,17 +104,18 @@ class Membership {
   // WaitUntilOver waits no longer for workers to register.
   void CancelStart();
   // As CoordinationServer::WaitUntilOver.
-  absl::Status WaitUntilOver(absl::Time start_deadline);
+  absl::Status WaitUntilOver(MonotonicTime start_deadline);
 
  private:
   struct Registered {
     Candidate candidate;
-    std::set<uint64_t> sequences;                       // the latest
-    absl::Time last_beat = absl::InfiniteFuture();      // from when all have registered
-    coordination::Heartbeat heartbeat;                  // the last one
-    absl::Time last_progress = absl::InfiniteFuture();  // when it last came further, or began
-    bool stands_still = false;                          // and Standstill has said so
-    absl::Time last_warning = absl::InfinitePast();
+    std::set<uint64_t> sequences;                               // the latest
+    MonotonicTime last_beat = MonotonicTime::InfiniteFuture();  // from when all have registered
+    coordination::Heartbeat heartbeat;                          // the last one
+    MonotonicTime last_progress =
+        MonotonicTime::InfiniteFuture();  // when it last came further, or began
+    bool stands_still = false;            // and Standstill has said so
+    MonotonicTime last_warning = MonotonicTime::InfinitePast();
 
     // How long it may be silent.
     absl::Duration timeout() const {
@@ -140,7 +142,7 @@ class Membership {
 
   const int num_workers_;
   const std::vector<std::string> addresses_;
-  const absl::Time started_;
+  const MonotonicTime started_;
   mutable std::mutex mu_;
   std::condition_variable changed_;
   // Guarded by mu_:
@@ -149,7 +151,7 @@ class Membership {
   std::map<int, Registered> members_;
   std::vector<std::pair<int, absl::Status>> left_;
   absl::Status mismatch_;
-  absl::Time mismatch_time_ = absl::InfinitePast();
+  MonotonicTime mismatch_time_ = MonotonicTime::InfinitePast();
   std::set<int> know_mismatch_;  // the workers that have received it
   absl::Status timeout_;
 };

@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "distribute/cluster/connections/authentication.h"
+#include "framework/core/monotonic_time.h"
 
 namespace mirrorflow {
 namespace {
@@ -46,15 +46,22 @@ bool HasValidMac(absl::string_view key, Role role, absl::string_view method,
   return EqualSecrets(message.mac(), Mac(key, role, method, message));
 }
 
-int64_t MillisecondsUntil(absl::Time deadline) {
-  if (deadline == absl::InfiniteFuture()) return std::numeric_limits<int64_t>::max();
-  return std::max<int64_t>(absl::ToInt64Milliseconds(deadline - absl::Now()), 0);
+gpr_timespec GrpcDeadline(MonotonicTime deadline) {
+  if (deadline == MonotonicTime::InfiniteFuture()) return gpr_inf_future(GPR_CLOCK_MONOTONIC);
+  const absl::Duration left = deadline - MonotonicTime::Now();
+  return gpr_time_from_nanos(absl::ToInt64Nanoseconds(left), GPR_TIMESPAN);
 }
 
-absl::Time DeadlineIn(int64_t milliseconds) {
+int64_t MillisecondsUntil(MonotonicTime deadline) {
+  if (deadline == MonotonicTime::InfiniteFuture()) return std::numeric_limits<int64_t>::max();
+  return std::max<int64_t>(absl::ToInt64Milliseconds(deadline - MonotonicTime::Now()), 0);
+}
+
+MonotonicTime DeadlineIn(int64_t milliseconds) {
   // A wait of a year has no end.
   const absl::Duration wait = absl::Milliseconds(std::max<int64_t>(milliseconds, 0));
-  return wait > absl::Hours(24 * 365) ? absl::InfiniteFuture() : absl::Now() + wait;
+  return wait > absl::Hours(24 * 365) ? MonotonicTime::InfiniteFuture()
+                                      : MonotonicTime::Now() + wait;
 }
 
 }  // namespace mirrorflow

@@ -5,11 +5,14 @@
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_MESSAGES_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_MESSAGES_H_
 
+#include <grpc/support/time.h>
+
 #include <string>
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "distribute/cluster/coordination/coordination.pb.h"
+#include "framework/core/monotonic_time.h"
 
 namespace mirrorflow {
 
@@ -43,8 +46,10 @@ bool HasValidMac(absl::string_view key, Role role, absl::string_view method,
                  const coordination::Signed& message);
 
 // Deadlines travel as the time that is left, because clocks differ.
-int64_t MillisecondsUntil(absl::Time deadline);
-absl::Time DeadlineIn(int64_t milliseconds);
+// For a call of gRPC.
+gpr_timespec GrpcDeadline(MonotonicTime deadline);
+int64_t MillisecondsUntil(MonotonicTime deadline);
+MonotonicTime DeadlineIn(int64_t milliseconds);
 
 }  // namespace mirrorflow
 

@@ -5,7 +5,7 @@
 #include <set>
 #include <utility>
 
-#include "absl/time/clock.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/runtime/status_proto.h"
 
 namespace mirrorflow {
@@ -19,10 +19,10 @@ constexpr absl::Duration kPatience = absl::Seconds(5);
 void Suspicions::Add(CoordinationState* group, uint64_t incarnation, const absl::Status& report,
                      CoordinationState::Done done) {
   std::lock_guard<std::mutex> lock(mu_);
-  suspicions_.push_back({group, incarnation, report, std::move(done), absl::Now()});
+  suspicions_.push_back({group, incarnation, report, std::move(done), MonotonicTime::Now()});
 }
 
-void Suspicions::Decide(const Membership& membership, absl::Time now) {
+void Suspicions::Decide(const Membership& membership, MonotonicTime now) {
   std::list<Suspicion> decided;
   {
     std::lock_guard<std::mutex> lock(mu_);

@@ -14,6 +14,7 @@
 #include "absl/time/time.h"
 #include "distribute/cluster/coordination/membership.h"
 #include "distribute/cluster/coordination_state.h"
+#include "framework/core/monotonic_time.h"
 
 namespace mirrorflow {
 
@@ -27,7 +28,7 @@ class Suspicions {
 
   // Decides those of groups of which one's cause is known, or is older than 5 s; all of them if
   // `now` is the infinite future.
-  void Decide(const Membership& membership, absl::Time now);
+  void Decide(const Membership& membership, MonotonicTime now);
 
  private:
   struct Suspicion {
@@ -35,7 +36,7 @@ class Suspicions {
     uint64_t incarnation;
     absl::Status report;
     CoordinationState::Done done;
-    absl::Time since;
+    MonotonicTime since;
   };
 
   std::mutex mu_;

@@ -16,9 +16,9 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "distribute/collective/check_collective.h"
 #include "distribute/collective/collective_agreement.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/core/thread.h"
 #include "framework/runtime/failure.h"
@@ -149,7 +149,7 @@ class Group {
   int world_size() const { return world_size_; }
   int world_rank(int r) const { return world_ranks_[r]; }
 
-  absl::Status Connect(absl::Time deadline) {
+  absl::Status Connect(MonotonicTime deadline) {
     MF_RETURN_IF_ERROR(CheckNcclEnvironment());
     ShareRegistrations();
     if (!options_.network_device.empty()) {
@@ -192,7 +192,7 @@ class Group {
   // what NCCL sends to it in the background, which an abort would lose.
   void End(const absl::Status& why) {
     if (workers_ != nullptr && status().ok()) {
-      workers_->Barrier("nccl/end", absl::Now() + kEndTimeout).IgnoreError();
+      workers_->Barrier("nccl/end", MonotonicTime::Now() + kEndTimeout).IgnoreError();
     }
     Fail(why);
   }
@@ -203,8 +203,8 @@ class Group {
   // Called by each rank before it enqueues `c`. All ranks fail if they do not agree.
   absl::Status Compare(int r, const Collective& c, Use use) {
     MF_RETURN_IF_ERROR(status());
-    const absl::Status same =
-        agreement_.Check(r, c, use == kCaptured ? "captured" : "", absl::Now() + options_.timeout);
+    const absl::Status same = agreement_.Check(r, c, use == kCaptured ? "captured" : "",
+                                               MonotonicTime::Now() + options_.timeout);
     if (same.ok()) return same;
     Fail(Annotate(same, "NCCL"));
     return status();
@@ -221,7 +221,7 @@ class Group {
       if (ranks_[r].comms[use] == nullptr) return status();
       issued = issue(ranks_[r].comms[use]);
     }
-    if (issued.ok()) issued = Settle(r, use, absl::Now() + options_.timeout);
+    if (issued.ok()) issued = Settle(r, use, MonotonicTime::Now() + options_.timeout);
     if (issued.ok()) return issued;
     Fail(Annotate(issued, describe()));
     return status();
@@ -232,7 +232,7 @@ class Group {
   static absl::StatusOr<std::shared_ptr<Group>> Create(const Topology& topology,
                                                        absl::Span<const int> local_ranks,
                                                        absl::Span<const int> gpus,
-                                                       WorkerGroup* workers, absl::Time deadline,
+                                                       WorkerGroup* workers, MonotonicTime deadline,
                                                        const NcclOptions& options) {
     auto group = std::make_shared<Group>(topology, local_ranks, gpus, workers, options);
     const absl::Status connected = group->Connect(deadline);
@@ -240,7 +240,8 @@ class Group {
     const absl::Status why = WithFailure(connected, {.rank = local_ranks[0]});
     group->Fail(why);
     // NCCL does not tell the other workers, which wait until their deadline.
-    return workers == nullptr ? why : workers->ReportFailure(why, absl::Now() + kReportTimeout);
+    return workers == nullptr ? why
+                              : workers->ReportFailure(why, MonotonicTime::Now() + kReportTimeout);
   }
 
  private:
@@ -293,7 +294,7 @@ class Group {
 
   // The id of the world's communicators for `use`, which worker 0 creates. Returns once all workers
   // have it, so that the error names one that does not come.
-  absl::StatusOr<ncclUniqueId> UniqueId(Use use, absl::Time deadline) {
+  absl::StatusOr<ncclUniqueId> UniqueId(Use use, MonotonicTime deadline) {
     ncclUniqueId id;
     if (workers_ == nullptr || workers_->worker() == 0) {
       MF_RETURN_IF_NCCL_ERROR(ncclGetUniqueId(&id));
@@ -338,7 +339,7 @@ class Group {
     return status.ok() ? ended : status;
   }
 
-  absl::Status ConnectAs(Use use, absl::Time deadline) {
+  absl::Status ConnectAs(Use use, MonotonicTime deadline) {
     MF_ASSIGN_OR_RETURN(const ncclUniqueId id, UniqueId(use, deadline));
     MF_RETURN_IF_ERROR(BeginConnecting(use, id));
     for (int r = 0; r < num_local(); ++r) {
@@ -362,17 +363,16 @@ class Group {
   }
 
   // Waits until the last call of rank `r` is no longer in progress.
-  absl::Status Settle(int r, Use use, absl::Time deadline) {
+  absl::Status Settle(int r, Use use, MonotonicTime deadline) {
     while (true) {
       const ncclResult_t state = Ask(r, use);
       if (state != ncclInProgress) {
         MF_RETURN_IF_ERROR(NcclStatus(state, "ncclCommGetAsyncError"));
         return status();  // a failure takes the communicator away
       }
-      if (absl::Now() > deadline) {
-        return absl::DeadlineExceededError(absl::StrCat("NCCL: rank ", world_ranks_[r],
-                                                        " was still in progress at ",
-                                                        absl::FormatTime(deadline)));
+      if (MonotonicTime::Now() > deadline) {
+        return absl::DeadlineExceededError(
+            absl::StrCat("NCCL: rank ", world_ranks_[r], " was still in progress in the end"));
       }
       std::this_thread::yield();
     }
@@ -558,7 +558,7 @@ absl::Status CheckNcclEnvironment() {
 
 absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> ConnectNccl(
     const Topology& topology, absl::Span<const int> local_ranks, absl::Span<const int> gpus,
-    WorkerGroup* workers, absl::Time deadline, const NcclOptions& options) {
+    WorkerGroup* workers, MonotonicTime deadline, const NcclOptions& options) {
   if (gpus.empty() || gpus.size() != local_ranks.size()) {
     return absl::InvalidArgumentError(
         absl::StrCat("NCCL: expected a GPU for each of one or more local ranks, ",

@@ -26,6 +26,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/runtime/communicator.h"
 #include "framework/runtime/topology.h"
 #include "framework/session/worker_group.h"
@@ -58,7 +59,7 @@ absl::Status CheckNcclEnvironment();
 // then. Unimplemented in a build without CUDA.
 absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> ConnectNccl(
     const Topology& topology, absl::Span<const int> local_ranks, absl::Span<const int> gpus,
-    WorkerGroup* workers, absl::Time deadline, const NcclOptions& options = {});
+    WorkerGroup* workers, MonotonicTime deadline, const NcclOptions& options = {});
 
 // Allocates memory to which NCCL's collectives have the fastest access, once it is registered with
 // their communicators. Null in a build without CUDA.

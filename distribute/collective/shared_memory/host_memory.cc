@@ -11,8 +11,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "absl/time/clock.h"
 #include "framework/core/buffer.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {
@@ -50,12 +50,12 @@ class HostMemory::Meeting {
   // `heap` may be the reason why this worker has none.
   Meeting(absl::Span<const int> workers, int process,
           const absl::StatusOr<std::shared_ptr<SharedHeap>>& heap, WorkerGroup& group,
-          absl::Time deadline)
+          MonotonicTime deadline)
       : workers_(workers),
         process_(process),
         heap_(heap),
         group_(group),
-        deadline_(std::min(deadline, absl::Now() + kMeetTimeout)) {}
+        deadline_(std::min(deadline, MonotonicTime::Now() + kMeetTimeout)) {}
 
   // Every worker connects to those before it, and accepts those after it.
   absl::StatusOr<std::vector<Peer>> Run() {
@@ -108,7 +108,7 @@ class HostMemory::Meeting {
   const int process_;
   const absl::StatusOr<std::shared_ptr<SharedHeap>>& heap_;
   WorkerGroup& group_;
-  const absl::Time deadline_;
+  const MonotonicTime deadline_;
 };
 
 HostMemory::HostMemory(absl::Span<const int> workers, int process, std::shared_ptr<SharedHeap> heap,
@@ -138,7 +138,7 @@ std::vector<AddressSpace::Segment> HostMemory::SegmentsOf(const SharedHeap& own,
 
 absl::StatusOr<std::shared_ptr<HostMemory>> HostMemory::Connect(absl::Span<const int> workers,
                                                                 WorkerGroup& group,
-                                                                absl::Time deadline) {
+                                                                MonotonicTime deadline) {
   const auto self = std::find(workers.begin(), workers.end(), group.worker());
   const auto process = static_cast<int>(self - workers.begin());
   auto heap = SharedHeap::Create(static_cast<int>(workers.size()));
@@ -158,7 +158,7 @@ bool HostMemory::IsAlive(int process) const {
 
 absl::StatusOr<std::shared_ptr<std::byte>> HostMemory::Share(size_t bytes, absl::string_view name,
                                                              WorkerGroup& group,
-                                                             absl::Time deadline) {
+                                                             MonotonicTime deadline) {
   const std::string key = absl::StrCat(name, " of worker ", workers_[0]);
   std::byte* block = nullptr;
   if (process_ == 0) {

@@ -18,6 +18,7 @@
 #include "distribute/collective/address_space.h"
 #include "distribute/collective/shared_memory/heap.h"
 #include "distribute/collective/shared_memory/unix_socket.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/session/worker_group.h"
 
 namespace mirrorflow {
@@ -29,7 +30,7 @@ class HostMemory final : public AddressSpace, public std::enable_shared_from_thi
   // user and network namespace can reach. An error if one of them cannot.
   static absl::StatusOr<std::shared_ptr<HostMemory>> Connect(absl::Span<const int> workers,
                                                              WorkerGroup& group,
-                                                             absl::Time deadline);
+                                                             MonotonicTime deadline);
 
   ~HostMemory() override;
 
@@ -45,7 +46,7 @@ class HostMemory final : public AddressSpace, public std::enable_shared_from_thi
   // may be another group than that of Connect, under `name`; all ask for the same size. It is freed
   // some time after all have released it.
   absl::StatusOr<std::shared_ptr<std::byte>> Share(size_t bytes, absl::string_view name,
-                                                   WorkerGroup& group, absl::Time deadline);
+                                                   WorkerGroup& group, MonotonicTime deadline);
 
  private:
   // The heap of another process, as this one has mapped it. Nothing for this process itself.

@@ -12,7 +12,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/core/system_error.h"
 
@@ -70,10 +70,10 @@ absl::StatusOr<UnixSocket> UnixSocket::Connect(absl::string_view name) {
   return made;
 }
 
-absl::Status UnixSocket::WaitForInput(absl::Time deadline) const {
+absl::Status UnixSocket::WaitForInput(MonotonicTime deadline) const {
   pollfd waiting = {.fd = fd_, .events = POLLIN, .revents = 0};
   while (true) {
-    const int64_t left = absl::ToInt64Milliseconds(deadline - absl::Now());
+    const int64_t left = absl::ToInt64Milliseconds(deadline - MonotonicTime::Now());
     if (left <= 0) return absl::DeadlineExceededError("Unix socket: nothing came in time");
     const int ready = poll(&waiting, 1, static_cast<int>(std::min<int64_t>(left, 1000)));
     if (ready > 0) return absl::OkStatus();
@@ -81,7 +81,7 @@ absl::Status UnixSocket::WaitForInput(absl::Time deadline) const {
   }
 }
 
-absl::StatusOr<UnixSocket> UnixSocket::Accept(absl::Time deadline) const {
+absl::StatusOr<UnixSocket> UnixSocket::Accept(MonotonicTime deadline) const {
   while (true) {
     MF_RETURN_IF_ERROR(WaitForInput(deadline));
     UnixSocket accepted(accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC));
@@ -112,7 +112,7 @@ absl::Status UnixSocket::Send(absl::string_view text, int fd) const {
   return sendmsg(fd_, &message, MSG_NOSIGNAL) < 0 ? Failed("sendmsg") : absl::OkStatus();
 }
 
-absl::StatusOr<UnixSocket::Message> UnixSocket::Receive(absl::Time deadline) const {
+absl::StatusOr<UnixSocket::Message> UnixSocket::Receive(MonotonicTime deadline) const {
   MF_RETURN_IF_ERROR(WaitForInput(deadline));
   char text[kMaxText];
   iovec data = {.iov_base = text, .iov_len = sizeof(text)};

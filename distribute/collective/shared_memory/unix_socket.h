@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "framework/core/monotonic_time.h"
 
 namespace mirrorflow {
 
@@ -34,17 +35,17 @@ class UnixSocket {
   static absl::StatusOr<UnixSocket> Connect(absl::string_view name);
 
   // Waits for a connection from a process of the same user; drops others.
-  absl::StatusOr<UnixSocket> Accept(absl::Time deadline) const;
+  absl::StatusOr<UnixSocket> Accept(MonotonicTime deadline) const;
   // Sends a text of at most 200 bytes, and a file.
   absl::Status Send(absl::string_view text, int fd) const;
-  absl::StatusOr<Message> Receive(absl::Time deadline) const;
+  absl::StatusOr<Message> Receive(MonotonicTime deadline) const;
 
   // False once the other end is closed.
   bool IsOpen() const;
 
  private:
   explicit UnixSocket(int fd) : fd_(fd) {}
-  absl::Status WaitForInput(absl::Time deadline) const;
+  absl::Status WaitForInput(MonotonicTime deadline) const;
 
   int fd_ = -1;
 };

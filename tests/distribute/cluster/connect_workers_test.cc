@@ -14,8 +14,8 @@
 #include "absl/hash/hash.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "distribute/cluster/memory_domains.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/runtime/failure.h"
 #include "gmock/gmock.h"
@@ -124,7 +124,7 @@ class RealCluster {
     if (link_ == Link::kSharedMemory) {
       const auto domains =
           FormMemoryDomains(std::vector<std::string>(kWorkers, "here"), CollectiveKind::kAuto,
-                            *meetings_[worker], absl::Now() + absl::Seconds(20));
+                            *meetings_[worker], MonotonicTime::Now() + absl::Seconds(20));
       ASSERT_TRUE(domains.ok()) << domains.status();
       EXPECT_EQ(domains->warning, "");
       EXPECT_EQ(domains->by_worker, std::vector<int>(kWorkers, 0));
@@ -134,13 +134,14 @@ class RealCluster {
             static_cast<int>(i), [memory](size_t bytes) { return memory->Allocate(bytes); });
       }
       backend->share_memory = [memory](size_t bytes, absl::string_view name, WorkerGroup& group,
-                                       absl::Time deadline) {
+                                       MonotonicTime deadline) {
         return memory->Share(bytes, name, group, deadline);
       };
     }
     backend->workers = proxied_[worker].get();
     backend->connect = [options](const Topology& topology, absl::Span<const int> local_ranks,
-                                 WorkerGroup* workers, uint64_t incarnation, absl::Time deadline) {
+                                 WorkerGroup* workers, uint64_t incarnation,
+                                 MonotonicTime deadline) {
       return ConnectWorkers(topology, local_ranks, workers, incarnation, deadline, options);
     };
   }

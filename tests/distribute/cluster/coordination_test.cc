@@ -20,11 +20,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "distribute/cluster/connections/authentication.h"
 #include "distribute/cluster/connections/connection_listener.h"
 #include "distribute/cluster/coordination/coordination.grpc.pb.h"
 #include "distribute/cluster/coordination/messages.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/runtime/failure.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -42,7 +42,7 @@ using ::testing::SizeIs;
 using Options = CoordinationClient::Options;
 using Client = absl::StatusOr<std::unique_ptr<CoordinationClient>>;
 
-absl::Time In(double seconds) { return absl::Now() + absl::Seconds(seconds); }
+MonotonicTime In(double seconds) { return MonotonicTime::Now() + absl::Seconds(seconds); }
 
 std::string Message(const absl::Status& status) { return std::string(status.message()); }
 
@@ -102,13 +102,13 @@ TEST_F(CoordinationTest, AllWorkersLearnAboutAll) {
 
 TEST_F(CoordinationTest, MissingWorkerIsNamedAtTheDeadline) {
   Start(3);
-  const absl::Time start = absl::Now();
+  const MonotonicTime start = MonotonicTime::Now();
   for (const Client& client : ConnectAll(2, 0.3)) {
     EXPECT_EQ(client.status().code(), absl::StatusCode::kDeadlineExceeded) << client.status();
     EXPECT_THAT(Message(client.status()), HasSubstr("missing worker 2"));
     EXPECT_EQ(FailureOf(client.status())->worker, 2);
   }
-  EXPECT_LT(absl::Now() - start, absl::Seconds(2));
+  EXPECT_LT(MonotonicTime::Now() - start, absl::Seconds(2));
 }
 
 TEST_F(CoordinationTest, WorkerThatGaveUpEarlierIsNotMissing) {
@@ -129,11 +129,11 @@ TEST_F(CoordinationTest, WorkerThatGaveUpEarlierIsNotMissing) {
 }
 
 TEST_F(CoordinationTest, UnreachableServiceIsNamedAtTheDeadline) {
-  const absl::Time start = absl::Now();
+  const MonotonicTime start = MonotonicTime::Now();
   const Client client = CoordinationClient::Connect(TestWorkerOptions(1, 1, 2), In(0.3));
   EXPECT_EQ(client.status().code(), absl::StatusCode::kDeadlineExceeded) << client.status();
   EXPECT_THAT(Message(client.status()), AllOf(HasSubstr("127.0.0.1:1"), HasSubstr("tries")));
-  EXPECT_LT(absl::Now() - start, absl::Seconds(2));
+  EXPECT_LT(MonotonicTime::Now() - start, absl::Seconds(2));
 }
 
 TEST_F(CoordinationTest, LateServiceIsFound) {
@@ -247,12 +247,12 @@ TEST_F(CoordinationTest, LostWorkerFailsTheOthersAtOnce) {
     absl::SleepFor(absl::Milliseconds(50));
     proxy.Cut();
   });
-  const absl::Time start = absl::Now();
+  const MonotonicTime start = MonotonicTime::Now();
   const absl::Status waited = groups[0]->Get("never", In(30)).status();
   cut.join();
   EXPECT_THAT(Message(waited), HasSubstr("worker 1 (process 1001 on host1) is gone"));
   EXPECT_EQ(FailureOf(waited)->worker, 1);
-  EXPECT_LT(absl::Now() - start, absl::Seconds(5));
+  EXPECT_LT(MonotonicTime::Now() - start, absl::Seconds(5));
 }
 
 TEST_F(CoordinationTest, LostServiceFailsTheWorkers) {
@@ -357,8 +357,8 @@ TEST_F(CoordinationTest, GarbageDoesNotDisturbTheWorkers) {
   for (const Client& client : clients) EXPECT_TRUE(client.ok()) << client.status();
   for (const int fd : sockets) close(fd);
   // A line a minute names the strangers' host, of whatever is not a call.
-  const absl::Time deadline = In(30);
-  while (log().empty() && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(20));
+  const MonotonicTime deadline = In(30);
+  while (log().empty() && MonotonicTime::Now() < deadline) absl::SleepFor(absl::Milliseconds(20));
   absl::SleepFor(absl::Milliseconds(200));
   ASSERT_THAT(log(), SizeIs(1));
   EXPECT_THAT(log()[0], AllOf(HasSubstr("ipv4:127.0.0.1:"), HasSubstr("made no call")));
@@ -381,9 +381,9 @@ TEST_F(CoordinationTest, WorkersAreNoStrangers) {
 
 // Reads from the socket until the other side closes it. Returns whether it does in time.
 bool IsClosed(int fd, double seconds) {
-  const absl::Time deadline = In(seconds);
+  const MonotonicTime deadline = In(seconds);
   char bytes[256];
-  while (absl::Now() < deadline) {
+  while (MonotonicTime::Now() < deadline) {
     const ssize_t count = recv(fd, bytes, sizeof bytes, MSG_DONTWAIT);
     if (count == 0 || (count < 0 && errno != EAGAIN)) return true;
     absl::SleepFor(absl::Milliseconds(10));
@@ -450,13 +450,13 @@ TEST(ConnectionListenerTest, LackOfDescriptorsIsReportedUntilThereAreSome) {
   address.sin_port = htons((*listener)->port());
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   ASSERT_EQ(connect(caller, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
-  const absl::Time deadline = In(30);
-  while (!failed && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(20));
+  const MonotonicTime deadline = In(30);
+  while (!failed && MonotonicTime::Now() < deadline) absl::SleepFor(absl::Milliseconds(20));
   setrlimit(RLIMIT_NOFILE, &before);
   ASSERT_TRUE(failed);
   EXPECT_EQ(failure.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(Message(failure), HasSubstr("ulimit -n"));
-  while (!connected && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(20));
+  while (!connected && MonotonicTime::Now() < deadline) absl::SleepFor(absl::Milliseconds(20));
   EXPECT_TRUE(connected);
   close(caller);
 }

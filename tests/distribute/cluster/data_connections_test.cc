@@ -18,10 +18,10 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "distribute/cluster/connections/host_port.h"
 #include "distribute/cluster/connections/tls_stream.h"
 #include "distribute/cluster/memory_worker_group.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/runtime/failure.h"
 #include "gtest/gtest.h"
 #include "tests/support/certificates.h"
@@ -59,7 +59,7 @@ class HeldWorkerGroup final : public ForwardingWorkerGroup {
   }
 
   absl::StatusOr<std::vector<std::string>> AllGather(absl::string_view name, std::string value,
-                                                     absl::Time deadline) override {
+                                                     MonotonicTime deadline) override {
     MF_ASSIGN_OR_RETURN(auto values,
                         ForwardingWorkerGroup::AllGather(name, std::move(value), deadline));
     std::unique_lock<std::mutex> lock(mu_);
@@ -89,7 +89,7 @@ class Workers {
   Connections Connect(int worker, const Options& options) {
     return ConnectData(kTopology, kTopology.RanksOfWorker(worker),
                        options.group != nullptr ? *options.group : group(worker),
-                       absl::Now() + options.timeout,
+                       MonotonicTime::Now() + options.timeout,
                        {.address = "127.0.0.1",
                         .cluster = options.cluster,
                         .tls = options.tls,

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "absl/time/clock.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/runtime/failure.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -47,12 +47,12 @@ class MembershipTest : public testing::Test {
   }
 
   Membership membership_{kWorkers, {}};
-  const absl::Time begin_ = absl::Now();
+  const MonotonicTime begin_ = MonotonicTime::Now();
 };
 
 TEST_F(MembershipTest, SilentWorkerIsLost) {
   EXPECT_THAT(membership_.SilentWorkers(begin_ + absl::Seconds(9)), IsEmpty());
-  const absl::Time late = begin_ + absl::Seconds(11);
+  const MonotonicTime late = begin_ + absl::Seconds(11);
   EXPECT_THAT(membership_.SilentWorkers(late), ElementsAre(0, 1, 2));
   Beat(1, 7, 20);
   const auto loss = membership_.LoseSilent(1, late);
@@ -75,7 +75,7 @@ TEST_F(MembershipTest, SilenceIsForgivenToWorkersOfAServiceThatWasStopped) {
 
 TEST_F(MembershipTest, SlowWorkerIsReportedOnceAMinute) {
   EXPECT_EQ(membership_.SlowWorkerText(begin_ + absl::Seconds(3)), "");
-  const absl::Time late = begin_ + absl::Seconds(5);
+  const MonotonicTime late = begin_ + absl::Seconds(5);
   for (int w = 0; w < kWorkers; ++w) {
     EXPECT_THAT(membership_.SlowWorkerText(late), HasSubstr("is slow: no sign of life for 5.0 s"));
   }
@@ -86,7 +86,7 @@ TEST_F(MembershipTest, SlowWorkerIsReportedOnceAMinute) {
 TEST_F(MembershipTest, StandstillInsideAStepIsReportedOnce) {
   for (int w = 0; w < kWorkers; ++w) Beat(w, 1, 3, /*running=*/w != 0);
   EXPECT_TRUE(membership_.Standstill(begin_ + absl::Seconds(4)).ok());
-  const absl::Time late = begin_ + absl::Seconds(6);
+  const MonotonicTime late = begin_ + absl::Seconds(6);
   // Worker 0 is between two steps, which may take any time.
   const absl::Status standstill = membership_.Standstill(late);
   EXPECT_TRUE(absl::IsDeadlineExceeded(standstill)) << standstill;
@@ -95,8 +95,8 @@ TEST_F(MembershipTest, StandstillInsideAStepIsReportedOnce) {
   EXPECT_THAT(std::string(membership_.Standstill(late).message()), HasSubstr("worker 2"));
   EXPECT_TRUE(membership_.Standstill(late).ok());
   Beat(1, 1, 4);  // it goes on, and stops again
-  EXPECT_TRUE(membership_.Standstill(absl::Now() + absl::Seconds(4)).ok());
-  EXPECT_FALSE(membership_.Standstill(absl::Now() + absl::Seconds(6)).ok());
+  EXPECT_TRUE(membership_.Standstill(MonotonicTime::Now() + absl::Seconds(4)).ok());
+  EXPECT_FALSE(membership_.Standstill(MonotonicTime::Now() + absl::Seconds(6)).ok());
 }
 
 TEST_F(MembershipTest, SlowestWorkerIsBlamedForATimeout) {
@@ -131,7 +131,7 @@ TEST_F(MembershipTest, TimeoutIsUnchangedIfAllHaveComeEquallyFar) {
 }
 
 TEST_F(MembershipTest, WorkersThatHaveLeftAreNotAwaited) {
-  const absl::Time before = absl::Now();
+  const MonotonicTime before = MonotonicTime::Now();
   Beat(0, 1, 1);
   Beat(1, 1, 1);
   EXPECT_FALSE(membership_.HasHeardFromAllSince(before));

@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 
-#include "absl/time/clock.h"
 #include "distribute/cluster/memory_worker_group.h"
+#include "framework/core/monotonic_time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -26,7 +26,8 @@ std::vector<absl::StatusOr<MemoryDomains>> Form(const std::vector<std::string>& 
   std::vector<std::thread> threads;
   for (size_t w = 0; w < hosts.size(); ++w) {
     threads.emplace_back([&, w] {
-      domains[w] = FormMemoryDomains(hosts, kind, *groups[w], absl::Now() + absl::Seconds(20));
+      domains[w] =
+          FormMemoryDomains(hosts, kind, *groups[w], MonotonicTime::Now() + absl::Seconds(20));
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -110,7 +111,7 @@ TEST(HostMemoryTest, SharedBlockIsFreedAfterItsLastHolder) {
     std::vector<std::thread> threads;
     for (int w = 0; w < 2; ++w) {
       threads.emplace_back([&, w] {
-        const absl::Time deadline = absl::Now() + absl::Seconds(20);
+        const MonotonicTime deadline = MonotonicTime::Now() + absl::Seconds(20);
         ASSERT_TRUE(groups[w]->Join(deadline).ok());
         const auto block = all[w]->host_memory->Share(1 << 20, name, *groups[w], deadline);
         ASSERT_TRUE(block.ok()) << block.status();
@@ -139,7 +140,7 @@ TEST(HostMemoryTest, SharedBlockOutlivesItsFirstWorker) {
   std::vector<std::thread> threads;
   for (int w = 0; w < 2; ++w) {
     threads.emplace_back([&, w] {
-      const absl::Time deadline = absl::Now() + absl::Seconds(20);
+      const MonotonicTime deadline = MonotonicTime::Now() + absl::Seconds(20);
       ASSERT_TRUE(groups[w]->Join(deadline).ok());
       blocks[w] = all[w]->host_memory->Share(1 << 20, "block", *groups[w], deadline).value();
     });

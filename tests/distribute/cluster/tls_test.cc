@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "distribute/cluster/coordination/coordination_client.h"
 #include "distribute/cluster/coordination/coordination_server.h"
+#include "framework/core/monotonic_time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/certificates.h"
@@ -38,7 +38,7 @@ class TlsTest : public testing::Test {
     options.tls = tls;
     options.name = "coordinator.test";
     return std::string(
-        CoordinationClient::Connect(options, absl::Now() + kPatience).status().message());
+        CoordinationClient::Connect(options, MonotonicTime::Now() + kPatience).status().message());
   }
 
   const TlsFiles own_ = WriteCertificate("coordinator.test", TemporaryPath("own"));
@@ -53,9 +53,9 @@ TEST_F(TlsTest, BothSidesWithCertificatesConnect) {
 
 TEST_F(TlsTest, CertificatesOfAnotherAuthorityAreRefused) {
   Start(own_);
-  const absl::Time start = absl::Now();
+  const MonotonicTime start = MonotonicTime::Now();
   EXPECT_THAT(Connect(other_), HasSubstr("certificate verify failed"));
-  EXPECT_LT(absl::Now() - start, kPatience / 2);
+  EXPECT_LT(MonotonicTime::Now() - start, kPatience / 2);
 }
 
 TEST_F(TlsTest, TlsOnOneSideOnlyIsNamed) {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "distribute/cluster/memory_worker_group.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/runtime/failure.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -44,7 +44,7 @@ class CollectiveAgreementTest : public testing::Test {
 
   absl::Status Check(int worker, const Collective& c, absl::string_view how = "",
                      absl::Duration timeout = absl::Seconds(60)) {
-    return agreements_[worker]->Check(0, c, how, absl::Now() + timeout);
+    return agreements_[worker]->Check(0, c, how, MonotonicTime::Now() + timeout);
   }
   // Returns the results by worker.
   static std::vector<absl::Status> OnEach(const std::function<absl::Status(int worker)>& work) {
@@ -160,7 +160,8 @@ TEST_F(CollectiveAgreementTest, WorkerThatDoesNotComeIsNamedWithItsLastCollectiv
 TEST_F(CollectiveAgreementTest, FailureOfAnotherWorkerEndsWait) {
   const absl::Status why =
       WithFailure(absl::DeadlineExceededError("rank 2: too slow"), {.rank = 2});
-  std::thread other([&] { groups_[1]->ReportFailure(why, absl::InfiniteFuture()).IgnoreError(); });
+  std::thread other(
+      [&] { groups_[1]->ReportFailure(why, MonotonicTime::InfiniteFuture()).IgnoreError(); });
   EXPECT_EQ(Check(0, Sum("a", 0)), why);
   other.join();
 }
@@ -171,7 +172,7 @@ TEST(CollectiveAgreementOfOneWorkerTest, LocalRanksAreCompared) {
   const std::vector<int> ranks = {0, 1, 2};
   CollectiveAgreement agreement(topology, ranks, /*workers=*/nullptr);
   const auto check = [&](int rank, absl::string_view name) {
-    return agreement.Check(rank, Sum(name, 3), "", absl::InfiniteFuture());
+    return agreement.Check(rank, Sum(name, 3), "", MonotonicTime::InfiniteFuture());
   };
   for (int i = 0; i < 1000; ++i) {
     for (const int rank : {1, 0, 2}) ASSERT_EQ(check(rank, "a"), absl::OkStatus());
@@ -191,7 +192,7 @@ TEST(CollectiveAgreementOfOneWorkerTest, RanksMayRunAhead) {
   const std::vector<int> ranks = {0, 1};
   CollectiveAgreement agreement(topology, ranks, /*workers=*/nullptr);
   const auto check = [&](int rank, absl::string_view name) {
-    return agreement.Check(rank, Sum(name, 0), "", absl::InfiniteFuture());
+    return agreement.Check(rank, Sum(name, 0), "", MonotonicTime::InfiniteFuture());
   };
   for (int i = 0; i < 1000; ++i) ASSERT_EQ(check(0, "a"), absl::OkStatus());
   for (int i = 0; i < 1000; ++i) {

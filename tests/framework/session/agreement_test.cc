@@ -9,8 +9,8 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "distribute/cluster/memory_worker_group.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/runtime/failure.h"
 #include "gtest/gtest.h"
 
@@ -30,7 +30,8 @@ std::vector<absl::Status> AgreeOn(const std::vector<std::vector<std::string>>& l
     threads.emplace_back([&, w] {
       Agreement own;
       for (const std::string& line : lines[w]) own.AddText(line);
-      statuses[w] = Agree(own, "step 1", topology, *groups[w], absl::Now() + absl::Seconds(30));
+      statuses[w] =
+          Agree(own, "step 1", topology, *groups[w], MonotonicTime::Now() + absl::Seconds(30));
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -68,7 +69,7 @@ TEST(AgreementTest, MissingWorkerIsNamed) {
   Topology topology;
   for (int w = 0; w < kWorkers; ++w) topology.replicas.push_back({.worker = w, .domain = w});
   const auto groups = CreateMemoryWorkerGroups(kWorkers);
-  const absl::Time deadline = absl::Now() + absl::Milliseconds(200);
+  const MonotonicTime deadline = MonotonicTime::Now() + absl::Milliseconds(200);
   std::thread other([&] { Agree({}, "step 1", topology, *groups[2], deadline).IgnoreError(); });
   const absl::Status status = Agree({}, "step 1", topology, *groups[0], deadline);
   other.join();

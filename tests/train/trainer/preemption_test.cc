@@ -4,7 +4,7 @@
 #include "train/trainer/preemption.h"
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "framework/core/monotonic_time.h"
 #include "gtest/gtest.h"
 #include "tests/support/test_workers.h"
 
@@ -19,7 +19,7 @@ TEST(PreemptionHandlerTest, EndsWithoutRoomToTellTheOthers) {
                                            {.workers = 2, .replicas = 1});
   ASSERT_TRUE(workers.ok()) << workers.status();
   WorkerGroup& group = *(*workers)->session(0).state().connection().workers();
-  const absl::Time deadline = absl::Now() + absl::Seconds(30);
+  const MonotonicTime deadline = MonotonicTime::Now() + absl::Seconds(30);
   absl::Status full;
   for (int i = 0; full.ok(); ++i) full = group.Put(absl::StrCat("key ", i), "", deadline);
   ASSERT_TRUE(absl::IsResourceExhausted(full)) << full;

@@ -14,8 +14,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
-#include "absl/time/clock.h"
 #include "distribute/cluster/coordination/coordination_server.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/runtime/failure.h"
 #include "gmock/gmock.h"
@@ -279,15 +279,15 @@ TEST_P(TrainerWorkersTest, WorkerWithFewerBatchesIsNamedInTime) {
               strategy.Distribute(Line().Take(kRows - 2 * worker).Batch(2), 0,
                                   {.auto_shard_policy = AutoShardPolicy::kOff});
           absl::Status status;
-          absl::Time begin;
+          MonotonicTime begin;
           for (DistributedBatch batch; status.ok() && input.Next(&batch);) {
-            begin = absl::Now();
+            begin = MonotonicTime::Now();
             status = training->trainer->TrainStep(batch).status();
             if (status.ok()) ++steps[worker];
           }
           status.Update(input.status());
           if (worker == 0) {
-            took = absl::Now() - begin;
+            took = MonotonicTime::Now() - begin;
             other_has_failed.Notify();
           } else if (!leaves) {
             other_has_failed.WaitForNotification();
