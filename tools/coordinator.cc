@@ -16,6 +16,7 @@
 #include "distribute/cluster/connections/host_port.h"
 #include "distribute/cluster/connections/name_resolution.h"
 #include "distribute/cluster/coordination/coordination_server.h"
+#include "framework/core/end_requests.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "tools/flags/cluster_flags.h"
@@ -60,7 +61,9 @@ class StopRelay {
     int number = 0;
     while (sigwait(&signals_, &number) == 0 && !over_) {
       std::lock_guard<std::mutex> lock(mu_);
-      if (signal_ != 0) {
+      const EndRequests::Kind kind = requests_.Take(number);
+      if (kind == EndRequests::Kind::kRepeated) continue;
+      if (kind == EndRequests::Kind::kSecond) {
         pthread_sigmask(SIG_UNBLOCK, &signals_, nullptr);
         raise(number);
       }
@@ -73,7 +76,8 @@ class StopRelay {
   std::atomic<bool> over_{false};
   std::mutex mu_;
   CoordinationServer* server_ = nullptr;  // guarded by mu_
-  int signal_ = 0;                        // guarded by mu_
+  EndRequests requests_;
+  int signal_ = 0;  // guarded by mu_
   std::thread thread_;
 };
 

@@ -236,6 +236,13 @@ void CoordinationState::WaitForFailure(int worker, uint64_t incarnation, Done do
   }
 }
 
+void CoordinationState::TakeBack(const Wait& wait) {
+  const auto gathered = gathered_.find(wait.name);
+  if (wait.kind != Kind::kAllGather || gathered == gathered_.end()) return;
+  gathered->second.erase(wait.worker);
+  if (gathered->second.empty()) gathered_.erase(gathered);
+}
+
 void CoordinationState::Expire(MonotonicTime now) {
   Answers answers;
   std::lock_guard<std::mutex> lock(mu_);
@@ -244,7 +251,9 @@ void CoordinationState::Expire(MonotonicTime now) {
     const auto next = std::next(wait);
     if (wait->deadline <= now) {
       if (wait->kind == Kind::kJoin) gave_up.push_back(wait->worker);
-      End(wait, TimedOut(*wait), &answers);
+      const absl::Status timed_out = TimedOut(*wait);
+      TakeBack(*wait);
+      End(wait, timed_out, &answers);
     }
     wait = next;
   }
@@ -272,6 +281,9 @@ void CoordinationState::Cancel(int worker) {
       std::all_of(cancelled_.begin(), cancelled_.end(), is_cancelled)) {
     store_.clear();  // the session is over
     store_bytes_ = 0;
+  }
+  for (const Wait& wait : waits_) {
+    if (wait.worker == worker) TakeBack(wait);
   }
   EndIf([&](const Wait& wait) { return wait.worker == worker; },
         absl::CancelledError(absl::StrCat("worker ", worker, " has left")), "", &answers);

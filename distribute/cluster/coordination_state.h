@@ -99,6 +99,8 @@ class CoordinationState {
   // All require mu_.
   void CountGet(std::map<std::string, Entry, std::less<>>::iterator entry);
   absl::Status CheckIncarnation(uint64_t incarnation) const;
+  // Removes the value of a worker that no longer waits, so that no all-gather ends with it.
+  void TakeBack(const Wait& wait);
   void End(std::list<Wait>::iterator wait, absl::StatusOr<std::string> result, Answers* answers);
   // Ends all waits that fulfil `condition`. Those for a failure get `failure`, all others `result`.
   template <typename Condition>

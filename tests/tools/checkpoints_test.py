@@ -13,7 +13,7 @@ import time
 import unittest
 
 import programs
-from programs import BAD_INPUT, MIRRORFLOW, RESOURCES, USAGE
+from programs import BAD_INPUT, CLUSTER, MIRRORFLOW, RESOURCES, USAGE
 
 SECONDS = 60  # no run takes five; more is a hang
 STEPS = 40
@@ -170,11 +170,11 @@ class CheckpointsTest(programs.ProgramTest):
             while not (self.root / "saved/lock").exists() or not (
                     self.root / "saved/lock").read_text():
                 time.sleep(0.01)
-            result = self.train_saving()
+            result = self.train_saving("--connect_timeout=1s")
         finally:
             owner.kill()
             owner.wait()
-        self.assertEqual(result.returncode, USAGE)
+        self.assertEqual(result.returncode, CLUSTER)
         self.assertIn(f"saved: in use by process {owner.pid} on ", result.stderr)
 
     def on_small_disk(self, options, script, *flags):

@@ -169,6 +169,9 @@ class CoordinatorTest(restarts.RestartsTestCase):
         self.coordinator.terminate()
         time.sleep(1)
         self.assertIsNone(self.coordinator.poll())
+        self.coordinator.terminate()  # the same request
+        time.sleep(0.2)
+        self.assertIsNone(self.coordinator.poll())
         self.coordinator.terminate()
         self.check_ends(self.coordinator, -signal.SIGTERM)
         for worker in workers:

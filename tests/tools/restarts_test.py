@@ -133,16 +133,54 @@ class RestartsTest(restarts.RestartsTestCase):
                 self.check_goes_on()
 
     def test_second_signal_ends_the_job_at_once(self):
-        job = self.start(MIRRORFLOW_FAILPOINTS="checkpoint/rename=hang@0#3")
-        self.wait_for_step(200)
-        time.sleep(0.2)  # the third save hangs
-        job.send_signal(signal.SIGTERM)
-        time.sleep(0.2)
-        self.assertIsNone(job.poll())
-        job.send_signal(signal.SIGTERM)
-        result = self.finish(job)
-        self.assertEqual(result.returncode, 128 + signal.SIGTERM, result.stderr)
-        self.check_goes_on()
+        for number in (signal.SIGINT, signal.SIGTERM):  # SIGTERM twice is one request
+            with self.subTest(number.name):
+                self.setUp()
+                job = self.start(MIRRORFLOW_FAILPOINTS="checkpoint/rename=hang@0#3")
+                self.wait_for_step(200)
+                time.sleep(0.2)  # the third save hangs
+                job.send_signal(number)
+                time.sleep(0.2)
+                self.assertIsNone(job.poll())
+                if number == signal.SIGTERM:
+                    job.send_signal(number)
+                    time.sleep(0.2)
+                    self.assertIsNone(job.poll())
+                job.send_signal(number)
+                result = self.finish(job)
+                self.assertEqual(result.returncode, 128 + number, result.stderr)
+                self.check_goes_on()
+
+    def tree_of(self, job):
+        """The launcher, its supervisors and the workers."""
+        children = {}
+        for process in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{process}/stat", encoding="utf-8") as file:
+                    parent = int(file.read().rpartition(")")[2].split()[1])
+            except OSError:
+                continue
+            children.setdefault(parent, []).append(int(process))
+        tree = [job.pid]
+        for process in tree:
+            tree += children.get(process, [])
+        return tree
+
+    def test_sigterm_to_the_whole_tree_is_one_request(self):
+        # As slurmstepd and systemd send it.
+        for order in (1, -1):
+            with self.subTest(order):
+                self.setUp()
+                job = self.start(more=[ENDLESS], RESTARTS_TEST=self.id())
+                self.wait_for_step(100)
+                tree = self.tree_of(job)
+                self.assertGreaterEqual(len(tree), 1 + 2 + 2)
+                for process in tree[::order]:
+                    os.kill(process, signal.SIGTERM)
+                result = self.finish(job)
+                self.assertEqual(result.returncode, PREEMPTED, result.stderr)
+                self.assertRegex(result.stderr, r"stopped by SIGTERM after step \d+")
+                self.check_goes_on()
 
     def test_single_process_stops_likewise(self):
         command = [*self.train, ENDLESS, "--replicas=2", *SAVE]

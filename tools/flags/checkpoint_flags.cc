@@ -31,8 +31,7 @@ absl::StatusOr<Resume> ResumeOfFlag() {
 
 ExitCode CodeOfRestore(const absl::Status& status) {
   switch (status.code()) {
-    case absl::StatusCode::kAlreadyExists:       // --resume=never
-    case absl::StatusCode::kFailedPrecondition:  // in use
+    case absl::StatusCode::kAlreadyExists:  // --resume=never
       return kExitUsage;
     default:
       return kExitBadInput;
@@ -63,7 +62,9 @@ absl::StatusOr<Checkpoints> CheckpointsOfFlags(Session& session,
                                           .keep = absl::GetFlag(FLAGS_keep),
                                           .resume = resume,
                                           .max_failed_saves = absl::GetFlag(FLAGS_max_failed_saves),
+                                          .lock_timeout = absl::GetFlag(FLAGS_connect_timeout),
                                           .settings = std::move(settings)});
+  if (absl::IsDeadlineExceeded(manager.status())) *code = kExitCluster;  // another job has it
   if (!manager.ok()) return Annotate(manager.status(), "--checkpoint_dir");
   checkpoints.manager = *std::move(manager);
   const absl::StatusOr<TrainingPosition> start = checkpoints.manager->Restore();

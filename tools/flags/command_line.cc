@@ -251,6 +251,8 @@ ExitCode CodeOf(const absl::Status& status, ExitCode code) {
       return kExitResources;
     case absl::StatusCode::kInternal:
       return kExitInternal;
+    case absl::StatusCode::kAborted:  // another job has taken over the checkpoints
+      return kExitCluster;
     case absl::StatusCode::kDeadlineExceeded:
       return code == kExitCluster ? kExitCluster : kExitInternal;
     default:

@@ -314,7 +314,9 @@ void Attempt::TakeSignals() {
   signalfd_siginfo info;
   while (read(signals_, &info, sizeof(info)) == sizeof(info)) {
     const auto signal = static_cast<int>(info.ssi_signo);
-    const bool again = interrupted_;
+    const EndRequests::Kind kind = requests_.Take(signal);
+    if (kind == EndRequests::Kind::kRepeated) continue;
+    const bool again = kind == EndRequests::Kind::kSecond;
     interrupted_ = true;
     exit_code_ = 128 + signal;
     EndAll(again ? SIGKILL : signal);

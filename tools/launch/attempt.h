@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "framework/core/end_requests.h"
 #include "framework/core/monotonic_time.h"
 #include "tools/launch/launch.pb.h"
 #include "tools/launch/launch_report.h"
@@ -102,6 +103,7 @@ class Attempt {
   bool gathering_ = true;  // until Begin(), or the attempt ends before it
   bool ending_ = false;    // all workers
   bool interrupted_ = false;
+  EndRequests requests_;
   bool killing_ = false;  // the supervisors
   int exit_code_ = 0;     // of the job, if the workers do not decide it
   std::string reason_;

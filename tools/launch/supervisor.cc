@@ -19,6 +19,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "framework/core/end_requests.h"
 #include "framework/core/file.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
@@ -172,6 +173,8 @@ class Supervisor {
       ended_ = true;  // nothing has been started
       return;
     }
+    // The launcher and this process may both be asked to end the job.
+    if (requests_.Take(signal) == EndRequests::Kind::kRepeated) return;
     SignalDescendants(signal);
     if (signal != SIGKILL) kill_at_ = std::min(kill_at_, MonotonicTime::Now() + grace_);
   }
@@ -186,7 +189,8 @@ class Supervisor {
     signalfd_siginfo info;
     while (read(signals_, &info, sizeof(info)) == sizeof(info)) {
       // Only the launcher's orders count if the terminal interrupts all processes at once.
-      if (info.ssi_signo == SIGTERM || info.ssi_signo == SIGHUP) LoseLauncher();
+      if (info.ssi_signo == SIGTERM) Signal(SIGTERM);
+      if (info.ssi_signo == SIGHUP) LoseLauncher();
     }
     int status = 0;
     for (pid_t process; (process = waitpid(-1, &status, WNOHANG)) > 0;) {
@@ -289,6 +293,7 @@ class Supervisor {
   pid_t worker_ = -1;
   int output_ = -1, errors_ = -1;  // of the worker; -1 once closed
   absl::Duration grace_ = absl::ZeroDuration();
+  EndRequests requests_;
   MonotonicTime kill_at_ = MonotonicTime::InfiniteFuture();
   bool ended_ = false;
   launch::Event ending_;

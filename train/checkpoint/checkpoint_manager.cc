@@ -44,6 +44,11 @@ constexpr int kMinKeep = 2;
 constexpr absl::string_view kStatePrefix = "state/";
 constexpr absl::string_view kPartsPrefix = "parts/";
 
+void LogLine(const CheckpointManager::Options& options, absl::string_view line) {
+  if (options.log != nullptr) return options.log(line);
+  std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
+}
+
 std::string MeshText(int num_workers, int num_replicas) {
   return absl::StrCat(num_workers, num_workers == 1 ? " worker and " : " workers and ",
                       num_replicas, num_replicas == 1 ? " replica" : " replicas");
@@ -151,10 +156,7 @@ class CheckpointManager::Writer {
 
   const EventLog& events() const { return events_; }
 
-  void Log(absl::string_view line) const {
-    if (options_.log != nullptr) return options_.log(line);
-    std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
-  }
+  void Log(absl::string_view line) const { LogLine(options_, line); }
 
   // The data that Start writes. It must not change before Wait has returned.
   CheckpointData* data() { return &data_; }
@@ -281,7 +283,9 @@ absl::StatusOr<std::unique_ptr<CheckpointManager>> CheckpointManager::Create(
   absl::StatusOr<std::string> opened = "";
   const WorkerGroup* const workers = session.state().connection().workers();
   if (workers == nullptr || workers->worker() == 0) {
-    auto directory = CheckpointDirectory::Open(options.directory);
+    const auto log = [&](absl::string_view line) { LogLine(options, line); };
+    auto directory =
+        CheckpointDirectory::Open(options.directory, {.timeout = options.lock_timeout, .log = log});
     if (directory.ok()) {
       manager->writer_ = std::make_unique<Writer>(manager->options_, *std::move(directory),
                                                   UpdatedVariables(session.state().layout()));
@@ -471,8 +475,9 @@ absl::Status CheckpointManager::EndSave(absl::Status* saved) {
 absl::Status CheckpointManager::ToleratePreviousSave() {
   absl::Status saved;
   MF_RETURN_IF_ERROR(EndSave(&saved));
-  // Values that are not finite stay so: another save would not succeed.
-  if (saved.ok() || IsNumericError(saved)) return saved;
+  // Values that are not finite stay so, and so does another owner of the directory: another save
+  // would not succeed.
+  if (saved.ok() || IsNumericError(saved) || absl::IsAborted(saved)) return saved;
   if (failed_saves_ >= options_.max_failed_saves) {
     const absl::Status stopped = absl::ResourceExhaustedError(
         absl::StrCat(failed_saves_, " saves in a row have failed; the last: ", saved.message()));

@@ -61,6 +61,8 @@ class CheckpointManager {
     int max_failed_saves = 3;  // at least 1
     // Settings that must be equal when training resumes, by name, such as the size of a batch.
     std::map<std::string, std::string> settings = {};
+    // How long to wait for another job that uses the directory to end; a line names it every 5 s.
+    absl::Duration lock_timeout = absl::Minutes(5);
     // Limit for the other workers' wait until worker 0 has read or written a checkpoint.
     absl::Duration timeout = absl::Minutes(10);
     // Receives warnings and what Restore has done, on worker 0, from any thread. Null: stderr.
@@ -68,8 +70,8 @@ class CheckpointManager {
   };
 
   // All workers must call this, and each method of the result, at the same step. The session must
-  // outlive the manager. FailedPrecondition, naming the owner, if another process uses the
-  // directory; InvalidArgument for options out of range.
+  // outlive the manager. DeadlineExceeded, naming the owner, if another process uses the directory
+  // for longer than lock_timeout; InvalidArgument for options out of range.
   static absl::StatusOr<std::unique_ptr<CheckpointManager>> Create(Session& session,
                                                                    const Options& options);
   // Waits until a save that is in progress has ended. The session must still exist.
@@ -89,7 +91,8 @@ class CheckpointManager {
 
   // Copies the variables, and writes the checkpoint in the background. First waits until the
   // previous save has ended on worker 0; the error is that of the previous save, once too many have
-  // failed. `state` is what the caller needs in order to resume; worker 0's is saved.
+  // failed, or if another job has taken over the directory (Aborted). `state` is what the caller
+  // needs in order to resume; worker 0's is saved.
   absl::Status Save(const TrainingPosition& position, StateDict state = {});
 
   // Waits until all workers know how the last save has ended, and returns its error: call it after

@@ -35,8 +35,6 @@ namespace {
 constexpr absl::string_view kPrefix = "step-";
 constexpr absl::string_view kTemporaryPrefix = ".step-";
 constexpr absl::string_view kTemporarySuffix = ".tmp";
-constexpr char kLockFile[] = "lock";
-constexpr size_t kMaxOwnerBytes = 400;
 
 Failpoint begin_failpoint("checkpoint/begin");
 Failpoint rename_failpoint("checkpoint/rename");
@@ -57,25 +55,6 @@ absl::Status RemoveAll(const std::string& path) {
   std::filesystem::remove_all(path, error);
   if (!error) return absl::OkStatus();
   return SystemError(error.value(), absl::StrCat(path, ": cannot remove"));
-}
-
-// The owner of a lock file, as it has written itself.
-std::string OwnerIn(int lock) {
-  char text[kMaxOwnerBytes];
-  const ssize_t size = pread(lock, text, sizeof text, 0);
-  return size > 0 ? Printable(absl::string_view(text, size)) : "another process";
-}
-
-absl::Status WriteOwner(int lock, const std::string& path) {
-  char host[HOST_NAME_MAX + 1] = {};
-  gethostname(host, sizeof host - 1);
-  const std::string owner =
-      absl::StrCat("process ", getpid(), " on ", host, " since ",
-                   absl::FormatTime(absl::RFC3339_sec, absl::Now(), absl::UTCTimeZone()));
-  ssize_t written = ftruncate(lock, 0);
-  if (written == 0) written = pwrite(lock, owner.data(), owner.size(), 0);
-  if (written == static_cast<ssize_t>(owner.size())) return absl::OkStatus();
-  return WriteError(written < 0 ? errno : ENOSPC, absl::StrCat(path, ": cannot write"));
 }
 
 }  // namespace
@@ -111,36 +90,24 @@ absl::StatusOr<std::vector<int64_t>> ListCheckpoints(const std::string& director
 }
 
 absl::StatusOr<std::unique_ptr<CheckpointDirectory>> CheckpointDirectory::Open(
-    const std::string& path) {
+    const std::string& path, const DirectoryLockOptions& lock_options) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (error) {
-    const absl::Status status = SystemError(error.value(), absl::StrCat(path, ": cannot create"));
+    const absl::Status status =
+        SystemError(error.value(), absl::StrCat(path, ": cannot create"));
     return ExplainFile(status, path, CheckpointFolder());
   }
   MF_RETURN_IF_ERROR(ListCheckpoints(path).status());
   const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return SystemError(errno, absl::StrCat(path, ": cannot open"));
-  const std::string lock_path = absl::StrCat(path, "/", kLockFile);
-  // The system unlocks it when this process ends, however it ends.
-  const int lock = open(lock_path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
-  std::unique_ptr<CheckpointDirectory> directory(new CheckpointDirectory(path, fd, lock));
-  if (lock < 0) return SystemError(errno, absl::StrCat(lock_path, ": cannot create"));
-  if (flock(lock, LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) return SystemError(errno, absl::StrCat(lock_path, ": flock"));
-    return absl::FailedPreconditionError(
-        absl::StrCat(path, ": in use by ", OwnerIn(lock),
-                     "; expected a directory for checkpoints that no other job uses"));
-  }
-  MF_RETURN_IF_ERROR(WriteOwner(lock, lock_path));
+  std::unique_ptr<CheckpointDirectory> directory(new CheckpointDirectory(path, fd));
+  MF_ASSIGN_OR_RETURN(directory->lock_, DirectoryLock::Acquire(path, lock_options));
   MF_RETURN_IF_ERROR(directory->RemoveLeftovers());
   return directory;
 }
 
-CheckpointDirectory::~CheckpointDirectory() {
-  if (lock_ >= 0) close(lock_);
-  close(fd_);
-}
+CheckpointDirectory::~CheckpointDirectory() { close(fd_); }
 
 absl::StatusOr<std::string> CheckpointDirectory::TemporaryName(int64_t step) const {
   uint64_t random;
@@ -175,6 +142,7 @@ absl::Status CheckpointDirectory::Commit(
   absl::Cleanup remove_temporary = [&] { RemoveAll(temporary).IgnoreError(); };
   MF_RETURN_IF_ERROR(write(temporary));
   MF_RETURN_IF_ERROR(rename_failpoint.Pass());
+  MF_RETURN_IF_ERROR(lock_->Check());
   std::string replaced;
   if (access(name.c_str(), F_OK) == 0) {
     // At no moment is there no checkpoint of this step. Some file systems cannot exchange names.
@@ -225,6 +193,7 @@ absl::Status CheckpointDirectory::RemoveObsolete(int64_t step, int keep) {
 absl::Status CheckpointDirectory::Remove(int64_t step) const {
   const std::string name = CheckpointPath(path_, step);
   MF_RETURN_IF_ERROR(remove_failpoint.Pass());
+  MF_RETURN_IF_ERROR(lock_->Check());
   MF_ASSIGN_OR_RETURN(const std::string temporary, TemporaryName(step));
   if (rename(name.c_str(), temporary.c_str()) != 0) {
     if (errno == ENOENT) return absl::OkStatus();

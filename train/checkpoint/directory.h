@@ -15,6 +15,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "train/checkpoint/directory_lock.h"
 
 namespace mirrorflow {
 
@@ -27,10 +28,11 @@ absl::StatusOr<std::vector<int64_t>> ListCheckpoints(const std::string& director
 
 class CheckpointDirectory {
  public:
-  // Creates the directory if it is missing, locks it for this process, checks that files can be
-  // created in it, and removes what interrupted saves have left. FailedPrecondition, naming the
-  // owner, if another process has locked it.
-  static absl::StatusOr<std::unique_ptr<CheckpointDirectory>> Open(const std::string& path);
+  // Creates the directory if it is missing, makes this process its owner, checks that files can be
+  // created in it, and removes what interrupted saves have left. DeadlineExceeded, naming the
+  // owner, if another process owns it.
+  static absl::StatusOr<std::unique_ptr<CheckpointDirectory>> Open(
+      const std::string& path, const DirectoryLockOptions& lock_options = {});
   ~CheckpointDirectory();
   CheckpointDirectory(const CheckpointDirectory&) = delete;
 
@@ -38,6 +40,7 @@ class CheckpointDirectory {
 
   // Makes the checkpoint of `step`. `write` puts its files into a temporary directory, and makes
   // them durable. On an error nothing is left, and an earlier checkpoint of that step stays.
+  // Aborted, here and in RemoveObsolete, if the directory has another owner meanwhile.
   absl::Status Commit(int64_t step, absl::FunctionRef<absl::Status(const std::string&)> write);
   // Training goes on from `step`, so later checkpoints that are here now, which are damaged, belong
   // to a past that it leaves.
@@ -47,8 +50,7 @@ class CheckpointDirectory {
   absl::Status RemoveObsolete(int64_t step, int keep);
 
  private:
-  CheckpointDirectory(std::string path, int fd, int lock)
-      : path_(std::move(path)), fd_(fd), lock_(lock) {}
+  CheckpointDirectory(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
 
   absl::StatusOr<std::string> TemporaryName(int64_t step) const;
   absl::Status RemoveLeftovers() const;
@@ -57,8 +59,8 @@ class CheckpointDirectory {
   absl::Status Sync() const;
 
   const std::string path_;
-  const int fd_;    // of the directory
-  const int lock_;  // of the lock file
+  const int fd_;  // of the directory
+  std::unique_ptr<DirectoryLock> lock_;
   std::set<int64_t> abandoned_;
 };
 

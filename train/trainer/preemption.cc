@@ -16,6 +16,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "framework/core/end_requests.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/core/system_error.h"
@@ -33,6 +34,7 @@ std::atomic<int> received_signal{0};
 std::atomic<bool> has_handler{false};
 std::atomic<int> signal_event{-1};  // an eventfd, readable once a signal has been received
 std::atomic<int> num_handlers{0};
+EndRequests requests;
 
 void WakeWatcher() {
   const uint64_t one = 1;
@@ -41,9 +43,17 @@ void WakeWatcher() {
 
 void OnSignal(int signal) {
   if (!has_handler) _exit(signal == SIGTERM ? kPreemptedExitCode : 128 + signal);
-  received_signal = signal;
-  WakeWatcher();
-  for (const int number : {SIGTERM, SIGINT}) ::signal(number, SIG_DFL);
+  switch (requests.Take(signal)) {
+    case EndRequests::Kind::kFirst:
+      received_signal = signal;
+      WakeWatcher();
+      return;
+    case EndRequests::Kind::kRepeated:
+      return;
+    case EndRequests::Kind::kSecond:
+      ::signal(signal, SIG_DFL);
+      raise(signal);
+  }
 }
 
 }  // namespace
@@ -141,10 +151,10 @@ void PreemptionHandler::WatchWorkers() {
 
 // Returns the latest run that a worker has begun. From when a worker tells its own until it knows
 // those of all, it begins no other one. Its run ends nevertheless: all others begin it as well,
-// because they wait only for threads like this one.
+// because they wait only for threads like this one. One that has no handler yet, because it still
+// loads its data, is waited for as long as it lives.
 absl::StatusOr<int64_t> PreemptionHandler::AgreeOnLastRun() {
   WorkerGroup& group = *session_.state().connection().workers();
-  const MonotonicTime deadline = MonotonicTime::Now() + kAgreementTimeout;
   int64_t last;
   {
     std::lock_guard<std::mutex> lock(mu_);
@@ -152,7 +162,8 @@ absl::StatusOr<int64_t> PreemptionHandler::AgreeOnLastRun() {
     last = begun_;
   }
   MF_ASSIGN_OR_RETURN(const std::vector<std::string> runs,
-                      group.AllGather(absl::StrCat(key_, ": runs"), absl::StrCat(last), deadline));
+                      group.AllGather(absl::StrCat(key_, ": runs"), absl::StrCat(last),
+                                      MonotonicTime::InfiniteFuture()));
   for (const std::string& text : runs) {
     int64_t run;
     if (!absl::SimpleAtoi(text, &run)) {
@@ -168,7 +179,7 @@ bool PreemptionHandler::MayBegin() {
   if (!session_.state().connection().has_other_workers()) return received_signal == 0;
   std::unique_lock<std::mutex> lock(mu_);
   agreed_.wait(lock, [&] { return !is_held_ || last_run_.has_value() || !failure_.ok(); });
-  if (last_run_.has_value() && begun_ >= *last_run_) return false;
+  if (!failure_.ok() || (last_run_.has_value() && begun_ >= *last_run_)) return false;
   ++begun_;
   return true;
 }
@@ -180,6 +191,7 @@ absl::StatusOr<std::optional<int>> PreemptionHandler::Finish() {
     return stopped;
   }
   StopThreads();
+  MF_RETURN_IF_ERROR(failure_);
   WorkerGroup& group = *session_.state().connection().workers();
   MF_ASSIGN_OR_RETURN(const std::string signal,
                       group.Get(key_, MonotonicTime::Now() + kAgreementTimeout));

@@ -9,9 +9,11 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/files.h"
@@ -71,7 +73,7 @@ TEST_F(CheckpointDirectoryTest, SecondProcessLearnsWhoUsesIt) {
   const auto directory = CheckpointDirectory::Open(path_);
   ASSERT_TRUE(directory.ok()) << directory.status();
   const absl::Status second = CheckpointDirectory::Open(path_).status();
-  EXPECT_EQ(second.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(second.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(std::string(second.message()),
               HasSubstr(absl::StrCat("in use by process ", getpid())));
 }
@@ -87,6 +89,66 @@ TEST_F(CheckpointDirectoryTest, DeadProcessLeavesItFree) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   ASSERT_EQ(WTERMSIG(status), SIGKILL);
   EXPECT_TRUE(CheckpointDirectory::Open(path_).ok());
+}
+
+TEST_F(CheckpointDirectoryTest, NextOwnerWaitsAndNamesTheOneBefore) {
+  for (const bool has_no_flock : {false, true}) {
+    SetUp();
+    const DirectoryLockOptions short_lease = {.timeout = absl::Seconds(20),
+                                              .report_interval = absl::Milliseconds(50),
+                                              .renewal = absl::Milliseconds(20),
+                                              .lease = absl::Seconds(20),
+                                              .has_no_flock = has_no_flock};
+    auto first = CheckpointDirectory::Open(path_, short_lease);
+    ASSERT_TRUE(first.ok()) << first.status();
+    absl::Notification logged;
+    std::string line;
+    DirectoryLockOptions waits = short_lease;
+    waits.log = [&](absl::string_view text) {
+      if (logged.HasBeenNotified()) return;
+      line = std::string(text);
+      logged.Notify();
+    };
+    std::thread second([&] {
+      const auto opened = CheckpointDirectory::Open(path_, waits);
+      EXPECT_TRUE(opened.ok()) << opened.status();
+    });
+    logged.WaitForNotification();
+    EXPECT_THAT(line, HasSubstr(absl::StrCat("in use by process ", getpid())));
+    first->reset();
+    second.join();
+  }
+}
+
+// The lease of a network file system expires while a host is paused, or an operator removes the
+// file. The process that comes back must not touch what the next owner has saved.
+TEST_F(CheckpointDirectoryTest, OwnerThatWasReplacedChangesNothing) {
+  for (const bool has_no_flock : {false, true}) {
+    SetUp();
+    const DirectoryLockOptions no_renewal = {.timeout = absl::Seconds(20),
+                                             .renewal = absl::Hours(1),
+                                             .lease = absl::Milliseconds(300),
+                                             .has_no_flock = has_no_flock};
+    const auto old = CheckpointDirectory::Open(path_, no_renewal);
+    ASSERT_TRUE(old.ok()) << old.status();
+    ASSERT_EQ(Save(**old, 100, "old"), absl::OkStatus());
+    ASSERT_EQ(Save(**old, 200, "old"), absl::OkStatus());
+    if (!has_no_flock) std::filesystem::remove(path_ + "/lock");
+    const auto next = CheckpointDirectory::Open(path_, no_renewal);
+    ASSERT_TRUE(next.ok()) << next.status();
+    ASSERT_EQ((*next)->Abandon(200), absl::OkStatus());
+    for (const int64_t step : {900, 1000}) {
+      ASSERT_EQ(Save(**next, step, "new"), absl::OkStatus());
+      ASSERT_EQ((*next)->RemoveObsolete(step, 2), absl::OkStatus());
+    }
+    EXPECT_EQ(Save(**old, 300, "old").code(), absl::StatusCode::kAborted);
+    EXPECT_EQ(Save(**old, 1000, "old").code(), absl::StatusCode::kAborted);
+    EXPECT_EQ((*old)->RemoveObsolete(200, 2), absl::OkStatus()) << "there is nothing to remove";
+    EXPECT_EQ((*old)->RemoveObsolete(2000, 1).code(), absl::StatusCode::kAborted);
+    EXPECT_THAT(*ListCheckpoints(path_), ElementsAre(900, 1000));
+    EXPECT_EQ(TextOf(1000), "new");
+    EXPECT_EQ(Save(**next, 1100, "new"), absl::OkStatus());
+  }
 }
 
 TEST_F(CheckpointDirectoryTest, FailedSaveLeavesNothing) {

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/checkpoint/directory_lock.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstdint>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "framework/core/monotonic_time.h"
+#include "framework/core/names.h"
+#include "framework/core/status.h"
+#include "framework/core/system_error.h"
+#include "framework/core/thread.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr char kLockFile[] = "lock";
+constexpr size_t kMaxTextBytes = 500;
+constexpr absl::Duration kPause = absl::Milliseconds(100);
+constexpr int kOpenFlags = O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
+
+absl::StatusOr<std::string> RandomHex() {
+  uint64_t random;
+  if (getrandom(&random, sizeof random, 0) != sizeof random) {
+    return SystemError(errno, "getrandom");
+  }
+  return absl::StrFormat("%016x", random);
+}
+
+bool IsSameFile(int fd, const std::string& path) {
+  struct stat open_file, named;
+  return fstat(fd, &open_file) == 0 && lstat(path.c_str(), &named) == 0 &&
+         open_file.st_dev == named.st_dev && open_file.st_ino == named.st_ino;
+}
+
+// The text of the file as it is now, also on a network; empty without a file.
+std::string TextIn(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return "";
+  char text[kMaxTextBytes];
+  const ssize_t size = read(fd, text, sizeof text);
+  close(fd);
+  return size > 0 ? std::string(text, size) : "";
+}
+
+// The first line says who the owner is.
+std::string OwnerOf(const std::string& text) {
+  return text.empty() ? "another process" : Printable(text.substr(0, text.find('\n')));
+}
+
+absl::Status WriteText(int fd, const std::string& path, const std::string& text) {
+  const ssize_t written = pwrite(fd, text.data(), text.size(), 0);
+  if (written == static_cast<ssize_t>(text.size()) && ftruncate(fd, written) == 0) {
+    return absl::OkStatus();
+  }
+  return WriteError(written >= 0 && written < static_cast<ssize_t>(text.size()) ? ENOSPC : errno,
+                    absl::StrCat(path, ": cannot write"));
+}
+
+}  // namespace
+
+DirectoryLock::DirectoryLock(std::string directory, const DirectoryLockOptions& options)
+    : directory_(std::move(directory)),
+      path_(absl::StrCat(directory_, "/", kLockFile)),
+      options_(options),
+      has_flock_(!options.has_no_flock) {}
+
+absl::StatusOr<std::unique_ptr<DirectoryLock>> DirectoryLock::Acquire(
+    const std::string& directory, const DirectoryLockOptions& options) {
+  std::unique_ptr<DirectoryLock> lock(new DirectoryLock(directory, options));
+  const MonotonicTime start = MonotonicTime::Now();
+  const MonotonicTime deadline = start + options.timeout;
+  for (MonotonicTime next_report = start + options.report_interval;;) {
+    MF_ASSIGN_OR_RETURN(bool owns, lock->TryLock());
+    if (owns) {
+      MF_RETURN_IF_ERROR(lock->WriteOwner());
+      if (lock->has_flock_) return lock;
+      // Another process may have found the same directory without an owner.
+      absl::SleepFor(std::min(options.renewal, absl::Seconds(1)));
+      if (lock->Check().ok()) {
+        MF_RETURN_IF_ERROR(lock->StartRenewing());
+        return lock;
+      }
+      lock->seen_.clear();
+    }
+    const std::string owner = OwnerOf(TextIn(lock->path_));
+    const MonotonicTime now = MonotonicTime::Now();
+    if (now >= deadline) {
+      return absl::DeadlineExceededError(
+          absl::StrCat(directory, ": in use by ", owner,
+                       "; expected a directory for checkpoints that no other job uses"));
+    }
+    if (now >= next_report && options.log != nullptr) {
+      options.log(absl::StrCat(directory, ": in use by ", owner, "; waiting for it to end"));
+      next_report += options.report_interval;
+    }
+    absl::SleepFor(kPause);
+  }
+}
+
+absl::StatusOr<bool> DirectoryLock::TryLock() {
+  if (fd_ >= 0 && !IsSameFile(fd_, path_)) close(std::exchange(fd_, -1));
+  // The system unlocks it when this process ends, however it ends.
+  if (fd_ < 0) fd_ = open(path_.c_str(), kOpenFlags, 0666);
+  if (fd_ < 0) return SystemError(errno, absl::StrCat(path_, ": cannot create"));
+  if (has_flock_) {
+    if (flock(fd_, LOCK_EX | LOCK_NB) == 0) return IsSameFile(fd_, path_);
+    if (errno == EWOULDBLOCK) return false;
+    if (errno != ENOSYS && errno != EOPNOTSUPP && errno != ENOLCK) {
+      return SystemError(errno, absl::StrCat(path_, ": flock"));
+    }
+    has_flock_ = false;
+  }
+  return HasNoOwner();
+}
+
+absl::StatusOr<bool> DirectoryLock::HasNoOwner() {
+  const std::string text = TextIn(path_);
+  if (text.empty()) return true;
+  const MonotonicTime now = MonotonicTime::Now();
+  if (text != seen_) {
+    seen_ = text;
+    seen_since_ = now;
+  }
+  return now - seen_since_ >= options_.lease;
+}
+
+absl::Status DirectoryLock::WriteOwner() {
+  char host[HOST_NAME_MAX + 1] = {};
+  gethostname(host, sizeof host - 1);
+  MF_ASSIGN_OR_RETURN(const std::string id, RandomHex());
+  owner_ = absl::StrCat("process ", getpid(), " on ", host, " since ",
+                        absl::FormatTime(absl::RFC3339_sec, absl::Now(), absl::UTCTimeZone()),
+                        ", id ", id);
+  const std::string text = absl::StrCat(owner_, "\n");
+  if (has_flock_) return WriteText(fd_, path_, text);
+  // A file of its own: an earlier owner that comes back goes on changing its old one.
+  const std::string temporary = absl::StrCat(path_, ".", id);
+  const int fd = open(temporary.c_str(), kOpenFlags | O_EXCL, 0666);
+  if (fd < 0) return SystemError(errno, absl::StrCat(temporary, ": cannot create"));
+  close(std::exchange(fd_, fd));
+  absl::Cleanup remove = [&] { unlink(temporary.c_str()); };
+  MF_RETURN_IF_ERROR(WriteText(fd, temporary, text));
+  if (rename(temporary.c_str(), path_.c_str()) != 0) {
+    return SystemError(errno, absl::StrCat(path_, ": cannot rename"));
+  }
+  std::move(remove).Cancel();
+  return absl::OkStatus();
+}
+
+absl::Status DirectoryLock::StartRenewing() {
+  MF_ASSIGN_OR_RETURN(
+      renewing_, StartThread("lock", [this] {
+        std::unique_lock<std::mutex> lock(mu_);
+        const auto pause = absl::ToChronoMilliseconds(options_.renewal);
+        for (int64_t n = 1; !ending_.wait_for(lock, pause, [&] { return ends_; }); ++n) {
+          // An error shows in Check, once another process owns the directory.
+          WriteText(fd_, path_, absl::StrCat(owner_, "\nrenewed ", n, "\n")).IgnoreError();
+        }
+      }));
+  return absl::OkStatus();
+}
+
+absl::Status DirectoryLock::Check() const {
+  const std::string text = TextIn(path_);
+  if (absl::StartsWith(text, absl::StrCat(owner_, "\n"))) return absl::OkStatus();
+  return absl::AbortedError(absl::StrCat(
+      directory_, ": this process no longer owns it; ",
+      text.empty() ? "its lock file is gone" : absl::StrCat("now ", OwnerOf(text), " does"),
+      "; nothing in it was changed"));
+}
+
+DirectoryLock::~DirectoryLock() {
+  if (renewing_.joinable()) {
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      ends_ = true;
+    }
+    ending_.notify_all();
+    renewing_.join();
+    if (Check().ok()) (void)!ftruncate(fd_, 0);  // the next owner need not wait for the lease
+  }
+  if (fd_ >= 0) close(fd_);
+}
+
+}  // namespace mirrorflow
