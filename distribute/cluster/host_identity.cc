@@ -11,7 +11,6 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
-#include <filesystem>
 #include <system_error>
 #include <vector>
 
@@ -118,12 +117,6 @@ absl::StatusOr<sockaddr_storage> SocketAddressTowards(const HostPort& peer) {
 }
 
 }  // namespace
-
-bool HasRdmaDevice() {
-  std::error_code error;
-  return std::filesystem::directory_iterator("/sys/class/infiniband", error) !=
-         std::filesystem::directory_iterator();
-}
 
 absl::StatusOr<std::string> AddressTowards(const HostPort& peer) {
   MF_ASSIGN_OR_RETURN(const sockaddr_storage local, SocketAddressTowards(peer));

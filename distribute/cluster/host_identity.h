@@ -20,9 +20,6 @@ std::string HostIdentity();
 // The CPUs that this process may use: `0-3,8`.
 std::string UsableCpuList();
 
-// Whether this host has a network device with remote direct memory access: InfiniBand or RoCE.
-bool HasRdmaDevice();
-
 // The checksum and the size of the program's file, which differ between builds.
 absl::StatusOr<std::string> BuildIdentity();
 

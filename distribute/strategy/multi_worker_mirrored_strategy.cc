@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "distribute/cluster/choose_transport.h"
 #include "distribute/cluster/connect_workers.h"
 #include "distribute/cluster/connections/authentication.h"
 #include "distribute/cluster/connections/host_port.h"
@@ -22,6 +23,7 @@
 #include "distribute/cluster/host_identity.h"
 #include "distribute/cluster/measure_link.h"
 #include "distribute/cluster/memory_domains.h"
+#include "distribute/cluster/rdma_devices.h"
 #include "distribute/cluster/transport_costs.h"
 #include "distribute/collective/team_communicator.h"
 #include "distribute/strategy/devices.h"
@@ -52,18 +54,6 @@ absl::StatusOr<HostPort> AddressOption(const char* name, const std::string& text
 
 void PrintLine(absl::string_view line) {
   std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
-}
-
-// Whether data between domains travel over UCX. Worker 0 chooses for all if that is automatic.
-absl::StatusOr<bool> ChooseUcx(CollectiveKind kind, WorkerGroup& group, MonotonicTime deadline) {
-  constexpr char kKey[] = "transport between domains";
-  if (kind != CollectiveKind::kAuto) return kind == CollectiveKind::kUcx;
-  if (group.worker() == 0) {
-    const CollectiveKind choice = HasRdmaDevice() ? CollectiveKind::kUcx : CollectiveKind::kTcp;
-    MF_RETURN_IF_ERROR(group.Put(kKey, CollectiveKindName(choice), deadline));
-  }
-  MF_ASSIGN_OR_RETURN(const std::string choice, group.Get(kKey, deadline));
-  return choice == CollectiveKindName(CollectiveKind::kUcx);
 }
 
 // Debian gives the name of a host the address 127.0.1.1 on that host.
@@ -190,6 +180,9 @@ absl::Status MultiWorkerMirroredStrategy::Join() {
         "; expected a secret that all workers share (--secret_file, MIRRORFLOW_SECRET_FILE), or "
         "--insecure in a network where every process is trusted"));
   }
+  if (on_gpus_ || options_.collective == CollectiveKind::kUcx) {
+    MF_RETURN_IF_ERROR(CheckUnencrypted(TransportWanted(), on_gpus_ ? "NCCL" : "UCX"));
+  }
   const bool serves = cluster.task_index == 0 && !options_.external_coordinator;
   if (serves) {
     MF_RETURN_IF_ERROR(WaitUntilResolved(listen, deadline, PrintLine));
@@ -294,15 +287,31 @@ absl::StatusOr<std::vector<int>> MultiWorkerMirroredStrategy::FormDomains(Monoto
   return std::move(domains.by_worker);
 }
 
+TransportRequest MultiWorkerMirroredStrategy::TransportWanted() const {
+  return {.kind = options_.collective,
+          .has_secret = !options_.secret.empty(),
+          .has_certificates = !options_.tls.empty(),
+          .insecure = options_.insecure,
+          .has_rdma = HasRdma(coordination_->network_device)};
+}
+
 absl::Status MultiWorkerMirroredStrategy::ChooseTransport(MonotonicTime deadline) {
   if (topology_.num_domains() == 1) return absl::OkStatus();
   const char* transport = "NCCL";
   if (!on_gpus_) {
     MF_ASSIGN_OR_RETURN(coordination_->over_ucx,
-                        ChooseUcx(options_.collective, *coordination_->group, deadline));
+                        ChooseUcx(TransportWanted(), *coordination_->group, deadline));
     transport = coordination_->over_ucx ? "UCX" : "TCP";
   }
   if (worker() != 0) return absl::OkStatus();
+  const TransportRequest wanted = TransportWanted();
+  if (!on_gpus_ && wanted.kind == CollectiveKind::kAuto && wanted.has_rdma &&
+      (wanted.has_secret || wanted.has_certificates)) {
+    PrintLine(absl::StrCat("mirrorflow: ", coordination_->network_device,
+                           " has RDMA, which is not used because it would neither authenticate nor "
+                           "encrypt data; --collective=ucx selects it in a network that is "
+                           "trusted"));
+  }
   PrintLine(absl::StrCat("mirrorflow: workers exchange data over ", transport, " on ",
                          coordination_->network_device, ", ", ProtectionOfData()));
   return absl::OkStatus();

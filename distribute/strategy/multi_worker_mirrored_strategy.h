@@ -28,6 +28,7 @@
 namespace mirrorflow {
 
 struct ConnectOptions;
+struct TransportRequest;
 
 namespace coordination {
 class Member;
@@ -91,6 +92,7 @@ class MultiWorkerMirroredStrategy final : public Strategy {
   absl::StatusOr<coordination::Member> Describe() const;
   // The memory domain of each worker, if the replicas are on CPUs.
   absl::StatusOr<std::vector<int>> FormDomains(MonotonicTime deadline);
+  TransportRequest TransportWanted() const;
   absl::Status ChooseTransport(MonotonicTime deadline);
   absl::Status FindCostsOfLink(MonotonicTime deadline);
   absl::Status CheckGpusDiffer() const;

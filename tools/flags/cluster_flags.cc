@@ -62,7 +62,8 @@ ABSL_FLAG(
     std::string, collective, "auto",
     "how workers exchange data: shared_memory (all on one host), tcp (authenticated by the secret, "
     "encrypted with certificates), ucx, or "
-    "auto (shared memory on a host; between hosts ucx with RDMA, else tcp)");
+    "auto (shared memory on a host; between hosts tcp, or ucx if all have RDMA and the job has no "
+    "secret)");
 ABSL_FLAG(int, ring_from, 0,
           "with so many hosts or more, all-reduces of CPUs go around a ring; 0: never");
 ABSL_FLAG(

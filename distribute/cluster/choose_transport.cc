@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/cluster/choose_transport.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+
+namespace mirrorflow {
+
+absl::StatusOr<bool> ChooseUcx(const TransportRequest& request, WorkerGroup& group,
+                               MonotonicTime deadline) {
+  if (request.kind != CollectiveKind::kAuto) return request.kind == CollectiveKind::kUcx;
+  if (request.has_secret || request.has_certificates) return false;
+  constexpr char kHasRdma[] = "RDMA", kHasNone[] = "none";
+  MF_ASSIGN_OR_RETURN(const std::vector<std::string> answers,
+                      group.AllGather("RDMA on the way to the other workers",
+                                      request.has_rdma ? kHasRdma : kHasNone, deadline));
+  return std::all_of(answers.begin(), answers.end(),
+                     [](const std::string& answer) { return answer == kHasRdma; });
+}
+
+absl::Status CheckUnencrypted(const TransportRequest& request, absl::string_view library) {
+  if (!request.has_certificates || request.insecure) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "this worker has certificates, but ", library,
+      " encrypts nothing that workers exchange; expected ",
+      request.kind == CollectiveKind::kUcx ? "--collective=tcp, which does, " : "no certificates, ",
+      "or --insecure in a network where every process is trusted"));
+}
+
+}  // namespace mirrorflow

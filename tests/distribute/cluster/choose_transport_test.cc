@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/cluster/choose_transport.h"
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "distribute/cluster/memory_worker_group.h"
+#include "distribute/cluster/rdma_devices.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/files.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::ElementsAre;
+
+// Devices as the kernel describes them: `file` is relative to the folder of an RDMA device.
+class Devices {
+ public:
+  explicit Devices(const std::string& file, const std::string& line = "")
+      : root_(TemporaryPath("sys")) {
+    std::filesystem::remove_all(root_);
+    if (file.empty()) return;
+    const std::filesystem::path path = absl::StrCat(root_, "/class/infiniband/mlx5_0/", file);
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path) << line << "\n";
+  }
+  const std::string& root() const { return root_; }
+
+ private:
+  const std::string root_;
+};
+
+TEST(RdmaDevicesTest, FindsTheNetworkDeviceOfEachKind) {
+  EXPECT_FALSE(HasRdma("eth0", Devices("").root()));
+  // The port of an InfiniBand card; RoCE, whose addresses name their device; a software device.
+  EXPECT_TRUE(HasRdma("eth0", Devices("device/net/eth0").root()));
+  EXPECT_TRUE(HasRdma("eth0", Devices("ports/1/gid_attrs/ndevs/3", "eth0").root()));
+  EXPECT_TRUE(HasRdma("eth0", Devices("parent", "eth0").root()));
+}
+
+// A host may have an RDMA device while its name leads to another network.
+TEST(RdmaDevicesTest, OtherDevicesOfTheHostDoNotCount) {
+  EXPECT_FALSE(HasRdma("eth0", Devices("device/net/eth1").root()));
+  EXPECT_FALSE(HasRdma("eth0", Devices("ports/1/gid_attrs/ndevs/0", "eth01").root()));
+  EXPECT_FALSE(HasRdma("lo", Devices("parent", "eth0").root()));
+}
+
+// What each worker chooses.
+std::vector<bool> Choose(TransportRequest request, const std::vector<bool>& has_rdma) {
+  const auto groups = CreateMemoryWorkerGroups(static_cast<int>(has_rdma.size()));
+  std::vector<char> over_ucx(has_rdma.size());
+  std::vector<std::thread> threads;
+  for (size_t w = 0; w < has_rdma.size(); ++w) {
+    threads.emplace_back([&, w, request]() mutable {
+      request.has_rdma = has_rdma[w];
+      const MonotonicTime deadline = MonotonicTime::Now() + absl::Seconds(30);
+      EXPECT_TRUE(groups[w]->Join(deadline).ok());
+      const absl::StatusOr<bool> chosen = ChooseUcx(request, *groups[w], deadline);
+      EXPECT_TRUE(chosen.ok()) << chosen.status();
+      over_ucx[w] = chosen.value_or(false);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return {over_ucx.begin(), over_ucx.end()};
+}
+
+TEST(ChooseTransportTest, AutoIsUcxOnlyIfAllWorkersHaveRdma) {
+  EXPECT_THAT(Choose({}, {true, true}), ElementsAre(true, true));
+  EXPECT_THAT(Choose({}, {true, false}), ElementsAre(false, false));
+  EXPECT_THAT(Choose({}, {false, true}), ElementsAre(false, false));
+}
+
+TEST(ChooseTransportTest, AutoNeverDropsTheProtectionThatTheJobHas) {
+  EXPECT_THAT(Choose({.has_secret = true}, {true, true}), ElementsAre(false, false));
+  EXPECT_THAT(Choose({.has_certificates = true}, {true, true}), ElementsAre(false, false));
+}
+
+TEST(ChooseTransportTest, WhatTheUserNamesIsTaken) {
+  EXPECT_THAT(Choose({.kind = CollectiveKind::kUcx, .has_secret = true}, {false, false}),
+              ElementsAre(true, true));
+  EXPECT_THAT(Choose({.kind = CollectiveKind::kTcp}, {true, true}), ElementsAre(false, false));
+}
+
+TEST(ChooseTransportTest, CertificatesWithLibraryThatEncryptsNothingAreAnError) {
+  const absl::Status status =
+      CheckUnencrypted({.kind = CollectiveKind::kUcx, .has_certificates = true}, "UCX");
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("UCX"));
+  EXPECT_TRUE(CheckUnencrypted({.has_certificates = true, .insecure = true}, "NCCL").ok());
+  EXPECT_TRUE(CheckUnencrypted({.has_secret = true}, "NCCL").ok());
+}
+
+}  // namespace
+}  // namespace mirrorflow
