@@ -105,8 +105,7 @@ class ElasticTest(programs.ProgramTest):
         self.assertIn("its supervisor has ended", result.stderr)
         self.assertIn("mirrorflow launch: 2 of at most 4 workers; host b does not answer "
                       "(no route to b)\n", result.stderr)
-        self.assertIn("restart 2 of at most 5", result.stderr)
-        self.assertNotIn("restart 3", result.stderr)
+        self.assertEqual(result.stderr.count("mirrorflow launch: restart "), 2, result.stderr)
         self.assertEqual(result.stderr.count("of at most 4 workers"), 1, result.stderr)
 
         subprocess.run([programs.FASHION_MNIST, *TRAIN, "--replicas=1", "--loss_log=whole.log"],
@@ -176,6 +175,24 @@ class ElasticTest(programs.ProgramTest):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(len(result.stdout.splitlines()), 4)
         self.assertNotIn("of at most", result.stderr)
+
+    def test_host_that_fails_again_and_again_is_left_out(self):
+        fails_on_b = "echo $ELASTIC_HOST; [ $ELASTIC_HOST = a ] || exit 9; sleep 60"
+        ends_without_b = "[ $WORLD_SIZE = 4 ] || exit 0; "
+        flags = ["--max_restarts=5", "--restart_pause=10ms"]
+        result = self.launch("-n", "2:4", *flags, "--exclude_after=2", "--", "sh", "-c",
+                             ends_without_b + fails_on_b)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("restart 2 of at most 5", result.stderr)
+        self.assertNotIn("restart 3", result.stderr)
+        self.assertIn("without host b", result.stderr)
+        # Too few hosts would be left.
+        result = self.launch("-n", "3:4", *flags, "--exclude_after=2", "--", "sh", "-c", fails_on_b)
+        self.assertEqual(result.returncode, 9, result.stderr)
+        self.assertIn("host b is taken back", result.stderr)
+        result = self.launch("-n", "4", *flags, "--exclude_after=2", "--", "true")
+        self.assertEqual(result.returncode, programs.USAGE, result.stderr)
+        self.assertIn("--exclude_after", result.stderr)
 
     def test_interruption_does_not_wait_for_silent_hosts(self):
         self.write("b.hangs", "")

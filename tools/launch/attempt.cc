@@ -399,6 +399,7 @@ void Attempt::TakeEvent(int index, const launch::Event& event) {
       worker.end.signal = ended.signal();
       worker.end.message = ended.not_started();
       TakeErrorFile(ended.error_file(), &worker.end);
+      worker.end.saved_step = ended.saved_step();
       const int code = ended.signal() != 0 ? 128 + ended.signal() : ended.exit_code();
       // A worker that was not started may have a code that says why.
       End(index, ended.not_started().empty() || code != 0 ? code : kExitNotStarted);
@@ -451,10 +452,17 @@ void Attempt::End(int index, int exit_code) {
   if (patience == absl::ZeroDuration()) EndAll(SIGTERM);
 }
 
+int64_t Attempt::saved_step() const {
+  int64_t step = 0;
+  for (const WorkerEnd& end : ends_) step = std::max(step, end.saved_step);
+  return step;
+}
+
 int Attempt::ExitCodeOfJob() {
   const absl::Duration after = MonotonicTime::Now() - begin_;
   const WorkerEnd* const first = FirstFailure(ends_);
   if (first != nullptr && reason_.empty()) reason_ = EndText(*first);
+  if (first != nullptr) failed_host_ = first->host;
   if ((exit_code_ == 0 || exit_code_ == 128 + SIGTERM) && HasStopped(ends_)) {
     std::fputs(StopReport(ends_, after).c_str(), stderr);
     return kExitPreempted;

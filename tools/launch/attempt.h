@@ -8,6 +8,7 @@
 #ifndef MIRRORFLOW_TOOLS_LAUNCH_ATTEMPT_H_
 #define MIRRORFLOW_TOOLS_LAUNCH_ATTEMPT_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -43,8 +44,12 @@ class Attempt {
 
   // Whether the launcher was asked to end.
   bool is_interrupted() const { return interrupted_; }
-  // After a failure: its cause, as one line.
+  // After a failure: its cause, as one line; and the host of the worker that failed first, empty if
+  // there is none or it is this machine.
   const std::string& reason() const { return reason_; }
+  const std::string& failed_host() const { return failed_host_; }
+  // The step of the newest checkpoint that the workers have saved; 0: they have saved none.
+  int64_t saved_step() const;
 
  private:
   // A worker, or, until Begin(), a placement that may become one.
@@ -106,7 +111,7 @@ class Attempt {
   EndRequests requests_;
   bool killing_ = false;  // the supervisors
   int exit_code_ = 0;     // of the job, if the workers do not decide it
-  std::string reason_;
+  std::string reason_, failed_host_;
   std::vector<WorkerEnd> ends_;  // in order of time
 };
 

@@ -39,8 +39,14 @@ ABSL_FLAG(absl::Duration, start_timeout, absl::Seconds(300),
           "launch: how long starting all workers, or MIN of them, may take");
 ABSL_FLAG(
     int, max_restarts, 0,
-    "launch: how often to start all workers again after a failure; with checkpoints, training "
-    "goes on");
+    "launch: how often to start all workers again after a failure; with checkpoints, training goes "
+    "on, and each that is saved gives all restarts back; 0 also ends a preempted job");
+ABSL_FLAG(absl::Duration, restart_pause, absl::Seconds(1),
+          "launch: the pause before a restart, which doubles with each failure without progress, "
+          "up to a minute");
+ABSL_FLAG(int, exclude_after, 0,
+          "launch -n MIN:MAX: leave a host out once its workers have failed first so many times; "
+          "0: never");
 ABSL_FLAG(bool, one_gpu_per_process, false,
           "launch: each worker sees only one GPU, by CUDA_VISIBLE_DEVICES");
 
@@ -76,9 +82,14 @@ absl::Status Launch(const std::vector<std::string>& command, const std::vector<s
       .log_dir = absl::GetFlag(FLAGS_log_dir),
       .grace = absl::GetFlag(FLAGS_grace),
       .start_timeout = absl::GetFlag(FLAGS_start_timeout),
-      .max_restarts = absl::GetFlag(FLAGS_max_restarts),
+      .restarts = {.max_restarts = absl::GetFlag(FLAGS_max_restarts),
+                   .exclude_after = absl::GetFlag(FLAGS_exclude_after),
+                   .first_pause = absl::GetFlag(FLAGS_restart_pause)},
       .one_gpu_per_process = absl::GetFlag(FLAGS_one_gpu_per_process)};
-  MF_RETURN_IF_ERROR(CheckFlagRange("max_restarts", options.max_restarts, 0));
+  MF_RETURN_IF_ERROR(CheckFlagRange("max_restarts", options.restarts.max_restarts, 0));
+  MF_RETURN_IF_ERROR(CheckFlagRange("exclude_after", options.restarts.exclude_after, 0));
+  MF_RETURN_IF_ERROR(
+      CheckFlagDuration("restart_pause", options.restarts.first_pause, absl::ZeroDuration()));
   MF_RETURN_IF_ERROR(CheckFlagDuration("grace", options.grace, absl::ZeroDuration()));
   MF_RETURN_IF_ERROR(
       CheckFlagDuration("start_timeout", options.start_timeout, absl::Milliseconds(100)));
@@ -101,6 +112,11 @@ absl::Status Launch(const std::vector<std::string>& command, const std::vector<s
       options.workers,
       PlaceWorkers(std::move(hosts), count ? std::optional<int>(count->most) : std::nullopt));
   options.min_workers = count ? count->least : static_cast<int>(options.workers.size());
+  if (options.restarts.exclude_after > 0 &&
+      options.min_workers == static_cast<int>(options.workers.size())) {
+    return absl::InvalidArgumentError(
+        "--exclude_after: the job needs all of its hosts; expected -n MIN:MAX");
+  }
   MF_ASSIGN_OR_RETURN(const int exit_code, RunJob(options));
   *code = static_cast<ExitCode>(exit_code);
   return absl::OkStatus();

@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/launch/launcher.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/time.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/core/system_error.h"
 #include "tools/flags/command_line.h"
@@ -19,13 +24,6 @@
 
 namespace mirrorflow {
 namespace {
-
-// Whether workers that ended with this code may do better when they start again.
-bool CanSucceedAgain(int exit_code) {
-  constexpr int kFinal[] = {0,           kExitUsage, kExitBadInput, kExitResources, kExitNumeric,
-                            128 + SIGINT};
-  return std::find(std::begin(kFinal), std::end(kFinal), exit_code) == std::end(kFinal);
-}
 
 // Blocks the signals that ask the launcher to end, and returns a file from which they can be read.
 absl::StatusOr<int> OpenSignals() {
@@ -43,6 +41,36 @@ absl::StatusOr<int> OpenSignals() {
   return signals;
 }
 
+// Waits for `pause`, or until there is a signal.
+void Wait(absl::Duration pause, int signals) {
+  pollfd fd = {.fd = signals, .events = POLLIN, .revents = 0};
+  const MonotonicTime end = MonotonicTime::Now() + pause;
+  for (absl::Duration left = pause; left > absl::ZeroDuration();
+       left = end - MonotonicTime::Now()) {
+    if (poll(&fd, 1, static_cast<int>(absl::ToInt64Milliseconds(left)) + 1) > 0) return;
+  }
+}
+
+// Returns the options without the hosts that the policy excludes.
+LaunchOptions WithoutExcluded(const LaunchOptions& options, RestartPolicy& policy) {
+  LaunchOptions left = options;
+  std::erase_if(left.workers, [&](const Placement& placement) {
+    return policy.excluded().contains(placement.host.name);
+  });
+  const std::string excluded = absl::StrJoin(policy.excluded(), ", ");
+  if (static_cast<int>(left.workers.size()) >= options.min_workers) {
+    if (!excluded.empty()) {
+      std::fprintf(stderr, "mirrorflow launch: without host %s, which has failed too often\n",
+                   excluded.c_str());
+    }
+    return left;
+  }
+  std::fprintf(stderr, "mirrorflow launch: host %s is taken back, because the others are too few\n",
+               excluded.c_str());
+  policy.IncludeAll();
+  return options;
+}
+
 }  // namespace
 
 absl::StatusOr<int> RunJob(const LaunchOptions& options) {
@@ -53,17 +81,24 @@ absl::StatusOr<int> RunJob(const LaunchOptions& options) {
   MF_ASSIGN_OR_RETURN(const int signals, OpenSignals());
   const absl::Cleanup close_signals = [signals] { close(signals); };
   output.StopWaitingOn(signals);
+  RestartPolicy policy(options.restarts);
   std::string reason;
   for (int restarts = 0;; ++restarts) {
-    Attempt attempt(options, {.count = restarts, .reason = reason}, signals, output);
+    const LaunchOptions hosts_left = WithoutExcluded(options, policy);
+    Attempt attempt(hosts_left, {.count = restarts, .reason = reason}, signals, output);
     MF_ASSIGN_OR_RETURN(const int code, attempt.Run());
-    const bool restart = restarts < options.max_restarts && CanSucceedAgain(code);
-    if (attempt.is_interrupted() || !restart) {
+    std::optional<absl::Duration> pause;
+    if (!attempt.is_interrupted()) {
+      pause = policy.PauseAfter(
+          {.exit_code = code, .saved_step = attempt.saved_step(), .host = attempt.failed_host()});
+    }
+    if (!pause.has_value()) {
       if (code == kExitOk) MF_RETURN_IF_ERROR(output.status());
       return code;
     }
-    std::fprintf(stderr, "mirrorflow launch: restart %d of at most %d\n", restarts + 1,
-                 options.max_restarts);
+    std::fprintf(stderr, "mirrorflow launch: restart %s, in %.1f s\n", policy.Text().c_str(),
+                 absl::ToDoubleSeconds(*pause));
+    Wait(*pause, signals);
     output.ForgetLastLines();
     reason = attempt.reason();
   }

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "tools/launch/placement.h"
+#include "tools/launch/restart_policy.h"
 
 namespace mirrorflow {
 
@@ -26,7 +27,7 @@ struct LaunchOptions {
   std::string log_dir;
   absl::Duration grace = absl::Seconds(30);
   absl::Duration start_timeout = absl::Minutes(5);
-  int max_restarts = 0;
+  RestartPolicy::Options restarts;
   bool one_gpu_per_process = false;
 };
 
@@ -38,9 +39,8 @@ inline constexpr int kExitNotStarted = 127;
 // after signal N), 128 + N after signal N to the launcher itself, or kExitStartTimeout. An error if
 // the job could not be started, or if it succeeded but not all of its output could be written.
 //
-// After a failure, starts all workers again, up to `max_restarts` times, unless the exit code says
-// that they would fail again (usage, input, resources, numbers) or that the user has interrupted
-// them.
+// After a failure, starts all workers again as RestartPolicy says, unless the exit code says that
+// they would fail again (usage, input, resources, numbers) or that the user has interrupted them.
 absl::StatusOr<int> RunJob(const LaunchOptions& options);
 
 }  // namespace mirrorflow

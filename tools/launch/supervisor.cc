@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "framework/core/end_requests.h"
@@ -98,6 +99,10 @@ class Supervisor {
     KillDescendants();
     DrainOutput();
     ending_.mutable_ended()->set_error_file(error_file_.Read());
+    int64_t saved_step = 0;
+    if (absl::SimpleAtoi(progress_file_.Read(), &saved_step)) {
+      ending_.mutable_ended()->set_saved_step(saved_step);
+    }
     return has_launcher_ ? WriteMessage(STDOUT_FILENO, ending_) : absl::OkStatus();
   }
 
@@ -257,6 +262,7 @@ class Supervisor {
     }
     setenv("MIRRORFLOW_SECRET_FILE", secret_file_.path().c_str(), 1);
     setenv("MIRRORFLOW_ERROR_FILE", error_file_.path().c_str(), 1);
+    setenv("MIRRORFLOW_PROGRESS_FILE", progress_file_.path().c_str(), 1);
     std::vector<char*> command;
     for (const std::string& word : start.command()) command.push_back(const_cast<char*>(&word[0]));
     command.push_back(nullptr);
@@ -287,6 +293,7 @@ class Supervisor {
 
   const PrivateFile secret_file_{"secret"};
   const PrivateFile error_file_{"error"};
+  const PrivateFile progress_file_{"progress"};
   MessageReader reader_;
   bool has_launcher_ = true;
   int signals_ = -1;

@@ -18,6 +18,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "framework/core/file.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/names.h"
 #include "framework/core/out_of_memory.h"
@@ -43,6 +44,19 @@ constexpr int kMinKeep = 2;
 // `parts/RANK/NAME` for a rank's part of a variable.
 constexpr absl::string_view kStatePrefix = "state/";
 constexpr absl::string_view kPartsPrefix = "parts/";
+
+// Writes the step to the file that $MIRRORFLOW_PROGRESS_FILE names, if any: a launcher gives back
+// the restarts of a job that makes progress. Follows links: the file is a file descriptor of the
+// worker's supervisor, under /proc.
+void TellLauncher(int64_t step) {
+  const char* const path = std::getenv("MIRRORFLOW_PROGRESS_FILE");
+  if (path == nullptr || *path == '\0') return;
+  const absl::StatusOr<int> file = OpenForAppending(
+      path, {.existing = ExistingFile::kReplace, .links = InputFile::Links::kFollow});
+  if (!file.ok()) return;  // training does not depend on it
+  AppendTo(*file, path, absl::StrCat(step, "\n")).IgnoreError();
+  close(*file);
+}
 
 void LogLine(const CheckpointManager::Options& options, absl::string_view line) {
   if (options.log != nullptr) return options.log(line);
@@ -238,7 +252,9 @@ class CheckpointManager::Writer {
         step, [&](const std::string& path) { return WriteCheckpointData(path, data_); }));
     newest_ = step;
     events_.Saved(step);
+    TellLauncher(step);
     const absl::Status removed = directory_->RemoveObsolete(step, options_.keep);
+    if (absl::IsAborted(removed)) return removed;  // what is newest now is another job's
     if (!removed.ok()) Log(absl::StrCat("WARNING: old checkpoint: ", removed.message()));
     return absl::OkStatus();
   }

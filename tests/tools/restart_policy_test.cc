@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/launch/restart_policy.h"
+
+#include <optional>
+
+#include "absl/time/time.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tools/flags/command_line.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::Ge;
+using ::testing::IsEmpty;
+using ::testing::Le;
+
+constexpr int kKilled = 128 + 9;
+
+TEST(RestartPolicyTest, EndsAfterTheLastRestart) {
+  RestartPolicy policy({.max_restarts = 2});
+  EXPECT_TRUE(policy.PauseAfter({.exit_code = kKilled}).has_value());
+  EXPECT_TRUE(policy.PauseAfter({.exit_code = kExitCluster}).has_value());
+  EXPECT_FALSE(policy.PauseAfter({.exit_code = kKilled}).has_value());
+}
+
+TEST(RestartPolicyTest, OnlyWhatMaySucceedStartsAgain) {
+  for (const int code : {0, int{kExitUsage}, int{kExitBadInput}, int{kExitResources},
+                         int{kExitNumeric}, int{kExitInterrupted}}) {
+    EXPECT_FALSE(RestartPolicy({.max_restarts = 9}).PauseAfter({.exit_code = code}).has_value())
+        << code;
+  }
+  EXPECT_FALSE(RestartPolicy({}).PauseAfter({.exit_code = kExitPreempted}).has_value());
+}
+
+TEST(RestartPolicyTest, CheckpointOfLaterStepGivesRestartsBack) {
+  RestartPolicy policy({.max_restarts = 1});
+  for (const int step : {100, 200, 300}) {
+    EXPECT_TRUE(policy.PauseAfter({.exit_code = kKilled, .saved_step = step}).has_value()) << step;
+  }
+  // The same step again is no progress.
+  EXPECT_FALSE(policy.PauseAfter({.exit_code = kKilled, .saved_step = 300}).has_value());
+}
+
+TEST(RestartPolicyTest, PreemptionsAreAsManyAsMakeProgress) {
+  RestartPolicy policy({.max_restarts = 1});
+  for (int step = 1; step <= 100; ++step) {
+    EXPECT_TRUE(policy.PauseAfter({.exit_code = kExitPreempted, .saved_step = step}).has_value());
+  }
+  EXPECT_TRUE(policy.PauseAfter({.exit_code = kExitPreempted, .saved_step = 101}).has_value());
+  EXPECT_FALSE(policy.PauseAfter({.exit_code = kExitPreempted, .saved_step = 101}).has_value());
+}
+
+TEST(RestartPolicyTest, PausesDoubleUntilThereIsProgress) {
+  RestartPolicy policy({.max_restarts = 100});
+  const auto expect_pause = [&](absl::Duration longest, int saved_step) {
+    const std::optional<absl::Duration> pause =
+        policy.PauseAfter({.exit_code = kKilled, .saved_step = saved_step});
+    ASSERT_TRUE(pause.has_value());
+    EXPECT_THAT(*pause, AllOf(Ge(longest / 2), Le(longest)));
+  };
+  for (const int seconds : {1, 2, 4, 8, 16, 32, 60, 60}) expect_pause(absl::Seconds(seconds), 0);
+  expect_pause(absl::Seconds(1), 100);
+  expect_pause(absl::Seconds(2), 100);
+}
+
+TEST(RestartPolicyTest, PausesOfTwoJobsDiffer) {
+  const RestartPolicy::Ending killed = {.exit_code = kKilled};
+  EXPECT_NE(RestartPolicy({.max_restarts = 1}).PauseAfter(killed),
+            RestartPolicy({.max_restarts = 1}).PauseAfter(killed));
+}
+
+TEST(RestartPolicyTest, HostThatFailsAgainAndAgainIsLeftOut) {
+  RestartPolicy policy({.max_restarts = 9, .exclude_after = 2});
+  policy.PauseAfter({.exit_code = kKilled, .host = "a"});
+  policy.PauseAfter({.exit_code = kKilled, .host = "b"});
+  policy.PauseAfter({.exit_code = kExitPreempted, .host = "b"});
+  EXPECT_THAT(policy.excluded(), IsEmpty());
+  policy.PauseAfter({.exit_code = kKilled, .host = "b"});
+  EXPECT_THAT(policy.excluded(), ElementsAre("b"));
+  policy.IncludeAll();
+  EXPECT_THAT(policy.excluded(), IsEmpty());
+  policy.PauseAfter({.exit_code = kKilled, .host = "b"});
+  EXPECT_THAT(policy.excluded(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace mirrorflow

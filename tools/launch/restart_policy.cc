@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/launch/restart_policy.h"
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+
+#include "absl/strings/str_cat.h"
+#include "tools/flags/command_line.h"
+
+namespace mirrorflow {
+namespace {
+
+// Whether workers that ended with this code may do better when they start again.
+bool CanSucceedAgain(int exit_code) {
+  constexpr int kFinal[] = {0,           kExitUsage, kExitBadInput, kExitResources, kExitNumeric,
+                            128 + SIGINT};
+  return std::find(std::begin(kFinal), std::end(kFinal), exit_code) == std::end(kFinal);
+}
+
+}  // namespace
+
+std::optional<absl::Duration> RestartPolicy::PauseAfter(const Ending& ending) {
+  if (!CanSucceedAgain(ending.exit_code)) return std::nullopt;
+  if (ending.saved_step > saved_step_) {
+    saved_step_ = ending.saved_step;
+    attempts_ = 0;
+  }
+  if (++attempts_ > options_.max_restarts) return std::nullopt;
+  // A host that stops its workers is not at fault.
+  const bool may_exclude = options_.exclude_after > 0 && ending.exit_code != kExitPreempted;
+  if (may_exclude && !ending.host.empty() &&
+      ++failures_by_host_[ending.host] >= options_.exclude_after) {
+    excluded_.insert(ending.host);
+  }
+  const absl::Duration pause = std::min(
+      options_.first_pause * std::exp2(std::min(attempts_ - 1, 30)), options_.longest_pause);
+  return pause * std::uniform_real_distribution<>(0.5, 1)(random_);
+}
+
+std::string RestartPolicy::Text() const {
+  const std::string since =
+      saved_step_ > 0 ? absl::StrCat(" since step ", saved_step_, " was saved") : "";
+  return absl::StrCat(attempts_, " of at most ", options_.max_restarts, since);
+}
+
+void RestartPolicy::IncludeAll() {
+  excluded_.clear();
+  failures_by_host_.clear();
+}
+
+}  // namespace mirrorflow

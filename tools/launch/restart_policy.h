@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// RestartPolicy: whether a job starts again after an attempt, when, and on which hosts.
+//
+// A job starts again --max_restarts times without progress, which is a checkpoint of a later step
+// than all before; progress gives all restarts back, so that neither a flaky host nor a month of
+// preemptions uses them up. The pause before a restart doubles until there is progress, so that a
+// job that cannot run does not keep its hosts busy, and differs at random, so that many jobs do not
+// come back at once.
+#ifndef MIRRORFLOW_TOOLS_LAUNCH_RESTART_POLICY_H_
+#define MIRRORFLOW_TOOLS_LAUNCH_RESTART_POLICY_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+
+#include "absl/time/time.h"
+
+namespace mirrorflow {
+
+class RestartPolicy {
+ public:
+  struct Options {
+    int max_restarts = 0;
+    // How often the workers of a host may fail first before it is left out; 0: it never is.
+    int exclude_after = 0;
+    absl::Duration first_pause = absl::Seconds(1);
+    absl::Duration longest_pause = absl::Seconds(60);
+  };
+  // How an attempt ended.
+  struct Ending {
+    int exit_code = 0;
+    int64_t saved_step = 0;  // of the newest checkpoint that its workers have saved; 0: of none
+    std::string host;        // of the worker that failed first; empty: not known
+  };
+
+  explicit RestartPolicy(const Options& options) : options_(options) {}
+
+  // Returns how long to wait before the next attempt, or nothing if the job ends.
+  std::optional<absl::Duration> PauseAfter(const Ending& ending);
+
+  // The number of the last restart: `2 of at most 5 since step 400 was saved`.
+  std::string Text() const;
+  // Hosts that are left out from now on.
+  const std::set<std::string>& excluded() const { return excluded_; }
+  // Takes all hosts back, because too few others are left.
+  void IncludeAll();
+
+ private:
+  const Options options_;
+  std::mt19937 random_{std::random_device()()};
+  int attempts_ = 0;        // since the last progress
+  int64_t saved_step_ = 0;  // the newest of all attempts
+  std::map<std::string, int> failures_by_host_;
+  std::set<std::string> excluded_;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TOOLS_LAUNCH_RESTART_POLICY_H_
