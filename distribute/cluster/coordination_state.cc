@@ -236,6 +236,13 @@ void CoordinationState::WaitForFailure(int worker, uint64_t incarnation, Done do
   }
 }
 
+void CoordinationState::AddWaiting(std::set<int>* workers) const {
+  std::lock_guard<std::mutex> lock(mu_);
+  for (const Wait& wait : waits_) {
+    if (wait.deadline != MonotonicTime::InfiniteFuture()) workers->insert(wait.worker);
+  }
+}
+
 void CoordinationState::TakeBack(const Wait& wait) {
   const auto gathered = gathered_.find(wait.name);
   if (wait.kind != Kind::kAllGather || gathered == gathered_.end()) return;

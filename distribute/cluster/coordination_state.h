@@ -64,6 +64,9 @@ class CoordinationState {
   // the incarnation ends without one.
   void WaitForFailure(int worker, uint64_t incarnation, Done done);
 
+  // Adds the workers whose program waits here for the others. Calls without a deadline do not
+  // count: those are of threads in the background.
+  void AddWaiting(std::set<int>* workers) const;
   // Ends the calls whose deadline is not after `now` with DeadlineExceeded. The error names the
   // missing workers, the first of them as its Failure.
   void Expire(MonotonicTime now);

@@ -50,7 +50,7 @@ absl::StatusOr<SessionBackend> CreateGpuBackend(const Topology& topology, int wo
                              .collective_memory = by_nccl ? NcclMemory() : nullptr}},
                     options.extensions));
   backend.topology = topology;
-  const absl::Duration timeout = options.collective_timeout;
+  const absl::Duration timeout = *options.collective_timeout;
   if (AreLogical(gpus)) {
     backend.connect = [timeout, gpu = gpus[0]](const Topology& topology, absl::Span<const int>,
                                                WorkerGroup*, uint64_t, MonotonicTime) {

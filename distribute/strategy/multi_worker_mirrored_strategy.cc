@@ -91,8 +91,9 @@ MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(const Options& options,
                                                          bool on_gpus)
     : Strategy({.seed = options.replicas.seed,
                 .bucket_bytes = options.replicas.bucket_bytes,
-                .step_timeout = options.replicas.step_timeout,
+                .step_timeout = *options.replicas.step_timeout,
                 .connect_timeout = options.connect_timeout,
+                .prepare_timeout = options.prepare_timeout,
                 .pin_threads = options.replicas.pin_threads,
                 .max_bytes = options.replicas.max_bytes,
                 .compile = options.replicas.compile}),
@@ -120,6 +121,7 @@ absl::StatusOr<std::unique_ptr<MultiWorkerMirroredStrategy>> MultiWorkerMirrored
   const Cluster& cluster = options.cluster;
   MF_RETURN_IF_ERROR(options.replicas.Check());
   MF_RETURN_IF_ERROR(CheckTimeouts({{"connect_timeout", options.connect_timeout},
+                                    {"prepare_timeout", options.prepare_timeout},
                                     {"heartbeat_timeout", options.heartbeat_timeout},
                                     {"progress_timeout", options.progress_timeout}}));
   MF_RETURN_IF_ERROR(CheckAtLeast("ring_from", options.exchange.ring_from, 0));
@@ -143,8 +145,12 @@ absl::StatusOr<std::unique_ptr<MultiWorkerMirroredStrategy>> MultiWorkerMirrored
   if (options.replicas.extensions != nullptr) {
     MF_RETURN_IF_ERROR(options.replicas.extensions->Check());
   }
+  // Whoever is inside a step may wait there for a worker that is late, and then for the step.
+  Options complete = options;
+  complete.replicas = options.replicas.WithTimeouts(options.prepare_timeout + absl::Minutes(10),
+                                                    options.prepare_timeout + absl::Minutes(20));
   std::unique_ptr<MultiWorkerMirroredStrategy> strategy(
-      new MultiWorkerMirroredStrategy(options, std::move(devices), on_gpus));
+      new MultiWorkerMirroredStrategy(complete, std::move(devices), on_gpus));
   MF_RETURN_IF_ERROR(strategy->Join());
   return strategy;
 }
@@ -206,6 +212,7 @@ absl::Status MultiWorkerMirroredStrategy::Join() {
       .tls = options_.tls,
       .heartbeat_timeout = options_.heartbeat_timeout,
       .progress_timeout = options_.progress_timeout,
+      .prepare_timeout = options_.prepare_timeout,
       .log = PrintLine};
   MF_ASSIGN_OR_RETURN(client.member, Describe());
   MF_ASSIGN_OR_RETURN(coordination_->client, CoordinationClient::Connect(client, deadline));
@@ -377,7 +384,7 @@ absl::Status MultiWorkerMirroredStrategy::UseCommonInstructionSet() const {
 }
 
 ConnectOptions MultiWorkerMirroredStrategy::ConnectionOfCpus() const {
-  return {.timeout = options_.replicas.collective_timeout,
+  return {.timeout = *options_.replicas.collective_timeout,
           .over_ucx = coordination_->over_ucx,
           .device = coordination_->network_device,
           .data = {.address = coordination_->address,
@@ -400,7 +407,7 @@ absl::StatusOr<SessionBackend> MultiWorkerMirroredStrategy::CreateCpuBackend() c
   backend.topology = topology_;
   backend.has_teams = true;
   if (coordination_->client == nullptr) {
-    const absl::Duration timeout = options_.replicas.collective_timeout;
+    const absl::Duration timeout = *options_.replicas.collective_timeout;
     backend.connect = [timeout](const Topology& topology, absl::Span<const int>, WorkerGroup*,
                                 uint64_t, MonotonicTime) {
       return CreateTeamCommunicators(topology.world_size(), timeout);
@@ -427,7 +434,7 @@ absl::StatusOr<std::unique_ptr<InputAgreement>> MultiWorkerMirroredStrategy::Agr
   std::lock_guard<std::mutex> lock(c.input_mu);
   if (c.input == nullptr) {
     std::shared_ptr<WorkerGroup> group = c.client->NewGroup();
-    MF_RETURN_IF_ERROR(group->Join(MonotonicTime::Now() + options_.connect_timeout).status());
+    MF_RETURN_IF_ERROR(group->Join(MonotonicTime::Now() + options_.prepare_timeout).status());
     c.input = std::move(group);
   }
   std::vector<int> replicas;
@@ -438,7 +445,7 @@ absl::StatusOr<std::unique_ptr<InputAgreement>> MultiWorkerMirroredStrategy::Agr
       InputAgreement::Options{.group = c.input,
                               .name = absl::StrCat("input ", c.num_inputs++),
                               .replicas = std::move(replicas),
-                              .timeout = options_.replicas.step_timeout});
+                              .timeout = *options_.replicas.step_timeout});
 }
 
 absl::StatusOr<SessionBackend> MultiWorkerMirroredStrategy::MakeBackend() const {

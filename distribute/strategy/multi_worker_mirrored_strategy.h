@@ -59,11 +59,15 @@ class MultiWorkerMirroredStrategy final : public Strategy {
     ExchangeOptions exchange = {};  // between CPUs of different hosts
     // Limit for finding the coordination service and all other workers.
     absl::Duration connect_timeout = absl::Minutes(5);
+    // How long a worker may be late, for the first step or between two: it is alive, but still
+    // loads data, compiles or runs a callback. A warning names it each minute.
+    absl::Duration prepare_timeout = absl::Minutes(30);
     // A worker that is silent for so long is taken for gone, which ends the steps of all. It need
     // not be equal on all workers.
     absl::Duration heartbeat_timeout = absl::Seconds(10);
     // A worker that is inside a step for so long without starting a collective hangs, which ends
-    // the steps of all. Compilation does not count. It need not be equal on all workers.
+    // the steps of all. Waiting for a worker that is late does not count, nor does compilation. It
+    // need not be equal on all workers.
     absl::Duration progress_timeout = absl::Minutes(5);
     // End the process, with exit code 4, if it takes no notice of a failure of the cluster, because
     // it hangs: `heartbeat_timeout` after the failure if it is inside a step, `progress_timeout`

@@ -93,7 +93,7 @@ absl::StatusOr<SessionBackend> OneDeviceStrategy::MakeBackend() const {
 MirroredStrategy::MirroredStrategy(const Options& options, Topology topology)
     : Strategy({.seed = options.seed,
                 .bucket_bytes = options.bucket_bytes,
-                .step_timeout = options.step_timeout,
+                .step_timeout = *options.step_timeout,
                 .pin_threads = options.pin_threads,
                 .max_bytes = options.max_bytes,
                 .compile = options.compile}),
@@ -101,10 +101,19 @@ MirroredStrategy::MirroredStrategy(const Options& options, Topology topology)
       topology_(std::move(topology)) {}
 
 absl::Status MirroredStrategy::Options::Check() const {
-  MF_RETURN_IF_ERROR(
-      CheckTimeouts({{"collective_timeout", collective_timeout}, {"step_timeout", step_timeout}}));
+  constexpr absl::Duration kDefault = absl::InfiniteDuration();
+  MF_RETURN_IF_ERROR(CheckTimeouts({{"collective_timeout", collective_timeout.value_or(kDefault)},
+                                    {"step_timeout", step_timeout.value_or(kDefault)}}));
   MF_RETURN_IF_ERROR(CheckAtLeast("bucket_bytes", bucket_bytes, 0));
   return CheckAtLeast("max_bytes", max_bytes, 1);
+}
+
+MirroredStrategy::Options MirroredStrategy::Options::WithTimeouts(absl::Duration collective,
+                                                                  absl::Duration step) const {
+  Options options = *this;
+  if (!options.collective_timeout.has_value()) options.collective_timeout = collective;
+  if (!options.step_timeout.has_value()) options.step_timeout = step;
+  return options;
 }
 
 absl::StatusOr<std::unique_ptr<MirroredStrategy>> MirroredStrategy::Create(const Options& options) {
@@ -116,7 +125,8 @@ absl::StatusOr<std::unique_ptr<MirroredStrategy>> MirroredStrategy::Create(const
   if (options.extensions != nullptr) MF_RETURN_IF_ERROR(options.extensions->Check());
   // Replicas on GPUs exchange data only through a collective library, so each is its own domain.
   return std::unique_ptr<MirroredStrategy>(
-      new MirroredStrategy(options, Topology::OneWorker(devices, /*one_domain=*/gpus.empty())));
+      new MirroredStrategy(options.WithTimeouts(absl::Minutes(5), SessionOptions().step_timeout),
+                           Topology::OneWorker(devices, /*one_domain=*/gpus.empty())));
 }
 
 absl::StatusOr<std::unique_ptr<MirroredStrategy>> MirroredStrategy::Create() {
@@ -131,9 +141,9 @@ absl::StatusOr<SessionBackend> MirroredStrategy::MakeBackend() const {
                       CreateBackend(topology_.devices(), {}, options_.extensions));
   backend.topology = topology_;
   backend.has_teams = true;
-  backend.connect = [timeout = options_.collective_timeout](const Topology& topology,
-                                                            absl::Span<const int>, WorkerGroup*,
-                                                            uint64_t, MonotonicTime) {
+  backend.connect = [timeout = *options_.collective_timeout](const Topology& topology,
+                                                             absl::Span<const int>, WorkerGroup*,
+                                                             uint64_t, MonotonicTime) {
     return CreateTeamCommunicators(topology.world_size(), timeout);
   };
   return backend;

@@ -148,9 +148,10 @@ class MirroredStrategy final : public Strategy {
     // selects 512 KiB on CPUs, 16 MiB on GPUs, and between hosts what the costs of the link say.
     int64_t bucket_bytes = SessionOptions().bucket_bytes;
     uint64_t seed = 0;  // for random ops without a seed attribute
-    // Limits for the time a collective waits for other replicas, and for a step.
-    absl::Duration collective_timeout = absl::Minutes(5);
-    absl::Duration step_timeout = SessionOptions().step_timeout;
+    // Limits for the time a collective waits for other replicas, and for a step. Default: 5 and 10
+    // minutes; with several workers, 10 and 20 minutes more than their `prepare_timeout`.
+    std::optional<absl::Duration> collective_timeout = std::nullopt;
+    std::optional<absl::Duration> step_timeout = std::nullopt;
     bool pin_threads = true;                         // each to its share of the cores
     int64_t max_bytes = SessionOptions().max_bytes;  // of memory, for variables and one step
     // On GPUs, replay a step that has run before as CUDA graphs.
@@ -170,6 +171,8 @@ class MirroredStrategy final : public Strategy {
     // InvalidArgument, naming the option, unless timeouts and `max_bytes` are above 0 and
     // `bucket_bytes` is not negative.
     absl::Status Check() const;
+    // These options with the default of each timeout that is not set.
+    Options WithTimeouts(absl::Duration collective, absl::Duration step) const;
   };
   static absl::StatusOr<std::unique_ptr<MirroredStrategy>> Create(const Options& options);
   static absl::StatusOr<std::unique_ptr<MirroredStrategy>> Create();

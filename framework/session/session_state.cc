@@ -74,7 +74,7 @@ absl::Status SessionState::Initialize(const Graph& graph) {
   team_ = std::make_unique<ReplicaTeam>(static_cast<int>(ranks.size()), options_.pin_threads,
                                         backend_.core_sharers);
   MF_RETURN_IF_ERROR(team_->status());
-  MF_RETURN_IF_ERROR(connection_.Join(ConnectDeadline()));
+  MF_RETURN_IF_ERROR(connection_.Join(PrepareDeadline()));
   if (connection_.has_other_workers()) {
     MF_RETURN_IF_ERROR(AgreeOnVariables());
     MF_RETURN_IF_ERROR(TakeSeedOfWorker0());
@@ -135,7 +135,7 @@ absl::StatusOr<SessionState::SharedRegions> SessionState::AllocateSharedRegions(
   if (total == 0) return shared;
   MF_ASSIGN_OR_RETURN(
       std::shared_ptr<std::byte> memory,
-      backend_.share_memory(total, "variables", *backend_.workers, ConnectDeadline()));
+      backend_.share_memory(total, "variables", *backend_.workers, PrepareDeadline()));
   std::byte* next = memory.get();
   for (size_t r = 0; r < regions.size(); ++r) {
     if (!regions[r].shared) continue;
@@ -168,7 +168,7 @@ absl::Status SessionState::Reconnect() {
     LoseUpdates(*std::exchange(unfinished_, nullptr), connection_.failure());
   }
   num_agreements_ = num_gathered_traces_ = 0;
-  MF_RETURN_IF_ERROR(connection_.Join(ConnectDeadline()));
+  MF_RETURN_IF_ERROR(connection_.Join(PrepareDeadline()));
   return connection_.Connect(replicas_, ConnectDeadline());
 }
 

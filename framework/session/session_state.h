@@ -219,6 +219,7 @@ class SessionState {
   // Calls work(replica, lane) for each local replica, on its thread and its communication lane.
   absl::Status OnEachReplica(absl::FunctionRef<absl::Status(Replica&, Lane&)> work);
   MonotonicTime ConnectDeadline() const { return MonotonicTime::Now() + options_.connect_timeout; }
+  MonotonicTime PrepareDeadline() const { return MonotonicTime::Now() + options_.prepare_timeout; }
   void AddTrace(const StepVariant& variant, uint64_t step);
 
   SessionBackend backend_;

@@ -61,7 +61,7 @@ absl::Status SessionState::GatherTrace() {
   if (!connection_.has_other_workers()) return absl::OkStatus();
   MF_ASSIGN_OR_RETURN(const std::vector<Passage> passages, PassBarriers());
   return mirrorflow::GatherTrace(absl::StrCat("trace ", num_gathered_traces_++), passages,
-                                 *connection_.workers(), ConnectDeadline(), &trace);
+                                 *connection_.workers(), PrepareDeadline(), &trace);
 }
 
 }  // namespace mirrorflow

@@ -85,7 +85,7 @@ absl::Status SessionState::AgreeOnVariables() {
   agreement.Add("costs between domains", backend_.link.ToString());
   AddLayout(layout_, &agreement);
   return Agree(agreement, "variables", connection_.topology(), *connection_.workers(),
-               ConnectDeadline());
+               PrepareDeadline());
 }
 
 absl::Status SessionState::AgreeOn(const StepState& step, StepVariant& variant) {
@@ -111,7 +111,7 @@ absl::Status SessionState::AgreeOn(const StepState& step, StepVariant& variant) 
   AddSchedule(variant.bound[0]->plan(), &agreement);
   const std::string name = absl::StrCat("preparation ", num_agreements_++);
   MF_RETURN_IF_ERROR(
-      Agree(agreement, name, connection_.topology(), *connection_.workers(), ConnectDeadline()));
+      Agree(agreement, name, connection_.topology(), *connection_.workers(), PrepareDeadline()));
   if (tuning_ != nullptr) {
     MF_RETURN_IF_ERROR(TakeTuningOfWorker0(name));
     if (variant.tuning_version != tuning_->version()) MF_RETURN_IF_ERROR(MakePlans(step, variant));
@@ -127,17 +127,17 @@ absl::Status SessionState::AgreeOn(const StepState& step, StepVariant& variant) 
 absl::Status SessionState::TakeTuningOfWorker0(absl::string_view agreement) {
   WorkerGroup& workers = *connection_.workers();
   const std::string key = absl::StrCat("autotune of ", agreement);
-  if (workers.worker() == 0) return workers.Put(key, tuning_->ToString(), ConnectDeadline());
-  MF_ASSIGN_OR_RETURN(const std::string choices, workers.Get(key, ConnectDeadline()));
+  if (workers.worker() == 0) return workers.Put(key, tuning_->ToString(), PrepareDeadline());
+  MF_ASSIGN_OR_RETURN(const std::string choices, workers.Get(key, PrepareDeadline()));
   return tuning_->TakeOver(choices);
 }
 
 absl::Status SessionState::TakeSeedOfWorker0() {
   WorkerGroup& workers = *connection_.workers();
   if (workers.worker() == 0) {
-    return workers.Put("seed", absl::StrCat(options_.seed), ConnectDeadline());
+    return workers.Put("seed", absl::StrCat(options_.seed), PrepareDeadline());
   }
-  MF_ASSIGN_OR_RETURN(const std::string seed, workers.Get("seed", ConnectDeadline()));
+  MF_ASSIGN_OR_RETURN(const std::string seed, workers.Get("seed", PrepareDeadline()));
   if (absl::SimpleAtoi(seed, &options_.seed)) return absl::OkStatus();
   return absl::InternalError(absl::StrCat("seed of worker 0: expected a number, got '", seed, "'"));
 }

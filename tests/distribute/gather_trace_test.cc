@@ -53,7 +53,7 @@ absl::StatusOr<std::unique_ptr<TestWorkers>> CreateWorkers(const Model& model,
                              {.workers = kWorkers,
                               .replicas = kReplicas,
                               .collective_timeout = timeout,
-                              .session = {.connect_timeout = timeout}});
+                              .session = {.prepare_timeout = timeout}});
 }
 
 absl::Status RunSteps(Step& step, const Model& model, int count) {

@@ -487,7 +487,7 @@ void FallSilent(const Layer& layer, TestWorkers& both, const TestWorkersOptions&
   EXPECT_EQ(failure->worker, silent) << cause;
   EXPECT_EQ(both.session(other).state().connection().failure(), cause);
   EXPECT_EQ(both.session(other).state().connection().state(), Connection::State::kBroken);
-  EXPECT_LT(took, options.session.connect_timeout + 4 * options.collective_timeout);
+  EXPECT_LT(took, options.session.prepare_timeout + 4 * options.collective_timeout);
 
   both.cluster().SetSilent(silent, false);
   float losses[kWorkers] = {};
@@ -513,7 +513,7 @@ TEST(WorkersTest, SilentWorkerFailsPeerInTimeAndBothReconnect) {
   constexpr int kPairs = 20, kRounds = 2;
   const Layer layer;
   TestWorkersOptions options{.collective_timeout = absl::Seconds(1)};
-  options.session.connect_timeout = absl::Seconds(3);
+  options.session.prepare_timeout = absl::Seconds(3);
   std::vector<std::unique_ptr<TestWorkers>> pairs;
   for (int p = 0; p < kPairs; ++p) {
     auto workers = WorkersOf(layer, options);

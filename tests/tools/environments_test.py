@@ -261,7 +261,7 @@ class EnvironmentsTest(programs.ProgramTest):
     def test_duration_out_of_range_names_its_flag(self):
         train = self.commands()[0]
         for flag in ("connect_timeout", "heartbeat_timeout", "progress_timeout",
-                     "collective_timeout"):
+                     "prepare_timeout", "collective_timeout"):
             for value in ("0", "-1s", "1ns"):
                 with self.subTest(flag, value=value):
                     result, _ = self.run_in("time", "", {}, [*train, f"--{flag}={value}"])

@@ -37,8 +37,12 @@ ABSL_FLAG(absl::Duration, heartbeat_timeout, absl::Seconds(10),
 ABSL_FLAG(absl::Duration, progress_timeout, absl::Minutes(5),
           "how long a worker may be inside a step without starting a collective before the others "
           "take it for hanging");
-ABSL_FLAG(absl::Duration, collective_timeout, absl::Minutes(5),
-          "how long workers wait for each other in a collective");
+ABSL_FLAG(absl::Duration, prepare_timeout, absl::Minutes(30),
+          "how long the others wait for a worker that is alive but late, because it loads data, "
+          "compiles or runs a callback");
+ABSL_FLAG(std::optional<absl::Duration>, collective_timeout, std::nullopt,
+          "how long workers wait for each other in a collective; default: 10 minutes more than "
+          "--prepare_timeout");
 ABSL_FLAG(std::string, secret_file, "",
           "file, of mode 0600, with the secret that all workers share; default: "
           "$MIRRORFLOW_SECRET_FILE");
@@ -100,7 +104,9 @@ absl::Status CheckTimeouts() {
       {"connect_timeout", absl::GetFlag(FLAGS_connect_timeout)},
       {"heartbeat_timeout", absl::GetFlag(FLAGS_heartbeat_timeout)},
       {"progress_timeout", absl::GetFlag(FLAGS_progress_timeout)},
-      {"collective_timeout", absl::GetFlag(FLAGS_collective_timeout)}};
+      {"prepare_timeout", absl::GetFlag(FLAGS_prepare_timeout)},
+      {"collective_timeout",
+       absl::GetFlag(FLAGS_collective_timeout).value_or(absl::InfiniteDuration())}};
   for (const auto& [flag, timeout] : timeouts) {
     MF_RETURN_IF_ERROR(CheckFlagDuration(flag, timeout, kLeastTimeout));
   }
@@ -213,6 +219,7 @@ absl::StatusOr<std::unique_ptr<Strategy>> JoinCluster(Cluster cluster,
        .collective = *collective,
        .exchange = exchange,
        .connect_timeout = flags.connect_timeout,
+       .prepare_timeout = absl::GetFlag(FLAGS_prepare_timeout),
        .heartbeat_timeout = absl::GetFlag(FLAGS_heartbeat_timeout),
        .progress_timeout = absl::GetFlag(FLAGS_progress_timeout)});
   if (strategy.ok()) return *std::move(strategy);

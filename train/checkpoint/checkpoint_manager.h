@@ -64,7 +64,7 @@ class CheckpointManager {
     // How long to wait for another job that uses the directory to end; a line names it every 5 s.
     absl::Duration lock_timeout = absl::Minutes(5);
     // Limit for the other workers' wait until worker 0 has read or written a checkpoint.
-    absl::Duration timeout = absl::Minutes(10);
+    absl::Duration timeout = absl::Minutes(30);
     // Receives warnings and what Restore has done, on worker 0, from any thread. Null: stderr.
     std::function<void(absl::string_view line)> log = nullptr;
   };

@@ -267,6 +267,10 @@ class CoordinationClient::Connection {
       request.mutable_member()->set_progress_timeout_ms(
           absl::ToInt64Milliseconds(options_.progress_timeout));
     }
+    if (options_.prepare_timeout < absl::InfiniteDuration()) {
+      request.mutable_member()->set_prepare_timeout_ms(
+          absl::ToInt64Milliseconds(options_.prepare_timeout));
+    }
     grpc::ClientContext context;
     SetDeadline(deadline, &context);
     MF_ASSIGN_OR_RETURN(const Signed answer,

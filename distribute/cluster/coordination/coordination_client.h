@@ -37,6 +37,8 @@ class CoordinationClient {
     // This worker hangs if it is inside a step for so long without coming further. It need not be
     // equal on all workers. Infinite: never.
     absl::Duration progress_timeout = absl::InfiniteDuration();
+    // How long the others wait for this worker while it is between steps.
+    absl::Duration prepare_timeout = absl::InfiniteDuration();
     // Receives a line every few seconds while the service cannot be reached. May be null.
     std::function<void(absl::string_view)> log = nullptr;
   };

@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -371,7 +372,11 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
       }
       const std::string slow = membership_.SlowWorkerText(now);
       if (!slow.empty() && options_.log != nullptr) options_.log(slow);
-      const absl::Status standstill = membership_.Standstill(now);
+      std::set<int> waiting;
+      for (CoordinationState* const group : Groups()) group->AddWaiting(&waiting);
+      const std::string late = membership_.LateWorkerText(now, waiting);
+      if (!late.empty() && options_.log != nullptr) options_.log(late);
+      const absl::Status standstill = membership_.Standstill(now, waiting);
       if (!standstill.ok()) {
         for (CoordinationState* const group : Groups()) {
           suspicions_.Add(group, group->incarnation(), standstill, [](const auto&) {});

@@ -239,8 +239,19 @@ std::string Membership::SlowWorkerText(MonotonicTime now) {
   return "";
 }
 
-absl::Status Membership::Standstill(MonotonicTime now) {
+bool Membership::IsLate(const Registered& member, MonotonicTime now,
+                        const std::set<int>& waiting) const {
+  const int worker = member.candidate.member.worker();
+  return !HasLeft(worker) && !member.heartbeat.running() && !waiting.contains(worker) &&
+         now - member.last_progress < member.prepare_timeout();
+}
+
+absl::Status Membership::Standstill(MonotonicTime now, const std::set<int>& waiting) {
   std::lock_guard<std::mutex> lock(mu_);
+  if (std::any_of(members_.begin(), members_.end(),
+                  [&](const auto& member) { return IsLate(member.second, now, waiting); })) {
+    return absl::OkStatus();
+  }
   for (auto& [worker, member] : members_) {
     if (HasLeft(worker) || !member.heartbeat.running() || member.stands_still ||
         now - member.last_progress < member.progress_timeout()) {
@@ -252,6 +263,27 @@ absl::Status Membership::Standstill(MonotonicTime now) {
                      " for ", SecondsText(now - member.last_progress), " without progress"));
   }
   return absl::OkStatus();
+}
+
+std::string Membership::LateWorkerText(MonotonicTime now, const std::set<int>& waiting) {
+  std::lock_guard<std::mutex> lock(mu_);
+  const bool any_waits =
+      !waiting.empty() || std::any_of(members_.begin(), members_.end(), [](const auto& member) {
+        return member.second.heartbeat.running();
+      });
+  for (auto& [worker, member] : members_) {
+    const absl::Duration late = now - member.last_progress;
+    if (!any_waits || late < kWarningInterval || now - member.last_warning < kWarningInterval ||
+        !IsLate(member, now, waiting)) {
+      continue;
+    }
+    member.last_warning = now;
+    return absl::StrCat("WARNING: ", NameOf(member.candidate.member),
+                        " is late: it lives, but has been outside a step for ", SecondsText(late),
+                        ", since step ", member.heartbeat.step(), "; the others wait for it up to ",
+                        absl::FormatDuration(member.prepare_timeout()));
+  }
+  return "";
 }
 
 bool Membership::HasHeardFromAllSince(MonotonicTime time) const {

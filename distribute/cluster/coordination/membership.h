@@ -91,8 +91,13 @@ class Membership {
   std::optional<Loss> LoseSilent(int worker, MonotonicTime now);
 
   // DeadlineExceeded, once for each standstill, if a worker is inside a step for longer than it has
-  // allowed without coming further. Another one may be the cause.
-  absl::Status Standstill(MonotonicTime now);
+  // allowed without coming further. Another one may be the cause. There is none while it waits for
+  // a worker that is late: alive, but neither inside a step nor among `waiting`, the workers that
+  // wait for others between two steps.
+  absl::Status Standstill(MonotonicTime now, const std::set<int>& waiting);
+  // A worker that has been late for over a minute while others wait for it, as a line to log; at
+  // most one a minute for each. Empty if there is none.
+  std::string LateWorkerText(MonotonicTime now, const std::set<int>& waiting);
   // Whether each worker that has not left has sent a heartbeat since then.
   bool HasHeardFromAllSince(MonotonicTime time) const;
   // The error of a worker whose wait has timed out, about the worker that is furthest behind; as it
@@ -126,6 +131,10 @@ class Membership {
       const int64_t milliseconds = candidate.member.progress_timeout_ms();
       return milliseconds > 0 ? absl::Milliseconds(milliseconds) : absl::InfiniteDuration();
     }
+    absl::Duration prepare_timeout() const {
+      const int64_t milliseconds = candidate.member.prepare_timeout_ms();
+      return milliseconds > 0 ? absl::Milliseconds(milliseconds) : absl::InfiniteDuration();
+    }
     // Grows as the worker comes further.
     std::pair<uint64_t, uint64_t> position() const {
       return {heartbeat.runs(), heartbeat.collectives()};
@@ -137,6 +146,7 @@ class Membership {
                       absl::string_view other);
   absl::Status CheckSettings(const coordination::Member& member);
   bool HasLeft(int worker) const;
+  bool IsLate(const Registered& member, MonotonicTime now, const std::set<int>& waiting) const;
   std::optional<Loss> LoseBecause(int worker, absl::string_view cause);
   CollectivesByWorker Collectives() const;
 

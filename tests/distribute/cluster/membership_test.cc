@@ -3,6 +3,7 @@
 // Tests what the coordination service concludes from the heartbeats of workers.
 #include "distribute/cluster/coordination/membership.h"
 
+#include <set>
 #include <string>
 
 #include "framework/core/monotonic_time.h"
@@ -32,6 +33,7 @@ class MembershipTest : public testing::Test {
       candidate.member.set_pid(100 + w);
       candidate.member.set_heartbeat_timeout_ms(10'000);
       candidate.member.set_progress_timeout_ms(5'000);
+      candidate.member.set_prepare_timeout_ms(600'000);
       EXPECT_TRUE(membership_.Admit(candidate).ok());
     }
   }
@@ -85,18 +87,44 @@ TEST_F(MembershipTest, SlowWorkerIsReportedOnceAMinute) {
 
 TEST_F(MembershipTest, StandstillInsideAStepIsReportedOnce) {
   for (int w = 0; w < kWorkers; ++w) Beat(w, 1, 3, /*running=*/w != 0);
-  EXPECT_TRUE(membership_.Standstill(begin_ + absl::Seconds(4)).ok());
+  // Worker 0 waits for the others between two steps.
+  const std::set<int> waiting = {0};
+  EXPECT_TRUE(membership_.Standstill(begin_ + absl::Seconds(4), waiting).ok());
   const MonotonicTime late = begin_ + absl::Seconds(6);
-  // Worker 0 is between two steps, which may take any time.
-  const absl::Status standstill = membership_.Standstill(late);
+  const absl::Status standstill = membership_.Standstill(late, waiting);
   EXPECT_TRUE(absl::IsDeadlineExceeded(standstill)) << standstill;
   EXPECT_THAT(std::string(standstill.message()),
               AllOf(HasSubstr("worker 1"), HasSubstr("in step 1001"), HasSubstr("6.0 s")));
-  EXPECT_THAT(std::string(membership_.Standstill(late).message()), HasSubstr("worker 2"));
-  EXPECT_TRUE(membership_.Standstill(late).ok());
+  EXPECT_THAT(std::string(membership_.Standstill(late, waiting).message()), HasSubstr("worker 2"));
+  EXPECT_TRUE(membership_.Standstill(late, waiting).ok());
   Beat(1, 1, 4);  // it goes on, and stops again
-  EXPECT_TRUE(membership_.Standstill(MonotonicTime::Now() + absl::Seconds(4)).ok());
-  EXPECT_FALSE(membership_.Standstill(MonotonicTime::Now() + absl::Seconds(6)).ok());
+  EXPECT_TRUE(membership_.Standstill(MonotonicTime::Now() + absl::Seconds(4), waiting).ok());
+  EXPECT_FALSE(membership_.Standstill(MonotonicTime::Now() + absl::Seconds(6), waiting).ok());
+}
+
+// It loads data, compiles or runs a callback.
+TEST_F(MembershipTest, WhoWaitsForALateWorkerDoesNotStandStill) {
+  for (int w = 0; w < kWorkers; ++w) Beat(w, 1, 3, /*running=*/w != 0);
+  EXPECT_TRUE(membership_.Standstill(begin_ + absl::Minutes(9), {}).ok());
+  const MonotonicTime too_late = begin_ + absl::Minutes(11);
+  EXPECT_TRUE(absl::IsDeadlineExceeded(membership_.Standstill(too_late, {})));
+  // One that has left is not waited for.
+  membership_.Leave(0, absl::UnavailableError("done"));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(membership_.Standstill(begin_ + absl::Seconds(6), {})));
+}
+
+TEST_F(MembershipTest, LateWorkerIsReportedOnceAMinute) {
+  for (int w = 0; w < kWorkers; ++w) Beat(w, 1, 3, /*running=*/w == 1);
+  const std::set<int> waiting = {2};
+  EXPECT_EQ(membership_.LateWorkerText(begin_ + absl::Seconds(59), waiting), "");
+  const MonotonicTime late = begin_ + absl::Seconds(90);
+  EXPECT_THAT(membership_.LateWorkerText(late, waiting),
+              AllOf(HasSubstr("worker 0"), HasSubstr("is late"), HasSubstr("since step 1001")));
+  EXPECT_EQ(membership_.LateWorkerText(late, waiting), "");
+  EXPECT_NE(membership_.LateWorkerText(late + absl::Minutes(1), waiting), "");
+  // Nobody waits for it.
+  Beat(1, 1, 3, /*running=*/false);
+  EXPECT_EQ(membership_.LateWorkerText(late + absl::Minutes(3), {}), "");
 }
 
 TEST_F(MembershipTest, SlowestWorkerIsBlamedForATimeout) {

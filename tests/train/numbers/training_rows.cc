@@ -164,6 +164,8 @@ std::vector<NumericRow> StrategyRows() {
       SIZE("MirroredStrategy::Options.max_bytes", StatusOf(Mirrored{.max_bytes = v})),
       TIMEOUT("MultiWorkerMirroredStrategy::Options.connect_timeout",
               StatusOf(Workers{.connect_timeout = v})),
+      TIMEOUT("MultiWorkerMirroredStrategy::Options.prepare_timeout",
+              StatusOf(Workers{.prepare_timeout = v})),
       TIMEOUT("MultiWorkerMirroredStrategy::Options.heartbeat_timeout",
               StatusOf(Workers{.heartbeat_timeout = v})),
       TIMEOUT("MultiWorkerMirroredStrategy::Options.progress_timeout",
