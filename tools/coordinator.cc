@@ -112,13 +112,12 @@ absl::Status Coordinator(const std::vector<std::string>& args, ExitCode* code) {
   StopRelay stop;
   *code = kExitCluster;
   MF_RETURN_IF_ERROR(WaitUntilResolved(*bind, MonotonicTime::Now() + flags.connect_timeout, Log));
-  *code = kExitUsage;
   while (true) {
     // A server for each start of the workers: it does not know the sessions of earlier ones.
-    MF_ASSIGN_OR_RETURN(const std::unique_ptr<CoordinationServer> server,
-                        CoordinationServer::Start(options));
+    MF_ASSIGN_OR_RETURN(
+        const std::unique_ptr<CoordinationServer> server,
+        CoordinationServer::Start(options, MonotonicTime::Now() + flags.connect_timeout));
     Log(absl::StrCat("coordinating ", num_workers, " workers at ", advertise->ToString()));
-    *code = kExitCluster;
     stop.SetServer(server.get());
     const absl::Status over = server->WaitUntilOver(MonotonicTime::Now() + flags.connect_timeout);
     stop.SetServer(nullptr);

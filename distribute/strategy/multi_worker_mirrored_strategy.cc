@@ -194,14 +194,14 @@ absl::Status MultiWorkerMirroredStrategy::Join() {
     MF_RETURN_IF_ERROR(WaitUntilResolved(listen, deadline, PrintLine));
     MF_RETURN_IF_ERROR(WaitUntilResolved(own, deadline, PrintLine));
     WarnOfLoopback(own);
-    MF_ASSIGN_OR_RETURN(coordination_->server,
-                        CoordinationServer::Start({.address = listen.ToString(),
-                                                   .num_workers = cluster.num_workers,
-                                                   .worker_addresses = cluster.addresses,
-                                                   .secret = options_.secret,
-                                                   .job = options_.job,
-                                                   .tls = options_.tls,
-                                                   .log = PrintLine}));
+    const CoordinationServer::Options server = {.address = listen.ToString(),
+                                                .num_workers = cluster.num_workers,
+                                                .worker_addresses = cluster.addresses,
+                                                .secret = options_.secret,
+                                                .job = options_.job,
+                                                .tls = options_.tls,
+                                                .log = PrintLine};
+    MF_ASSIGN_OR_RETURN(coordination_->server, CoordinationServer::Start(server, deadline));
   }
   CoordinationClient::Options client{
       .coordinator = serves ? listen.ToString() : cluster.coordinator,

@@ -75,8 +75,8 @@ class MultiWorkerMirroredStrategy final : public Strategy {
     bool end_hanging_process = true;
   };
   // Waits until all workers are there. InvalidArgument for options that cannot work, and if workers
-  // differ; DeadlineExceeded, naming the missing workers, if one does not come; Unavailable if
-  // worker 0 cannot listen on its address.
+  // differ; DeadlineExceeded, naming the missing workers, if one does not come, or if worker 0
+  // cannot listen on its address.
   static absl::StatusOr<std::unique_ptr<MultiWorkerMirroredStrategy>> Create(
       const Options& options);
   // Worker 0 waits for the others to end as well, at most for Options::heartbeat_timeout.

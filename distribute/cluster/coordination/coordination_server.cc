@@ -43,6 +43,7 @@ constexpr absl::Duration kTick = absl::Milliseconds(20);  // how late a deadline
 constexpr absl::Duration kLongestPause = absl::Milliseconds(500);
 constexpr absl::Duration kShutdownTimeout = absl::Seconds(1);
 constexpr absl::Duration kWaitingInterval = absl::Seconds(5);  // between reports of missing workers
+constexpr absl::Duration kListenRetry = absl::Milliseconds(250);
 constexpr int kMaxGroups = 4096;
 
 // Random, because processes of an earlier cluster may still be there and count as well.
@@ -413,10 +414,27 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CoordinationServer>> CoordinationServer::Start(
-    const Options& options) {
-  auto server = std::make_unique<Server>(options);
-  MF_RETURN_IF_ERROR(server->Start());
-  return server;
+    const Options& options, MonotonicTime deadline) {
+  const MonotonicTime start = MonotonicTime::Now();
+  for (MonotonicTime next_report = start;;) {
+    auto server = std::make_unique<Server>(options);
+    const absl::Status status = server->Start();
+    if (status.ok()) return server;
+    if (!absl::IsUnavailable(status) || deadline == MonotonicTime::InfinitePast()) return status;
+    const MonotonicTime now = MonotonicTime::Now();
+    if (now + kListenRetry >= deadline) {
+      return absl::DeadlineExceededError(absl::StrCat(
+          status.message(), "; tried for ",
+          absl::FormatDuration(absl::Trunc(now - start, absl::Milliseconds(100)))));
+    }
+    if (options.log != nullptr && now >= next_report) {
+      next_report = now + kWaitingInterval;
+      options.log(absl::StrCat("waiting for the address of the coordination service; ",
+                               absl::ToInt64Seconds(now - start), " s of ",
+                               absl::ToInt64Seconds(deadline - start), " s; ", status.message()));
+    }
+    absl::SleepFor(kListenRetry);
+  }
 }
 
 }  // namespace mirrorflow

@@ -33,8 +33,11 @@ class CoordinationServer {
     // Receives lines to log, from any thread.
     std::function<void(absl::string_view line)> log = nullptr;
   };
-  // Unavailable if the address cannot be used, for instance because its port is taken.
-  static absl::StatusOr<std::unique_ptr<CoordinationServer>> Start(const Options& options);
+  // Tries again until `deadline` while the address cannot be used: another process may still have
+  // its port, or the host not yet the address. Unavailable if no deadline is given, DeadlineExceeded
+  // after it.
+  static absl::StatusOr<std::unique_ptr<CoordinationServer>> Start(
+      const Options& options, MonotonicTime deadline = MonotonicTime::InfinitePast());
 
   // Ends all calls in progress.
   virtual ~CoordinationServer() = default;
