@@ -26,6 +26,8 @@
 #include "framework/core/status.h"
 #include "mirrorflow.h"
 #include "tests/support/event_scalars.h"
+#include "tools/flags/cluster_flags.h"
+#include "tools/flags/command_line.h"
 
 namespace mirrorflow {
 namespace {
@@ -166,12 +168,12 @@ absl::Status WriteResult(const std::string& directory, const OwnCallback& own,
   return out.flush() ? absl::OkStatus() : absl::InternalError("result.txt: cannot be written");
 }
 
-absl::Status Train(int replicas, const std::string& directory, int64_t epochs, int* code) {
-  MF_ASSIGN_OR_RETURN(const std::unique_ptr<Strategy> strategy, MakeStrategy(replicas));
+absl::Status Train(const Strategy& strategy, const std::string& directory, int64_t epochs,
+                   int* code) {
   Graph graph;
   const Scope root(&graph);
-  MF_ASSIGN_OR_RETURN(const Model model, BuildModel(*strategy, root));
-  MF_ASSIGN_OR_RETURN(std::unique_ptr<Trainer> trainer, Trainer::Create(*strategy, graph, model));
+  MF_ASSIGN_OR_RETURN(const Model model, BuildModel(strategy, root));
+  MF_ASSIGN_OR_RETURN(std::unique_ptr<Trainer> trainer, Trainer::Create(strategy, graph, model));
   MF_ASSIGN_OR_RETURN(
       const auto checkpoints,
       CheckpointManager::Create(trainer->session(), {.directory = directory + "/checkpoints"}));
@@ -199,7 +201,7 @@ absl::Status Train(int replicas, const std::string& directory, int64_t epochs, i
     return absl::OkStatus();
   }
   MF_RETURN_IF_ERROR(SaveVariables(trainer->session(), directory + "/last.safetensors"));
-  return strategy->worker() == 0 ? WriteResult(directory, own, result) : absl::OkStatus();
+  return strategy.worker() == 0 ? WriteResult(directory, own, result) : absl::OkStatus();
 }
 
 }  // namespace
@@ -216,9 +218,10 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
     return 1;
   }
+  const auto strategy = mirrorflow::MakeStrategy(replicas);
+  if (!strategy.ok()) return ExitWithError(strategy.status(), mirrorflow::kExitCluster);
   int code = 0;
-  const absl::Status status = mirrorflow::Train(replicas, argv[2], epochs, &code);
+  const absl::Status status = mirrorflow::Train(**strategy, argv[2], epochs, &code);
   if (status.ok()) return code;
-  std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
-  return 1;
+  return ExitWithError(status, ExitCodeOf(status, **strategy, mirrorflow::kExitInternal));
 }

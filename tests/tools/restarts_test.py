@@ -11,6 +11,7 @@ import time
 import programs
 import restarts
 from programs import BAD_INPUT, MIRRORFLOW, USAGE
+from processes import tree_of
 from restarts import INTERRUPTED, PREEMPTED, SAVE, SECONDS
 
 # Training that only a signal ends, however late that comes on a busy machine.
@@ -153,21 +154,6 @@ class RestartsTest(restarts.RestartsTestCase):
                 self.assertEqual(result.returncode, 128 + number, result.stderr)
                 self.check_goes_on()
 
-    def tree_of(self, job):
-        """The launcher, its supervisors and the workers."""
-        children = {}
-        for process in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                with open(f"/proc/{process}/stat", encoding="utf-8") as file:
-                    parent = int(file.read().rpartition(")")[2].split()[1])
-            except OSError:
-                continue
-            children.setdefault(parent, []).append(int(process))
-        tree = [job.pid]
-        for process in tree:
-            tree += children.get(process, [])
-        return tree
-
     def test_sigterm_to_the_whole_tree_is_one_request(self):
         # As slurmstepd and systemd send it.
         for order in (1, -1):
@@ -175,7 +161,7 @@ class RestartsTest(restarts.RestartsTestCase):
                 self.setUp()
                 job = self.start(more=[ENDLESS], RESTARTS_TEST=self.id())
                 self.wait_for_step(100)
-                tree = self.tree_of(job)
+                tree = tree_of(job.pid)
                 self.assertGreaterEqual(len(tree), 1 + 2 + 2)
                 for process in tree[::order]:
                     os.kill(process, signal.SIGTERM)

@@ -8,56 +8,24 @@ variables, and what the event files and the callbacks say, apart from times.
 
 import fcntl
 import os
-import pathlib
-import random
 import shutil
 import signal
-import subprocess
-import tempfile
 import time
 import unittest
 
-PROGRAM = os.path.abspath("tests/tools/disturbed_training")
-MIRRORFLOW = os.path.abspath("tools/mirrorflow")
+from disturbed import PREEMPTED, SECONDS, DisturbedTest
+
 # How many points, over all tests. Each costs about two runs of the program.
 POINTS = int(os.environ.get("MIRRORFLOW_RESUME_POINTS", "200"))
 SEED = int(os.environ.get("MIRRORFLOW_RESUME_SEED", "1"))
-SECONDS = 60  # a run takes less than one; more is a hang
-PREEMPTED = 75
-EPOCHS = 12
-FILES = ("last.safetensors", "best.safetensors", "newest.safetensors", "log.csv", "result.txt")
 # Places at which the process kills itself, and how often it passes through them in a run.
 PLACES = {"train/step": 100, "train/inference_step": 200, "train/epoch_end": 10,
           "checkpoint/begin": 50, "checkpoint/data/write": 50, "checkpoint/rename": 50,
           "checkpoint/fsync_parent": 50, "checkpoint/removed": 40}
 
 
-class ResumeTest(unittest.TestCase):
-
-    def setUp(self):
-        temporary = tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMPDIR"))
-        self.addCleanup(temporary.cleanup)
-        self.root = pathlib.Path(temporary.name)
-        self.random = random.Random(SEED)
-
-    def command(self, replicas, workers, directory):
-        program = [PROGRAM, str(replicas), str(directory), str(EPOCHS)]
-        if workers == 1:
-            return program
-        return [MIRRORFLOW, "launch", "-n", str(workers), "--", *program]
-
-    def start(self, replicas, workers, directory, **environment):
-        return subprocess.Popen(self.command(replicas, workers, directory), text=True,
-                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                env={**os.environ, **environment})
-
-    def finish(self, job):
-        try:
-            output, _ = job.communicate(timeout=SECONDS)
-        except subprocess.TimeoutExpired:
-            job.kill()
-            self.fail("the training hangs: " + job.communicate()[0])
-        return job.returncode, output
+class ResumeTest(DisturbedTest):
+    SEED = SEED
 
     def wait_for_workers(self, directory):
         """Waits until the workers of a launcher that was killed have ended, too."""
@@ -126,14 +94,6 @@ class ResumeTest(unittest.TestCase):
             shutil.rmtree(part)
         self.assertGreater(self.disturbances, points // 2)
         self.assertGreater(resumed, points // 2)
-
-    def compare(self, whole, part):
-        for name in FILES:
-            expected, got = (whole / name).read_bytes(), (part / name).read_bytes()
-            if name.endswith(("csv", "txt")):
-                self.assertEqual(got.decode(), expected.decode(), name)
-            else:
-                self.assertEqual(got, expected, name)
 
     def test_one_replica(self):
         self.check(POINTS * 3 // 8, replicas=1)

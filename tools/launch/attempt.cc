@@ -463,7 +463,7 @@ int Attempt::ExitCodeOfJob() {
   const WorkerEnd* const first = FirstFailure(ends_);
   if (first != nullptr && reason_.empty()) reason_ = EndText(*first);
   if (first != nullptr) failed_host_ = first->host;
-  if ((exit_code_ == 0 || exit_code_ == 128 + SIGTERM) && HasStopped(ends_)) {
+  if ((exit_code_ == 0 || exit_code_ == 128 + SIGTERM) && HasStopped(ends_, exit_code_ != 0)) {
     std::fputs(StopReport(ends_, after).c_str(), stderr);
     return kExitPreempted;
   }

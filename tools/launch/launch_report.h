@@ -43,9 +43,9 @@ const WorkerEnd* FirstFailure(absl::Span<const WorkerEnd> ends);
 std::string EndText(const WorkerEnd& end);
 
 // Whether the workers have stopped because they were asked to, by their scheduler or by the
-// launcher, and go on when they start again:
-// with kExitPreempted.
-bool HasStopped(absl::Span<const WorkerEnd> ends);
+// launcher, and go on when they start again: with kExitPreempted. Some of them may have been ended
+// by SIGTERM itself if the launcher got that, too: they had not come as far as to take signals.
+bool HasStopped(absl::Span<const WorkerEnd> ends, bool launcher_was_asked);
 // One line about such a job.
 std::string StopReport(absl::Span<const WorkerEnd> ends, absl::Duration after);
 

@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
 #include "distribute/cluster/coordination/coordination_server.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
@@ -89,11 +90,13 @@ class TrainerWorkersTest : public testing::TestWithParam<CollectiveKind> {
   // Calls work(strategy, worker) in a thread for each worker, and returns the results.
   std::vector<absl::Status> OnEach(
       const std::function<absl::Status(const Strategy&, int worker)>& work,
-      absl::Duration collective_timeout = absl::Seconds(60)) const {
+      absl::Duration collective_timeout = absl::Seconds(60),
+      absl::Duration progress_timeout = absl::Minutes(5)) const {
     MultiWorkerMirroredStrategy::Options options{
         .replicas = {.num_cpu_replicas = 1, .collective_timeout = collective_timeout},
         .collective = GetParam(),
-        .connect_timeout = absl::Seconds(20)};
+        .connect_timeout = absl::Seconds(20),
+        .progress_timeout = progress_timeout};
     options.cluster.num_workers = kWorkers;
     options.cluster.coordinator = absl::StrCat(
         "127.0.0.1:",
@@ -218,6 +221,26 @@ TEST_P(TrainerWorkersTest, WorkerZeroWritesVariablesThatAllSave) {
     MF_RETURN_IF_ERROR(training->session().CheckReplicas());   // the others wait for worker 0
     return LoadVariables(path, training->session()).status();  // the file has all of them
   });
+  EXPECT_THAT(statuses, testing::Each(absl::OkStatus()));
+}
+
+// Worker 0 waits in its step for longer than a step may stand still, and worker 1 is in a callback.
+TEST_P(OwnCopiesTest, WorkerThatIsLateBetweenStepsIsWaitedFor) {
+  const absl::Duration progress_timeout = absl::Seconds(3);
+  const auto statuses = OnEach(
+      [&](const Strategy& strategy, int worker) -> absl::Status {
+        MF_ASSIGN_OR_RETURN(const auto training, Training::Create(strategy));
+        FitOptions options{.epochs = 2};
+        options.on_step = [&](int64_t step, float) -> absl::Status {
+          if (step != 2 || worker != 1) return absl::OkStatus();
+          absl::SleepFor(progress_timeout / 2);  // until heartbeats say that worker 0 has begun
+          MonotonicTime::AdvanceForTest(2 * progress_timeout);
+          absl::SleepFor(progress_timeout / 2);  // until all have said how far they have come
+          return absl::OkStatus();
+        };
+        return training->Run(Line().Batch(kBatch), options);
+      },
+      absl::Seconds(60), progress_timeout);
   EXPECT_THAT(statuses, testing::Each(absl::OkStatus()));
 }
 

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Facts about running processes, from /proc."""
+
+import os
+
+
+def _read(process, name):
+    try:
+        with open(f"/proc/{process}/{name}", encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""  # it has ended
+
+
+def tree_of(process):
+    """Returns the process and its descendants, parents first."""
+    children = {}
+    for other in filter(str.isdigit, os.listdir("/proc")):
+        fields = _read(other, "stat").rpartition(")")[2].split()
+        if fields:
+            children.setdefault(int(fields[1]), []).append(int(other))
+    tree = [process]
+    for parent in tree:
+        tree += children.get(parent, [])
+    return tree
+
+
+def takes_signal(process, number, name):
+    """Whether the process has this name, cut to 15 characters, and a handler of the signal."""
+    fields = dict(line.split(":", 1) for line in _read(process, "status").splitlines())
+    if fields.get("Name", "").strip() != name[:15]:
+        return False
+    return bool(int(fields.get("SigCgt", "0"), 16) >> (number - 1) & 1)
