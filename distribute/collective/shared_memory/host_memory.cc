@@ -22,8 +22,7 @@ namespace {
 // use the network.
 constexpr absl::Duration kMeetTimeout = absl::Seconds(20);
 
-// The name of a worker's socket. Others of the same user can connect to it, so it cannot be
-// guessed.
+// The name of a worker's socket. No other socket of the host has it.
 absl::StatusOr<std::string> RandomName() {
   char bytes[16];
   if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes)) {
@@ -34,6 +33,11 @@ absl::StatusOr<std::string> RandomName() {
 }
 
 std::string SocketKey(int worker) { return absl::StrCat("shared memory of worker ", worker); }
+
+// The key for why a worker cannot connect to one of those before it; an empty value if it can.
+std::string ConnectedKey(int worker) {
+  return absl::StrCat("shared memory: connections of worker ", worker);
+}
 
 // Counts the workers that hold a block from Share; it lies behind the block.
 using Holders = std::atomic<int>;
@@ -50,18 +54,21 @@ class HostMemory::Meeting {
   // `heap` may be the reason why this worker has none.
   Meeting(absl::Span<const int> workers, int process,
           const absl::StatusOr<std::shared_ptr<SharedHeap>>& heap, WorkerGroup& group,
-          MonotonicTime deadline)
+          MonotonicTime deadline, uid_t user)
       : workers_(workers),
         process_(process),
         heap_(heap),
         group_(group),
-        deadline_(std::min(deadline, MonotonicTime::Now() + kMeetTimeout)) {}
+        deadline_(std::min(deadline, MonotonicTime::Now() + kMeetTimeout)),
+        user_(user) {}
 
-  // Every worker connects to those before it, and accepts those after it.
+  // Every worker connects to those before it, and accepts those after it. One that cannot connect
+  // says so through the group, so that the others do not wait for it: a listener cannot tell it
+  // from a stranger, whose connections mean nothing.
   absl::StatusOr<std::vector<Peer>> Run() {
     absl::StatusOr<std::string> name = RandomName();
     absl::StatusOr<UnixSocket> listener =
-        name.ok() ? UnixSocket::Listen(*name) : absl::StatusOr<UnixSocket>(name.status());
+        name.ok() ? UnixSocket::Listen(*name, user_) : absl::StatusOr<UnixSocket>(name.status());
     // Without a name, the others do not wait for this worker.
     const bool can_share = heap_.ok() && listener.ok();
     MF_RETURN_IF_ERROR(
@@ -77,9 +84,16 @@ class HostMemory::Meeting {
       }
     }
     std::vector<Peer> peers(workers_.size());
+    const absl::Status connected = ConnectToEarlier(names, peers);
+    MF_RETURN_IF_ERROR(
+        group_.Put(ConnectedKey(workers_[process_]), std::string(connected.message()), deadline_));
+    MF_RETURN_IF_ERROR(connected);
+    for (size_t i = process_ + 1; i < workers_.size(); ++i) {
+      MF_ASSIGN_OR_RETURN(const std::string failure,
+                          group_.Get(ConnectedKey(workers_[i]), deadline_));
+      if (!failure.empty()) return absl::UnavailableError(failure);
+    }
     for (int i = 0; i < process_; ++i) {
-      MF_ASSIGN_OR_RETURN(peers[i].socket, UnixSocket::Connect(names[i]));
-      MF_RETURN_IF_ERROR(SendHeap(peers[i].socket));
       MF_ASSIGN_OR_RETURN(const UnixSocket::Message answer, peers[i].socket.Receive(deadline_));
       MF_ASSIGN_OR_RETURN(peers[i].segment, SharedSegment::Open(answer.fd));
     }
@@ -100,6 +114,21 @@ class HostMemory::Meeting {
   }
 
  private:
+  absl::Status ConnectToEarlier(const std::vector<std::string>& names,
+                                std::vector<Peer>& peers) const {
+    for (int i = 0; i < process_; ++i) {
+      absl::StatusOr<UnixSocket> socket = UnixSocket::Connect(names[i], user_);
+      const absl::Status sent = socket.ok() ? SendHeap(*socket) : socket.status();
+      if (!sent.ok()) {
+        return absl::Status(sent.code(), absl::StrCat("shared memory: worker ", workers_[process_],
+                                                      " cannot connect to worker ", workers_[i],
+                                                      ": ", sent.message()));
+      }
+      peers[i].socket = *std::move(socket);
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status SendHeap(const UnixSocket& socket) const {
     return socket.Send(absl::StrCat(process_), (*heap_)->segment().fd());
   }
@@ -109,6 +138,7 @@ class HostMemory::Meeting {
   const absl::StatusOr<std::shared_ptr<SharedHeap>>& heap_;
   WorkerGroup& group_;
   const MonotonicTime deadline_;
+  const uid_t user_;
 };
 
 HostMemory::HostMemory(absl::Span<const int> workers, int process, std::shared_ptr<SharedHeap> heap,
@@ -138,12 +168,12 @@ std::vector<AddressSpace::Segment> HostMemory::SegmentsOf(const SharedHeap& own,
 
 absl::StatusOr<std::shared_ptr<HostMemory>> HostMemory::Connect(absl::Span<const int> workers,
                                                                 WorkerGroup& group,
-                                                                MonotonicTime deadline) {
+                                                                MonotonicTime deadline, uid_t user) {
   const auto self = std::find(workers.begin(), workers.end(), group.worker());
   const auto process = static_cast<int>(self - workers.begin());
   auto heap = SharedHeap::Create(static_cast<int>(workers.size()));
   MF_ASSIGN_OR_RETURN(std::vector<Peer> peers,
-                      Meeting(workers, process, heap, group, deadline).Run());
+                      Meeting(workers, process, heap, group, deadline, user).Run());
   return std::shared_ptr<HostMemory>(
       new HostMemory(workers, process, *std::move(heap), std::move(peers)));
 }

@@ -5,6 +5,9 @@
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_SHARED_MEMORY_HOST_MEMORY_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_SHARED_MEMORY_HOST_MEMORY_H_
 
+#include <sys/types.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <cstddef>
 #include <memory>
@@ -26,11 +29,13 @@ namespace mirrorflow {
 class HostMemory final : public AddressSpace, public std::enable_shared_from_this<HostMemory> {
  public:
   // Called by all of `workers`, which are on this host, in ascending order. They find one another
-  // through the group, and pass their heaps over Unix sockets, which only processes of the same
-  // user and network namespace can reach. An error if one of them cannot.
+  // through the group, and pass their heaps over Unix sockets, and only to processes of the same
+  // user and network namespace. An error on all of them, without waiting, if one of them has
+  // another user. Tests pass a `user` other than that of the process.
   static absl::StatusOr<std::shared_ptr<HostMemory>> Connect(absl::Span<const int> workers,
                                                              WorkerGroup& group,
-                                                             MonotonicTime deadline);
+                                                             MonotonicTime deadline,
+                                                             uid_t user = geteuid());
 
   ~HostMemory() override;
 

@@ -3,6 +3,7 @@
 
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -20,6 +21,7 @@ namespace mirrorflow {
 namespace {
 
 constexpr size_t kMaxText = 200;
+constexpr int kConnectSeconds = 5;
 
 absl::Status Failed(const char* what) {
   return SystemError(errno, absl::StrCat("Unix socket: ", what));
@@ -51,8 +53,8 @@ UnixSocket::~UnixSocket() {
   if (fd_ >= 0) close(fd_);
 }
 
-absl::StatusOr<UnixSocket> UnixSocket::Listen(absl::string_view name) {
-  UnixSocket made(NewSocket());
+absl::StatusOr<UnixSocket> UnixSocket::Listen(absl::string_view name, uid_t user) {
+  UnixSocket made(NewSocket(), user);
   const Address address(name);
   if (made.fd_ < 0 || bind(made.fd_, address.get(), address.size) != 0 ||
       listen(made.fd_, SOMAXCONN) != 0) {
@@ -61,13 +63,28 @@ absl::StatusOr<UnixSocket> UnixSocket::Listen(absl::string_view name) {
   return made;
 }
 
-absl::StatusOr<UnixSocket> UnixSocket::Connect(absl::string_view name) {
-  UnixSocket made(NewSocket());
+absl::StatusOr<UnixSocket> UnixSocket::Connect(absl::string_view name, uid_t user) {
+  UnixSocket made(NewSocket(), user);
   const Address address(name);
-  if (made.fd_ < 0 || connect(made.fd_, address.get(), address.size) != 0) {
+  // Any user can fill the queue of the other end, which would block connect() until it accepts.
+  const timeval limit = {.tv_sec = kConnectSeconds, .tv_usec = 0};
+  if (made.fd_ < 0 || setsockopt(made.fd_, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) != 0 ||
+      connect(made.fd_, address.get(), address.size) != 0) {
     return Failed("connect");
   }
+  MF_RETURN_IF_ERROR(made.CheckUserOfOtherEnd());
   return made;
+}
+
+// The kernel records the user when a process calls connect() or listen().
+absl::Status UnixSocket::CheckUserOfOtherEnd() const {
+  ucred other;
+  socklen_t size = sizeof(other);
+  if (getsockopt(fd_, SOL_SOCKET, SO_PEERCRED, &other, &size) != 0) return Failed("SO_PEERCRED");
+  if (other.uid == user_) return absl::OkStatus();
+  return absl::PermissionDeniedError(
+      absl::StrCat("Unix socket: a process of another user has the other end; expected user ",
+                   user_, ", got ", other.uid));
 }
 
 absl::Status UnixSocket::WaitForInput(MonotonicTime deadline) const {
@@ -84,15 +101,12 @@ absl::Status UnixSocket::WaitForInput(MonotonicTime deadline) const {
 absl::StatusOr<UnixSocket> UnixSocket::Accept(MonotonicTime deadline) const {
   while (true) {
     MF_RETURN_IF_ERROR(WaitForInput(deadline));
-    UnixSocket accepted(accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC));
+    UnixSocket accepted(accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC), user_);
     if (accepted.fd_ < 0) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
       return Failed("accept");
     }
-    ucred peer;
-    socklen_t size = sizeof(peer);
-    const bool known = getsockopt(accepted.fd_, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0;
-    if (known && peer.uid == geteuid()) return accepted;
+    if (accepted.CheckUserOfOtherEnd().ok()) return accepted;
   }
 }
 

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // UnixSocket: a connection between processes of one user and network namespace, over which they can
-// pass files. Its names are abstract, so nothing is left behind in a file system.
+// pass files. Its names are abstract, so nothing is left behind in a file system. The names are no
+// secret (/proc/net/unix lists them), so both ends ask the kernel for the user of the other end
+// before they send anything.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_SHARED_MEMORY_UNIX_SOCKET_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_SHARED_MEMORY_UNIX_SOCKET_H_
+
+#include <sys/types.h>
+#include <unistd.h>
 
 #include <string>
 #include <utility>
@@ -24,17 +29,21 @@ class UnixSocket {
   };
 
   UnixSocket() = default;
-  UnixSocket(UnixSocket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  UnixSocket(UnixSocket&& other) noexcept : fd_(std::exchange(other.fd_, -1)), user_(other.user_) {}
   UnixSocket& operator=(UnixSocket&& other) noexcept {
     std::swap(fd_, other.fd_);
+    std::swap(user_, other.user_);
     return *this;
   }
   ~UnixSocket();
 
-  static absl::StatusOr<UnixSocket> Listen(absl::string_view name);
-  static absl::StatusOr<UnixSocket> Connect(absl::string_view name);
+  // `user` is the user that the other end must have; tests pass another.
+  static absl::StatusOr<UnixSocket> Listen(absl::string_view name, uid_t user = geteuid());
+  // PermissionDenied if a process of another user listens there.
+  static absl::StatusOr<UnixSocket> Connect(absl::string_view name, uid_t user = geteuid());
 
-  // Waits for a connection from a process of the same user; drops others.
+  // Waits for a connection from a process of the same user; drops others, because any user can
+  // connect at any time.
   absl::StatusOr<UnixSocket> Accept(MonotonicTime deadline) const;
   // Sends a text of at most 200 bytes, and a file.
   absl::Status Send(absl::string_view text, int fd) const;
@@ -44,10 +53,12 @@ class UnixSocket {
   bool IsOpen() const;
 
  private:
-  explicit UnixSocket(int fd) : fd_(fd) {}
+  UnixSocket(int fd, uid_t user) : fd_(fd), user_(user) {}
+  absl::Status CheckUserOfOtherEnd() const;
   absl::Status WaitForInput(MonotonicTime deadline) const;
 
   int fd_ = -1;
+  uid_t user_ = 0;  // that the other end must have
 };
 
 }  // namespace mirrorflow

@@ -61,6 +61,27 @@ TEST(MemoryDomainsTest, SharedMemoryOverSeveralHostsIsError) {
   }
 }
 
+// Each worker has its own reason in its status, not that it waited in vain.
+TEST(HostMemoryTest, WorkerOfAnotherUserIsNamedToAll) {
+  const std::vector<int> workers = {0, 1, 2};
+  const auto groups = CreateMemoryWorkerGroups(3);
+  std::vector<absl::Status> statuses(3);
+  std::vector<std::thread> threads;
+  for (int w = 0; w < 3; ++w) {
+    threads.emplace_back([&, w] {
+      const absl::Time deadline = absl::Now() + absl::Seconds(20);
+      ASSERT_TRUE(groups[w]->Join(deadline).ok());
+      const uid_t user = w == 1 ? geteuid() + 1 : geteuid();
+      statuses[w] = HostMemory::Connect(workers, *groups[w], deadline, user).status();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(std::string(statuses[0].message()), HasSubstr("another user"));
+  EXPECT_THAT(std::string(statuses[1].message()), HasSubstr("another user"));
+  // It can connect to both, and the connections end.
+  EXPECT_EQ(statuses[2].code(), absl::StatusCode::kUnavailable) << statuses[2];
+}
+
 TEST(HostMemoryTest, WorkersSeeWhatOthersWrite) {
   const auto all = Form({"a", "a"}, CollectiveKind::kAuto);
   HostMemory& first = *all[0]->host_memory;

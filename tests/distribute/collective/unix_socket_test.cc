@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/collective/shared_memory/unix_socket.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <functional>
+#include <string>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr absl::string_view kAnotherUser = "another user";
+
+std::string NewName() {
+  static int number = 0;
+  return absl::StrCat("mirrorflow-unix_socket_test-", getpid(), "-", ++number);
+}
+
+absl::Time Soon() { return absl::Now() + absl::Seconds(20); }
+
+// The kernel knows one user for all ends here; the sockets are told to expect this one.
+uid_t Stranger() { return geteuid() + 1; }
+
+void ExpectNothingSent(const UnixSocket& listener) {
+  const auto accepted = listener.Accept(Soon());
+  ASSERT_TRUE(accepted.ok()) << accepted.status();
+  EXPECT_EQ(accepted->Receive(Soon()).status().code(), absl::StatusCode::kUnavailable);
+}
+
+TEST(UnixSocketTest, ConnectSendsNothingToListenerOfAnotherUser) {
+  const std::string name = NewName();
+  const auto listener = UnixSocket::Listen(name);
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  const absl::Status status = UnixSocket::Connect(name, Stranger()).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr(kAnotherUser));
+  ExpectNothingSent(*listener);
+}
+
+TEST(UnixSocketTest, AcceptDropsAnotherUser) {
+  const std::string name = NewName();
+  const auto listener = UnixSocket::Listen(name, Stranger());
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  const auto connected = UnixSocket::Connect(name);
+  ASSERT_TRUE(connected.ok()) << connected.status();
+  EXPECT_EQ(listener->Accept(absl::Now() + absl::Milliseconds(200)).status().code(),
+            absl::StatusCode::kDeadlineExceeded);
+  EXPECT_FALSE(connected->IsOpen());
+}
+
+TEST(UnixSocketTest, KernelTellsAnotherUser) {
+  // The system call, unlike the function of the C library, changes only the calling thread.
+  const auto become_nobody = [] { return syscall(SYS_setresuid, -1, 65534, -1) == 0; };
+  const auto as_nobody = [&](const std::function<void()>& run) {
+    std::thread([&] {
+      ASSERT_TRUE(become_nobody());
+      run();
+    }).join();
+  };
+  bool can_become_nobody = false;
+  std::thread([&] { can_become_nobody = become_nobody(); }).join();
+  if (!can_become_nobody) GTEST_SKIP() << "only root can take another user, and not in a sandbox";
+  const std::string stranger = NewName(), own = NewName();
+  absl::StatusOr<UnixSocket> listener = absl::UnknownError("not run");
+  as_nobody([&] { listener = UnixSocket::Listen(stranger); });
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  EXPECT_EQ(UnixSocket::Connect(stranger).status().code(), absl::StatusCode::kPermissionDenied);
+
+  const auto own_listener = UnixSocket::Listen(own);
+  ASSERT_TRUE(own_listener.ok()) << own_listener.status();
+  as_nobody([&] {
+    EXPECT_EQ(UnixSocket::Connect(own).status().code(), absl::StatusCode::kPermissionDenied);
+  });
+}
+
+}  // namespace
+}  // namespace mirrorflow
