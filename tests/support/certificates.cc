@@ -4,6 +4,7 @@
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
+#include <sys/stat.h>
 
 #include <cstdio>
 
@@ -60,6 +61,7 @@ TlsFiles WriteCertificate(const std::string& host, const std::string& prefix,
     EVP_PKEY_free(issuer_key);
   }
   WithFile(files.key, "w", [key](std::FILE* file) {
+    fchmod(fileno(file), 0600);
     return PEM_write_PrivateKey(file, key, nullptr, nullptr, 0, nullptr, nullptr);
   });
   WithFile(files.certificate, "w",

@@ -1,24 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "distribute/cluster/connections/authentication.h"
 
-#include <fcntl.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <openssl/rand.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <cstring>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
+#include "distribute/cluster/connections/private_file.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
-#include "framework/core/system_error.h"
 
 namespace mirrorflow {
 namespace {
@@ -83,36 +79,9 @@ std::string NonceIssuer::Proof(absl::string_view time, int worker,
 }
 
 absl::StatusOr<std::string> ReadSecretFile(const std::string& path) {
-  const auto failed = [&](absl::string_view what) {
-    const absl::Status status = SystemError(errno, absl::StrCat(path, ": ", what));
-    if (absl::IsResourceExhausted(status)) return status;
-    return absl::InvalidArgumentError(status.message());
-  };
-  // Without blocking, because the file may be a pipe.
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return failed("cannot open the secret file");
-  struct stat status;
-  std::string secret(kMaxSecretBytes + 1, '\0');
-  const bool known = fstat(fd, &status) == 0;
-  const bool is_file = known && S_ISREG(status.st_mode);
-  const ssize_t size = is_file ? read(fd, secret.data(), secret.size()) : -1;
-  const int error = errno;
-  close(fd);
-  if (known && !is_file) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path,
-                     ": the secret file is not a regular file; expected a file with mode "
-                     "0600, not a directory, a pipe or a device"));
-  }
-  errno = error;
-  if (size < 0) return failed("cannot read the secret file");
-  if ((status.st_mode & 077) != 0 || status.st_uid != geteuid()) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "%s: others can access the secret file; expected a file of this user with mode 0600, got "
-        "mode %04o of user %d",
-        path, status.st_mode & 07777, status.st_uid));
-  }
-  secret.resize(size);
+  constexpr size_t kLineEnd = 2;
+  MF_ASSIGN_OR_RETURN(std::string secret,
+                      ReadPrivateFile(path, "secret file", kMaxSecretBytes + kLineEnd));
   // A file written on Windows has the same secret.
   while (!secret.empty() && (secret.back() == '\n' || secret.back() == '\r')) secret.pop_back();
   if (secret.size() < kMinSecretBytes || secret.size() > kMaxSecretBytes) {

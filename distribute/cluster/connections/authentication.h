@@ -41,8 +41,8 @@ class NonceIssuer {
   const std::string key_;
 };
 
-// Reads the secret from a file that only its owner can access. InvalidArgument if others can, if
-// it belongs to another user, or if it holds fewer than 16 or more than 4096 bytes.
+// Reads the secret. InvalidArgument if others can access the file (ReadPrivateFile), or if the
+// secret has fewer than 16 or more than 4096 bytes.
 absl::StatusOr<std::string> ReadSecretFile(const std::string& path);
 
 }  // namespace mirrorflow

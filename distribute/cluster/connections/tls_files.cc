@@ -9,6 +9,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "distribute/cluster/connections/private_file.h"
 #include "framework/core/file.h"
 #include "framework/core/status.h"
 
@@ -79,7 +80,7 @@ absl::StatusOr<TlsTexts> ReadTlsFiles(const TlsFiles& files) {
   }
   TlsTexts texts;
   MF_ASSIGN_OR_RETURN(texts.certificate, ReadText(files.certificate));
-  MF_ASSIGN_OR_RETURN(texts.key, ReadText(files.key));
+  MF_ASSIGN_OR_RETURN(texts.key, ReadPrivateFile(files.key, "TLS key file", kMaxFileBytes));
   MF_ASSIGN_OR_RETURN(texts.authorities, ReadText(files.authorities));
   MF_RETURN_IF_ERROR(Check(files, texts));
   return texts;

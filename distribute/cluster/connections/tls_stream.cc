@@ -3,6 +3,7 @@
 
 #include <openssl/bio.h>
 #include <openssl/err.h>
+#include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <sys/socket.h>
 
@@ -186,7 +187,7 @@ class TlsStreamOfSocket final : public Stream {
 }  // namespace
 
 absl::StatusOr<TlsContext> CreateTlsContext(const TlsFiles& files) {
-  MF_RETURN_IF_ERROR(ReadTlsFiles(files).status());
+  MF_ASSIGN_OR_RETURN(const TlsTexts texts, ReadTlsFiles(files));
   ERR_clear_error();
   TlsContext context(SSL_CTX_new(TLS_method()), &SSL_CTX_free);
   SSL_CTX* const c = context.get();
@@ -196,9 +197,13 @@ absl::StatusOr<TlsContext> CreateTlsContext(const TlsFiles& files) {
   if (SSL_CTX_use_certificate_chain_file(c, files.certificate.c_str()) != 1) {
     return failed(files.certificate);
   }
-  if (SSL_CTX_use_PrivateKey_file(c, files.key.c_str(), SSL_FILETYPE_PEM) != 1) {
-    return failed(files.key);
-  }
+  // From the text, because the file of now may not be the one that ReadTlsFiles checked.
+  BIO* const key_text = BIO_new_mem_buf(texts.key.data(), static_cast<int>(texts.key.size()));
+  EVP_PKEY* const key = PEM_read_bio_PrivateKey(key_text, nullptr, nullptr, nullptr);
+  const bool has_key = key != nullptr && SSL_CTX_use_PrivateKey(c, key) == 1;
+  EVP_PKEY_free(key);  // the context has its own reference
+  BIO_free(key_text);
+  if (!has_key) return failed(files.key);
   if (SSL_CTX_load_verify_locations(c, files.authorities.c_str(), nullptr) != 1) {
     return failed(files.authorities);
   }

@@ -61,7 +61,7 @@ TEST(MemoryDomainsTest, SharedMemoryOverSeveralHostsIsError) {
   }
 }
 
-// Each worker has its own reason in its status, not that it waited in vain.
+// Each worker has its own reason in its status; none has waited until the deadline.
 TEST(HostMemoryTest, WorkerOfAnotherUserIsNamedToAll) {
   const std::vector<int> workers = {0, 1, 2};
   const auto groups = CreateMemoryWorkerGroups(3);

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tests the coordination service with certificates.
+#include <sys/stat.h>
+
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "distribute/cluster/connections/tls_stream.h"
 #include "distribute/cluster/coordination/coordination_client.h"
 #include "distribute/cluster/coordination/coordination_server.h"
 #include "framework/core/monotonic_time.h"
@@ -65,6 +68,18 @@ TEST_F(TlsTest, TlsOnOneSideOnlyIsNamed) {
   EXPECT_THAT(Connect(own_), HasSubstr("no TLS connection to the coordination service"));
 }
 
+TEST_F(TlsTest, KeyThatOthersCanAccessIsRefused) {
+  for (const mode_t mode : {0640, 0604, 0620}) {
+    ASSERT_EQ(chmod(own_.key.c_str(), mode), 0);
+    const absl::Status server =
+        CoordinationServer::Start({.address = "127.0.0.1:0", .tls = own_}).status();
+    for (const absl::Status& status : {server, CreateTlsContext(own_).status()}) {
+      EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+      EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr(own_.key), HasSubstr("0600")));
+    }
+  }
+}
+
 TEST_F(TlsTest, FilesThatDoNotFitTogetherAreNamed) {
   const auto error_of = [](const TlsFiles& files) {
     return std::string(
@@ -75,6 +90,7 @@ TEST_F(TlsTest, FilesThatDoNotFitTogetherAreNamed) {
   EXPECT_THAT(error_of(files), AllOf(HasSubstr(files.key), HasSubstr("the key of the certificate"),
                                      HasSubstr(files.certificate)));
   files.key = own_.certificate;
+  ASSERT_EQ(chmod(files.key.c_str(), 0600), 0);
   EXPECT_THAT(error_of(files), AllOf(HasSubstr(files.key), HasSubstr("a private key")));
   files = own_;
   files.certificate = own_.key;
