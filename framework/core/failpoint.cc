@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <mutex>
 
@@ -77,9 +78,21 @@ absl::StatusOr<std::vector<Setting>> ReadEnvironment() {
   return settings;
 }
 
+// The variable may be left over in an environment, or have come through a launcher.
+void WarnOnce() {
+  static std::once_flag warned;
+  const char* const text = getenv(kVariable);
+  if (text == nullptr || *text == '\0') return;
+  std::call_once(warned, [text] {
+    std::fprintf(stderr, "WARNING: %s: this process fails on purpose at '%s'\n", kVariable,
+                 Printable(text).c_str());
+  });
+}
+
 }  // namespace
 
 Failpoint::Failpoint(absl::string_view name) : name_(name) {
+  WarnOnce();
   {
     std::lock_guard<std::mutex> lock(TheRegistry().mu);
     TheRegistry().names.push_back(name_);

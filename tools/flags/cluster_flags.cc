@@ -60,7 +60,7 @@ ABSL_FLAG(
     std::string, tls_cert, "",
     "PEM file with the certificate of this process, which encrypts the coordination service and "
     "data over TCP; with --tls_key and --tls_ca");
-ABSL_FLAG(std::string, tls_key, "", "PEM file with the key of this process");
+ABSL_FLAG(std::string, tls_key, "", "PEM file of mode 0600 with the key of this process");
 ABSL_FLAG(std::string, tls_ca, "", "PEM file with the authorities that sign the certificates");
 ABSL_FLAG(
     std::string, collective, "auto",

@@ -18,6 +18,7 @@ namespace {
 
 using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
 
 // A failpoint called `place` as it is created with this environment.
 Failpoint& NewFailpoint(const char* setting) {
@@ -38,6 +39,18 @@ TEST_F(FailpointTest, DoesNothingUnlessItIsSet) {
   EXPECT_TRUE(NewFailpoint("").Pass().ok());
   EXPECT_TRUE(NewFailpoint("other=error").Pass().ok());
   EXPECT_THAT(Failpoint::Names(), Contains("place"));
+}
+
+TEST_F(FailpointTest, WarnsInOneLineIfTheVariableIsSet) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // a process that has not warned yet
+  const auto create_two = [](const char* setting) {
+    NewFailpoint(setting);
+    NewFailpoint(setting);
+    _exit(0);
+  };
+  EXPECT_EXIT(create_two("place=error"), testing::ExitedWithCode(0),
+              MatchesRegex("WARNING: MIRRORFLOW_FAILPOINTS: [^\n]*place=error[^\n]*\n"));
+  EXPECT_EXIT(create_two(""), testing::ExitedWithCode(0), "^$");
 }
 
 TEST_F(FailpointTest, FailsEachTimeOrAtOnePass) {
