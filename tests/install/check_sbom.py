@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""check_sbom.py FILE: fails unless the file is a CycloneDX 1.5 bill of materials of an installation."""
+
+import json
+import pathlib
+import re
+import sys
+
+# The source packages that every build contains.
+CONTAINED = {"grpc": "static", "protobuf": "static", "eigen3": "headers", "nlohmann-json3": "headers"}
+COMPONENT_TYPES = {"application", "library", "file"}
+
+
+def check_component(component, with_version=True):
+    """The fields that the specification requires, and those that a scanner of this project needs."""
+    name = component["name"]
+    assert component["type"] in COMPONENT_TYPES and name, component
+    for item in component.get("hashes", []):
+        assert item["alg"] == "SHA-256" and re.fullmatch("[0-9a-f]{64}", item["content"]), component
+    for item in component.get("licenses", []):
+        assert len(item["license"]) == 1 and (item["license"].get("id") or item["license"].get("name")), component
+    for item in component.get("properties", []):
+        assert set(item) == {"name", "value"}, component
+    if with_version:
+        assert component["version"] and component["licenses"], component
+        assert re.fullmatch(r"pkg:[a-z]+(/[a-z]+)?/[^@/]+@[^@]+", component["purl"]), component
+    for part in component.get("components", []):
+        check_component(part, with_version=False)
+        assert part["hashes"], component
+
+
+def linkage(component):
+    return [item["value"] for item in component.get("properties", []) if item["name"] == "mirrorflow:linkage"]
+
+
+def source(component):
+    """The name and version of the source package."""
+    [value] = [item["value"] for item in component["properties"] if item["name"] == "mirrorflow:debian_source"]
+    return re.fullmatch(r"(\S+) \(= (\S+)\)", value).groups()
+
+
+def check(bill):
+    assert bill["bomFormat"] == "CycloneDX" and bill["specVersion"] == "1.5" and bill["version"] == 1
+    assert re.fullmatch("urn:uuid:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", bill["serialNumber"])
+    check_component(bill["metadata"]["component"])
+    components = {component["bom-ref"]: component for component in bill["components"]}
+    assert len(components) == len(bill["components"]), "a bom-ref twice"
+    own = [ref for ref, component in components.items() if not linkage(component)]
+    assert {components[ref]["type"] for ref in own} == {"library", "application"}, own
+    packages = [component for component in components.values() if component.get("purl", "").startswith("pkg:deb/")]
+    for component in packages:
+        check_component(component)
+        assert linkage(component)[0] in ("static", "headers", "dynamic", "optional"), component
+        assert component["components"], f"no hash: {component}"
+    for ref in own:
+        check_component(components[ref])
+        assert components[ref]["hashes"], ref
+    contained = {source(component)[0]: linkage(component)[0] for component in packages
+                 if linkage(component)[0] in ("static", "headers")}
+    assert contained == CONTAINED, contained
+    assert any(linkage(component) == ["dynamic"] for component in packages)
+    known = {"mirrorflow", *components}
+    refs = [item["ref"] for item in bill["dependencies"]]
+    assert sorted(refs) == sorted(known), "dependencies of something else"
+    for item in bill["dependencies"]:
+        assert set(item["dependsOn"]) <= known, item
+
+
+if __name__ == "__main__":
+    check(json.loads(pathlib.Path(sys.argv[1]).read_text(encoding="utf-8")))
