@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/graph_flags.h"
 
-#include <unistd.h>
-
 #include <limits>
 
 #include "absl/flags/flag.h"
+#include "framework/core/cgroup.h"
 #include "framework/core/status.h"
 #include "tools/flags/command_line.h"
 
@@ -13,7 +12,7 @@ ABSL_FLAG(int64_t, max_graph_nodes, mirrorflow::GraphLimits().max_nodes,
           "inspect, explain, run: the most nodes of a graph, with all function calls inlined");
 ABSL_FLAG(int64_t, max_memory, 0,
           "inspect, explain, run: limit in MiB for the graph, and again for its variables and one "
-          "step; 0: 2048 for the graph, and all memory of the machine");
+          "step; 0: 2048 for the graph, and all memory that the process may use");
 
 namespace mirrorflow {
 namespace {
@@ -34,7 +33,7 @@ GraphLimits GraphLimitsOfFlags() {
 
 int64_t MaxBytesOfFlags() {
   if (const int64_t mib = absl::GetFlag(FLAGS_max_memory); mib > 0) return mib * kMiB;
-  return int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  return static_cast<int64_t>(UsableMemory());
 }
 
 }  // namespace mirrorflow

@@ -12,6 +12,8 @@
 #include <ctime>
 #include <optional>
 
+#include "framework/runtime/usable_cpus.h"
+
 namespace mirrorflow {
 namespace {
 
@@ -20,9 +22,7 @@ using std::chrono::microseconds;
 // Whether each thread can have a core of its own. This process knows only its own share of the
 // host's cores.
 bool HaveCores(Waiter::Threads threads) {
-  cpu_set_t cores;
-  return sched_getaffinity(0, sizeof(cores), &cores) == 0 && CPU_COUNT(&cores) >= threads.here &&
-         sysconf(_SC_NPROCESSORS_ONLN) >= threads.all;
+  return NumUsableCpus() >= threads.here && sysconf(_SC_NPROCESSORS_ONLN) >= threads.all;
 }
 
 // Sleeps while `word` is `value`, until it is woken or `deadline` has passed. May wake spuriously.

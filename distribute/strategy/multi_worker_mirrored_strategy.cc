@@ -392,7 +392,7 @@ ConnectOptions MultiWorkerMirroredStrategy::ConnectionOfCpus() const {
                    .tls = options_.tls,
                    .strangers = coordination_->strangers},
           .exchange = options_.exchange,
-          .has_core = static_cast<int>(UsableCpus().size()) > coordination_->core_sharers.count,
+          .has_core = NumUsableCpus() > coordination_->core_sharers.count,
           .host_memory = coordination_->host_memory};
 }
 

@@ -5,12 +5,14 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "framework/core/cgroup.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {
@@ -26,19 +28,22 @@ struct Available {
   const char* limit;
 };
 
-// Memory available on this machine, swap included; the maximum if /proc/meminfo does not say.
-size_t AvailableOnMachine() {
-  std::FILE* file = std::fopen("/proc/meminfo", "re");
-  if (file == nullptr) return std::numeric_limits<size_t>::max();
+// Memory available on this machine and to this process's control group, swap included; the maximum
+// if the system does not say.
+Available AvailableOnMachine() {
   size_t available = std::numeric_limits<size_t>::max(), swap = 0;
+  std::FILE* file = std::fopen("/proc/meminfo", "re");
   char line[128];
-  while (std::fgets(line, sizeof(line), file) != nullptr) {
+  while (file != nullptr && std::fgets(line, sizeof(line), file) != nullptr) {
     size_t kibibytes;
     if (std::sscanf(line, "MemAvailable: %zu kB", &kibibytes) == 1) available = kibibytes << 10;
     if (std::sscanf(line, "SwapFree: %zu kB", &kibibytes) == 1) swap = kibibytes << 10;
   }
-  std::fclose(file);
-  return available > std::numeric_limits<size_t>::max() - swap ? available : available + swap;
+  if (file != nullptr) std::fclose(file);
+  available += std::min(swap, ~available);
+  const size_t in_group = Cgroup().MemoryLeft(swap).value_or(available);
+  if (in_group < available) return {in_group, " (memory limit of the control group)"};
+  return {available, ""};
 }
 
 // Returns how many bytes a limit on memory leaves; the maximum without a limit. `format` finds the
@@ -59,7 +64,7 @@ size_t LeftOf(__rlimit_resource_t resource, const char* format) {
 }
 
 Available AvailableBytes() {
-  Available least = {AvailableOnMachine(), ""};
+  Available least = AvailableOnMachine();
   const Available limits[] = {{LeftOf(RLIMIT_AS, "VmSize: %zu kB"), " (`ulimit -v`)"},
                               {LeftOf(RLIMIT_DATA, "VmData: %zu kB"), " (`ulimit -d`)"}};
   for (const Available& limit : limits) {

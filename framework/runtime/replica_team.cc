@@ -53,7 +53,7 @@ ReplicaTeam::ReplicaTeam(int size, bool pin, CoreSharers sharers) {
   const std::vector<int> cores = UsableCpus();
   if (sharers.count < sharers.first + size) sharers = {.first = 0, .count = size};
   // With fewer cores than replicas, spinning takes a core from a replica that has work.
-  spins_ = sharers.count <= static_cast<int>(cores.size()) ? kSpins : 0;
+  spins_ = sharers.count <= NumUsableCpus() ? kSpins : 0;
   for (int i = 1; i < size; ++i) members_.push_back(std::make_unique<Member>());
   for (int i = 1; i < size; ++i) {
     Member& member = *members_[i - 1];

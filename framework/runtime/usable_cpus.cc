@@ -4,6 +4,9 @@
 #include <sched.h>
 #include <sys/syscall.h>
 
+#include <algorithm>
+#include <cmath>
+
 namespace mirrorflow {
 
 std::vector<int> UsableCpus() {
@@ -14,6 +17,11 @@ std::vector<int> UsableCpus() {
     if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
   }
   return cpus;
+}
+
+int NumUsableCpus(const Cgroup& cgroup) {
+  const double cpus = std::max<double>(static_cast<double>(UsableCpus().size()), 1);
+  return static_cast<int>(std::ceil(std::min(cpus, cgroup.Cpus().value_or(cpus))));
 }
 
 namespace {

@@ -74,13 +74,13 @@ std::unique_ptr<Device> CreateCpuDevice(int index, AllocateFn allocate) {
   return std::make_unique<CpuDevice>(index, std::move(allocate));
 }
 
-int NumUsableCores() {
+int NumUsableCores(const Cgroup& cgroup) {
   std::set<std::pair<int, int>> cores;
   for (const int cpu : UsableCpus()) {
     const int package = Topology(cpu, "physical_package_id"), core = Topology(cpu, "core_id");
     cores.emplace(package, core >= 0 ? core : -1 - cpu);  // unknown: a separate core
   }
-  return std::max(static_cast<int>(cores.size()), 1);
+  return std::clamp(static_cast<int>(cores.size()), 1, NumUsableCpus(cgroup));
 }
 
 bool MayUseAllCores() {

@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "framework/core/cgroup.h"
 #include "framework/runtime/device.h"
 
 namespace mirrorflow {
@@ -21,8 +22,9 @@ using AllocateFn = std::function<absl::StatusOr<std::shared_ptr<std::byte>>(size
 // process's own.
 std::unique_ptr<Device> CreateCpuDevice(int index, AllocateFn allocate = nullptr);
 
-// Number of cores that this process may run on. CPUs that share a core count once.
-int NumUsableCores();
+// Number of cores that this process may use at once (NumUsableCpus). CPUs that share a core count
+// once.
+int NumUsableCores(const Cgroup& cgroup = Cgroup());
 // Whether no one has limited this process to some of the machine's CPUs.
 bool MayUseAllCores();
 

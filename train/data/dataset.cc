@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/data/dataset.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <limits>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "framework/core/cgroup.h"
 #include "framework/core/status.h"
+#include "framework/runtime/usable_cpus.h"
 #include "train/data/batch_assembler.h"
 #include "train/data/combined_rows.h"
 #include "train/data/file_cache.h"
@@ -65,8 +64,6 @@ std::string RowTypes(const std::vector<Tensor>& components) {
                     Shape(std::vector<int64_t>(dims.begin() + 1, dims.end())).ToString());
   });
 }
-
-int64_t MemoryOfThisMachine() { return sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGE_SIZE); }
 
 // The source of a generator.
 class GeneratorSource final : public RowSource {
@@ -242,9 +239,7 @@ Dataset Dataset::Map(RowFunction function, const MapOptions& options) const {
   if (!status_.ok()) return *this;
   Dataset d = *this;
   d.reader_ = MappedRows(reader_, std::move(function));
-  d.num_threads_ = std::max<int>(
-      num_threads_,
-      threads == kAutotune ? static_cast<int>(std::thread::hardware_concurrency()) : threads);
+  d.num_threads_ = std::max<int>(num_threads_, threads == kAutotune ? NumUsableCpus() : threads);
   return d.Named("Map()");
 }
 
@@ -428,7 +423,7 @@ Dataset Dataset::Shuffle(uint64_t seed, const ShuffleOptions& options) const {
   // Each element needs a row reference, a begin offset and a position in the order, which may not
   // fit in memory after a huge Repeat().
   constexpr int64_t kBytesOfElement = sizeof(RowRef) + 2 * sizeof(int64_t);
-  if (const int64_t most = MemoryOfThisMachine() / kBytesOfElement; *size_ > most) {
+  if (const int64_t most = static_cast<int64_t>(UsableMemory()) / kBytesOfElement; *size_ > most) {
     return WithError(
         absl::StrCat("Shuffle() of more elements than fit in memory; expected at most ", most,
                      " elements, got ", *size_));
@@ -457,8 +452,9 @@ Dataset Dataset::Batch(int64_t rows, BatchOptions options) const {
   if (batched_) return WithError("Batch() after Batch(); expected rows, got batches");
   // A batch is never larger than the dataset, but a preceding Repeat() can make that any size.
   const int64_t largest = size_ ? std::min(*size_, rows) : rows;
-  const int64_t most =
-      status_.ok() ? MemoryOfThisMachine() / (reader_->row_bytes() + int64_t{sizeof(RowRef)}) : 0;
+  const int64_t most = status_.ok() ? static_cast<int64_t>(UsableMemory()) /
+                                          (reader_->row_bytes() + int64_t{sizeof(RowRef)})
+                                    : 0;
   if (status_.ok() && largest > most) {
     return WithError(absl::StrCat("Batch() of more rows than fit in memory; expected at most ",
                                   most, " rows, got ", largest));

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "distribute/collective/shared_memory/heap.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/buffer.h"
+#include "framework/core/cgroup.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {
@@ -16,11 +15,6 @@ namespace {
 constexpr size_t kPageBytes = 4096;
 constexpr size_t kAddresses = size_t{1} << 46;  // half of those of a process
 
-size_t MemoryOfThisMachine() {
-  const long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
-  return AlignUp(static_cast<size_t>(pages) * static_cast<size_t>(bytes), kHugePageBytes);
-}
-
 }  // namespace
 
 SharedHeap::SharedHeap(std::unique_ptr<SharedSegment> segment)
@@ -28,7 +22,8 @@ SharedHeap::SharedHeap(std::unique_ptr<SharedSegment> segment)
 
 absl::StatusOr<std::shared_ptr<SharedHeap>> SharedHeap::Create(int num_heaps) {
   const size_t most = kAddresses / num_heaps / kHugePageBytes * kHugePageBytes;
-  MF_ASSIGN_OR_RETURN(auto segment, SharedSegment::Create(std::min(MemoryOfThisMachine(), most)));
+  MF_ASSIGN_OR_RETURN(
+      auto segment, SharedSegment::Create(std::min(AlignUp(UsableMemory(), kHugePageBytes), most)));
   return std::shared_ptr<SharedHeap>(new SharedHeap(std::move(segment)));
 }
 

@@ -27,7 +27,7 @@ std::string NewName() {
 
 absl::Time Soon() { return absl::Now() + absl::Seconds(20); }
 
-// The kernel knows one user for all ends here; the sockets are told to expect this one.
+// All ends have the same user here; the sockets expect this one instead.
 uid_t Stranger() { return geteuid() + 1; }
 
 void ExpectNothingSent(const UnixSocket& listener) {

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/core/cgroup.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <initializer_list>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+
+namespace mirrorflow {
+namespace {
+
+// The lines of a file; none if it cannot be read.
+std::vector<std::string> Lines(const std::string& path) {
+  std::vector<std::string> lines;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) lines.push_back(std::move(line));
+  return lines;
+}
+
+std::vector<std::string> WordsOf(const std::string& path) {
+  const std::vector<std::string> lines = Lines(path);
+  if (lines.empty()) return {};
+  return absl::StrSplit(lines[0], ' ', absl::SkipEmpty());
+}
+
+// The number in a file; without a value for "max", a negative number, and anything else.
+std::optional<uint64_t> Number(const std::string& path) {
+  const std::vector<std::string> words = WordsOf(path);
+  uint64_t value = 0;
+  if (words.size() != 1 || !absl::SimpleAtoi(words[0], &value)) return std::nullopt;
+  return value;
+}
+
+// The sum of these lines `KEY NUMBER` of a file.
+uint64_t SumOf(const std::string& path, std::initializer_list<absl::string_view> keys) {
+  uint64_t sum = 0;
+  for (const std::string& line : Lines(path)) {
+    const std::vector<absl::string_view> words = absl::StrSplit(line, ' ');
+    uint64_t value = 0;
+    if (words.size() == 2 && std::count(keys.begin(), keys.end(), words[0]) > 0 &&
+        absl::SimpleAtoi(words[1], &value)) {
+      sum += value;
+    }
+  }
+  return sum;
+}
+
+bool HasItem(absl::string_view list, absl::string_view item) {
+  for (const absl::string_view each : absl::StrSplit(list, ',')) {
+    if (each == item) return true;
+  }
+  return false;
+}
+
+// The path from the group `top` down to `group`: empty, or `/a/b`. Empty if `top` is not above it:
+// a container sees only its own group, whose path may be one of the host or begin with `/..`.
+std::string PathBelow(absl::string_view group, absl::string_view top) {
+  if (top == "/") top = "";
+  if (!absl::ConsumePrefix(&group, top) || absl::StartsWith(group, "/..")) return "";
+  while (absl::ConsumeSuffix(&group, "/")) continue;
+  return absl::StartsWith(group, "/") ? std::string(group) : "";
+}
+
+template <typename T>
+void Lower(std::optional<T>& least, std::optional<T> value) {
+  if (value.has_value() && (!least.has_value() || *value < *least)) least = value;
+}
+
+std::optional<double> CpusOf(const std::string& folder, bool is_v2) {
+  std::string quota, period;
+  if (is_v2) {
+    const std::vector<std::string> words = WordsOf(absl::StrCat(folder, "/cpu.max"));
+    if (words.size() != 2) return std::nullopt;
+    quota = words[0];
+    period = words[1];
+  } else {
+    const std::vector<std::string> quotas = WordsOf(absl::StrCat(folder, "/cpu.cfs_quota_us"));
+    const std::vector<std::string> periods = WordsOf(absl::StrCat(folder, "/cpu.cfs_period_us"));
+    if (quotas.size() != 1 || periods.size() != 1) return std::nullopt;
+    quota = quotas[0];
+    period = periods[0];
+  }
+  int64_t used = 0, of = 0;
+  if (!absl::SimpleAtoi(quota, &used) || !absl::SimpleAtoi(period, &of)) return std::nullopt;
+  if (used <= 0 || of <= 0) return std::nullopt;
+  return static_cast<double>(used) / static_cast<double>(of);
+}
+
+std::optional<uint64_t> MemoryLimitOf(const std::string& folder, bool is_v2) {
+  if (is_v2) return Number(absl::StrCat(folder, "/memory.max"));
+  const std::optional<uint64_t> limit = Number(absl::StrCat(folder, "/memory.limit_in_bytes"));
+  // Version 1 says the largest multiple of the page size instead of "max".
+  constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();
+  return limit.has_value() && *limit > kMost - (1 << 20) ? std::nullopt : limit;
+}
+
+std::optional<uint64_t> MemoryLeftOf(const std::string& folder, bool is_v2, uint64_t free_swap) {
+  const std::optional<uint64_t> limit = MemoryLimitOf(folder, is_v2);
+  if (!limit.has_value()) return std::nullopt;
+  uint64_t used, files, swap = free_swap;
+  const std::string stat = absl::StrCat(folder, "/memory.stat");
+  if (is_v2) {
+    used = Number(absl::StrCat(folder, "/memory.current")).value_or(0);
+    files = SumOf(stat, {"inactive_file", "active_file"});
+    const auto swap_limit = Number(absl::StrCat(folder, "/memory.swap.max"));
+    const uint64_t swapped = Number(absl::StrCat(folder, "/memory.swap.current")).value_or(0);
+    if (swap_limit) swap = std::min(swap, *swap_limit - std::min(*swap_limit, swapped));
+  } else {
+    used = Number(absl::StrCat(folder, "/memory.usage_in_bytes")).value_or(0);
+    files = SumOf(stat, {"total_inactive_file", "total_active_file"});
+  }
+  used -= std::min(used, files);
+  const uint64_t left = *limit - std::min(*limit, used);
+  return left + std::min(swap, ~left);
+}
+
+}  // namespace
+
+Cgroup::Cgroup(std::string root) : root_(std::move(root)) {}
+
+// proc/self/cgroup has the path of this process's group in each hierarchy, `0::/a/b` in that of
+// version 2 and `4:cpu,cpuacct:/a/b` in those of version 1. proc/self/mountinfo says where they are
+// mounted, and which group is at the mount point. A controller is in one hierarchy; that of version
+// 2 may be mounted beside those of version 1.
+Cgroup::Hierarchy Cgroup::Find(const std::string& controller) const {
+  std::optional<std::string> v1, v2;
+  for (const std::string& line : Lines(absl::StrCat(root_, "/proc/self/cgroup"))) {
+    const std::vector<std::string> parts = absl::StrSplit(line, absl::MaxSplits(':', 2));
+    if (parts.size() != 3) continue;
+    if (parts[0] == "0" && parts[1].empty()) v2 = parts[2];
+    if (HasItem(parts[1], controller)) v1 = parts[2];
+  }
+  Hierarchy found = {.is_v2 = !v1.has_value(), .folders = {}};
+  if (!v1.has_value() && !v2.has_value()) return found;
+  const std::string& group = found.is_v2 ? *v2 : *v1;
+  for (const std::string& line : Lines(absl::StrCat(root_, "/proc/self/mountinfo"))) {
+    // ID PARENT DEVICE ROOT MOUNT_POINT OPTIONS … - TYPE SOURCE SUPER_OPTIONS
+    const std::vector<std::string> halves = absl::StrSplit(line, absl::MaxSplits(" - ", 1));
+    if (halves.size() != 2) continue;
+    const std::vector<std::string> mount = absl::StrSplit(halves[0], ' ');
+    const std::vector<std::string> kind = absl::StrSplit(halves[1], ' ');
+    if (mount.size() < 5 || kind.size() < 3) continue;
+    const bool fits =
+        found.is_v2 ? kind[0] == "cgroup2" : kind[0] == "cgroup" && HasItem(kind[2], controller);
+    if (!fits) continue;
+    std::string below = PathBelow(group, mount[3]);
+    while (!below.empty()) {
+      found.folders.push_back(absl::StrCat(root_, mount[4], below));
+      below.resize(below.rfind('/'));
+    }
+    found.folders.push_back(absl::StrCat(root_, mount[4]));
+    return found;
+  }
+  return found;
+}
+
+std::optional<double> Cgroup::Cpus() const {
+  std::optional<double> least;
+  const Hierarchy groups = Find("cpu");
+  for (const std::string& folder : groups.folders) Lower(least, CpusOf(folder, groups.is_v2));
+  return least;
+}
+
+std::optional<uint64_t> Cgroup::MemoryLimit() const {
+  std::optional<uint64_t> least;
+  const Hierarchy groups = Find("memory");
+  for (const std::string& folder : groups.folders) {
+    Lower(least, MemoryLimitOf(folder, groups.is_v2));
+  }
+  return least;
+}
+
+std::optional<uint64_t> Cgroup::MemoryLeft(uint64_t free_swap) const {
+  std::optional<uint64_t> least;
+  const Hierarchy groups = Find("memory");
+  for (const std::string& folder : groups.folders) {
+    Lower(least, MemoryLeftOf(folder, groups.is_v2, free_swap));
+  }
+  return least;
+}
+
+uint64_t UsableMemory(const Cgroup& cgroup) {
+  const uint64_t machine =
+      static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  return std::min(machine, cgroup.MemoryLimit().value_or(machine));
+}
+
+}  // namespace mirrorflow

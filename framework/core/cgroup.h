@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Cgroup: the limits that the control groups of this process set, as containers, Kubernetes, SLURM
+// and systemd use them. A limit of a group holds for all groups below it, so each answer is the
+// smallest of this process's group and those above it. Sets of CPUs (cpuset) are not here: they are
+// part of the affinity (UsableCpus). Files that are missing or malformed limit nothing.
+//
+//   const std::optional<double> cpus = Cgroup().Cpus();  // 1.5 in a pod with `cpu: 1500m`
+#ifndef MIRRORFLOW_FRAMEWORK_CORE_CGROUP_H_
+#define MIRRORFLOW_FRAMEWORK_CORE_CGROUP_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mirrorflow {
+
+class Cgroup {
+ public:
+  // Finds the groups in the files below `root`: proc/self/cgroup, proc/self/mountinfo, and what is
+  // mounted there. Tests pass a folder.
+  explicit Cgroup(std::string root = "");
+
+  // The CPU time per time that the process may use; without a value if that is not limited.
+  std::optional<double> Cpus() const;
+  // The memory that the process may use; without a value if that is not limited.
+  std::optional<uint64_t> MemoryLimit() const;
+  // How much of it is left. Cached files do not count as used, because the system drops them when
+  // memory is needed. `free_swap` is that of the machine, some of which may be for this process.
+  std::optional<uint64_t> MemoryLeft(uint64_t free_swap) const;
+
+ private:
+  // The folders of this process's group and of those above it.
+  struct Hierarchy {
+    bool is_v2;
+    std::vector<std::string> folders;
+  };
+  Hierarchy Find(const std::string& controller) const;
+
+  const std::string root_;
+};
+
+// The memory of this machine, or what the control groups allow if that is less.
+uint64_t UsableMemory(const Cgroup& cgroup = Cgroup());
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_FRAMEWORK_CORE_CGROUP_H_
