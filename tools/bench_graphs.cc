@@ -2,9 +2,7 @@
 #include "tools/bench_graphs.h"
 
 #include <malloc.h>
-#include <unistd.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <vector>
@@ -23,6 +21,7 @@
 #include "framework/proto/graph.pb.h"
 #include "mirrorflow_debug.h"
 #include "tools/flags/command_line.h"
+#include "tools/temporary_directory.h"
 
 ABSL_FLAG(int64_t, max_nodes, 1000000, "bench graphs: number of nodes of the largest graph");
 
@@ -115,12 +114,6 @@ absl::StatusOr<proto::GraphDef> Functions(int64_t nodes) {
   return def;
 }
 
-struct TemporaryFile {
-  std::string path = absl::StrCat(getenv("TMPDIR") != nullptr ? getenv("TMPDIR") : "/tmp",
-                                  "/mirrorflow_bench_", getpid(), ".pb");
-  ~TemporaryFile() { std::remove(path.c_str()); }
-};
-
 // The names of the feed and the fetch.
 struct Ends {
   std::string x;
@@ -162,8 +155,9 @@ void ReportGraph(absl::string_view shape, const GraphCost& cost, Report* report)
 }  // namespace
 
 absl::StatusOr<GraphCost> MeasureGraph(absl::string_view shape, int64_t nodes) {
-  const TemporaryFile file;
-  MF_ASSIGN_OR_RETURN(const Ends ends, WriteGraph(shape, nodes, file.path));
+  const TemporaryDirectory directory;
+  const std::string path = directory.path() + "/graph.pb";
+  MF_ASSIGN_OR_RETURN(const Ends ends, WriteGraph(shape, nodes, path));
   malloc_trim(0);
   const int64_t before = MemoryFigure("VmRSS");
   ForgetPeak();
@@ -176,7 +170,7 @@ absl::StatusOr<GraphCost> MeasureGraph(absl::string_view shape, int64_t nodes) {
     last = now;
     return ms;
   };
-  MF_ASSIGN_OR_RETURN(const Graph graph, ReadGraphFile(file.path, AllOps()));
+  MF_ASSIGN_OR_RETURN(const Graph graph, ReadGraphFile(path, AllOps()));
   cost.nodes = graph.num_nodes();
   cost.load_ms = lap();
   MF_ASSIGN_OR_RETURN(const auto strategy, OneDeviceStrategy::Create());

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/bench_training.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -267,11 +265,9 @@ absl::StatusOr<std::unique_ptr<CaseFile>> CaseFile::Write(const TrainingStep& t)
     MF_ASSIGN_OR_RETURN(Tensor value, t.session->ReadVariable(variable->name));
     arrays[absl::StrFormat("weights/%03d", arrays.size())] = std::move(value);
   }
-  std::unique_ptr<CaseFile> file(new CaseFile(absl::StrCat("/tmp/mirrorflow_", getpid(), ".npz")));
+  std::unique_ptr<CaseFile> file(new CaseFile);
   MF_RETURN_IF_ERROR(WriteNpz(file->path_, arrays));
   return file;
 }
-
-CaseFile::~CaseFile() { unlink(path_.c_str()); }
 
 }  // namespace mirrorflow

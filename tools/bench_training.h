@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "distribute/cluster/collective_kind.h"
 #include "mirrorflow_debug.h"
+#include "tools/temporary_directory.h"
 
 namespace mirrorflow {
 
@@ -91,14 +92,14 @@ absl::StatusOr<TrainingStep> PrepareTraining(const TrainingCase& training, const
 class CaseFile {
  public:
   static absl::StatusOr<std::unique_ptr<CaseFile>> Write(const TrainingStep& t);
-  ~CaseFile();
   CaseFile(const CaseFile&) = delete;
   CaseFile& operator=(const CaseFile&) = delete;
   const std::string& path() const { return path_; }
 
  private:
-  explicit CaseFile(std::string path) : path_(std::move(path)) {}
-  const std::string path_;
+  CaseFile() = default;
+  const TemporaryDirectory directory_;
+  const std::string path_ = directory_.path() + "/case.npz";
 };
 
 }  // namespace mirrorflow

@@ -9,16 +9,18 @@
 
 namespace mirrorflow {
 
-// A new directory, which the destructor removes with all that is in it. An empty path if it could
-// not be made.
+// A new directory for this user alone, which the destructor removes with all that is in it. If
+// it could not be made, nothing has its path, and writing there is an error that names it.
 class TemporaryDirectory {
  public:
   TemporaryDirectory() {
-    if (mkdtemp(path_.data()) == nullptr) path_.clear();
+    const char* const parent = std::getenv("TMPDIR");
+    path_ = std::string(parent != nullptr ? parent : "/tmp") + "/mirrorflow_bench_XXXXXX";
+    made_ = mkdtemp(path_.data()) != nullptr;
   }
   ~TemporaryDirectory() {
     std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+    if (made_) std::filesystem::remove_all(path_, ignored);
   }
   TemporaryDirectory(const TemporaryDirectory&) = delete;
   TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
@@ -26,7 +28,8 @@ class TemporaryDirectory {
   const std::string& path() const { return path_; }
 
  private:
-  std::string path_ = "/tmp/mirrorflow_bench_XXXXXX";
+  std::string path_;
+  bool made_ = false;
 };
 
 }  // namespace mirrorflow

@@ -13,7 +13,8 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDERS = ("framework", "ops", "kernels", "distribute", "train", "tools", "tests")
 # Flags of other programs that pages show.
-FOREIGN_FLAGS = {"no-python", "nproc_per_node", "nnodes", "min-np", "max-np", "max-restarts", "config", "help"}
+FOREIGN_FLAGS = {"no-python", "nproc_per_node", "nnodes", "min-np", "max-np", "max-restarts", "config", "help",
+                 "only-upgrade", "configure", "cpus"}
 
 
 def closure(header):

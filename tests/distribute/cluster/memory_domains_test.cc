@@ -69,7 +69,7 @@ TEST(HostMemoryTest, WorkerOfAnotherUserIsNamedToAll) {
   std::vector<std::thread> threads;
   for (int w = 0; w < 3; ++w) {
     threads.emplace_back([&, w] {
-      const absl::Time deadline = absl::Now() + absl::Seconds(20);
+      const MonotonicTime deadline = MonotonicTime::Now() + absl::Seconds(20);
       ASSERT_TRUE(groups[w]->Join(deadline).ok());
       const uid_t user = w == 1 ? geteuid() + 1 : geteuid();
       statuses[w] = HostMemory::Connect(workers, *groups[w], deadline, user).status();

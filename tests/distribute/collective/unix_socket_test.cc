@@ -25,7 +25,7 @@ std::string NewName() {
   return absl::StrCat("mirrorflow-unix_socket_test-", getpid(), "-", ++number);
 }
 
-absl::Time Soon() { return absl::Now() + absl::Seconds(20); }
+MonotonicTime Soon() { return MonotonicTime::Now() + absl::Seconds(20); }
 
 // All ends have the same user here; the sockets expect this one instead.
 uid_t Stranger() { return geteuid() + 1; }
@@ -52,7 +52,7 @@ TEST(UnixSocketTest, AcceptDropsAnotherUser) {
   ASSERT_TRUE(listener.ok()) << listener.status();
   const auto connected = UnixSocket::Connect(name);
   ASSERT_TRUE(connected.ok()) << connected.status();
-  EXPECT_EQ(listener->Accept(absl::Now() + absl::Milliseconds(200)).status().code(),
+  EXPECT_EQ(listener->Accept(MonotonicTime::Now() + absl::Milliseconds(200)).status().code(),
             absl::StatusCode::kDeadlineExceeded);
   EXPECT_FALSE(connected->IsOpen());
 }

@@ -153,7 +153,7 @@ TEST(CgroupTest, CachedFilesAndFreeSwapCanBeUsed) {
             400);
 }
 
-TEST(UsableMemoryTest, IsThatOfMachineOrLess) {
+TEST(UsableMemoryTest, ControlGroupLimitsThatOfTheMachine) {
   const uint64_t machine = UsableMemory(Cgroup("/no/such/root"));
   EXPECT_GT(machine, 64 * kMiB);
   EXPECT_EQ(UsableMemory(TreeOfV2({{"sys/fs/cgroup/pod/memory.max", "1048576"}})), kMiB);
