@@ -11,6 +11,8 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <fstream>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/monotonic_time.h"
@@ -40,6 +42,15 @@ struct Address {
 };
 
 int NewSocket() { return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0); }
+
+// Whether the kernel reports `user` for other users, too: in a user namespace, all users that it
+// does not have appear as one, 65534 by default.
+bool StandsForOthers(uid_t user) {
+  uid_t overflow = 65534, first = 0, outside = 0, count = 0;
+  std::ifstream("/proc/sys/kernel/overflowuid") >> overflow;
+  std::ifstream("/proc/self/uid_map") >> first >> outside >> count;
+  return user == overflow && count != std::numeric_limits<uid_t>::max();
+}
 
 // One file in the control data of a message.
 union Control {
@@ -81,10 +92,11 @@ absl::Status UnixSocket::CheckUserOfOtherEnd() const {
   ucred other;
   socklen_t size = sizeof(other);
   if (getsockopt(fd_, SOL_SOCKET, SO_PEERCRED, &other, &size) != 0) return Failed("SO_PEERCRED");
-  if (other.uid == user_) return absl::OkStatus();
-  return absl::PermissionDeniedError(
-      absl::StrCat("Unix socket: a process of another user has the other end; expected user ",
-                   user_, ", got ", other.uid));
+  const bool unclear = StandsForOthers(other.uid);
+  if (other.uid == user_ && !unclear) return absl::OkStatus();
+  return absl::PermissionDeniedError(absl::StrCat(
+      "Unix socket: a process of another user has the other end; expected user ", user_, ", got ",
+      other.uid, unclear ? ", which stands for all users outside of this namespace" : ""));
 }
 
 absl::Status UnixSocket::WaitForInput(MonotonicTime deadline) const {

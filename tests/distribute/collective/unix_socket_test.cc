@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "distribute/collective/shared_memory/unix_socket.h"
 
+#include <sched.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <functional>
 #include <string>
 #include <thread>
@@ -80,6 +83,31 @@ TEST(UnixSocketTest, KernelTellsAnotherUser) {
   as_nobody([&] {
     EXPECT_EQ(UnixSocket::Connect(own).status().code(), absl::StatusCode::kPermissionDenied);
   });
+}
+
+// In a namespace whose only user is 65534, the kernel reports all others as 65534.
+TEST(UnixSocketTest, UserThatStandsForOthersIsRefused) {
+  const std::string name = NewName();
+  const auto listener = UnixSocket::Listen(name);
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  constexpr int kRefused = 0, kAccepted = 1, kNoNamespace = 2;
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const std::string map = absl::StrCat("65534 ", geteuid(), " 1");
+    if (unshare(CLONE_NEWUSER) != 0) _exit(kNoNamespace);
+    std::ofstream("/proc/self/uid_map") << map;
+    std::ifstream written("/proc/self/uid_map");
+    uid_t user = 0;
+    if (!(written >> user) || user != 65534 || geteuid() != 65534) _exit(kNoNamespace);
+    const absl::Status status = UnixSocket::Connect(name).status();
+    _exit(absl::IsPermissionDenied(status) ? kRefused : kAccepted);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == kNoNamespace) GTEST_SKIP() << "no user namespaces here";
+  EXPECT_EQ(WEXITSTATUS(status), kRefused);
 }
 
 }  // namespace
