@@ -12,7 +12,8 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "framework/core/monotonic_time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
