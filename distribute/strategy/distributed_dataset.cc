@@ -12,6 +12,17 @@ DistributedDataset::DistributedDataset(absl::StatusOr<std::unique_ptr<BatchSourc
   if (source.ok()) source_ = *std::move(source);
 }
 
+DistributedDataset::DistributedDataset(absl::StatusOr<FingerprintedBatches> batches,
+                                       const BatchShare& share,
+                                       std::unique_ptr<InputAgreement> comparison)
+    : comparison_(std::move(comparison)), ahead_status_(batches.status()) {
+  if (!batches.ok()) return;
+  source_ = std::move(batches->source);
+  fingerprint_ = std::move(batches->fingerprint);
+  has_local_rows_ = fingerprint_ != nullptr;
+  if (has_local_rows_) share_ = share;
+}
+
 DistributedDataset::DistributedDataset(absl::StatusOr<FileBatches> files,
                                        std::unique_ptr<InputAgreement> agreement)
     : agreement_(std::move(agreement)), ahead_status_(files.status()) {
@@ -32,10 +43,29 @@ void DistributedDataset::ReadAhead() {
   if (agreement_ != nullptr) agreement_->Offer(files_, ahead_status_, ahead_.components);
 }
 
+absl::Status DistributedDataset::CompareData() {
+  if (comparison_ == nullptr) return absl::OkStatus();
+  absl::StatusOr<DatasetFingerprint> own = DatasetFingerprint();
+  if (!ahead_status_.ok()) {
+    own = ahead_status_;
+  } else if (fingerprint_ != nullptr) {
+    own = *fingerprint_;
+  } else if (!ahead_.components.empty()) {
+    TensorChecksum checksum;
+    checksum.Add(ahead_.components);
+    own->types = TypesOf(ahead_.components);
+    own->first_batch = checksum.ToString();
+  }
+  return std::exchange(comparison_, nullptr)->Compare(own);
+}
+
 bool DistributedDataset::Next(DistributedBatch* batch) {
   if (!status_.ok() || over_) return false;
-  if (!begun_) ReadAhead();
-  begun_ = true;
+  if (!std::exchange(begun_, true)) {
+    ReadAhead();
+    status_ = CompareData();
+    if (!status_.ok()) return false;
+  }
   batch->next_.clear();
   batch->replica_rows_.clear();
   status_ = agreement_ != nullptr

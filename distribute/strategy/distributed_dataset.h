@@ -13,6 +13,7 @@
 #include "absl/types/span.h"
 #include "distribute/strategy/input_agreement.h"
 #include "framework/core/batch_source.h"
+#include "framework/core/dataset_fingerprint.h"
 #include "framework/core/file_share.h"
 #include "framework/core/tensor.h"
 
@@ -31,6 +32,10 @@ enum class AutoShardPolicy {
 
 struct DistributeOptions {
   AutoShardPolicy auto_shard_policy = AutoShardPolicy::kAuto;
+  // With kData, the workers compare their datasets before the first step: the stages, the files,
+  // the number of batches, and rows of the first and the last batch. Only a dataset whose rows
+  // differ on purpose, such as one with random changes that are not keyed by RowId, does without.
+  bool compare_data = true;
 };
 
 // One batch, with one tensor per component. Each replica takes its rows from it.
@@ -61,6 +66,10 @@ class DistributedDataset {
   // `source` provides the rows of `share`, or all rows if `has_local_rows` is not set.
   DistributedDataset(absl::StatusOr<std::unique_ptr<BatchSource>> source, bool has_local_rows,
                      const BatchShare& share);
+  // Compares the dataset with those of the other workers before the first batch. Without a
+  // fingerprint, the source provides all rows.
+  DistributedDataset(absl::StatusOr<FingerprintedBatches> batches, const BatchShare& share,
+                     std::unique_ptr<InputAgreement> comparison);
   // The rows of this worker's files.
   DistributedDataset(absl::StatusOr<FileBatches> files, std::unique_ptr<InputAgreement> agreement);
 
@@ -72,12 +81,16 @@ class DistributedDataset {
  private:
   // Reads the following batch into ahead_; without components at the end.
   void ReadAhead();
+  // Compares the dataset with those of the other workers, once the first batch has been read.
+  absl::Status CompareData();
 
   std::unique_ptr<BatchSource> source_;  // null at the end
   bool has_local_rows_ = true;
   BatchShare share_;
-  std::unique_ptr<InputAgreement> agreement_;  // null unless each worker has files of its own
-  FileBatches files_;                          // without their source
+  std::unique_ptr<InputAgreement> agreement_;   // null unless each worker has files of its own
+  FileBatches files_;                           // without their source
+  std::unique_ptr<InputAgreement> comparison_;  // null if there is none, or it is done
+  std::shared_ptr<const DatasetFingerprint> fingerprint_;  // of source_
   bool begun_ = false, over_ = false;
   SourceBatch ahead_;
   absl::Status ahead_status_;  // of reading ahead_; reported when that batch is due

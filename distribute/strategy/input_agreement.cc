@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "distribute/strategy/input_agreement.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -8,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "framework/core/batch_source.h"
+#include "framework/core/crc32c.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/runtime/failure.h"
@@ -16,12 +18,15 @@
 namespace mirrorflow {
 namespace {
 
-// An offer is a text: `error`, a line end and the error, or `rows`, the files, the number of rows
-// and, if there are any, the type of a row of each component, such as `float[28,28]`, by line ends.
-constexpr absl::string_view kError = "error", kRows = "rows";
+// The first message of a worker is a text whose lines are `error` and the error; `data` and the
+// checksum of its fingerprint; or `rows`, the files, the number of rows and, if there are any, the
+// type of a row of each component, such as `float[28,28]`.
+constexpr absl::string_view kError = "error", kData = "data", kRows = "rows";
 
 struct Offered {
   absl::Status error;
+  std::string kind;
+  std::string data;
   std::string files;
   int64_t rows = 0;
   std::vector<std::string> types;
@@ -38,10 +43,15 @@ absl::StatusOr<Offered> Parse(absl::string_view text) {
   Offered offered;
   const std::pair<absl::string_view, absl::string_view> parts =
       absl::StrSplit(text, absl::MaxSplits('\n', 1));
+  offered.kind = std::string(parts.first);
   if (parts.first == kError) {
     proto::Status error;
     if (!error.ParseFromString(std::string(parts.second))) return Malformed();
     offered.error = StatusFromProto(error);
+    return offered;
+  }
+  if (parts.first == kData) {
+    offered.data = std::string(parts.second);
     return offered;
   }
   offered.types = absl::StrSplit(parts.second, '\n');
@@ -52,6 +62,35 @@ absl::StatusOr<Offered> Parse(absl::string_view text) {
   offered.files = offered.types[0];
   offered.types.erase(offered.types.begin(), offered.types.begin() + 2);
   return offered;
+}
+
+Failure At(size_t worker) { return Failure{.worker = static_cast<int>(worker)}; }
+
+std::string ErrorMessage(const absl::Status& error) {
+  return absl::StrCat(kError, "\n", StatusToProto(error).SerializeAsString());
+}
+
+// Parses the messages of all workers, which must be of this kind. Returns the error of worker `own`
+// or, if it has none, of the first other one.
+absl::StatusOr<std::vector<Offered>> ParseAll(absl::Span<const std::string> messages,
+                                              absl::string_view kind, size_t own) {
+  std::vector<Offered> workers;
+  for (const std::string& message : messages) {
+    MF_ASSIGN_OR_RETURN(workers.emplace_back(), Parse(message));
+  }
+  MF_RETURN_IF_ERROR(workers[own].error);
+  for (size_t w = 0; w < workers.size(); ++w) {
+    const absl::Status error = Annotate(workers[w].error, absl::StrCat("worker ", w));
+    MF_RETURN_IF_ERROR(WithFailure(error, At(w)));
+    if (workers[w].kind == kind) continue;
+    return WithFailure(
+        absl::InvalidArgumentError(absl::StrCat(
+            "dataset: worker ", w, " distributes it by another AutoShardPolicy; expected ",
+            kind == kData ? "DATA" : "FILE", " as on worker ", own, ", got ",
+            kind == kData ? "FILE" : "DATA")),
+        At(w));
+  }
+  return workers;
 }
 
 // A component without rows, from the type of its rows.
@@ -71,11 +110,45 @@ absl::StatusOr<Tensor> Empty(absl::string_view type) {
 
 }  // namespace
 
+absl::StatusOr<std::vector<std::string>> InputAgreement::Exchange(std::string message) {
+  absl::StatusOr<std::vector<std::string>> answers =
+      options_.group->AllGather(absl::StrCat(options_.name, " ", messages_++), std::move(message),
+                                absl::Now() + options_.timeout);
+  if (!absl::IsDeadlineExceeded(answers.status())) return answers;
+  return Annotate(answers.status(), "dataset: expected all workers to read it");
+}
+
+absl::Status InputAgreement::Compare(const absl::StatusOr<DatasetFingerprint>& own) {
+  const std::string text = own.ok() ? own->Serialize() : "";
+  MF_ASSIGN_OR_RETURN(
+      const std::vector<std::string> answers,
+      Exchange(own.ok() ? absl::StrCat(kData, "\n", Crc32c(text)) : ErrorMessage(own.status())));
+  MF_ASSIGN_OR_RETURN(const std::vector<Offered> workers,
+                      ParseAll(answers, kData, options_.group->worker()));
+  const auto is_same = [&](const Offered& worker) { return worker.data == workers[0].data; };
+  if (std::all_of(workers.begin(), workers.end(), is_same)) return absl::OkStatus();
+  // Only now the whole fingerprints, which are longer.
+  MF_ASSIGN_OR_RETURN(const std::vector<std::string> texts, Exchange(text));
+  std::vector<DatasetFingerprint> fingerprints;
+  for (const std::string& of_worker : texts) {
+    MF_ASSIGN_OR_RETURN(fingerprints.emplace_back(), DatasetFingerprint::Parse(of_worker));
+  }
+  const std::optional<DatasetFingerprint::Difference> difference =
+      DatasetFingerprint::FindDifference(fingerprints);
+  if (!difference) return absl::InternalError("dataset: equal fingerprints with other checksums");
+  const auto& [worker, other, what, expected, got, hint] = *difference;
+  return WithFailure(
+      absl::InvalidArgumentError(absl::StrCat("dataset: the ", what, " of worker ", worker,
+                                              " differs from that of worker ", other, "; expected ",
+                                              expected, ", got ", got, "; ", hint)),
+      {.worker = worker});
+}
+
 void InputAgreement::Offer(const FileBatches& files, const absl::Status& status,
                            absl::Span<const Tensor> components) {
   std::string text;
   if (!status.ok()) {
-    text = absl::StrCat(kError, "\n", StatusToProto(status).SerializeAsString());
+    text = ErrorMessage(status);
   } else {
     text = absl::StrCat(kRows, "\n", files.files, "\n",
                         components.empty() ? 0 : components[0].shape().dim(0));
@@ -85,7 +158,7 @@ void InputAgreement::Offer(const FileBatches& files, const absl::Status& status,
   // Without a thread, Settle() does it.
   answers_ =
       std::async(std::launch::async | std::launch::deferred,
-                 [group = options_.group, name = absl::StrCat(options_.name, " ", offers_++),
+                 [group = options_.group, name = absl::StrCat(options_.name, " ", messages_++),
                   text = std::move(text), deadline = MonotonicTime::Now() + options_.timeout] {
                    return group->AllGather(name, text, deadline);
                  });
@@ -95,16 +168,7 @@ absl::StatusOr<bool> InputAgreement::Settle(std::vector<Tensor>* components,
                                             std::vector<int64_t>* replica_rows) {
   MF_ASSIGN_OR_RETURN(const std::vector<std::string> answers, answers_.get());
   const auto own = static_cast<size_t>(options_.group->worker());
-  std::vector<Offered> workers;
-  for (const std::string& answer : answers) {
-    MF_ASSIGN_OR_RETURN(workers.emplace_back(), Parse(answer));
-  }
-  MF_RETURN_IF_ERROR(workers[own].error);
-  const auto at = [](size_t worker) { return Failure{.worker = static_cast<int>(worker)}; };
-  for (size_t w = 0; w < workers.size(); ++w) {
-    const absl::Status error = Annotate(workers[w].error, absl::StrCat("worker ", w));
-    MF_RETURN_IF_ERROR(WithFailure(error, at(w)));
-  }
+  MF_ASSIGN_OR_RETURN(const std::vector<Offered> workers, ParseAll(answers, kRows, own));
   const Offered* like = nullptr;  // the first with rows
   bool any_ended = false;
   replica_rows->clear();
@@ -117,7 +181,7 @@ absl::StatusOr<bool> InputAgreement::Settle(std::vector<Tensor>* components,
           " as on worker ", of, ", got ", got, " on worker ", w));
     };
     if (offered.files != workers[0].files) {
-      return WithFailure(differs("lists of files", workers[0].files, 0, offered.files), at(w));
+      return WithFailure(differs("lists of files", workers[0].files, 0, offered.files), At(w));
     }
     any_ended = any_ended || offered.rows == 0;
     if (offered.rows > 0) {
@@ -125,7 +189,7 @@ absl::StatusOr<bool> InputAgreement::Settle(std::vector<Tensor>* components,
       if (offered.types != like->types) {
         return WithFailure(differs("rows", absl::StrJoin(like->types, " and "),
                                    like - workers.data(), absl::StrJoin(offered.types, " and ")),
-                           at(w));
+                           At(w));
       }
     }
     const int replicas = options_.replicas[w];

@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// InputAgreement: with AutoShardPolicy::kFile, each worker knows only its own rows. Before each
-// step, the workers tell one another how many they have, so that all run the same steps until none
-// has any, and all end with the same error.
+// InputAgreement: what the workers tell one another about the input of their steps, so that all run
+// the same steps and end with the same error.
+//
+// With AutoShardPolicy::kData, all workers must have the same data, which they compare once:
+//
+//   MF_RETURN_IF_ERROR(agreement.Compare(fingerprint));
+//
+// With AutoShardPolicy::kFile, each worker knows only its own rows. Before each step, the workers
+// tell one another how many they have, until none has any:
 //
 //   agreement.Offer(files, status, components);  // of the next step; does not wait
 //   MF_ASSIGN_OR_RETURN(bool more, agreement.Settle(&components, &replica_rows));
@@ -18,6 +24,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "framework/core/dataset_fingerprint.h"
 #include "framework/core/file_share.h"
 #include "framework/core/tensor.h"
 #include "framework/session/worker_group.h"
@@ -34,6 +41,11 @@ class InputAgreement {
   };
   explicit InputAgreement(Options options) : options_(std::move(options)) {}
 
+  // Sends the fingerprint of this worker's dataset, or why it has none, and waits for those of all
+  // workers. Returns the error of this worker, that of the first other one, or the first difference
+  // between the datasets.
+  absl::Status Compare(const absl::StatusOr<DatasetFingerprint>& own);
+
   // Sends what this worker has for the next step: an error, rows, or, without components, none.
   void Offer(const FileBatches& files, const absl::Status& status,
              absl::Span<const Tensor> components);
@@ -43,8 +55,11 @@ class InputAgreement {
   absl::StatusOr<bool> Settle(std::vector<Tensor>* components, std::vector<int64_t>* replica_rows);
 
  private:
+  // Waits until all workers have sent a message.
+  absl::StatusOr<std::vector<std::string>> Exchange(std::string message);
+
   const Options options_;
-  int64_t offers_ = 0;
+  int64_t messages_ = 0;
   bool drop_remainder_ = false;
   // The result of AllGather. Its destructor waits, too.
   std::future<absl::StatusOr<std::vector<std::string>>> answers_;

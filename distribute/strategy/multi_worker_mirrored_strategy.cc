@@ -4,9 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -77,13 +77,11 @@ struct MultiWorkerMirroredStrategy::Coordination {
   LinkCosts link;                              // between hosts
   // On the ports for data of all sessions.
   const std::shared_ptr<StrangerLog> strangers = std::make_shared<StrangerLog>("data", PrintLine);
-  std::unique_ptr<WorkerGroup> group;       // in which the workers form their memory domains
+  // In which the workers form their memory domains and agree on their input.
+  std::shared_ptr<WorkerGroup> group;
   std::shared_ptr<HostMemory> host_memory;  // null if this worker shares none
   CoreSharers core_sharers;                 // the replicas of workers with the same cores
-  std::mutex input_mu;
-  // Guarded by input_mu:
-  std::shared_ptr<WorkerGroup> input;  // in which the workers agree on rows; null before that
-  int num_inputs = 0;
+  std::atomic<int> num_inputs{0};
 };
 
 MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(const Options& options,
@@ -105,7 +103,6 @@ MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(const Options& options,
 MultiWorkerMirroredStrategy::~MultiWorkerMirroredStrategy() {
   leave_failpoint.Pass().IgnoreError();
   coordination_->group = nullptr;
-  coordination_->input = nullptr;
   if (coordination_->client == nullptr) return;
   const bool joined = !topology_.replicas.empty();
   // All workers end at about the same time, because they run the same steps.
@@ -221,8 +218,11 @@ absl::Status MultiWorkerMirroredStrategy::Join() {
   MF_ASSIGN_OR_RETURN(coordination_->address, AddressTowards(own));
   MF_RETURN_IF_ERROR(UseCommonInstructionSet());
   MF_RETURN_IF_ERROR(CheckGpusDiffer());
+  coordination_->group = coordination_->client->NewGroup();
   std::vector<int> domains;
-  if (!on_gpus_) {
+  if (on_gpus_) {
+    MF_RETURN_IF_ERROR(coordination_->group->Join(deadline).status());
+  } else {
     MF_ASSIGN_OR_RETURN(domains, FormDomains(deadline));
   }
   const auto& members = coordination_->client->members();
@@ -284,7 +284,6 @@ absl::StatusOr<std::vector<int>> MultiWorkerMirroredStrategy::FormDomains(Monoto
   for (const coordination::Member& member : coordination_->client->members()) {
     hosts.push_back(member.host_id());
   }
-  coordination_->group = coordination_->client->NewGroup();
   MF_ASSIGN_OR_RETURN(MemoryDomains domains, FormMemoryDomains(hosts, options_.collective,
                                                                *coordination_->group, deadline));
   coordination_->host_memory = std::move(domains.host_memory);
@@ -430,20 +429,13 @@ absl::StatusOr<SessionBackend> MultiWorkerMirroredStrategy::CreateCpuBackend() c
 }
 
 absl::StatusOr<std::unique_ptr<InputAgreement>> MultiWorkerMirroredStrategy::AgreeOnInput() const {
-  Coordination& c = *coordination_;
-  std::lock_guard<std::mutex> lock(c.input_mu);
-  if (c.input == nullptr) {
-    std::shared_ptr<WorkerGroup> group = c.client->NewGroup();
-    MF_RETURN_IF_ERROR(group->Join(MonotonicTime::Now() + options_.prepare_timeout).status());
-    c.input = std::move(group);
-  }
   std::vector<int> replicas;
   for (int w = 0; w < topology_.num_workers(); ++w) {
     replicas.push_back(static_cast<int>(topology_.RanksOfWorker(w).size()));
   }
   return std::make_unique<InputAgreement>(
-      InputAgreement::Options{.group = c.input,
-                              .name = absl::StrCat("input ", c.num_inputs++),
+      InputAgreement::Options{.group = coordination_->group,
+                              .name = absl::StrCat("input ", coordination_->num_inputs++),
                               .replicas = std::move(replicas),
                               .timeout = *options_.replicas.step_timeout});
 }

@@ -44,7 +44,15 @@ FileShare Strategy::LocalFiles() const {
 
 absl::StatusOr<std::unique_ptr<InputAgreement>> Strategy::AgreeOnInput() const {
   return absl::UnimplementedError(
-      "AutoShardPolicy FILE: the strategy does not connect its workers for input");
+      "dataset: the strategy does not connect its workers for input; expected AutoShardPolicy OFF, "
+      "or compare_data = false and another one than FILE");
+}
+
+DistributedDataset Strategy::DistributeCompared(
+    absl::StatusOr<FingerprintedBatches> batches) const {
+  absl::StatusOr<std::unique_ptr<InputAgreement>> comparison = AgreeOnInput();
+  if (!comparison.ok()) return DistributedDataset(comparison.status(), true, {});
+  return DistributedDataset(std::move(batches), LocalShare(), *std::move(comparison));
 }
 
 absl::Status Strategy::NoFiles() {

@@ -20,6 +20,7 @@
 #include "distribute/strategy/distributed_dataset.h"
 #include "distribute/strategy/input_agreement.h"
 #include "framework/core/batch_source.h"
+#include "framework/core/dataset_fingerprint.h"
 #include "framework/core/file_share.h"
 #include "framework/graph/creation_scope.h"
 #include "framework/runtime/topology.h"
@@ -48,20 +49,30 @@ class Strategy {
 
   // Returns the batches of one epoch of `dataset`, a type with MakeIterator(epoch, share). A
   // Dataset produces them ahead of time on a separate thread. A type with only MakeIterator(epoch)
-  // gives every worker whole global batches. With AutoShardPolicy::kFile, all workers must call
-  // this for the same datasets in the same order.
+  // gives every worker whole global batches. Unless each worker has its own dataset
+  // (AutoShardPolicy::kOff), all must call this for the same datasets in the same order, and read
+  // their batches. If the datasets differ, the first Next() fails on all workers.
   template <typename D>
   DistributedDataset Distribute(const D& dataset, int64_t epoch = 0,
                                 const DistributeOptions& options = {}) const {
-    if constexpr (requires { dataset.CheckBatched(); }) {
-      absl::Status batched = dataset.CheckBatched();
-      if (!batched.ok()) return DistributedDataset(std::move(batched), true, {});
-    }
+    absl::Status batched;
+    if constexpr (requires { dataset.CheckBatched(); }) batched = dataset.CheckBatched();
     const bool alone = topology().num_workers() == 1;
-    if (alone || options.auto_shard_policy == AutoShardPolicy::kOff) {
+    const AutoShardPolicy policy = options.auto_shard_policy;
+    const bool shares_data = policy == AutoShardPolicy::kAuto || policy == AutoShardPolicy::kData;
+    if (!alone && shares_data && options.compare_data) {
+      if constexpr (requires { dataset.OpenShare(epoch, BatchShare()); }) {
+        if (!batched.ok()) return DistributeCompared(batched);
+        return DistributeCompared(dataset.OpenShare(epoch, LocalShare()));
+      } else if constexpr (!requires { dataset.MakeIterator(epoch, BatchShare()); }) {
+        return DistributeCompared(FingerprintedBatches{dataset.MakeIterator(epoch), nullptr});
+      }
+    }
+    if (!batched.ok()) return DistributedDataset(std::move(batched), true, {});
+    if (alone || policy == AutoShardPolicy::kOff) {
       return DistributedDataset(dataset.MakeIterator(epoch), /*has_local_rows=*/!alone, {});
     }
-    if (options.auto_shard_policy == AutoShardPolicy::kFile) {
+    if (policy == AutoShardPolicy::kFile) {
       if constexpr (requires { dataset.OpenFiles(epoch, FileShare()); }) {
         absl::StatusOr<std::unique_ptr<InputAgreement>> agreement = AgreeOnInput();
         if (!agreement.ok()) return DistributedDataset(agreement.status(), true, {});
@@ -91,13 +102,16 @@ class Strategy {
   // The rows of this worker's replicas.
   BatchShare LocalShare() const;
   FileShare LocalFiles() const;
-  // With several workers, how they agree on the rows of each step.
+  // With several workers, how they agree on their input.
   virtual absl::StatusOr<std::unique_ptr<InputAgreement>> AgreeOnInput() const;
   // Whether variables must be created inside scope().
   virtual bool requires_scope() const { return true; }
 
  private:
   absl::Status CheckScopes(const Graph& graph) const;
+  // Distributes these batches once they have been compared with those of the other workers, which
+  // also learn of an error.
+  DistributedDataset DistributeCompared(absl::StatusOr<FingerprintedBatches> batches) const;
   static absl::Status NoFiles();
 
   const int64_t id_;  // unique in this process

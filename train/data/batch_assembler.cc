@@ -14,6 +14,13 @@
 namespace mirrorflow {
 namespace {
 
+// How many rows of a batch its checksum covers: all of a batch that has no more than these.
+// Otherwise each worker would read the whole batch of a large cluster.
+constexpr int64_t kRowsOfChecksum = 128;
+// The last batch is left out if it is farther than this many rows from the first: to skip them
+// takes time, above all through many passes of Repeat().
+constexpr int64_t kMostRowsToSkip = int64_t{1} << 24;
+
 // Copies rows of `from` to `to`; a run of consecutive rows is one copy.
 void Gather(const Tensor& from, size_t row_bytes, absl::Span<const RowRef> rows, std::byte* to) {
   for (size_t i = 0; i < rows.size();) {
@@ -55,6 +62,7 @@ class BatchAssembler final : public BatchSource {
         order_(std::move(order)),
         share_(share),
         padding_(options.padding),
+        fingerprint_(options.fingerprint),
         threads_(reader_->tensors() != nullptr ? 1 : options.num_threads) {}
 
   absl::StatusOr<bool> Next(SourceBatch* batch) override {
@@ -62,6 +70,10 @@ class BatchAssembler final : public BatchSource {
     refs_.clear();
     MF_ASSIGN_OR_RETURN(const bool more, order_->Next(&refs_));
     if (!more) return false;
+    if (fingerprint_) {
+      MF_RETURN_IF_ERROR(Complete(*fingerprint_));
+      fingerprint_.reset();
+    }
     batch->global_rows = static_cast<int64_t>(refs_.size());
     first_ = FirstRowOf(share_.first_rank, batch->global_rows, share_.world_size);
     count_ =
@@ -74,6 +86,40 @@ class BatchAssembler final : public BatchSource {
  private:
   absl::Span<const RowRef> own() const {
     return absl::MakeConstSpan(refs_).subspan(first_, count_);
+  }
+
+  // refs_ has the rows of the first batch, and `order_` is behind it; so they are afterwards.
+  absl::Status Complete(const FingerprintTask& task) {
+    MF_RETURN_IF_ERROR(Describe(refs_, &task.fingerprint->first_batch, &task.fingerprint->types));
+    // Rows without a value are only numbers yet, which can be skipped without reading.
+    const bool random_access = refs_[0].value == nullptr;
+    if (!random_access || task.size.value_or(0) < 2) return absl::OkStatus();
+    if (*task.size > kMostRowsToSkip / std::ssize(refs_)) return absl::OkStatus();
+    std::vector<RowRef> last;
+    MF_RETURN_IF_ERROR(order_->Skip(*task.size - 2).status());
+    MF_ASSIGN_OR_RETURN(const bool more, order_->Next(&last));
+    std::string types;
+    if (more) MF_RETURN_IF_ERROR(Describe(last, &task.fingerprint->last_batch, &types));
+    MF_RETURN_IF_ERROR(order_->Start(task.epoch));
+    return order_->Skip(1).status();
+  }
+
+  // Sets the types of the first row of a batch, and the checksum of the batch.
+  absl::Status Describe(const std::vector<RowRef>& batch, std::string* checksum,
+                        std::string* types) {
+    const auto size = std::ssize(batch), count = std::min<int64_t>(size, kRowsOfChecksum);
+    TensorChecksum of_rows;
+    std::vector<Row> rows(threads_.num_threads());
+    for (int64_t begin = 0; begin < count; begin += std::ssize(rows)) {
+      const int64_t some = std::min<int64_t>(std::ssize(rows), count - begin);
+      MF_RETURN_IF_ERROR(threads_.Run(some, [&](int64_t i) {
+        return reader_->Read(batch[(begin + i) * size / count], &rows[i]);
+      }));
+      if (begin == 0) *types = TypesOf(rows[0]);
+      for (int64_t i = 0; i < some; ++i) of_rows.Add(rows[i]);
+    }
+    *checksum = absl::StrCat(size, size == 1 ? " row" : " rows", " with ", of_rows.ToString());
+    return absl::OkStatus();
   }
 
   absl::Status CopyTensors(SourceBatch* batch) {
@@ -231,6 +277,7 @@ class BatchAssembler final : public BatchSource {
   const std::unique_ptr<RowStream> order_;
   const BatchShare share_;
   const std::optional<Padding> padding_;
+  std::optional<FingerprintTask> fingerprint_;  // until it is done
   ParallelRows threads_;
   std::vector<BufferPool> pools_;  // one per component
   // The current batch:

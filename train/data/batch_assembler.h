@@ -6,15 +6,25 @@
 #include <optional>
 
 #include "framework/core/batch_source.h"
+#include "framework/core/dataset_fingerprint.h"
 #include "train/data/padding.h"
 #include "train/data/row_readers.h"
 #include "train/data/row_stream.h"
 
 namespace mirrorflow {
 
+// Completes the fingerprint of a dataset with the types of its rows and the checksums of its first
+// and last batch.
+struct FingerprintTask {
+  std::shared_ptr<DatasetFingerprint> fingerprint;
+  int64_t epoch = 0;            // with which the order has been started
+  std::optional<int64_t> size;  // the number of batches, if it is known
+};
+
 struct AssembleOptions {
   int num_threads = 1;
   std::optional<Padding> padding = std::nullopt;
+  std::optional<FingerprintTask> fingerprint = std::nullopt;  // done before the first batch
 };
 
 // Reads the rows of each element of `order` and copies those of the share into a batch. The buffers

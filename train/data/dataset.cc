@@ -65,6 +65,12 @@ std::string RowTypes(const std::vector<Tensor>& components) {
   });
 }
 
+std::string JoinFiles(const std::string& first, const std::string& second) {
+  return absl::StrCat(first, first.empty() || second.empty() ? "" : ", ", second);
+}
+
+int64_t MemoryOfThisMachine() { return sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGE_SIZE); }
+
 // The source of a generator.
 class GeneratorSource final : public RowSource {
  public:
@@ -188,6 +194,7 @@ Dataset Dataset::Zip(std::vector<Dataset> datasets) {
     d.is_endless_ = d.is_endless_ && input.is_endless_;
     is_known = is_known && (input.size_ || input.is_endless_);
     if (input.size_) size = std::min(size.value_or(*input.size_), *input.size_);
+    d.source_files_ = JoinFiles(d.source_files_, input.source_files_);
     d.num_threads_ = std::max(d.num_threads_, input.num_threads_);
   }
   d.size_ = is_known ? size : std::nullopt;
@@ -215,6 +222,7 @@ Dataset Dataset::Zip(std::vector<Dataset> datasets) {
   if (all_tensors) {
     Dataset zipped = FromTensors(std::move(tensors));
     zipped.description_ = d.description_;
+    zipped.source_files_ = d.source_files_;
     return zipped;
   }
   d.reader_ = ZippedRows(std::move(readers));
@@ -298,6 +306,7 @@ Dataset Dataset::Concatenate(const Dataset& other) const {
   if (is_endless_)
     return WithError("Concatenate() to an endless dataset; expected one that ends, got Repeat()");
   Dataset d = Named(absl::StrCat("Concatenate(", other.description_, ")"));
+  d.source_files_ = JoinFiles(source_files_, other.source_files_);
   d.num_threads_ = std::max(num_threads_, other.num_threads_);
   d.is_endless_ = other.is_endless_;
   d.size_ = size_ && other.size_ ? std::make_optional(*size_ + *other.size_) : std::nullopt;
@@ -592,13 +601,29 @@ absl::Status Dataset::CheckBatched() const {
 }
 
 std::unique_ptr<BatchSource> Dataset::MakeIterator(int64_t epoch, const BatchShare& share) const {
-  if (files_ != nullptr) return Opened().MakeIterator(epoch, share);
+  return Opened().Iterate(epoch, share, /*fingerprint=*/nullptr);
+}
+
+FingerprintedBatches Dataset::OpenShare(int64_t epoch, const BatchShare& share) const {
+  const Dataset& d = Opened();
+  const auto fingerprint = std::make_shared<DatasetFingerprint>();
+  fingerprint->pipeline = d.description_;
+  fingerprint->files = d.source_files_;
+  if (d.size_) fingerprint->batches = absl::StrCat(*d.size_);
+  return {d.Iterate(epoch, share, fingerprint), fingerprint};
+}
+
+std::unique_ptr<BatchSource> Dataset::Iterate(
+    int64_t epoch, const BatchShare& share, std::shared_ptr<DatasetFingerprint> fingerprint) const {
   if (!status_.ok()) return std::make_unique<FailedSource>(status_);
   std::unique_ptr<RowStream> order = stream_();
   const absl::Status started = order->Start(epoch);
   if (!started.ok()) return std::make_unique<FailedSource>(started);
-  std::unique_ptr<BatchSource> source = AssembleBatches(
-      reader_, std::move(order), share, {.num_threads = num_threads_, .padding = padding_});
+  AssembleOptions options = {.num_threads = num_threads_, .padding = padding_};
+  if (fingerprint != nullptr) {
+    options.fingerprint = FingerprintTask{std::move(fingerprint), epoch, size_};
+  }
+  std::unique_ptr<BatchSource> source = AssembleBatches(reader_, std::move(order), share, options);
   return prefetch_ > 0 ? mirrorflow::Prefetch(std::move(source), prefetch_) : std::move(source);
 }
 

@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "framework/core/batch_source.h"
+#include "framework/core/dataset_fingerprint.h"
 #include "framework/core/file_share.h"
 #include "framework/core/tensor.h"
 #include "train/data/padding.h"
@@ -161,6 +162,8 @@ class Dataset {
   // batches. A training loop that makes one iterator per epoch passes the number of the epoch, and
   // so gets the same batches as with Repeat(). Only the rows of the share are copied.
   std::unique_ptr<BatchSource> MakeIterator(int64_t epoch = 0, const BatchShare& share = {}) const;
+  // The same with a fingerprint, by which the workers of all shares compare their datasets.
+  FingerprintedBatches OpenShare(int64_t epoch, const BatchShare& share) const;
   // The same for the files of one worker: the pipeline runs on their rows alone, and a batch has
   // the share's part of the rows that Batch() was given. InvalidArgument for a dataset that has no
   // list of files, or fewer files than workers.
@@ -192,10 +195,15 @@ class Dataset {
   Dataset Then(std::function<Dataset(const Dataset&)> stage) const;
   // The dataset of all files, which this opens; without files_, this dataset.
   const Dataset& Opened() const;
+  std::unique_ptr<BatchSource> Iterate(int64_t epoch, const BatchShare& share,
+                                       std::shared_ptr<DatasetFingerprint> fingerprint) const;
+  // Notes the files of a source for the fingerprint.
+  Dataset ReadFrom(const std::vector<std::string>& paths) const;
   // The stream of rows with their values.
   MakeStream Values(int64_t max_errors = 0) const;
 
   std::string description_;
+  std::string source_files_;  // of all sources, as DatasetFingerprint::files
   bool batched_ = false;
   // If set, the fields below count only in the datasets that it makes.
   std::shared_ptr<Files> files_;

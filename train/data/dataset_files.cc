@@ -2,7 +2,9 @@
 //
 // The part of Dataset that divides the files of a source among workers.
 #include <deque>
+#include <filesystem>
 #include <mutex>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +14,8 @@
 
 namespace mirrorflow {
 namespace {
+
+namespace fs = std::filesystem;
 
 using Paths = std::vector<std::string>;
 
@@ -33,14 +37,28 @@ class FileList {
   std::optional<absl::StatusOr<Paths>> paths_;  // guarded by mu_
 };
 
-// The names and their order. The hosts of a cluster may have the files in different directories.
+// Describes files by their names, in this order. The hosts of a cluster may have the files in
+// different directories.
 std::string Identity(const Paths& paths) {
   uint32_t crc = 0;
   for (const std::string& path : paths) {
-    const size_t slash = path.rfind('/');
-    crc = Crc32c(absl::StrCat(path.substr(slash == path.npos ? 0 : slash + 1), "\n"), crc);
+    crc = Crc32c(absl::StrCat(fs::path(path).filename().string(), "\n"), crc);
   }
-  return absl::StrCat(paths.size(), " files with checksum ", absl::Hex(crc, absl::kZeroPad8));
+  return absl::StrCat(paths.size(), paths.size() == 1 ? " file" : " files", " with checksum ",
+                      absl::Hex(crc, absl::kZeroPad8));
+}
+
+// The same with their sizes, which a worker knows only of the files that it has.
+std::string IdentityAndSize(const Paths& paths) {
+  Paths sized;
+  uintmax_t total = 0;
+  for (const std::string& path : paths) {
+    std::error_code error;
+    const uintmax_t size = fs::file_size(path, error);
+    if (!error) total += size;
+    sized.push_back(absl::StrCat(path, " ", error ? 0 : size));
+  }
+  return absl::StrCat(Identity(sized), " and ", total, " bytes");
 }
 
 }  // namespace
@@ -82,10 +100,17 @@ Dataset Dataset::FromFiles(ListFiles list, ReadFiles read) {
           Paths own;
           for (size_t i = share.worker; i < all.size(); i += share.num_workers)
             own.push_back(all[i]);
-          return read(own);
+          MF_ASSIGN_OR_RETURN(const Dataset opened, read(own));
+          return opened.ReadFrom(own);
         };
         return OrError(open());
       });
+  return d;
+}
+
+Dataset Dataset::ReadFrom(const Paths& paths) const {
+  Dataset d = *this;
+  d.source_files_ = IdentityAndSize(paths);
   return d;
 }
 

@@ -44,9 +44,10 @@ class Shuffle final : public RowStream {
       : input_(std::move(input)), seed_(seed) {}
 
   absl::Status Start(int64_t epoch) override {
+    next_ = 0;
+    if (drained_ && epoch == epoch_) return absl::OkStatus();  // the order is known
     epoch_ = epoch;
     drained_ = false;
-    next_ = 0;
     return input_->Start(epoch);
   }
 

@@ -308,10 +308,12 @@ Dataset Dataset::FromCsv(const std::string& path, const CsvSource& source) {
       [source](const std::vector<std::string>& paths) { return OpenCsv(paths, source); });
 }
 
-Dataset Dataset::FromNpy(const std::vector<std::string>& paths) { return OrError(OpenNpy(paths)); }
+Dataset Dataset::FromNpy(const std::vector<std::string>& paths) {
+  return OrError(OpenNpy(paths)).ReadFrom(paths);
+}
 
 Dataset Dataset::FromNpz(const std::string& path, const std::vector<std::string>& names) {
-  return OrError(OpenNpz(path, names));
+  return OrError(OpenNpz(path, names)).ReadFrom({path});
 }
 
 Dataset Dataset::FromTFRecords(const std::vector<std::string>& paths,
