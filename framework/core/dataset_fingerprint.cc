@@ -20,7 +20,9 @@ namespace {
 constexpr size_t kMaxValueBytes = 1000;
 
 constexpr absl::string_view kSameOrder =
-    "all workers must distribute the same datasets in the same order";
+    "all workers must distribute the same datasets in the same order, each from the same copy of "
+    "the "
+    "data";
 constexpr absl::string_view kSameFiles = "all workers must have the same copy of the data";
 constexpr absl::string_view kSameRows =
     "all workers must have the same copy of the data, and a function of Map() must depend only on "

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Workers with rows of their own (AutoShardPolicy FILE) run the same steps and end together.
+// Workers with rows of their own (AutoShardPolicy FILE) run the same steps and end together. Those
+// that share the batches of a dataset begin only if all have the same one.
 #include "distribute/strategy/input_agreement.h"
 
 #include <functional>
@@ -180,6 +181,88 @@ TEST(InputAgreementTest, WorkersThatDifferAreAnError) {
   EXPECT_THAT(status_of({.rows = {2}, .shape = {2, 4}}),
               HasSubstr("different rows; expected float[2,3] and int32[] as on worker 0, got "
                         "float[2,4] and int32[] on worker 1"));
+}
+
+// Returns the result of Compare() on each worker.
+std::vector<absl::Status> Compare(const std::vector<absl::StatusOr<DatasetFingerprint>>& data) {
+  auto groups = CreateMemoryWorkerGroups(static_cast<int>(data.size()));
+  std::vector<absl::Status> statuses(data.size());
+  std::vector<std::thread> threads;
+  for (size_t w = 0; w < data.size(); ++w) {
+    threads.emplace_back([&, w] {
+      const std::shared_ptr<WorkerGroup> group = std::move(groups[w]);
+      statuses[w] = group->Join(absl::Now() + absl::Seconds(20)).status();
+      if (!statuses[w].ok()) return;
+      statuses[w] = InputAgreement({.group = group,
+                                    .name = "test",
+                                    .replicas = std::vector<int>(data.size(), 1),
+                                    .timeout = absl::Seconds(20)})
+                        .Compare(data[w]);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return statuses;
+}
+
+TEST(InputAgreementTest, SameDataIsNoError) {
+  const DatasetFingerprint data = {.pipeline = "FromTensors()", .first_batch = "CRC-32C 0"};
+  EXPECT_THAT(Compare({data, data, data}), Each(absl::OkStatus()));
+  EXPECT_THAT(Compare({DatasetFingerprint(), DatasetFingerprint()}), Each(absl::OkStatus()));
+}
+
+TEST(InputAgreementTest, OtherDataOfOneWorkerAreAnErrorOfAll) {
+  const DatasetFingerprint data = {.batches = "12", .first_batch = "CRC-32C 0"};
+  DatasetFingerprint other = data;
+  other.first_batch = "CRC-32C 1";
+  const std::vector<absl::Status> statuses = Compare({data, data, other});
+  for (const absl::Status& status : statuses) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    EXPECT_EQ(FailureOf(status)->worker, 2) << status;
+    EXPECT_EQ(status, statuses[0]);
+  }
+  EXPECT_THAT(std::string(statuses[0].message()),
+              HasSubstr("the first batch of worker 2 differs from that of worker 0; expected "
+                        "CRC-32C 0, got CRC-32C 1"));
+}
+
+TEST(InputAgreementTest, UnreadableDataOfOneWorkerAreAnErrorOfAll) {
+  const auto statuses = Compare({DatasetFingerprint(), absl::DataLossError("a.csv: bad")});
+  EXPECT_EQ(statuses[0].code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(statuses[0].message(), "worker 1: a.csv: bad");
+  EXPECT_EQ(FailureOf(statuses[0])->worker, 1);
+  EXPECT_EQ(statuses[1].message(), "a.csv: bad");
+}
+
+TEST(InputAgreementTest, OtherPolicyOfOneWorkerIsAnErrorOfBoth) {
+  auto groups = CreateMemoryWorkerGroups(2);
+  std::vector<absl::Status> statuses(2);
+  std::vector<std::thread> threads;
+  for (int w = 0; w < 2; ++w) {
+    threads.emplace_back([&, w] {
+      const std::shared_ptr<WorkerGroup> group = std::move(groups[w]);
+      ASSERT_TRUE(group->Join(absl::Now() + absl::Seconds(20)).ok());
+      auto agreement = std::make_unique<InputAgreement>(InputAgreement::Options{
+          .group = group, .name = "test", .replicas = {1, 1}, .timeout = absl::Seconds(20)});
+      auto source =
+          std::make_unique<TestSource>(std::vector<int64_t>{2}, Shape(), absl::OkStatus());
+      DistributedBatch batch;
+      if (w == 0) {
+        DistributedDataset input(FileBatches{std::move(source)}, std::move(agreement));
+        EXPECT_FALSE(input.Next(&batch));
+        statuses[w] = input.status();
+      } else {
+        DistributedDataset input(FingerprintedBatches{std::move(source), nullptr}, {},
+                                 std::move(agreement));
+        EXPECT_FALSE(input.Next(&batch));
+        statuses[w] = input.status();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const absl::Status& status : statuses) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("AutoShardPolicy")) << status;
+  }
 }
 
 TEST(InputAgreementTest, WaitForAWorkerThatDoesNotComeEnds) {

@@ -106,6 +106,16 @@ class WorkerErrorsTest(programs.WorkersTestCase):
                     own, 2, TRAIN, lambda r: [f"--data_dir={folder}"] if r == rank else [])
                 self.check_one_fails(results, rank, BAD_INPUT, *parts)
 
+    def test_stale_copy_of_the_data_of_one_worker_ends_all(self):
+        rows = programs.ROWS["train"]
+        self.write_data("stale", train_labels_idx1_ubyte=programs.labels(
+            [(i + 1) % 10 for i in range(rows)]))
+        results = self.run_soon(own, 2, TRAIN, lambda r: ["--data_dir=stale"] if r == 1 else [])
+        self.check_all_fail(results, CLUSTER, "INVALID_ARGUMENT dataset: the first batch of "
+                            "worker 1 differs from that of worker 0; expected ")
+        for result in results:
+            self.assertNotIn("accuracy", result.stdout)
+
     def test_lack_of_memory_on_one_worker_is_named(self):
         rows, limit = 10_000_000, 4 << 30  # bytes
         for name, header in (("images-idx3", programs.idx([rows, 28, 28], b"")),

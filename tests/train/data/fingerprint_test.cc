@@ -123,7 +123,7 @@ INSTANTIATE_TEST_SUITE_P(
              }}),
     [](const auto& info) { return info.param.name; });
 
-TEST_P(FingerprintTest, IsTheSameForAllSharesAndLeavesTheBatchesUnchanged) {
+TEST_P(FingerprintTest, AllSharesHaveOneFingerprintAndTheirUsualBatches) {
   constexpr int kLimit = 40;
   std::vector<std::string> texts;
   for (const BatchShare& share : kShares) {
@@ -178,7 +178,7 @@ TEST(DatasetFingerprintTest, OnlyRandomAccessTellsTheLastBatch) {
 }
 
 // To reach the last batch takes as long as to run through all passes.
-TEST(DatasetFingerprintTest, LastBatchThatIsFarAwayIsLeftOut) {
+TEST(DatasetFingerprintTest, DistantLastBatchIsLeftOut) {
   constexpr int64_t kPasses = std::numeric_limits<int64_t>::max() / kRows;
   EXPECT_THAT(FingerprintOf(Numbers(Values(kRows)).Shuffle(1).Repeat(kPasses).Batch(4)).last_batch,
               IsEmpty());

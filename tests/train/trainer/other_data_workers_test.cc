@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Workers whose data differ end with an error before the first step, instead of training a wrong
+// model. The workers are threads of this process.
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "distribute/cluster/coordination/coordination_server.h"
+#include "framework/core/status.h"
+#include "framework/runtime/failure.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "mirrorflow.h"
+#include "tests/support/files.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::Each;
+using ::testing::HasSubstr;
+
+constexpr int kWorkers = 2;  // with one replica each
+constexpr int64_t kRows = 12, kBatch = 4;
+
+// y = slope x - 1 at kRows points.
+Dataset Line(float slope = 2) {
+  std::vector<float> x, y;
+  for (int64_t i = 0; i < kRows; ++i) {
+    x.push_back(0.25f * static_cast<float>(i));
+    y.push_back(slope * x.back() - 1);
+  }
+  return Dataset::FromTensors({Tensor::Of<float>({kRows, 1}, x), Tensor::Of<float>({kRows, 1}, y)});
+}
+
+// Calls work(strategy, worker) in a thread for each worker, and returns the results.
+std::vector<absl::Status> OnEach(
+    const std::function<absl::Status(const Strategy&, int worker)>& work,
+    absl::Duration step_timeout = absl::Seconds(60)) {
+  MultiWorkerMirroredStrategy::Options options{
+      .replicas = {.num_cpu_replicas = 1, .step_timeout = step_timeout},
+      .connect_timeout = absl::Seconds(20)};
+  options.cluster.num_workers = kWorkers;
+  options.cluster.coordinator = absl::StrCat(
+      "127.0.0.1:",
+      (*CoordinationServer::Start({.address = "127.0.0.1:0", .num_workers = 1}))->port());
+  std::vector<absl::Status> statuses(kWorkers);
+  std::vector<std::thread> threads;
+  for (int worker = 0; worker < kWorkers; ++worker) {
+    options.cluster.task_index = worker;
+    threads.emplace_back([&, options, worker] {
+      const auto strategy = MultiWorkerMirroredStrategy::Create(options);
+      statuses[worker] = strategy.ok() ? work(**strategy, worker) : strategy.status();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return statuses;
+}
+
+struct Training {
+  std::vector<absl::Status> statuses;
+  int steps = 0;  // of all workers
+};
+
+// Trains on each worker with its own dataset.
+Training Train(const std::function<Dataset(int worker)>& dataset,
+               const std::function<void(int worker, FitOptions*)>& change = nullptr) {
+  Training training;
+  std::atomic<int> steps{0};
+  training.statuses = OnEach([&](const Strategy& strategy, int worker) -> absl::Status {
+    Graph graph;
+    const Scope root(&graph);
+    const auto scope = strategy.scope();
+    const Output x = ops::Placeholder(root, DT_FLOAT, {-1, 1});
+    const Output y = ops::Placeholder(root, DT_FLOAT, {-1, 1});
+    const Output loss = losses::MeanSquaredError(root, layers::Dense(root, x, 1), y);
+    const Operation train = GradientDescent({.learning_rate = 0.05}).Minimize(root, loss);
+    MF_ASSIGN_OR_RETURN(
+        const auto trainer,
+        Trainer::Create(strategy, graph, {.inputs = {x, y}, .loss = loss, .train = train}));
+    FitOptions options = {.epochs = 1};
+    options.on_step = [&](int64_t, float) {
+      ++steps;
+      return absl::OkStatus();
+    };
+    if (change) change(worker, &options);
+    return trainer->Fit(dataset(worker), options).status();
+  });
+  training.steps = steps;
+  return training;
+}
+
+// Both workers end with the same error, which blames worker 1 and names the difference.
+void ExpectDifference(const std::vector<absl::Status>& statuses, const std::string& what) {
+  for (const absl::Status& status : statuses) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(absl::StrCat(what, " of worker 1")));
+    ASSERT_TRUE(FailureOf(status).has_value()) << status;
+    EXPECT_EQ(FailureOf(status)->worker, 1) << status;
+  }
+}
+
+TEST(OtherDataTest, WorkerWithOtherLabelsEndsTrainingBeforeTheFirstStep) {
+  for (const bool shuffled : {false, true}) {
+    const Training training = Train([&](int worker) {
+      const Dataset rows = Line(worker == 0 ? 2 : 3);
+      return (shuffled ? rows.Shuffle(1) : rows).Batch(kBatch);
+    });
+    ExpectDifference(training.statuses, "first batch");
+    EXPECT_EQ(training.steps, 0);
+  }
+}
+
+TEST(OtherDataTest, WorkerWithStaleFileEndsTrainingBeforeTheFirstStep) {
+  std::string stale = "x,y\n";
+  for (int i = 1; i < kRows; ++i) absl::StrAppend(&stale, i, ".5,", i, ".5\n");
+  const std::string paths[] = {
+      WriteTemporary("other_data_own/line.csv", absl::StrCat(stale, "0.5,0.5\n")),
+      WriteTemporary("other_data_stale/line.csv", stale)};
+  const Training training = Train(
+      [&](int worker) { return Dataset::FromCsv(paths[worker], {.label = "y"}).Batch(kBatch); });
+  ExpectDifference(training.statuses, "pipeline");
+  EXPECT_EQ(training.steps, 0);
+}
+
+TEST(OtherDataTest, WorkerWithOtherOrderEndsTraining) {
+  const Training training = Train([](int worker) { return Line().Shuffle(worker).Batch(kBatch); });
+  ExpectDifference(training.statuses, "pipeline");
+}
+
+TEST(OtherDataTest, WorkerWithOtherValidationDataEndsTraining) {
+  const Training training = Train([](int) { return Line().Batch(kBatch); },
+                                  [](int worker, FitOptions* options) {
+                                    options->validation = Line(worker == 0 ? 2 : 3).Batch(kBatch);
+                                  });
+  ExpectDifference(training.statuses, "first batch");
+}
+
+TEST(OtherDataTest, ErrorOfTheFirstBatchOfOneWorkerEndsAll) {
+  const Training training = Train([](int worker) {
+    return Line()
+        .Map([worker](Row*) -> absl::Status {
+          if (worker == 1) return absl::DataLossError("unreadable");
+          return absl::OkStatus();
+        })
+        .Batch(kBatch);
+  });
+  EXPECT_EQ(training.statuses[0].code(), absl::StatusCode::kDataLoss) << training.statuses[0];
+  EXPECT_THAT(std::string(training.statuses[0].message()), HasSubstr("worker 1"));
+  EXPECT_EQ(training.statuses[1].code(), absl::StatusCode::kDataLoss) << training.statuses[1];
+}
+
+TEST(OtherDataTest, DatasetThatOneWorkerCannotOpenEndsAll) {
+  const auto statuses = OnEach([](const Strategy& strategy, int worker) {
+    const Dataset rows = worker == 0 ? Line() : Dataset::FromNpy({"/no/such.npy"});
+    DistributedDataset input = strategy.Distribute(rows.Batch(kBatch));
+    DistributedBatch batch;
+    EXPECT_FALSE(input.Next(&batch));
+    return input.status();
+  });
+  EXPECT_THAT(std::string(statuses[0].message()), HasSubstr("worker 1: /no/such.npy"));
+  EXPECT_EQ(statuses[1].code(), absl::StatusCode::kNotFound) << statuses[1];
+}
+
+TEST(OtherDataTest, OtherOrderOfDatasetsIsAnError) {
+  const auto statuses = OnEach([](const Strategy& strategy, int worker) {
+    const Dataset train = Line().Shuffle(1).Batch(kBatch), test = Line().Batch(kBatch);
+    DistributedDataset first = strategy.Distribute(worker == 0 ? train : test);
+    DistributedDataset second = strategy.Distribute(worker == 0 ? test : train);
+    DistributedBatch batch;
+    EXPECT_FALSE(first.Next(&batch));
+    return first.status();
+  });
+  ExpectDifference(statuses, "pipeline");
+  EXPECT_THAT(std::string(statuses[0].message()), HasSubstr("the same order"));
+}
+
+TEST(OtherDataTest, WorkerThatDoesNotReadTheDatasetIsNamedInTime) {
+  std::atomic<bool> other_has_failed{false};
+  const auto statuses = OnEach(
+      [&](const Strategy& strategy, int worker) {
+        DistributedDataset input = strategy.Distribute(Line().Batch(kBatch));
+        if (worker == 1) {
+          other_has_failed.wait(false);
+          return absl::OkStatus();
+        }
+        DistributedBatch batch;
+        EXPECT_FALSE(input.Next(&batch));
+        other_has_failed = true;
+        other_has_failed.notify_all();
+        return input.status();
+      },
+      /*step_timeout=*/absl::Seconds(1));
+  EXPECT_EQ(statuses[0].code(), absl::StatusCode::kDeadlineExceeded) << statuses[0];
+  EXPECT_EQ(FailureOf(statuses[0])->worker, 1) << statuses[0];
+}
+
+// Batches of a user's own type, which are whole on each worker.
+struct OwnBatches {
+  class Source final : public BatchSource {
+   public:
+    explicit Source(float value) : value_(value) {}
+    absl::StatusOr<bool> Next(SourceBatch* batch) override {
+      batch->components = {Tensor::Vector<float>({value_, value_})};
+      batch->global_rows = 2;
+      return true;
+    }
+
+   private:
+    const float value_;
+  };
+  std::unique_ptr<BatchSource> MakeIterator(int64_t) const {
+    return std::make_unique<Source>(value);
+  }
+  float value = 0;
+};
+
+TEST(OtherDataTest, WholeBatchesOfAnotherTypeAreCompared) {
+  for (const bool same : {true, false}) {
+    const auto statuses = OnEach([&](const Strategy& strategy, int worker) {
+      DistributedDataset input = strategy.Distribute(OwnBatches{same ? 0 : 1.0f * worker});
+      DistributedBatch batch;
+      EXPECT_EQ(input.Next(&batch), same);
+      if (same) {
+        EXPECT_EQ(batch.num_rows(), 2);
+        EXPECT_FALSE(batch.has_local_rows());
+      }
+      return input.status();
+    });
+    if (same) {
+      EXPECT_THAT(statuses, Each(absl::OkStatus()));
+    } else {
+      ExpectDifference(statuses, "first batch");
+    }
+  }
+}
+
+TEST(OtherDataTest, DataThatMayDifferAreNotCompared) {
+  for (const DistributeOptions& distribute :
+       {DistributeOptions{.auto_shard_policy = AutoShardPolicy::kOff},
+        DistributeOptions{.compare_data = false}}) {
+    const Training training =
+        Train([](int worker) { return Line(worker == 0 ? 2 : 3).Batch(kBatch); },
+              [&](int, FitOptions* options) { options->distribute = distribute; });
+    EXPECT_THAT(training.statuses, Each(absl::OkStatus()));
+  }
+}
+
+}  // namespace
+}  // namespace mirrorflow
