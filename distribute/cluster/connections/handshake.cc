@@ -10,7 +10,7 @@
 namespace mirrorflow {
 namespace {
 
-constexpr absl::string_view kMagic("MFDC\x01", 5);  // with the version
+constexpr absl::string_view kMagic("MFDC\x01", 5);  // with the version at its end
 constexpr char kWelcome = '\x06';
 constexpr size_t kProofBytes = 32;
 constexpr size_t kHelloBytes = 5 + 4 + 4 + 8 + kNonceBytes;
@@ -74,8 +74,14 @@ std::string Handshake::Proof(absl::string_view role) const {
 
 absl::Status Handshake::ReceiveHello(absl::string_view hello) {
   absl::string_view rest = hello;
-  if (rest.substr(0, kMagic.size()) != kMagic) {
-    return absl::InvalidArgumentError("it does not speak this protocol, or another version of it");
+  const size_t version = kMagic.size() - 1;
+  if (rest.substr(0, version) != kMagic.substr(0, version)) {
+    return absl::InvalidArgumentError("it does not speak this protocol");
+  }
+  if (rest[version] != kMagic[version]) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("it speaks another version of the protocol; expected ", int{kMagic[version]},
+                     ", got ", static_cast<uint8_t>(rest[version])));
   }
   rest.remove_prefix(kMagic.size());
   ranks_.connecting = static_cast<int>(Take<uint32_t>(&rest));

@@ -229,6 +229,11 @@ class CoordinationClient::Connection {
     return absl::StrCat(server_, " is gone, says worker ", worker(), ": ");
   }
 
+  std::string IsRefused() const {
+    return absl::StrCat("the coordination service at ", options_.coordinator, " refused worker ",
+                        worker());
+  }
+
   absl::StatusOr<coordination::Membership> TryRegister(MonotonicTime deadline) {
     coordination::HelloRequest hello;
     hello.set_protocol(kCoordinationProtocol);
@@ -243,6 +248,15 @@ class CoordinationClient::Connection {
       // A service that does not answer may be another program, or one that starts.
       if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
         return absl::UnavailableError(status.error_message());
+      }
+      if (coordination::Identity service;
+          status.error_code() == grpc::StatusCode::FAILED_PRECONDITION &&
+          service.ParseFromString(status.error_details())) {
+        coordination::Identity own;
+        own.set_protocol(hello.protocol());
+        own.set_job(hello.job());
+        return absl::PermissionDeniedError(
+            absl::StrCat(IsRefused(), ": ", DifferenceOf(service, own)));
       }
       MF_RETURN_IF_ERROR(ToStatus(status));
     }
@@ -325,9 +339,9 @@ class CoordinationClient::Connection {
   absl::Status ToStatus(const grpc::Status& status) const {
     if (status.ok()) return absl::OkStatus();
     if (status.error_code() == grpc::StatusCode::UNAUTHENTICATED) {
-      return absl::PermissionDeniedError(
-          absl::StrCat("the coordination service at ", options_.coordinator, " refused worker ",
-                       worker(), "; expected the same secret and job on all workers"));
+      // A service of an older version does not say why.
+      return absl::PermissionDeniedError(absl::StrCat(
+          IsRefused(), "; expected the same secret on all workers, or the same job and version"));
     }
     // gRPC tells why it cannot connect only in words. Trying again would not help.
     if (absl::StrContains(status.error_message(), "Ssl handshake failed")) {

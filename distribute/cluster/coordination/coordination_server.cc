@@ -45,6 +45,7 @@ constexpr absl::Duration kShutdownTimeout = absl::Seconds(1);
 constexpr absl::Duration kWaitingInterval = absl::Seconds(5);  // between reports of missing workers
 constexpr absl::Duration kListenRetry = absl::Milliseconds(250);
 constexpr int kMaxGroups = 4096;
+constexpr size_t kMaxJobInDetails = 1000;  // gRPC limits the details of an error
 
 // Random, because processes of an earlier cluster may still be there and count as well.
 uint64_t RandomIncarnation() {
@@ -137,9 +138,20 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
                             coordination::HelloReply* reply) override {
     ServerUnaryReactor* const reactor = context->DefaultReactor();
     strangers_.Called(context->peer());
-    if (request->protocol() != kCoordinationProtocol || request->job() != options_.job ||
-        request->client_nonce().size() != kNonceBytes) {
-      reactor->Finish(Refuse(context->peer(), "another protocol or job"));
+    coordination::Identity own, worker;
+    own.set_protocol(kCoordinationProtocol);
+    own.set_job(options_.job);
+    worker.set_protocol(request->protocol());
+    worker.set_job(request->job());
+    if (const std::string difference = DifferenceOf(own, worker); !difference.empty()) {
+      strangers_.Log(context->peer(), absl::StrCat("refused a caller: ", difference));
+      own.set_job(options_.job.substr(0, kMaxJobInDetails));
+      reactor->Finish(
+          grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, difference, own.SerializeAsString()));
+      return reactor;
+    }
+    if (request->client_nonce().size() != kNonceBytes) {
+      reactor->Finish(Refuse(context->peer(), "a malformed hello"));
       return reactor;
     }
     reply->set_server_nonce(nonces_.Issue(request->worker(), request->client_nonce()));

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "distribute/cluster/connections/authentication.h"
 #include "framework/core/monotonic_time.h"
+#include "framework/core/names.h"
 
 namespace mirrorflow {
 namespace {
@@ -23,6 +24,17 @@ std::string Mac(absl::string_view key, Role role, absl::string_view method,
 std::string NameOf(const coordination::Member& member) {
   return absl::StrCat("worker ", member.worker(), " (process ", member.pid(), " on ", member.host(),
                       ")");
+}
+
+std::string DifferenceOf(const coordination::Identity& server,
+                         const coordination::Identity& worker) {
+  if (server.protocol() != worker.protocol()) {
+    return absl::StrCat("another protocol, that of another version; expected ", server.protocol(),
+                        ", got ", worker.protocol());
+  }
+  if (server.job() == worker.job()) return "";
+  return absl::StrCat("another job; expected '", Printable(server.job()), "', got '",
+                      Printable(worker.job()), "'");
 }
 
 std::string ServerProof(absl::string_view secret, const coordination::HelloRequest& request,

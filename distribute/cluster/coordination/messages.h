@@ -16,7 +16,9 @@
 
 namespace mirrorflow {
 
-inline constexpr int kCoordinationProtocol = 2;
+// The version of coordination.proto. Every change of a message raises it: an older service would
+// ignore a new field.
+inline constexpr int kCoordinationProtocol = 3;
 // Both ends check a silent connection this often, and wait as long for the answer.
 inline constexpr int kKeepaliveMilliseconds = 10000;
 // The largest message, and the largest value that one Request carries.
@@ -31,6 +33,11 @@ inline constexpr absl::string_view kPerform = "Perform";
 
 // `worker 1 (process 77 on host a)`
 std::string NameOf(const coordination::Member& member);
+
+// `another protocol; expected 3, got 2`: why the server refuses the worker. Empty if both have the
+// same protocol and job.
+std::string DifferenceOf(const coordination::Identity& server,
+                         const coordination::Identity& worker);
 
 // The proof in a HelloReply.
 std::string ServerProof(absl::string_view secret, const coordination::HelloRequest& request,

@@ -35,6 +35,7 @@ namespace mirrorflow {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
@@ -287,10 +288,96 @@ TEST_F(CoordinationTest, WorkerAndServiceWithDifferentSecretsRefuseEachOther) {
   const Client client = CoordinationClient::Connect(options, In(5));
   EXPECT_EQ(client.status().code(), absl::StatusCode::kPermissionDenied) << client.status();
   EXPECT_THAT(Message(client.status()), HasSubstr("does not know the secret"));
-  options.secret = kTestSecret;
-  options.job = "another";
-  EXPECT_EQ(CoordinationClient::Connect(options, In(5)).status().code(),
-            absl::StatusCode::kPermissionDenied);
+}
+
+TEST_F(CoordinationTest, WorkerOfAnotherJobLearnsBothJobs) {
+  Start(1);
+  Options options = TestWorkerOptions(server_->port(), 0, 1);
+  options.job = "SLURM step 7.0\n";
+  const absl::Status refused = CoordinationClient::Connect(options, In(5)).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied) << refused;
+  const auto both = HasSubstr("another job; expected 'test', got 'SLURM step 7.0\\n'");
+  EXPECT_THAT(Message(refused), both);
+  EXPECT_THAT(log(), Contains(both));
+}
+
+// The name of the service's own job is too long for the details of an error.
+TEST_F(CoordinationTest, JobWithALongNameIsRefused) {
+  Start(1);
+  Options options = TestWorkerOptions(server_->port(), 0, 1);
+  options.job = std::string(50000, 'x');
+  const absl::Status refused = CoordinationClient::Connect(options, In(5)).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied) << refused;
+  EXPECT_LT(Message(refused).size(), 1000u);
+}
+
+TEST_F(CoordinationTest, WorkerOfAnotherProtocolLearnsBothVersions) {
+  Start(1);
+  const auto stub = coordination::Coordination::NewStub(grpc::CreateChannel(
+      absl::StrCat("127.0.0.1:", server_->port()), grpc::InsecureChannelCredentials()));
+  coordination::HelloRequest hello;
+  hello.set_protocol(kCoordinationProtocol - 1);
+  hello.set_job("test");
+  hello.set_client_nonce(RandomBytes(kNonceBytes));
+  grpc::ClientContext context;
+  coordination::HelloReply reply;
+  const grpc::Status refused = stub->Hello(&context, hello, &reply);
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  // An older worker shows the message, a newer one the details.
+  const auto both = HasSubstr(
+      absl::StrCat("expected ", kCoordinationProtocol, ", got ", kCoordinationProtocol - 1));
+  EXPECT_THAT(refused.error_message(), both);
+  EXPECT_THAT(log(), Contains(both));
+  coordination::Identity service;
+  ASSERT_TRUE(service.ParseFromString(refused.error_details()));
+  EXPECT_EQ(service.protocol(), kCoordinationProtocol);
+  EXPECT_EQ(reply.server_nonce(), "");
+}
+
+// A service of another version, which answers every hello with this status.
+class OtherService final : public coordination::Coordination::Service {
+ public:
+  explicit OtherService(grpc::Status status) : status_(std::move(status)) {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+  }
+  ~OtherService() override { server_->Shutdown(); }
+
+  int port() const { return port_; }
+  grpc::Status Hello(grpc::ServerContext*, const coordination::HelloRequest*,
+                     coordination::HelloReply*) override {
+    return status_;
+  }
+
+ private:
+  const grpc::Status status_;
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+TEST(OtherServiceTest, WorkerNamesTheProtocolsOfBoth) {
+  coordination::Identity newer;
+  newer.set_protocol(kCoordinationProtocol + 1);
+  newer.set_job("test");
+  const struct {
+    grpc::Status status;
+    std::string part;
+  } cases[] = {
+      {{grpc::StatusCode::FAILED_PRECONDITION, "\n\033[31m", newer.SerializeAsString()},
+       absl::StrCat("expected ", kCoordinationProtocol + 1, ", got ", kCoordinationProtocol)},
+      // An older service does not say why.
+      {{grpc::StatusCode::UNAUTHENTICATED, "refused"}, "version"},
+  };
+  for (const auto& [status, part] : cases) {
+    const OtherService service(status);
+    const absl::Status refused =
+        CoordinationClient::Connect(TestWorkerOptions(service.port(), 0, 1), In(5)).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied) << refused;
+    EXPECT_THAT(Message(refused), AllOf(HasSubstr("refused worker 0"), HasSubstr(part)));
+    EXPECT_THAT(Message(refused), testing::Not(HasSubstr("\033")));
+  }
 }
 
 // A stranger who uses the protocol without the secret, or repeats what another has sent.

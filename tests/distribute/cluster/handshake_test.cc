@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace mirrorflow {
@@ -47,6 +48,15 @@ TEST(HandshakeTest, OtherSecretJobOrIncarnationIsRefused) {
     EXPECT_EQ(Shake(connecting, accepting).code(), absl::StatusCode::kPermissionDenied);
     EXPECT_FALSE(connecting.done() || accepting.done());
   }
+}
+
+TEST(HandshakeTest, OtherVersionIsNamed) {
+  std::string hello = Handshake::Connecting(kCluster, kRanks).TakeOutput();
+  ++hello[4];
+  auto accepting = Handshake::Accepting(kCluster, AdmitAll);
+  const absl::Status refused = accepting.Receive(hello);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.message()), testing::HasSubstr("expected 1, got 2"));
 }
 
 // The accepting end must not learn a proof from an end that does not know the secret, and an
