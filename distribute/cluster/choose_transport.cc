@@ -14,7 +14,7 @@ absl::StatusOr<bool> ChooseUcx(const TransportRequest& request, WorkerGroup& gro
                                MonotonicTime deadline) {
   if (request.kind != CollectiveKind::kAuto) return request.kind == CollectiveKind::kUcx;
   if (request.has_secret || request.has_certificates) return false;
-  constexpr char kHasRdma[] = "RDMA", kHasNone[] = "none";
+  static constexpr char kHasRdma[] = "RDMA", kHasNone[] = "none";
   MF_ASSIGN_OR_RETURN(const std::vector<std::string> answers,
                       group.AllGather("RDMA on the way to the other workers",
                                       request.has_rdma ? kHasRdma : kHasNone, deadline));

@@ -233,6 +233,8 @@ absl::StatusOr<Cluster> ClusterResolver::FromEnvironment(const Environment& envi
   MF_ASSIGN_OR_RETURN(Cluster cluster, FindCluster(environment, options));
   const auto secret_file = environment.find("MIRRORFLOW_SECRET_FILE");
   if (secret_file != environment.end()) cluster.secret_file = secret_file->second;
+  const std::optional<absl::string_view> job = Find(environment, "MIRRORFLOW_JOB");
+  if (job.has_value()) cluster.job = std::string(*job);
   return cluster;
 }
 

@@ -33,8 +33,11 @@ struct Cluster {
   std::optional<int> local_rank;       // of this worker on its host, if the source says so
   int local_size = 1;                  // workers on its host, as far as the source says
   std::string secret_file;             // MIRRORFLOW_SECRET_FILE; empty without it
-  std::string source;                  // where this comes from: `SLURM step 4242.0`
-  std::vector<std::string> warnings;   // to print
+  // The same for all workers, and different from that of other jobs: MIRRORFLOW_JOB, or the source
+  // and its number of the job, as in `SLURM step 4242.0`. Empty if neither tells.
+  std::string job;
+  std::string source;                 // where this comes from: `SLURM step 4242.0`
+  std::vector<std::string> warnings;  // to print
 
   // `cluster from SLURM step 4242.0: 8 workers, this is worker 3, coordinator n001:62213`
   std::string ToString() const;

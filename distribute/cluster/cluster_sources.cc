@@ -72,6 +72,15 @@ class Reader {
     if (!Has(name)) return std::nullopt;
     return Number(name, 0, kMaxWorkers - 1);
   }
+  // `torchrun 4242`: the job of a launcher that tells its number in the first of these variables
+  // that is set. Otherwise empty.
+  std::string Job(absl::string_view launcher,
+                  std::initializer_list<absl::string_view> names) const {
+    for (const absl::string_view name : names) {
+      if (const std::string* const number = Find(name)) return absl::StrCat(launcher, " ", *number);
+    }
+    return "";
+  }
   // Reads the number of workers and which of them this is.
   void Size(absl::string_view size, absl::string_view rank, Cluster* cluster) {
     cluster->num_workers = Number(size, 1, kMaxWorkers);
@@ -232,6 +241,7 @@ Found ReadTorchrun(const Environment& environment) {
   Cluster cluster{.source = torchrun ? "torchrun" : "RANK and WORLD_SIZE"};
   reader.Size("WORLD_SIZE", "RANK", &cluster);
   cluster.local_rank = reader.OptionalNumber("LOCAL_RANK");
+  cluster.job = reader.Job(cluster.source, {"TORCHELASTIC_RUN_ID"});
   if (cluster.num_workers == 1 && reader.status().ok()) return cluster;
   const std::string address = reader.Text("MASTER_ADDR");
   int port = reader.Number("MASTER_PORT", 1, kMaxPort);
@@ -283,7 +293,8 @@ Found ReadSlurm(const Environment& environment) {
   // A batch script has SLURM_PROCID and SLURM_NTASKS, too, but is only one process.
   if (!IsSlurmStep(reader)) return std::nullopt;
   const std::string step = SlurmStep(reader);
-  Cluster cluster{.source = absl::StrCat("SLURM step ", step)};
+  const std::string name = absl::StrCat("SLURM step ", step);
+  Cluster cluster{.job = name, .source = name};
   reader.Size(reader.Has("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS",
               "SLURM_PROCID", &cluster);
   cluster.local_rank = reader.OptionalNumber("SLURM_LOCALID");
@@ -311,13 +322,14 @@ struct MpiVariables {
   const char* size;
   const char* local_rank;
   const char* local_size;
+  const char* job;  // empty if there is none that mpirun itself sets for all ranks
 };
 constexpr MpiVariables kMpi[] = {
     {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-     "OMPI_COMM_WORLD_LOCAL_SIZE"},
-    {"MPI (PMI)", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
+     "OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_MCA_ess_base_jobid"},
+    {"MPI (PMI)", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "PMI_JOBID"},
     {"MVAPICH2", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK",
-     "MV2_COMM_WORLD_LOCAL_SIZE"},
+     "MV2_COMM_WORLD_LOCAL_SIZE", ""},
 };
 
 // Finds the coordinator of an MPI job. MPI itself connects its processes in other ways, so only
@@ -353,7 +365,7 @@ Found ReadMpi(const Environment& environment) {
   std::optional<Cluster> found;
   for (const MpiVariables& v : kMpi) {
     if (!reader.Has(v.rank) && !reader.Has(v.size)) continue;
-    Cluster cluster{.source = v.name};
+    Cluster cluster{.job = reader.Job(v.name, {v.job, "PMIX_NAMESPACE"}), .source = v.name};
     reader.Size(v.size, v.rank, &cluster);
     cluster.local_rank = reader.OptionalNumber(v.local_rank);
     cluster.local_size = reader.OptionalNumber(v.local_size).value_or(1);

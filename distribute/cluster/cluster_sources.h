@@ -15,6 +15,10 @@
 //   | SLURM (srun)        | SLURM_PROCID, SLURM_NTASKS or     | SLURM_STEP_NODELIST or           |
 //   |                     | SLURM_STEP_NUM_TASKS              | SLURM_JOB_NODELIST               |
 //
+// Cluster::job comes from MIRRORFLOW_JOB, which mirrorflow launch sets, from TORCHELASTIC_RUN_ID
+// (torchrun), from OMPI_MCA_ess_base_jobid, PMI_JOBID or PMIX_NAMESPACE (MPI), or from SLURM_JOB_ID
+// and SLURM_STEP_ID.
+//
 // PMIX_RANK is not a source: no variable has the size that belongs to it, and most launchers that
 // set it also set variables of this table. Nor are the variables of horovodrun, Flux and others,
 // which do not tell where the workers meet. If nothing else names several workers, they give a

@@ -113,7 +113,7 @@ absl::StatusOr<Tensor> Empty(absl::string_view type) {
 absl::StatusOr<std::vector<std::string>> InputAgreement::Exchange(std::string message) {
   absl::StatusOr<std::vector<std::string>> answers =
       options_.group->AllGather(absl::StrCat(options_.name, " ", messages_++), std::move(message),
-                                absl::Now() + options_.timeout);
+                                MonotonicTime::Now() + options_.timeout);
   if (!absl::IsDeadlineExceeded(answers.status())) return answers;
   return Annotate(answers.status(), "dataset: expected all workers to read it");
 }

@@ -167,6 +167,7 @@ absl::Status MultiWorkerMirroredStrategy::Join() {
     if (!secret.ok()) return Annotate(secret.status(), "MIRRORFLOW_SECRET_FILE");
     options_.secret = *std::move(secret);
   }
+  if (options_.job.empty() && !options_.external_coordinator) options_.job = cluster.job;
   MF_ASSIGN_OR_RETURN(const HostPort coordinator, ParseHostPort(cluster.coordinator));
   HostPort listen = coordinator;
   if (!options_.bind.empty()) {

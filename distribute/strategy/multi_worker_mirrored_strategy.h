@@ -44,7 +44,9 @@ class MultiWorkerMirroredStrategy final : public Strategy {
     std::string secret = "";
     // Required to run without a secret, unless the service is on the loopback device.
     bool insecure = false;
-    std::string job = "";  // distinguishes jobs that share a secret
+    // Distinguishes jobs that share a secret, or have none. Default: the cluster's job, which an
+    // external coordinator cannot know; with one, the default is empty.
+    std::string job = "";
     // Certificates of this worker. The coordination service, and data over TCP, are encrypted.
     TlsFiles tls = {};
     // ADDRESS or ADDRESS:PORT of this host at which worker 0 serves the coordination service.

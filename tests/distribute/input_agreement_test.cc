@@ -191,7 +191,7 @@ std::vector<absl::Status> Compare(const std::vector<absl::StatusOr<DatasetFinger
   for (size_t w = 0; w < data.size(); ++w) {
     threads.emplace_back([&, w] {
       const std::shared_ptr<WorkerGroup> group = std::move(groups[w]);
-      statuses[w] = group->Join(absl::Now() + absl::Seconds(20)).status();
+      statuses[w] = group->Join(MonotonicTime::Now() + absl::Seconds(20)).status();
       if (!statuses[w].ok()) return;
       statuses[w] = InputAgreement({.group = group,
                                     .name = "test",
@@ -240,7 +240,7 @@ TEST(InputAgreementTest, OtherPolicyOfOneWorkerIsAnErrorOfBoth) {
   for (int w = 0; w < 2; ++w) {
     threads.emplace_back([&, w] {
       const std::shared_ptr<WorkerGroup> group = std::move(groups[w]);
-      ASSERT_TRUE(group->Join(absl::Now() + absl::Seconds(20)).ok());
+      ASSERT_TRUE(group->Join(MonotonicTime::Now() + absl::Seconds(20)).ok());
       auto agreement = std::make_unique<InputAgreement>(InputAgreement::Options{
           .group = group, .name = "test", .replicas = {1, 1}, .timeout = absl::Seconds(20)});
       auto source =

@@ -87,6 +87,47 @@ TEST(MultiWorkerMirroredStrategyTest, ManySessionsLeaveNothingBehind) {
   EXPECT_LT(threads_at_end, threads_after_first + kSessions / 2);
 }
 
+// Worker `worker` of two of a SLURM job on one host.
+Cluster WorkerOfSlurm(int job, int worker) {
+  return *ClusterResolver::FromEnvironment({{"SLURM_JOB_ID", absl::StrCat(job)},
+                                            {"SLURM_STEP_ID", "0"},
+                                            {"SLURM_PROCID", absl::StrCat(worker)},
+                                            {"SLURM_NTASKS", "2"},
+                                            {"SLURM_STEP_NODELIST", "n1"}});
+}
+
+TEST(MultiWorkerMirroredStrategyTest, JobsOfOnePortDoNotMix) {
+  const Cluster first = WorkerOfSlurm(1000, 0);
+  int other = 1001;
+  while (WorkerOfSlurm(other, 1).coordinator != first.coordinator) ++other;
+  const auto create = [](const Cluster& cluster) {
+    return MultiWorkerMirroredStrategy::Create({.cluster = cluster,
+                                                .replicas = {.num_cpu_replicas = 1},
+                                                .connect_timeout = absl::Seconds(20)});
+  };
+  absl::Status statuses[2];
+  std::thread worker_0([&] { statuses[0] = create(first).status(); });
+  const absl::Status refused = create(WorkerOfSlurm(other, 1)).status();
+  std::thread worker_1([&] { statuses[1] = create(WorkerOfSlurm(1000, 1)).status(); });
+  worker_0.join();
+  worker_1.join();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("SLURM step 1000.0"));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr(absl::StrCat("SLURM step ", other, ".0")));
+  for (const absl::Status& status : statuses) EXPECT_EQ(status, absl::OkStatus());
+}
+
+// The external coordinator does not know what SLURM says.
+TEST(MultiWorkerMirroredStrategyTest, WorkersOfExternalCoordinatorHaveNoDefaultJob) {
+  const auto server = CoordinationServer::Start({.address = "127.0.0.1:0", .num_workers = 2});
+  ASSERT_TRUE(server.ok()) << server.status();
+  const std::string coordinator = absl::StrCat("127.0.0.1:", (*server)->port());
+  OnTwoWorkers(
+      {.cluster = {.coordinator = coordinator, .job = "SLURM step 7.0"},
+       .external_coordinator = true},
+      [](const Strategy& strategy, int) { EXPECT_EQ(strategy.topology().num_workers(), 2); });
+}
+
 // The certificate is for the name in the cluster, not for the address that worker 0 listens on.
 TEST(MultiWorkerMirroredStrategyTest, WorkersUseTlsWithBoundService) {
   OnTwoWorkers({.cluster = {.coordinator = absl::StrCat("localhost:", FreePort())},

@@ -46,7 +46,11 @@ ABSL_FLAG(std::optional<absl::Duration>, collective_timeout, std::nullopt,
 ABSL_FLAG(std::string, secret_file, "",
           "file, of mode 0600, with the secret that all workers share; default: "
           "$MIRRORFLOW_SECRET_FILE");
-ABSL_FLAG(std::string, job, "", "name of the job, if several jobs share a secret");
+ABSL_FLAG(
+    std::string, job, "",
+    "name of the job, which distinguishes it from others with the same secret or without one; "
+    "default: $MIRRORFLOW_JOB, or what SLURM, torchrun or MPI says, but none with an external "
+    "coordinator");
 ABSL_FLAG(std::string, bind, "",
           "ADDRESS or ADDRESS:PORT of this host at which to serve the coordination service; "
           "default: the address that the cluster names");

@@ -44,13 +44,15 @@ constexpr absl::Duration kCauseTimeout = absl::Seconds(1);
 // How long supervisors may take to end after SIGTERM.
 constexpr absl::Duration kEndTimeout = absl::Seconds(1);
 
-// A secret of 32 random bytes for the job, as text.
-absl::StatusOr<std::string> NewSecret() {
-  char bytes[32];
-  if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes)) {
+constexpr size_t kSecretBytes = 32, kJobBytes = 8;
+
+// Returns random bytes as text.
+absl::StatusOr<std::string> RandomText(size_t num_bytes) {
+  std::string bytes(num_bytes, '\0');
+  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
     return absl::UnavailableError("no random numbers for the job's secret");
   }
-  return absl::BytesToHexString(absl::string_view(bytes, sizeof(bytes)));
+  return absl::BytesToHexString(bytes);
 }
 
 // The launcher's variables, except those that describe its user's session on its own host.
@@ -121,7 +123,8 @@ MonotonicTime Attempt::NextDeadline() const {
 // ---- start --------------------------------------------------------------------------------------
 
 absl::StatusOr<int> Attempt::Run() {
-  MF_ASSIGN_OR_RETURN(secret_, NewSecret());
+  MF_ASSIGN_OR_RETURN(secret_, RandomText(kSecretBytes));
+  MF_ASSIGN_OR_RETURN(job_, RandomText(kJobBytes));
   begin_ = MonotonicTime::Now();
   workers_.resize(options_.workers.size());
   for (size_t w = 0; w < workers_.size(); ++w) {
@@ -222,6 +225,7 @@ launch::Order Attempt::StartOrder(int index, absl::Span<const int> ports) {
   std::map<std::string, std::string> variables;
   if (!placement.host.name.empty()) variables = VariablesForOtherHosts();
   for (auto& [name, value] : VariablesOfWorker(placed_, index, ports)) variables[name] = value;
+  variables["MIRRORFLOW_JOB"] = absl::StrCat("launch ", job_);
   variables["MIRRORFLOW_RESTART_COUNT"] = absl::StrCat(restart_.count);
   variables["MIRRORFLOW_RESTART_REASON"] = restart_.reason;
   if (options_.one_gpu_per_process) {

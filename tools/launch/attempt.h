@@ -101,6 +101,7 @@ class Attempt {
   std::vector<Worker> workers_;    // by placement until Begin(), then by number
   std::vector<Placement> placed_;  // the workers, from Begin()
   std::string secret_;
+  std::string job_;  // random, so that workers of an earlier attempt cannot join this one
   MonotonicTime begin_;
   MonotonicTime ask_again_at_ = MonotonicTime::InfiniteFuture();
   MonotonicTime end_all_at_ = MonotonicTime::InfiniteFuture();

@@ -270,6 +270,35 @@ INSTANTIATE_TEST_SUITE_P(
     }),
     [](const auto& info) { return std::string(info.param.name); });
 
+TEST(ClusterResolverTest, LauncherTellsTheJob) {
+  const Environment mpich = {
+      {"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MIRRORFLOW_COORDINATOR", "h0:5000"}};
+  const Environment own = {{"MIRRORFLOW_NUM_WORKERS", "2"},
+                           {"MIRRORFLOW_WORKER_INDEX", "1"},
+                           {"MIRRORFLOW_COORDINATOR", "h0:5000"}};
+  const std::pair<Environment, std::string> cases[] = {
+      {kTorchrun, "torchrun job"},
+      {kSlurm, "SLURM step 4242.0"},
+      {kOpenMpi, ""},
+      {Joined(kOpenMpi, {{"OMPI_MCA_ess_base_jobid", "77"}, {"PMIX_NAMESPACE", "9"}}),
+       "Open MPI 77"},
+      {Joined(kOpenMpi, {{"PMIX_NAMESPACE", "prterun-9@1"}}), "Open MPI prterun-9@1"},
+      {Joined(mpich, {{"PMI_JOBID", "7.0"}}), "MPI (PMI) 7.0"},
+      // mpirun starts some ranks in a step and some without, so the step is not the same for all.
+      {Joined(kSlurm, kOpenMpi), ""},
+      {{{"TF_CONFIG", kKubeflow}}, ""},
+      {own, ""},
+      {Joined(own, {{"MIRRORFLOW_JOB", "launch 12ab"}}), "launch 12ab"},
+      {Joined(kSlurm, {{"MIRRORFLOW_JOB", "mine"}}), "mine"},
+      {Joined(kSlurm, {{"MIRRORFLOW_JOB", ""}}), "SLURM step 4242.0"},
+  };
+  for (const auto& [environment, job] : cases) {
+    const auto cluster = ClusterResolver::FromEnvironment(environment);
+    ASSERT_TRUE(cluster.ok()) << cluster.status();
+    EXPECT_EQ(cluster->job, job) << cluster->source;
+  }
+}
+
 TEST(ClusterResolverTest, OptionsHavePrecedence) {
   const auto cluster =
       ClusterResolver::FromEnvironment(kSlurm, {.cluster_spec = {"h0:1", "h1:2"}, .task_index = 1});
