@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/core/names.h"
 #include "framework/core/status.h"
+#include "framework/core/terminal.h"
 #include "train/checkpoint/data.h"
 #include "train/checkpoint/directory.h"
 
@@ -39,7 +40,7 @@ absl::Status ListAndCheckCheckpoints(const std::vector<std::string>& args, ExitC
                 path.c_str(), static_cast<long long>(m.epoch), static_cast<long long>(m.batch),
                 m.variables.tensors.size(),
                 static_cast<unsigned long long>(m.variables.bytes + m.state_tensors.bytes),
-                m.num_workers, m.num_replicas, m.time.c_str());
+                m.num_workers, m.num_replicas, ForTerminal(m.time).c_str());
     for (const std::string& name : NonFiniteTensors(data->variables)) {
       std::printf("  not finite: %s\n", Printable(name).c_str());
     }

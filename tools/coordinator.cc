@@ -19,6 +19,7 @@
 #include "framework/core/end_requests.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
+#include "framework/core/terminal.h"
 #include "tools/flags/cluster_flags.h"
 
 ABSL_FLAG(int, num_workers, 0, "coordinator: number of workers of the job");
@@ -26,9 +27,7 @@ ABSL_FLAG(int, num_workers, 0, "coordinator: number of workers of the job");
 namespace mirrorflow {
 namespace {
 
-void Log(absl::string_view line) {
-  std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
-}
+void Log(absl::string_view line) { std::fprintf(stderr, "%s\n", ForTerminal(line).c_str()); }
 
 // Passes the first SIGTERM or SIGINT of this process on to all workers. A second one ends it.
 class StopRelay {

@@ -15,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "framework/core/status.h"
+#include "framework/core/terminal.h"
 #include "mirrorflow.h"
 
 ABSL_FLAG(int64_t, rows, 5, "data: how many rows to print");
@@ -49,7 +50,7 @@ absl::StatusOr<std::vector<std::string>> ReadableArrays(const std::string& path)
       continue;
     }
     unreadable = status;
-    std::fprintf(stderr, "WARNING: left out: %s\n", unreadable.ToString().c_str());
+    std::fprintf(stderr, "WARNING: left out: %s\n", ForTerminal(unreadable.ToString()).c_str());
   }
   if (readable.empty()) MF_RETURN_IF_ERROR(unreadable);
   return readable;
@@ -175,7 +176,8 @@ absl::Status ShowData(const std::vector<std::string>& args, ExitCode* code) {
   MF_ASSIGN_OR_RETURN(const Opened opened, Open(args));
   MF_RETURN_IF_ERROR(opened.dataset.status());
   const std::optional<int64_t> size = opened.dataset.size();
-  std::printf("%s: %s, %s rows\n", absl::StrJoin(args, ", ").c_str(), opened.kind.c_str(),
+  std::printf("%s: %s, %s rows\n", ForTerminal(absl::StrJoin(args, ", ")).c_str(),
+              ForTerminal(opened.kind).c_str(),
               size ? absl::StrCat(*size).c_str() : "an unknown number of");
   Dataset dataset = opened.dataset.IgnoreErrors(bad);
   MF_RETURN_IF_ERROR(PrintRows(dataset));

@@ -17,8 +17,8 @@
 #include "distribute/cluster/connections/host_port.h"
 #include "distribute/cluster/slurm_nodes.h"
 #include "framework/core/names.h"
+#include "framework/core/parse_json.h"
 #include "framework/core/status.h"
-#include "nlohmann/json.hpp"
 
 namespace mirrorflow {
 namespace {
@@ -187,7 +187,11 @@ absl::StatusOr<std::string> TfConfigTaskType(const Json& task) {
 Found ReadTfConfig(const Environment& environment) {
   Reader reader(environment);
   if (!reader.Has("TF_CONFIG")) return std::nullopt;
-  const Json config = Json::parse(reader.Text("TF_CONFIG"), nullptr, /*allow_exceptions=*/false);
+  const absl::StatusOr<Json> parsed = ParseJson(reader.Text("TF_CONFIG"));
+  if (!parsed.ok()) {
+    return TfConfigError("", absl::StrCat("not a JSON object; ", parsed.status().message()));
+  }
+  const Json& config = *parsed;
   if (!config.is_object()) return TfConfigError("", "not a JSON object");
   if (config.contains("sparseCluster")) {
     return TfConfigError(": sparseCluster", "not supported; expected a cluster with all workers");

@@ -34,6 +34,7 @@
 #include "framework/core/failpoint.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
+#include "framework/core/terminal.h"
 #include "framework/runtime/error_report.h"
 #include "framework/runtime/usable_cpus.h"
 #include "kernels/cpu/instruction_set.h"
@@ -52,9 +53,7 @@ absl::StatusOr<HostPort> AddressOption(const char* name, const std::string& text
   return address;
 }
 
-void PrintLine(absl::string_view line) {
-  std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
-}
+void PrintLine(absl::string_view line) { std::fprintf(stderr, "%s\n", ForTerminal(line).c_str()); }
 
 // Debian gives the name of a host the address 127.0.1.1 on that host.
 void WarnOfLoopback(const HostPort& own) {
@@ -110,7 +109,7 @@ MultiWorkerMirroredStrategy::~MultiWorkerMirroredStrategy() {
       MonotonicTime::Now() + (joined ? options_.heartbeat_timeout : kLeaveTimeoutAfterFailure));
   if (left.ok() || !joined || options_.cluster.task_index != 0) return;
   std::fprintf(stderr, "mirrorflow: the other workers have not ended: %s\n",
-               std::string(left.message()).c_str());
+               ForTerminal(left.message()).c_str());
 }
 
 absl::StatusOr<std::unique_ptr<MultiWorkerMirroredStrategy>> MultiWorkerMirroredStrategy::Create(
@@ -289,7 +288,8 @@ absl::StatusOr<std::vector<int>> MultiWorkerMirroredStrategy::FormDomains(Monoto
                                                                *coordination_->group, deadline));
   coordination_->host_memory = std::move(domains.host_memory);
   if (!domains.warning.empty() && worker() == 0) {
-    std::fprintf(stderr, "mirrorflow: %s; they use the network\n", domains.warning.c_str());
+    std::fprintf(stderr, "mirrorflow: %s; they use the network\n",
+                 ForTerminal(domains.warning).c_str());
   }
   return std::move(domains.by_worker);
 }

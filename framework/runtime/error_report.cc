@@ -10,9 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/cord.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
@@ -20,6 +18,7 @@
 #include "framework/core/hash.h"
 #include "framework/core/json.h"
 #include "framework/core/stack_trace.h"
+#include "framework/core/terminal.h"
 #include "framework/runtime/failure.h"
 
 namespace mirrorflow {
@@ -64,20 +63,6 @@ class LastDetails {
 LastDetails& AllDetails() {
   static auto* const all = new LastDetails();
   return *all;
-}
-
-// Escapes control characters, which could move the cursor or recolour the terminal: messages may
-// contain names from files.
-std::string ForTerminal(absl::string_view line) {
-  std::string text;
-  for (const char c : line) {
-    if (absl::ascii_iscntrl(static_cast<unsigned char>(c))) {
-      absl::StrAppend(&text, absl::CEscape(absl::string_view(&c, 1)));
-    } else {
-      text += c;
-    }
-  }
-  return text;
 }
 
 Details DetailsOf(const absl::Status& status) {

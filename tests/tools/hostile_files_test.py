@@ -10,8 +10,11 @@ import random
 import struct
 import subprocess
 import unittest
+import zipfile
+import zlib
 
-from programs import (BAD_INPUT, FASHION_MNIST, MIRRORFLOW, ProgramTest, VERSIONS, main, node)
+from programs import (BAD_INPUT, FASHION_MNIST, MIRRORFLOW, ProgramTest, TRAIN_TINY, VERSIONS,
+                      crc32c, floats, main, node)
 
 SECONDS = 5  # of CPU time
 MEBIBYTES = 64  # resident; an idle program uses a third of it
@@ -216,6 +219,27 @@ class HostileFilesTest(ProgramTest):
             self.refused([MIRRORFLOW, "run", "--graph=v.txt", "--fetch=r",
                           f"--variables={name}.safetensors"], "DATA_LOSS", f"{name}.safetensors",
                          what, mebibytes=MEBIBYTES)
+
+    def test_texts_of_files_cannot_control_the_terminal(self):
+        evil, shown = "\x1b[2J\x1b]0;owned\x07", r"\033[2J\033]0;owned\007"
+        subprocess.run([FASHION_MNIST, *TRAIN_TINY, "--model=mlp", "--checkpoint_dir=saved"],
+                       cwd=self.root, check=True, capture_output=True)
+        (path,) = (self.root / "saved").glob("step-*/manifest.json")
+        manifest = json.loads(path.read_text())["manifest"]
+        body = json.dumps({**manifest, "time": evil}, separators=(",", ":")).encode()
+        path.write_bytes(b'{"crc32c":"%08x","manifest":%s}\n' % (crc32c(body), body))
+        self.assertIn(shown, self.run_program(MIRRORFLOW, "checkpoint", "saved").stdout)
+
+        def chunk(name, data):
+            return (struct.pack(">I", len(data)) + name + data
+                    + struct.pack(">I", zlib.crc32(name + data)))
+        png = (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0))
+               + chunk(b"IDAT", zlib.compress(b"\0\0")) + chunk(b"IEND", b""))
+        self.write(f"images/{evil}/a.png", png)
+        self.assertIn(shown, self.run_program(MIRRORFLOW, "data", "images").stdout)
+        with zipfile.ZipFile(self.root / "a.npz", "w") as archive:
+            archive.writestr(f"{evil}.npy", floats((1,), 0.5))
+        self.assertIn(shown, self.run_program(MIRRORFLOW, "data", "a.npz").stdout)
 
     def test_invalid_npy_feeds_are_rejected(self):
         def floats(dims):

@@ -21,6 +21,9 @@ MIRRORFLOW = os.path.abspath("tools/mirrorflow")
 USAGE, BAD_INPUT, CLUSTER, RESOURCES, NUMERIC = 2, 3, 4, 5, 6
 SECONDS = 60  # programs take about one, several on a busy machine; more is a hang
 
+# Control characters, except tabs and \n. No program prints those of files and other processes.
+CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f]")
+
 ROWS = {"train": 40, "t10k": 20}
 # Flags of a short training with the data set of ProgramTest.
 TRAIN_TINY = ["--data_dir=good", "--global_batch_size=10", "--steps=4", "--seed=7",
@@ -77,6 +80,15 @@ def floats(shape, *values):
     return npy("<f4", shape, struct.pack(f"<{len(values)}f", *values))
 
 
+def crc32c(data):
+    crc = 0xffffffff
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+    return crc ^ 0xffffffff
+
+
 def node(name, op, *inputs, **types):
     """A node of a GraphDef as text; `types` are its attributes of the kind type."""
     parts = [f'name: "{name}" op: "{op}"', *(f'input: "{i}"' for i in inputs)]
@@ -127,6 +139,7 @@ class ProgramTest(unittest.TestCase):
         result = subprocess.run(command, cwd=self.root, timeout=SECONDS, text=True, check=False,
                                 errors="replace", capture_output=True, **options)
         self.assertEqual(self.files() - before, set(new_files), "files that the program left")
+        self.assertNotRegex(result.stdout + result.stderr, CONTROL)
         return result
 
     def check_fails(self, program, args, exit_code, code, where, what="", **options):

@@ -14,6 +14,8 @@ import socket
 import struct
 import threading
 
+from programs import crc32c
+
 LIBRARY = os.path.abspath("tests/tools/libconnect_through_link.so")
 
 # The header of a frame, distribute/collective/tcp/frame.cc.
@@ -25,15 +27,6 @@ Header = collections.namedtuple("Header", FIELDS)
 # The sizes of the messages of a handshake, distribute/cluster/connections/handshake.h, by sender.
 ACCEPTING, CONNECTING = "accepting", "connecting"
 HANDSHAKE = {ACCEPTING: (64, 1), CONNECTING: (53, 32)}
-
-
-def crc32c(data):
-    crc = 0xffffffff
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
-    return crc ^ 0xffffffff
 
 
 def header_of(frame):

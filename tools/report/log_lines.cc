@@ -9,12 +9,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
-#include "nlohmann/json.hpp"
+#include "framework/core/parse_json.h"
 
 namespace mirrorflow {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr size_t kMaxValues = 1000;  // of a line
 
 constexpr absl::string_view kNotMetrics[] = {"worker",    "epoch", "step",   "steps",
                                              "elapsed_s", "eta_s", "total_s"};
@@ -131,10 +133,8 @@ int ReadLogLines(absl::string_view text, RunData* run) {
   for (const absl::string_view line : absl::StrSplit(text, '\n')) {
     const size_t brace = line.find('{');
     if (brace != absl::string_view::npos) {
-      const absl::string_view object = line.substr(brace);
-      const Json json = Json::parse(object.begin(), object.end(), nullptr,
-                                    /*allow_exceptions=*/false);
-      if (json.is_object() && reader.Add(json)) ++known;
+      const absl::StatusOr<Json> json = ParseJson<Json>(line.substr(brace), {.values = kMaxValues});
+      if (json.ok() && json->is_object() && reader.Add(*json)) ++known;
     } else if (is_loss_log && AddLoss(line, run)) {
       ++known;
       continue;

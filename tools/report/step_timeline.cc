@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "framework/core/parse_json.h"
 #include "framework/core/status.h"
-#include "nlohmann/json.hpp"
 
 namespace mirrorflow {
 namespace {
@@ -60,7 +60,9 @@ void AddMetadata(const Json& event, const std::string& name, Trace* trace) {
 }
 
 absl::StatusOr<Trace> ParseTrace(const std::string& text) {
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const absl::StatusOr<Json> parsed = ParseJson(text);
+  if (!parsed.ok()) return Annotate(parsed.status(), "not a trace");
+  const Json& json = *parsed;
   if (!json.is_object() || !json.contains("traceEvents") || !json["traceEvents"].is_array()) {
     return absl::InvalidArgumentError("not a trace; expected an object with traceEvents");
   }

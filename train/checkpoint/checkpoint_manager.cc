@@ -23,6 +23,7 @@
 #include "framework/core/names.h"
 #include "framework/core/out_of_memory.h"
 #include "framework/core/status.h"
+#include "framework/core/terminal.h"
 #include "framework/core/thread.h"
 #include "framework/runtime/failure.h"
 #include "framework/runtime/numeric_error.h"
@@ -170,7 +171,10 @@ class CheckpointManager::Writer {
 
   const EventLog& events() const { return events_; }
 
-  void Log(absl::string_view line) const { LogLine(options_, line); }
+  void Log(absl::string_view line) const {
+    if (options_.log != nullptr) return options_.log(line);
+    std::fprintf(stderr, "%s\n", ForTerminal(line).c_str());
+  }
 
   // The data that Start writes. It must not change before Wait has returned.
   CheckpointData* data() { return &data_; }

@@ -12,8 +12,8 @@
 #include "absl/strings/strip.h"
 #include "framework/core/crc32c.h"
 #include "framework/core/names.h"
+#include "framework/core/parse_json.h"
 #include "framework/core/status.h"
-#include "nlohmann/json.hpp"
 
 namespace mirrorflow {
 namespace {
@@ -265,9 +265,9 @@ absl::StatusOr<CheckpointManifest> ParseManifest(absl::string_view text) {
     return Damaged("manifest", absl::StrCat("damaged; expected a checksum of ", Hex(expected),
                                             ", got ", Hex(crc)));
   }
-  const Json json = Json::parse(body, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) return Damaged("manifest", "expected JSON");
-  return FromJson(json);
+  const absl::StatusOr<Json> json = ParseJson(body);
+  if (!json.ok()) return Damaged("manifest", json.status().message());
+  return FromJson(*json);
 }
 
 }  // namespace mirrorflow

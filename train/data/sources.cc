@@ -16,6 +16,7 @@
 #include "absl/strings/str_join.h"
 #include "framework/core/file.h"
 #include "framework/core/status.h"
+#include "framework/core/terminal.h"
 #include "train/formats/npy.h"
 #include "train/formats/npz.h"
 #include "train/formats/tf_record.h"
@@ -141,7 +142,8 @@ absl::StatusOr<Dataset> OpenCsv(const std::vector<std::string>& paths, const Csv
     MF_ASSIGN_OR_RETURN(const CsvTable table, ReadCsv(path, source.csv));
     if (table.num_bad_records > 0) {
       std::fprintf(stderr, "WARNING: %s: left out %lld bad records, the first: %s\n", path.c_str(),
-                   static_cast<long long>(table.num_bad_records), table.first_bad_record.c_str());
+                   static_cast<long long>(table.num_bad_records),
+                   ForTerminal(table.first_bad_record).c_str());
     }
     tables.push_back(table);  // shares its columns
   }

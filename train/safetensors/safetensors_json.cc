@@ -8,14 +8,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/json.h"
-#include "nlohmann/json.hpp"
+#include "framework/core/parse_json.h"
 
 namespace mirrorflow {
 namespace {
 
 constexpr absl::string_view kInvalidJson = "InvalidHeaderDeserialization";
-
-constexpr size_t kMaxDepth = 128;  // as in the reference implementation
 
 constexpr SafetensorsDtype kDtypes[] = {
     {"BOOL", 8, DT_BOOL},
@@ -143,9 +141,7 @@ class HeaderEvents {
   Place Here() const { return places_.back(); }
   bool Enter(Place place) {
     places_.push_back(place);
-    return places_.size() <= kMaxDepth ||
-           Fail(kInvalidJson, absl::StrCat("nested too deeply; expected at most ", kMaxDepth,
-                                           " levels, got more"));
+    return true;
   }
   Place Leave() {
     const Place place = places_.back();
@@ -221,6 +217,10 @@ absl::StatusOr<RawSafetensorsHeader> ParseSafetensorsJson(absl::string_view json
   const size_t nul = json.find('\0');
   if (json[last] != '}' || nul != absl::string_view::npos) {
     return BrokenSafetensors("InvalidHeader", "expected only spaces after the header's closing }");
+  }
+  // The limit of the reference implementation is 128 levels, too.
+  if (const absl::Status status = CheckJsonLimits(json); !status.ok()) {
+    return BrokenSafetensors(kInvalidJson, status.message());
   }
   HeaderEvents events;
   if (!nlohmann::json::sax_parse(json.begin(), json.end(), &events)) return events.status;

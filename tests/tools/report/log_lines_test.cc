@@ -137,5 +137,24 @@ TEST(ReadLogLinesTest, UnexpectedValuesDoNoHarm) {
   EXPECT_EQ(run.events[0].details, "step {\"deep\":[1,null]}");
 }
 
+// Printing such a value would overflow the stack.
+TEST(ReadLogLinesTest, LineThatNestsTooDeeplyIsNotOfALog) {
+  for (const auto& [open, close] : {std::pair("[", "]"), std::pair(R"({"a":)", "}")}) {
+    std::string line = R"({"time":"t","event":"e","a":)";
+    for (int i = 0; i < 200'000; ++i) line += open;
+    line += "1";
+    for (int i = 0; i < 200'000; ++i) line += close;
+    const RunData run = Read(absl::StrCat(line, "}\n", R"({"time":"t","event":"e"})", "\n"), 1);
+    EXPECT_EQ(run.events.size(), 1u);
+  }
+}
+
+// A key is compared with all keys before it.
+TEST(ReadLogLinesTest, LineWithTooManyFieldsIsNotOfALog) {
+  std::string line = R"({"time":"t","event":"e")";
+  for (int i = 0; i < 1'000'000; ++i) absl::StrAppend(&line, ",\"", i, "\":1");
+  EXPECT_THAT(Read(line + "}\n", 0).events, IsEmpty());
+}
+
 }  // namespace
 }  // namespace mirrorflow

@@ -140,5 +140,11 @@ TEST(ReadStepTimelineTest, OtherTextIsAnError) {
             "the trace has no step");
 }
 
+TEST(ReadStepTimelineTest, TraceThatNestsTooDeeplyIsRefused) {
+  std::string text = R"({"traceEvents":)";
+  for (int i = 0; i < 200'000; ++i) text += "[";
+  EXPECT_EQ(ReadStepTimeline(text).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
 }  // namespace
 }  // namespace mirrorflow

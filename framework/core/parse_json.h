@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Parses JSON from files and other processes. Copying, comparing and printing a nlohmann value
+// recurses, so text that nests too deeply would overflow the stack; limits keep it out.
+#ifndef MIRRORFLOW_FRAMEWORK_CORE_PARSE_JSON_H_
+#define MIRRORFLOW_FRAMEWORK_CORE_PARSE_JSON_H_
+
+#include <cstddef>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "nlohmann/json.hpp"
+
+namespace mirrorflow {
+
+struct JsonLimits {
+  size_t depth = 128;               // of nested arrays and objects
+  size_t values = size_t{1} << 25;  // a value takes up to a hundred bytes of memory
+};
+
+// InvalidArgument if the text exceeds a limit. Does not check that the text is JSON.
+absl::Status CheckJsonLimits(absl::string_view text, const JsonLimits& limits = {});
+
+// InvalidArgument, without the text's place, if the text is not JSON or exceeds a limit.
+// nlohmann::ordered_json compares each key of an object with all others: limit the values.
+template <typename Json = nlohmann::json>
+absl::StatusOr<Json> ParseJson(absl::string_view text, const JsonLimits& limits = {}) {
+  if (absl::Status status = CheckJsonLimits(text, limits); !status.ok()) return status;
+  Json json = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) return absl::InvalidArgumentError("expected JSON, got other text");
+  return json;
+}
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_FRAMEWORK_CORE_PARSE_JSON_H_

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/core/terminal.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "framework/core/json.h"
+
+namespace mirrorflow {
+namespace {
+
+bool IsC1(char c) { return (c & 0xe0) == 0x80; }  // 80 to 9F
+
+// The length of the control character at the start of `text`, which is not empty; 0 if there is
+// another character.
+size_t ControlLength(absl::string_view text) {
+  switch (Utf8CharacterLength(text)) {
+    case 0:
+      return IsC1(text[0]) ? 1 : 0;
+    case 1:
+      return absl::ascii_iscntrl(static_cast<unsigned char>(text[0])) ? 1 : 0;
+    case 2:
+      return text[0] == '\xc2' && IsC1(text[1]) ? 2 : 0;
+    default:
+      return 0;
+  }
+}
+
+// The length of the harmless sequence at the start of `text`: SGR, which selects colours and other
+// attributes (ESC [ 1;31 m), or EL, which erases within the line (ESC [ K). 0 if there is none.
+size_t HarmlessLength(absl::string_view text) {
+  if (text[0] == '\t' || text[0] == '\n' || text[0] == '\r') return 1;
+  if (!absl::StartsWith(text, "\033[")) return 0;
+  const size_t end = text.find_first_not_of("0123456789;", 2);
+  const bool is_whole = end != absl::string_view::npos && (text[end] == 'm' || text[end] == 'K');
+  return is_whole ? end + 1 : 0;
+}
+
+std::string Escape(absl::string_view text, bool keep_harmless) {
+  std::string escaped;
+  while (!text.empty()) {
+    const size_t harmless = keep_harmless ? HarmlessLength(text) : 0;
+    const size_t control = harmless > 0 ? 0 : ControlLength(text);
+    const size_t size = std::max({harmless, control, Utf8CharacterLength(text), size_t{1}});
+    const absl::string_view part = text.substr(0, size);
+    if (control > 0) {
+      absl::StrAppend(&escaped, absl::CEscape(part));
+    } else {
+      absl::StrAppend(&escaped, part);
+    }
+    text.remove_prefix(size);
+  }
+  return escaped;
+}
+
+}  // namespace
+
+std::string ForTerminal(absl::string_view line) { return Escape(line, /*keep_harmless=*/false); }
+
+std::string OutputForTerminal(absl::string_view text) {
+  return Escape(text, /*keep_harmless=*/true);
+}
+
+}  // namespace mirrorflow

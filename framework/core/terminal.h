@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Text from files and other processes, made safe to print. A control character could move the
+// cursor, change what the terminal shows of other lines, or make it answer as if the user had
+// typed.
+#ifndef MIRRORFLOW_FRAMEWORK_CORE_TERMINAL_H_
+#define MIRRORFLOW_FRAMEWORK_CORE_TERMINAL_H_
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace mirrorflow {
+
+// Returns one line of a message with all control characters escaped: those of ASCII and of Unicode
+// (U+0080 to U+009F), and the bytes 80 to 9F outside of UTF-8.
+std::string ForTerminal(absl::string_view line);
+
+// The same for the output of a user's own program, whose progress bars and colours keep working:
+// leaves tabs, \n, \r, and the sequences that select a colour or erase within the line.
+std::string OutputForTerminal(absl::string_view text);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_FRAMEWORK_CORE_TERMINAL_H_
