@@ -5,7 +5,9 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "train/formats/tf_record.h"
@@ -48,30 +50,73 @@ void AddHparams(const std::string& content, RunData* run) {
     }
     run->hparams.emplace_back(name, text);
   }
-  std::sort(run->hparams.begin(), run->hparams.end());
 }
 
-void AddEvent(const proto::Event& event, absl::string_view prefix, RunData* run) {
-  if (event.session_log().status() == proto::SessionLog::START) {
-    for (auto& [name, points] : run->series) {
-      if (name.compare(0, prefix.size(), prefix.data(), prefix.size()) != 0) continue;
-      while (!points.empty() && points.back().step >= event.step()) points.pop_back();
+// Collects the events of one file. Scalars reach the run only in Finish(): to drop points at each
+// start of a session would take the product of the numbers of starts and of series.
+class EventReader {
+ public:
+  EventReader(absl::string_view prefix, RunData* run) : prefix_(prefix), run_(*run) {}
+
+  void Add(const proto::Event& event) {
+    if (event.session_log().status() == proto::SessionLog::START) {
+      scalars_.push_back({.series = nullptr, .point = {.step = event.step(), .value = 0}});
     }
-  }
-  for (const proto::Summary::Value& value : event.summary().value()) {
-    const std::string name = absl::StrCat(prefix, value.tag());
-    const proto::SummaryMetadata::PluginData& plugin = value.metadata().plugin_data();
-    if (plugin.plugin_name() == "hparams") {
-      AddHparams(plugin.content(), run);
-    } else if (plugin.plugin_name() == "text") {
-      if (value.tensor().string_val_size() > 0) {
-        run->texts.emplace_back(name, value.tensor().string_val(0));
+    for (const proto::Summary::Value& value : event.summary().value()) {
+      const std::string name = absl::StrCat(prefix_, value.tag());
+      const proto::SummaryMetadata::PluginData& plugin = value.metadata().plugin_data();
+      if (plugin.plugin_name() == "hparams") {
+        AddHparams(plugin.content(), &run_);
+      } else if (plugin.plugin_name() == "text") {
+        if (value.tensor().string_val_size() > 0) {
+          run_.texts.emplace_back(name, value.tensor().string_val(0));
+        }
+      } else if (const std::optional<double> scalar = ScalarOf(value)) {
+        scalars_.push_back(
+            {.series = &run_.series[name],
+             .point = {.step = event.step(), .value = *scalar, .time = event.wall_time()}});
       }
-    } else if (const std::optional<double> scalar = ScalarOf(value)) {
-      run->AddPoint(name, {event.step(), *scalar, event.wall_time()});
     }
   }
-}
+
+  void Finish() {
+    // A start of a session drops what comes before it and has its step or a later one. From the
+    // end backwards, the earliest of these steps is one number.
+    std::optional<int64_t> dropped_from;
+    for (size_t i = scalars_.size(); i-- > 0;) {
+      Scalar& scalar = scalars_[i];
+      const int64_t step = scalar.point.step;
+      if (scalar.series == nullptr) {
+        dropped_from = std::min(step, dropped_from.value_or(step));
+      } else if (dropped_from.has_value() && step >= *dropped_from) {
+        scalar.series = nullptr;
+      }
+    }
+    if (dropped_from.has_value()) DropFromEarlierFiles(*dropped_from);
+    for (const Scalar& scalar : scalars_) {
+      if (scalar.series != nullptr) RunData::AddPoint(*scalar.series, scalar.point);
+    }
+    std::sort(run_.hparams.begin(), run_.hparams.end());
+  }
+
+ private:
+  // A scalar; without `series`, one that has been dropped or the start of a session.
+  struct Scalar {
+    std::vector<Point>* series;
+    Point point;
+  };
+
+  void DropFromEarlierFiles(int64_t step) {
+    for (auto series = run_.series.lower_bound(prefix_);
+         series != run_.series.end() && absl::StartsWith(series->first, prefix_); ++series) {
+      RunData::DropFrom(step, series->second);
+    }
+  }
+
+  const std::string prefix_;
+  RunData& run_;
+  std::vector<Scalar> scalars_;
+};
 
 }  // namespace
 
@@ -79,16 +124,18 @@ void ReadEventFile(const std::string& path, absl::string_view prefix, RunData* r
   absl::StatusOr<std::unique_ptr<TfRecordReader>> reader = TfRecordReader::Open(path);
   if (!reader.ok()) return run->notes.emplace_back(reader.status().message()), void();
   int64_t unreadable = 0;
+  EventReader events(prefix, run);
   proto::Event event;
   std::string record;
   absl::StatusOr<bool> more;
   for (more = (*reader)->Next(&record); more.ok() && *more; more = (*reader)->Next(&record)) {
     if (event.ParseFromString(record)) {
-      AddEvent(event, prefix, run);
+      events.Add(event);
     } else {
       ++unreadable;
     }
   }
+  events.Finish();
   if (!more.ok()) run->notes.emplace_back(more.status().message());
   if (unreadable > 0) {
     run->notes.push_back(absl::StrCat(path, ": ", unreadable, " records are not events"));

@@ -68,10 +68,13 @@ struct RunData {
   std::vector<std::string> notes;  // what could not be read
 
   // A run that resumes from a checkpoint repeats steps: drops the points from this step on.
-  void AddPoint(const std::string& name, const Point& point) {
-    std::vector<Point>& points = series[name];
-    while (!points.empty() && points.back().step >= point.step) points.pop_back();
+  void AddPoint(const std::string& name, const Point& point) { AddPoint(series[name], point); }
+  static void AddPoint(std::vector<Point>& points, const Point& point) {
+    DropFrom(point.step, points);
     points.push_back(point);
+  }
+  static void DropFrom(int64_t step, std::vector<Point>& points) {
+    while (!points.empty() && points.back().step >= step) points.pop_back();
   }
 };
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/files.h"
@@ -102,6 +103,42 @@ TEST(ReadEventFileTest, SessionStartDropsTheStepsThatItRepeats) {
   EXPECT_EQ(ValuesOf(run, "mine/loss"), (Values{{1, 1}, {2, 20}}));
   EXPECT_EQ(ValuesOf(run, "mine/a"), Values());
   EXPECT_EQ(ValuesOf(run, "other/loss"), (Values{{5, 5}}));
+}
+
+TEST(ReadEventFileTest, SessionStartKeepsLaterPoints) {
+  proto::Event start;
+  start.mutable_session_log()->set_status(proto::SessionLog::START);
+  const auto starts_at = [&](int64_t step) {
+    start.set_step(step);
+    return start;
+  };
+  RunData run;
+  run.series["x"] = {{1, 1}, {2, 2}, {3, 3}, {4, 4}};
+  ReadEventFile(Write({starts_at(4), Scalar("x", 5, 5), Scalar("y", 5, 5), starts_at(3),
+                       Scalar("x", 6, 6), starts_at(5), Scalar("y", 7, 5)}),
+                "", &run);
+  EXPECT_EQ(ValuesOf(run, "x"), (Values{{1, 1}, {2, 2}}));
+  EXPECT_EQ(ValuesOf(run, "y"), (Values{{5, 7}}));
+}
+
+// If the time were the product of the two numbers, it would be that of a hang.
+TEST(ReadEventFileTest, ManySessionStartsOverManySeriesEnd) {
+  constexpr int kMany = 400'000, kTagsOfEvent = 500;
+  std::vector<proto::Event> events;
+  for (int tag = 0; tag < kMany; ++tag) {
+    if (tag % kTagsOfEvent == 0) events.emplace_back().set_step(1);
+    proto::Summary::Value* const value = events.back().mutable_summary()->add_value();
+    value->set_tag(absl::StrCat("t", tag));
+    value->set_simple_value(1);
+  }
+  proto::Event start;
+  start.set_step(5);
+  start.mutable_session_log()->set_status(proto::SessionLog::START);
+  events.insert(events.end(), kMany, start);
+  RunData run;
+  ReadEventFile(Write(events), "", &run);
+  EXPECT_EQ(run.series.size(), static_cast<size_t>(kMany));
+  EXPECT_THAT(run.notes, IsEmpty());
 }
 
 TEST(ReadEventFileTest, ReadsTextsAndHyperparameters) {
