@@ -219,6 +219,18 @@ class EnvironmentsTest(programs.ProgramTest):
             MIRRORFLOW, "launch", "-n", "2", "--", "sh", "-c", "echo out; exit 7"])
         self.assertEqual(result.returncode, 7, result.stderr)
 
+    def test_log_dir_of_another_user_is_refused(self):
+        if os.getuid() != 0:
+            self.skipTest("only root can give a directory away")
+        theirs = self.root / "theirs"
+        theirs.mkdir()
+        os.chown(theirs, 65534, 65534)
+        result = subprocess.run([MIRRORFLOW, "launch", "--log_dir=theirs", "--", "true"],
+                                cwd=self.root, capture_output=True, text=True, check=False)
+        self.assertEqual(result.returncode, USAGE, result.stderr)
+        self.assertIn("--log_dir: theirs: ", result.stderr)
+        self.assertEqual(list(theirs.iterdir()), [])
+
     def test_pipe_in_place_of_an_output_file_never_blocks(self):
         train = self.commands()[0]
         result, _ = self.run_in("error", "mkfifo errors", {"MIRRORFLOW_ERROR_FILE": "errors"},

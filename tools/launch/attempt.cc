@@ -13,18 +13,18 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/core/system_error.h"
+#include "framework/core/terminal.h"
 #include "tools/flags/command_line.h"
+#include "tools/launch/forwarded_variables.h"
 
 extern char** environ;
 
@@ -53,23 +53,6 @@ absl::StatusOr<std::string> RandomText(size_t num_bytes) {
     return absl::UnavailableError("no random numbers for the job's secret");
   }
   return absl::BytesToHexString(bytes);
-}
-
-// The launcher's variables, except those that describe its user's session on its own host.
-std::map<std::string, std::string> VariablesForOtherHosts() {
-  const std::set<absl::string_view> own = {"HOME", "HOSTNAME", "LOGNAME", "MAIL", "OLDPWD",
-                                           "PWD",  "SHELL",    "SHLVL",   "TERM", "TMPDIR",
-                                           "USER", "_",        "DISPLAY"};
-  std::map<std::string, std::string> variables;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const absl::string_view text = *entry;
-    const size_t equals = text.find('=');
-    const absl::string_view name = text.substr(0, equals);
-    if (equals == absl::string_view::npos || own.contains(name)) continue;
-    if (absl::StartsWith(name, "SSH_") || absl::StartsWith(name, "XDG_")) continue;
-    variables.emplace(name, text.substr(equals + 1));
-  }
-  return variables;
 }
 
 std::string VariableOrEmpty(const char* name) {
@@ -188,7 +171,7 @@ void Attempt::Begin() {
   gathering_ = false;
   if (num_ready() < static_cast<int>(workers_.size())) {
     std::fprintf(stderr, "mirrorflow launch: %d of at most %d workers; %s\n", num_ready(),
-                 static_cast<int>(workers_.size()), AbsentText().c_str());
+                 static_cast<int>(workers_.size()), ForTerminal(AbsentText()).c_str());
   }
   const auto is_silent = [](const Worker& worker) { return !worker.ready && !worker.ended; };
   for (Worker& worker : workers_) {
@@ -223,7 +206,9 @@ void Attempt::StartWorkers(const launch::Ports& ports) {
 launch::Order Attempt::StartOrder(int index, absl::Span<const int> ports) {
   const Placement& placement = placed_[index];
   std::map<std::string, std::string> variables;
-  if (!placement.host.name.empty()) variables = VariablesForOtherHosts();
+  if (!placement.host.name.empty()) {
+    variables = ForwardedVariables(environ, options_.forwarded_variables);
+  }
   for (auto& [name, value] : VariablesOfWorker(placed_, index, ports)) variables[name] = value;
   variables["MIRRORFLOW_JOB"] = absl::StrCat("launch ", job_);
   variables["MIRRORFLOW_RESTART_COUNT"] = absl::StrCat(restart_.count);
@@ -294,7 +279,7 @@ void Attempt::MissStartDeadline() {
   reason_ = absl::StrCat(present, " of ", gathering_ && is_elastic() ? "at least " : "", all,
                          " workers started within ", absl::FormatDuration(options_.start_timeout),
                          "; missing: ", absl::StrJoin(missing, ", "));
-  std::fprintf(stderr, "mirrorflow launch: %s\n", reason_.c_str());
+  std::fprintf(stderr, "mirrorflow launch: %s\n", ForTerminal(reason_).c_str());
   exit_code_ = kExitStartTimeout;
   EndAll(SIGTERM);
   for (const Worker& worker : workers_) {
@@ -370,7 +355,7 @@ void Attempt::TakeEvents(int index) {
     TakeEvent(index, event);
   }
   if (worker.ended || (status.ok() && *more)) return;
-  if (gathering_ && is_elastic()) return FailToAnswer(index);
+  if (gathering_ && is_elastic()) return FailToAnswer(index, status);
   // Without an event that says how the worker ended.
   const bool is_remote = !worker.host.name.empty();
   worker.end.message = !status.ok()                   ? std::string(status.message())
@@ -415,12 +400,13 @@ void Attempt::TakeEvent(int index, const launch::Event& event) {
 }
 
 // The host of a placement of an elastic job cannot be reached. If too few others can, it is asked
-// again.
-void Attempt::FailToAnswer(int index) {
+// again. `why`: OK if its remote shell has ended.
+void Attempt::FailToAnswer(int index, const absl::Status& why) {
   Worker& worker = workers_[index];
   worker.supervisor->Signal(SIGTERM);
   worker.supervisor->Reap();
   TakeErrors(index);
+  if (!why.ok()) absl::StrAppend(&worker.early_errors, "\n", why.message());
   worker.supervisor->CloseErrors();
   worker.ready = false;
   worker.ended = true;

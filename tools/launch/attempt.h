@@ -90,7 +90,7 @@ class Attempt {
   void TakeErrors(int index);
   void TakeEvents(int index);
   void TakeEvent(int index, const launch::Event& event);
-  void FailToAnswer(int index);
+  void FailToAnswer(int index, const absl::Status& why);
   void End(int index, int exit_code);
   int ExitCodeOfJob();
 

@@ -4,9 +4,11 @@
 #include <dirent.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -37,7 +39,11 @@ pid_t ParentOf(pid_t process) {
   return std::sscanf(text.c_str() + end + 1, " %c %d", &state, &parent) == 2 ? parent : 0;
 }
 
-std::vector<pid_t> Descendants() {
+struct Process {
+  pid_t process, parent;
+};
+
+std::vector<Process> Descendants() {
   std::multimap<pid_t, pid_t> children;
   if (DIR* const directory = opendir("/proc")) {
     while (const dirent* const entry = readdir(directory)) {
@@ -46,10 +52,11 @@ std::vector<pid_t> Descendants() {
     }
     closedir(directory);
   }
-  std::vector<pid_t> found = {getpid()};
+  std::vector<Process> found = {{getpid(), 0}};
   for (size_t i = 0; i < found.size(); ++i) {
-    const auto [first, last] = children.equal_range(found[i]);
-    for (auto child = first; child != last; ++child) found.push_back(child->second);
+    const pid_t parent = found[i].process;
+    const auto [first, last] = children.equal_range(parent);
+    for (auto child = first; child != last; ++child) found.push_back({child->second, parent});
   }
   found.erase(found.begin());
   return found;
@@ -59,8 +66,22 @@ std::vector<pid_t> Descendants() {
 
 void BecomeSubreaper() { prctl(PR_SET_CHILD_SUBREAPER, 1); }
 
+bool SignalChildOf(pid_t parent, pid_t process, int signal) {
+  // From here on, another process with this number is not taken for it.
+  const auto fd = static_cast<int>(syscall(SYS_pidfd_open, process, 0));
+  const bool has_pidfd = fd >= 0 || (errno != ENOSYS && errno != EPERM);
+  const pid_t now = ParentOf(process);
+  // A process whose parent has ended is now a child of this process.
+  const bool is_same = now == parent || now == getpid();
+  bool sent = false;
+  if (is_same && fd >= 0) sent = syscall(SYS_pidfd_send_signal, fd, signal, nullptr, 0) == 0;
+  if (is_same && !has_pidfd) sent = kill(process, signal) == 0;  // before Linux 5.3
+  if (fd >= 0) close(fd);
+  return sent;
+}
+
 void SignalDescendants(int signal) {
-  for (const pid_t process : Descendants()) kill(process, signal);
+  for (const Process& p : Descendants()) SignalChildOf(p.parent, p.process, signal);
 }
 
 void KillDescendants() {

@@ -5,10 +5,16 @@
 #ifndef MIRRORFLOW_TOOLS_LAUNCH_DESCENDANTS_H_
 #define MIRRORFLOW_TOOLS_LAUNCH_DESCENDANTS_H_
 
+#include <sys/types.h>
+
 namespace mirrorflow {
 
 void BecomeSubreaper();
 void SignalDescendants(int signal);
+// Signals a process that was a child of `parent`, a descendant or this process, when the caller
+// looked. Returns false, without a signal, if it has ended: its number may be another process's
+// now.
+bool SignalChildOf(pid_t parent, pid_t process, int signal);
 // Kills all descendants and waits until they are gone.
 void KillDescendants();
 

@@ -3,10 +3,14 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/flags/flag.h"
@@ -14,10 +18,13 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
+#include "framework/core/names.h"
 #include "framework/core/status.h"
 #include "framework/core/system_error.h"
+#include "tools/launch/forwarded_variables.h"
 #include "tools/launch/launcher.h"
 #include "tools/launch/placement.h"
 
@@ -29,6 +36,10 @@ ABSL_FLAG(std::vector<std::string>, hosts, {},
           "coordination service; default: this machine");
 ABSL_FLAG(std::string, rsh, "ssh {host}",
           "launch, bench: the command that runs another one on a host, separated by spaces");
+ABSL_FLAG(
+    std::vector<std::string>, env, {},
+    "launch: variables that workers on other hosts get as well, although their names look like "
+    "those of secrets (AWS_*, *_TOKEN, …) or of this host (LD_PRELOAD, …)");
 ABSL_FLAG(std::string, log_dir, "",
           "launch: also keep the output: worker_N.out, worker_N.err, all.log");
 ABSL_FLAG(std::vector<std::string>, show, {},
@@ -50,6 +61,8 @@ ABSL_FLAG(int, exclude_after, 0,
 ABSL_FLAG(bool, one_gpu_per_process, false,
           "launch: each worker sees only one GPU, by CUDA_VISIBLE_DEVICES");
 
+extern char** environ;
+
 namespace mirrorflow {
 namespace {
 
@@ -58,6 +71,33 @@ absl::StatusOr<std::string> WorkingDirectory() {
   const std::unique_ptr<char, decltype(&std::free)> path(getcwd(nullptr, 0), &std::free);
   if (path != nullptr) return std::string(path.get());
   return SystemError(errno, "launch: cannot determine the working directory");
+}
+
+// The variables of --env, which must be set.
+absl::StatusOr<std::set<std::string>> AddedVariables() {
+  std::set<std::string> names;
+  for (const std::string& name : absl::GetFlag(FLAGS_env)) {
+    if (std::getenv(name.c_str()) == nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--env: expected names of variables that are set, got '", Printable(name), "'"));
+    }
+    names.insert(name);
+  }
+  return names;
+}
+
+// Tells the user why a program may miss a variable.
+void PrintVariablesThatStay(const std::set<std::string>& added) {
+  std::vector<std::string> names;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string name(*entry, std::strcspn(*entry, "="));
+    const bool stays = ForwardingOf(name) == Forwarding::kSecret && !added.contains(name);
+    if (stays) names.push_back(Printable(name));
+  }
+  if (names.empty()) return;
+  std::sort(names.begin(), names.end());
+  std::fprintf(stderr, "mirrorflow launch: not sent to other hosts: %s; --env=NAME sends one\n",
+               absl::StrJoin(names, ", ").c_str());
 }
 
 }  // namespace
@@ -112,11 +152,8 @@ absl::Status Launch(const std::vector<std::string>& command, const std::vector<s
       options.workers,
       PlaceWorkers(std::move(hosts), count ? std::optional<int>(count->most) : std::nullopt));
   options.min_workers = count ? count->least : static_cast<int>(options.workers.size());
-  if (options.restarts.exclude_after > 0 &&
-      options.min_workers == static_cast<int>(options.workers.size())) {
-    return absl::InvalidArgumentError(
-        "--exclude_after: the job needs all of its hosts; expected -n MIN:MAX");
-  }
+  MF_ASSIGN_OR_RETURN(options.forwarded_variables, AddedVariables());
+  if (!absl::GetFlag(FLAGS_hosts).empty()) PrintVariablesThatStay(options.forwarded_variables);
   MF_ASSIGN_OR_RETURN(const int exit_code, RunJob(options));
   *code = static_cast<ExitCode>(exit_code);
   return absl::OkStatus();

@@ -4,12 +4,15 @@
 #include <algorithm>
 #include <csignal>
 #include <cstring>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "nlohmann/json.hpp"
+#include "absl/strings/str_split.h"
+#include "framework/core/parse_json.h"
+#include "framework/core/terminal.h"
 #include "tools/flags/command_line.h"
 
 namespace mirrorflow {
@@ -34,11 +37,21 @@ std::string DurationText(absl::Duration duration) {
   return absl::StrFormat("%02d:%02d:%02d", seconds / 3600, seconds / 60 % 60, seconds % 60);
 }
 
+// A message may hold all errors of a file, a line for each.
+std::string MessageText(absl::string_view message) {
+  std::vector<std::string> lines;
+  for (const absl::string_view line : absl::StrSplit(message, '\n', absl::SkipEmpty())) {
+    lines.push_back(ForTerminal(line));
+  }
+  return absl::StrJoin(lines, "\n");
+}
+
 }  // namespace
 
 void TakeErrorFile(const std::string& text, WorkerEnd* end) {
-  const nlohmann::json error = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!error.is_object()) return;
+  const absl::StatusOr<nlohmann::json> parsed = ParseJson(text);
+  if (!parsed.ok() || !parsed->is_object()) return;
+  const nlohmann::json& error = *parsed;
   const auto field = [&](const char* name) -> std::string {
     const auto found = error.find(name);
     return found != error.end() && found->is_string() ? found->get<std::string>() : "";
@@ -113,15 +126,17 @@ std::string FailureReport(const WorkerEnd& first, absl::Span<const WorkerEnd> en
   const auto victim =
       std::find_if(ends.begin(), ends.end(), [](const WorkerEnd& end) { return end.is_victim; });
   if (!first.message.empty()) {
-    absl::StrAppend(&report, "  message       : ", first.message, "\n");
+    absl::StrAppend(&report, "  message       : ", MessageText(first.message), "\n");
   } else if (victim != ends.end()) {
     absl::StrAppend(&report, absl::StrFormat("  worker %d says : ", victim->worker),
-                    victim->message, "\n");
+                    MessageText(victim->message), "\n");
   }
   if (!last_lines.empty()) {
     absl::StrAppend(&report, "  last output   : (", last_lines.size(), " lines of worker ",
                     first.worker, ")\n");
-    for (const std::string& line : last_lines) absl::StrAppend(&report, "    ", line, "\n");
+    for (const std::string& line : last_lines) {
+      absl::StrAppend(&report, "    ", OutputForTerminal(line), "\n");
+    }
   }
   std::vector<int> stopped;
   for (const WorkerEnd& end : ends) {

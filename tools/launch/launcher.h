@@ -4,6 +4,7 @@
 #ifndef MIRRORFLOW_TOOLS_LAUNCH_LAUNCHER_H_
 #define MIRRORFLOW_TOOLS_LAUNCH_LAUNCHER_H_
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,8 @@ struct LaunchOptions {
   std::string directory;             // where workers run
   // Runs a command on a host: words, with `{host}` in place of its name.
   std::vector<std::string> remote_shell;
+  // The variables that other hosts get although their names keep them here.
+  std::set<std::string> forwarded_variables;
   std::vector<int> show;
   std::string log_dir;
   absl::Duration grace = absl::Seconds(30);

@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -70,6 +71,14 @@ std::vector<std::string> RemoteShellTo(const LaunchHost& host,
     words.push_back(absl::StrReplaceAll(word, {{"{host}", host.name}}));
   }
   return words;
+}
+
+std::string QuotedForShell(absl::string_view word) {
+  const bool is_plain = !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || absl::StrContains("%+,-./:=@_", c);
+  });
+  if (is_plain) return std::string(word);
+  return absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
 }
 
 absl::StatusOr<std::vector<LaunchHost>> ParseHosts(absl::Span<const std::string> hosts) {

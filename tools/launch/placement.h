@@ -39,6 +39,10 @@ std::string AddressOf(const LaunchHost& host, int port);
 std::vector<std::string> RemoteShellTo(const LaunchHost& host,
                                        absl::Span<const std::string> remote_shell);
 
+// A word as a POSIX shell reads it back. Unchanged if it has no character that is special to a
+// shell, because a remote shell may run its words without one (`ip netns exec`).
+std::string QuotedForShell(absl::string_view word);
+
 // How many workers a job may have.
 struct WorkerCount {
   int least = 1;

@@ -37,7 +37,6 @@ namespace {
 
 // Limit for a worker whose launcher is gone.
 constexpr absl::Duration kOrphanGrace = absl::Seconds(2);
-constexpr size_t kMaxErrorFile = 64 << 10;
 
 // A file without a name, which the worker can open under a path as long as this process runs.
 class PrivateFile {

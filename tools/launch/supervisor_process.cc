@@ -17,6 +17,8 @@
 #include "framework/core/system_error.h"
 #include "framework/core/thread.h"
 #include "tools/launch/launcher.h"
+#include "tools/launch/placement.h"
+#include "tools/launch/wire.h"
 
 namespace mirrorflow {
 namespace {
@@ -37,7 +39,8 @@ absl::StatusOr<std::unique_ptr<SupervisorProcess>> SupervisorProcess::Spawn(
   char path[4096];
   const ssize_t size = readlink("/proc/self/exe", path, sizeof(path));
   if (size <= 0) return SystemError(errno, "cannot find this program's file");
-  words.emplace_back(path, size);
+  const std::string program(path, size);
+  words.push_back(words.empty() ? program : QuotedForShell(program));
   words.emplace_back("supervise");
   int input[2], output[2], errors[2];
   if (pipe2(input, O_CLOEXEC) != 0 || pipe2(output, O_CLOEXEC) != 0 ||
@@ -83,6 +86,7 @@ SupervisorProcess::~SupervisorProcess() {
 
 void SupervisorProcess::Send(const launch::Order& order) {
   if (orders_ < 0) return;
+  reader_.Expect(order);
   unsent_ += SerializeMessage(order);
   SendMore();
 }

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "tools/launch/event_reader.h"
 #include "tools/launch/launch.pb.h"
-#include "tools/launch/wire.h"
 
 namespace mirrorflow {
 
@@ -41,7 +41,7 @@ class SupervisorProcess {
 
   // Reads once. False at the end of the events.
   absl::StatusOr<bool> ReadEvents() { return reader_.ReadSome(events_); }
-  // As MessageReader::Next.
+  // As EventReader::Next.
   absl::StatusOr<bool> NextEvent(launch::Event* event) { return reader_.Next(event); }
   // Reads once from its standard error: messages of the remote shell. Empty if there is nothing.
   std::string ReadErrors();
@@ -62,7 +62,7 @@ class SupervisorProcess {
   std::string unsent_;  // orders that it has not yet read
   int events_ = -1;     // its standard output
   int errors_ = -1;     // its standard error; reads do not wait
-  MessageReader reader_;
+  EventReader reader_;
 };
 
 }  // namespace mirrorflow

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstdint>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/system_error.h"
@@ -48,25 +49,32 @@ absl::StatusOr<bool> MessageReader::ReadSome(int fd) {
     if (errno == EINTR || errno == EAGAIN) return true;
     return SystemError(errno, "cannot read");
   }
-  buffer_.append(bytes, static_cast<size_t>(count));
+  Add(absl::string_view(bytes, static_cast<size_t>(count)));
   return count > 0;
 }
 
+void MessageReader::Add(absl::string_view bytes) {
+  // Not in Next(): a read may have brought thousands of messages.
+  buffer_.erase(0, std::exchange(taken_, 0));
+  buffer_.append(bytes.data(), bytes.size());
+}
+
 absl::StatusOr<bool> MessageReader::Next(google::protobuf::MessageLite* message) {
-  google::protobuf::io::CodedInputStream input(reinterpret_cast<const uint8_t*>(buffer_.data()),
-                                               static_cast<int>(buffer_.size()));
+  const absl::string_view bytes = unread();
+  google::protobuf::io::CodedInputStream input(reinterpret_cast<const uint8_t*>(bytes.data()),
+                                               static_cast<int>(bytes.size()));
   uint32_t size = 0;
   if (!input.ReadVarint32(&size)) {
-    if (buffer_.size() < 10) return false;  // not all of the length
+    if (bytes.size() < 10) return false;  // not all of the length
     size = kMaxMessageBytes + 1;
   }
-  if (size > kMaxMessageBytes) return absl::DataLossError("expected a message of the launcher");
+  if (size > kMaxMessageBytes) return absl::DataLossError("malformed launcher message");
   const auto header = static_cast<size_t>(input.CurrentPosition());
-  if (buffer_.size() < header + size) return false;
-  if (!message->ParseFromArray(buffer_.data() + header, static_cast<int>(size))) {
-    return absl::DataLossError("expected a message of the launcher");
+  if (bytes.size() < header + size) return false;
+  if (!message->ParseFromArray(bytes.data() + header, static_cast<int>(size))) {
+    return absl::DataLossError("malformed launcher message");
   }
-  buffer_.erase(0, header + size);
+  taken_ += header + size;
   return true;
 }
 

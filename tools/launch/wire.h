@@ -16,6 +16,8 @@ namespace mirrorflow {
 
 // The largest part of a program's output in one message.
 inline constexpr size_t kOutputBytes = size_t{16} << 10;
+// The largest part of a worker's error file that a supervisor sends.
+inline constexpr size_t kMaxErrorFile = size_t{64} << 10;
 
 // Writes all of `bytes`; retries after a signal.
 absl::Status WriteAll(int fd, absl::string_view bytes);
@@ -27,12 +29,18 @@ class MessageReader {
  public:
   // Reads once from `fd`, without waiting if it has data. False at the end of the input.
   absl::StatusOr<bool> ReadSome(int fd);
+  // Adds bytes as if they had been read.
+  void Add(absl::string_view bytes);
   // Takes the next whole message that has been read. False if there is none yet; DataLoss if the
   // input is not a message.
   absl::StatusOr<bool> Next(google::protobuf::MessageLite* message);
 
+  // The bytes that Next() has not taken.
+  absl::string_view unread() const { return absl::string_view(buffer_).substr(taken_); }
+
  private:
   std::string buffer_;
+  size_t taken_ = 0;  // of buffer_
 };
 
 }  // namespace mirrorflow

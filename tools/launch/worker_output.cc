@@ -18,6 +18,7 @@
 #include "framework/core/file.h"
 #include "framework/core/status.h"
 #include "framework/core/system_error.h"
+#include "framework/core/terminal.h"
 
 namespace mirrorflow {
 namespace {
@@ -33,6 +34,20 @@ absl::StatusOr<int> OpenLog(const std::string& path) {
       OpenForAppending(path, {.existing = ExistingFile::kReplace, .mode = 0644});
   if (!file.ok()) return Annotate(file.status(), "--log_dir");
   return file;
+}
+
+// Another user could replace the files in a directory of theirs, and read or change the output.
+absl::Status MakeLogDirectory(const std::string& path) {
+  // A file server may give a new directory to another user.
+  if (mkdir(path.c_str(), 0755) == 0) return absl::OkStatus();
+  struct stat info;
+  if (errno != EEXIST || stat(path.c_str(), &info) != 0) {
+    return SystemError(errno, absl::StrCat("--log_dir: ", path));
+  }
+  if (info.st_uid == geteuid()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("--log_dir: ", path,
+                                                    ": belongs to another user; expected user ",
+                                                    geteuid(), ", got ", info.st_uid));
 }
 
 }  // namespace
@@ -55,9 +70,7 @@ absl::StatusOr<WorkerOutput> WorkerOutput::Create(const Options& options) {
     output.colour_[stream] = wanted && isatty(stream == kOutput ? STDOUT_FILENO : STDERR_FILENO);
   }
   if (options.log_dir.empty()) return output;
-  if (mkdir(options.log_dir.c_str(), 0755) != 0 && errno != EEXIST) {
-    return SystemError(errno, absl::StrCat("--log_dir: ", options.log_dir));
-  }
+  MF_RETURN_IF_ERROR(MakeLogDirectory(options.log_dir));
   MF_ASSIGN_OR_RETURN(output.all_log_, OpenLog(options.log_dir + "/all.log"));
   for (int worker = 0; worker < options.num_workers; ++worker) {
     const std::string path = absl::StrCat(options.log_dir, "/worker_", worker);
@@ -133,7 +146,7 @@ void WorkerOutput::EndLine(int worker, Stream stream) {
   if (shown_.contains(worker)) {
     const char* const colour = colour_[stream] ? kColours[worker % std::size(kColours)] : "";
     Print(stream, absl::StrCat(colour, "[worker ", worker, "] ", colour_[stream] ? kNoColour : "",
-                               line, "\n"));
+                               OutputForTerminal(line), "\n"));
   }
   if (all_log_ >= 0) {
     const std::string time =

@@ -33,10 +33,9 @@ absl::StatusOr<std::unique_ptr<TfRecordWriter>> TfRecordWriter::Create(absl::str
                                                                        Existing existing) {
   std::string name(path);
   const bool replaces = existing == Existing::kReplace;
-  MF_ASSIGN_OR_RETURN(
-      const int fd,
-      OpenForAppending(name, {.existing = replaces ? ExistingFile::kReplace : ExistingFile::kRefuse,
-                              .links = InputFile::Links::kFollow}));
+  MF_ASSIGN_OR_RETURN(const int fd,
+                      OpenForAppending(name, {.existing = replaces ? ExistingFile::kReplace
+                                                                   : ExistingFile::kRefuse}));
   return std::unique_ptr<TfRecordWriter>(new TfRecordWriter(fd, std::move(name)));
 }
 

@@ -22,7 +22,8 @@ namespace mirrorflow {
 class TfRecordWriter {
  public:
   enum class Existing { kReplace, kRefuse };
-  // Creates the file. Returns the system's error; AlreadyExists for a file that kRefuse finds.
+  // Creates the file. Returns the system's error; AlreadyExists for a file that kRefuse finds, and
+  // FailedPrecondition for a symbolic link.
   static absl::StatusOr<std::unique_ptr<TfRecordWriter>> Create(
       absl::string_view path, Existing existing = Existing::kReplace);
   ~TfRecordWriter();  // closes the file; Close() also returns the error

@@ -74,6 +74,17 @@ TEST(TfRecordWriterTest, RefusesExistingFileAndMissingDirectory) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("/no/such/directory/file: cannot create"));
 }
 
+TEST(TfRecordWriterTest, LinkIsNotFollowed) {
+  const std::string victim = WriteTemporary("victim", "old"), link = TemporaryPath("link.tfrecord");
+  std::filesystem::create_symlink(victim, link);
+  for (const auto existing :
+       {TfRecordWriter::Existing::kReplace, TfRecordWriter::Existing::kRefuse}) {
+    EXPECT_FALSE(TfRecordWriter::Create(link, existing).ok());
+  }
+  EXPECT_EQ(TfRecordWriter::Create(link).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Contents(victim), "old");
+}
+
 TEST(TfRecordWriterTest, FullDiskLeavesWholeRecordsAndTheErrorStays) {
   const std::string path = TemporaryPath("full.tfrecord");
   auto writer = TfRecordWriter::Create(path);

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/launch/event_reader.h"
+
+#include <cstdint>
+#include <functional>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr absl::StatusCode kRefused = absl::StatusCode::kFailedPrecondition;
+
+launch::Order FindPorts(int count) {
+  launch::Order order;
+  order.set_find_ports(count);
+  return order;
+}
+
+launch::Order Start() {
+  launch::Order order;
+  order.mutable_start();
+  return order;
+}
+
+launch::Order Signal() {
+  launch::Order order;
+  order.set_signal(15);
+  return order;
+}
+
+launch::Event Ready() {
+  launch::Event event;
+  event.mutable_ready();
+  return event;
+}
+
+launch::Event Ports(const std::vector<int>& ports) {
+  launch::Event event;
+  event.mutable_ports()->mutable_ports()->Add(ports.begin(), ports.end());
+  return event;
+}
+
+launch::Event Started(int64_t process = 7) {
+  launch::Event event;
+  event.set_started(process);
+  return event;
+}
+
+launch::Event Output(std::string bytes) {
+  launch::Event event;
+  event.set_output(std::move(bytes));
+  return event;
+}
+
+launch::Event Ended(const std::function<void(launch::Ended*)>& set = [](launch::Ended*) {}) {
+  launch::Event event;
+  set(event.mutable_ended());
+  return event;
+}
+
+// Sends the events and returns the first error; OK if all of them are accepted.
+absl::Status Send(EventReader& reader, const std::vector<launch::Event>& events) {
+  for (const launch::Event& event : events) reader.Add(SerializeMessage(event));
+  launch::Event event;
+  for (size_t i = 0; i < events.size(); ++i) {
+    const absl::StatusOr<bool> whole = reader.Next(&event);
+    if (!whole.ok()) return whole.status();
+    EXPECT_TRUE(*whole);
+    EXPECT_EQ(event.SerializeAsString(), events[i].SerializeAsString());
+  }
+  return absl::OkStatus();
+}
+
+// After `orders`, the supervisor is ready and sends these events.
+absl::Status After(const std::vector<launch::Order>& orders, std::vector<launch::Event> events) {
+  EventReader reader;
+  for (const launch::Order& order : orders) reader.Expect(order);
+  events.insert(events.begin(), Ready());
+  return Send(reader, events);
+}
+
+TEST(EventReaderTest, EventsOfAWholeLifeAreAccepted) {
+  EXPECT_EQ(After({FindPorts(3), Start()},
+                  {Ports({1, 2, 65535}), Started(), Output("a"), Output("b"), Ended()}),
+            absl::OkStatus());
+  EXPECT_EQ(After({Signal()}, {Ended()}), absl::OkStatus());
+  const launch::Event failed = Ended([](auto* ended) { ended->set_not_started("no program"); });
+  EXPECT_EQ(After({Start()}, {failed}), absl::OkStatus());
+}
+
+TEST(EventReaderTest, EventsArriveInPartsOfAnySize) {
+  const std::string bytes = SerializeMessage(Ready()) + SerializeMessage(Ports({4, 5}));
+  for (size_t cut = 0; cut <= bytes.size(); ++cut) {
+    EventReader reader;
+    reader.Expect(FindPorts(2));
+    launch::Event event;
+    int count = 0;
+    for (const std::string& part : {bytes.substr(0, cut), bytes.substr(cut)}) {
+      reader.Add(part);
+      absl::StatusOr<bool> whole = true;
+      while ((whole = reader.Next(&event)).ok() && *whole) ++count;
+      ASSERT_TRUE(whole.ok()) << whole.status();
+    }
+    EXPECT_EQ(count, 2) << cut;
+  }
+}
+
+TEST(EventReaderTest, TextBeforeTheFirstEventIsNamedAtOnce) {
+  // The first byte of the shorter ones is a length of more bytes than come.
+  for (const std::string text :
+       {"W", "Welcome to host a!\n", "\x02", "\x02\x32\x01", "\xff", "\0"}) {
+    EventReader reader;
+    reader.Add(text + std::string(1, '\x1b'));
+    launch::Event event;
+    const absl::Status status = reader.Next(&event).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << text;
+    EXPECT_THAT(status.message(), HasSubstr("x1b'; expected the supervisor's first event"));
+  }
+}
+
+TEST(EventReaderTest, EventBeforeReadyIsRefused) {
+  for (const launch::Event& event : {Ports({1, 2}), Started(), Output("x"), Ended()}) {
+    EventReader reader;
+    reader.Expect(FindPorts(2));
+    reader.Expect(Start());
+    EXPECT_EQ(Send(reader, {event}).code(), absl::StatusCode::kDataLoss);
+  }
+}
+
+TEST(EventReaderTest, PortsThatWereNotOrderedAreRefused) {
+  EXPECT_EQ(After({}, {Ports({1, 2})}).code(), kRefused);
+  EXPECT_EQ(After({Start()}, {Ports({})}).code(), kRefused);
+  EXPECT_EQ(After({FindPorts(2)}, {Ports({1, 2}), Ports({1, 2})}).code(), kRefused);
+}
+
+TEST(EventReaderTest, PortsOfAnotherNumberAreRefused) {
+  std::vector<int> many(100'000);
+  std::iota(many.begin(), many.end(), 1);
+  for (const std::vector<int>& ports : {std::vector<int>{}, {1}, {1, 2, 3}, many}) {
+    const absl::Status status = After({FindPorts(2)}, {Ports(ports)});
+    EXPECT_EQ(status.code(), kRefused);
+    EXPECT_THAT(status.message(), HasSubstr(absl::StrCat("got ", ports.size())));
+  }
+}
+
+TEST(EventReaderTest, PortsOutOfRangeAreRefused) {
+  for (const int port : {INT32_MIN, -1, 0, 65536, INT32_MAX}) {
+    EXPECT_EQ(After({FindPorts(2)}, {Ports({1, port})}).code(), kRefused) << port;
+  }
+  EXPECT_EQ(After({FindPorts(2)}, {Ports({1, 1})}).code(), kRefused);
+}
+
+TEST(EventReaderTest, StartThatWasNotOrderedIsRefused) {
+  EXPECT_EQ(After({FindPorts(2)}, {Started()}).code(), kRefused);
+  EXPECT_EQ(After({Start()}, {Started(), Started()}).code(), kRefused);
+  EXPECT_EQ(After({Start()}, {Started(0)}).code(), kRefused);
+  EXPECT_EQ(After({Start()}, {Started(-1)}).code(), kRefused);
+}
+
+TEST(EventReaderTest, OutputWithoutAWorkerIsRefused) {
+  EXPECT_EQ(After({Start()}, {Output("x")}).code(), kRefused);
+  EXPECT_EQ(After({Start()}, {Started(), Output("")}).code(), kRefused);
+  EXPECT_EQ(After({Start()}, {Started(), Output(std::string(kOutputBytes + 1, 'x'))}).code(),
+            kRefused);
+  EXPECT_EQ(After({Start()}, {Started(), Ended(), Output("x")}).code(), kRefused);
+}
+
+TEST(EventReaderTest, EndThatCannotBeIsRefused) {
+  for (const launch::Event& event : {
+           Ended([](auto* ended) { ended->set_exit_code(256); }),
+           Ended([](auto* ended) { ended->set_exit_code(-1); }),
+           Ended([](auto* ended) { ended->set_signal(65); }),
+           Ended([](auto* ended) { ended->set_signal(-9); }),
+           Ended([](auto* ended) { ended->set_not_started("but it has"); }),
+           Ended([](auto* ended) { ended->set_error_file(std::string(kMaxErrorFile + 1, 'x')); }),
+       }) {
+    EXPECT_EQ(After({Start()}, {Started(), event}).code(), kRefused);
+  }
+  EXPECT_EQ(After({Start()}, {Ended()}).code(), kRefused);  // neither started nor a reason
+  EXPECT_EQ(After({Start()}, {Started(), Ended(), Ended()}).code(), kRefused);
+}
+
+TEST(EventReaderTest, OtherEventsAreRefused) {
+  EXPECT_EQ(After({Start()}, {Ready()}).code(), kRefused);
+  EXPECT_EQ(After({Start()}, {launch::Event()}).code(), absl::StatusCode::kDataLoss);
+}
+
+TEST(EventReaderTest, NothingIsReadAfterAnError) {
+  EventReader reader;
+  EXPECT_FALSE(Send(reader, {Ready(), Started()}).ok());
+  reader.Expect(Start());
+  EXPECT_EQ(Send(reader, {Started()}).code(), kRefused);
+}
+
+TEST(EventReaderTest, LengthOutOfRangeIsDataLoss) {
+  for (const std::string length :
+       {"\xff\xff\xff\x7f", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"}) {
+    EventReader reader;
+    reader.Add(SerializeMessage(Ready()) + length);
+    launch::Event event;
+    EXPECT_TRUE(reader.Next(&event).ok());
+    EXPECT_EQ(reader.Next(&event).status().code(), absl::StatusCode::kDataLoss);
+  }
+}
+
+}  // namespace
+}  // namespace mirrorflow

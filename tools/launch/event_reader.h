@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// EventReader: takes a supervisor's events out of the bytes that its host sends, and refuses every
+// event that no supervisor sends at this point. The bytes may come from another host, whose remote
+// shell passes on whatever its startup files print.
+#ifndef MIRRORFLOW_TOOLS_LAUNCH_EVENT_READER_H_
+#define MIRRORFLOW_TOOLS_LAUNCH_EVENT_READER_H_
+
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "tools/launch/launch.pb.h"
+#include "tools/launch/wire.h"
+
+namespace mirrorflow {
+
+class EventReader {
+ public:
+  // The order has been sent: its answer may come.
+  void Expect(const launch::Order& order);
+
+  // As MessageReader::ReadSome.
+  absl::StatusOr<bool> ReadSome(int fd) { return reader_.ReadSome(fd); }
+  void Add(absl::string_view bytes) { reader_.Add(bytes); }
+  // Takes the next whole event. False if there is none yet. DataLoss for bytes that are not an
+  // event, and FailedPrecondition for an event that was not asked for or is out of range. Later
+  // calls return the same error.
+  absl::StatusOr<bool> Next(launch::Event* event);
+
+ private:
+  enum class Stage { kSilent, kReady, kStarted, kEnded };
+
+  absl::Status CheckGreeting() const;
+  absl::Status Check(const launch::Event& event);
+  absl::Status CheckPorts(const launch::Ports& ports);
+  absl::Status CheckEnded(const launch::Ended& ended) const;
+
+  MessageReader reader_;
+  absl::Status status_;  // the first error
+  Stage stage_ = Stage::kSilent;
+  std::optional<int> num_ports_;  // that are asked for and have not come
+  bool is_start_ordered_ = false;
+  bool is_end_ordered_ = false;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TOOLS_LAUNCH_EVENT_READER_H_

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/launch/forwarded_variables.h"
+
+#include <algorithm>
+#include <iterator>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr absl::string_view kHostSpecific[] = {
+    "DISPLAY",    "HOME", "HOSTNAME", "LD_AUDIT", "LD_PRELOAD", "LOGNAME", "MAIL",
+    "OLDPWD",     "PWD",  "SHELL",    "SHLVL",    "TERM",       "TMPDIR",  "WAYLAND_DISPLAY",
+    "XAUTHORITY", "USER", "_"};
+constexpr absl::string_view kHostSpecificPrefixes[] = {"BASH_FUNC_", "DBUS_", "SSH_", "SUDO_",
+                                                       "XDG_"};
+
+// The words of a name, between underscores.
+constexpr absl::string_view kSecretWords[] = {
+    "APIKEY", "AUTH",       "COOKIE",     "CREDENTIAL", "CREDENTIALS", "KEY",
+    "KEYS",   "KRB5CCNAME", "PASSPHRASE", "PASSWD",     "PASSWORD",    "PAT",
+    "PWD",    "SECRET",     "SECRETS",    "TOKEN",      "TOKENS"};
+constexpr absl::string_view kSecretPrefixes[] = {"AWS_", "AZURE_", "GPG_", "VAULT_"};
+
+template <typename Range>
+bool IsIn(const Range& range, absl::string_view text) {
+  return std::find(std::begin(range), std::end(range), text) != std::end(range);
+}
+
+template <typename Range>
+bool HasPrefixOf(const Range& prefixes, absl::string_view text) {
+  return std::any_of(std::begin(prefixes), std::end(prefixes),
+                     [&](absl::string_view prefix) { return absl::StartsWith(text, prefix); });
+}
+
+}  // namespace
+
+Forwarding ForwardingOf(absl::string_view name) {
+  if (IsIn(kHostSpecific, name) || HasPrefixOf(kHostSpecificPrefixes, name)) {
+    return Forwarding::kHostSpecific;
+  }
+  const std::string upper = absl::AsciiStrToUpper(name);
+  const std::vector<absl::string_view> words = absl::StrSplit(upper, '_');
+  const bool has_word = std::any_of(
+      words.begin(), words.end(), [](absl::string_view word) { return IsIn(kSecretWords, word); });
+  return has_word || HasPrefixOf(kSecretPrefixes, upper) ? Forwarding::kSecret
+                                                         : Forwarding::kForwarded;
+}
+
+std::map<std::string, std::string> ForwardedVariables(const char* const* environment,
+                                                      const std::set<std::string>& added) {
+  std::map<std::string, std::string> variables;
+  for (; *environment != nullptr; ++environment) {
+    const absl::string_view entry = *environment;
+    const size_t equals = entry.find('=');
+    if (equals == absl::string_view::npos) continue;
+    std::string name(entry.substr(0, equals));
+    if (ForwardingOf(name) != Forwarding::kForwarded && !added.contains(name)) continue;
+    variables.emplace(std::move(name), entry.substr(equals + 1));
+  }
+  return variables;
+}
+
+}  // namespace mirrorflow
