@@ -3,7 +3,6 @@
 
 #include <nvrtc.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cstdint>
@@ -19,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "framework/core/file.h"
 #include "framework/core/status.h"
 #include "framework/graph/sharding.h"
 #include "kernels/cuda/code_files.h"
@@ -156,26 +156,15 @@ std::string ReadCached(const std::string& key) {
   return all.compare(head.size(), kDigits, sum) == 0 ? code : "";
 }
 
-// Writes under another name first, so that a reader sees the whole file or none. A failure is
-// harmless: the next process compiles again.
+// A reader sees the whole file or none. A failure is harmless: the next process compiles again.
 void WriteCached(const std::string& key, const std::string& code) {
   const std::string path = FileOf(key);
   if (path.empty()) return;
   std::error_code error;
   std::filesystem::create_directories(CacheFolder(), error);
-  static std::atomic<int> number{0};
-  const std::string partial = absl::StrCat(path, ".", getpid(), ".", number++);
-  {
-    std::ofstream file(partial, std::ios::binary);
-    file << key.size() << "\n" << key << absl::StrCat(absl::Hex(HashOf(code), absl::kZeroPad16));
-    file << code;
-    if (!file.flush()) {
-      std::filesystem::remove(partial, error);
-      return;
-    }
-  }
-  std::filesystem::rename(partial, path, error);
-  if (error) std::filesystem::remove(partial, error);
+  const std::string length = absl::StrCat(key.size(), "\n");
+  const std::string sum = absl::StrCat(absl::Hex(HashOf(code), absl::kZeroPad16));
+  WriteFileAtomically(path, {length, key, sum, code}).IgnoreError();
 }
 
 // Everything that the code depends on.

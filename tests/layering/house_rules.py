@@ -419,6 +419,27 @@ def setup_installs_what_the_build_names(tree):
                 yield Violation("bazel/workspace.bzl", line, f"tools/setup does not install {package}")
 
 
+# Calls that are safe only with checks around them, each with the files that have these checks.
+GUARDED_CALLS = (
+    (r"\b[Jj]son::(?:sax_)?parse\(", "framework/core/parse_json.h",
+     ("framework/core/parse_json.h", "train/safetensors/safetensors_json.cc")),
+    # Links, pipes and half-written files. The fake compiler writes to a folder of its own, and the
+    # benchmark to /proc.
+    (r"\bstd::o?fstream\b|\bfopen\([^;]*\"[aw]|\bO_(?:CREAT|TRUNC)\b", "framework/core/file.h",
+     ("framework/core/file.cc", "kernels/cuda/fake_nvrtc.cc", "tools/bench_graphs.cc",
+      "train/checkpoint/directory.cc")),
+)
+
+
+def dangerous_calls_have_one_owner(tree):
+    for path, text in tree.with_suffix(*CXX).items():
+        if _top(path) in ("tests", "examples"):
+            continue
+        for pattern, owner, files in GUARDED_CALLS:
+            for line, match in () if path in files else _find(pattern, _blank_comments(text)):
+                yield Violation(path, line, f"{match[0]} is called here; expected {owner}")
+
+
 RULES = [
     includes_go_down,
     build_deps_go_down,
@@ -426,6 +447,7 @@ RULES = [
     folders_keep_their_rows,
     visibility_goes_up,
     devices_stay_in_their_rooms,
+    dangerous_calls_have_one_owner,
     an_op_is_named_by_its_stem_alone,
     a_pass_has_the_name_of_its_file,
     an_optional_pass_shows_its_gain,
