@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// InMemoryFile: a file of given bytes that is never on disk, for readers that take a path.
+// InMemoryFile: a file of given bytes that is never on disk, for readers that take a path. Where
+// the name matters, a link with the given ending leads to it.
 #ifndef MIRRORFLOW_TESTS_FUZZ_IN_MEMORY_FILE_H_
 #define MIRRORFLOW_TESTS_FUZZ_IN_MEMORY_FILE_H_
 
@@ -17,17 +18,26 @@ namespace mirrorflow {
 
 class InMemoryFile {
  public:
-  InMemoryFile(const uint8_t* data, size_t size) : fd_(memfd_create("fuzz", MFD_CLOEXEC)) {
+  InMemoryFile(const uint8_t* data, size_t size, const std::string& ending = "")
+      : fd_(memfd_create("fuzz", MFD_CLOEXEC)), path_("/proc/self/fd/" + std::to_string(fd_)) {
     MF_CHECK(fd_ >= 0 && write(fd_, data, size) == static_cast<ssize_t>(size));
+    if (ending.empty()) return;
+    link_ = "/tmp/mirrorflow_fuzz_" + std::to_string(getpid()) + ending;
+    MF_CHECK(symlink(path_.c_str(), link_.c_str()) == 0);
   }
-  ~InMemoryFile() { close(fd_); }
+  ~InMemoryFile() {
+    close(fd_);
+    if (!link_.empty()) unlink(link_.c_str());
+  }
   InMemoryFile(const InMemoryFile&) = delete;
   InMemoryFile& operator=(const InMemoryFile&) = delete;
 
-  std::string path() const { return "/proc/self/fd/" + std::to_string(fd_); }
+  const std::string& path() const { return link_.empty() ? path_ : link_; }
 
  private:
   const int fd_;
+  const std::string path_;
+  std::string link_;
 };
 
 }  // namespace mirrorflow

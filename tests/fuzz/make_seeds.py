@@ -261,7 +261,160 @@ def with_exif(image):
             + image[33:])
 
 
+def records(*events):
+    """Records for the fuzzer of event files, which adds the checksums."""
+    return b"".join(struct.pack("<H", len(e)) + e for e in events)
+
+
+def event(step, *values, start=False):
+    """An event; each value is a summary's, and `start` makes it the start of a session."""
+    summary = b"".join(field(1, value) for value in values)
+    return (b"\x09" + struct.pack("<d", 1.5e9 + step) + b"\x10" + bytes([step])
+            + (field(5, summary) if values else b"") + (field(7, b"\x08\x01") if start else b""))
+
+
+def scalar(tag, value):
+    return field(1, tag) + b"\x15" + struct.pack("<f", value)
+
+
+def plugin(tag, name, content=b"", text=b""):
+    """A value of one of TensorBoard's plugins, with the text as its tensor."""
+    tensor = field(8, b"\x08\x07" + field(8, text)) if text else b""
+    return field(1, tag) + tensor + field(9, field(1, field(1, name) + field(2, content)))
+
+
+def line(**fields):
+    return json.dumps({"time": "2026-01-05T12:00:00Z", **fields}) + "\n"
+
+
+def trace(*events):
+    return json.dumps({"traceEvents": list(events)})
+
+
+def span(name, category, ts, dur, pid=0, tid=0, **args):
+    return {"ph": "X", "name": name, "cat": category, "ts": ts, "dur": dur, "pid": pid, "tid": tid,
+            "args": args}
+
+
+def order(kind):
+    """Of the launcher: 0 to find ports, 1 to start, 2 to end."""
+    return bytes([kind])
+
+
+def from_host(*events):
+    """Bytes that a host sends, in parts that the fuzzer reads."""
+    message = b"".join(bytes([len(e)]) + e for e in events)
+    parts = [message[i:i + 200] for i in range(0, len(message), 200)]
+    return b"".join(bytes([len(p)]) + p for p in parts)
+
+
+READY = field(6, b"")
+PORTS = field(1, field(1, b"\x01\x02\x03\x04"))
+STARTED = b"\x10\x07"
+
+
+def chunks(*parts, size=(2, 2), header=b"\x08\0\0\0\0"):
+    """A PNG for its fuzzer: parts are (type as index, action, data)."""
+    return bytes(size) + header + b"".join(
+        bytes([kind, action]) + struct.pack("<H", len(data)) + data for kind, action, data in parts)
+
+
+PIXELS, END = (0, 1, b"\0\1\2\0\3\4"), (3, 0, b"")
+
+
 FILES = {
+    "event_file": {
+        "scalars": records(event(1, scalar(b"loss", 2), scalar(b"lr", 0.1)),
+                           event(2, scalar(b"loss", 1))),
+        "starts": records(event(1, scalar(b"loss", 2)), event(5, scalar(b"loss", 1)),
+                          event(3, start=True), event(3, scalar(b"loss", float("nan"))),
+                          event(1, start=True)),
+        "plugins": records(event(0, plugin(b"notes", b"text", text=b"<hello>"),
+                                 plugin(b"h", b"hparams", field(2, field(1, field(1, b"lr") + field(
+                                     2, b"\x11" + struct.pack("<d", 0.5))))))),
+        "tensors": records(event(1, field(1, b"x") + field(8, b"\x08\x01" + field(4, bytes(4)))),
+                           event(2, field(1, b"x") + field(8, b"\x08\x02" + field(4, bytes(8))))),
+        "other": records(b"\xff", b"", b"\x2a\xff"),
+    },
+    "log_lines": {
+        "progress": line(worker=0, event="start", replicas=2)
+        + line(worker=0, epoch=1, step=4, steps=5, loss=2.25, ms_per_step=2.5)
+        + line(worker=0, epoch=2, step=1, steps=5, loss=None)
+        + line(worker=0, warning="loss nan") + line(worker=0, event="end", total_s=2.0),
+        "events": "[worker 1] " + line(event="lost", workers=[1, 2], why={"a": "<b>"})
+        + line(message="m") + "other text\n",
+        "losses": "1 2.5\n2 nan\n3 1e-400\n",
+        "huge": line(worker=0, epoch=2 ** 62, step=2 ** 62, steps=2 ** 62, loss=1e308)
+        + line(worker=-1, epoch=-1, step=-1, loss=-1e308),
+        "deep": '{"time":"t","event":"e","a":' + "[" * 200,
+    },
+    "trace": {
+        "steps": trace(
+            {"ph": "M", "name": "process_name", "pid": 0, "args": {"name": "replica 0"}},
+            {"ph": "M", "name": "thread_name", "pid": 0, "tid": 0, "args": {"name": "compute"}},
+            *(e for i in range(3) for e in (
+                span(f"step {i}", "step", 100 * i, 90 + i),
+                span("dense", "kernel", 100 * i + 5, 40, op="MatMul"),
+                span("wait", "wait", 100 * i + 50, 10, tid=1),
+                {"ph": "b", "name": "g", "cat": "collective", "ts": 100 * i + 40, "id": str(i)},
+                {"ph": "e", "name": "g", "cat": "collective", "ts": 100 * i + 60, "id": str(i)}))),
+        "extreme": trace(span("s", "step", -1e308, 1.7e308), span("k", "kernel", 1e308, -1e308),
+                         span("k", "kernel", 0, 1e308, pid=1e300, tid=-5)),
+        "no_step": trace(span("k", "kernel", 0, 1)),
+        "deep": '{"traceEvents":' + "[" * 200,
+    },
+    "launch_events": {
+        "whole": order(0) + from_host(READY) + from_host(PORTS) + order(1)
+        + from_host(STARTED, field(3, b"out"), field(4, b"err\n"))
+        + from_host(field(5, b"\x08\x04" + field(3, b'{"code":"C","message":"m\\u001b"}'))),
+        "not_started": from_host(READY) + order(1) + from_host(field(5, field(4, b"no file"))),
+        "asked_to_end": order(2) + from_host(READY, field(5, b"")),
+        "profile": from_host(b"Welcome to this host!\n"),
+        "early": from_host(PORTS),
+        "few_ports": order(0) + from_host(READY, field(1, field(1, b"\x01"))),
+        "negative_port": order(0)
+        + from_host(READY, field(1, field(1, b"\1\2\3" + b"\xff" * 9 + b"\1"))),
+        "twice": order(0) + from_host(READY, PORTS, PORTS),
+        "deep": order(1) + from_host(READY, STARTED, field(5, field(3, b"[" * 120))),
+    },
+    "pbtxt": {name: text + VERSIONS for name, text in GRAPH_DEFS.items()} | {
+        "deep": "node { attr { key: 'a' value { " + 60 * "func { attr { key: 'a' value { ",
+        "utf_16": ("node { name: 'x' op: 'NoOp' }\r\n" + VERSIONS).encode("utf-16"),
+        "any": "library { [type.googleapis.com/mirrorflow.proto.GraphDef] {} }",
+        "escapes": "node { name: '\\x78\\101\\u00e9' \"op\" 'NoOp' } # comment\n" + VERSIONS,
+        "numbers": "versions { producer: 0x7fffffff min_consumer: -99999999999999999999 }",
+    },
+    "png": {
+        "grey": chunks(PIXELS, END),
+        "rgba_interlaced": chunks((0, 1, bytes(64)), END, header=b"\x08\6\0\0\1"),
+        "palette": chunks((1, 0, bytes(12)), (2, 0, b"\0\xff"), (0, 1, b"\0\1\0\2"), END,
+                          header=b"\2\3\0\0\0"),
+        "texts": chunks((5, 1, b"key\0\0text"), (6, 0, b"k\0\1\0\0\0x"), (7, 0, b"k\0text"), PIXELS,
+                        END),
+        "colours": chunks((8, 0, b"p\0\0"), (11, 0, bytes(4)), (12, 0, bytes(32)), (13, 0, b"\1"),
+                          (14, 0, b"\5"), (15, 0, b"\0\1"), PIXELS, END),
+        "exif": chunks((10, 0, b"II*\0" + struct.pack("<IHHHIII", 8, 1, 0x112, 3, 1, 6, 0)), PIXELS,
+                       END),
+        # 256 texts of 8 MB each, before and after the pixels.
+        "text_bombs": chunks((5, 6, b"k\0\0"), size=(1, 1)) + b"\xff" + chunks(PIXELS)[7:],
+        "late_text_bombs": chunks(PIXELS, (5, 6, b"k\0\0"), size=(1, 1)) + b"\xff",
+        "profile_bomb": chunks((8, 2, b"p\0\0"), (9, 6, b"s\0\x08"), size=(1, 1)) + b"\xff",
+        "pixel_bomb": chunks((0, 6, b""), size=(1, 1)) + b"\xff",
+        "unknown_bombs": chunks((22, 2, b""), (23, 6, b""), size=(1, 1)) + b"\xff",
+    },
+    "gzip": {
+        "plain": b"\0text",
+        "member": b"\0" + gzip.compress(b"text" * 100, mtime=0),
+        "members": b"\x10" + gzip.compress(b"a", mtime=0) + gzip.compress(b"", mtime=0),
+        "cut": b"\0" + gzip.compress(b"text" * 100, mtime=0)[:-5],
+        "named": b"\0\x1f\x8b\x08\x1f" + bytes(6) + b"\x02\0xyname\0comment\0",
+        "garbage_after": b"\0" + gzip.compress(b"a", mtime=0) + b"abc",
+        "bomb": b"\0" + gzip.compress(bytes(1 << 22), mtime=0),
+        "zlib": b"\1" + zlib.compress(b"text" * 100),
+        "zlib_bomb": b"\xff" + zlib.compress(bytes(1 << 22)),
+        "zlib_dictionary": b"\1\x78\xbb" + bytes(8),
+        "stored": b"\1" + zlib.compress(b"text", 0),
+    },
     "frame": {
         "expected": expect(1, 0, 5) + frame(1, 0, b"hello") + RECEIVE,
         "early": frame(1, 0, b"hello") + expect(0, 0, 1) + RECEIVE + expect(1, 0, 5) + RECEIVE,

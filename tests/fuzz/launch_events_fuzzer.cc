@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reads the bytes of a host as the launcher does. The input is orders, which the launcher has sent,
+// and bytes, in any sequence. An event that was not asked for must have no effect.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "framework/core/status.h"
+#include "framework/core/terminal.h"
+#include "tests/fuzz/fuzz_input.h"
+#include "tools/launch/event_reader.h"
+#include "tools/launch/launch_report.h"
+#include "tools/launch/placement.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr int kNumWorkers = 2;
+
+// Follows the events as the launcher does, without its processes.
+class Launcher {
+ public:
+  void Order(uint8_t kind) {
+    launch::Order order;
+    if (kind % 3 == 0) order.set_find_ports(NumPorts(kNumWorkers));
+    if (kind % 3 == 1) order.mutable_start();
+    if (kind % 3 == 2) order.set_signal(15);
+    reader_.Expect(order);
+    finds_ports_ |= kind % 3 == 0;
+    starts_ |= kind % 3 == 1;
+  }
+
+  void Receive(const std::string& bytes) {
+    reader_.Add(bytes);
+    launch::Event event;
+    while (true) {
+      const absl::StatusOr<bool> whole = reader_.Next(&event);
+      if (!whole.ok()) {
+        MF_CHECK(absl::IsDataLoss(whole.status()) || absl::IsFailedPrecondition(whole.status()));
+        MF_CHECK(ForTerminal(whole.status().message()) == whole.status().message());
+        has_failed_ = true;
+      }
+      if (!whole.ok() || !*whole) return;
+      MF_CHECK(!has_failed_ && !has_ended_);
+      Take(event);
+    }
+  }
+
+ private:
+  void Take(const launch::Event& event) {
+    MF_CHECK(event.has_ready() != std::exchange(is_ready_, true));
+    if (event.has_ports()) {
+      MF_CHECK(std::exchange(finds_ports_, false));
+      const std::vector<int> ports(event.ports().ports().begin(), event.ports().ports().end());
+      const LaunchHost host = {.name = "a", .address = "::1"};
+      const std::vector<Placement> workers = RankOnHosts({kNumWorkers, host});
+      MF_CHECK(!VariablesOfWorker(workers, 1, ports).empty());
+    }
+    if (event.has_started()) {
+      MF_CHECK(std::exchange(starts_, false) && event.started() > 0);
+      has_started_ = true;
+    }
+    if (event.has_output() || event.has_errors()) MF_CHECK(has_started_);
+    if (event.has_ended()) Report(event.ended());
+    has_ended_ |= event.has_ended();
+  }
+
+  void Report(const launch::Ended& ended) {
+    WorkerEnd end = {.exit_code = ended.exit_code(), .signal = ended.signal()};
+    end.message = ended.not_started();
+    end.process = has_started_ ? 7 : 0;
+    TakeErrorFile(ended.error_file(), &end);
+    const std::string report = FailureReport(end, {end}, absl::ZeroDuration(), {end.message});
+    MF_CHECK(OutputForTerminal(report) == report);
+    EndText(end);
+  }
+
+  EventReader reader_;
+  bool finds_ports_ = false, starts_ = false;  // ordered, without an answer
+  bool is_ready_ = false, has_started_ = false, has_ended_ = false, has_failed_ = false;
+};
+
+}  // namespace
+}  // namespace mirrorflow
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace mirrorflow;
+  FuzzInput input(data, size);
+  Launcher launcher;
+  while (!input.empty()) {
+    const auto action = input.Take<uint8_t>();
+    if (action < 3) {
+      launcher.Order(action);
+    } else {
+      launcher.Receive(input.TakeBytes(action));
+    }
+  }
+  return 0;
+}

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reads a text as the log of a run, and makes a page of it.
+#include "absl/strings/string_view.h"
+#include "tests/fuzz/run_page.h"
+#include "tools/report/log_lines.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace mirrorflow;
+  RunData run;
+  ReadLogLines(absl::string_view(reinterpret_cast<const char*>(data), size), &run);
+  CheckPageOf(run);
+  return 0;
+}
