@@ -51,12 +51,12 @@ absl::StatusOr<std::vector<std::vector<std::string>>> CommandsOfWorkers(
   const std::string all = absl::StrJoin(addresses, ",");
   std::vector<std::vector<std::string>> commands;
   for (size_t worker = 0; worker < ports.size(); ++worker) {
-    std::vector<std::string> words = RemoteShellTo(host_of_worker[worker], hosts.remote_shell);
+    std::vector<std::string> words;
     const std::string number = absl::StrCat(worker);
     for (const std::string& word : command) {
       words.push_back(absl::StrReplaceAll(word, {{"{addresses}", all}, {"{worker}", number}}));
     }
-    commands.push_back(std::move(words));
+    commands.push_back(CommandOnHost(host_of_worker[worker], hosts.remote_shell, std::move(words)));
   }
   return commands;
 }

@@ -4,6 +4,7 @@
 names the host and the worker, and nothing that they print controls the terminal."""
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -197,7 +198,7 @@ class HostileHostsTest(programs.ProgramTest):
     def test_path_of_the_program_is_quoted_for_the_remote_shell(self):
         folder = self.root / "my programs; exit 1"
         folder.mkdir()
-        os.link(os.path.realpath(programs.MIRRORFLOW), folder / "mirrorflow")
+        shutil.copy(programs.MIRRORFLOW, folder / "mirrorflow")
         # As ssh does.
         self.write("rsh", "#!/bin/sh\nshift\nexec sh -c \"$*\"\n")
         (self.root / "rsh").chmod(0o755)

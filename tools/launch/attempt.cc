@@ -124,7 +124,7 @@ absl::Status Attempt::Spawn(Worker& worker) {
   worker.ended = false;
   worker.early_errors.clear();
   MF_ASSIGN_OR_RETURN(worker.supervisor,
-                      SupervisorProcess::Spawn(RemoteShellTo(worker.host, options_.remote_shell)));
+                      SupervisorProcess::Spawn(worker.host, options_.remote_shell));
   return absl::OkStatus();
 }
 

@@ -19,11 +19,13 @@ constexpr absl::string_view kHostSpecific[] = {
 constexpr absl::string_view kHostSpecificPrefixes[] = {"BASH_FUNC_", "DBUS_", "SSH_", "SUDO_",
                                                        "XDG_"};
 
-// The words of a name, between underscores.
-constexpr absl::string_view kSecretWords[] = {
-    "APIKEY", "AUTH",       "COOKIE",     "CREDENTIAL", "CREDENTIALS", "KEY",
-    "KEYS",   "KRB5CCNAME", "PASSPHRASE", "PASSWD",     "PASSWORD",    "PAT",
-    "PWD",    "SECRET",     "SECRETS",    "TOKEN",      "TOKENS"};
+// Words of a secret's name, between underscores, and ends of such words (PGPASSWORD). The plural of
+// TOKEN counts what a language model reads.
+constexpr absl::string_view kSecretWords[] = {"APIKEY", "AUTH", "COOKIE", "KEY",
+                                              "KEYS",   "PAT",  "PWD",    "KRB5CCNAME"};
+constexpr absl::string_view kSecretEndings[] = {"CREDENTIAL", "CREDENTIALS", "PASSFILE",
+                                                "PASSPHRASE", "PASSWD",      "PASSWORD",
+                                                "SECRET",     "SECRETS",     "TOKEN"};
 constexpr absl::string_view kSecretPrefixes[] = {"AWS_", "AZURE_", "GPG_", "VAULT_"};
 
 template <typename Range>
@@ -45,8 +47,11 @@ Forwarding ForwardingOf(absl::string_view name) {
   }
   const std::string upper = absl::AsciiStrToUpper(name);
   const std::vector<absl::string_view> words = absl::StrSplit(upper, '_');
-  const bool has_word = std::any_of(
-      words.begin(), words.end(), [](absl::string_view word) { return IsIn(kSecretWords, word); });
+  const bool has_word = std::any_of(words.begin(), words.end(), [](absl::string_view word) {
+    return IsIn(kSecretWords, word) ||
+           std::any_of(std::begin(kSecretEndings), std::end(kSecretEndings),
+                       [&](absl::string_view ending) { return absl::EndsWith(word, ending); });
+  });
   return has_word || HasPrefixOf(kSecretPrefixes, upper) ? Forwarding::kSecret
                                                          : Forwarding::kForwarded;
 }

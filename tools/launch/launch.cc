@@ -152,6 +152,11 @@ absl::Status Launch(const std::vector<std::string>& command, const std::vector<s
       options.workers,
       PlaceWorkers(std::move(hosts), count ? std::optional<int>(count->most) : std::nullopt));
   options.min_workers = count ? count->least : static_cast<int>(options.workers.size());
+  if (options.restarts.exclude_after > 0 &&
+      options.min_workers == static_cast<int>(options.workers.size())) {
+    return absl::InvalidArgumentError(
+        "--exclude_after: the job needs all of its hosts; expected -n MIN:MAX");
+  }
   MF_ASSIGN_OR_RETURN(options.forwarded_variables, AddedVariables());
   if (!absl::GetFlag(FLAGS_hosts).empty()) PrintVariablesThatStay(options.forwarded_variables);
   MF_ASSIGN_OR_RETURN(const int exit_code, RunJob(options));

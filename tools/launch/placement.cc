@@ -56,6 +56,16 @@ absl::StatusOr<LaunchHost> ParseHost(absl::string_view text) {
   return host;
 }
 
+std::string QuotedForShell(absl::string_view word) {
+  // Brackets, of IPv6 addresses, are left by a shell that finds no file of that pattern.
+  constexpr absl::string_view kPlain = "%+,-./:=@_[]";
+  const bool is_plain = !word.empty() && std::all_of(word.begin(), word.end(), [&](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || absl::StrContains(kPlain, c);
+  });
+  if (is_plain) return std::string(word);
+  return absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
+}
+
 }  // namespace
 
 std::string AddressOf(const LaunchHost& host, int port) {
@@ -63,22 +73,16 @@ std::string AddressOf(const LaunchHost& host, int port) {
                                               : absl::StrCat(host.address, ":", port);
 }
 
-std::vector<std::string> RemoteShellTo(const LaunchHost& host,
-                                       absl::Span<const std::string> remote_shell) {
+std::vector<std::string> CommandOnHost(const LaunchHost& host,
+                                       absl::Span<const std::string> remote_shell,
+                                       std::vector<std::string> command) {
+  if (host.name.empty()) return command;
   std::vector<std::string> words;
-  if (host.name.empty()) return words;
   for (const std::string& word : remote_shell) {
     words.push_back(absl::StrReplaceAll(word, {{"{host}", host.name}}));
   }
+  for (const std::string& word : command) words.push_back(QuotedForShell(word));
   return words;
-}
-
-std::string QuotedForShell(absl::string_view word) {
-  const bool is_plain = !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
-    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || absl::StrContains("%+,-./:=@_", c);
-  });
-  if (is_plain) return std::string(word);
-  return absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
 }
 
 absl::StatusOr<std::vector<LaunchHost>> ParseHosts(absl::Span<const std::string> hosts) {

@@ -34,14 +34,13 @@ absl::StatusOr<std::vector<LaunchHost>> ParseHosts(absl::Span<const std::string>
 // HOST:PORT; an address that contains colons is in brackets.
 std::string AddressOf(const LaunchHost& host, int port);
 
-// The words to put before those of a command to run it on the host: those of the remote shell, with
-// the host's name in place of `{host}`. None for this machine.
-std::vector<std::string> RemoteShellTo(const LaunchHost& host,
-                                       absl::Span<const std::string> remote_shell);
-
-// A word as a POSIX shell reads it back. Unchanged if it has no character that is special to a
-// shell, because a remote shell may run its words without one (`ip netns exec`).
-std::string QuotedForShell(absl::string_view word);
+// The words that run a command on the host. On this machine, those of the command. Elsewhere, the
+// words of the remote shell, with the host's name in place of `{host}`, and then those of the
+// command, quoted as a POSIX shell reads them. A word without special characters is not changed, as
+// a remote shell may also run its words without a shell (`ip netns exec`).
+std::vector<std::string> CommandOnHost(const LaunchHost& host,
+                                       absl::Span<const std::string> remote_shell,
+                                       std::vector<std::string> command);
 
 // How many workers a job may have.
 struct WorkerCount {

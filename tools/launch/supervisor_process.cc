@@ -17,7 +17,6 @@
 #include "framework/core/system_error.h"
 #include "framework/core/thread.h"
 #include "tools/launch/launcher.h"
-#include "tools/launch/placement.h"
 #include "tools/launch/wire.h"
 
 namespace mirrorflow {
@@ -34,14 +33,12 @@ void CloseFile(int* fd) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SupervisorProcess>> SupervisorProcess::Spawn(
-    std::vector<std::string> remote_shell) {
-  std::vector<std::string> words = std::move(remote_shell);
+    const LaunchHost& host, absl::Span<const std::string> remote_shell) {
   char path[4096];
   const ssize_t size = readlink("/proc/self/exe", path, sizeof(path));
   if (size <= 0) return SystemError(errno, "cannot find this program's file");
-  const std::string program(path, size);
-  words.push_back(words.empty() ? program : QuotedForShell(program));
-  words.emplace_back("supervise");
+  std::vector<std::string> words =
+      CommandOnHost(host, remote_shell, {std::string(path, size), "supervise"});
   int input[2], output[2], errors[2];
   if (pipe2(input, O_CLOEXEC) != 0 || pipe2(output, O_CLOEXEC) != 0 ||
       pipe2(errors, O_CLOEXEC) != 0) {

@@ -12,16 +12,18 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "tools/launch/event_reader.h"
 #include "tools/launch/launch.pb.h"
+#include "tools/launch/placement.h"
 
 namespace mirrorflow {
 
 class SupervisorProcess {
  public:
-  // `remote_shell`: the words of the command that runs it on its host; empty: on this machine.
+  // Runs it on the host, through the remote shell if that is not this machine.
   static absl::StatusOr<std::unique_ptr<SupervisorProcess>> Spawn(
-      std::vector<std::string> remote_shell);
+      const LaunchHost& host, absl::Span<const std::string> remote_shell);
   ~SupervisorProcess();
   SupervisorProcess(const SupervisorProcess&) = delete;
   SupervisorProcess& operator=(const SupervisorProcess&) = delete;

@@ -61,7 +61,7 @@ void TellLauncher(int64_t step) {
 
 void LogLine(const CheckpointManager::Options& options, absl::string_view line) {
   if (options.log != nullptr) return options.log(line);
-  std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
+  std::fprintf(stderr, "%s\n", ForTerminal(line).c_str());
 }
 
 std::string MeshText(int num_workers, int num_replicas) {
@@ -171,10 +171,7 @@ class CheckpointManager::Writer {
 
   const EventLog& events() const { return events_; }
 
-  void Log(absl::string_view line) const {
-    if (options_.log != nullptr) return options_.log(line);
-    std::fprintf(stderr, "%s\n", ForTerminal(line).c_str());
-  }
+  void Log(absl::string_view line) const { LogLine(options_, line); }
 
   // The data that Start writes. It must not change before Wait has returned.
   CheckpointData* data() { return &data_; }

@@ -11,10 +11,10 @@ using ::testing::ElementsAre;
 using ::testing::Pair;
 
 TEST(ForwardedVariablesTest, VariablesOfProgramsAreForwarded) {
-  for (const char* name :
-       {"PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "LANG", "NCCL_DEBUG",
-        "NCCL_IB_PKEY", "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "UCX_TLS",
-        "TOKENIZERS_PARALLELISM", "MIRRORFLOW_FAILPOINTS", "MONKEY", "PASSES", "http_proxy"}) {
+  for (const char* name : {"PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "LANG",
+                           "NCCL_DEBUG", "NCCL_IB_PKEY", "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES",
+                           "UCX_TLS", "TOKENIZERS_PARALLELISM", "MIRRORFLOW_FAILPOINTS", "MONKEY",
+                           "MAX_TOKENS", "PASSES", "http_proxy"}) {
     EXPECT_EQ(ForwardingOf(name), Forwarding::kForwarded) << name;
   }
 }
@@ -22,9 +22,9 @@ TEST(ForwardedVariablesTest, VariablesOfProgramsAreForwarded) {
 TEST(ForwardedVariablesTest, SecretsStay) {
   for (const char* name :
        {"AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AZURE_CLIENT_ID", "GITHUB_TOKEN", "HF_TOKEN",
-        "WANDB_API_KEY", "DB_PASSWORD", "DB_PASSWORD_FILE", "PGPASSFILE_PASSWD", "MY_SECRET_2",
-        "GOOGLE_APPLICATION_CREDENTIALS", "VAULT_ADDR", "KRB5CCNAME", "npm_config_token",
-        "DB_PWD"}) {
+        "WANDB_API_KEY", "DB_PASSWORD", "PGPASSWORD", "PGPASSFILE", "DB_PASSWORD_FILE",
+        "PGPASSFILE_PASSWD", "MY_SECRET_2", "GOOGLE_APPLICATION_CREDENTIALS", "VAULT_ADDR",
+        "KRB5CCNAME", "npm_config_token", "DB_PWD"}) {
     EXPECT_EQ(ForwardingOf(name), Forwarding::kSecret) << name;
   }
 }

@@ -4,10 +4,13 @@
 #include <cstdio>
 #include <string>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace mirrorflow {
 namespace {
+
+using ::testing::ElementsAre;
 
 // The words that a shell makes of the text, each in a line.
 std::string WordsOf(const std::string& text) {
@@ -18,17 +21,31 @@ std::string WordsOf(const std::string& text) {
   return words;
 }
 
-TEST(QuotedForShellTest, ShellReadsTheWordBack) {
-  for (const std::string& word :
+std::string Quoted(const std::string& word) {
+  return CommandOnHost({.name = "a", .address = "a"}, {"ssh"}, {word}).back();
+}
+
+TEST(CommandOnHostTest, RemoteShellReadsTheWordsBack) {
+  for (const std::string word :
        {"/opt/my programs/mirrorflow", "a;b", "$HOME", "`id`", "it's", "''", "", "*", "~", "a\\b",
         "a\"b", "\t", "a&b|c>d", "#x", "größe"}) {
-    EXPECT_EQ(WordsOf(QuotedForShell(word)), word + "\n");
+    EXPECT_EQ(WordsOf(Quoted(word)), word + "\n");
   }
 }
 
-TEST(QuotedForShellTest, PlainPathStaysUnchanged) {
-  EXPECT_EQ(QuotedForShell("/opt/mirrorflow-1.2/bin/mirrorflow_x"),
-            "/opt/mirrorflow-1.2/bin/mirrorflow_x");
+TEST(CommandOnHostTest, PlainWordsStayUnchanged) {
+  const std::string path = "/opt/mirrorflow-1.2/bin/mirrorflow_x";
+  EXPECT_EQ(Quoted(path), path);
+}
+
+TEST(CommandOnHostTest, HostIsNamedWhereTheRemoteShellWantsIt) {
+  EXPECT_THAT(
+      CommandOnHost({.name = "a", .address = "b"}, {"ssh", "{host}", "x{host}"}, {"run", "it"}),
+      ElementsAre("ssh", "a", "xa", "run", "it"));
+}
+
+TEST(CommandOnHostTest, ThisMachineNeedsNoShell) {
+  EXPECT_THAT(CommandOnHost({.name = "", .address = "b"}, {"ssh"}, {"a b"}), ElementsAre("a b"));
 }
 
 }  // namespace
