@@ -33,7 +33,7 @@ void ChangeMessages(FuzzInput& input) {
     Handshake &from = turn % 2 == 0 ? connecting : accepting,
               &to = turn % 2 == 0 ? accepting : connecting;
     std::string message = from.TakeOutput();
-    MF_CHECK(message.size() == to.wanted() && message.size() <= 64);
+    MF_CHECK(message.size() == to.wanted() && message.size() <= Handshake::kMaxMessageBytes);
     const std::string mask = input.TakeBytes(message.size());
     for (size_t i = 0; i < mask.size(); ++i) {
       genuine &= mask[i] == 0;
@@ -51,7 +51,7 @@ void ChangeMessages(FuzzInput& input) {
 void SendInput(FuzzInput& input, Handshake end) {
   while (!input.empty()) {
     end.TakeOutput();
-    MF_CHECK(!end.done() && end.wanted() > 0 && end.wanted() <= 64);
+    MF_CHECK(!end.done() && end.wanted() > 0 && end.wanted() <= Handshake::kMaxMessageBytes);
     std::string message = input.TakeBytes(end.wanted());
     message.resize(end.wanted());
     const absl::Status status = end.Receive(message);

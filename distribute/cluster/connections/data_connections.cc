@@ -2,21 +2,18 @@
 #include "distribute/cluster/connections/data_connections.h"
 
 #include <poll.h>
-#include <sys/eventfd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "distribute/cluster/connections/callers.h"
 #include "distribute/cluster/connections/connection_listener.h"
+#include "distribute/cluster/connections/conversation.h"
 #include "distribute/cluster/connections/host_port.h"
-#include "distribute/cluster/connections/stranger_log.h"
 #include "distribute/cluster/connections/tcp_socket.h"
 #include "distribute/cluster/connections/tls_stream.h"
 #include "distribute/collective/tcp/owned_socket.h"
@@ -28,19 +25,7 @@
 namespace mirrorflow {
 namespace {
 
-// Limits on callers that have not proven themselves.
-constexpr absl::Duration kHandshakeTimeout = absl::Seconds(5);
 constexpr size_t kMaxCallers = 16;
-
-// A connection whose handshake is in progress. That of TLS comes first, and passes unseen.
-struct Conversation {
-  std::unique_ptr<Stream> stream;
-  Handshake handshake;
-  std::string input = {}, output = {};
-
-  bool done() const { return handshake.done() && output.empty(); }
-  int16_t event() const { return output.empty() ? stream->receive_event() : stream->send_event(); }
-};
 
 // A connection from this process to a peer. It is made again if it ends early: strangers may have
 // taken the places of callers at the other end.
@@ -51,89 +36,6 @@ struct Call {
   MonotonicTime next = MonotonicTime::InfinitePast();  // when to call again
   absl::Status last = absl::OkStatus();                // why the last call has ended
 };
-
-// A connection from another process.
-struct Caller {
-  std::string peer;
-  MonotonicTime deadline;
-  Conversation conversation;
-};
-
-// Returns the caller that makes room for another: the oldest of the host that has the most, so that
-// no host keeps the others out.
-template <typename Callers>
-typename Callers::iterator OldestOfBusiestHost(Callers& callers) {
-  const auto host = [](const auto& caller) {
-    return caller.peer.substr(0, caller.peer.rfind(':'));
-  };
-  std::map<std::string, int> count;
-  for (const auto& caller : callers) ++count[host(caller)];
-  return std::max_element(callers.begin(), callers.end(), [&](const auto& a, const auto& b) {
-    return count[host(a)] < count[host(b)];
-  });
-}
-
-struct Arrival {
-  OwnedSocket socket;
-  std::string peer;
-};
-
-// The connections that the listener has accepted, on their way to the thread that shakes hands.
-class Arrivals {
- public:
-  explicit Arrivals(int wake) : wake_(wake) {}
-  void Add(int fd, const std::string& peer) {
-    std::lock_guard<std::mutex> lock(mu_);
-    if (arrived_.size() >= kMaxCallers) arrived_.erase(OldestOfBusiestHost(arrived_));
-    arrived_.push_back({OwnedSocket(fd), peer});
-    eventfd_write(wake_, 1);
-  }
-  // No connection can be accepted.
-  void Fail(const absl::Status& why) {
-    std::lock_guard<std::mutex> lock(mu_);
-    failure_ = why;
-    eventfd_write(wake_, 1);
-  }
-  absl::Status failure() {
-    std::lock_guard<std::mutex> lock(mu_);
-    return failure_;
-  }
-  std::list<Arrival> Take() {
-    std::lock_guard<std::mutex> lock(mu_);
-    eventfd_t count = 0;
-    eventfd_read(wake_, &count);
-    return std::exchange(arrived_, {});
-  }
-
- private:
-  const int wake_;  // an eventfd that does not block
-  std::mutex mu_;
-  // Guarded by mu_:
-  std::list<Arrival> arrived_;  // oldest first
-  absl::Status failure_;
-};
-
-// Moves the bytes of a handshake as far as possible without waiting.
-absl::Status Advance(Conversation& caller) {
-  for (;;) {
-    caller.output += caller.handshake.TakeOutput();
-    if (!caller.output.empty()) {
-      const iovec rest = {caller.output.data(), caller.output.size()};
-      MF_ASSIGN_OR_RETURN(const size_t sent, caller.stream->Send({&rest, 1}));
-      caller.output.erase(0, sent);
-      if (!caller.output.empty()) return absl::OkStatus();
-    }
-    const size_t wanted = caller.handshake.wanted();
-    if (wanted == 0) return absl::OkStatus();
-    char buffer[256];
-    const iovec rest = {buffer, wanted - caller.input.size()};
-    MF_ASSIGN_OR_RETURN(const size_t got, caller.stream->Receive({&rest, 1}));
-    caller.input.append(buffer, got);
-    if (caller.input.size() < wanted) return absl::OkStatus();
-    caller.handshake.Bind(caller.stream->binding());
-    MF_RETURN_IF_ERROR(caller.handshake.Receive(std::exchange(caller.input, "")));
-  }
-}
 
 class Connector {
  public:
@@ -150,28 +52,36 @@ class Connector {
     if (!options_.tls.empty()) {
       MF_ASSIGN_OR_RETURN(tls_, CreateTlsContext(options_.tls));
     }
-    const OwnedSocket wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (wake.fd() < 0) return NetworkError(errno, "connections for data: eventfd");
-    Arrivals arrivals(wake.fd());
+    Callers callers(
+        kMaxCallers, tls_,
+        [this](int fd) {
+          return Handshake::Accepting(options_.cluster, [this, fd](const Handshake::Ranks& ranks) {
+            return Admit(ranks, fd);
+          });
+        },
+        options_.strangers.get());
+    MF_RETURN_IF_ERROR(callers.Start());
     const HostPort any_port = {.host = options_.address, .port = 0};
     MF_ASSIGN_OR_RETURN(const auto listener, ConnectionListener::Listen(any_port.ToString()));
     MF_RETURN_IF_ERROR(
-        listener->Start([&](int fd, const std::string& peer) { arrivals.Add(fd, peer); },
-                        [&](const absl::Status& why) { arrivals.Fail(why); }));
+        listener->Start([&](int fd, const std::string& peer) { callers.Add(fd, peer); },
+                        [&](const absl::Status& why) { callers.Fail(why); }));
     const HostPort own = {.host = options_.address, .port = listener->port()};
     MF_ASSIGN_OR_RETURN(addresses_,
                         workers_.AllGather("data addresses", own.ToString(), deadline_));
     FindCalls();
     MF_RETURN_IF_ERROR(CheckDescriptors("connections for data", NumMissing()));
     for (;;) {
-      for (auto& [socket, peer] : arrivals.Take()) Accept(std::move(socket), peer);
       MF_RETURN_IF_ERROR(AdvanceCalls());
-      MF_RETURN_IF_ERROR(AdvanceCallers());
+      MF_RETURN_IF_ERROR(callers.Advance([this](Callers::Proven proven) {
+        const Handshake::Ranks& ranks = proven.handshake.ranks();
+        return Keep(ranks.accepting, ranks.connecting, std::move(proven.stream));
+      }));
       const int missing = FirstMissing();
       if (missing < 0) break;
-      MF_RETURN_IF_ERROR(Annotate(arrivals.failure(), own.ToString()));
+      MF_RETURN_IF_ERROR(Annotate(callers.failure(), own.ToString()));
       if (MonotonicTime::Now() >= deadline_) return TimedOut(missing);
-      Wait(wake.fd());
+      Wait(callers);
     }
     return std::move(connections_);
   }
@@ -225,29 +135,6 @@ class Connector {
     }
   }
 
-  // Honest callers prove themselves at once, so an older one makes room.
-  void Accept(OwnedSocket socket, const std::string& peer) {
-    if (callers_.size() >= kMaxCallers) {
-      const auto dropped = OldestOfBusiestHost(callers_);
-      LogRefused(*dropped, "others are waiting");
-      callers_.erase(dropped);
-    }
-    const int fd = socket.fd();
-    callers_.push_back(
-        {.peer = peer,
-         .deadline = MonotonicTime::Now() + kHandshakeTimeout,
-         .conversation = {.stream = Wrap(std::move(socket), TlsEnd::kAccepting),
-                          .handshake = Handshake::Accepting(
-                              options_.cluster, [this, fd](const Handshake::Ranks& ranks) {
-                                return Admit(ranks, fd);
-                              })}});
-  }
-
-  void LogRefused(const Caller& caller, absl::string_view why) const {
-    if (options_.strangers == nullptr) return;
-    options_.strangers->Log(caller.peer, absl::StrCat("was refused: ", why));
-  }
-
   // A caller that knows the secret claims to be a rank.
   absl::Status Admit(const Handshake::Ranks& ranks, int fd) {
     const auto* connections = ConnectionsOf(ranks.accepting);
@@ -272,22 +159,16 @@ class Connector {
   }
 
   // Waits until a connection can go on, or it is time to look again.
-  void Wait(int wake) const {
+  void Wait(const Callers& callers) const {
     constexpr int kLongestMs = 20;
-    std::vector<pollfd> polled = {{.fd = wake, .events = POLLIN, .revents = 0}};
-    const auto add = [&](const Conversation& c) {
-      polled.push_back({.fd = c.stream->fd(), .events = c.event(), .revents = 0});
-    };
-    for (const Caller& caller : callers_) add(caller.conversation);
+    std::vector<pollfd> polled;
+    callers.AddPolled(&polled);
     for (const Call& call : calls_) {
-      if (call.conversation.has_value()) add(*call.conversation);
+      if (!call.conversation.has_value()) continue;
+      polled.push_back(
+          {.fd = call.conversation->fd(), .events = call.conversation->event(), .revents = 0});
     }
     poll(polled.data(), polled.size(), kLongestMs);
-  }
-
-  std::unique_ptr<Stream> Wrap(OwnedSocket socket, TlsEnd end) const {
-    if (tls_ == nullptr) return PlainStream(std::move(socket));
-    return TlsStream(std::move(socket), tls_, end);
   }
 
   absl::Status Keep(int local, int peer, std::unique_ptr<Stream> stream) {
@@ -303,11 +184,13 @@ class Connector {
         absl::StatusOr<OwnedSocket> socket = StartConnect(options_.address, call->address);
         if (absl::IsResourceExhausted(socket.status())) return socket.status();
         if (!socket.ok()) return At(socket.status(), call->ranks.accepting);
-        call->conversation = {.stream = Wrap(*std::move(socket), TlsEnd::kConnecting),
-                              .handshake = Handshake::Connecting(options_.cluster, call->ranks)};
+        call->conversation.emplace(tls_ == nullptr
+                                       ? PlainStream(*std::move(socket))
+                                       : TlsStream(*std::move(socket), tls_, TlsEnd::kConnecting),
+                                   Handshake::Connecting(options_.cluster, call->ranks));
       }
       if (call->conversation.has_value()) {
-        const absl::Status status = Advance(*call->conversation);
+        const absl::Status status = call->conversation->Advance();
         if (absl::IsUnavailable(status)) {
           call->last = status;
           call->conversation.reset();
@@ -316,34 +199,12 @@ class Connector {
           return At(Annotate(status, call->address), call->ranks.accepting);
         } else if (call->conversation->done()) {
           MF_RETURN_IF_ERROR(Keep(call->ranks.connecting, call->ranks.accepting,
-                                  std::move(call->conversation->stream)));
+                                  call->conversation->TakeStream()));
           call = calls_.erase(call);
           continue;
         }
       }
       ++call;
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status AdvanceCallers() {
-    for (auto caller = callers_.begin(); caller != callers_.end();) {
-      Conversation& conversation = caller->conversation;
-      absl::Status status = Advance(conversation);
-      if (status.ok() && MonotonicTime::Now() >= caller->deadline) {
-        status = absl::DeadlineExceededError("it did not prove itself in time");
-      }
-      if (status.ok() && !conversation.done()) {
-        ++caller;
-        continue;
-      }
-      if (status.ok()) {
-        const Handshake::Ranks& ranks = conversation.handshake.ranks();
-        MF_RETURN_IF_ERROR(Keep(ranks.accepting, ranks.connecting, std::move(conversation.stream)));
-      } else {
-        LogRefused(*caller, status.message());
-      }
-      caller = callers_.erase(caller);
     }
     return absl::OkStatus();
   }
@@ -370,7 +231,6 @@ class Connector {
   TlsContext tls_;                                                   // null: no TLS
   std::vector<std::map<int, std::unique_ptr<Stream>>> connections_;  // by local rank
   std::list<Call> calls_;
-  std::list<Caller> callers_;  // oldest first
 };
 
 }  // namespace

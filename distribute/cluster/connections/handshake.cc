@@ -1,19 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "distribute/cluster/connections/handshake.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "distribute/cluster/connections/authentication.h"
+#include "framework/core/names.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {
 namespace {
 
-constexpr absl::string_view kMagic("MFDC\x01", 5);  // with the version at its end
-constexpr char kWelcome = '\x06';
+// All messages of the first two kinds begin with the purpose and the version of its protocol, and
+// have the same size in all versions, so that ends of different versions can say so.
+constexpr absl::string_view kDataOpening("MFDC\x02", 5);
+constexpr absl::string_view kCoordinationOpening("MFCO\x03", 5);
+constexpr size_t kOpeningBytes = 5;
 constexpr size_t kProofBytes = 32;
-constexpr size_t kHelloBytes = 5 + 4 + 4 + 8 + kNonceBytes;
+constexpr size_t kJobBytes = 16;
+constexpr size_t kHelloBytes = kOpeningBytes + 4 + 4 + 8 + kJobBytes + kNonceBytes;
+constexpr size_t kChallengeBytes = kOpeningBytes + kNonceBytes + kProofBytes;
+constexpr size_t kMaxRefusalBytes = 255;
+static_assert(kMaxRefusalBytes <= Handshake::kMaxMessageBytes);
+
+// A job in the hello, whose fields have fixed sizes.
+std::string JobDigest(absl::string_view job) { return Hmac("job", {job}).substr(0, kJobBytes); }
 
 template <typename T>
 void Append(T value, std::string* text) {
@@ -35,11 +47,13 @@ T Take(absl::string_view* text) {
 Handshake Handshake::Connecting(const Cluster& cluster, const Ranks& ranks) {
   Handshake handshake(cluster, State::kChallenge);
   handshake.ranks_ = ranks;
+  handshake.incarnation_ = cluster.incarnation;
   std::string& hello = handshake.hello_;
-  hello = std::string(kMagic);
+  hello = handshake.Opening();
   Append(static_cast<uint32_t>(ranks.connecting), &hello);
   Append(static_cast<uint32_t>(ranks.accepting), &hello);
   Append(cluster.incarnation, &hello);
+  hello += JobDigest(cluster.job);
   hello += RandomBytes(kNonceBytes);
   handshake.output_ = hello;
   return handshake;
@@ -57,46 +71,92 @@ size_t Handshake::wanted() const {
     case State::kHello:
       return kHelloBytes;
     case State::kChallenge:
-      return kNonceBytes + kProofBytes;
+      return kChallengeBytes;
     case State::kAnswer:
       return kProofBytes;
     case State::kWelcome:
       return 1;
+    case State::kRefusal:
+      return refusal_bytes_;
     case State::kDone:
       return 0;
   }
   return 0;
 }
 
-std::string Handshake::Proof(absl::string_view role) const {
-  return Hmac(cluster_.secret, {role, cluster_.job, binding_, hello_, nonce_});
+std::string Handshake::Opening() const {
+  return std::string(cluster_.purpose == Purpose::kData ? kDataOpening : kCoordinationOpening);
 }
 
+absl::Status Handshake::CheckOpening(absl::string_view message) const {
+  const std::string own = Opening();
+  if (message.substr(0, kOpeningBytes) == own) return absl::OkStatus();
+  if (message.substr(0, kOpeningBytes - 1) != own.substr(0, kOpeningBytes - 1)) {
+    return absl::InvalidArgumentError("it does not speak the protocol of Mirrorflow");
+  }
+  return absl::PermissionDeniedError(absl::StrCat(
+      "it speaks another version of the protocol; expected version ", static_cast<int>(own.back()),
+      ", got ", static_cast<int>(static_cast<uint8_t>(message[kOpeningBytes - 1]))));
+}
+
+std::string Handshake::Proof(absl::string_view role) const {
+  return Hmac(cluster_.secret, {role, binding_, hello_, nonce_});
+}
+
+std::string Handshake::SessionKey() const { return Proof("session"); }
+
 absl::Status Handshake::ReceiveHello(absl::string_view hello) {
-  absl::string_view rest = hello;
-  const size_t version = kMagic.size() - 1;
-  if (rest.substr(0, version) != kMagic.substr(0, version)) {
-    return absl::InvalidArgumentError("it does not speak this protocol");
+  if (const absl::Status status = CheckOpening(hello); !status.ok()) {
+    output_ = Opening();
+    output_.resize(kChallengeBytes);
+    return status;
   }
-  if (rest[version] != kMagic[version]) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("it speaks another version of the protocol; expected ", int{kMagic[version]},
-                     ", got ", static_cast<uint8_t>(rest[version])));
-  }
-  rest.remove_prefix(kMagic.size());
+  absl::string_view rest = hello.substr(kOpeningBytes);
   ranks_.connecting = static_cast<int>(Take<uint32_t>(&rest));
   ranks_.accepting = static_cast<int>(Take<uint32_t>(&rest));
-  const auto incarnation = Take<uint64_t>(&rest);
-  if (incarnation != cluster_.incarnation) {
+  incarnation_ = Take<uint64_t>(&rest);
+  if (cluster_.purpose == Purpose::kData && incarnation_ != cluster_.incarnation) {
     return absl::PermissionDeniedError(
         absl::StrCat("it belongs to another incarnation of the workers; expected ",
-                     cluster_.incarnation, ", got ", incarnation));
+                     cluster_.incarnation, ", got ", incarnation_));
   }
   hello_ = std::string(hello);
   nonce_ = RandomBytes(kNonceBytes);
-  output_ = absl::StrCat(nonce_, Proof("accepting"));
+  output_ = absl::StrCat(Opening(), nonce_, Proof("accepting"));
   state_ = State::kAnswer;
   return absl::OkStatus();
+}
+
+absl::Status Handshake::ReceiveChallenge(absl::string_view challenge) {
+  MF_RETURN_IF_ERROR(CheckOpening(challenge));
+  nonce_ = std::string(challenge.substr(kOpeningBytes, kNonceBytes));
+  if (!EqualSecrets(challenge.substr(kOpeningBytes + kNonceBytes), Proof("accepting"))) {
+    return absl::PermissionDeniedError("it does not know the secret of this job");
+  }
+  output_ = Proof("connecting");
+  state_ = State::kWelcome;
+  return absl::OkStatus();
+}
+
+absl::Status Handshake::ReceiveAnswer(absl::string_view answer) {
+  if (!EqualSecrets(answer, Proof("connecting"))) {
+    return absl::PermissionDeniedError("it does not know the secret of this job");
+  }
+  // Only now: a caller without the secret must not learn which ranks are missing, or which job.
+  absl::Status refusal;
+  if (!EqualSecrets(
+          absl::string_view(hello_).substr(kHelloBytes - kNonceBytes - kJobBytes, kJobBytes),
+          JobDigest(cluster_.job))) {
+    refusal = absl::PermissionDeniedError(absl::StrCat(
+        "the caller belongs to another job; expected `job = ", Printable(cluster_.job), "`"));
+  } else if (admits_ != nullptr) {
+    refusal = admits_(ranks_);
+  }
+  std::string text = refusal.ok() ? "" : absl::StrCat("refused: ", refusal.message());
+  text.resize(std::min(text.size(), kMaxRefusalBytes));
+  output_ = absl::StrCat(std::string(1, static_cast<char>(text.size())), text);
+  if (refusal.ok()) state_ = State::kDone;
+  return refusal;
 }
 
 absl::Status Handshake::Receive(absl::string_view message) {
@@ -105,26 +165,15 @@ absl::Status Handshake::Receive(absl::string_view message) {
     case State::kHello:
       return ReceiveHello(message);
     case State::kChallenge:
-      nonce_ = std::string(message.substr(0, kNonceBytes));
-      if (!EqualSecrets(message.substr(kNonceBytes), Proof("accepting"))) {
-        return absl::PermissionDeniedError("it does not know the secret of this job");
-      }
-      output_ = Proof("connecting");
-      state_ = State::kWelcome;
-      return absl::OkStatus();
+      return ReceiveChallenge(message);
     case State::kAnswer:
-      if (!EqualSecrets(message, Proof("connecting"))) {
-        return absl::PermissionDeniedError("it does not know the secret of this job");
-      }
-      // Only now: a caller without the secret must not learn which ranks are missing.
-      MF_RETURN_IF_ERROR(admits_(ranks_));
-      output_ = std::string(1, kWelcome);
-      state_ = State::kDone;
-      return absl::OkStatus();
+      return ReceiveAnswer(message);
     case State::kWelcome:
-      if (message[0] != kWelcome) return absl::InvalidArgumentError("unexpected answer");
-      state_ = State::kDone;
+      refusal_bytes_ = static_cast<uint8_t>(message[0]);
+      state_ = refusal_bytes_ == 0 ? State::kDone : State::kRefusal;
       return absl::OkStatus();
+    case State::kRefusal:
+      return absl::PermissionDeniedError(Printable(message));
     case State::kDone:
       break;
   }

@@ -10,6 +10,8 @@
 namespace mirrorflow {
 namespace {
 
+using ::testing::HasSubstr;
+
 const Handshake::Cluster kCluster = {.secret = "0123456789abcdef", .job = "a", .incarnation = 5};
 constexpr Handshake::Ranks kRanks = {.connecting = 3, .accepting = 1};
 
@@ -22,7 +24,7 @@ absl::Status Shake(Handshake& connecting, Handshake& accepting) {
               &to = turn % 2 == 0 ? accepting : connecting;
     const std::string message = from.TakeOutput();
     EXPECT_EQ(message.size(), to.wanted());
-    EXPECT_LE(message.size(), 64u);
+    EXPECT_LE(message.size(), Handshake::kMaxMessageBytes);
     if (const absl::Status status = to.Receive(message); !status.ok()) return status;
   }
   return absl::OkStatus();
@@ -79,7 +81,7 @@ TEST(HandshakeTest, ReplayedAndReflectedProofsAreRefused) {
 
   auto third = Handshake::Accepting(kCluster, AdmitAll);
   ASSERT_TRUE(third.Receive(hello).ok());
-  const std::string own_proof = third.TakeOutput().substr(32);
+  const std::string own_proof = third.TakeOutput().substr(5 + 32);
   EXPECT_EQ(third.Receive(own_proof).code(), absl::StatusCode::kPermissionDenied);
 }
 
@@ -114,8 +116,81 @@ TEST(HandshakeTest, RanksAreAdmittedOnlyAfterTheProof) {
   EXPECT_EQ(asked, 1);
 }
 
+// The refused end learns why, but no text that could be taken for a part of a log.
+TEST(HandshakeTest, RefusalReachesTheConnectingEnd) {
+  const auto told = [](const Handshake::Cluster& connects, const absl::Status& admitted) {
+    auto connecting = Handshake::Connecting(connects, kRanks);
+    auto accepting =
+        Handshake::Accepting(kCluster, [&](const Handshake::Ranks&) { return admitted; });
+    EXPECT_FALSE(Shake(connecting, accepting).ok());
+    const std::string refusal = accepting.TakeOutput();
+    EXPECT_TRUE(connecting.Receive(refusal.substr(0, 1)).ok());
+    EXPECT_FALSE(connecting.done());
+    EXPECT_EQ(connecting.wanted(), refusal.size() - 1);
+    const absl::Status status = connecting.Receive(refusal.substr(1));
+    EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied);
+    return std::string(status.message());
+  };
+  EXPECT_THAT(told(kCluster, absl::PermissionDeniedError("rank 3\n")), HasSubstr("rank 3\\n"));
+  EXPECT_THAT(told(kCluster, absl::PermissionDeniedError("")), HasSubstr("refused"));
+  EXPECT_THAT(told(kCluster, absl::PermissionDeniedError(std::string(1000, 'x'))),
+              HasSubstr("xxx"));
+  Handshake::Cluster other = kCluster;
+  other.job = "b";
+  EXPECT_THAT(told(other, absl::OkStatus()), HasSubstr("another job; expected `job = a`"));
+}
+
+TEST(HandshakeTest, OtherVersionIsNamedAtBothEnds) {
+  auto connecting = Handshake::Connecting(kCluster, kRanks);
+  auto accepting = Handshake::Accepting(kCluster, AdmitAll);
+  std::string hello = connecting.TakeOutput();
+  hello[4] = 9;
+  const absl::Status refused = accepting.Receive(hello);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("expected version 2, got 9"));
+  std::string answer = accepting.TakeOutput();
+  answer[4] = 9;
+  EXPECT_THAT(std::string(connecting.Receive(answer).message()),
+              HasSubstr("expected version 2, got 9"));
+  auto other = Handshake::Accepting(kCluster, AdmitAll);
+  EXPECT_EQ(other.Receive("GET / HTTP/1.1\r\n" + std::string(53, 'x')).code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+// What opens the way to data must not open that to the coordination service.
+TEST(HandshakeTest, ProofForAnotherPurposeIsRefused) {
+  Handshake::Cluster coordination = kCluster;
+  coordination.purpose = Handshake::Purpose::kCoordination;
+  auto connecting = Handshake::Connecting(kCluster, kRanks);
+  auto accepting = Handshake::Accepting(coordination, AdmitAll);
+  EXPECT_EQ(Shake(connecting, accepting).code(), absl::StatusCode::kInvalidArgument);
+  // Somebody who stands between changes the purpose on the way.
+  auto caller = Handshake::Connecting(kCluster, kRanks);
+  auto service = Handshake::Accepting(coordination, AdmitAll);
+  std::string hello = caller.TakeOutput();
+  hello.replace(0, 5, Handshake::Connecting(coordination, kRanks).TakeOutput().substr(0, 5));
+  ASSERT_TRUE(service.Receive(hello).ok());
+  std::string challenge = service.TakeOutput();
+  challenge.replace(0, 5, Handshake::Connecting(kCluster, kRanks).TakeOutput().substr(0, 5));
+  EXPECT_EQ(caller.Receive(challenge).code(), absl::StatusCode::kPermissionDenied);
+}
+
+TEST(HandshakeTest, SessionKeyBelongsToTheConnection) {
+  auto connecting = Handshake::Connecting(kCluster, kRanks);
+  auto accepting = Handshake::Accepting(kCluster, AdmitAll);
+  ASSERT_TRUE(Shake(connecting, accepting).ok());
+  EXPECT_EQ(connecting.SessionKey(), accepting.SessionKey());
+  EXPECT_EQ(connecting.connection(), accepting.connection());
+  EXPECT_EQ(accepting.incarnation(), 5u);
+  auto again = Handshake::Connecting(kCluster, kRanks);
+  auto other = Handshake::Accepting(kCluster, AdmitAll);
+  ASSERT_TRUE(Shake(again, other).ok());
+  EXPECT_NE(again.SessionKey(), connecting.SessionKey());
+  EXPECT_NE(again.connection(), connecting.connection());
+}
+
 TEST(HandshakeTest, FlippedBitsAreRefused) {
-  for (int at = 0; at < 53; ++at) {
+  for (int at = 0; at < 69; ++at) {
     auto connecting = Handshake::Connecting(kCluster, kRanks);
     auto accepting = Handshake::Accepting(kCluster, AdmitAll);
     std::string hello = connecting.TakeOutput();
