@@ -2,11 +2,15 @@
 #include "tests/support/tcp_proxy.h"
 
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <deque>
 #include <utility>
 
+#include "framework/core/monotonic_time.h"
 #include "gtest/gtest.h"
 
 namespace mirrorflow {
@@ -29,7 +33,7 @@ int ConnectToPort(int port) {
   return fd;
 }
 
-TcpProxy::TcpProxy(int to_port) : to_port_(to_port) {
+TcpProxy::TcpProxy(int to_port, absl::Duration delay) : to_port_(to_port), delay_(delay) {
   listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address = Loopback(0);
   socklen_t size = sizeof(address);
@@ -44,15 +48,26 @@ TcpProxy::~TcpProxy() {
   Cut();
   accept_.join();
   for (std::thread& forward : forwards_) forward.join();
-  for (const int fd : sockets_) close(fd);
+  for (const Connection& one : connections_) {
+    close(one.caller);
+    close(one.called);
+  }
   close(listener_);
 }
 
 void TcpProxy::Cut() {
   cut_ = true;
   shutdown(listener_, SHUT_RDWR);
+  Break(Ends::kBoth);
+}
+
+void TcpProxy::Break(Ends ends) {
   std::lock_guard<std::mutex> lock(mu_);
-  for (const int fd : sockets_) shutdown(fd, SHUT_RDWR);
+  for (Connection& one : connections_) {
+    one.only_caller = ends == Ends::kCallers;
+    shutdown(one.caller, SHUT_RDWR);
+    if (!one.only_caller) shutdown(one.called, SHUT_RDWR);
+  }
 }
 
 std::string TcpProxy::captured() {
@@ -68,31 +83,52 @@ void TcpProxy::Accept() {
     if (from < 0) return;
     const int to = ConnectToPort(to_port_);
     std::lock_guard<std::mutex> lock(mu_);
-    sockets_.insert(sockets_.end(), {from, to});
+    const Connection* const connection = &connections_.emplace_back(Connection{from, to});
     if (cut_) shutdown(from, SHUT_RDWR);
-    for (const auto& [source, target] : {std::pair(from, to), std::pair(to, from)}) {
-      forwards_.emplace_back([this, source = source, target = target,
-                              capture = &captures_.emplace_back()] {  //
-        Forward(source, target, capture);
+    for (const bool to_called : {true, false}) {
+      forwards_.emplace_back([this, connection, to_called, capture = &captures_.emplace_back()] {
+        Forward(connection, to_called, capture);
       });
     }
   }
 }
 
-void TcpProxy::Forward(int from, int to, std::string* capture) {
-  char buffer[1 << 14];
-  for (ssize_t size; (size = recv(from, buffer, sizeof(buffer), 0)) > 0;) {
-    {
-      std::lock_guard<std::mutex> lock(mu_);
-      capture->append(buffer, size);
+void TcpProxy::Forward(const Connection* connection, bool to_called, std::string* capture) {
+  const int from = to_called ? connection->caller : connection->called;
+  const int to = to_called ? connection->called : connection->caller;
+  std::deque<std::pair<MonotonicTime, std::string>> on_the_way;
+  for (bool ended = false; !ended || !on_the_way.empty();) {
+    pollfd polled = {.fd = ended ? -1 : from, .events = POLLIN, .revents = 0};
+    // A millisecond more, because the time until the next arrival is rounded down.
+    poll(&polled, 1,
+         on_the_way.empty()
+             ? -1
+             : static_cast<int>(absl::ToInt64Milliseconds(std::max(
+                   on_the_way.front().first - MonotonicTime::Now(), absl::ZeroDuration()))) +
+                   1);
+    if (polled.revents != 0) {
+      std::string bytes(1 << 14, '\0');
+      const ssize_t size = recv(from, bytes.data(), bytes.size(), 0);
+      ended = size <= 0;
+      bytes.resize(std::max<ssize_t>(size, 0));
+      {
+        std::lock_guard<std::mutex> lock(mu_);
+        capture->append(bytes);
+      }
+      if (!ended) on_the_way.emplace_back(MonotonicTime::Now() + delay_, std::move(bytes));
     }
-    for (ssize_t sent = 0; sent < size;) {
-      const ssize_t more = send(to, buffer + sent, size - sent, MSG_NOSIGNAL);
-      if (more <= 0) return;
-      sent += more;
+    while (!on_the_way.empty() && on_the_way.front().first <= MonotonicTime::Now()) {
+      const std::string bytes = std::move(on_the_way.front().second);
+      on_the_way.pop_front();
+      for (size_t sent = 0; sent < bytes.size();) {
+        const ssize_t more = send(to, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
+        if (more <= 0) return;
+        sent += more;
+      }
     }
   }
-  shutdown(to, SHUT_RDWR);
+  std::lock_guard<std::mutex> lock(mu_);
+  if (!connection->only_caller) shutdown(to, SHUT_RDWR);
 }
 
 }  // namespace mirrorflow

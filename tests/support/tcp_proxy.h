@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "absl/time/time.h"
+
 namespace mirrorflow {
 
 // Returns a socket connected to a port of this host; fails the test if that is refused.
@@ -20,25 +22,37 @@ int ConnectToPort(int port);
 // bytes.
 class TcpProxy {
  public:
-  explicit TcpProxy(int to_port);
+  // Bytes arrive after `delay`, in both directions.
+  explicit TcpProxy(int to_port, absl::Duration delay = absl::ZeroDuration());
   ~TcpProxy();
 
   int port() const { return port_; }
-  // All bytes that have been forwarded, one direction of a connection after the other.
+  // All bytes that have been forwarded, one direction of a connection after the other, beginning
+  // with what the first caller has sent.
   std::string captured();
   // Closes all connections and accepts no others.
   void Cut();
+  // Closes all connections, at both ends or only at that of the callers: the other end hears
+  // nothing any more, and no end.
+  enum class Ends { kBoth, kCallers };
+  void Break(Ends ends);
 
  private:
+  struct Connection {
+    int caller, called;
+    bool only_caller = false;  // its end has been closed
+  };
+
   void Accept();
-  void Forward(int from, int to, std::string* capture);
+  void Forward(const Connection* connection, bool to_called, std::string* capture);
 
   const int to_port_;
+  const absl::Duration delay_;
   int listener_ = -1;
   int port_ = 0;
   std::atomic<bool> cut_{false};
   std::mutex mu_;
-  std::vector<int> sockets_;           // guarded by mu_
+  std::list<Connection> connections_;  // guarded by mu_
   std::vector<std::thread> forwards_;  // guarded by mu_
   std::list<std::string> captures_;    // by direction of a connection; guarded by mu_
   std::thread accept_;

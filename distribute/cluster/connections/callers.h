@@ -61,6 +61,8 @@ class Callers {
   // Moves bytes without waiting. Calls `on_proven` for each caller that has proven itself, and
   // returns its first error.
   absl::Status Advance(const std::function<absl::Status(Proven)>& on_proven);
+  // Whether none waits.
+  bool empty() const { return callers_.empty(); }
   // Adds what poll() must wait for until the next Advance, besides the time.
   void AddPolled(std::vector<pollfd>* polled) const;
   // Wakes the thread out of that poll().

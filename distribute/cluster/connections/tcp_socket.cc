@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <memory>
 
@@ -67,6 +68,35 @@ absl::StatusOr<OwnedSocket> StartConnect(const std::string& from, const std::str
     return NetworkError(errno, absl::StrCat(address, ": cannot connect from ", from));
   }
   return made;
+}
+
+absl::StatusOr<std::vector<SocketAddress>> ResolveAll(const std::string& to) {
+  MF_ASSIGN_OR_RETURN(const HostPort target, ParseHostPort(to));
+  MF_ASSIGN_OR_RETURN(const Addresses found, Resolve(target));
+  std::vector<SocketAddress> all;
+  for (const addrinfo* one = found.get(); one != nullptr; one = one->ai_next) {
+    SocketAddress& next = all.emplace_back();
+    next.size = one->ai_addrlen;
+    std::memcpy(&next.address, one->ai_addr, one->ai_addrlen);
+  }
+  return all;
+}
+
+absl::StatusOr<OwnedSocket> StartConnect(const SocketAddress& to) {
+  OwnedSocket made(socket(to.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (made.fd() < 0 ||
+      (connect(made.fd(), reinterpret_cast<const sockaddr*>(&to.address), to.size) != 0 &&
+       errno != EINPROGRESS)) {
+    return NetworkError(errno, "cannot connect");
+  }
+  return made;
+}
+
+absl::Status CheckConnected(int fd) {
+  int error = 0;
+  socklen_t size = sizeof error;
+  if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;
+  return error == 0 ? absl::OkStatus() : NetworkError(error, "cannot connect");
 }
 
 absl::Status SetDataOptions(int fd, absl::Duration timeout) {

@@ -2,7 +2,10 @@
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_TCP_SOCKET_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_TCP_SOCKET_H_
 
+#include <sys/socket.h>
+
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -14,6 +17,19 @@ namespace mirrorflow {
 // Starts to connect from an address of this host to HOST:PORT, without blocking: the socket becomes
 // writable in the end.
 absl::StatusOr<OwnedSocket> StartConnect(const std::string& from, const std::string& to);
+
+// The address of a socket.
+struct SocketAddress {
+  sockaddr_storage address = {};
+  socklen_t size = 0;
+};
+// All addresses of HOST:PORT, of which a service may listen on some. Unavailable, with the name
+// service's reason, if there is none.
+absl::StatusOr<std::vector<SocketAddress>> ResolveAll(const std::string& to);
+// As StartConnect, from any address of this host.
+absl::StatusOr<OwnedSocket> StartConnect(const SocketAddress& to);
+// Whether a socket that has become writable is connected; Unavailable, with the reason, if not.
+absl::Status CheckConnected(int fd);
 
 // Sets a connection's options for data.
 absl::Status SetDataOptions(int fd, absl::Duration timeout);

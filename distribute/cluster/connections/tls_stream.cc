@@ -5,12 +5,14 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
+#include <openssl/x509v3.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -55,7 +57,7 @@ const BIO_METHOD* SocketMethod() {
 class TlsStreamOfSocket final : public Stream {
  public:
   TlsStreamOfSocket(OwnedSocket socket, const TlsContext& context, TlsEnd end,
-                    uint64_t bytes_per_key)
+                    uint64_t bytes_per_key, const std::string& peer)
       : socket_(std::move(socket)),
         ssl_(SSL_new(context.get()), &SSL_free),
         bytes_per_key_(bytes_per_key) {
@@ -64,6 +66,11 @@ class TlsStreamOfSocket final : public Stream {
     SSL_set_bio(ssl_.get(), bio, bio);
     end == TlsEnd::kConnecting ? SSL_set_connect_state(ssl_.get())
                                : SSL_set_accept_state(ssl_.get());
+    if (peer.empty()) return;
+    SSL_set_hostflags(ssl_.get(), X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    if (X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl_.get()), peer.c_str()) == 1) return;
+    SSL_set1_host(ssl_.get(), peer.c_str());
+    SSL_set_tlsext_host_name(ssl_.get(), peer.c_str());
   }
 
   int fd() const override { return socket_.fd(); }
@@ -221,8 +228,8 @@ absl::StatusOr<TlsContext> CreateTlsContext(const TlsFiles& files) {
 }
 
 std::unique_ptr<Stream> TlsStream(OwnedSocket socket, const TlsContext& context, TlsEnd end,
-                                  uint64_t bytes_per_key) {
-  return std::make_unique<TlsStreamOfSocket>(std::move(socket), context, end, bytes_per_key);
+                                  uint64_t bytes_per_key, const std::string& peer) {
+  return std::make_unique<TlsStreamOfSocket>(std::move(socket), context, end, bytes_per_key, peer);
 }
 
 }  // namespace mirrorflow

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // TlsStream encrypts a connection (TLS 1.3). Both ends present certificates, and each verifies that
-// one of its authorities has signed the other's. Host names are not compared: the ranks prove who
-// they are by themselves (handshake.h).
+// one of its authorities has signed the other's. The ends of data connections compare no host
+// names: the ranks prove who they are by themselves (handshake.h).
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_TLS_STREAM_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_TLS_STREAM_H_
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "distribute/cluster/connections/tls_files.h"
@@ -30,9 +31,11 @@ inline constexpr uint64_t kTlsBytesPerKey = uint64_t{1} << 36;
 
 // `socket`: connected or connecting, and non-blocking. The first Send or Receive begins TLS's own
 // handshake, so that either may have to wait for both events. The key for sending changes every
-// `bytes_per_key` bytes.
+// `bytes_per_key` bytes. `peer`: the host name or IP address that the other end's certificate must
+// have; empty: any.
 std::unique_ptr<Stream> TlsStream(OwnedSocket socket, const TlsContext& context, TlsEnd end,
-                                  uint64_t bytes_per_key = kTlsBytesPerKey);
+                                  uint64_t bytes_per_key = kTlsBytesPerKey,
+                                  const std::string& peer = "");
 
 }  // namespace mirrorflow
 

@@ -5,20 +5,19 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <cstring>
 #include <functional>
+#include <map>
 #include <mutex>
-#include <set>
 #include <thread>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "distribute/cluster/connections/authentication.h"
-#include "distribute/cluster/coordination/coordination.grpc.pb.h"
+#include "distribute/cluster/connections/handshake.h"
 #include "distribute/cluster/coordination/messages.h"
-#include "distribute/cluster/coordination/prepare_grpc.h"
-#include "distribute/cluster/coordination/tls.h"
+#include "distribute/cluster/coordination/service_link.h"
 #include "distribute/cluster/coordination_state.h"
 #include "distribute/cluster/failure_listener.h"
 #include "framework/core/monotonic_time.h"
@@ -36,20 +35,23 @@ using coordination::Signed;
 
 constexpr absl::Duration kFirstRetry = absl::Milliseconds(50);
 constexpr absl::Duration kLongestRetry = absl::Milliseconds(500);
-constexpr absl::Duration kHelloTimeout = absl::Seconds(2);
-constexpr absl::Duration kReportInterval = absl::Seconds(5);
+// The service notices after so long that the connection of another process is gone.
+constexpr absl::Duration kEndOfOther = absl::Milliseconds(2 * kKeepaliveMilliseconds);
 // The others have received the failure, but their answers may be on the way.
 constexpr absl::Duration kLeaveAfterFailure = absl::Seconds(1);
 // The service answers at a call's deadline; this long after it, the service is considered gone.
 constexpr absl::Duration kGrace = absl::Seconds(2);
 
-void SetDeadline(MonotonicTime deadline, grpc::ClientContext* context) {
-  context->set_deadline(GrpcDeadline(deadline + kGrace));
+uint64_t RandomNumber() {
+  const std::string bytes = RandomBytes(sizeof(uint64_t));
+  uint64_t number = 0;
+  std::memcpy(&number, bytes.data(), sizeof number);
+  return number;
 }
 
 }  // namespace
 
-// The channel, and the session after registration. Thread-safe.
+// The session of this process: its calls. Thread-safe.
 class CoordinationClient::Connection {
  public:
   explicit Connection(Options options) : options_(std::move(options)) {}
@@ -59,78 +61,59 @@ class CoordinationClient::Connection {
   int num_workers() const { return options_.member.num_workers(); }
 
   absl::StatusOr<coordination::Membership> Register(MonotonicTime deadline) {
-    MF_RETURN_IF_ERROR(PrepareGrpc(/*num_connections=*/1));
-    MF_ASSIGN_OR_RETURN(const auto credentials, ClientCredentials(options_.tls));
-    grpc::ChannelArguments arguments;
-    arguments.SetMaxReceiveMessageSize(-1);  // the membership of a large cluster
-    arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
-    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 500);
-    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
-    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMilliseconds);
-    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMilliseconds);
-    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    if (!options_.tls.empty() && !options_.name.empty()) {
-      arguments.SetSslTargetNameOverride(options_.name);
-    }
-    const std::shared_ptr<grpc::Channel> channel =
-        grpc::CreateCustomChannel(options_.coordinator, credentials, arguments);
-    stub_ = coordination::Coordination::NewStub(channel);
-    const MonotonicTime start = MonotonicTime::Now();
+    MF_ASSIGN_OR_RETURN(
+        link_, ServiceLink::Create({.address = options_.coordinator,
+                                    .name = options_.name,
+                                    .cluster = {.secret = options_.secret,
+                                                .job = options_.job,
+                                                .incarnation = RandomNumber(),
+                                                .purpose = Handshake::Purpose::kCoordination},
+                                    .worker = worker(),
+                                    .tls = options_.tls,
+                                    .log = options_.log}));
     absl::Duration pause = kFirstRetry;
-    MonotonicTime next_report = start + kReportInterval;
-    for (int tries = 1;; ++tries) {
+    MonotonicTime last_refusal = MonotonicTime::InfiniteFuture();
+    for (;;) {
       const absl::StatusOr<coordination::Membership> membership = TryRegister(deadline);
-      // A service that is about to end cancels calls.
-      const bool may_come_back =
-          absl::IsUnavailable(membership.status()) || absl::IsCancelled(membership.status());
-      if (!may_come_back) return membership;
+      const absl::Status& status = membership.status();
       const MonotonicTime now = MonotonicTime::Now();
+      if (absl::IsAborted(status)) {  // another process is this worker, unless it is gone
+        last_refusal = std::min(last_refusal, now + kEndOfOther);
+        if (now >= last_refusal) return absl::AlreadyExistsError(status.message());
+      } else if (!absl::IsUnavailable(status) && !absl::IsCancelled(status)) {
+        return membership;  // a service that is about to end cancels calls
+      }
       if (now + pause >= deadline) {
-        return absl::DeadlineExceededError(absl::StrCat(
-            "cannot reach the coordination service at ", options_.coordinator, " in ",
-            absl::FormatDuration(absl::Trunc(now - start, absl::Milliseconds(100))), " and ", tries,
-            " tries; expected worker 0, or `mirrorflow coordinator`, to serve it there; last "
-            "error: ",
-            membership.status().message(), MaybeTls(membership.status())));
+        return absl::IsAborted(status) ? absl::AlreadyExistsError(status.message()) : status;
       }
-      if (options_.log != nullptr && now >= next_report) {
-        next_report = now + kReportInterval;
-        options_.log(absl::StrCat("waiting for the coordination service at ", options_.coordinator,
-                                  "; ", absl::ToInt64Seconds(now - start), " s of ",
-                                  absl::ToInt64Seconds(deadline - start), " s; ",
-                                  membership.status().message()));
-      }
-      // Not a sleep: gRPC makes progress with a connection only while a thread waits in it.
-      if (channel->WaitForConnected(GrpcDeadline(now + pause))) {
-        absl::SleepFor(absl::Milliseconds(1));
-      }
+      absl::SleepFor(pause);
       pause = std::min(2 * pause, kLongestRetry);
     }
   }
 
-  // `context` lets another thread cancel the call.
-  absl::StatusOr<std::string> Perform(Request request, MonotonicTime deadline,
-                                      grpc::ClientContext* context) {
+  // The number of a new call, by which another thread can cancel it.
+  uint64_t NewCall() { return ++sequence_; }
+  void Cancel(uint64_t call) {
+    std::lock_guard<std::mutex> lock(mu_);
+    const auto found = calls_.find(call);
+    if (found == calls_.end()) return;
+    found->second.cancelled = true;
+    if (found->second.context != nullptr) found->second.context->TryCancel();
+  }
+
+  // Repeats the call on another connection if the one that it was made on ends before the answer.
+  absl::StatusOr<std::string> Perform(Request request, MonotonicTime deadline, uint64_t call) {
     {
       std::lock_guard<std::mutex> lock(mu_);
-      MF_RETURN_IF_ERROR(lost_);
-      calls_.insert(context);
+      calls_[call];
     }
-    request.set_deadline_ms(MillisecondsUntil(deadline));
-    SetDeadline(deadline, context);
-    const absl::StatusOr<Signed> answer = Call(kPerform, request.SerializeAsString(), context);
-    {
-      std::lock_guard<std::mutex> lock(mu_);
-      calls_.erase(context);
-      if (!answer.ok() && !lost_.ok()) return lost_;
-    }
-    MF_RETURN_IF_ERROR(answer.status());
-    return Open(*answer);
+    absl::StatusOr<std::string> result = Repeat(request, deadline, call);
+    std::lock_guard<std::mutex> lock(mu_);
+    calls_.erase(call);
+    return result;
   }
   absl::StatusOr<std::string> Perform(Request request, MonotonicTime deadline) {
-    grpc::ClientContext context;
-    return Perform(std::move(request), deadline, &context);
+    return Perform(std::move(request), deadline, NewCall());
   }
 
   void SetProgress(std::shared_ptr<const RunProgress> progress) {
@@ -189,13 +172,12 @@ class CoordinationClient::Connection {
       const bool was_stopped = awake - begin > 2 * timeout;
       if (beat.ok() || was_stopped) answered = awake;
       if (awake - answered < timeout) continue;
-      lost_ = WithFailure(
-          absl::UnavailableError(absl::StrCat(
-              IsGone(), "no answer from the coordination service at ", options_.coordinator,
-              " for ",
-              absl::FormatDuration(absl::Trunc(awake - answered, absl::Milliseconds(100))))),
-          {.worker = 0});
-      for (grpc::ClientContext* const call : calls_) call->TryCancel();
+      link_->End(absl::UnavailableError(absl::StrCat(
+          "no answer from the coordination service at ", options_.coordinator, " for ",
+          absl::FormatDuration(absl::Trunc(awake - answered, absl::Milliseconds(100))))));
+      for (const auto& [number, call] : calls_) {
+        if (call.context != nullptr) call.context->TryCancel();
+      }
       return;
     }
   }
@@ -213,10 +195,7 @@ class CoordinationClient::Connection {
       heartbeat.set_collectives(at.collectives);
       heartbeat.set_collective(at.collective);
     }
-    grpc::ClientContext context;
-    context.set_deadline(GrpcDeadline(deadline));
-    MF_ASSIGN_OR_RETURN(const Signed answer, Call(kPerform, request.SerializeAsString(), &context));
-    MF_ASSIGN_OR_RETURN(const std::string text, Open(answer));
+    MF_ASSIGN_OR_RETURN(const std::string text, Perform(std::move(request), deadline));
     int signal = 0;
     if (!text.empty() && !absl::SimpleAtoi(text, &signal)) {
       return absl::InternalError("coordination: malformed signal");
@@ -229,49 +208,9 @@ class CoordinationClient::Connection {
     return absl::StrCat(server_, " is gone, says worker ", worker(), ": ");
   }
 
-  std::string IsRefused() const {
-    return absl::StrCat("the coordination service at ", options_.coordinator, " refused worker ",
-                        worker());
-  }
-
   absl::StatusOr<coordination::Membership> TryRegister(MonotonicTime deadline) {
-    coordination::HelloRequest hello;
-    hello.set_protocol(kCoordinationProtocol);
-    hello.set_worker(worker());
-    hello.set_job(options_.job);
-    hello.set_client_nonce(RandomBytes(kNonceBytes));
-    coordination::HelloReply challenge;
-    {
-      grpc::ClientContext context;
-      context.set_deadline(GrpcDeadline(std::min(deadline, MonotonicTime::Now() + kHelloTimeout)));
-      const grpc::Status status = stub_->Hello(&context, hello, &challenge);
-      // A service that does not answer may be another program, or one that starts.
-      if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
-        return absl::UnavailableError(status.error_message());
-      }
-      if (coordination::Identity service;
-          status.error_code() == grpc::StatusCode::FAILED_PRECONDITION &&
-          service.ParseFromString(status.error_details())) {
-        coordination::Identity own;
-        own.set_protocol(hello.protocol());
-        own.set_job(hello.job());
-        return absl::PermissionDeniedError(
-            absl::StrCat(IsRefused(), ": ", DifferenceOf(service, own)));
-      }
-      MF_RETURN_IF_ERROR(ToStatus(status));
-    }
-    if (!EqualSecrets(challenge.proof(),
-                      ServerProof(options_.secret, hello, challenge.server_nonce()))) {
-      return absl::PermissionDeniedError(
-          absl::StrCat("the coordination service at ", options_.coordinator,
-                       options_.secret.empty() ? " has a secret, and this worker has none"
-                                               : " does not know the secret of this worker"));
-    }
-    session_ = challenge.server_nonce();
-    key_ = SessionKey(options_.secret, options_.job, worker(), hello.client_nonce(), session_);
-    coordination::RegisterRequest request;
-    request.set_client_nonce(hello.client_nonce());
-    request.set_deadline_ms(MillisecondsUntil(deadline));
+    Request request;
+    request.set_operation(Request::REGISTER);
     *request.mutable_member() = options_.member;
     if (options_.heartbeat_timeout < absl::InfiniteDuration()) {
       request.mutable_member()->set_heartbeat_timeout_ms(
@@ -285,42 +224,79 @@ class CoordinationClient::Connection {
       request.mutable_member()->set_prepare_timeout_ms(
           absl::ToInt64Milliseconds(options_.prepare_timeout));
     }
-    grpc::ClientContext context;
-    SetDeadline(deadline, &context);
-    MF_ASSIGN_OR_RETURN(const Signed answer,
-                        Call(kRegister, request.SerializeAsString(), &context));
-    MF_ASSIGN_OR_RETURN(const std::string text, Open(answer));
+    MF_ASSIGN_OR_RETURN(const std::string text, Perform(std::move(request), deadline));
     coordination::Membership membership;
     if (!membership.ParseFromString(text) || membership.members_size() != num_workers()) {
       return absl::InternalError("coordination: malformed membership");
     }
     server_ = options_.external ? "`mirrorflow coordinator`" : NameOf(membership.members(0));
     registered_ = true;
+    link_->Keep(options_.heartbeat_timeout);
     if (options_.heartbeat_timeout < absl::InfiniteDuration()) {
       MF_ASSIGN_OR_RETURN(heart_, StartThread("heartbeats", [this] { SendHeartbeats(); }));
     }
     return membership;
   }
 
-  absl::StatusOr<Signed> Call(absl::string_view method, std::string body,
-                              grpc::ClientContext* context) {
-    Signed request, answer;
-    request.set_worker(worker());
-    request.set_session(session_);
-    request.set_sequence(++sequence_);
-    request.set_body(std::move(body));
-    Sign(key_, Role::kWorker, method, &request);
-    MF_RETURN_IF_ERROR(ToStatus(method == kRegister ? stub_->Register(context, request, &answer)
-                                                    : stub_->Perform(context, request, &answer)));
-    if (answer.sequence() != request.sequence() ||
-        !HasValidMac(key_, Role::kServer, method, answer)) {
+  absl::StatusOr<std::string> Repeat(Request& request, MonotonicTime deadline, uint64_t call) {
+    for (uint64_t broken = 0;;) {
+      const auto connection = link_->Get(broken, deadline);
+      if (!connection.ok()) return Gone(connection.status());
+      request.set_deadline_ms(MillisecondsUntil(deadline));
+      Signed answer;
+      const grpc::Status status = Send(**connection, request, deadline, call, &answer);
+      if (IsCancelled(call)) return absl::CancelledError("the call was cancelled");
+      switch (status.error_code()) {
+        case grpc::StatusCode::OK:
+          return Open(**connection, call, answer);
+        case grpc::StatusCode::UNAVAILABLE:
+        case grpc::StatusCode::CANCELLED:
+        case grpc::StatusCode::UNAUTHENTICATED:  // the service knows of another connection
+          broken = (*connection)->number;
+          break;
+        default:
+          return WithFailure(
+              absl::Status(static_cast<absl::StatusCode>(status.error_code()),
+                           absl::StrCat("coordination service at ", options_.coordinator, ": ",
+                                        status.error_message())),
+              {.worker = 0});
+      }
+    }
+  }
+
+  grpc::Status Send(const ServiceLink::Connection& connection, Request& request,
+                    MonotonicTime deadline, uint64_t call, Signed* answer) {
+    grpc::ClientContext context;
+    context.set_deadline(GrpcDeadline(deadline + kGrace));
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      calls_[call].context = &context;
+      if (calls_[call].cancelled || !link_->end().ok()) context.TryCancel();
+      request.clear_pending();
+      for (const auto& [number, other] : calls_) request.add_pending(number);
+    }
+    Signed message;
+    message.set_connection(connection.name);
+    message.set_sequence(call);
+    message.set_body(request.SerializeAsString());
+    Sign(connection.key, Role::kWorker, &message);
+    const grpc::Status status = connection.stub->Perform(&context, message, answer);
+    std::lock_guard<std::mutex> lock(mu_);
+    calls_[call].context = nullptr;
+    return status;
+  }
+
+  bool IsCancelled(uint64_t call) {
+    std::lock_guard<std::mutex> lock(mu_);
+    return calls_[call].cancelled;
+  }
+
+  absl::StatusOr<std::string> Open(const ServiceLink::Connection& connection, uint64_t call,
+                                   const Signed& answer) const {
+    if (answer.sequence() != call || !HasValidMac(connection.key, Role::kServer, answer)) {
       return absl::PermissionDeniedError(absl::StrCat(
           "coordination service at ", options_.coordinator, ": the answer was forged"));
     }
-    return answer;
-  }
-
-  static absl::StatusOr<std::string> Open(const Signed& answer) {
     Reply reply;
     if (!reply.ParseFromString(answer.body())) {
       return absl::InternalError("coordination: malformed reply");
@@ -329,40 +305,21 @@ class CoordinationClient::Connection {
     return std::move(*reply.mutable_value());
   }
 
-  // A service with TLS closes a connection without it.
-  absl::string_view MaybeTls(const absl::Status& status) const {
-    return options_.tls.empty() && absl::StrContains(status.message(), "Socket closed")
-               ? "; perhaps the service expects TLS"
-               : "";
-  }
-
-  absl::Status ToStatus(const grpc::Status& status) const {
-    if (status.ok()) return absl::OkStatus();
-    if (status.error_code() == grpc::StatusCode::UNAUTHENTICATED) {
-      // A service of an older version does not say why.
-      return absl::PermissionDeniedError(absl::StrCat(
-          IsRefused(), "; expected the same secret on all workers, or the same job and version"));
-    }
-    // gRPC tells why it cannot connect only in words. Trying again would not help.
-    if (absl::StrContains(status.error_message(), "Ssl handshake failed")) {
-      return absl::PermissionDeniedError(absl::StrCat(
-          "no TLS connection to the coordination service at ", options_.coordinator,
-          "; expected certificates on both sides, signed by the authorities that the other side "
-          "knows; got: ",
-          status.error_message()));
-    }
-    const bool is_gone = registered_ && status.error_code() == grpc::StatusCode::UNAVAILABLE;
+  absl::Status Gone(const absl::Status& why) const {
+    const bool is_gone = registered_ && absl::IsUnavailable(why);
     return WithFailure(
-        absl::Status(static_cast<absl::StatusCode>(status.error_code()),
-                     absl::StrCat(is_gone ? IsGone() : "", "coordination service at ",
-                                  options_.coordinator, ": ", status.error_message())),
+        absl::Status(why.code(), absl::StrCat(is_gone ? IsGone() : "", why.message())),
         {.worker = 0});
   }
 
+  struct Pending {
+    grpc::ClientContext* context = nullptr;  // of the call of gRPC; null between two of them
+    bool cancelled = false;
+  };
+
   const Options options_;
-  std::unique_ptr<coordination::Coordination::Stub> stub_;
   // Set before there are other threads:
-  std::string session_, key_;
+  std::unique_ptr<ServiceLink> link_;
   std::string server_;  // the process that serves the service
   bool registered_ = false;
   std::atomic<uint64_t> sequence_{0};
@@ -372,8 +329,7 @@ class CoordinationClient::Connection {
   std::condition_variable stop_;
   // Guarded by mu_:
   bool over_ = false;
-  absl::Status lost_;                            // the service does not answer any more
-  std::set<grpc::ClientContext*> calls_;         // in progress
+  std::map<uint64_t, Pending> calls_;            // in progress
   std::shared_ptr<const RunProgress> progress_;  // of the latest session
   std::function<void(int)> on_stop_request_;
   int stop_request_ = 0;  // a signal
@@ -502,11 +458,11 @@ class CoordinationClient::Group final : public WorkerGroup {
   }
 
   void Listen() {
-    context_ = std::make_unique<grpc::ClientContext>();
+    listening_call_ = connection_->NewCall();
     absl::StatusOr<std::thread> listening = StartThread("failures of other workers", [this] {
       const absl::Status failure = connection_
                                        ->Perform(NewRequest(Request::WAIT_FOR_FAILURE),
-                                                 MonotonicTime::InfiniteFuture(), context_.get())
+                                                 MonotonicTime::InfiniteFuture(), listening_call_)
                                        .status();
       if (failure.ok() || absl::IsCancelled(failure)) return;
       connection_->SetFailed();
@@ -519,13 +475,12 @@ class CoordinationClient::Group final : public WorkerGroup {
     }
   }
 
-  // Ends the call of the listening thread by a request, because the service would take a cancelled
-  // call for the end of this worker.
+  // Ends the call of the listening thread by a request, so that the service forgets it.
   void StopListening() {
     if (!listening_.joinable()) return;
     const bool told =
         connection_->Perform(NewRequest(Request::CANCEL), MonotonicTime::Now() + kGrace).ok();
-    if (!told) context_->TryCancel();
+    if (!told) connection_->Cancel(listening_call_);
     listening_.join();
   }
 
@@ -533,7 +488,7 @@ class CoordinationClient::Group final : public WorkerGroup {
   const int group_;
   std::atomic<uint64_t> incarnation_{0};
   FailureListener listener_;
-  std::unique_ptr<grpc::ClientContext> context_;  // of the listening thread's call
+  uint64_t listening_call_ = 0;
   std::thread listening_;
 };
 

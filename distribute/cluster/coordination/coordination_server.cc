@@ -17,11 +17,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "distribute/cluster/connections/authentication.h"
-#include "distribute/cluster/connections/stranger_log.h"
+#include "distribute/cluster/connections/handshake.h"
 #include "distribute/cluster/coordination/coordination.grpc.pb.h"
-#include "distribute/cluster/coordination/listen.h"
 #include "distribute/cluster/coordination/membership.h"
 #include "distribute/cluster/coordination/messages.h"
+#include "distribute/cluster/coordination/service_port.h"
+#include "distribute/cluster/coordination/sessions.h"
 #include "distribute/cluster/coordination/suspicions.h"
 #include "distribute/cluster/coordination_state.h"
 #include "framework/core/monotonic_time.h"
@@ -41,11 +42,13 @@ using grpc::ServerUnaryReactor;
 constexpr absl::Duration kTick = absl::Milliseconds(20);  // how late a deadline may be noticed
 // A longer pause between ticks means that this process was stopped.
 constexpr absl::Duration kLongestPause = absl::Milliseconds(500);
-constexpr absl::Duration kShutdownTimeout = absl::Seconds(1);
 constexpr absl::Duration kWaitingInterval = absl::Seconds(5);  // between reports of missing workers
 constexpr absl::Duration kListenRetry = absl::Milliseconds(250);
 constexpr int kMaxGroups = 4096;
-constexpr size_t kMaxJobInDetails = 1000;  // gRPC limits the details of an error
+// A process whose connection ends is probably gone, which the others must learn soon. If only the
+// connection has ended, the process needs so long to make another one, and so many round trips.
+constexpr absl::Duration kLongestReturn = absl::Seconds(1);
+constexpr int kReturnRoundTrips = 8;
 
 // Random, because processes of an earlier cluster may still be there and count as well.
 uint64_t RandomIncarnation() {
@@ -55,31 +58,10 @@ uint64_t RandomIncarnation() {
   return incarnation;
 }
 
-// A call whose answer may come later, from any thread.
-class Call final : public ServerUnaryReactor {
- public:
-  explicit Call(Signed* reply) : reply_(reply) {}
-
-  Signed* reply() const { return reply_; }
-  // `call` runs if the client goes away before the call is answered. Call before that can happen:
-  // in the handler that creates this object.
-  void OnLost(std::function<void()> call) { on_lost_ = std::move(call); }
-
- private:
-  void OnCancel() override {
-    if (on_lost_) on_lost_();
-  }
-  void OnDone() override { delete this; }
-
-  Signed* const reply_;
-  std::function<void()> on_lost_;
-};
-
 class Server final : public CoordinationServer, public coordination::Coordination::CallbackService {
  public:
   explicit Server(Options options)
       : options_(std::move(options)),
-        strangers_("coordination", options_.log),
         membership_(options_.num_workers, options_.worker_addresses),
         registration_(options_.num_workers),
         leaving_(options_.num_workers) {}
@@ -95,26 +77,39 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
                      : timeout);
     SetState(
         State::kStopping);  // the ticker ends all other calls, for whose answers Shutdown waits
-    listening_.listener = nullptr;
-    if (listening_.server != nullptr) {
-      listening_.server->Shutdown(GrpcDeadline(MonotonicTime::Now() + kShutdownTimeout));
-    }
+    port_ = nullptr;
     SetState(State::kStopped);
     if (ticker_.joinable()) ticker_.join();
   }
 
   absl::Status Start() {
     MF_ASSIGN_OR_RETURN(
-        listening_,
-        Listen(
-            options_.address, options_.num_workers, options_.tls, this,
-            [this](const std::string& peer) { strangers_.Connected(peer); },
-            [this](const absl::Status& why) { strangers_.Log(options_.address, why.message()); }));
+        port_, ServicePort::Open(
+                   {.address = options_.address,
+                    .num_workers = options_.num_workers,
+                    .cluster = {.secret = options_.secret,
+                                .job = options_.job,
+                                .purpose = Handshake::Purpose::kCoordination},
+                    .tls = options_.tls,
+                    .on_connected =
+                        [this](const Handshake& handshake) {
+                          return sessions_.Connect(
+                              {handshake.ranks().connecting, handshake.incarnation()},
+                              handshake.connection(), handshake.SessionKey());
+                        },
+                    .on_disconnected =
+                        [this](const std::string& connection, absl::Duration round_trip) {
+                          sessions_.Disconnect(connection, [&](const WorkerProcess& process) {
+                            return TimeToReturn(process.worker, round_trip);
+                          });
+                        },
+                    .log = options_.log},
+                   this));
     MF_ASSIGN_OR_RETURN(ticker_, StartThread("coordination", [this] { Tick(); }));
     return absl::OkStatus();
   }
 
-  int port() const override { return listening_.listener->port(); }
+  int port() const override { return port_->port(); }
 
   void RequestStop(int signal) override {
     stop_signal_ = signal;
@@ -131,103 +126,26 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
     return over;
   }
 
-  // ---- handlers -------------------------------------------------------------------------------
-
-  ServerUnaryReactor* Hello(CallbackServerContext* context,
-                            const coordination::HelloRequest* request,
-                            coordination::HelloReply* reply) override {
-    ServerUnaryReactor* const reactor = context->DefaultReactor();
-    strangers_.Called(context->peer());
-    coordination::Identity own, worker;
-    own.set_protocol(kCoordinationProtocol);
-    own.set_job(options_.job);
-    worker.set_protocol(request->protocol());
-    worker.set_job(request->job());
-    if (const std::string difference = DifferenceOf(own, worker); !difference.empty()) {
-      strangers_.Log(context->peer(), absl::StrCat("refused a caller: ", difference));
-      own.set_job(options_.job.substr(0, kMaxJobInDetails));
-      reactor->Finish(
-          grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, difference, own.SerializeAsString()));
-      return reactor;
-    }
-    if (request->client_nonce().size() != kNonceBytes) {
-      reactor->Finish(Refuse(context->peer(), "a malformed hello"));
-      return reactor;
-    }
-    reply->set_server_nonce(nonces_.Issue(request->worker(), request->client_nonce()));
-    reply->set_proof(ServerProof(options_.secret, *request, reply->server_nonce()));
-    reactor->Finish(grpc::Status::OK);
-    return reactor;
-  }
-
-  ServerUnaryReactor* Register(CallbackServerContext* context, const Signed* request,
-                               Signed* reply) override {
-    Call* const call = new Call(reply);
-    strangers_.Called(context->peer());
-    coordination::RegisterRequest body;
-    if (!body.ParseFromString(request->body()) ||
-        !nonces_.HasIssued(request->session(), request->worker(), body.client_nonce())) {
-      call->Finish(Refuse(context->peer(), "no valid Hello before its registration"));
-      return call;
-    }
-    const std::string key = SessionKey(options_.secret, options_.job, request->worker(),
-                                       body.client_nonce(), request->session());
-    if (!HasValidMac(key, Role::kWorker, kRegister, *request) ||
-        body.member().worker() != request->worker()) {
-      call->Finish(Refuse(context->peer(), "it does not know the secret"));
-      return call;
-    }
-    const int worker = request->worker();
-    reply->set_sequence(request->sequence());
-    const auto finish = [this, call, key, worker,
-                         session = request->session()](absl::StatusOr<std::string> result) {
-      const absl::Status mismatch = membership_.mismatch();
-      const absl::Status registered = mismatch.ok() ? result.status() : mismatch;
-      coordination::Reply answer;
-      *answer.mutable_status() = StatusToProto(registered);
-      if (registered.ok()) {
-        answer.set_value(membership_.members().SerializeAsString());
-      } else {
-        membership_.Forget(worker, session, registered);
-      }
-      FinishSigned(call, key, kRegister, answer);
-    };
-    const absl::Status admitted = membership_.Admit({body.member(), request->session(), key});
-    if (!admitted.ok()) {
-      if (absl::IsAlreadyExists(admitted)) {
-        strangers_.Log(context->peer(), absl::StrCat("refused a second worker ", worker));
-      }
-      // A difference between workers ends the registration of all.
-      const absl::Status mismatch = membership_.mismatch();
-      if (!mismatch.ok()) registration_.Fail(mismatch);
-      finish(admitted);
-    } else {
-      call->OnLost([this, worker] { Lose(worker); });
-      registration_.Join(worker, DeadlineIn(body.deadline_ms()), finish);
-    }
-    return call;
-  }
-
   ServerUnaryReactor* Perform(CallbackServerContext* context, const Signed* request,
                               Signed* reply) override {
-    Call* const call = new Call(reply);
-    strangers_.Called(context->peer());
-    Request body;
-    const absl::StatusOr<std::string> key = membership_.Authenticate(*request);
-    if (!key.ok() || !body.ParseFromString(request->body())) {
-      call->Finish(
-          Refuse(context->peer(), key.ok() ? "a malformed request" : key.status().message()));
-      return call;
+    ServerUnaryReactor* const reactor = context->DefaultReactor();
+    absl::StatusOr<std::optional<Sessions::Call>> call =
+        sessions_.Receive(*request, [reactor, reply](const Signed* answer) {
+          if (answer != nullptr) *reply = *answer;
+          reactor->Finish(answer != nullptr ? grpc::Status::OK : grpc::Status::CANCELLED);
+        });
+    if (!call.ok()) {
+      reactor->Finish(grpc::Status(grpc::StatusCode::UNAUTHENTICATED, "refused"));
+    } else if (call->has_value()) {
+      Perform(**call, [this, process = (*call)->process,
+                       sequence = (*call)->sequence](absl::StatusOr<std::string> result) {
+        coordination::Reply answer;
+        *answer.mutable_status() = StatusToProto(result.status());
+        if (result.ok()) answer.set_value(*std::move(result));
+        sessions_.Answer(process, sequence, answer);
+      });
     }
-    reply->set_sequence(request->sequence());
-    Perform(call, request->worker(), body,
-            [this, call, key = *key](absl::StatusOr<std::string> result) {
-              coordination::Reply answer;
-              *answer.mutable_status() = StatusToProto(result.status());
-              if (result.ok()) answer.set_value(*std::move(result));
-              FinishSigned(call, key, kPerform, answer);
-            });
-    return call;
+    return reactor;
   }
 
  private:
@@ -238,8 +156,16 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
     stop_.notify_all();
   }
 
-  void Perform(Call* call, int worker, const Request& body, CoordinationState::Done done) {
+  void Perform(const Sessions::Call& call, CoordinationState::Done done) {
+    const int worker = call.process.worker;
+    const Request& body = call.request;
     const MonotonicTime deadline = DeadlineIn(body.deadline_ms());
+    if (body.operation() == Request::REGISTER) {
+      return Register(call.process, body.member(), deadline, std::move(done));
+    }
+    if (const absl::Status member = membership_.CheckMember(call.process); !member.ok()) {
+      return done(member);
+    }
     if (body.operation() == Request::LEAVE) {
       return Leave(worker, body.name(), deadline, std::move(done));
     }
@@ -269,7 +195,6 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
       case Request::REPORT_FAILURE:
         return ReportFailure(group, incarnation, StatusFromProto(body.failure()), std::move(done));
       case Request::WAIT_FOR_FAILURE:
-        call->OnLost([this, worker] { Lose(worker); });
         return group->WaitForFailure(worker, incarnation, std::move(done));
       case Request::CANCEL:
         group->Cancel(worker);
@@ -278,6 +203,30 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
         return done(absl::UnimplementedError(
             absl::StrCat("unknown operation ", static_cast<int>(body.operation()))));
     }
+  }
+
+  void Register(const WorkerProcess& process, const coordination::Member& member,
+                MonotonicTime deadline, CoordinationState::Done done) {
+    const auto finish = [this, process,
+                         done = std::move(done)](const absl::StatusOr<std::string>& result) {
+      const absl::Status mismatch = membership_.mismatch();
+      const absl::Status registered = mismatch.ok() ? result.status() : mismatch;
+      if (registered.ok()) return done(membership_.members().SerializeAsString());
+      membership_.Forget(process, registered);
+      done(registered);
+    };
+    const absl::Status admitted =
+        member.worker() == process.worker
+            ? membership_.Admit(process, member)
+            : absl::InvalidArgumentError(absl::StrCat("registration of worker ", member.worker(),
+                                                      " by worker ", process.worker));
+    if (!admitted.ok()) {
+      // A difference between workers ends the registration of all.
+      const absl::Status mismatch = membership_.mismatch();
+      if (!mismatch.ok()) registration_.Fail(mismatch);
+      return finish(admitted);
+    }
+    registration_.Join(process.worker, deadline, finish);
   }
 
   // The first failure is the answer, not an error of the call.
@@ -292,18 +241,6 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
   static absl::StatusOr<std::string> ToResult(const absl::Status& status) {
     if (!status.ok()) return status;
     return std::string();
-  }
-
-  void FinishSigned(Call* call, const std::string& key, absl::string_view method,
-                    const coordination::Reply& answer) {
-    call->reply()->set_body(answer.SerializeAsString());
-    Sign(key, Role::kServer, method, call->reply());
-    call->Finish(grpc::Status::OK);
-  }
-
-  grpc::Status Refuse(const std::string& peer, absl::string_view why) {
-    strangers_.Log(peer, absl::StrCat("refused a caller: ", why));
-    return grpc::Status(grpc::StatusCode::UNAUTHENTICATED, "refused");
   }
 
   // ---- the cluster ----------------------------------------------------------------------------
@@ -343,8 +280,10 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
     done("");
   }
 
-  // The process of the worker is gone, or the network between it and this process.
-  void Lose(int worker) { End(worker, membership_.Lose(worker)); }
+  absl::Duration TimeToReturn(int worker, absl::Duration round_trip) const {
+    return std::min(kLongestReturn + kReturnRoundTrips * round_trip,
+                    membership_.HeartbeatTimeout(worker) / 4);
+  }
 
   void End(int worker, const std::optional<Membership::Loss>& loss) {
     if (!loss.has_value()) return;
@@ -380,6 +319,10 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
         const std::string missing = membership_.WaitingText(now);
         if (!missing.empty() && options_.log != nullptr) options_.log(missing);
       }
+      // Gone is the process, or the network between it and this one.
+      for (const WorkerProcess& process : sessions_.TakeLost(now)) {
+        End(process.worker, membership_.Lose(process));
+      }
       for (const int worker : membership_.SilentWorkers(now)) {
         End(worker, membership_.LoseSilent(worker, now));
       }
@@ -396,7 +339,6 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
         }
       }
       suspicions_.Decide(membership_, stopping ? MonotonicTime::InfiniteFuture() : now);
-      strangers_.LogSilent(now);
       registration_.Expire(now);
       leaving_.Expire(now);
       for (CoordinationState* const group : Groups()) group->Expire(now);
@@ -406,8 +348,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
   }
 
   const Options options_;
-  const NonceIssuer nonces_;
-  StrangerLog strangers_;
+  Sessions sessions_;
   Membership membership_;
   Suspicions suspicions_;
   CoordinationState registration_;
@@ -420,7 +361,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
   std::map<int, std::unique_ptr<CoordinationState>> groups_;
 
   std::thread ticker_;
-  ListeningServer listening_;
+  std::unique_ptr<ServicePort> port_;
 };
 
 }  // namespace

@@ -14,7 +14,6 @@
 namespace mirrorflow {
 namespace {
 
-constexpr size_t kSequenceWindow = 1024;
 constexpr absl::Duration kWarningInterval = absl::Minutes(1);
 // A worker sends four heartbeats in its timeout.
 constexpr double kSlowFraction = 0.4;
@@ -30,9 +29,8 @@ std::string SecondsText(absl::Duration duration) {
 Membership::Membership(int num_workers, std::vector<std::string> addresses)
     : num_workers_(num_workers), addresses_(std::move(addresses)), started_(MonotonicTime::Now()) {}
 
-absl::Status Membership::Admit(Candidate candidate) {
+absl::Status Membership::Admit(const WorkerProcess& process, const coordination::Member& member) {
   std::lock_guard<std::mutex> lock(mu_);
-  const coordination::Member& member = candidate.member;
   const int worker = member.worker();
   // After that time, these are workers that have been started again.
   if (members_.empty() && MonotonicTime::Now() > mismatch_time_ + kMismatchLifetime) {
@@ -54,14 +52,15 @@ absl::Status Membership::Admit(Candidate candidate) {
         absl::StrCat("worker ", worker, ": expected 0 to ", num_workers_ - 1));
   }
   const auto present = members_.find(worker);
-  if (present != members_.end()) {
-    const coordination::Member& other = present->second.candidate.member;
-    return absl::AlreadyExistsError(
+  if (present != members_.end() && present->second.process != process.number) {
+    const coordination::Member& other = present->second.member;
+    return absl::Status(
+        complete_ ? absl::StatusCode::kAlreadyExists : absl::StatusCode::kAborted,
         absl::StrCat("worker ", worker, " has already registered, from ", other.host(),
                      " (process ", other.pid(), "); expected one process for each worker"));
   }
   MF_RETURN_IF_ERROR(CheckSettings(member));
-  members_.emplace(worker, Registered{std::move(candidate), {}});
+  members_.insert_or_assign(worker, Registered{.process = process.number, .member = member});
   complete_ = complete_ || static_cast<int>(members_.size()) == num_workers_;
   if (complete_) {
     changed_.notify_all();
@@ -85,7 +84,7 @@ absl::Status Membership::Differ(int worker, absl::string_view what, absl::string
 
 absl::Status Membership::CheckSettings(const coordination::Member& member) {
   if (members_.empty()) return absl::OkStatus();
-  const auto& first = members_.begin()->second.candidate.member.settings();
+  const auto& first = members_.begin()->second.member.settings();
   for (int i = 0; i < std::max(first.size(), member.settings_size()); ++i) {
     const coordination::Setting own = i < first.size() ? first[i] : coordination::Setting();
     const coordination::Setting other =
@@ -100,12 +99,12 @@ absl::Status Membership::CheckSettings(const coordination::Member& member) {
   return absl::OkStatus();
 }
 
-void Membership::Forget(int worker, const std::string& session, const absl::Status& why) {
+void Membership::Forget(const WorkerProcess& process, const absl::Status& why) {
   std::lock_guard<std::mutex> lock(mu_);
-  const auto found = members_.find(worker);
-  if (found != members_.end() && found->second.candidate.session == session) members_.erase(found);
+  const auto found = members_.find(process.worker);
+  if (found != members_.end() && found->second.process == process.number) members_.erase(found);
   if (absl::IsDeadlineExceeded(why)) timeout_ = why;
-  if (!mismatch_.ok()) know_mismatch_.insert(worker);
+  if (!mismatch_.ok()) know_mismatch_.insert(process.worker);
   changed_.notify_all();
 }
 
@@ -126,28 +125,27 @@ void Membership::WaitUntilMismatchIsKnown() {
                       [&] { return static_cast<int>(know_mismatch_.size()) == num_workers_; });
 }
 
-absl::StatusOr<std::string> Membership::Authenticate(const coordination::Signed& request) {
+absl::Status Membership::CheckMember(const WorkerProcess& process) const {
   std::lock_guard<std::mutex> lock(mu_);
-  const auto found = members_.find(request.worker());
-  if (found == members_.end() || found->second.candidate.session != request.session() ||
-      !HasValidMac(found->second.candidate.key, Role::kWorker, kPerform, request)) {
-    return absl::UnauthenticatedError("a request of no session");
+  const auto found = members_.find(process.worker);
+  if (found != members_.end() && found->second.process == process.number) return absl::OkStatus();
+  for (const auto& [worker, why] : left_) {
+    if (worker == process.worker) return why;
   }
-  std::set<uint64_t>& sequences = found->second.sequences;
-  const bool too_old =
-      sequences.size() >= kSequenceWindow && request.sequence() < *sequences.begin();
-  if (too_old || !sequences.insert(request.sequence()).second) {
-    return absl::UnauthenticatedError("a request that was made before");
-  }
-  if (sequences.size() > kSequenceWindow) sequences.erase(sequences.begin());
-  return found->second.candidate.key;
+  return absl::UnavailableError(absl::StrCat("worker ", process.worker, " is not registered"));
+}
+
+absl::Duration Membership::HeartbeatTimeout(int worker) const {
+  std::lock_guard<std::mutex> lock(mu_);
+  const auto found = members_.find(worker);
+  return found == members_.end() ? absl::InfiniteDuration() : found->second.timeout();
 }
 
 coordination::Membership Membership::members() const {
   std::lock_guard<std::mutex> lock(mu_);
   coordination::Membership membership;
   for (const auto& [worker, registered] : members_) {
-    *membership.add_members() = registered.candidate.member;
+    *membership.add_members() = registered.member;
   }
   return membership;
 }
@@ -172,12 +170,12 @@ void Membership::Leave(int worker, const absl::Status& why) {
   changed_.notify_all();
 }
 
-std::optional<Membership::Loss> Membership::Lose(int worker) {
+std::optional<Membership::Loss> Membership::Lose(const WorkerProcess& process) {
   std::lock_guard<std::mutex> lock(mu_);
-  const auto found = members_.find(worker);
-  if (found == members_.end()) return std::nullopt;
+  const auto found = members_.find(process.worker);
+  if (found == members_.end() || found->second.process != process.number) return std::nullopt;
   const uint64_t step = found->second.heartbeat.step();
-  return LoseBecause(worker,
+  return LoseBecause(process.worker,
                      absl::StrCat("its connection to the coordination service has ended",
                                   step > 0 ? absl::StrCat("; its last known step is ", step) : ""));
 }
@@ -232,9 +230,8 @@ std::string Membership::SlowWorkerText(MonotonicTime now) {
       continue;
     }
     member.last_warning = now;
-    return absl::StrCat("WARNING: ", NameOf(member.candidate.member),
-                        " is slow: no sign of life for ", SecondsText(silence), ", at step ",
-                        member.heartbeat.step());
+    return absl::StrCat("WARNING: ", NameOf(member.member), " is slow: no sign of life for ",
+                        SecondsText(silence), ", at step ", member.heartbeat.step());
   }
   return "";
 }
@@ -259,8 +256,8 @@ absl::Status Membership::Standstill(MonotonicTime now, const std::set<int>& wait
     }
     member.stands_still = true;
     return absl::DeadlineExceededError(
-        absl::StrCat(NameOf(member.candidate.member), " has been in step ", member.heartbeat.step(),
-                     " for ", SecondsText(now - member.last_progress), " without progress"));
+        absl::StrCat(NameOf(member.member), " has been in step ", member.heartbeat.step(), " for ",
+                     SecondsText(now - member.last_progress), " without progress"));
   }
   return absl::OkStatus();
 }
@@ -312,14 +309,14 @@ absl::Status Membership::BlameSlowest(const absl::Status& timeout) const {
   std::vector<std::string> as_slow;
   for (const auto& [worker, member] : members_) {
     if (HasLeft(worker) || &member == slowest || member.position() != slowest->position()) continue;
-    as_slow.push_back(absl::StrCat("; ", NameOf(member.candidate.member), " has come no further"));
+    as_slow.push_back(absl::StrCat("; ", NameOf(member.member), " has come no further"));
   }
   const absl::Status blame = absl::DeadlineExceededError(
-      absl::StrCat(NameOf(slowest->candidate.member), ": no progress since ", place(*slowest),
-                   absl::StrJoin(as_slow, ""), "; worker ", fastest->candidate.member.worker(),
+      absl::StrCat(NameOf(slowest->member), ": no progress since ", place(*slowest),
+                   absl::StrJoin(as_slow, ""), "; worker ", fastest->member.worker(),
                    " has reached ", place(*fastest), "; ", timeout.message()));
   return WithCollectives(
-      WithFailure(blame, {.worker = slowest->candidate.member.worker(),
+      WithFailure(blame, {.worker = slowest->member.worker(),
                           .step = static_cast<int64_t>(slowest->heartbeat.step())}),
       Collectives());
 }
@@ -335,11 +332,11 @@ CollectivesByWorker Membership::Collectives() const {
 std::optional<Membership::Loss> Membership::LoseBecause(int worker, absl::string_view cause) {
   const auto found = members_.find(worker);
   if (found == members_.end() || HasLeft(worker)) return std::nullopt;
-  const absl::Status why =
-      WithCollectives(WithFailure(absl::UnavailableError(absl::StrCat(
-                                      NameOf(found->second.candidate.member), " is gone: ", cause)),
-                                  {.worker = worker}),
-                      Collectives());
+  const absl::Status why = WithCollectives(
+      WithFailure(
+          absl::UnavailableError(absl::StrCat(NameOf(found->second.member), " is gone: ", cause)),
+          {.worker = worker}),
+      Collectives());
   members_.erase(found);
   if (complete_) left_.emplace_back(worker, why);
   changed_.notify_all();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Membership: the workers of a cluster. It admits workers that agree, remembers their sessions, and
+// Membership: the workers of a cluster. It admits workers that agree, and
 // knows which workers are missing, have left or are gone. Thread-safe.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_MEMBERSHIP_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_MEMBERSHIP_H_
@@ -20,6 +20,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "distribute/cluster/coordination/coordination.pb.h"
+#include "distribute/cluster/coordination/worker_process.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/runtime/failure.h"
 
@@ -27,13 +28,6 @@ namespace mirrorflow {
 
 class Membership {
  public:
-  // A worker that asks to be registered, which knows the secret.
-  struct Candidate {
-    coordination::Member member;
-    std::string session;
-    std::string key;  // of the session
-  };
-
   // `addresses`: as CoordinationServer::Options::worker_addresses.
   Membership(int num_workers, std::vector<std::string> addresses);
 
@@ -41,13 +35,15 @@ class Membership {
 
   // ---- registration -----------------------------------------------------------------------------
 
-  // AlreadyExists if another process is this worker. Unavailable once a worker of the complete
-  // cluster has left or is gone: the next cluster is another one. InvalidArgument, from then on for
-  // all workers, if a setting differs from those of the workers before it.
-  absl::Status Admit(Candidate candidate);
+  // Registers the process as the worker that `member` says. AlreadyExists if another process is
+  // this worker; until all workers have registered Aborted, because that may be gone without a sign
+  // of it. Unavailable once a worker of the complete cluster has left or is gone: the next cluster
+  // is another one. InvalidArgument, from then on for all workers, if a setting differs from those
+  // of the workers before it.
+  absl::Status Admit(const WorkerProcess& process, const coordination::Member& member);
   // Frees the place of a worker whose registration has ended with `why`, so that it can start
   // again.
-  void Forget(int worker, const std::string& session, const absl::Status& why);
+  void Forget(const WorkerProcess& process, const absl::Status& why);
   // The first difference between workers; OK if there is none.
   absl::Status mismatch() const;
   // Why the last registration that waited too long has ended; OK if none has.
@@ -57,9 +53,10 @@ class Membership {
 
   // ---- members ----------------------------------------------------------------------------------
 
-  // Returns the key of the session of a request. Unauthenticated without one, or if the request is
-  // not new.
-  absl::StatusOr<std::string> Authenticate(const coordination::Signed& request);
+  // OK for a process that is registered. Otherwise an error, for instance why it is gone.
+  absl::Status CheckMember(const WorkerProcess& process) const;
+  // How long a worker may be silent; infinite if it has not said.
+  absl::Duration HeartbeatTimeout(int worker) const;
   // The registered workers, by number.
   coordination::Membership members() const;
   // Names the missing workers; empty once all workers have registered.
@@ -73,9 +70,9 @@ class Membership {
     absl::Status why;
     bool is_final = false;  // until all workers have registered, a lost one may start again
   };
-  // The connection of a worker has ended. Returns nothing for one that is not a member, or has
-  // left.
-  std::optional<Loss> Lose(int worker);
+  // The connection of a process has ended for good. Returns nothing for one that is not a member,
+  // or has left.
+  std::optional<Loss> Lose(const WorkerProcess& process);
 
   // ---- heartbeats -------------------------------------------------------------------------------
 
@@ -113,8 +110,8 @@ class Membership {
 
  private:
   struct Registered {
-    Candidate candidate;
-    std::set<uint64_t> sequences;                               // the latest
+    uint64_t process = 0;
+    coordination::Member member;
     MonotonicTime last_beat = MonotonicTime::InfiniteFuture();  // from when all have registered
     coordination::Heartbeat heartbeat;                          // the last one
     MonotonicTime last_progress =
@@ -124,11 +121,11 @@ class Membership {
 
     // How long it may be silent.
     absl::Duration timeout() const {
-      const int64_t milliseconds = candidate.member.heartbeat_timeout_ms();
+      const int64_t milliseconds = member.heartbeat_timeout_ms();
       return milliseconds > 0 ? absl::Milliseconds(milliseconds) : absl::InfiniteDuration();
     }
     absl::Duration progress_timeout() const {
-      const int64_t milliseconds = candidate.member.progress_timeout_ms();
+      const int64_t milliseconds = member.progress_timeout_ms();
       return milliseconds > 0 ? absl::Milliseconds(milliseconds) : absl::InfiniteDuration();
     }
     absl::Duration prepare_timeout() const {

@@ -12,11 +12,9 @@
 namespace mirrorflow {
 namespace {
 
-std::string Mac(absl::string_view key, Role role, absl::string_view method,
-                const coordination::Signed& message) {
-  return Hmac(key,
-              {role == Role::kWorker ? "worker" : "server", method, absl::StrCat(message.worker()),
-               absl::StrCat(message.sequence()), message.body()});
+std::string Mac(absl::string_view key, Role role, const coordination::Signed& message) {
+  return Hmac(key, {role == Role::kWorker ? "worker" : "server", absl::StrCat(message.sequence()),
+                    message.body()});
 }
 
 }  // namespace
@@ -26,36 +24,12 @@ std::string NameOf(const coordination::Member& member) {
                       ")");
 }
 
-std::string DifferenceOf(const coordination::Identity& server,
-                         const coordination::Identity& worker) {
-  if (server.protocol() != worker.protocol()) {
-    return absl::StrCat("another protocol, that of another version; expected ", server.protocol(),
-                        ", got ", worker.protocol());
-  }
-  if (server.job() == worker.job()) return "";
-  return absl::StrCat("another job; expected '", Printable(server.job()), "', got '",
-                      Printable(worker.job()), "'");
+void Sign(absl::string_view key, Role role, coordination::Signed* message) {
+  message->set_mac(Mac(key, role, *message));
 }
 
-std::string ServerProof(absl::string_view secret, const coordination::HelloRequest& request,
-                        absl::string_view server_nonce) {
-  return Hmac(secret, {"server", request.job(), absl::StrCat(request.worker()),
-                       request.client_nonce(), server_nonce});
-}
-
-std::string SessionKey(absl::string_view secret, absl::string_view job, int worker,
-                       absl::string_view client_nonce, absl::string_view server_nonce) {
-  return Hmac(secret, {"session", job, absl::StrCat(worker), client_nonce, server_nonce});
-}
-
-void Sign(absl::string_view key, Role role, absl::string_view method,
-          coordination::Signed* message) {
-  message->set_mac(Mac(key, role, method, *message));
-}
-
-bool HasValidMac(absl::string_view key, Role role, absl::string_view method,
-                 const coordination::Signed& message) {
-  return EqualSecrets(message.mac(), Mac(key, role, method, message));
+bool HasValidMac(absl::string_view key, Role role, const coordination::Signed& message) {
+  return EqualSecrets(message.mac(), Mac(key, role, message));
 }
 
 gpr_timespec GrpcDeadline(MonotonicTime deadline) {

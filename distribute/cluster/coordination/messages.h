@@ -16,9 +16,6 @@
 
 namespace mirrorflow {
 
-// The version of coordination.proto. Every change of a message raises it: an older service would
-// ignore a new field.
-inline constexpr int kCoordinationProtocol = 3;
 // Both ends check a silent connection this often, and wait as long for the answer.
 inline constexpr int kKeepaliveMilliseconds = 10000;
 // The largest message, and the largest value that one Request carries.
@@ -27,30 +24,11 @@ inline constexpr size_t kMaxValueBytes = size_t{64} << 10;
 
 enum class Role { kWorker, kServer };
 
-// The methods whose messages are signed.
-inline constexpr absl::string_view kRegister = "Register";
-inline constexpr absl::string_view kPerform = "Perform";
-
 // `worker 1 (process 77 on host a)`
 std::string NameOf(const coordination::Member& member);
 
-// `another protocol; expected 3, got 2`: why the server refuses the worker. Empty if both have the
-// same protocol and job.
-std::string DifferenceOf(const coordination::Identity& server,
-                         const coordination::Identity& worker);
-
-// The proof in a HelloReply.
-std::string ServerProof(absl::string_view secret, const coordination::HelloRequest& request,
-                        absl::string_view server_nonce);
-// The key of a session, which both ends compute.
-std::string SessionKey(absl::string_view secret, absl::string_view job, int worker,
-                       absl::string_view client_nonce, absl::string_view server_nonce);
-
-// `method` is kRegister or kPerform.
-void Sign(absl::string_view key, Role role, absl::string_view method,
-          coordination::Signed* message);
-bool HasValidMac(absl::string_view key, Role role, absl::string_view method,
-                 const coordination::Signed& message);
+void Sign(absl::string_view key, Role role, coordination::Signed* message);
+bool HasValidMac(absl::string_view key, Role role, const coordination::Signed& message);
 
 // Deadlines travel as the time that is left, because clocks differ.
 // For a call of gRPC.

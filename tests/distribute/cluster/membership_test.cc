@@ -26,16 +26,20 @@ class MembershipTest : public testing::Test {
  protected:
   MembershipTest() {
     for (int w = 0; w < kWorkers; ++w) {
-      Membership::Candidate candidate;
-      candidate.member.set_worker(w);
-      candidate.member.set_num_workers(kWorkers);
-      candidate.member.set_host("host");
-      candidate.member.set_pid(100 + w);
-      candidate.member.set_heartbeat_timeout_ms(10'000);
-      candidate.member.set_progress_timeout_ms(5'000);
-      candidate.member.set_prepare_timeout_ms(600'000);
-      EXPECT_TRUE(membership_.Admit(candidate).ok());
+      EXPECT_EQ(membership_.Admit({.worker = w, .number = 1}, Describe(w)), absl::OkStatus());
     }
+  }
+
+  static coordination::Member Describe(int worker) {
+    coordination::Member member;
+    member.set_worker(worker);
+    member.set_num_workers(kWorkers);
+    member.set_host("host");
+    member.set_pid(100 + worker);
+    member.set_heartbeat_timeout_ms(10'000);
+    member.set_progress_timeout_ms(5'000);
+    member.set_prepare_timeout_ms(600'000);
+    return member;
   }
 
   void Beat(int worker, uint64_t runs, uint64_t collectives, bool running = true) {
@@ -51,6 +55,27 @@ class MembershipTest : public testing::Test {
   Membership membership_{kWorkers, {}};
   const MonotonicTime begin_ = MonotonicTime::Now();
 };
+
+// A process that registers again, because it has not heard that it was registered, is no other one.
+TEST_F(MembershipTest, OnlyAnotherProcessIsRefused) {
+  Membership incomplete(kWorkers, {});
+  EXPECT_EQ(incomplete.Admit({.worker = 1, .number = 1}, Describe(1)), absl::OkStatus());
+  EXPECT_EQ(incomplete.Admit({.worker = 1, .number = 1}, Describe(1)), absl::OkStatus());
+  const absl::Status other = incomplete.Admit({.worker = 1, .number = 2}, Describe(1));
+  EXPECT_EQ(other.code(), absl::StatusCode::kAborted) << other;  // it may try again
+  EXPECT_THAT(std::string(other.message()), HasSubstr("process 101"));
+  EXPECT_EQ(membership_.Admit({.worker = 1, .number = 2}, Describe(1)).code(),
+            absl::StatusCode::kAlreadyExists);
+}
+
+TEST_F(MembershipTest, ProcessThatIsGoneLearnsWhy) {
+  EXPECT_EQ(membership_.CheckMember({.worker = 1, .number = 1}), absl::OkStatus());
+  EXPECT_FALSE(membership_.Lose({.worker = 1, .number = 2}).has_value());  // another process
+  ASSERT_TRUE(membership_.Lose({.worker = 1, .number = 1}).has_value());
+  const absl::Status gone = membership_.CheckMember({.worker = 1, .number = 1});
+  EXPECT_TRUE(absl::IsUnavailable(gone)) << gone;
+  EXPECT_THAT(std::string(gone.message()), HasSubstr("is gone"));
+}
 
 TEST_F(MembershipTest, SilentWorkerIsLost) {
   EXPECT_THAT(membership_.SilentWorkers(begin_ + absl::Seconds(9)), IsEmpty());

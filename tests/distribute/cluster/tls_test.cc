@@ -36,10 +36,10 @@ class TlsTest : public testing::Test {
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
   }
-  std::string Connect(const TlsFiles& tls) {
+  std::string Connect(const TlsFiles& tls, const std::string& name = "coordinator.test") {
     CoordinationClient::Options options = TestWorkerOptions(server_->port(), 0, 1);
     options.tls = tls;
-    options.name = "coordinator.test";
+    options.name = name;
     return std::string(
         CoordinationClient::Connect(options, MonotonicTime::Now() + kPatience).status().message());
   }
@@ -61,11 +61,18 @@ TEST_F(TlsTest, CertificatesOfAnotherAuthorityAreRefused) {
   EXPECT_LT(MonotonicTime::Now() - start, kPatience / 2);
 }
 
+// A worker's certificate does not make its process a coordinator, if it names another host.
+TEST_F(TlsTest, ServiceWithAnotherNameIsRefused) {
+  Start(own_);
+  EXPECT_THAT(Connect(own_, "another.test"), HasSubstr("ostname mismatch"));
+  EXPECT_THAT(Connect(own_, "127.0.0.9"), HasSubstr("IP address mismatch"));
+}
+
 TEST_F(TlsTest, TlsOnOneSideOnlyIsNamed) {
   Start(own_);
   EXPECT_THAT(Connect({}), HasSubstr("perhaps the service expects TLS"));
   Start({});
-  EXPECT_THAT(Connect(own_), HasSubstr("no TLS connection to the coordination service"));
+  EXPECT_THAT(Connect(own_), HasSubstr("no TLS connection"));
 }
 
 TEST_F(TlsTest, KeyThatOthersCanAccessIsRefused) {

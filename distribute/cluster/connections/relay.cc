@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/cluster/connections/relay.h"
+
+#include <sys/socket.h>
+
+#include <cerrno>
+
+#include "framework/core/status.h"
+#include "framework/core/system_error.h"
+
+namespace mirrorflow {
+namespace {
+
+// After so many buffers in each direction, it is the turn of other connections.
+constexpr int kRounds = 8;
+
+}  // namespace
+
+absl::StatusOr<std::pair<std::unique_ptr<Relay>, OwnedSocket>> Relay::Create(
+    std::unique_ptr<Stream> stream) {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
+    return NetworkError(errno, "coordination: socketpair");
+  }
+  return std::pair(std::unique_ptr<Relay>(new Relay(std::move(stream), OwnedSocket(ends[0]))),
+                   OwnedSocket(ends[1]));
+}
+
+// Returns whether bytes have moved. Receives only into an empty buffer, so that an end is found
+// once all bytes before it have been sent.
+absl::StatusOr<bool> Relay::Move(Stream& from, Stream& to, Buffer* buffer) {
+  bool moved = false;
+  if (buffer->empty()) {
+    const iovec space = {buffer->bytes.data(), buffer->bytes.size()};
+    MF_ASSIGN_OR_RETURN(const size_t got, from.Receive({&space, 1}));
+    buffer->begin = 0;
+    buffer->end = got;
+    moved = got > 0;
+  }
+  if (!buffer->empty()) {
+    const iovec rest = {buffer->bytes.data() + buffer->begin, buffer->end - buffer->begin};
+    MF_ASSIGN_OR_RETURN(const size_t sent, to.Send({&rest, 1}));
+    buffer->begin += sent;
+    moved |= sent > 0;
+  }
+  return moved;
+}
+
+absl::Status Relay::Advance() {
+  can_go_on_ = true;
+  for (int round = 0; round < kRounds && can_go_on_; ++round) {
+    MF_ASSIGN_OR_RETURN(const bool in, Move(*stream_, *local_, &inbound_));
+    MF_ASSIGN_OR_RETURN(const bool out, Move(*local_, *stream_, &outbound_));
+    can_go_on_ = in || out;
+  }
+  return absl::OkStatus();
+}
+
+void Relay::AddPolled(std::vector<pollfd>* polled) const {
+  const auto add = [&](const Stream& side, const Buffer& received, const Buffer& to_send) {
+    const int receive = received.empty() ? side.receive_event() : 0;
+    const int send = to_send.empty() ? 0 : side.send_event();
+    // poll() reports the end of a connection even if no event is asked for, again and again.
+    const int events = receive | send;
+    polled->push_back(
+        {.fd = events == 0 ? -1 : side.fd(), .events = static_cast<int16_t>(events), .revents = 0});
+  };
+  add(*stream_, inbound_, outbound_);
+  add(*local_, outbound_, inbound_);
+}
+
+}  // namespace mirrorflow

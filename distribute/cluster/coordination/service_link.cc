@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/cluster/coordination/service_link.h"
+
+#include <grpcpp/create_channel_posix.h>
+#include <grpcpp/grpcpp.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "distribute/cluster/connections/authentication.h"
+#include "distribute/cluster/connections/host_port.h"
+#include "distribute/cluster/coordination/messages.h"
+#include "distribute/cluster/coordination/prepare_grpc.h"
+#include "framework/core/status.h"
+#include "framework/core/system_error.h"
+#include "framework/core/thread.h"
+
+namespace mirrorflow {
+namespace {
+
+// Several round trips of a slow network, or a busy service.
+constexpr absl::Duration kConnectTimeout = absl::Seconds(10);
+constexpr absl::Duration kFirstPause = absl::Milliseconds(50);
+constexpr absl::Duration kLongestPause = absl::Seconds(2);
+constexpr absl::Duration kReportInterval = absl::Seconds(5);
+// A service that cannot be reached for so long is gone; as kLongestReturn of the service.
+constexpr absl::Duration kLongestReturn = absl::Seconds(1);
+// The descriptors of a connection: its own, and the two ends of the relay.
+constexpr int kDescriptors = 3;
+
+// A part of the duration, from a half to all of it, so that workers do not all come at once.
+absl::Duration Jitter(absl::Duration duration) {
+  const auto random = static_cast<uint8_t>(RandomBytes(1)[0]);
+  return duration * (256 + random) / 512;
+}
+
+// Trying again would not help.
+bool IsFinal(const absl::Status& status) {
+  return absl::IsPermissionDenied(status) || absl::IsResourceExhausted(status);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ServiceLink>> ServiceLink::Create(Options options) {
+  MF_RETURN_IF_ERROR(PrepareGrpc(kDescriptors));
+  TlsContext tls;
+  if (!options.tls.empty()) {
+    MF_ASSIGN_OR_RETURN(tls, CreateTlsContext(options.tls));
+  }
+  OwnedSocket wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (wake.fd() < 0) return NetworkError(errno, "coordination: eventfd");
+  std::unique_ptr<ServiceLink> link(
+      new ServiceLink(std::move(options), std::move(tls), std::move(wake)));
+  MF_ASSIGN_OR_RETURN(link->thread_,
+                      StartThread("coordination", [link = link.get()] { link->Run(); }));
+  return link;
+}
+
+ServiceLink::ServiceLink(Options options, TlsContext tls, OwnedSocket wake)
+    : options_(std::move(options)), tls_(std::move(tls)), wake_(std::move(wake)) {}
+
+ServiceLink::~ServiceLink() {
+  End(absl::CancelledError("this worker has ended its connection to the coordination service"));
+  if (thread_.joinable()) thread_.join();
+}
+
+absl::StatusOr<std::shared_ptr<const ServiceLink::Connection>> ServiceLink::Get(
+    uint64_t broken, MonotonicTime deadline) {
+  std::unique_lock<std::mutex> lock(mu_);
+  if (connection_ != nullptr && connection_->number <= broken) {
+    connection_ = nullptr;
+    eventfd_write(wake_.fd(), 1);
+  }
+  const auto is_decided = [&] { return connection_ != nullptr || !end_.ok(); };
+  const bool decided = deadline == MonotonicTime::InfiniteFuture()
+                           ? (changed_.wait(lock, is_decided), true)
+                           : changed_.wait_until(lock, deadline.ToChrono(), is_decided);
+  MF_RETURN_IF_ERROR(end_);
+  if (decided) return connection_;
+  return absl::DeadlineExceededError(absl::StrCat(
+      "cannot reach the coordination service at ", options_.address, " in ",
+      absl::FormatDuration(absl::Trunc(MonotonicTime::Now() - since_, absl::Milliseconds(100))),
+      " and ", tries_,
+      " tries; expected worker 0, or `mirrorflow coordinator`, to serve it there; last error: ",
+      last_.message()));
+}
+
+void ServiceLink::Keep(absl::Duration heartbeat_timeout) {
+  std::lock_guard<std::mutex> lock(mu_);
+  patience_ = heartbeat_timeout;
+  is_kept_ = true;
+}
+
+void ServiceLink::End(const absl::Status& why) {
+  std::lock_guard<std::mutex> lock(mu_);
+  if (!end_.ok()) return;
+  end_ = why;
+  connection_ = nullptr;
+  changed_.notify_all();
+  eventfd_write(wake_.fd(), 1);
+}
+
+absl::Status ServiceLink::end() const {
+  std::lock_guard<std::mutex> lock(mu_);
+  return end_;
+}
+
+// ---- the thread ---------------------------------------------------------------------------------
+
+void ServiceLink::Run() {
+  absl::Duration pause = kFirstPause;
+  MonotonicTime next_report = MonotonicTime::Now() + kReportInterval;
+  while (end().ok()) {
+    const MonotonicTime begin = MonotonicTime::Now();
+    absl::StatusOr<std::unique_ptr<Relay>> relay = Connect();
+    if (relay.ok()) {
+      Pass(**relay);
+      NoteEnd();
+      relay->reset();  // the calls on it fail
+      // One that has lasted is replaced at once.
+      if (MonotonicTime::Now() - begin > kLongestPause) {
+        pause = kFirstPause;
+        continue;
+      }
+    } else if (const absl::Status gone = NoteFailure(relay.status(), &next_report); !gone.ok()) {
+      return End(gone);
+    }
+    std::unique_lock<std::mutex> lock(mu_);
+    changed_.wait_for(lock, absl::ToChronoNanoseconds(Jitter(pause)), [&] { return !end_.ok(); });
+    pause = std::min(2 * pause, kLongestPause);
+  }
+}
+
+void ServiceLink::NoteEnd() {
+  std::lock_guard<std::mutex> lock(mu_);
+  connection_ = nullptr;
+  since_ = MonotonicTime::Now();
+  tries_ = 0;
+  last_ = absl::UnavailableError("the connection has ended");
+}
+
+absl::Status ServiceLink::NoteFailure(const absl::Status& why, MonotonicTime* next_report) {
+  const MonotonicTime now = MonotonicTime::Now();
+  std::string line;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    ++tries_;
+    last_ = why;
+    if (IsFinal(why) || (is_kept_ && now > since_ + std::min(kLongestReturn, patience_ / 4))) {
+      return Annotate(why, absl::StrCat("coordination service at ", options_.address));
+    }
+    if (now < *next_report || is_kept_) return absl::OkStatus();
+    *next_report = now + kReportInterval;
+    line = absl::StrCat("waiting for the coordination service at ", options_.address, "; ",
+                        absl::ToInt64Seconds(now - since_), " s; ", why.message());
+  }
+  if (options_.log != nullptr) options_.log(line);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Relay>> ServiceLink::Connect() {
+  MonotonicTime limit = MonotonicTime::InfiniteFuture();
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    if (is_kept_) limit = since_ + patience_;
+  }
+  MF_ASSIGN_OR_RETURN(const std::vector<SocketAddress> addresses, ResolveAll(options_.address));
+  absl::Status last;
+  for (const SocketAddress& address : addresses) {
+    absl::StatusOr<std::unique_ptr<Relay>> relay =
+        ConnectTo(address, std::min(limit, MonotonicTime::Now() + kConnectTimeout));
+    if (relay.ok() || IsFinal(relay.status())) return relay;
+    last = relay.status();
+  }
+  return last;
+}
+
+absl::StatusOr<std::unique_ptr<Relay>> ServiceLink::ConnectTo(const SocketAddress& address,
+                                                              MonotonicTime deadline) {
+  MF_ASSIGN_OR_RETURN(OwnedSocket socket, StartConnect(address));
+  const int fd = socket.fd();
+  // gRPC would set these itself if it had the socket.
+  MF_RETURN_IF_ERROR(SetDataOptions(fd, absl::Milliseconds(2 * kKeepaliveMilliseconds)));
+  MF_RETURN_IF_ERROR(WaitFor(fd, POLLOUT, deadline));
+  MF_RETURN_IF_ERROR(CheckConnected(fd));
+  MF_ASSIGN_OR_RETURN(const HostPort target, ParseHostPort(options_.address));
+  Conversation conversation(
+      tls_ == nullptr ? PlainStream(std::move(socket))
+                      : TlsStream(std::move(socket), tls_, TlsEnd::kConnecting, kTlsBytesPerKey,
+                                  options_.name.empty() ? target.host : options_.name),
+      Handshake::Connecting(options_.cluster, {.connecting = options_.worker, .accepting = 0}));
+  for (;;) {
+    const absl::Status status = conversation.Advance();
+    // A service with TLS closes a connection without it.
+    if (absl::IsUnavailable(status) && tls_ == nullptr) {
+      return absl::UnavailableError(
+          absl::StrCat(status.message(), "; perhaps the service expects TLS"));
+    }
+    MF_RETURN_IF_ERROR(status);
+    if (conversation.done()) return Publish(conversation);
+    MF_RETURN_IF_ERROR(WaitFor(fd, conversation.event(), deadline));
+  }
+}
+
+absl::Status ServiceLink::WaitFor(int fd, int16_t event, MonotonicTime deadline) const {
+  constexpr int kTickMs = 100;  // how late the deadline may be noticed
+  pollfd polled[] = {{.fd = fd, .events = event, .revents = 0},
+                     {.fd = wake_.fd(), .events = POLLIN, .revents = 0}};
+  for (;;) {
+    MF_RETURN_IF_ERROR(end());
+    poll(polled, 2, kTickMs);
+    if (polled[0].revents != 0) return absl::OkStatus();
+    if (MonotonicTime::Now() >= deadline) return absl::UnavailableError("no answer in time");
+  }
+}
+
+absl::StatusOr<std::unique_ptr<Relay>> ServiceLink::Publish(Conversation& conversation) {
+  MF_ASSIGN_OR_RETURN(auto relay, Relay::Create(conversation.TakeStream()));
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);  // the membership of a large cluster
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMilliseconds);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMilliseconds);
+  auto connection = std::make_shared<Connection>();
+  connection->name = conversation.handshake().connection();
+  connection->key = conversation.handshake().SessionKey();
+  connection->stub = coordination::Coordination::NewStub(
+      grpc::CreateCustomInsecureChannelFromFd(options_.address, relay.second.Release(), arguments));
+  std::lock_guard<std::mutex> lock(mu_);
+  MF_RETURN_IF_ERROR(end_);
+  connection->number = ++num_connections_;
+  connection_ = std::move(connection);
+  changed_.notify_all();
+  return std::move(relay.first);
+}
+
+void ServiceLink::Pass(Relay& relay) const {
+  std::vector<pollfd> polled;
+  const auto is_wanted = [this] {
+    std::lock_guard<std::mutex> lock(mu_);
+    return connection_ != nullptr;
+  };
+  while (is_wanted()) {
+    if (!relay.Advance().ok()) return;
+    polled = {{.fd = wake_.fd(), .events = POLLIN, .revents = 0}};
+    relay.AddPolled(&polled);
+    poll(polled.data(), polled.size(), relay.can_go_on() ? 0 : -1);
+    eventfd_t count = 0;
+    eventfd_read(wake_.fd(), &count);
+  }
+}
+
+}  // namespace mirrorflow

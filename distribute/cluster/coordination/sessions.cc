@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/cluster/coordination/sessions.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "distribute/cluster/coordination/messages.h"
+#include "framework/core/status.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr size_t kSequenceWindow = 1024;
+
+coordination::Signed SignedReply(const std::string& key, uint64_t sequence,
+                                 const std::string& body) {
+  coordination::Signed reply;
+  reply.set_sequence(sequence);
+  reply.set_body(body);
+  Sign(key, Role::kServer, &reply);
+  return reply;
+}
+
+// Whether a process may make the call: it has not done so before.
+bool IsNew(uint64_t sequence, std::set<uint64_t>* latest) {
+  if (latest->size() >= kSequenceWindow && sequence < *latest->begin()) return false;
+  if (!latest->insert(sequence).second) return false;
+  if (latest->size() > kSequenceWindow) latest->erase(latest->begin());
+  return true;
+}
+
+}  // namespace
+
+std::vector<Sessions::OnAnswer> Sessions::TakeWaiting(Session* session) {
+  std::vector<OnAnswer> waiting;
+  for (auto& [sequence, call] : session->calls) {
+    if (call.on_answer) waiting.push_back(std::exchange(call.on_answer, nullptr));
+  }
+  return waiting;
+}
+
+Sessions::Session* Sessions::SessionOf(const std::string& connection) {
+  const auto process = processes_.find(connection);
+  return process == processes_.end() ? nullptr : &sessions_[process->second];
+}
+
+std::string Sessions::Connect(const WorkerProcess& process, const std::string& connection,
+                              const std::string& key) {
+  std::vector<OnAnswer> waiting;
+  std::string earlier;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    Session& session = sessions_[process];
+    waiting = TakeWaiting(&session);
+    earlier = std::exchange(session.connection, connection);
+    session.key = key;
+    session.lost = MonotonicTime::InfiniteFuture();
+    processes_.erase(earlier);
+    processes_[connection] = process;
+  }
+  for (const OnAnswer& on_answer : waiting) on_answer(nullptr);
+  return earlier;
+}
+
+void Sessions::Disconnect(const std::string& connection,
+                          const std::function<absl::Duration(const WorkerProcess&)>& patience) {
+  std::vector<OnAnswer> waiting;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    Session* const session = SessionOf(connection);
+    if (session == nullptr) return;  // another one has replaced it
+    waiting = TakeWaiting(session);
+    session->connection.clear();
+    session->lost = MonotonicTime::Now() + patience(processes_[connection]);
+    processes_.erase(connection);
+  }
+  for (const OnAnswer& on_answer : waiting) on_answer(nullptr);
+}
+
+std::vector<WorkerProcess> Sessions::TakeLost(MonotonicTime now) {
+  std::lock_guard<std::mutex> lock(mu_);
+  std::vector<WorkerProcess> lost;
+  for (auto it = sessions_.begin(); it != sessions_.end();) {
+    if (now < it->second.lost) {
+      ++it;
+    } else {
+      lost.push_back(it->first);
+      it = sessions_.erase(it);
+    }
+  }
+  return lost;
+}
+
+absl::StatusOr<std::optional<Sessions::Call>> Sessions::Receive(const coordination::Signed& request,
+                                                                OnAnswer on_answer) {
+  const auto refused = [](absl::string_view why) { return absl::UnauthenticatedError(why); };
+  std::string key;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    const Session* const session = SessionOf(request.connection());
+    if (session == nullptr) return refused("a request of no present connection");
+    key = session->key;
+  }
+  if (!HasValidMac(key, Role::kWorker, request)) return refused("the request was forged");
+  Call call{.sequence = request.sequence()};
+  if (!call.request.ParseFromString(request.body())) return refused("a malformed request");
+
+  std::unique_lock<std::mutex> lock(mu_);
+  Session* const session = SessionOf(request.connection());
+  if (session == nullptr) return refused("a request of no present connection");
+  call.process = processes_[request.connection()];
+  // Answers that have arrived.
+  const auto& pending = call.request.pending();
+  std::erase_if(session->calls, [&](const auto& made) {
+    return made.second.reply.has_value() && made.first < call.sequence &&
+           std::find(pending.begin(), pending.end(), made.first) == pending.end();
+  });
+  if (const auto made = session->calls.find(call.sequence); made != session->calls.end()) {
+    if (!made->second.reply.has_value()) {
+      // Only somebody who has copied it sends a request twice on one connection.
+      if (made->second.on_answer) return refused("a request that was made before");
+      made->second.on_answer = std::move(on_answer);
+      return std::nullopt;
+    }
+    const coordination::Signed reply = SignedReply(key, call.sequence, *made->second.reply);
+    lock.unlock();
+    on_answer(&reply);
+    return std::nullopt;
+  }
+  if (!IsNew(call.sequence, &session->sequences)) return refused("a request that was made before");
+  session->calls[call.sequence].on_answer = std::move(on_answer);
+  return call;
+}
+
+void Sessions::Answer(const WorkerProcess& process, uint64_t sequence,
+                      const coordination::Reply& reply) {
+  OnAnswer on_answer;
+  coordination::Signed answer;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    const auto session = sessions_.find(process);
+    if (session == sessions_.end()) return;
+    const auto call = session->second.calls.find(sequence);
+    if (call == session->second.calls.end()) return;
+    call->second.reply = reply.SerializeAsString();
+    if (!call->second.on_answer) return;
+    on_answer = std::exchange(call->second.on_answer, nullptr);
+    answer = SignedReply(session->second.key, sequence, *call->second.reply);
+  }
+  on_answer(&answer);
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Tests the connections of the coordination service: strangers on its port, and networks that are
+// slow, break connections or repeat what they have carried.
+#include <fcntl.h>
+#include <grpcpp/create_channel_posix.h>
+#include <grpcpp/grpcpp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "distribute/cluster/connections/connection_listener.h"
+#include "distribute/cluster/connections/handshake.h"
+#include "distribute/cluster/coordination/coordination.grpc.pb.h"
+#include "distribute/cluster/coordination/messages.h"
+#include "distribute/collective/tcp/stream.h"
+#include "framework/core/monotonic_time.h"
+#include "framework/runtime/failure.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/distribute/cluster/coordination_fixture.h"
+#include "tests/support/certificates.h"
+#include "tests/support/files.h"
+#include "tests/support/streams.h"
+#include "tests/support/tcp_proxy.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+// Whether the other side closes the connection in time, and what it has sent before.
+struct End {
+  bool closed = false;
+  std::string received;
+};
+End AwaitEnd(int fd, double seconds) {
+  End end;
+  const MonotonicTime deadline = In(seconds);
+  char bytes[4096];
+  while (!end.closed && MonotonicTime::Now() < deadline) {
+    const ssize_t count = recv(fd, bytes, sizeof bytes, MSG_DONTWAIT);
+    if (count > 0) {
+      end.received.append(bytes, count);
+    } else {
+      end.closed = count == 0 || errno != EAGAIN;
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+  }
+  return end;
+}
+
+// A frame of HTTP/2.
+std::string Frame(size_t size, char type, char flags, uint32_t stream, absl::string_view bytes) {
+  std::string frame;
+  for (const int shift : {16, 8, 0}) frame.push_back(static_cast<char>(size >> shift));
+  frame += {type, flags};
+  for (const int shift : {24, 16, 8, 0}) frame.push_back(static_cast<char>(stream >> shift));
+  return absl::StrCat(frame, bytes);
+}
+
+// --- strangers ----------------------------------------------------------------------------------
+
+TEST_F(CoordinationTest, WorkerAndServiceWithDifferentSecretsRefuseEachOther) {
+  Start(1);
+  Options options = TestWorkerOptions(server_->port(), 0, 1);
+  for (const std::string& secret : {std::string("another secret of the tests"), std::string()}) {
+    options.secret = secret;
+    const Client client = CoordinationClient::Connect(options, In(5));
+    EXPECT_EQ(client.status().code(), absl::StatusCode::kPermissionDenied) << client.status();
+    EXPECT_THAT(Message(client.status()), HasSubstr("does not know the secret"));
+  }
+  options.secret = kTestSecret;
+  options.job = "another";
+  const Client client = CoordinationClient::Connect(options, In(5));
+  EXPECT_EQ(client.status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(Message(client.status()), HasSubstr("expected `job = test`"));
+}
+
+// Ends that do not know the secret reach no parser of HTTP/2: whatever they send, the service reads
+// a hello and closes the connection. These have filled the memory, and taken the time, of services
+// that read on.
+TEST_F(CoordinationTest, StrangersThatSpeakHttp2AreDisconnectedAtOnce) {
+  const std::string preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + Frame(0, 4, 0, 0, "");
+  std::string endless = preface + Frame(3, 1, 0, 1, "\x83\x86\x44"), reset = preface;
+  for (int i = 0; i < 64; ++i) endless += Frame(1 << 14, 9, 0, 1, std::string(1 << 14, 'a'));
+  for (uint32_t stream = 1; stream < 20'000; stream += 2) {
+    reset += Frame(3, 1, 4, stream, "\x83\x86\x44") +
+             Frame(4, 3, 0, stream, std::string("\0\0\0\x08", 4));
+  }
+  Start(2);
+  for (const std::string& attack : {endless, reset}) {
+    const int stranger = ConnectToPort(server_->port());
+    size_t accepted = 0;
+    const MonotonicTime deadline = In(30);
+    while (MonotonicTime::Now() < deadline) {
+      const ssize_t count = send(stranger, attack.data(), attack.size(), MSG_NOSIGNAL);
+      if (count < 0) break;
+      accepted += count;
+    }
+    EXPECT_LT(accepted, size_t{16} << 20);  // what the sockets hold
+    const End end = AwaitEnd(stranger, 30);
+    EXPECT_TRUE(end.closed);
+    EXPECT_LE(end.received.size(), 69u);  // no byte of HTTP/2
+    close(stranger);
+  }
+  for (const Client& client : ConnectAll(2)) EXPECT_TRUE(client.ok()) << client.status();
+  EXPECT_THAT(log(), SizeIs(1));
+}
+
+TEST_F(CoordinationTest, GarbageDoesNotDisturbTheWorkers) {
+  Start(2);
+  const std::string garbage[] = {std::string(100'000, '\xff'), "GET / HTTP/1.1\r\n\r\n",
+                                 std::string(1, '\0'), "MFCO\x03" + std::string(64, 'x')};
+  std::vector<int> sockets;
+  for (const std::string& text : garbage) {
+    sockets.push_back(ConnectToPort(server_->port()));
+    send(sockets.back(), text.data(), text.size(), MSG_NOSIGNAL);
+  }
+  std::vector<Client> clients = ConnectAll(2);
+  for (const Client& client : clients) EXPECT_TRUE(client.ok()) << client.status();
+  for (const int fd : sockets) close(fd);
+  // A line a minute names the strangers' host, of whatever has not proven itself.
+  const MonotonicTime deadline = In(30);
+  while (log().empty() && MonotonicTime::Now() < deadline) absl::SleepFor(absl::Milliseconds(20));
+  ASSERT_THAT(log(), SizeIs(1));
+  EXPECT_THAT(log()[0], AllOf(HasSubstr("ipv4:127.0.0.1:"), HasSubstr("was refused")));
+}
+
+TEST_F(CoordinationTest, WorkersAreNoStrangers) {
+  std::vector<std::string> hosts = {"127.0.0.1", "localhost"};
+  if (ConnectionListener::Listen("[::1]:0").ok()) hosts.push_back("[::1]");  // not on every host
+  for (const std::string& host : hosts) {
+    SCOPED_TRACE(host);
+    Start(2, kTestSecret, absl::StrCat(host, ":0"));
+    const std::vector<Client> clients = ConnectAll(2, 30, [&](Options* options) {
+      options->coordinator = absl::StrCat(host, ":", server_->port());
+    });
+    for (const Client& client : clients) EXPECT_TRUE(client.ok()) << client.status();
+    MonotonicTime::AdvanceForTest(absl::Seconds(6));  // longer than a caller may take
+    absl::SleepFor(absl::Milliseconds(100));
+    EXPECT_THAT(log(), IsEmpty());
+  }
+}
+
+TEST_F(CoordinationTest, SilentStrangersAreDisconnectedAfterFiveSeconds) {
+  Start(1);
+  const std::vector<Client> clients = ConnectAll(1);
+  ASSERT_TRUE(clients[0].ok());
+  const auto group = (*clients[0])->NewGroup();
+  ASSERT_TRUE(group->Join(In(30)).ok());
+  const int mute = ConnectToPort(server_->port());
+  const int slow = ConnectToPort(server_->port());
+  send(slow, "MFCO", 4, MSG_NOSIGNAL);
+  EXPECT_FALSE(AwaitEnd(mute, 0.2).closed || AwaitEnd(slow, 0.2).closed);
+  MonotonicTime::AdvanceForTest(absl::Seconds(5));
+  EXPECT_TRUE(AwaitEnd(mute, 20).closed);
+  EXPECT_TRUE(AwaitEnd(slow, 20).closed);
+  // A worker that waits keeps its connection.
+  EXPECT_EQ(group->Put("key", "value", In(5)), absl::OkStatus());
+  close(mute);
+  close(slow);
+}
+
+TEST_F(CoordinationTest, CrowdOfStrangersHoldsFewConnectionsAndKeepsNoWorkerOut) {
+  Start(2);
+  std::vector<int> crowd;
+  for (int i = 0; i < 300; ++i) crowd.push_back(ConnectToPort(server_->port()));
+  for (const Client& client : ConnectAll(2)) EXPECT_TRUE(client.ok()) << client.status();
+  const auto open = [&] {
+    int count = 0;
+    char byte;
+    for (const int fd : crowd) count += recv(fd, &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN;
+    return count;
+  };
+  const MonotonicTime deadline = In(4);
+  while (open() > 64 && MonotonicTime::Now() < deadline) absl::SleepFor(absl::Milliseconds(10));
+  EXPECT_LE(open(), 64);
+  for (const int fd : crowd) close(fd);
+}
+
+// Somebody who has recorded the connection of a worker sends the same again, once that has gone.
+TEST_F(CoordinationTest, RecordedRegistrationRegistersNobody) {
+  Start(2);
+  std::string recorded;
+  {
+    TcpProxy proxy(server_->port());
+    Options options = TestWorkerOptions(server_->port(), 1, 2);
+    options.coordinator = absl::StrCat("127.0.0.1:", proxy.port());
+    EXPECT_FALSE(CoordinationClient::Connect(options, In(0.5)).ok());
+    recorded = proxy.captured();
+  }
+  ASSERT_TRUE(absl::StartsWith(recorded, "MFCO"));
+  const int replay = ConnectToPort(server_->port());
+  send(replay, recorded.data(), recorded.size(), MSG_NOSIGNAL);
+  EXPECT_TRUE(AwaitEnd(replay, 20).closed);
+  close(replay);
+  for (const Client& client : ConnectAll(2)) EXPECT_TRUE(client.ok()) << client.status();
+}
+
+// A process that has proven itself, and then does not keep to the protocol.
+TEST_F(CoordinationTest, ForgedAndRepeatedRequestsAreRefused) {
+  Start(1);
+  const int fd = ConnectToPort(server_->port());
+  fcntl(fd, F_SETFL, O_NONBLOCK);
+  const auto stream = PlainStream(OwnedSocket(dup(fd)));
+  Handshake handshake = Handshake::Connecting({.secret = kTestSecret,
+                                               .job = "test",
+                                               .incarnation = 7,
+                                               .purpose = Handshake::Purpose::kCoordination},
+                                              {.connecting = 0, .accepting = 0});
+  while (!handshake.done()) {
+    ASSERT_TRUE(SendAll(*stream, handshake.TakeOutput()).ok());
+    ASSERT_TRUE(handshake.Receive(*ReceiveAll(*stream, handshake.wanted())).ok());
+  }
+  const auto stub =
+      coordination::Coordination::NewStub(grpc::CreateInsecureChannelFromFd("service", fd));
+  coordination::Request registration;
+  registration.set_operation(coordination::Request::REGISTER);
+  registration.set_deadline_ms(30000);
+  *registration.mutable_member() = TestWorkerOptions(server_->port(), 0, 1).member;
+  coordination::Signed request;
+  request.set_connection(handshake.connection());
+  request.set_sequence(1);
+  request.set_body(registration.SerializeAsString());
+  const auto code = [&] {
+    grpc::ClientContext context;
+    coordination::Signed reply;
+    return stub->Perform(&context, request, &reply).error_code();
+  };
+  EXPECT_EQ(code(), grpc::StatusCode::UNAUTHENTICATED);  // not signed
+  Sign("a guess", Role::kWorker, &request);
+  EXPECT_EQ(code(), grpc::StatusCode::UNAUTHENTICATED);
+  Sign(handshake.SessionKey(), Role::kServer, &request);
+  EXPECT_EQ(code(), grpc::StatusCode::UNAUTHENTICATED);
+  Sign(handshake.SessionKey(), Role::kWorker, &request);
+  EXPECT_EQ(code(), grpc::StatusCode::OK);
+  EXPECT_EQ(code(), grpc::StatusCode::OK);  // the same answer again
+  request.set_sequence(2);
+  EXPECT_EQ(code(), grpc::StatusCode::UNAUTHENTICATED);  // signed for another number
+  Sign(handshake.SessionKey(), Role::kWorker, &request);
+  request.set_connection("another connection");
+  EXPECT_EQ(code(), grpc::StatusCode::UNAUTHENTICATED);
+}
+
+// --- lost workers and services
+// --------------------------------------------------------------------
+
+TEST_F(CoordinationTest, LostWorkerFailsTheOthersSoon) {
+  Start(2);
+  TcpProxy proxy(server_->port());
+  std::vector<Client> clients = ConnectAll(2, 30, [&](Options* options) {
+    if (options->member.worker() == 1) {
+      options->coordinator = absl::StrCat("127.0.0.1:", proxy.port());
+    }
+  });
+  ASSERT_TRUE(clients[0].ok() && clients[1].ok());
+  const std::unique_ptr<WorkerGroup> groups[] = {(*clients[0])->NewGroup(),
+                                                 (*clients[1])->NewGroup()};
+  std::thread other([&] { EXPECT_TRUE(groups[1]->Join(In(30)).ok()); });
+  EXPECT_TRUE(groups[0]->Join(In(30)).ok());
+  other.join();
+  std::thread cut([&] {
+    absl::SleepFor(absl::Milliseconds(50));
+    proxy.Cut();
+  });
+  const MonotonicTime start = MonotonicTime::Now();
+  const absl::Status waited = groups[0]->Get("never", In(30)).status();
+  cut.join();
+  EXPECT_THAT(Message(waited), HasSubstr("worker 1 (process 1001 on host1) is gone"));
+  EXPECT_EQ(FailureOf(waited)->worker, 1);
+  EXPECT_LT(MonotonicTime::Now() - start, absl::Seconds(5));
+}
+
+TEST_F(CoordinationTest, LostServiceFailsTheWorkers) {
+  Start(1);
+  const std::vector<Client> clients = ConnectAll(1);
+  ASSERT_TRUE(clients[0].ok());
+  const auto group = (*clients[0])->NewGroup();
+  ASSERT_TRUE(group->Join(In(30)).ok());
+  std::mutex mu;
+  absl::Status heard;
+  group->OnFailure([&](const absl::Status& why) {
+    std::lock_guard<std::mutex> lock(mu);
+    heard = why;
+  });
+  server_ = nullptr;
+  const absl::Status lost = group->Get("never", In(5)).status();
+  EXPECT_EQ(lost.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(Message(lost), HasSubstr("worker 0 (process 1000 on host0) is gone"));
+  // A worker that heard of it before has closed its connections: that is not the cause.
+  const absl::Status closed = absl::UnavailableError("rank 1: the other end has closed");
+  EXPECT_EQ(Message(group->ReportFailure(closed, In(5))), Message(lost));
+  const absl::Status damaged = absl::DataLossError("rank 1: a damaged frame");
+  EXPECT_EQ(group->ReportFailure(damaged, In(5)), damaged);
+}
+
+// --- networks that break connections, or are slow
+// -------------------------------------------------
+
+class BrokenConnectionTest : public CoordinationTest,
+                             public testing::WithParamInterface<TcpProxy::Ends> {
+ protected:
+  // Connects worker 1 through a proxy.
+  void ThroughProxy(Options* options) const {
+    if (options->member.worker() != 1) return;
+    options->coordinator = absl::StrCat("127.0.0.1:", proxy_->port());
+  }
+
+  std::unique_ptr<TcpProxy> proxy_;
+};
+INSTANTIATE_TEST_SUITE_P(, BrokenConnectionTest,
+                         testing::Values(TcpProxy::Ends::kBoth, TcpProxy::Ends::kCallers),
+                         [](const auto& info) {
+                           return info.param == TcpProxy::Ends::kBoth ? "Both" : "OnlyOfWorker";
+                         });
+
+TEST_P(BrokenConnectionTest, WorkerRegistersAgainWhileItWaitsForOthers) {
+  Start(2);
+  proxy_ = std::make_unique<TcpProxy>(server_->port());
+  Client first, second;
+  std::thread early([&] {
+    Options options = TestWorkerOptions(server_->port(), 1, 2);
+    ThroughProxy(&options);
+    second = CoordinationClient::Connect(options, In(30));
+  });
+  // It has registered once it has sent the names of its settings.
+  const MonotonicTime deadline = In(30);
+  while (!absl::StrContains(proxy_->captured(), "host1") && MonotonicTime::Now() < deadline) {
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  absl::SleepFor(absl::Milliseconds(50));
+  proxy_->Break(GetParam());
+  first = CoordinationClient::Connect(TestWorkerOptions(server_->port(), 0, 2), In(30));
+  early.join();
+  EXPECT_TRUE(first.ok()) << first.status();
+  EXPECT_TRUE(second.ok()) << second.status();
+}
+
+TEST_P(BrokenConnectionTest, CallsOfAWorkerAreMadeOnceAndAnswered) {
+  Start(2);
+  proxy_ = std::make_unique<TcpProxy>(server_->port());
+  std::vector<Client> clients = ConnectAll(2, 30, [&](Options* options) { ThroughProxy(options); });
+  ASSERT_TRUE(clients[0].ok() && clients[1].ok());
+  const std::unique_ptr<WorkerGroup> groups[] = {(*clients[0])->NewGroup(),
+                                                 (*clients[1])->NewGroup()};
+  std::atomic<int> failures{0};
+  for (const auto& group : groups) {
+    group->OnFailure([&](const absl::Status& why) {
+      ++failures;
+      ADD_FAILURE() << why;
+    });
+  }
+  std::thread other([&] { EXPECT_TRUE(groups[1]->Join(In(30)).ok()); });
+  EXPECT_TRUE(groups[0]->Join(In(30)).ok());
+  other.join();
+  for (int round = 0; round < 5; ++round) {
+    const std::string name = absl::StrCat("round ", round);
+    std::thread gathering([&] {
+      const auto values = groups[1]->AllGather(name, "one", In(30));
+      ASSERT_TRUE(values.ok()) << values.status();
+      EXPECT_THAT(*values, testing::ElementsAre("zero", "one"));
+      EXPECT_EQ(groups[1]->Put(name, "value", In(30)), absl::OkStatus());
+    });
+    absl::SleepFor(absl::Milliseconds(10 * round));
+    proxy_->Break(GetParam());
+    const auto values = groups[0]->AllGather(name, "zero", In(30));
+    EXPECT_TRUE(values.ok()) << values.status();
+    if (round % 2 == 1) proxy_->Break(GetParam());
+    const auto value = groups[0]->Get(name, In(30));
+    EXPECT_TRUE(value.ok()) << value.status();
+    gathering.join();
+  }
+  EXPECT_EQ(failures, 0);
+  EXPECT_EQ((*clients[1])->Leave(In(30)), absl::OkStatus());
+  EXPECT_EQ((*clients[0])->Leave(In(30)), absl::OkStatus());
+}
+
+// A connection takes a few round trips, and with certificates one more.
+TEST_F(CoordinationTest, SlowNetworkConnects) {
+  const TlsFiles files = WriteCertificate("localhost", TemporaryPath("slow"));
+  num_workers_ = 1;
+  auto server = CoordinationServer::Start({.address = "127.0.0.1:0",
+                                           .num_workers = 1,
+                                           .secret = kTestSecret,
+                                           .job = "test",
+                                           .tls = files});
+  ASSERT_TRUE(server.ok()) << server.status();
+  TcpProxy proxy((*server)->port(), absl::Milliseconds(500));
+  Options options = TestWorkerOptions(proxy.port(), 0, 1);
+  options.tls = files;
+  options.name = "localhost";
+  const Client client = CoordinationClient::Connect(options, In(30));
+  EXPECT_TRUE(client.ok()) << client.status();
+}
+
+}  // namespace
+}  // namespace mirrorflow

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MIRRORFLOW_TESTS_DISTRIBUTE_CLUSTER_COORDINATION_FIXTURE_H_
+#define MIRRORFLOW_TESTS_DISTRIBUTE_CLUSTER_COORDINATION_FIXTURE_H_
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "framework/core/monotonic_time.h"
+#include "gtest/gtest.h"
+#include "tests/support/coordination.h"
+
+namespace mirrorflow {
+
+using Options = CoordinationClient::Options;
+using Client = absl::StatusOr<std::unique_ptr<CoordinationClient>>;
+
+inline MonotonicTime In(double seconds) { return MonotonicTime::Now() + absl::Seconds(seconds); }
+
+inline std::string Message(const absl::Status& status) { return std::string(status.message()); }
+
+// A coordination service, and workers that are threads of this process.
+class CoordinationTest : public testing::Test {
+ protected:
+  void Start(int num_workers, const std::string& secret = kTestSecret,
+             const std::string& address = "127.0.0.1:0") {
+    num_workers_ = num_workers;
+    auto server = CoordinationServer::Start({.address = address,
+                                             .num_workers = num_workers,
+                                             .secret = secret,
+                                             .job = "test",
+                                             .log = [this](absl::string_view line) {
+                                               std::lock_guard<std::mutex> lock(mu_);
+                                               log_.emplace_back(line);
+                                             }});
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+  }
+  // Connects workers 0, 1, … side by side. `change` may change the options of each.
+  std::vector<Client> ConnectAll(int count, double seconds = 30,
+                                 const std::function<void(Options*)>& change = nullptr) {
+    std::vector<Client> clients(count);
+    std::vector<std::thread> threads;
+    for (int w = 0; w < count; ++w) {
+      threads.emplace_back([&, w] {
+        Options options = TestWorkerOptions(server_->port(), w, num_workers_);
+        if (change) change(&options);
+        clients[w] = CoordinationClient::Connect(options, In(seconds));
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return clients;
+  }
+  std::vector<std::string> log() {
+    std::lock_guard<std::mutex> lock(mu_);
+    return log_;
+  }
+
+  int num_workers_ = 0;
+  std::mutex mu_;
+  std::vector<std::string> log_;  // guarded by mu_
+  std::unique_ptr<CoordinationServer> server_;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TESTS_DISTRIBUTE_CLUSTER_COORDINATION_FIXTURE_H_

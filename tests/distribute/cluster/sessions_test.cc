@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Tests that calls are made once, whatever happens to the connections of their process.
+#include "distribute/cluster/coordination/sessions.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "distribute/cluster/coordination/messages.h"
+#include "framework/core/monotonic_time.h"
+#include "gtest/gtest.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr WorkerProcess kProcess = {.worker = 1, .number = 7};
+
+class SessionsTest : public testing::Test {
+ protected:
+  SessionsTest() { EXPECT_EQ(sessions_.Connect(kProcess, "first", "key"), ""); }
+
+  // The value of each answer, or "none".
+  using Answers = std::vector<std::string>;
+
+  static coordination::Signed Message(uint64_t sequence, const std::string& connection,
+                                      const std::string& key,
+                                      const std::vector<uint64_t>& pending = {}) {
+    coordination::Request request;
+    for (const uint64_t other : pending) request.add_pending(other);
+    request.add_pending(sequence);
+    coordination::Signed message;
+    message.set_connection(connection);
+    message.set_sequence(sequence);
+    message.set_body(request.SerializeAsString());
+    Sign(key, Role::kWorker, &message);
+    return message;
+  }
+  // Whether the call is to be performed.
+  absl::StatusOr<bool> Receive(const coordination::Signed& message, const std::string& key,
+                               Answers* answers) {
+    auto call = sessions_.Receive(message, [key, answers](const coordination::Signed* answer) {
+      coordination::Reply reply;
+      if (answer != nullptr) {
+        EXPECT_TRUE(HasValidMac(key, Role::kServer, *answer));
+        EXPECT_TRUE(reply.ParseFromString(answer->body()));
+      }
+      answers->push_back(answer == nullptr ? "none" : reply.value());
+    });
+    if (!call.ok()) return call.status();
+    if (call->has_value()) {
+      EXPECT_EQ((*call)->process, kProcess);
+    }
+    return call->has_value();
+  }
+  void Answer(uint64_t sequence, const std::string& value) {
+    coordination::Reply reply;
+    reply.set_value(value);
+    sessions_.Answer(kProcess, sequence, reply);
+  }
+
+  Sessions sessions_;
+};
+
+TEST_F(SessionsTest, RepeatedCallGetsTheAnswerOfTheFirst) {
+  Answers first, second, third;
+  EXPECT_TRUE(*Receive(Message(1, "first", "key"), "key", &first));
+  EXPECT_EQ(sessions_.Connect(kProcess, "second", "other"), "first");
+  EXPECT_EQ(first, Answers{"none"});
+  EXPECT_FALSE(*Receive(Message(1, "second", "other"), "other", &second));
+  EXPECT_EQ(second, Answers{});
+  Answer(1, "value");
+  EXPECT_EQ(second, Answers{"value"});
+  // The answer is lost on its way.
+  sessions_.Connect(kProcess, "third", "more");
+  EXPECT_FALSE(*Receive(Message(1, "third", "more"), "more", &third));
+  EXPECT_EQ(third, Answers{"value"});
+}
+
+TEST_F(SessionsTest, CallThatIsOverIsNotMadeAgain) {
+  Answers answers;
+  EXPECT_TRUE(*Receive(Message(1, "first", "key"), "key", &answers));
+  Answer(1, "one");
+  EXPECT_TRUE(*Receive(Message(2, "first", "key", {1}), "key", &answers));
+  EXPECT_FALSE(*Receive(Message(1, "first", "key"), "key", &answers));  // still awaited
+  EXPECT_TRUE(*Receive(Message(3, "first", "key"), "key", &answers));
+  EXPECT_FALSE(Receive(Message(1, "first", "key"), "key", &answers).ok());
+  EXPECT_FALSE(Receive(Message(2, "first", "key"), "key", &answers).ok());  // in progress
+  EXPECT_EQ(answers, (Answers{"one", "one"}));
+}
+
+TEST_F(SessionsTest, OnlyThePresentConnectionCounts) {
+  Answers answers;
+  const coordination::Signed late = Message(1, "first", "key");
+  EXPECT_FALSE(Receive(Message(1, "first", "another key"), "", &answers).ok());
+  EXPECT_FALSE(Receive(Message(1, "unknown", "key"), "", &answers).ok());
+  sessions_.Connect(kProcess, "second", "other");
+  EXPECT_FALSE(Receive(late, "", &answers).ok());
+  EXPECT_EQ(answers, Answers{});
+}
+
+TEST_F(SessionsTest, ProcessThatDoesNotComeBackIsLost) {
+  const auto patience = [](const WorkerProcess& process) {
+    EXPECT_EQ(process, kProcess);
+    return absl::Seconds(1);
+  };
+  Answers answers;
+  EXPECT_TRUE(*Receive(Message(1, "first", "key"), "key", &answers));
+  sessions_.Disconnect("first", patience);
+  EXPECT_EQ(answers, Answers{"none"});
+  sessions_.Connect(kProcess, "second", "other");
+  sessions_.Disconnect("first", patience);  // noticed late
+  EXPECT_TRUE(sessions_.TakeLost(MonotonicTime::Now() + absl::Hours(1)).empty());
+  sessions_.Disconnect("second", patience);
+  EXPECT_TRUE(sessions_.TakeLost(MonotonicTime::Now()).empty());
+  EXPECT_EQ(sessions_.TakeLost(MonotonicTime::Now() + absl::Seconds(1)),
+            std::vector<WorkerProcess>{kProcess});
+  EXPECT_TRUE(sessions_.TakeLost(MonotonicTime::Now() + absl::Seconds(1)).empty());
+  Answer(1, "value");  // nobody waits for it any more
+}
+
+}  // namespace
+}  // namespace mirrorflow
