@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Both ends of the handshake of data connections. The input is one byte that chooses what happens,
-// and bytes that change the messages of two honest ends on their way, or that come instead of them.
-// No end may be done if a message that it depends on is not genuine.
+// Both ends of the handshake of data connections and of connections to the coordination service:
+// all bytes that arrive before the other end has proven itself. The input is one byte that chooses
+// what happens, and bytes that change the messages of two honest ends on their way, or that come
+// instead of them. No end may be done if a message that it depends on is not genuine.
 #include <array>
 #include <string>
 
@@ -13,7 +14,9 @@
 namespace mirrorflow {
 namespace {
 
-const Handshake::Cluster kCluster = {.secret = "0123456789abcdef", .job = "a", .incarnation = 5};
+Handshake::Cluster ClusterFor(Handshake::Purpose purpose) {
+  return {.secret = "0123456789abcdef", .job = "a", .incarnation = 5, .purpose = purpose};
+}
 
 absl::Status Admit(const Handshake::Ranks& ranks) {
   if (ranks.connecting == 3 && ranks.accepting == 1) return absl::OkStatus();
@@ -25,9 +28,9 @@ void CheckStatus(const absl::Status& status) {
 }
 
 // Changes messages by exclusive-or.
-void ChangeMessages(FuzzInput& input) {
-  auto connecting = Handshake::Connecting(kCluster, {.connecting = 3, .accepting = 1});
-  auto accepting = Handshake::Accepting(kCluster, Admit);
+void ChangeMessages(FuzzInput& input, const Handshake::Cluster& cluster) {
+  auto connecting = Handshake::Connecting(cluster, {.connecting = 3, .accepting = 1});
+  auto accepting = Handshake::Accepting(cluster, Admit);
   bool genuine = true;  // so far
   for (int turn = 0; turn < 4; ++turn) {
     Handshake &from = turn % 2 == 0 ? connecting : accepting,
@@ -44,7 +47,8 @@ void ChangeMessages(FuzzInput& input) {
     MF_CHECK(genuine || !to.done());
     if (!status.ok()) return;
   }
-  MF_CHECK(connecting.done() && accepting.done());
+  MF_CHECK(!genuine || (connecting.done() && accepting.done() &&
+                        connecting.SessionKey() == accepting.SessionKey()));
 }
 
 // One end gets the input. It does not know the secret, so it cannot be a proof.
@@ -66,15 +70,18 @@ void SendInput(FuzzInput& input, Handshake end) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace mirrorflow;
   FuzzInput input(data, size);
-  switch (input.Take<uint8_t>() % 3) {
+  const auto choice = input.Take<uint8_t>();
+  const Handshake::Cluster cluster =
+      ClusterFor(choice & 0x80 ? Handshake::Purpose::kCoordination : Handshake::Purpose::kData);
+  switch ((choice & 0x7f) % 3) {
     case 0:
-      ChangeMessages(input);
+      ChangeMessages(input, cluster);
       break;
     case 1:
-      SendInput(input, Handshake::Accepting(kCluster, Admit));
+      SendInput(input, Handshake::Accepting(cluster, Admit));
       break;
     default:
-      SendInput(input, Handshake::Connecting(kCluster, {.connecting = 3, .accepting = 1}));
+      SendInput(input, Handshake::Connecting(cluster, {.connecting = 3, .accepting = 1}));
       break;
   }
   return 0;

@@ -55,8 +55,9 @@ std::string Garbage(size_t size) {
   return text;
 }
 
-std::string HelloWithAnotherSecret() {
-  return Handshake::Connecting({.secret = "another secret.."}, {.connecting = 1, .accepting = 0})
+std::string HelloWithAnotherSecret(Handshake::Purpose purpose) {
+  return Handshake::Connecting({.secret = "another secret..", .purpose = purpose},
+                               {.connecting = 1, .accepting = 0})
       .TakeOutput();
 }
 
@@ -73,7 +74,8 @@ Strangers::Strangers() {
   greetings_ = {"",
                 Garbage(10000),
                 four_gibibytes + Garbage(500),
-                HelloWithAnotherSecret() + Garbage(32),
+                HelloWithAnotherSecret(Handshake::Purpose::kData) + Garbage(32),
+                HelloWithAnotherSecret(Handshake::Purpose::kCoordination) + Garbage(32),
                 LongFrame() + Garbage(5000),
                 "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + four_gibibytes + Garbage(500),
                 std::string("\x16\x03\x01\x02\x00\x01", 6) + Garbage(600)};  // TLS

@@ -8,12 +8,8 @@
 
 #include <cstring>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/time/time.h"
 #include "distribute/cluster/connections/private_file.h"
-#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {
@@ -21,9 +17,6 @@ namespace {
 
 constexpr size_t kMinSecretBytes = 16;
 constexpr size_t kMaxSecretBytes = 4096;
-constexpr absl::Duration kNonceLifetime = absl::Seconds(30);
-
-int64_t SecondsSinceStart() { return absl::ToInt64Seconds(MonotonicTime::Now() - MonotonicTime()); }
 
 }  // namespace
 
@@ -52,30 +45,6 @@ std::string RandomBytes(size_t count) {
     internal::CheckFailed(__FILE__, __LINE__, "RAND_bytes");
   }
   return bytes;
-}
-
-NonceIssuer::NonceIssuer() : key_(RandomBytes(kNonceBytes)) {}
-
-std::string NonceIssuer::Issue(int worker, absl::string_view client_nonce) const {
-  const std::string time = absl::StrCat(SecondsSinceStart());
-  return absl::StrCat(time, " ", Proof(time, worker, client_nonce));
-}
-
-bool NonceIssuer::HasIssued(absl::string_view nonce, int worker,
-                            absl::string_view client_nonce) const {
-  const size_t space = nonce.find(' ');
-  int64_t seconds = 0;
-  if (space == absl::string_view::npos || !absl::SimpleAtoi(nonce.substr(0, space), &seconds)) {
-    return false;
-  }
-  const absl::Duration age = absl::Seconds(SecondsSinceStart() - seconds);
-  return age < kNonceLifetime && age > -kNonceLifetime &&
-         EqualSecrets(nonce.substr(space + 1), Proof(nonce.substr(0, space), worker, client_nonce));
-}
-
-std::string NonceIssuer::Proof(absl::string_view time, int worker,
-                               absl::string_view client_nonce) const {
-  return Hmac(key_, {time, absl::StrCat(worker), client_nonce});
 }
 
 absl::StatusOr<std::string> ReadSecretFile(const std::string& path) {

@@ -25,22 +25,6 @@ bool EqualSecrets(absl::string_view a, absl::string_view b);
 // Bytes from the system's random generator.
 std::string RandomBytes(size_t count);
 
-// Makes nonces that prove by themselves who made them and when, so that a server need not remember
-// to whom it has given which. Thread-safe.
-class NonceIssuer {
- public:
-  NonceIssuer();
-  // For a worker that sent `client_nonce`.
-  std::string Issue(int worker, absl::string_view client_nonce) const;
-  // Whether this object has issued the nonce for them, at most 30 seconds ago.
-  bool HasIssued(absl::string_view nonce, int worker, absl::string_view client_nonce) const;
-
- private:
-  std::string Proof(absl::string_view time, int worker, absl::string_view client_nonce) const;
-
-  const std::string key_;
-};
-
 // Reads the secret. InvalidArgument if others can access the file (ReadPrivateFile), or if the
 // secret has fewer than 16 or more than 4096 bytes.
 absl::StatusOr<std::string> ReadSecretFile(const std::string& path);

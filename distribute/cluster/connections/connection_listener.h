@@ -14,7 +14,7 @@
 namespace mirrorflow {
 
 // Accepts the TCP connections of one address and hands them on. gRPC could listen by itself, but
-// says neither why it cannot nor who connects and then sends something else than calls.
+// does not say why it cannot, and reads whatever strangers send.
 class ConnectionListener {
  public:
   // `fd`: a connected, non-blocking socket, which the callee owns from now on. `peer`: its other

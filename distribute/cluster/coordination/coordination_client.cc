@@ -39,7 +39,8 @@ constexpr absl::Duration kLongestRetry = absl::Milliseconds(500);
 constexpr absl::Duration kEndOfOther = absl::Milliseconds(2 * kKeepaliveMilliseconds);
 // The others have received the failure, but their answers may be on the way.
 constexpr absl::Duration kLeaveAfterFailure = absl::Seconds(1);
-// The service answers at a call's deadline; this long after it, the service is considered gone.
+// The service answers most calls at their deadline at the latest; this long after it, the service
+// is considered gone.
 constexpr absl::Duration kGrace = absl::Seconds(2);
 
 uint64_t RandomNumber() {
@@ -84,7 +85,10 @@ class CoordinationClient::Connection {
         return membership;  // a service that is about to end cancels calls
       }
       if (now + pause >= deadline) {
-        return absl::IsAborted(status) ? absl::AlreadyExistsError(status.message()) : status;
+        return absl::IsAborted(status) ? absl::AlreadyExistsError(status.message())
+                                       : absl::DeadlineExceededError(absl::StrCat(
+                                             "cannot register with the coordination service at ",
+                                             options_.coordinator, ": ", status.message()));
       }
       absl::SleepFor(pause);
       pause = std::min(2 * pause, kLongestRetry);
@@ -168,6 +172,7 @@ class CoordinationClient::Connection {
         stop_request_ = *beat;
         if (on_stop_request_) on_stop_request_(stop_request_);
       }
+      if (!link_->end().ok()) return;
       awake = MonotonicTime::Now();
       const bool was_stopped = awake - begin > 2 * timeout;
       if (beat.ok() || was_stopped) answered = awake;
@@ -201,11 +206,6 @@ class CoordinationClient::Connection {
       return absl::InternalError("coordination: malformed signal");
     }
     return signal;
-  }
-
-  // Both ends of the connection that has ended: perhaps only the network between them has.
-  std::string IsGone() const {
-    return absl::StrCat(server_, " is gone, says worker ", worker(), ": ");
   }
 
   absl::StatusOr<coordination::Membership> TryRegister(MonotonicTime deadline) {
@@ -267,7 +267,8 @@ class CoordinationClient::Connection {
   grpc::Status Send(const ServiceLink::Connection& connection, Request& request,
                     MonotonicTime deadline, uint64_t call, Signed* answer) {
     grpc::ClientContext context;
-    context.set_deadline(GrpcDeadline(deadline + kGrace));
+    const bool at_once = request.operation() == Request::HEARTBEAT;
+    context.set_deadline(GrpcDeadline(at_once ? deadline : deadline + kGrace));
     {
       std::lock_guard<std::mutex> lock(mu_);
       calls_[call].context = &context;
@@ -305,11 +306,12 @@ class CoordinationClient::Connection {
     return std::move(*reply.mutable_value());
   }
 
+  // Both ends are named: perhaps only the network between them has ended.
   absl::Status Gone(const absl::Status& why) const {
-    const bool is_gone = registered_ && absl::IsUnavailable(why);
-    return WithFailure(
-        absl::Status(why.code(), absl::StrCat(is_gone ? IsGone() : "", why.message())),
-        {.worker = 0});
+    if (!registered_ || !absl::IsUnavailable(why)) return why;
+    return WithFailure(absl::UnavailableError(absl::StrCat(server_, " is gone, says worker ",
+                                                           worker(), ": ", why.message())),
+                       {.worker = 0});
   }
 
   struct Pending {

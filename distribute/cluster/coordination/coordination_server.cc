@@ -45,9 +45,7 @@ constexpr absl::Duration kLongestPause = absl::Milliseconds(500);
 constexpr absl::Duration kWaitingInterval = absl::Seconds(5);  // between reports of missing workers
 constexpr absl::Duration kListenRetry = absl::Milliseconds(250);
 constexpr int kMaxGroups = 4096;
-// A process whose connection ends is probably gone, which the others must learn soon. If only the
-// connection has ended, the process needs so long to make another one, and so many round trips.
-constexpr absl::Duration kLongestReturn = absl::Seconds(1);
+// A process may take longer than kLongestReturn to come back by so many round trips.
 constexpr int kReturnRoundTrips = 8;
 
 // Random, because processes of an earlier cluster may still be there and count as well.
@@ -215,6 +213,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
       membership_.Forget(process, registered);
       done(registered);
     };
+    Lose(sessions_.TakeReplaced(process));
     const absl::Status admitted =
         member.worker() == process.worker
             ? membership_.Admit(process, member)
@@ -280,6 +279,13 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
     done("");
   }
 
+  // The processes are gone, or the network between them and this one.
+  void Lose(const std::vector<WorkerProcess>& processes) {
+    for (const WorkerProcess& process : processes) {
+      End(process.worker, membership_.Lose(process));
+    }
+  }
+
   absl::Duration TimeToReturn(int worker, absl::Duration round_trip) const {
     return std::min(kLongestReturn + kReturnRoundTrips * round_trip,
                     membership_.HeartbeatTimeout(worker) / 4);
@@ -319,10 +325,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
         const std::string missing = membership_.WaitingText(now);
         if (!missing.empty() && options_.log != nullptr) options_.log(missing);
       }
-      // Gone is the process, or the network between it and this one.
-      for (const WorkerProcess& process : sessions_.TakeLost(now)) {
-        End(process.worker, membership_.Lose(process));
-      }
+      Lose(sessions_.TakeLost(now));
       for (const int worker : membership_.SilentWorkers(now)) {
         End(worker, membership_.LoseSilent(worker, now));
       }

@@ -16,7 +16,7 @@ namespace {
 
 // About as many as a server and a client have at once.
 constexpr int kThreads = 16;
-// The descriptors that a server or a client opens, besides one for each connection.
+// The descriptors that a server or a client opens, besides those of connections.
 constexpr int kDescriptors = 8;
 
 // gRPC aborts the process if it can wait for events in none of the ways that the variable lists, or
@@ -36,9 +36,9 @@ absl::Status CheckPollStrategy() {
 
 }  // namespace
 
-absl::Status PrepareGrpc(int num_connections) {
+absl::Status PrepareGrpc(int num_descriptors) {
   if (const absl::Status strategy = CheckPollStrategy(); !strategy.ok()) return strategy;
-  const absl::Status descriptors = CheckDescriptors("gRPC", kDescriptors + num_connections);
+  const absl::Status descriptors = CheckDescriptors("gRPC", kDescriptors + num_descriptors);
   if (!descriptors.ok()) return descriptors;
   if (getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_function([](gpr_log_func_args*) {});
   return CheckThreads("gRPC", kThreads);

@@ -9,9 +9,9 @@ namespace mirrorflow {
 // Call before other functions of gRPC. Stops it from writing to standard error, unless
 // GRPC_VERBOSITY asks for it: what it would write is in the statuses of calls, and strangers on a
 // port could fill the log with it. ResourceExhausted, naming the limit, if it could not start its
-// threads, without which it hangs, or open its files and `num_connections` connections.
+// threads, without which it hangs, or open its files and `num_descriptors` more.
 // InvalidArgument for an environment in which it would abort the process.
-absl::Status PrepareGrpc(int num_connections);
+absl::Status PrepareGrpc(int num_descriptors);
 
 }  // namespace mirrorflow
 

@@ -28,8 +28,6 @@ constexpr absl::Duration kConnectTimeout = absl::Seconds(10);
 constexpr absl::Duration kFirstPause = absl::Milliseconds(50);
 constexpr absl::Duration kLongestPause = absl::Seconds(2);
 constexpr absl::Duration kReportInterval = absl::Seconds(5);
-// A service that cannot be reached for so long is gone; as kLongestReturn of the service.
-constexpr absl::Duration kLongestReturn = absl::Seconds(1);
 // The descriptors of a connection: its own, and the two ends of the relay.
 constexpr int kDescriptors = 3;
 
@@ -214,6 +212,7 @@ absl::Status ServiceLink::WaitFor(int fd, int16_t event, MonotonicTime deadline)
   for (;;) {
     MF_RETURN_IF_ERROR(end());
     poll(polled, 2, kTickMs);
+    ClearWake();
     if (polled[0].revents != 0) return absl::OkStatus();
     if (MonotonicTime::Now() >= deadline) return absl::UnavailableError("no answer in time");
   }
@@ -238,6 +237,11 @@ absl::StatusOr<std::unique_ptr<Relay>> ServiceLink::Publish(Conversation& conver
   return std::move(relay.first);
 }
 
+void ServiceLink::ClearWake() const {
+  eventfd_t count = 0;
+  eventfd_read(wake_.fd(), &count);
+}
+
 void ServiceLink::Pass(Relay& relay) const {
   std::vector<pollfd> polled;
   const auto is_wanted = [this] {
@@ -249,8 +253,7 @@ void ServiceLink::Pass(Relay& relay) const {
     polled = {{.fd = wake_.fd(), .events = POLLIN, .revents = 0}};
     relay.AddPolled(&polled);
     poll(polled.data(), polled.size(), relay.can_go_on() ? 0 : -1);
-    eventfd_t count = 0;
-    eventfd_read(wake_.fd(), &count);
+    ClearWake();
   }
 }
 

@@ -72,6 +72,7 @@ class ServiceLink {
   // OK if it may be the event; Unavailable after the deadline.
   absl::Status WaitFor(int fd, int16_t event, MonotonicTime deadline) const;
   absl::StatusOr<std::unique_ptr<Relay>> Publish(Conversation& conversation);
+  void ClearWake() const;
   // Returns when the connection has ended, or is wanted no more.
   void Pass(Relay& relay) const;
   void NoteEnd();
@@ -80,16 +81,17 @@ class ServiceLink {
 
   const Options options_;
   const TlsContext tls_;
-  const OwnedSocket wake_;  // an eventfd
+  const OwnedSocket wake_;  // an eventfd that does not block
   mutable std::mutex mu_;
   std::condition_variable changed_;
   // Guarded by mu_:
   std::shared_ptr<const Connection> connection_;  // null: none
   uint64_t num_connections_ = 0;
-  MonotonicTime since_ =
-      MonotonicTime::Now();  // when the last connection has ended, or this object begun
-  int tries_ = 0;            // since then
-  absl::Status last_ = absl::UnavailableError("no answer yet");  // why the last try has failed
+  // When the last connection has ended, or this object begun; how often it has tried since then,
+  // and why the last try has failed.
+  MonotonicTime since_ = MonotonicTime::Now();
+  int tries_ = 0;
+  absl::Status last_ = absl::UnavailableError("no answer yet");
   absl::Status end_;
   absl::Duration patience_ = absl::InfiniteDuration();  // the heartbeat timeout
   bool is_kept_ = false;

@@ -100,13 +100,13 @@ absl::StatusOr<std::unique_ptr<ServicePort>> ServicePort::Open(Options options,
 
 ServicePort::~ServicePort() {
   listener_ = nullptr;
-  // Its answers still have to pass the relays, which end after its connections.
-  if (server_ != nullptr) server_->Shutdown(GrpcDeadline(MonotonicTime::Now() + kShutdownTimeout));
   {
     std::lock_guard<std::mutex> lock(mu_);
-    stop_ = MonotonicTime::Now() + kShutdownTimeout;
+    stop_ = MonotonicTime::Now() + 2 * kShutdownTimeout;
   }
   callers_.Wake();
+  // Answers to calls in progress still have to pass the relays, which end after gRPC's connections.
+  if (server_ != nullptr) server_->Shutdown(GrpcDeadline(MonotonicTime::Now() + kShutdownTimeout));
   if (thread_.joinable()) thread_.join();
 }
 
@@ -126,6 +126,8 @@ absl::Status ServicePort::Connect(Callers::Proven proven) {
     strangers_.Log(proven.peer, made.status().message());
     return absl::OkStatus();
   }
+  std::lock_guard<std::mutex> lock(mu_);  // gRPC takes no connections once it shuts down
+  if (stop_ < MonotonicTime::InfiniteFuture()) return absl::OkStatus();
   const std::string earlier = options_.on_connected(proven.handshake);
   relays_.erase(earlier);
   relays_.emplace(proven.handshake.connection(), std::move(made->first));

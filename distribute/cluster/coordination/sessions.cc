@@ -77,18 +77,28 @@ void Sessions::Disconnect(const std::string& connection,
   for (const OnAnswer& on_answer : waiting) on_answer(nullptr);
 }
 
+template <typename Condition>
+std::vector<WorkerProcess> Sessions::TakeIf(const Condition& condition) {
+  std::vector<WorkerProcess> taken;
+  for (auto it = sessions_.begin(); it != sessions_.end();) {
+    const auto session = it++;
+    if (!condition(session->first, session->second)) continue;
+    taken.push_back(session->first);
+    sessions_.erase(session);
+  }
+  return taken;
+}
+
 std::vector<WorkerProcess> Sessions::TakeLost(MonotonicTime now) {
   std::lock_guard<std::mutex> lock(mu_);
-  std::vector<WorkerProcess> lost;
-  for (auto it = sessions_.begin(); it != sessions_.end();) {
-    if (now < it->second.lost) {
-      ++it;
-    } else {
-      lost.push_back(it->first);
-      it = sessions_.erase(it);
-    }
-  }
-  return lost;
+  return TakeIf([&](const WorkerProcess&, const Session& session) { return now >= session.lost; });
+}
+
+std::vector<WorkerProcess> Sessions::TakeReplaced(const WorkerProcess& by) {
+  std::lock_guard<std::mutex> lock(mu_);
+  return TakeIf([&](const WorkerProcess& process, const Session& session) {
+    return process.worker == by.worker && process != by && session.connection.empty();
+  });
 }
 
 absl::StatusOr<std::optional<Sessions::Call>> Sessions::Receive(const coordination::Signed& request,

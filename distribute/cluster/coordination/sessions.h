@@ -43,6 +43,9 @@ class Sessions {
                   const std::function<absl::Duration(const WorkerProcess&)>& patience);
   // Forgets the processes that have not come back in time, and returns them.
   std::vector<WorkerProcess> TakeLost(MonotonicTime now);
+  // As TakeLost, for the processes without a connection that were the same worker as this one:
+  // it has taken their place.
+  std::vector<WorkerProcess> TakeReplaced(const WorkerProcess& by);
 
   // Takes a request. Returns the call to perform, to which Answer must be called; nothing for a
   // call that has come before, whose answer it gets. Unauthenticated, with no answer, for a message
@@ -68,6 +71,8 @@ class Sessions {
   // All require mu_.
   static std::vector<OnAnswer> TakeWaiting(Session* session);
   Session* SessionOf(const std::string& connection);
+  template <typename Condition>
+  std::vector<WorkerProcess> TakeIf(const Condition& condition);
 
   std::mutex mu_;
   // Guarded by mu_:

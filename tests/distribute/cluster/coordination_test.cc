@@ -147,6 +147,41 @@ TEST_F(CoordinationTest, SecondProcessOfAWorkerIsRefusedAndTheFirstGoesOn) {
   for (std::thread& thread : threads) thread.join();
 }
 
+// A process that has the place of a worker may be gone without a sign of it.
+TEST_F(CoordinationTest, ProcessWaitsForThePlaceOfAnother) {
+  Start(2);
+  Options first = TestWorkerOptions(server_->port(), 1, 2), second = first;
+  first.member.set_pid(1);
+  second.member.set_pid(2);
+  absl::Status gave_up;
+  Client next;
+  std::thread one([&] { gave_up = CoordinationClient::Connect(first, In(1)).status(); });
+  absl::SleepFor(absl::Milliseconds(300));
+  std::thread other([&] { next = CoordinationClient::Connect(second, In(30)); });
+  one.join();
+  const Client zero = CoordinationClient::Connect(TestWorkerOptions(server_->port(), 0, 2), In(30));
+  other.join();
+  EXPECT_EQ(gave_up.code(), absl::StatusCode::kDeadlineExceeded) << gave_up;
+  ASSERT_TRUE(next.ok()) << next.status();
+  ASSERT_TRUE(zero.ok()) << zero.status();
+  EXPECT_EQ((*zero)->members()[1].pid(), 2);
+}
+
+TEST_F(CoordinationTest, ProcessDoesNotWaitForeverForThePlaceOfAnother) {
+  Start(2);
+  const Options options = TestWorkerOptions(server_->port(), 1, 2);
+  std::thread one([&] { CoordinationClient::Connect(options, In(25)).IgnoreError(); });
+  absl::SleepFor(absl::Milliseconds(300));
+  absl::Status refused;
+  std::thread other([&] { refused = CoordinationClient::Connect(options, In(60)).status(); });
+  absl::SleepFor(absl::Milliseconds(300));
+  MonotonicTime::AdvanceForTest(absl::Seconds(21));
+  other.join();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kAlreadyExists) << refused;
+  MonotonicTime::AdvanceForTest(absl::Seconds(5));
+  one.join();
+}
+
 TEST_F(CoordinationTest, FirstWorkerWaitsForTheOthersToLeave) {
   Start(2);
   std::vector<Client> clients = ConnectAll(2);

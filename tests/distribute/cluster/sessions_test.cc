@@ -100,6 +100,17 @@ TEST_F(SessionsTest, OnlyThePresentConnectionCounts) {
   EXPECT_EQ(answers, Answers{});
 }
 
+TEST_F(SessionsTest, ProcessWhosePlaceAnotherTakesIsLostAtOnce) {
+  const auto patience = [](const WorkerProcess&) { return absl::Seconds(1); };
+  constexpr WorkerProcess kNext = {.worker = 1, .number = 8}, kOther = {.worker = 2, .number = 9};
+  sessions_.Connect(kNext, "next", "key");
+  EXPECT_TRUE(sessions_.TakeReplaced(kNext).empty());  // it still has its connection
+  sessions_.Disconnect("first", patience);
+  EXPECT_TRUE(sessions_.TakeReplaced(kOther).empty());
+  EXPECT_EQ(sessions_.TakeReplaced(kNext), std::vector<WorkerProcess>{kProcess});
+  EXPECT_TRUE(sessions_.TakeReplaced(kNext).empty());
+}
+
 TEST_F(SessionsTest, ProcessThatDoesNotComeBackIsLost) {
   const auto patience = [](const WorkerProcess& process) {
     EXPECT_EQ(process, kProcess);
