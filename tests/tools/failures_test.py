@@ -219,10 +219,11 @@ class FailuresTest(programs.ProgramTest):
                     err = worker.communicate(timeout=SECONDS)[1]
                     self.assertLess(time.monotonic() - begin, HEARTBEAT + SLACK)
                     self.assertEqual(worker.returncode, CLUSTER, err)
-                    # The service or a worker notices it first.
+                    # The service or a worker notices it first, in a step or between two epochs.
                     self.assertRegex(
                         err.splitlines()[-1],
-                        r"^ERROR UNAVAILABLE step \d+: (worker [12] \(process \d+ on .*\) is gone: "
+                        r"^ERROR UNAVAILABLE (step \d+: )?"
+                        r"(worker [12] \(process \d+ on .*\) is gone: "
                         "(no sign of life|its connection to the coordination service has ended)"
                         r"|worker 0 \(process \d+ on .*\) is gone, says worker [12]: )")
                 proxy.listener.close()

@@ -4,6 +4,7 @@
 
 import os
 import random
+import re
 import signal
 import subprocess
 import time
@@ -218,6 +219,22 @@ class RestartsTest(restarts.RestartsTestCase):
         self.assertEqual(result.returncode, PREEMPTED, result.stderr)
         self.assertIn("FAILED", result.stderr)
         self.assertIn("first failure : worker 1", result.stderr)
+
+    def test_each_attempt_has_its_own_job(self):
+        # Worker 1 fails once worker 0 has said its job.
+        result = self.launch_script(
+            "-n", "2", "--max_restarts=1",
+            'echo "$MIRRORFLOW_RESTART_COUNT $MIRRORFLOW_JOB"; [ $RANK = 0 ] && touch said; '
+            "[ $RANK$MIRRORFLOW_RESTART_COUNT = 10 ] && "
+            "{ until [ -e said ]; do sleep 0.01; done; exit 7; }; "
+            "sleep $((1 - MIRRORFLOW_RESTART_COUNT))")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        jobs = {re.sub(r"^\[worker .\] ", "", line) for line in result.stdout.splitlines()}
+        self.assertEqual(result.stdout.count("\n"), 4, result.stdout)
+        self.assertEqual({job.split()[0] for job in jobs}, {"0", "1"})
+        self.assertEqual(len({job.split()[-1] for job in jobs}), 2, jobs)
+        self.assertEqual(len(jobs), 2, jobs)
+        (self.root / "said").unlink()
 
     def test_restarted_workers_are_told_why(self):
         # Worker 1 fails once worker 0 has said why it runs.
