@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Failpoints: named places at which tests make a process fail. They are in every build and do
-// nothing unless MIRRORFLOW_FAILPOINTS is set; a process that has it prints a warning when it starts.
-// None is on the path of a step.
+// nothing unless MIRRORFLOW_FAILPOINTS is set; a process that has it prints a warning when it
+// starts. None is on the path of a step.
 //
 //   MIRRORFLOW_FAILPOINTS='checkpoint/rename=kill@0#3'
 //

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MonotonicTime: a moment on a clock that nobody sets. Deadlines, heartbeats and ages use it, so
-// that a change of the time of day neither ends a job nor prolongs a wait; absl::Now() is for what
-// people read. Only moments of the same host compare.
+// MonotonicTime: a time on the system's monotonic clock. Deadlines, heartbeats and ages use it, so
+// that a change to the time of day neither ends a job nor prolongs a wait; use absl::Now() only for
+// text. Only times of the same host can be compared.
 //
 //   const MonotonicTime deadline = MonotonicTime::Now() + absl::Seconds(5);
 //   while (MonotonicTime::Now() < deadline) …
@@ -20,7 +20,7 @@ namespace mirrorflow {
 
 class MonotonicTime {
  public:
-  // The start of the clock, which lies before every moment of this process.
+  // The start of the clock, before the start of this process.
   constexpr MonotonicTime() = default;
   static MonotonicTime Now();
   static constexpr MonotonicTime InfiniteFuture() {
@@ -30,19 +30,19 @@ class MonotonicTime {
     return MonotonicTime(std::numeric_limits<int64_t>::min());
   }
 
-  // For the wait_until() of a condition variable. Later than a century ahead is as good as never.
+  // For wait_until() of a condition variable. At most a century ahead.
   std::chrono::steady_clock::time_point ToChrono() const;
 
-  // What lies beyond the range, of 292 years, is infinite. Infinite moments stay infinite.
+  // A result outside the range of 292 years is infinite. Infinite times stay infinite.
   friend MonotonicTime operator+(MonotonicTime t, absl::Duration d);
   friend MonotonicTime operator-(MonotonicTime t, absl::Duration d) { return t + -d; }
   MonotonicTime& operator+=(absl::Duration d) { return *this = *this + d; }
-  // How long `b` was before `a`.
+  // The duration from `b` to `a`.
   friend absl::Duration operator-(MonotonicTime a, MonotonicTime b);
   friend constexpr auto operator<=>(MonotonicTime, MonotonicTime) = default;
 
-  // Moves the clock of this process forward, for tests of what happens after a long time. Waits
-  // that have begun are not woken.
+  // Moves the clock of this process forward, so that a test need not wait. Does not wake threads
+  // that are waiting.
   static void AdvanceForTest(absl::Duration d);
 
  private:

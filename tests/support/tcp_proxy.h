@@ -22,18 +22,18 @@ int ConnectToPort(int port);
 // bytes.
 class TcpProxy {
  public:
-  // Bytes arrive after `delay`, in both directions.
+  // Delivers bytes after `delay`, in both directions.
   explicit TcpProxy(int to_port, absl::Duration delay = absl::ZeroDuration());
   ~TcpProxy();
 
   int port() const { return port_; }
-  // All bytes that have been forwarded, one direction of a connection after the other, beginning
-  // with what the first caller has sent.
+  // Returns all forwarded bytes, one direction of a connection after the other, beginning with
+  // those from the first caller.
   std::string captured();
   // Closes all connections and accepts no others.
   void Cut();
-  // Closes all connections, at both ends or only at that of the callers: the other end hears
-  // nothing any more, and no end.
+  // Closes all connections at both ends, or only at the callers' end, so that the other end does
+  // not notice.
   enum class Ends { kBoth, kCallers };
   void Break(Ends ends);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Preloaded (LD_PRELOAD) into processes whose time of day jumps: adds to it the seconds, a double,
-// that the file $CLOCK_JUMP holds. The monotonic clock stays as it is.
+// Preloaded (LD_PRELOAD) into processes whose time of day jumps: adds the number of seconds in the
+// file $CLOCK_JUMP, in binary, to the time of day. The monotonic clock does not change.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>

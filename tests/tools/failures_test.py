@@ -57,9 +57,10 @@ class Proxy:
         except OSError:
             pass
 
-    def break_connections(self, how):
-        self.mode = how  # "drop" reads what comes and forwards nothing
-        for inner, outer in self.pairs:
+    def break_connections(self, how, then=None):
+        self.mode = then or how  # all modes but "forward" read what comes and forward nothing
+        pairs, self.pairs = self.pairs, []
+        for inner, outer in pairs:
             if how == "half-close":
                 inner.shutdown(socket.SHUT_WR)
             elif how == "reset":
@@ -207,7 +208,19 @@ class FailuresTest(programs.ProgramTest):
                         self.assertIn("~MultiWorkerMirroredStrategy", err)
                 self.assertLess(time.monotonic() - begin, 2 * HEARTBEAT + SLACK)
 
-    def test_broken_connection_to_the_service_ends_both_sides(self):
+    def test_broken_connection_to_the_service_is_replaced(self):
+        port = free_port()
+        proxy = Proxy(port)
+        workers = self.start(f"--bind=127.0.0.1:{port}", coordinator_port=proxy.port)
+        for how in ("half-close", "reset", "half-close"):
+            with self.subTest(how):
+                proxy.break_connections(how, then="forward")
+                programs.wait_until(lambda: len(proxy.pairs) == WORKERS - 1, "new connections")
+                self.wait_for_steps(self.num_steps() + 100)
+                self.assertEqual([worker.poll() for worker in workers], [None] * WORKERS)
+        proxy.listener.close()
+
+    def test_lost_network_to_the_service_ends_both_sides(self):
         for how in ("drop", "half-close", "reset"):
             with self.subTest(how):
                 port = free_port()

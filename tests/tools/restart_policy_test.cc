@@ -40,7 +40,7 @@ TEST(RestartPolicyTest, CheckpointOfLaterStepGivesRestartsBack) {
   for (const int step : {100, 200, 300}) {
     EXPECT_TRUE(policy.PauseAfter({.exit_code = kKilled, .saved_step = step}).has_value()) << step;
   }
-  // The same step again is no progress.
+  // Saving the same step again does not count.
   EXPECT_FALSE(policy.PauseAfter({.exit_code = kKilled, .saved_step = 300}).has_value());
 }
 

@@ -100,8 +100,8 @@ bool HasStopped(absl::Span<const WorkerEnd> ends, bool launcher_was_asked) {
   // A worker that is stopped before the first step does not tell the others, which miss it.
   const bool by_itself = first != nullptr && first->exit_code == kExitPreempted;
   const auto is_stopped = [&](const WorkerEnd& end) {
-    return end.exit_code == 0 || end.exit_code == kExitPreempted ||
-           (by_itself && end.is_victim) || (launcher_was_asked && end.signal == SIGTERM);
+    return end.exit_code == 0 || end.exit_code == kExitPreempted || (by_itself && end.is_victim) ||
+           (launcher_was_asked && end.signal == SIGTERM);
   };
   return std::all_of(ends.begin(), ends.end(), is_stopped) &&
          std::any_of(ends.begin(), ends.end(),

@@ -22,7 +22,7 @@ struct WorkerEnd {
   int64_t process = 0;  // 0: not started
   std::string gpu;      // its CUDA_VISIBLE_DEVICES, if it has one GPU
   absl::Time time;
-  absl::Duration after;  // since the attempt began
+  absl::Duration after;    // since the attempt began
   int64_t saved_step = 0;  // of the newest checkpoint that it has saved; 0: of none
   int exit_code = 0;       // 128 + signal if a signal ended it
   int signal = 0;
@@ -43,8 +43,8 @@ const WorkerEnd* FirstFailure(absl::Span<const WorkerEnd> ends);
 std::string EndText(const WorkerEnd& end);
 
 // Whether the workers have stopped because they were asked to, by their scheduler or by the
-// launcher, and go on when they start again: with kExitPreempted. Some of them may have been ended
-// by SIGTERM itself if the launcher got that, too: they had not come as far as to take signals.
+// launcher, and go on when they start again: with kExitPreempted. If the launcher got SIGTERM, some
+// of them may have died of it, before they had installed their handlers.
 bool HasStopped(absl::Span<const WorkerEnd> ends, bool launcher_was_asked);
 // One line about such a job.
 std::string StopReport(absl::Span<const WorkerEnd> ends, absl::Duration after);

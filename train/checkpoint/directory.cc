@@ -94,8 +94,7 @@ absl::StatusOr<std::unique_ptr<CheckpointDirectory>> CheckpointDirectory::Open(
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (error) {
-    const absl::Status status =
-        SystemError(error.value(), absl::StrCat(path, ": cannot create"));
+    const absl::Status status = SystemError(error.value(), absl::StrCat(path, ": cannot create"));
     return ExplainFile(status, path, CheckpointFolder());
   }
   MF_RETURN_IF_ERROR(ListCheckpoints(path).status());

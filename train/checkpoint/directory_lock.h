@@ -55,7 +55,7 @@ class DirectoryLock {
   DirectoryLock(std::string directory, const DirectoryLockOptions& options);
   // Whether the file could be locked. If the file system has no locks, sets has_flock_.
   absl::StatusOr<bool> TryLock();
-  // Whether nobody has changed the file for as long as a lease.
+  // Whether the file has not changed for as long as a lease.
   absl::StatusOr<bool> HasNoOwner();
   absl::Status WriteOwner();
   absl::Status StartRenewing();

@@ -95,7 +95,7 @@ absl::Status Callers::Advance(const std::function<absl::Status(Proven)>& on_prov
         ++caller;
         continue;
       }
-      status = absl::DeadlineExceededError("it did not prove itself in time");
+      status = absl::DeadlineExceededError("the handshake took too long");
     }
     if (status.ok()) {
       MF_RETURN_IF_ERROR(

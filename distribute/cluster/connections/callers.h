@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Callers: the processes that have connected to a port of this process and have not proven
-// themselves yet. Whatever they do, there are few of them, each takes a few hundred bytes, and none
-// stays for longer than five seconds.
+// Callers: processes that have connected to a port of this process but have not completed the
+// handshake. Their number, the memory of each, and the time each may take (5 s) are bounded, no
+// matter what they send.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_CALLERS_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_CALLERS_H_
 
@@ -28,10 +28,10 @@ namespace mirrorflow {
 
 class Callers {
  public:
-  // At most `limit` callers wait. Honest ones prove themselves at once, so one that comes later
-  // takes the place of the oldest of the host that has the most: no host keeps the others out.
-  // `handshake` makes the accepting end for a caller on `fd`. `tls`: null for plain connections.
-  // `strangers`: of refused callers; may be null.
+  // At most `limit` callers wait. Honest callers finish at once, so when the limit is reached a new
+  // caller replaces the oldest one from the host with the most: no host can lock out the others.
+  // `handshake` creates the accepting end for a caller on `fd`. `tls` is null for plain
+  // connections. `strangers` logs refused callers and may be null.
   Callers(size_t limit, TlsContext tls, std::function<Handshake(int fd)> handshake,
           StrangerLog* strangers)
       : limit_(limit),
@@ -45,27 +45,27 @@ class Callers {
   // -------------------------------------------
 
   void Add(int fd, const std::string& peer);
-  // No connection can be accepted.
+  // Records that connections cannot be accepted.
   void Fail(const absl::Status& why);
 
-  // ---- called by the thread that serves them
+  // ---- called by the serving thread
   // -----------------------------------------------------
 
-  // Why no connection can be accepted; OK if it can.
+  // Returns why connections cannot be accepted; OK if they can.
   absl::Status failure();
   struct Proven {
     std::string peer;  // as in ConnectionListener::OnConnection
     Handshake handshake;
     std::unique_ptr<Stream> stream;
   };
-  // Moves bytes without waiting. Calls `on_proven` for each caller that has proven itself, and
-  // returns its first error.
+  // Advances all handshakes without blocking. Calls `on_proven` for each caller that has completed
+  // its handshake, and stops at the first error it returns.
   absl::Status Advance(const std::function<absl::Status(Proven)>& on_proven);
-  // Whether none waits.
+  // Whether no caller is waiting.
   bool empty() const { return callers_.empty(); }
-  // Adds what poll() must wait for until the next Advance, besides the time.
+  // Adds the events to poll() for before the next Advance. Deadlines need a timeout as well.
   void AddPolled(std::vector<pollfd>* polled) const;
-  // Wakes the thread out of that poll().
+  // Interrupts that poll().
   void Wake();
 
  private:

@@ -13,25 +13,25 @@
 
 namespace mirrorflow {
 
-// One end of a handshake in progress: moves its messages over a stream. The handshake of TLS comes
-// first, and passes unseen. No call waits.
+// One end of a handshake in progress. Sends and receives the messages over a stream; the TLS
+// handshake, if any, happens first inside the stream. No call blocks.
 class Conversation {
  public:
   Conversation(std::unique_ptr<Stream> stream, Handshake handshake)
       : stream_(std::move(stream)), handshake_(std::move(handshake)) {}
 
-  // Moves bytes as far as possible without waiting. The errors are those of Stream and Handshake;
-  // the other end learns why, if it can.
+  // Sends and receives without blocking. Returns the errors of Stream and
+  // Handshake. On an error, sends the refusal to the other end if the socket accepts it.
   absl::Status Advance();
   bool done() const { return handshake_.done() && output_.empty(); }
 
   int fd() const { return stream_->fd(); }
-  // What poll() must wait for.
+  // The event to poll() for.
   int16_t event() const {
     return output_.empty() ? stream_->receive_event() : stream_->send_event();
   }
   const Handshake& handshake() const { return handshake_; }
-  // Once done.
+  // Call once done.
   std::unique_ptr<Stream> TakeStream() { return std::move(stream_); }
 
  private:

@@ -12,8 +12,8 @@
 namespace mirrorflow {
 namespace {
 
-// All messages of the first two kinds begin with the purpose and the version of its protocol, and
-// have the same size in all versions, so that ends of different versions can say so.
+// Hello and challenge begin with the purpose and the protocol version, and their sizes never
+// change, so that ends with different versions can report the difference.
 constexpr absl::string_view kDataOpening("MFDC\x02", 5);
 constexpr absl::string_view kCoordinationOpening("MFCO\x03", 5);
 constexpr size_t kOpeningBytes = 5;
@@ -24,7 +24,7 @@ constexpr size_t kChallengeBytes = kOpeningBytes + kNonceBytes + kProofBytes;
 constexpr size_t kMaxRefusalBytes = 255;
 static_assert(kMaxRefusalBytes <= Handshake::kMaxMessageBytes);
 
-// A job in the hello, whose fields have fixed sizes.
+// Identifies a job in the hello, whose fields have fixed sizes.
 std::string JobDigest(absl::string_view job) { return Hmac("job", {job}).substr(0, kJobBytes); }
 
 template <typename T>
@@ -92,11 +92,11 @@ absl::Status Handshake::CheckOpening(absl::string_view message) const {
   const std::string own = Opening();
   if (message.substr(0, kOpeningBytes) == own) return absl::OkStatus();
   if (message.substr(0, kOpeningBytes - 1) != own.substr(0, kOpeningBytes - 1)) {
-    return absl::InvalidArgumentError("it does not speak the protocol of Mirrorflow");
+    return absl::InvalidArgumentError("it does not speak the Mirrorflow protocol");
   }
-  return absl::PermissionDeniedError(absl::StrCat(
-      "it speaks another version of the protocol; expected version ", static_cast<int>(own.back()),
-      ", got ", static_cast<int>(static_cast<uint8_t>(message[kOpeningBytes - 1]))));
+  return absl::PermissionDeniedError(
+      absl::StrCat("it has another protocol version; expected ", static_cast<int>(own.back()),
+                   ", got ", static_cast<int>(static_cast<uint8_t>(message[kOpeningBytes - 1]))));
 }
 
 std::string Handshake::Proof(absl::string_view role) const {
@@ -142,7 +142,7 @@ absl::Status Handshake::ReceiveAnswer(absl::string_view answer) {
   if (!EqualSecrets(answer, Proof("connecting"))) {
     return absl::PermissionDeniedError("it does not know the secret of this job");
   }
-  // Only now: a caller without the secret must not learn which ranks are missing, or which job.
+  // Checked after the proof, so that only a caller with the secret learns the job or missing ranks.
   absl::Status refusal;
   if (!EqualSecrets(
           absl::string_view(hello_).substr(kHelloBytes - kNonceBytes - kJobBytes, kJobBytes),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Handshake: the messages by which both ends of a connection prove that they know the secret of the
-// cluster, before any other byte passes. It moves no bytes itself.
+// Handshake: the messages by which both ends of a connection prove that they know the cluster's
+// secret, before any other byte is exchanged. It does no I/O.
 //
 //   connecting end                  accepting end
 //   hello: purpose, version, ranks,
@@ -10,11 +10,11 @@
 //   a proof over the same          -->
 //                                  <--  welcome, or why not
 //
-// Proofs are HMAC-SHA256 with the secret. They begin with the role of their sender, so that a proof
-// cannot be sent back, the nonces are new, so that it cannot be sent again, and the purpose is in
-// the hello, so that it serves no other one. Over an encrypted connection they also cover what
-// identifies it, so that a process between the ends cannot pass them on. Without a secret, nothing
-// is proven. The handshake encrypts nothing.
+// Proofs are HMAC-SHA256 with the secret. Each begins with the sender's role, so it cannot be
+// reflected. The nonces are fresh, so it cannot be replayed. The hello names the purpose, so a
+// proof for data connections is invalid for the coordination service. Over an encrypted connection,
+// proofs also cover the channel binding, so a process between the ends cannot relay them. Without a
+// secret, nothing is proven. The handshake encrypts nothing.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_HANDSHAKE_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_HANDSHAKE_H_
 
@@ -35,12 +35,12 @@ class Handshake {
   struct Cluster {
     std::string secret;
     std::string job;  // distinguishes jobs that share a secret
-    // Data: of the workers, equal at both ends. Coordination: a random number of the process that
-    // connects, by which its later connections are known.
+    // Data: the workers' incarnation, equal at both ends. Coordination: a random number that
+    // identifies the connecting process across its connections.
     uint64_t incarnation = 0;
     Purpose purpose = Purpose::kData;
   };
-  // Data: of both ends. Coordination: `connecting` is the number of the worker.
+  // Data: the ranks of both ends. Coordination: `connecting` is the worker, `accepting` is 0.
   struct Ranks {
     int connecting = -1;
     int accepting = -1;
@@ -49,30 +49,30 @@ class Handshake {
 
   // The end that connects. Its first message is sent at once.
   static Handshake Connecting(const Cluster& cluster, const Ranks& ranks);
-  // The end that accepts. `admits` returns an error for ranks that may not connect, or not again,
-  // which the other end learns.
+  // The end that accepts. `admits` returns an error for ranks that may not connect, or not again;
+  // the error's message is sent to the other end.
   static Handshake Accepting(const Cluster& cluster,
                              std::function<absl::Status(const Ranks&)> admits);
 
   // Stream::binding of the connection; call before Receive.
   void Bind(std::string binding) { binding_ = std::move(binding); }
-  // The bytes to send now, also after an error; each is returned once.
+  // Returns the bytes to send now, also after an error. Each byte is returned once.
   std::string TakeOutput() { return std::exchange(output_, ""); }
   // The size of the next message from the other end, kMaxMessageBytes at most; 0 if none is
   // missing.
   size_t wanted() const;
-  // Takes a message of wanted() bytes. PermissionDenied, with the reason for the log of this end,
-  // if the other end must be refused or has refused this one; InvalidArgument if it speaks another
+  // Takes a message of wanted() bytes. Returns PermissionDenied, with the reason, if this end
+  // refuses the other one or was refused by it, and InvalidArgument if the other end speaks another
   // protocol.
   absl::Status Receive(absl::string_view message);
   // Whether both ends have proven themselves; there may still be output.
   bool done() const { return state_ == State::kDone; }
 
-  // What the hello says.
+  // The contents of the hello.
   const Ranks& ranks() const { return ranks_; }
   uint64_t incarnation() const { return incarnation_; }
-  // Once done: a name of this connection, and a key, both new and equal at both ends. Who does not
-  // know the secret does not know the key.
+  // Valid once done: a unique name for this connection and a fresh key, equal at both ends.
+  // Deriving the key requires the secret.
   const std::string& connection() const { return nonce_; }
   std::string SessionKey() const;
 

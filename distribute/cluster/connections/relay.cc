@@ -11,7 +11,7 @@
 namespace mirrorflow {
 namespace {
 
-// After so many buffers in each direction, it is the turn of other connections.
+// Limits the buffers forwarded in each direction before other relays get a turn.
 constexpr int kRounds = 8;
 
 }  // namespace
@@ -26,8 +26,8 @@ absl::StatusOr<std::pair<std::unique_ptr<Relay>, OwnedSocket>> Relay::Create(
                    OwnedSocket(ends[1]));
 }
 
-// Returns whether bytes have moved. Receives only into an empty buffer, so that an end is found
-// once all bytes before it have been sent.
+// Returns whether any bytes moved. Receives only into an empty buffer, so that the end of one side
+// is seen after everything before it has been sent.
 absl::StatusOr<bool> Relay::Move(Stream& from, Stream& to, Buffer* buffer) {
   bool moved = false;
   if (buffer->empty()) {
@@ -60,7 +60,7 @@ void Relay::AddPolled(std::vector<pollfd>* polled) const {
   const auto add = [&](const Stream& side, const Buffer& received, const Buffer& to_send) {
     const int receive = received.empty() ? side.receive_event() : 0;
     const int send = to_send.empty() ? 0 : side.send_event();
-    // poll() reports the end of a connection even if no event is asked for, again and again.
+    // poll() would report a closed connection over and over, even with no events requested.
     const int events = receive | send;
     polled->push_back(
         {.fd = events == 0 ? -1 : side.fd(), .events = static_cast<int16_t>(events), .revents = 0});

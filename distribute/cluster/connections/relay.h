@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Relay: passes bytes between a stream and a local socket, for a library that reads and writes
-// sockets by itself. So gRPC sees only connections whose other end has proven itself, encrypted by
-// TlsStream if there are certificates: gRPC 1.51 makes no connection with TLS of an open socket.
+// Relay: forwards bytes between a stream and a local socket, for a library that insists on a
+// socket. It lets gRPC use connections that have completed a handshake, with TLS if there are
+// certificates: gRPC 1.51 cannot add TLS to an open socket.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_RELAY_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_RELAY_H_
 
@@ -24,18 +24,18 @@ namespace mirrorflow {
 
 class Relay {
  public:
-  // Also returns the other end of the local socket, which the caller hands to the library.
-  // ResourceExhausted without descriptors.
+  // Also returns the library's end of the local socket. Returns ResourceExhausted if the process is
+  // out of descriptors.
   static absl::StatusOr<std::pair<std::unique_ptr<Relay>, OwnedSocket>> Create(
       std::unique_ptr<Stream> stream);
 
-  // Moves bytes as far as possible without waiting, and not for long. Unavailable, with the reason,
-  // once either side has ended and its last bytes are on the other; DataLoss if they were changed
-  // on the way.
+  // Forwards bytes without blocking, up to a limit that keeps one relay from starving others.
+  // Returns Unavailable, with the reason, once either side has closed and its last bytes have been
+  // forwarded, and DataLoss if TLS detects tampering.
   absl::Status Advance();
-  // Adds what poll() must wait for until the next Advance.
+  // Adds the events to poll() for before the next Advance.
   void AddPolled(std::vector<pollfd>* polled) const;
-  // Whether Advance can move more bytes at once.
+  // Whether to call Advance again without polling.
   bool can_go_on() const { return can_go_on_; }
 
   const Stream& stream() const { return *stream_; }
@@ -44,7 +44,7 @@ class Relay {
   Relay(std::unique_ptr<Stream> stream, OwnedSocket local)
       : stream_(std::move(stream)), local_(PlainStream(std::move(local))) {}
 
-  // What one side has received and the other has not sent yet.
+  // Holds bytes received from one side and not yet sent to the other.
   struct Buffer {
     std::array<char, size_t{16} << 10> bytes;
     size_t begin = 0, end = 0;

@@ -18,17 +18,18 @@ namespace mirrorflow {
 // writable in the end.
 absl::StatusOr<OwnedSocket> StartConnect(const std::string& from, const std::string& to);
 
-// The address of a socket.
+// Holds any kind of socket address.
 struct SocketAddress {
   sockaddr_storage address = {};
   socklen_t size = 0;
 };
-// All addresses of HOST:PORT, of which a service may listen on some. Unavailable, with the name
-// service's reason, if there is none.
+// Returns all addresses of HOST:PORT; a service may listen on only some of them. Returns
+// Unavailable, with the resolver's reason, if there is none.
 absl::StatusOr<std::vector<SocketAddress>> ResolveAll(const std::string& to);
-// As StartConnect, from any address of this host.
+// Like StartConnect above, from any address of this host.
 absl::StatusOr<OwnedSocket> StartConnect(const SocketAddress& to);
-// Whether a socket that has become writable is connected; Unavailable, with the reason, if not.
+// Checks that a socket that has become writable is connected. Returns Unavailable, with the reason,
+// if not.
 absl::Status CheckConnected(int fd);
 
 // Sets a connection's options for data.

@@ -31,8 +31,8 @@ inline constexpr uint64_t kTlsBytesPerKey = uint64_t{1} << 36;
 
 // `socket`: connected or connecting, and non-blocking. The first Send or Receive begins TLS's own
 // handshake, so that either may have to wait for both events. The key for sending changes every
-// `bytes_per_key` bytes. `peer`: the host name or IP address that the other end's certificate must
-// have; empty: any.
+// `bytes_per_key` bytes. `peer`: the host name or IP address that the other end's certificate
+// must name; empty accepts any.
 std::unique_ptr<Stream> TlsStream(OwnedSocket socket, const TlsContext& context, TlsEnd end,
                                   uint64_t bytes_per_key = kTlsBytesPerKey,
                                   const std::string& peer = "");

@@ -35,7 +35,7 @@ using coordination::Signed;
 
 constexpr absl::Duration kFirstRetry = absl::Milliseconds(50);
 constexpr absl::Duration kLongestRetry = absl::Milliseconds(500);
-// The service notices after so long that the connection of another process is gone.
+// The service detects a dead connection of another process within this time.
 constexpr absl::Duration kEndOfOther = absl::Milliseconds(2 * kKeepaliveMilliseconds);
 // The others have received the failure, but their answers may be on the way.
 constexpr absl::Duration kLeaveAfterFailure = absl::Seconds(1);
@@ -78,7 +78,7 @@ class CoordinationClient::Connection {
       const absl::StatusOr<coordination::Membership> membership = TryRegister(deadline);
       const absl::Status& status = membership.status();
       const MonotonicTime now = MonotonicTime::Now();
-      if (absl::IsAborted(status)) {  // another process is this worker, unless it is gone
+      if (absl::IsAborted(status)) {  // another process, perhaps a dead one, is this worker
         last_refusal = std::min(last_refusal, now + kEndOfOther);
         if (now >= last_refusal) return absl::AlreadyExistsError(status.message());
       } else if (!absl::IsUnavailable(status) && !absl::IsCancelled(status)) {
@@ -95,7 +95,7 @@ class CoordinationClient::Connection {
     }
   }
 
-  // The number of a new call, by which another thread can cancel it.
+  // Returns the number of a new call, for Cancel.
   uint64_t NewCall() { return ++sequence_; }
   void Cancel(uint64_t call) {
     std::lock_guard<std::mutex> lock(mu_);
@@ -105,7 +105,7 @@ class CoordinationClient::Connection {
     if (found->second.context != nullptr) found->second.context->TryCancel();
   }
 
-  // Repeats the call on another connection if the one that it was made on ends before the answer.
+  // Repeats the call on a new connection if the current one ends before the answer arrives.
   absl::StatusOr<std::string> Perform(Request request, MonotonicTime deadline, uint64_t call) {
     {
       std::lock_guard<std::mutex> lock(mu_);
@@ -251,7 +251,7 @@ class CoordinationClient::Connection {
           return Open(**connection, call, answer);
         case grpc::StatusCode::UNAVAILABLE:
         case grpc::StatusCode::CANCELLED:
-        case grpc::StatusCode::UNAUTHENTICATED:  // the service knows of another connection
+        case grpc::StatusCode::UNAUTHENTICATED:  // the service has a newer connection
           broken = (*connection)->number;
           break;
         default:
@@ -306,7 +306,7 @@ class CoordinationClient::Connection {
     return std::move(*reply.mutable_value());
   }
 
-  // Both ends are named: perhaps only the network between them has ended.
+  // Names both ends, because the network between them may be at fault.
   absl::Status Gone(const absl::Status& why) const {
     if (!registered_ || !absl::IsUnavailable(why)) return why;
     return WithFailure(absl::UnavailableError(absl::StrCat(server_, " is gone, says worker ",
@@ -315,7 +315,7 @@ class CoordinationClient::Connection {
   }
 
   struct Pending {
-    grpc::ClientContext* context = nullptr;  // of the call of gRPC; null between two of them
+    grpc::ClientContext* context = nullptr;  // null while no attempt is in flight
     bool cancelled = false;
   };
 

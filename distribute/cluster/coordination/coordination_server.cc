@@ -45,7 +45,7 @@ constexpr absl::Duration kLongestPause = absl::Milliseconds(500);
 constexpr absl::Duration kWaitingInterval = absl::Seconds(5);  // between reports of missing workers
 constexpr absl::Duration kListenRetry = absl::Milliseconds(250);
 constexpr int kMaxGroups = 4096;
-// A process may take longer than kLongestReturn to come back by so many round trips.
+// A process may take this many round trips longer than kLongestReturn to reconnect.
 constexpr int kReturnRoundTrips = 8;
 
 // Random, because processes of an earlier cluster may still be there and count as well.
@@ -220,6 +220,10 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
             : absl::InvalidArgumentError(absl::StrCat("registration of worker ", member.worker(),
                                                       " by worker ", process.worker));
     if (!admitted.ok()) {
+      if (absl::IsAlreadyExists(admitted) && options_.log != nullptr) {
+        options_.log(
+            absl::StrCat("coordination: refused a second process of worker ", process.worker));
+      }
       // A difference between workers ends the registration of all.
       const absl::Status mismatch = membership_.mismatch();
       if (!mismatch.ok()) registration_.Fail(mismatch);
@@ -279,7 +283,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
     done("");
   }
 
-  // The processes are gone, or the network between them and this one.
+  // Handles processes that have died or cannot be reached.
   void Lose(const std::vector<WorkerProcess>& processes) {
     for (const WorkerProcess& process : processes) {
       End(process.worker, membership_.Lose(process));
@@ -379,9 +383,9 @@ absl::StatusOr<std::unique_ptr<CoordinationServer>> CoordinationServer::Start(
     if (!absl::IsUnavailable(status) || deadline == MonotonicTime::InfinitePast()) return status;
     const MonotonicTime now = MonotonicTime::Now();
     if (now + kListenRetry >= deadline) {
-      return absl::DeadlineExceededError(absl::StrCat(
-          status.message(), "; tried for ",
-          absl::FormatDuration(absl::Trunc(now - start, absl::Milliseconds(100)))));
+      return absl::DeadlineExceededError(
+          absl::StrCat(status.message(), "; tried for ",
+                       absl::FormatDuration(absl::Trunc(now - start, absl::Milliseconds(100)))));
     }
     if (options.log != nullptr && now >= next_report) {
       next_report = now + kWaitingInterval;

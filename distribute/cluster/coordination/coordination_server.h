@@ -34,8 +34,8 @@ class CoordinationServer {
     std::function<void(absl::string_view line)> log = nullptr;
   };
   // Tries again until `deadline` while the address cannot be used: another process may still have
-  // its port, or the host not yet the address. Unavailable if no deadline is given, DeadlineExceeded
-  // after it.
+  // its port, or the host not yet the address. Unavailable if no deadline is given,
+  // DeadlineExceeded after it.
   static absl::StatusOr<std::unique_ptr<CoordinationServer>> Start(
       const Options& options, MonotonicTime deadline = MonotonicTime::InfinitePast());
 

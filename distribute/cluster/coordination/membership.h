@@ -35,11 +35,11 @@ class Membership {
 
   // ---- registration -----------------------------------------------------------------------------
 
-  // Registers the process as the worker that `member` says. AlreadyExists if another process is
-  // this worker; until all workers have registered Aborted, because that may be gone without a sign
-  // of it. Unavailable once a worker of the complete cluster has left or is gone: the next cluster
-  // is another one. InvalidArgument, from then on for all workers, if a setting differs from those
-  // of the workers before it.
+  // Registers the process as the worker that `member` describes. AlreadyExists if another process
+  // is registered as this worker; Aborted until all workers have registered, because the other
+  // process may be dead. Unavailable once a worker of the complete cluster has left or is gone: the
+  // next cluster is another one. InvalidArgument, from then on for all workers, if a setting
+  // differs from those of the workers before it.
   absl::Status Admit(const WorkerProcess& process, const coordination::Member& member);
   // Frees the place of a worker whose registration has ended with `why`, so that it can start
   // again.
@@ -53,9 +53,9 @@ class Membership {
 
   // ---- members ----------------------------------------------------------------------------------
 
-  // OK for a process that is registered. Otherwise an error, for instance why it is gone.
+  // Returns OK for a registered process, and otherwise why it is not registered any more.
   absl::Status CheckMember(const WorkerProcess& process) const;
-  // How long a worker may be silent; infinite if it has not said.
+  // Returns how long a worker may be silent; infinite if it has not registered.
   absl::Duration HeartbeatTimeout(int worker) const;
   // The registered workers, by number.
   coordination::Membership members() const;
@@ -70,8 +70,7 @@ class Membership {
     absl::Status why;
     bool is_final = false;  // until all workers have registered, a lost one may start again
   };
-  // The connection of a process has ended for good. Returns nothing for one that is not a member,
-  // or has left.
+  // Removes a process that has not reconnected. Returns nullopt if it is not a member or has left.
   std::optional<Loss> Lose(const WorkerProcess& process);
 
   // ---- heartbeats -------------------------------------------------------------------------------

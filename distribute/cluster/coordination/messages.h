@@ -18,8 +18,8 @@ namespace mirrorflow {
 
 // Both ends check a silent connection this often, and wait as long for the answer.
 inline constexpr int kKeepaliveMilliseconds = 10000;
-// An end whose connection has ended is probably gone, which the others must learn soon. If only the
-// connection has, there is another one within this time, or a quarter of the heartbeat timeout.
+// How long a process may take to reconnect, at most a quarter of the heartbeat timeout. A closed
+// connection usually means that its process has died, which the other workers must learn soon.
 inline constexpr absl::Duration kLongestReturn = absl::Milliseconds(500);
 // The largest message, and the largest value that one Request carries.
 inline constexpr int kMaxMessageBytes = 128 << 10;

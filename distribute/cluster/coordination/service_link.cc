@@ -23,21 +23,21 @@
 namespace mirrorflow {
 namespace {
 
-// Several round trips of a slow network, or a busy service.
+// Allows several round trips on a slow network, and a busy service.
 constexpr absl::Duration kConnectTimeout = absl::Seconds(10);
 constexpr absl::Duration kFirstPause = absl::Milliseconds(50);
 constexpr absl::Duration kLongestPause = absl::Seconds(2);
 constexpr absl::Duration kReportInterval = absl::Seconds(5);
-// The descriptors of a connection: its own, and the two ends of the relay.
+// The connection, and both ends of the relay's local socket.
 constexpr int kDescriptors = 3;
 
-// A part of the duration, from a half to all of it, so that workers do not all come at once.
+// Returns a random duration from half of `duration` to all of it, to spread the workers' attempts.
 absl::Duration Jitter(absl::Duration duration) {
   const auto random = static_cast<uint8_t>(RandomBytes(1)[0]);
   return duration * (256 + random) / 512;
 }
 
-// Trying again would not help.
+// Whether another attempt would fail, too.
 bool IsFinal(const absl::Status& status) {
   return absl::IsPermissionDenied(status) || absl::IsResourceExhausted(status);
 }
@@ -63,7 +63,7 @@ ServiceLink::ServiceLink(Options options, TlsContext tls, OwnedSocket wake)
     : options_(std::move(options)), tls_(std::move(tls)), wake_(std::move(wake)) {}
 
 ServiceLink::~ServiceLink() {
-  End(absl::CancelledError("this worker has ended its connection to the coordination service"));
+  End(absl::CancelledError("this worker has disconnected from the coordination service"));
   if (thread_.joinable()) thread_.join();
 }
 
@@ -120,11 +120,9 @@ void ServiceLink::Run() {
       Pass(**relay);
       NoteEnd();
       relay->reset();  // the calls on it fail
-      // One that has lasted is replaced at once.
-      if (MonotonicTime::Now() - begin > kLongestPause) {
-        pause = kFirstPause;
-        continue;
-      }
+      pause = kFirstPause;
+      // Reconnect at once, unless connections keep breaking early.
+      if (MonotonicTime::Now() - begin > kLongestPause) continue;
     } else if (const absl::Status gone = NoteFailure(relay.status(), &next_report); !gone.ok()) {
       return End(gone);
     }
@@ -182,7 +180,7 @@ absl::StatusOr<std::unique_ptr<Relay>> ServiceLink::ConnectTo(const SocketAddres
                                                               MonotonicTime deadline) {
   MF_ASSIGN_OR_RETURN(OwnedSocket socket, StartConnect(address));
   const int fd = socket.fd();
-  // gRPC would set these itself if it had the socket.
+  // gRPC sets these options only on sockets that it owns.
   MF_RETURN_IF_ERROR(SetDataOptions(fd, absl::Milliseconds(2 * kKeepaliveMilliseconds)));
   MF_RETURN_IF_ERROR(WaitFor(fd, POLLOUT, deadline));
   MF_RETURN_IF_ERROR(CheckConnected(fd));
@@ -194,7 +192,7 @@ absl::StatusOr<std::unique_ptr<Relay>> ServiceLink::ConnectTo(const SocketAddres
       Handshake::Connecting(options_.cluster, {.connecting = options_.worker, .accepting = 0}));
   for (;;) {
     const absl::Status status = conversation.Advance();
-    // A service with TLS closes a connection without it.
+    // A service that expects TLS closes plain connections.
     if (absl::IsUnavailable(status) && tls_ == nullptr) {
       return absl::UnavailableError(
           absl::StrCat(status.message(), "; perhaps the service expects TLS"));

@@ -26,41 +26,41 @@
 
 namespace mirrorflow {
 
-// A worker's connection to the coordination service. Makes it, proves itself and that the service
-// knows the secret, and makes another one when it breaks. Thread-safe.
+// A worker's connection to the coordination service. Connects, completes the handshake, and
+// reconnects when the connection breaks. Thread-safe.
 class ServiceLink {
  public:
   struct Options {
     std::string address;  // HOST:PORT
-    std::string name;     // of the service in its certificate; empty: the host
+    std::string name;     // the name in the service's certificate; empty: the host
     Handshake::Cluster cluster;
     int worker = 0;
     TlsFiles tls;
-    // Receives a line every few seconds while there is no connection before Keep. May be null.
+    // Receives a line every few seconds until the first connection. May be null.
     std::function<void(absl::string_view)> log;
   };
   struct Connection {
-    uint64_t number = 0;  // of the connections of this link, from 1
-    std::string name, key;
+    uint64_t number = 0;    // counts the connections of this link from 1
+    std::string name, key;  // Handshake::connection and SessionKey
     std::unique_ptr<coordination::Coordination::Stub> stub;
   };
 
-  // ResourceExhausted, or an error of CreateTlsContext.
+  // Returns ResourceExhausted, or an error of CreateTlsContext.
   static absl::StatusOr<std::unique_ptr<ServiceLink>> Create(Options options);
   ~ServiceLink();
 
-  // Waits for a connection. `broken`: the number of the one that the caller has found to be broken,
-  // which is given up; 0: none. DeadlineExceeded, with the last error; PermissionDenied if the
-  // service does not know the secret, this worker does not, its job is another one, or TLS refuses
-  // the certificate of one of them.
+  // Blocks until there is a connection. `broken` is the number of a connection that failed, which
+  // is closed if it still exists; 0 means none. Returns DeadlineExceeded, with the last error, at
+  // the deadline, and PermissionDenied if one end does not know the secret, the jobs or protocol
+  // versions differ, or TLS rejects a certificate.
   absl::StatusOr<std::shared_ptr<const Connection>> Get(uint64_t broken, MonotonicTime deadline);
 
-  // From now on, the service is considered gone when the connection has ended and there is no other
-  // one soon, at the latest after the heartbeat timeout: Get is Unavailable.
+  // From now on, the service counts as lost, and Get returns Unavailable, if the link cannot
+  // reconnect soon after the connection has ended, at the latest after the heartbeat timeout.
   void Keep(absl::Duration heartbeat_timeout);
-  // The service is considered gone: Get returns `why`, unless there was a reason before.
+  // Closes the link for good. Get returns the first `why`.
   void End(const absl::Status& why);
-  // Why there will be no connection any more. OK if there may be.
+  // Returns why the link is closed for good; OK if it is not.
   absl::Status end() const;
 
  private:
@@ -69,26 +69,26 @@ class ServiceLink {
   absl::StatusOr<std::unique_ptr<Relay>> Connect();
   absl::StatusOr<std::unique_ptr<Relay>> ConnectTo(const SocketAddress& address,
                                                    MonotonicTime deadline);
-  // OK if it may be the event; Unavailable after the deadline.
+  // Blocks until the event, possibly spuriously. Returns Unavailable after the deadline.
   absl::Status WaitFor(int fd, int16_t event, MonotonicTime deadline) const;
   absl::StatusOr<std::unique_ptr<Relay>> Publish(Conversation& conversation);
   void ClearWake() const;
-  // Returns when the connection has ended, or is wanted no more.
+  // Forwards bytes until the connection has ended or is given up.
   void Pass(Relay& relay) const;
   void NoteEnd();
-  // Returns why the service is gone; OK if it may come back.
+  // Returns why to give the service up; OK to try again.
   absl::Status NoteFailure(const absl::Status& why, MonotonicTime* next_report);
 
   const Options options_;
   const TlsContext tls_;
-  const OwnedSocket wake_;  // an eventfd that does not block
+  const OwnedSocket wake_;  // a non-blocking eventfd
   mutable std::mutex mu_;
   std::condition_variable changed_;
   // Guarded by mu_:
   std::shared_ptr<const Connection> connection_;  // null: none
   uint64_t num_connections_ = 0;
-  // When the last connection has ended, or this object begun; how often it has tried since then,
-  // and why the last try has failed.
+  // The time when the last connection ended or the link was created, the number of attempts since,
+  // and the error of the last one.
   MonotonicTime since_ = MonotonicTime::Now();
   int tries_ = 0;
   absl::Status last_ = absl::UnavailableError("no answer yet");

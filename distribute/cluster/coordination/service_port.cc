@@ -23,14 +23,14 @@ namespace {
 
 using grpc::experimental::ExternalConnectionAcceptor;
 
-// Connections whose other end has not proven itself, and connections of each worker that has.
+// Limits on connections before the handshake, and on connections per worker after it.
 constexpr size_t kMaxCallers = 64;
 constexpr int kMaxConnectionsOfWorker = 4;
-// A connection takes three: its own, and the two ends of the relay.
+// Each connection uses three descriptors: its own, and both ends of the relay's local socket.
 constexpr int kDescriptorsOfConnection = 3;
 constexpr absl::Duration kShutdownTimeout = absl::Seconds(1);
 
-// Raises the limit on open files, of which each connection takes some, as far as this process may.
+// Raises the limit on open files to the hard limit.
 void UseAllFileDescriptors() {
   rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -105,7 +105,7 @@ ServicePort::~ServicePort() {
     stop_ = MonotonicTime::Now() + 2 * kShutdownTimeout;
   }
   callers_.Wake();
-  // Answers to calls in progress still have to pass the relays, which end after gRPC's connections.
+  // The relays deliver the last answers and end once gRPC has closed its connections.
   if (server_ != nullptr) server_->Shutdown(GrpcDeadline(MonotonicTime::Now() + kShutdownTimeout));
   if (thread_.joinable()) thread_.join();
 }
@@ -114,11 +114,11 @@ absl::Status ServicePort::Admit() const {
   const size_t most = static_cast<size_t>(kMaxConnectionsOfWorker) * options_.num_workers;
   if (relays_.size() < most) return absl::OkStatus();
   return absl::PermissionDeniedError(
-      absl::StrCat("too many connections; expected at most ", most, " of all workers"));
+      absl::StrCat("too many connections; expected at most ", most, " from all workers"));
 }
 
 absl::Status ServicePort::Connect(Callers::Proven proven) {
-  // gRPC would set these itself if it had the socket.
+  // gRPC sets these options only on sockets that it owns.
   SetDataOptions(proven.stream->fd(), absl::Milliseconds(2 * kKeepaliveMilliseconds)).IgnoreError();
   absl::StatusOr<std::pair<std::unique_ptr<Relay>, OwnedSocket>> made =
       Relay::Create(std::move(proven.stream));
@@ -126,7 +126,7 @@ absl::Status ServicePort::Connect(Callers::Proven proven) {
     strangers_.Log(proven.peer, made.status().message());
     return absl::OkStatus();
   }
-  std::lock_guard<std::mutex> lock(mu_);  // gRPC takes no connections once it shuts down
+  std::lock_guard<std::mutex> lock(mu_);  // a server that shuts down accepts no connections
   if (stop_ < MonotonicTime::InfiniteFuture()) return absl::OkStatus();
   const std::string earlier = options_.on_connected(proven.handshake);
   relays_.erase(earlier);
@@ -150,7 +150,7 @@ void ServicePort::Serve() {
     }
     const bool stopping = stop < MonotonicTime::InfiniteFuture();
     if (stopping && (relays_.empty() || MonotonicTime::Now() >= stop)) return;
-    constexpr int kTickMs = 20;  // how late the end of a caller's time may be noticed
+    constexpr int kTickMs = 20;  // how late a caller's deadline may be noticed
     const bool ticks = stopping || !callers_.empty();
     poll(polled.data(), polled.size(), can_go_on ? 0 : ticks ? kTickMs : -1);
 
@@ -170,7 +170,7 @@ void ServicePort::Serve() {
     }
     callers_
         .Advance([&](Callers::Proven proven) {
-          can_go_on = true;  // its first call may be in the stream already
+          can_go_on = true;  // the stream may already hold its first call
           return Connect(std::move(proven));
         })
         .IgnoreError();

@@ -26,8 +26,8 @@
 
 namespace mirrorflow {
 
-// Where the coordination service listens: one address, and no other. gRPC gets a connection only
-// once its other end has proven itself (Handshake), and there are few others at a time.
+// The port of the coordination service. Listens on one address only. Passes a connection to gRPC
+// after its handshake, and limits the number of connections before and after it.
 class ServicePort {
  public:
   struct Options {
@@ -35,17 +35,17 @@ class ServicePort {
     int num_workers = 1;
     Handshake::Cluster cluster;
     TlsFiles tls;
-    // Both are called by one thread. A process has proven itself: calls may come, signed with
-    // Handshake::SessionKey. Returns the name of an earlier connection, which is closed, or "".
+    // Both callbacks run on one thread. Called after a handshake and before the first call, which
+    // will be signed with Handshake::SessionKey. Returns the name of a connection to close, or "".
     std::function<std::string(const Handshake& handshake)> on_connected;
-    // A connection with this Handshake::connection has ended, which had this round-trip time.
+    // Called when the connection with this Handshake::connection has ended.
     std::function<void(const std::string& connection, absl::Duration round_trip)> on_disconnected;
     std::function<void(absl::string_view line)> log;  // may be null
   };
-  // Unavailable, with the system's reason, if the address cannot be used; ResourceExhausted if the
-  // process cannot open a connection for each worker.
+  // Returns Unavailable, with the system's reason, if the address cannot be used, and
+  // ResourceExhausted if the process cannot open a connection for each worker.
   static absl::StatusOr<std::unique_ptr<ServicePort>> Open(Options options, grpc::Service* service);
-  // Waits a moment for calls in progress to end, and for their answers to leave.
+  // Waits up to 2 s until calls in progress have ended and their answers are sent.
   ~ServicePort();
 
   int port() const { return listener_->port(); }
@@ -59,11 +59,11 @@ class ServicePort {
   const Options options_;
   StrangerLog strangers_;
   Callers callers_;
-  std::map<std::string, std::unique_ptr<Relay>> relays_;  // by connection; of the serving thread
+  std::map<std::string, std::unique_ptr<Relay>> relays_;  // by connection; for the serving thread
   std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
   std::unique_ptr<grpc::Server> server_;
   std::mutex mu_;
-  MonotonicTime stop_ = MonotonicTime::InfiniteFuture();  // at the latest; guarded by mu_
+  MonotonicTime stop_ = MonotonicTime::InfiniteFuture();  // the latest time; guarded by mu_
   std::thread thread_;
   std::unique_ptr<ConnectionListener> listener_;
 };

@@ -21,7 +21,7 @@ coordination::Signed SignedReply(const std::string& key, uint64_t sequence,
   return reply;
 }
 
-// Whether a process may make the call: it has not done so before.
+// Records the call. Returns whether it was made for the first time.
 bool IsNew(uint64_t sequence, std::set<uint64_t>* latest) {
   if (latest->size() >= kSequenceWindow && sequence < *latest->begin()) return false;
   if (!latest->insert(sequence).second) return false;
@@ -108,18 +108,18 @@ absl::StatusOr<std::optional<Sessions::Call>> Sessions::Receive(const coordinati
   {
     std::lock_guard<std::mutex> lock(mu_);
     const Session* const session = SessionOf(request.connection());
-    if (session == nullptr) return refused("a request of no present connection");
+    if (session == nullptr) return refused("the connection is not the current one of its process");
     key = session->key;
   }
   if (!HasValidMac(key, Role::kWorker, request)) return refused("the request was forged");
   Call call{.sequence = request.sequence()};
-  if (!call.request.ParseFromString(request.body())) return refused("a malformed request");
+  if (!call.request.ParseFromString(request.body())) return refused("malformed request");
 
   std::unique_lock<std::mutex> lock(mu_);
   Session* const session = SessionOf(request.connection());
-  if (session == nullptr) return refused("a request of no present connection");
+  if (session == nullptr) return refused("the connection is not the current one of its process");
   call.process = processes_[request.connection()];
-  // Answers that have arrived.
+  // Drop the answers that the process has received.
   const auto& pending = call.request.pending();
   std::erase_if(session->calls, [&](const auto& made) {
     return made.second.reply.has_value() && made.first < call.sequence &&
@@ -127,8 +127,8 @@ absl::StatusOr<std::optional<Sessions::Call>> Sessions::Receive(const coordinati
   });
   if (const auto made = session->calls.find(call.sequence); made != session->calls.end()) {
     if (!made->second.reply.has_value()) {
-      // Only somebody who has copied it sends a request twice on one connection.
-      if (made->second.on_answer) return refused("a request that was made before");
+      // The process repeats calls only on a new connection, so this one is a replay.
+      if (made->second.on_answer) return refused("the request was already made");
       made->second.on_answer = std::move(on_answer);
       return std::nullopt;
     }
@@ -137,7 +137,7 @@ absl::StatusOr<std::optional<Sessions::Call>> Sessions::Receive(const coordinati
     on_answer(&reply);
     return std::nullopt;
   }
-  if (!IsNew(call.sequence, &session->sequences)) return refused("a request that was made before");
+  if (!IsNew(call.sequence, &session->sequences)) return refused("the request was already made");
   session->calls[call.sequence].on_answer = std::move(on_answer);
   return call;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sessions: the processes that have proven themselves to the coordination service, and their calls.
-// A session outlives the connections of its process: one that has broken is replaced by another, on
-// which the process repeats the calls whose answers it lacks. Each call is performed once.
+// Sessions: the processes that are connected to the coordination service, and their calls. A
+// session survives broken connections: the process connects again and repeats the calls it has no
+// answer for. Each call is performed once.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_SESSIONS_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_SESSIONS_H_
 
@@ -26,7 +26,7 @@ namespace mirrorflow {
 // Thread-safe.
 class Sessions {
  public:
-  // Takes the answer of a call, signed; null if another connection gets it. Called once.
+  // Receives a call's signed answer, or null if the call's connection has ended. Called once.
   using OnAnswer = std::function<void(const coordination::Signed*)>;
   struct Call {
     WorkerProcess process;
@@ -34,38 +34,39 @@ class Sessions {
     coordination::Request request;
   };
 
-  // The process calls on a new connection, with this key, and no longer on an earlier one. Returns
-  // the name of that; empty if there is none.
+  // Makes `connection` the only one that calls of the process are accepted on. Returns the name of
+  // the connection that it replaces; empty if there is none.
   std::string Connect(const WorkerProcess& process, const std::string& connection,
                       const std::string& key);
-  // A connection has ended. The process may come back for so long.
+  // Records that a connection has ended. The process is lost unless it reconnects within
+  // `patience`.
   void Disconnect(const std::string& connection,
                   const std::function<absl::Duration(const WorkerProcess&)>& patience);
-  // Forgets the processes that have not come back in time, and returns them.
+  // Forgets and returns the processes that have not reconnected in time.
   std::vector<WorkerProcess> TakeLost(MonotonicTime now);
-  // As TakeLost, for the processes without a connection that were the same worker as this one:
-  // it has taken their place.
+  // Forgets and returns the other processes of the same worker that have no connection.
   std::vector<WorkerProcess> TakeReplaced(const WorkerProcess& by);
 
-  // Takes a request. Returns the call to perform, to which Answer must be called; nothing for a
-  // call that has come before, whose answer it gets. Unauthenticated, with no answer, for a message
-  // that its process has not sent on its present connection, or a call that is over.
+  // Authenticates a request. Returns the call to perform and to Answer, or nullopt for a repeated
+  // call, which gets the first one's answer. Returns Unauthenticated, without calling `on_answer`,
+  // if the signature is wrong, the connection is not the process's current one, or the call has
+  // already been answered and acknowledged.
   absl::StatusOr<std::optional<Call>> Receive(const coordination::Signed& request,
                                               OnAnswer on_answer);
   // Answers a call that Receive has returned, from any thread.
   void Answer(const WorkerProcess& process, uint64_t sequence, const coordination::Reply& reply);
 
  private:
-  struct Answered {
-    std::optional<std::string> reply;  // serialized, once there is one
-    OnAnswer on_answer;                // null if nobody waits on the present connection
+  struct Made {
+    std::optional<std::string> reply;  // serialized; nullopt while in progress
+    OnAnswer on_answer;                // null if the current connection has not made this call
   };
   struct Session {
-    std::string connection;                                // the present one; empty if it has ended
-    std::string key;                                       // of the last connection
-    MonotonicTime lost = MonotonicTime::InfiniteFuture();  // when the process is
-    std::map<uint64_t, Answered> calls;  // without an answer, or whose answer may be lost
-    std::set<uint64_t> sequences;        // the latest
+    std::string connection;                                // the current one; empty if it has ended
+    std::string key;                                       // the last connection's
+    MonotonicTime lost = MonotonicTime::InfiniteFuture();  // the deadline to reconnect
+    std::map<uint64_t, Made> calls;                        // in progress, or not yet acknowledged
+    std::set<uint64_t> sequences;                          // the latest ones
   };
 
   // All require mu_.
@@ -77,7 +78,7 @@ class Sessions {
   std::mutex mu_;
   // Guarded by mu_:
   std::map<WorkerProcess, Session> sessions_;
-  std::map<std::string, WorkerProcess> processes_;  // by present connection
+  std::map<std::string, WorkerProcess> processes_;  // by current connection
 };
 
 }  // namespace mirrorflow

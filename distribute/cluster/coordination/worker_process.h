@@ -7,10 +7,10 @@
 
 namespace mirrorflow {
 
-// A process that knows the secret and says which worker it is.
+// A process that has completed the handshake as a worker.
 struct WorkerProcess {
   int worker = 0;
-  uint64_t number = 0;  // random, so that no other process has it
+  uint64_t number = 0;  // random, unique to the process
 
   friend auto operator<=>(const WorkerProcess&, const WorkerProcess&) = default;
 };

@@ -168,7 +168,8 @@ std::vector<AddressSpace::Segment> HostMemory::SegmentsOf(const SharedHeap& own,
 
 absl::StatusOr<std::shared_ptr<HostMemory>> HostMemory::Connect(absl::Span<const int> workers,
                                                                 WorkerGroup& group,
-                                                                MonotonicTime deadline, uid_t user) {
+                                                                MonotonicTime deadline,
+                                                                uid_t user) {
   const auto self = std::find(workers.begin(), workers.end(), group.worker());
   const auto process = static_cast<int>(self - workers.begin());
   auto heap = SharedHeap::Create(static_cast<int>(workers.size()));

@@ -52,7 +52,7 @@ TEST(RdmaDevicesTest, OtherDevicesOfTheHostDoNotCount) {
   EXPECT_FALSE(HasRdma("lo", Devices("parent", "eth0").root()));
 }
 
-// What each worker chooses.
+// Returns the choice of each worker.
 std::vector<bool> Choose(TransportRequest request, const std::vector<bool>& has_rdma) {
   const auto groups = CreateMemoryWorkerGroups(static_cast<int>(has_rdma.size()));
   std::vector<char> over_ucx(has_rdma.size());
@@ -82,7 +82,7 @@ TEST(ChooseTransportTest, AutoNeverDropsTheProtectionThatTheJobHas) {
   EXPECT_THAT(Choose({.has_certificates = true}, {true, true}), ElementsAre(false, false));
 }
 
-TEST(ChooseTransportTest, WhatTheUserNamesIsTaken) {
+TEST(ChooseTransportTest, NamedTransportIsUsed) {
   EXPECT_THAT(Choose({.kind = CollectiveKind::kUcx, .has_secret = true}, {false, false}),
               ElementsAre(true, true));
   EXPECT_THAT(Choose({.kind = CollectiveKind::kTcp}, {true, true}), ElementsAre(false, false));

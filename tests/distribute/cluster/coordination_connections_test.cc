@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests the connections of the coordination service: strangers on its port, and networks that are
-// slow, break connections or repeat what they have carried.
+// Tests the coordination service's connections: strangers on its port, slow networks, broken
+// connections and replayed traffic.
 #include <fcntl.h>
 #include <grpcpp/create_channel_posix.h>
 #include <grpcpp/grpcpp.h>
@@ -38,7 +38,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-// Whether the other side closes the connection in time, and what it has sent before.
+// Holds whether the other side has closed the connection in time, and what it sent before.
 struct End {
   bool closed = false;
   std::string received;
@@ -86,9 +86,9 @@ TEST_F(CoordinationTest, WorkerAndServiceWithDifferentSecretsRefuseEachOther) {
   EXPECT_THAT(Message(client.status()), HasSubstr("expected `job = test`"));
 }
 
-// Ends that do not know the secret reach no parser of HTTP/2: whatever they send, the service reads
-// a hello and closes the connection. These have filled the memory, and taken the time, of services
-// that read on.
+// The service reads only a hello from a stranger and then disconnects it, so these attacks on
+// HTTP/2 parsers, which exhaust memory (CVE-2023-33953) or CPU time (CVE-2023-44487), have no
+// effect.
 TEST_F(CoordinationTest, StrangersThatSpeakHttp2AreDisconnectedAtOnce) {
   const std::string preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + Frame(0, 4, 0, 0, "");
   std::string endless = preface + Frame(3, 1, 0, 1, "\x83\x86\x44"), reset = preface;
@@ -129,7 +129,7 @@ TEST_F(CoordinationTest, GarbageDoesNotDisturbTheWorkers) {
   std::vector<Client> clients = ConnectAll(2);
   for (const Client& client : clients) EXPECT_TRUE(client.ok()) << client.status();
   for (const int fd : sockets) close(fd);
-  // A line a minute names the strangers' host, of whatever has not proven itself.
+  // The log has one line a minute for the strangers' host.
   const MonotonicTime deadline = In(30);
   while (log().empty() && MonotonicTime::Now() < deadline) absl::SleepFor(absl::Milliseconds(20));
   ASSERT_THAT(log(), SizeIs(1));
@@ -171,7 +171,7 @@ TEST_F(CoordinationTest, SilentStrangersAreDisconnectedAfterFiveSeconds) {
   close(slow);
 }
 
-TEST_F(CoordinationTest, CrowdOfStrangersHoldsFewConnectionsAndKeepsNoWorkerOut) {
+TEST_F(CoordinationTest, CrowdOfStrangersIsLimitedAndWorkersConnect) {
   Start(2);
   std::vector<int> crowd;
   for (int i = 0; i < 300; ++i) crowd.push_back(ConnectToPort(server_->port()));
@@ -188,8 +188,8 @@ TEST_F(CoordinationTest, CrowdOfStrangersHoldsFewConnectionsAndKeepsNoWorkerOut)
   for (const int fd : crowd) close(fd);
 }
 
-// Somebody who has recorded the connection of a worker sends the same again, once that has gone.
-TEST_F(CoordinationTest, RecordedRegistrationRegistersNobody) {
+// An attacker records a worker's connection and replays it after the worker has left.
+TEST_F(CoordinationTest, ReplayedRegistrationIsRefused) {
   Start(2);
   std::string recorded;
   {
@@ -207,7 +207,7 @@ TEST_F(CoordinationTest, RecordedRegistrationRegistersNobody) {
   for (const Client& client : ConnectAll(2)) EXPECT_TRUE(client.ok()) << client.status();
 }
 
-// A process that has proven itself, and then does not keep to the protocol.
+// A process completes the handshake and then violates the protocol.
 TEST_F(CoordinationTest, ForgedAndRepeatedRequestsAreRefused) {
   Start(1);
   const int fd = ConnectToPort(server_->port());
@@ -333,7 +333,7 @@ TEST_P(BrokenConnectionTest, WorkerRegistersAgainWhileItWaitsForOthers) {
     ThroughProxy(&options);
     second = CoordinationClient::Connect(options, In(30));
   });
-  // It has registered once it has sent the names of its settings.
+  // Wait until it has sent its registration.
   const MonotonicTime deadline = In(30);
   while (!absl::StrContains(proxy_->captured(), "host1") && MonotonicTime::Now() < deadline) {
     absl::SleepFor(absl::Milliseconds(1));
@@ -346,7 +346,7 @@ TEST_P(BrokenConnectionTest, WorkerRegistersAgainWhileItWaitsForOthers) {
   EXPECT_TRUE(second.ok()) << second.status();
 }
 
-TEST_P(BrokenConnectionTest, CallsOfAWorkerAreMadeOnceAndAnswered) {
+TEST_P(BrokenConnectionTest, RepeatedCallsArePerformedOnce) {
   Start(2);
   proxy_ = std::make_unique<TcpProxy>(server_->port());
   std::vector<Client> clients = ConnectAll(2, 30, [&](Options* options) { ThroughProxy(options); });
@@ -385,7 +385,7 @@ TEST_P(BrokenConnectionTest, CallsOfAWorkerAreMadeOnceAndAnswered) {
   EXPECT_EQ((*clients[0])->Leave(In(30)), absl::OkStatus());
 }
 
-// A connection takes a few round trips, and with certificates one more.
+// With a round trip of 1 s, the handshakes of TCP, TLS and the service take several seconds.
 TEST_F(CoordinationTest, SlowNetworkConnects) {
   const TlsFiles files = WriteCertificate("localhost", TemporaryPath("slow"));
   num_workers_ = 1;

@@ -147,8 +147,8 @@ TEST_F(CoordinationTest, SecondProcessOfAWorkerIsRefusedAndTheFirstGoesOn) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// A process that has the place of a worker may be gone without a sign of it.
-TEST_F(CoordinationTest, ProcessWaitsForThePlaceOfAnother) {
+// The earlier process of a worker may be dead without the service knowing it yet.
+TEST_F(CoordinationTest, ProcessWaitsForAnEarlierProcessToEnd) {
   Start(2);
   Options first = TestWorkerOptions(server_->port(), 1, 2), second = first;
   first.member.set_pid(1);
@@ -167,7 +167,7 @@ TEST_F(CoordinationTest, ProcessWaitsForThePlaceOfAnother) {
   EXPECT_EQ((*zero)->members()[1].pid(), 2);
 }
 
-TEST_F(CoordinationTest, ProcessDoesNotWaitForeverForThePlaceOfAnother) {
+TEST_F(CoordinationTest, WaitForAnEarlierProcessIsBounded) {
   Start(2);
   const Options options = TestWorkerOptions(server_->port(), 1, 2);
   std::thread one([&] { CoordinationClient::Connect(options, In(25)).IgnoreError(); });

@@ -116,7 +116,7 @@ TEST(HandshakeTest, RanksAreAdmittedOnlyAfterTheProof) {
   EXPECT_EQ(asked, 1);
 }
 
-// The refused end learns why, but no text that could be taken for a part of a log.
+// The refused end receives the reason, with control characters escaped.
 TEST(HandshakeTest, RefusalReachesTheConnectingEnd) {
   const auto told = [](const Handshake::Cluster& connects, const absl::Status& admitted) {
     auto connecting = Handshake::Connecting(connects, kRanks);
@@ -147,24 +147,23 @@ TEST(HandshakeTest, OtherVersionIsNamedAtBothEnds) {
   hello[4] = 9;
   const absl::Status refused = accepting.Receive(hello);
   EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied);
-  EXPECT_THAT(std::string(refused.message()), HasSubstr("expected version 2, got 9"));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("expected 2, got 9"));
   std::string answer = accepting.TakeOutput();
   answer[4] = 9;
-  EXPECT_THAT(std::string(connecting.Receive(answer).message()),
-              HasSubstr("expected version 2, got 9"));
+  EXPECT_THAT(std::string(connecting.Receive(answer).message()), HasSubstr("expected 2, got 9"));
   auto other = Handshake::Accepting(kCluster, AdmitAll);
   EXPECT_EQ(other.Receive("GET / HTTP/1.1\r\n" + std::string(53, 'x')).code(),
             absl::StatusCode::kInvalidArgument);
 }
 
-// What opens the way to data must not open that to the coordination service.
+// A proof for a data connection must not open a connection to the coordination service.
 TEST(HandshakeTest, ProofForAnotherPurposeIsRefused) {
   Handshake::Cluster coordination = kCluster;
   coordination.purpose = Handshake::Purpose::kCoordination;
   auto connecting = Handshake::Connecting(kCluster, kRanks);
   auto accepting = Handshake::Accepting(coordination, AdmitAll);
   EXPECT_EQ(Shake(connecting, accepting).code(), absl::StatusCode::kInvalidArgument);
-  // Somebody who stands between changes the purpose on the way.
+  // A process between the ends rewrites the purpose.
   auto caller = Handshake::Connecting(kCluster, kRanks);
   auto service = Handshake::Accepting(coordination, AdmitAll);
   std::string hello = caller.TakeOutput();

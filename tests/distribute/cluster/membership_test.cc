@@ -56,7 +56,7 @@ class MembershipTest : public testing::Test {
   const MonotonicTime begin_ = MonotonicTime::Now();
 };
 
-// A process that registers again, because it has not heard that it was registered, is no other one.
+// A process may register again if the answer to its first registration was lost.
 TEST_F(MembershipTest, OnlyAnotherProcessIsRefused) {
   Membership incomplete(kWorkers, {});
   EXPECT_EQ(incomplete.Admit({.worker = 1, .number = 1}, Describe(1)), absl::OkStatus());
@@ -68,7 +68,7 @@ TEST_F(MembershipTest, OnlyAnotherProcessIsRefused) {
             absl::StatusCode::kAlreadyExists);
 }
 
-TEST_F(MembershipTest, ProcessThatIsGoneLearnsWhy) {
+TEST_F(MembershipTest, LostProcessGetsReason) {
   EXPECT_EQ(membership_.CheckMember({.worker = 1, .number = 1}), absl::OkStatus());
   EXPECT_FALSE(membership_.Lose({.worker = 1, .number = 2}).has_value());  // another process
   ASSERT_TRUE(membership_.Lose({.worker = 1, .number = 1}).has_value());

@@ -17,7 +17,7 @@
 namespace mirrorflow {
 namespace {
 
-// A relay with a thread that serves it until one side ends, and the streams at its two sides.
+// Runs a relay on a thread until one side closes, with a stream at each side.
 class RelayTest : public testing::TestWithParam<bool> {
  protected:
   RelayTest() {

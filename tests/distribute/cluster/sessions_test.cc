@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests that calls are made once, whatever happens to the connections of their process.
+// Tests that calls are performed once, even if the connections of their process break.
 #include "distribute/cluster/coordination/sessions.h"
 
 #include <optional>
@@ -37,7 +37,7 @@ class SessionsTest : public testing::Test {
     Sign(key, Role::kWorker, &message);
     return message;
   }
-  // Whether the call is to be performed.
+  // Returns whether the caller must perform the call.
   absl::StatusOr<bool> Receive(const coordination::Signed& message, const std::string& key,
                                Answers* answers) {
     auto call = sessions_.Receive(message, [key, answers](const coordination::Signed* answer) {
@@ -72,13 +72,13 @@ TEST_F(SessionsTest, RepeatedCallGetsTheAnswerOfTheFirst) {
   EXPECT_EQ(second, Answers{});
   Answer(1, "value");
   EXPECT_EQ(second, Answers{"value"});
-  // The answer is lost on its way.
+  // The answer is lost in transit.
   sessions_.Connect(kProcess, "third", "more");
   EXPECT_FALSE(*Receive(Message(1, "third", "more"), "more", &third));
   EXPECT_EQ(third, Answers{"value"});
 }
 
-TEST_F(SessionsTest, CallThatIsOverIsNotMadeAgain) {
+TEST_F(SessionsTest, AcknowledgedCallIsRefused) {
   Answers answers;
   EXPECT_TRUE(*Receive(Message(1, "first", "key"), "key", &answers));
   Answer(1, "one");
@@ -90,7 +90,7 @@ TEST_F(SessionsTest, CallThatIsOverIsNotMadeAgain) {
   EXPECT_EQ(answers, (Answers{"one", "one"}));
 }
 
-TEST_F(SessionsTest, OnlyThePresentConnectionCounts) {
+TEST_F(SessionsTest, OnlyTheCurrentConnectionIsAccepted) {
   Answers answers;
   const coordination::Signed late = Message(1, "first", "key");
   EXPECT_FALSE(Receive(Message(1, "first", "another key"), "", &answers).ok());
@@ -100,7 +100,7 @@ TEST_F(SessionsTest, OnlyThePresentConnectionCounts) {
   EXPECT_EQ(answers, Answers{});
 }
 
-TEST_F(SessionsTest, ProcessWhosePlaceAnotherTakesIsLostAtOnce) {
+TEST_F(SessionsTest, ReplacedProcessIsLostAtOnce) {
   const auto patience = [](const WorkerProcess&) { return absl::Seconds(1); };
   constexpr WorkerProcess kNext = {.worker = 1, .number = 8}, kOther = {.worker = 2, .number = 9};
   sessions_.Connect(kNext, "next", "key");
@@ -111,7 +111,7 @@ TEST_F(SessionsTest, ProcessWhosePlaceAnotherTakesIsLostAtOnce) {
   EXPECT_TRUE(sessions_.TakeReplaced(kNext).empty());
 }
 
-TEST_F(SessionsTest, ProcessThatDoesNotComeBackIsLost) {
+TEST_F(SessionsTest, ProcessThatDoesNotReconnectIsLost) {
   const auto patience = [](const WorkerProcess& process) {
     EXPECT_EQ(process, kProcess);
     return absl::Seconds(1);
@@ -128,7 +128,7 @@ TEST_F(SessionsTest, ProcessThatDoesNotComeBackIsLost) {
   EXPECT_EQ(sessions_.TakeLost(MonotonicTime::Now() + absl::Seconds(1)),
             std::vector<WorkerProcess>{kProcess});
   EXPECT_TRUE(sessions_.TakeLost(MonotonicTime::Now() + absl::Seconds(1)).empty());
-  Answer(1, "value");  // nobody waits for it any more
+  Answer(1, "value");  // ignored
 }
 
 }  // namespace

@@ -225,7 +225,7 @@ TEST_P(TrainerWorkersTest, WorkerZeroWritesVariablesThatAllSave) {
 }
 
 // Worker 0 waits in its step for longer than a step may stand still, and worker 1 is in a callback.
-TEST_P(OwnCopiesTest, WorkerThatIsLateBetweenStepsIsWaitedFor) {
+TEST_P(OwnCopiesTest, OthersWaitForLateWorker) {
   const absl::Duration progress_timeout = absl::Seconds(3);
   const auto statuses = OnEach(
       [&](const Strategy& strategy, int worker) -> absl::Status {
