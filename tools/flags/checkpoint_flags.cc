@@ -3,10 +3,13 @@
 
 #include <utility>
 
+#include "absl/flags/declare.h"
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "framework/core/status.h"
 
+ABSL_DECLARE_FLAG(absl::Duration, connect_timeout);
 ABSL_FLAG(std::string, checkpoint_dir, "",
           "directory of checkpoints, from which training resumes; only worker 0 uses it");
 ABSL_FLAG(int64_t, checkpoint_every, 500,
@@ -62,8 +65,8 @@ absl::StatusOr<Checkpoints> CheckpointsOfFlags(Session& session,
                                           .keep = absl::GetFlag(FLAGS_keep),
                                           .resume = resume,
                                           .max_failed_saves = absl::GetFlag(FLAGS_max_failed_saves),
-                                          .lock_timeout = absl::GetFlag(FLAGS_connect_timeout),
-                                          .settings = std::move(settings)});
+                                          .settings = std::move(settings),
+                                          .lock_timeout = absl::GetFlag(FLAGS_connect_timeout)});
   if (absl::IsDeadlineExceeded(manager.status())) *code = kExitCluster;  // another job has it
   if (!manager.ok()) return Annotate(manager.status(), "--checkpoint_dir");
   checkpoints.manager = *std::move(manager);

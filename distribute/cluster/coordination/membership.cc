@@ -238,7 +238,7 @@ std::string Membership::SlowWorkerText(MonotonicTime now) {
 
 bool Membership::IsLate(const Registered& member, MonotonicTime now,
                         const std::set<int>& waiting) const {
-  const int worker = member.candidate.member.worker();
+  const int worker = member.member.worker();
   return !HasLeft(worker) && !member.heartbeat.running() && !waiting.contains(worker) &&
          now - member.last_progress < member.prepare_timeout();
 }
@@ -275,7 +275,7 @@ std::string Membership::LateWorkerText(MonotonicTime now, const std::set<int>& w
       continue;
     }
     member.last_warning = now;
-    return absl::StrCat("WARNING: ", NameOf(member.candidate.member),
+    return absl::StrCat("WARNING: ", NameOf(member.member),
                         " is late: it lives, but has been outside a step for ", SecondsText(late),
                         ", since step ", member.heartbeat.step(), "; the others wait for it up to ",
                         absl::FormatDuration(member.prepare_timeout()));

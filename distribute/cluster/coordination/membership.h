@@ -128,7 +128,7 @@ class Membership {
       return milliseconds > 0 ? absl::Milliseconds(milliseconds) : absl::InfiniteDuration();
     }
     absl::Duration prepare_timeout() const {
-      const int64_t milliseconds = candidate.member.prepare_timeout_ms();
+      const int64_t milliseconds = member.prepare_timeout_ms();
       return milliseconds > 0 ? absl::Milliseconds(milliseconds) : absl::InfiniteDuration();
     }
     // Grows as the worker comes further.

@@ -128,7 +128,8 @@ void ServiceLink::Run() {
     }
     std::unique_lock<std::mutex> lock(mu_);
     changed_.wait_for(lock, absl::ToChronoNanoseconds(Jitter(pause)), [&] { return !end_.ok(); });
-    pause = std::min(2 * pause, kLongestPause);
+    // Whether a kept service is lost must be known soon.
+    pause = std::min(2 * pause, is_kept_ ? kLongestReturn / 4 : kLongestPause);
   }
 }
 
