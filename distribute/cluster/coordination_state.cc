@@ -194,9 +194,11 @@ void CoordinationState::AllGather(int worker, uint64_t incarnation, absl::string
   const auto gathered = gathered_.try_emplace(std::string(name)).first;
   gathered->second[worker] = std::move(value);
   waits_.push_back({Kind::kAllGather, worker, std::string(name), deadline, std::move(done)});
-  if (static_cast<int>(gathered->second.size()) < num_workers_) return;
+  const auto num_values = std::count_if(gathered->second.begin(), gathered->second.end(),
+                                        [](const auto& one) { return one.second.has_value(); });
+  if (num_values < num_workers_) return;
   std::vector<std::string> values;
-  for (auto& [of, one] : gathered->second) values.push_back(std::move(one));
+  for (auto& [of, one] : gathered->second) values.push_back(*std::move(one));
   gathered_.erase(gathered);
   EndIf([&](const Wait& wait) { return wait.kind == Kind::kAllGather && wait.name == name; },
         JoinValues(values), "", &answers);
@@ -246,8 +248,10 @@ void CoordinationState::AddWaiting(std::set<int>* workers) const {
 void CoordinationState::TakeBack(const Wait& wait) {
   const auto gathered = gathered_.find(wait.name);
   if (wait.kind != Kind::kAllGather || gathered == gathered_.end()) return;
-  gathered->second.erase(wait.worker);
-  if (gathered->second.empty()) gathered_.erase(gathered);
+  gathered->second[wait.worker] = std::nullopt;
+  const bool any_waits = std::any_of(gathered->second.begin(), gathered->second.end(),
+                                     [](const auto& value) { return value.second.has_value(); });
+  if (!any_waits) gathered_.erase(gathered);
 }
 
 void CoordinationState::Expire(MonotonicTime now) {

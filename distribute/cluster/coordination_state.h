@@ -15,6 +15,7 @@
 #include <list>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -122,7 +123,8 @@ class CoordinationState {
   std::set<int> joining_;
   std::map<std::string, Entry, std::less<>> store_;
   size_t store_bytes_ = 0;
-  std::map<std::string, std::map<int, std::string>, std::less<>> gathered_;  // by name and worker
+  // By name and worker. Null for one that has given up: the errors of the others do not name it.
+  std::map<std::string, std::map<int, std::optional<std::string>>, std::less<>> gathered_;
   absl::Status failure_;                  // the first of the incarnation
   absl::Status first_left_;               // why the first worker has left; OK if none has
   bool missed_ = false;                   // a call has failed because of that

@@ -513,7 +513,7 @@ TEST(WorkersTest, SilentWorkerFailsPeerInTimeAndBothReconnect) {
   constexpr int kPairs = 20, kRounds = 2;
   const Layer layer;
   TestWorkersOptions options{.collective_timeout = absl::Seconds(1)};
-  options.session.prepare_timeout = absl::Seconds(3);
+  options.session.connect_timeout = options.session.prepare_timeout = absl::Seconds(3);
   std::vector<std::unique_ptr<TestWorkers>> pairs;
   for (int p = 0; p < kPairs; ++p) {
     auto workers = WorkersOf(layer, options);

@@ -209,7 +209,7 @@ class CheckpointsTest(programs.ProgramTest):
     def test_read_only_directory_is_found_at_the_start(self):
         result = self.on_small_disk("ro", "")
         self.assertEqual(result.returncode, USAGE, result.stderr)
-        self.assertRegex(result.stderr, "ERROR .* --checkpoint_dir: saved/lock: cannot create")
+        self.assertRegex(result.stderr, "ERROR .* --checkpoint_dir: saved/lock: cannot open")
 
     def test_mistakes_of_the_command_are_errors(self):
         for args in ([], ["a", "b"]):

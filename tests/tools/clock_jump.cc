@@ -2,12 +2,15 @@
 //
 // Preloaded (LD_PRELOAD) into processes whose time of day jumps: adds the number of seconds in the
 // file $CLOCK_JUMP, in binary, to the time of day. The monotonic clock does not change.
+#include <dlfcn.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <cstdarg>
 #include <cstdlib>
 #include <ctime>
 
@@ -22,15 +25,16 @@ const volatile double* OpenJump() {
   return memory == MAP_FAILED ? nullptr : static_cast<const volatile double*>(memory);
 }
 
-const volatile double* const jump = OpenJump();
+time_t Jump() {
+  static const volatile double* const jump = OpenJump();
+  return jump == nullptr ? 0 : static_cast<time_t>(*jump);
+}
 
 }  // namespace
 
 extern "C" int clock_gettime(clockid_t clock, timespec* time) noexcept {
   const int result = static_cast<int>(syscall(SYS_clock_gettime, clock, time));
-  if (result == 0 && clock == CLOCK_REALTIME && jump != nullptr) {
-    time->tv_sec += static_cast<time_t>(*jump);
-  }
+  if (result == 0 && clock == CLOCK_REALTIME) time->tv_sec += Jump();
   return result;
 }
 
@@ -46,4 +50,22 @@ extern "C" time_t time(time_t* time) noexcept {
   clock_gettime(CLOCK_REALTIME, &now);
   if (time != nullptr) *time = now.tv_sec;
   return now.tv_sec;
+}
+
+// Waits of Abseil until a time of day: the kernel, whose time has not jumped, gets its own.
+extern "C" long syscall(long number, ...) noexcept {
+  using Function = long (*)(long, ...);
+  static const Function call = reinterpret_cast<Function>(dlsym(RTLD_NEXT, "syscall"));
+  va_list list;
+  va_start(list, number);
+  long a[6];
+  for (long& argument : a) argument = va_arg(list, long);
+  va_end(list);
+  timespec until;
+  if (number == SYS_futex && (a[1] & FUTEX_CLOCK_REALTIME) != 0 && a[3] != 0) {
+    until = *reinterpret_cast<const timespec*>(a[3]);
+    until.tv_sec -= Jump();
+    a[3] = reinterpret_cast<long>(&until);
+  }
+  return call(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }

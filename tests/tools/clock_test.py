@@ -22,12 +22,15 @@ HOUR = 3600.0
 class ClockTest(restarts.RestartsTestCase):
 
     def jump(self, seconds):
-        (self.root / "clock").write_bytes(struct.pack("d", seconds))
+        path = self.root / "clock"
+        path.touch()
+        with open(path, "r+b") as file:  # in place: the processes have mapped it
+            file.write(struct.pack("d", seconds))
 
     def start(self, collective, *more):
         self.jump(0)
         return subprocess.Popen(
-            [MIRRORFLOW, "launch", "-n", "2", "--", *self.train, "--replicas=1",
+            [MIRRORFLOW, "launch", "-n", "2", "--grace=1s", "--", *self.train, "--replicas=1",
              f"--collective={collective}", *SAVE, *more], cwd=self.root, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             env={**os.environ, "LD_PRELOAD": LIBRARY, "CLOCK_JUMP": str(self.root / "clock")})

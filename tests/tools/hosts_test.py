@@ -168,7 +168,7 @@ class LaunchersTest(programs.ProgramTest):
         for worker, err in zip(workers, errs):
             self.assertEqual(worker.returncode, programs.CLUSTER, err)
         last = [err.splitlines()[-1] for err in errs]
-        self.assertRegex(last[0], r"ERROR UNAVAILABLE step \d+: worker 1 \(process \d+ on .*\) is "
+        self.assertRegex(last[0], r"ERROR UNAVAILABLE (step \d+: )?worker 1 \(process \d+ on .*\) is "
                                   "gone")
         self.assertRegex(last[1], r"ERROR UNAVAILABLE step \d+: worker 0 \(process \d+ on .*\) is "
                                   "gone, says worker 1")

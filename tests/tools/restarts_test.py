@@ -108,18 +108,20 @@ class RestartsTest(restarts.RestartsTestCase):
                                         r"same command goes on\n")
         self.assertNotIn("FAILED", result.stderr)
 
-    def test_stopped_worker_is_started_again_if_restarts_are_left(self):
-        job = self.start("--max_restarts=1", more=[ENDLESS], RESTARTS_TEST=self.id())
-        self.wait_for_step(100)
-        stopped = self.workers()[1]
-        os.kill(stopped, signal.SIGTERM)
-        programs.wait_until(lambda: self.workers().get(1, stopped) != stopped, "the restart")
+    def test_stopped_worker_is_started_again_as_often_as_there_is_progress(self):
+        job = self.start("--max_restarts=1", "--restart_pause=10ms", more=[ENDLESS],
+                         RESTARTS_TEST=self.id())
+        for _ in range(3):
+            self.wait_for_step(self.last_saved() + 100)
+            stopped = self.workers()[1]
+            os.kill(stopped, signal.SIGTERM)
+            programs.wait_until(lambda: self.workers().get(1, stopped) != stopped, "the restart")
         self.wait_for_step(self.last_saved() + 100)
-        os.kill(self.workers()[1], signal.SIGTERM)
+        job.send_signal(signal.SIGTERM)
         result = self.finish(job)
         self.assertEqual(result.returncode, PREEMPTED, result.stderr)
         self.check_stop_is_reported(result)
-        self.assertIn("restart 1 of at most 1", result.stderr)
+        self.assertEqual(result.stderr.count("restart 1 of at most 1 since step"), 3, result.stderr)
         self.check_goes_on()
 
     def test_signal_to_the_launcher_stops_the_job_and_does_not_restart_it(self):

@@ -26,7 +26,7 @@ LAYOUT = struct.Struct("<" + "".join(FIELDS.values()))
 Header = collections.namedtuple("Header", FIELDS)
 # The sizes of the messages of a handshake, distribute/cluster/connections/handshake.h, by sender.
 ACCEPTING, CONNECTING = "accepting", "connecting"
-HANDSHAKE = {ACCEPTING: (64, 1), CONNECTING: (53, 32)}
+HANDSHAKE = {ACCEPTING: (69, 1), CONNECTING: (69, 32)}
 
 
 def header_of(frame):

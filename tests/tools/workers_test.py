@@ -378,13 +378,21 @@ class WorkersTest(programs.WorkersTestCase):
                 results = self.run_workers(lambda *_: environment, 1, ["--model=mlp"])
                 self.check_all_fail(results, programs.USAGE, variable)
 
-    def test_taken_port_and_open_secret_are_usage_errors(self):
+    def test_taken_port_is_waited_for(self):
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
             taken.listen()
             port = taken.getsockname()[1]
-            results = self.run_workers(lambda *_: own(0, 2, port), 1, ["--model=mlp"])
-            self.check_all_fail(results, programs.USAGE, f"127.0.0.1:{port}")
+            results = self.run_workers(lambda *_: own(0, 2, port), 1,
+                                       ["--model=mlp", "--connect_timeout=1s"])
+            self.check_all_fail(results, CLUSTER, f"127.0.0.1:{port}")
+            waiting = self.start_workers(lambda rank, *_: own(rank, 2, port), 2,
+                                         ["--model=mlp", "--replicas=1"])
+            while "waiting for the address" not in (line := waiting[0].stderr.readline()):
+                self.assertTrue(line, "worker 0 has ended")
+        self.check_all_succeed(self.results_of(waiting))
+
+    def test_open_secret_is_a_usage_error(self):
         self.write("secret", "0123456789abcdef0123456789abcdef")
         (self.root / "secret").chmod(0o644)
         results = self.run_workers(own, 1, ["--model=mlp", "--strategy=multi_worker",

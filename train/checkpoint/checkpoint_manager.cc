@@ -291,10 +291,12 @@ absl::StatusOr<std::unique_ptr<CheckpointManager>> CheckpointManager::Create(
         absl::StrCat("checkpoints: max_failed_saves out of range; expected at least 1, got ",
                      options.max_failed_saves));
   }
-  if (options.timeout <= absl::ZeroDuration()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("checkpoints: timeout out of range; expected above 0, got ",
-                     absl::FormatDuration(options.timeout)));
+  for (const auto& [name, timeout] :
+       {std::pair("timeout", options.timeout), std::pair("lock_timeout", options.lock_timeout)}) {
+    if (timeout > absl::ZeroDuration()) continue;
+    return absl::InvalidArgumentError(absl::StrCat("checkpoints: ", name,
+                                                   " out of range; expected above 0, got ",
+                                                   absl::FormatDuration(timeout)));
   }
   std::unique_ptr<CheckpointManager> manager(new CheckpointManager(session, options));
   absl::StatusOr<std::string> opened = "";

@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "framework/core/file.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/names.h"
 #include "framework/core/status.h"
@@ -28,9 +29,10 @@ namespace mirrorflow {
 namespace {
 
 constexpr char kLockFile[] = "lock";
+// Begins the text of an owner that has ended, without locks of the file system.
+constexpr absl::string_view kReleased = "released by ";
 constexpr size_t kMaxTextBytes = 500;
 constexpr absl::Duration kPause = absl::Milliseconds(100);
-constexpr int kOpenFlags = O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
 
 absl::StatusOr<std::string> RandomHex() {
   uint64_t random;
@@ -38,6 +40,15 @@ absl::StatusOr<std::string> RandomHex() {
     return SystemError(errno, "getrandom");
   }
   return absl::StrFormat("%016x", random);
+}
+
+// Opens the file so that pwrite(2) overwrites.
+absl::StatusOr<int> OpenToOverwrite(const std::string& path, ExistingFile existing) {
+  MF_ASSIGN_OR_RETURN(const int fd, OpenForAppending(path, {.existing = existing}));
+  if (fcntl(fd, F_SETFL, 0) == 0) return fd;
+  const absl::Status status = SystemError(errno, absl::StrCat(path, ": fcntl"));
+  close(fd);
+  return status;
 }
 
 bool IsSameFile(int fd, const std::string& path) {
@@ -114,8 +125,9 @@ absl::StatusOr<std::unique_ptr<DirectoryLock>> DirectoryLock::Acquire(
 absl::StatusOr<bool> DirectoryLock::TryLock() {
   if (fd_ >= 0 && !IsSameFile(fd_, path_)) close(std::exchange(fd_, -1));
   // The system unlocks it when this process ends, however it ends.
-  if (fd_ < 0) fd_ = open(path_.c_str(), kOpenFlags, 0666);
-  if (fd_ < 0) return SystemError(errno, absl::StrCat(path_, ": cannot create"));
+  if (fd_ < 0) {
+    MF_ASSIGN_OR_RETURN(fd_, OpenToOverwrite(path_, ExistingFile::kAppend));
+  }
   if (has_flock_) {
     if (flock(fd_, LOCK_EX | LOCK_NB) == 0) return IsSameFile(fd_, path_);
     if (errno == EWOULDBLOCK) return false;
@@ -129,7 +141,7 @@ absl::StatusOr<bool> DirectoryLock::TryLock() {
 
 absl::StatusOr<bool> DirectoryLock::HasNoOwner() {
   const std::string text = TextIn(path_);
-  if (text.empty()) return true;
+  if (text.empty() || absl::StartsWith(text, kReleased)) return true;
   const MonotonicTime now = MonotonicTime::Now();
   if (text != seen_) {
     seen_ = text;
@@ -149,8 +161,7 @@ absl::Status DirectoryLock::WriteOwner() {
   if (has_flock_) return WriteText(fd_, path_, text);
   // A file of its own: an earlier owner that comes back goes on changing its old one.
   const std::string temporary = absl::StrCat(path_, ".", id);
-  const int fd = open(temporary.c_str(), kOpenFlags | O_EXCL, 0666);
-  if (fd < 0) return SystemError(errno, absl::StrCat(temporary, ": cannot create"));
+  MF_ASSIGN_OR_RETURN(const int fd, OpenToOverwrite(temporary, ExistingFile::kRefuse));
   close(std::exchange(fd_, fd));
   absl::Cleanup remove = [&] { unlink(temporary.c_str()); };
   MF_RETURN_IF_ERROR(WriteText(fd, temporary, text));
@@ -174,13 +185,27 @@ absl::Status DirectoryLock::StartRenewing() {
   return absl::OkStatus();
 }
 
-absl::Status DirectoryLock::Check() const {
+absl::Status DirectoryLock::Check() {
+  std::lock_guard<std::mutex> lock(mu_);
+  if (access(path_.c_str(), F_OK) != 0 && errno == ENOENT) MF_RETURN_IF_ERROR(CreateAgain());
   const std::string text = TextIn(path_);
   if (absl::StartsWith(text, absl::StrCat(owner_, "\n"))) return absl::OkStatus();
   return absl::AbortedError(absl::StrCat(
       directory_, ": this process no longer owns it; ",
-      text.empty() ? "its lock file is gone" : absl::StrCat("now ", OwnerOf(text), " does"),
+      text.empty() ? "its lock file is empty" : absl::StrCat("now ", OwnerOf(text), " does"),
       "; nothing in it was changed"));
+}
+
+// Another job that comes at the same time creates the file first, or waits for this one.
+absl::Status DirectoryLock::CreateAgain() {
+  const absl::StatusOr<int> fd = OpenToOverwrite(path_, ExistingFile::kRefuse);
+  if (absl::IsAlreadyExists(fd.status())) return absl::OkStatus();
+  MF_RETURN_IF_ERROR(fd.status());
+  close(std::exchange(fd_, *fd));
+  if (has_flock_ && flock(fd_, LOCK_EX | LOCK_NB) != 0) {
+    return SystemError(errno, absl::StrCat(path_, ": flock"));
+  }
+  return WriteText(fd_, path_, absl::StrCat(owner_, "\n"));
 }
 
 DirectoryLock::~DirectoryLock() {
@@ -191,7 +216,8 @@ DirectoryLock::~DirectoryLock() {
     }
     ending_.notify_all();
     renewing_.join();
-    if (Check().ok()) (void)!ftruncate(fd_, 0);  // the next owner need not wait for the lease
+    // The next owner need not wait for the lease.
+    if (Check().ok()) WriteText(fd_, path_, absl::StrCat(kReleased, owner_, "\n")).IgnoreError();
   }
   if (fd_ >= 0) close(fd_);
 }

@@ -48,8 +48,9 @@ class DirectoryLock {
   ~DirectoryLock();
   DirectoryLock(const DirectoryLock&) = delete;
 
-  // Aborted, naming the new owner, unless this process still owns the directory.
-  absl::Status Check() const;
+  // Aborted, naming the new owner, unless this process still owns the directory. Creates the file
+  // again if it was removed and no other process has come. Thread-safe.
+  absl::Status Check();
 
  private:
   DirectoryLock(std::string directory, const DirectoryLockOptions& options);
@@ -59,11 +60,12 @@ class DirectoryLock {
   absl::StatusOr<bool> HasNoOwner();
   absl::Status WriteOwner();
   absl::Status StartRenewing();
+  absl::Status CreateAgain();  // requires mu_
 
   const std::string directory_, path_;
   const DirectoryLockOptions options_;
   bool has_flock_ = true;
-  int fd_ = -1;
+  int fd_ = -1;        // guarded by mu_ once it is renewed
   std::string owner_;  // the text in the file
   // The file of another owner without locks, and since when it is the same.
   std::string seen_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "distribute/cluster/connections/authentication.h"
 #include "framework/core/names.h"
@@ -22,6 +23,7 @@ constexpr size_t kJobBytes = 16;
 constexpr size_t kHelloBytes = kOpeningBytes + 4 + 4 + 8 + kJobBytes + kNonceBytes;
 constexpr size_t kChallengeBytes = kOpeningBytes + kNonceBytes + kProofBytes;
 constexpr size_t kMaxRefusalBytes = 255;
+constexpr absl::string_view kAnotherJob = "the caller belongs to another job";
 static_assert(kMaxRefusalBytes <= Handshake::kMaxMessageBytes);
 
 // Identifies a job in the hello, whose fields have fixed sizes.
@@ -147,8 +149,8 @@ absl::Status Handshake::ReceiveAnswer(absl::string_view answer) {
   if (!EqualSecrets(
           absl::string_view(hello_).substr(kHelloBytes - kNonceBytes - kJobBytes, kJobBytes),
           JobDigest(cluster_.job))) {
-    refusal = absl::PermissionDeniedError(absl::StrCat(
-        "the caller belongs to another job; expected `job = ", Printable(cluster_.job), "`"));
+    refusal = absl::PermissionDeniedError(
+        absl::StrCat(kAnotherJob, "; expected `job = ", Printable(cluster_.job), "`"));
   } else if (admits_ != nullptr) {
     refusal = admits_(ranks_);
   }
@@ -172,8 +174,12 @@ absl::Status Handshake::Receive(absl::string_view message) {
       refusal_bytes_ = static_cast<uint8_t>(message[0]);
       state_ = refusal_bytes_ == 0 ? State::kDone : State::kRefusal;
       return absl::OkStatus();
-    case State::kRefusal:
-      return absl::PermissionDeniedError(Printable(message));
+    case State::kRefusal: {
+      const bool differs = absl::StrContains(message, kAnotherJob);
+      return absl::PermissionDeniedError(
+          absl::StrCat(Printable(message),
+                       differs ? absl::StrCat(", got `job = ", Printable(cluster_.job), "`") : ""));
+    }
     case State::kDone:
       break;
   }

@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "distribute/cluster/connections/authentication.h"
 #include "distribute/cluster/connections/handshake.h"
+#include "distribute/cluster/coordination/grpc_deadline.h"
 #include "distribute/cluster/coordination/messages.h"
 #include "distribute/cluster/coordination/service_link.h"
 #include "distribute/cluster/coordination_state.h"

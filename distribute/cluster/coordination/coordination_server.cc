@@ -135,8 +135,8 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
     if (!call.ok()) {
       reactor->Finish(grpc::Status(grpc::StatusCode::UNAUTHENTICATED, "refused"));
     } else if (call->has_value()) {
-      Perform(**call, [this, process = (*call)->process,
-                       sequence = (*call)->sequence](absl::StatusOr<std::string> result) {
+      Dispatch(**call, [this, process = (*call)->process,
+                        sequence = (*call)->sequence](absl::StatusOr<std::string> result) {
         coordination::Reply answer;
         *answer.mutable_status() = StatusToProto(result.status());
         if (result.ok()) answer.set_value(*std::move(result));
@@ -154,7 +154,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
     stop_.notify_all();
   }
 
-  void Perform(const Sessions::Call& call, CoordinationState::Done done) {
+  void Dispatch(const Sessions::Call& call, CoordinationState::Done done) {
     const int worker = call.process.worker;
     const Request& body = call.request;
     const MonotonicTime deadline = DeadlineIn(body.deadline_ms());

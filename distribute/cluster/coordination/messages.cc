@@ -32,12 +32,6 @@ bool HasValidMac(absl::string_view key, Role role, const coordination::Signed& m
   return EqualSecrets(message.mac(), Mac(key, role, message));
 }
 
-gpr_timespec GrpcDeadline(MonotonicTime deadline) {
-  if (deadline == MonotonicTime::InfiniteFuture()) return gpr_inf_future(GPR_CLOCK_MONOTONIC);
-  const absl::Duration left = deadline - MonotonicTime::Now();
-  return gpr_time_from_nanos(absl::ToInt64Nanoseconds(left), GPR_TIMESPAN);
-}
-
 int64_t MillisecondsUntil(MonotonicTime deadline) {
   if (deadline == MonotonicTime::InfiniteFuture()) return std::numeric_limits<int64_t>::max();
   return std::max<int64_t>(absl::ToInt64Milliseconds(deadline - MonotonicTime::Now()), 0);

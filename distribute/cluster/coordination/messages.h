@@ -5,8 +5,8 @@
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_MESSAGES_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_MESSAGES_H_
 
-#include <grpc/support/time.h>
-
+#include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "absl/strings/string_view.h"
@@ -34,8 +34,6 @@ void Sign(absl::string_view key, Role role, coordination::Signed* message);
 bool HasValidMac(absl::string_view key, Role role, const coordination::Signed& message);
 
 // Deadlines travel as the time that is left, because clocks differ.
-// For a call of gRPC.
-gpr_timespec GrpcDeadline(MonotonicTime deadline);
 int64_t MillisecondsUntil(MonotonicTime deadline);
 MonotonicTime DeadlineIn(int64_t milliseconds);
 

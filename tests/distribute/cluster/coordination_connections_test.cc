@@ -83,7 +83,7 @@ TEST_F(CoordinationTest, WorkerAndServiceWithDifferentSecretsRefuseEachOther) {
   options.job = "another";
   const Client client = CoordinationClient::Connect(options, In(5));
   EXPECT_EQ(client.status().code(), absl::StatusCode::kPermissionDenied);
-  EXPECT_THAT(Message(client.status()), HasSubstr("expected `job = test`"));
+  EXPECT_THAT(Message(client.status()), HasSubstr("expected `job = test`, got `job = another`"));
 }
 
 // The service reads only a hello from a stranger and then disconnects it, so these attacks on

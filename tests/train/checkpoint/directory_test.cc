@@ -134,7 +134,7 @@ TEST_F(CheckpointDirectoryTest, OwnerThatWasReplacedChangesNothing) {
     ASSERT_EQ(Save(**old, 100, "old"), absl::OkStatus());
     ASSERT_EQ(Save(**old, 200, "old"), absl::OkStatus());
     if (!has_no_flock) std::filesystem::remove(path_ + "/lock");
-    const auto next = CheckpointDirectory::Open(path_, no_renewal);
+    auto next = CheckpointDirectory::Open(path_, no_renewal);
     ASSERT_TRUE(next.ok()) << next.status();
     ASSERT_EQ((*next)->Abandon(200), absl::OkStatus());
     for (const int64_t step : {900, 1000}) {
@@ -148,6 +148,21 @@ TEST_F(CheckpointDirectoryTest, OwnerThatWasReplacedChangesNothing) {
     EXPECT_THAT(*ListCheckpoints(path_), ElementsAre(900, 1000));
     EXPECT_EQ(TextOf(1000), "new");
     EXPECT_EQ(Save(**next, 1100, "new"), absl::OkStatus());
+    next->reset();  // which does not give it back
+    EXPECT_EQ(Save(**old, 1200, "old").code(), absl::StatusCode::kAborted);
+  }
+}
+
+TEST_F(CheckpointDirectoryTest, OwnerWhoseLockWasRemovedTakesItAgain) {
+  for (const bool has_no_flock : {false, true}) {
+    SetUp();
+    const DirectoryLockOptions options = {.renewal = absl::Hours(1), .has_no_flock = has_no_flock};
+    const auto owner = CheckpointDirectory::Open(path_, options);
+    ASSERT_TRUE(owner.ok()) << owner.status();
+    std::filesystem::remove(path_ + "/lock");
+    EXPECT_EQ(Save(**owner, 100, "saved"), absl::OkStatus());
+    EXPECT_TRUE(absl::IsDeadlineExceeded(CheckpointDirectory::Open(path_, options).status()));
+    EXPECT_EQ(Save(**owner, 200, "saved"), absl::OkStatus());
   }
 }
 

@@ -140,6 +140,8 @@ std::vector<NumericRow> FileRows() {
               [=](int64_t v) { return manager({.max_failed_saves = static_cast<int>(v)}); }),
       Timeout("CheckpointManager::Options.timeout",
               [=](absl::Duration v) { return manager({.timeout = v}); }),
+      Timeout("CheckpointManager::Options.lock_timeout",
+              [=](absl::Duration v) { return manager({.lock_timeout = v}); }),
       INTEGER("EventFileOptions.max_queue_bytes", ({0}), ({1}),
               StatusOf(EventFileOptions{.max_queue_bytes = static_cast<size_t>(v)})),
       TIMEOUT("EventFileOptions.flush_interval", StatusOf(EventFileOptions{.flush_interval = v})),
