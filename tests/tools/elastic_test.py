@@ -18,7 +18,7 @@ HOSTS = "--hosts=a=127.0.0.1:2,b=127.0.0.1:2"
 REMOTE_SHELL = """#!/bin/sh
 cd "$(dirname "$0")"
 host=$1; shift
-[ -e $host.fails ] && echo connecting >&2 && echo "no route to $host" >&2 && exit 255
+[ -e $host.fails ] && echo >> $host.tries && echo connecting >&2 && echo "no route to $host" >&2 && exit 255
 [ -e $host.hangs ] && exec sleep 68.5
 [ -e $host.takes_one ] && ! mkdir $host.taken 2> /dev/null && exit 255
 ELASTIC_HOST=$host exec "$@"
@@ -36,7 +36,7 @@ class ElasticTest(programs.ProgramTest):
         (cls.root / "rsh").chmod(0o755)
 
     def setUp(self):
-        for state in ("fails", "hangs", "takes_one"):
+        for state in ("fails", "hangs", "takes_one", "tries"):
             for path in self.root.glob(f"*.{state}"):
                 path.unlink()
 
@@ -169,7 +169,8 @@ class ElasticTest(programs.ProgramTest):
     def test_host_that_is_needed_is_asked_again(self):
         self.write("b.fails", "")
         job = self.start("-n", "3:4", "--", *SHOW)
-        time.sleep(1.5)
+        tries = self.root / "b.tries"
+        programs.wait_until(lambda: tries.exists() and tries.stat().st_size >= 2, "a second try")
         (self.root / "b.fails").unlink()
         result = self.finish(job)
         self.assertEqual(result.returncode, 0, result.stderr)

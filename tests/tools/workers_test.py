@@ -104,7 +104,7 @@ class WorkersTest(programs.WorkersTestCase):
             return {os.path.join(d, name) for d in ("/dev/shm", "/tmp") for name in os.listdir(d)}
         before = files()
         workers = self.start_endless_workers()
-        time.sleep(1)
+        self.wait_for_endless_steps()
         for worker in workers:
             self.assertIsNone(worker.poll())
             worker.kill()
@@ -112,30 +112,40 @@ class WorkersTest(programs.WorkersTestCase):
         # Other programs, such as compilers, also use these directories, for a moment.
         programs.wait_until(lambda: not files() - before, "the end of shared files")
 
-    def start_endless_workers(self, *flags):
-        port = free_port()
+    def start_endless_workers(self, *flags, port=None):
+        (self.root / "endless.log").unlink(missing_ok=True)
+        port = port or free_port()
         workers = [subprocess.Popen(
             [programs.FASHION_MNIST, *programs.TRAIN_TINY, "--model=mlp", "--replicas=1", *ENDLESS,
-             *flags], cwd=self.root, env={**os.environ, **own(rank, 2, port)},
+             "--loss_log=endless.log", *flags], cwd=self.root,
+            env={**os.environ, **own(rank, 2, port)},
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for rank in range(2)]
         for worker in workers:
             self.assertIn("cluster from", worker.stderr.readline())
         return workers
 
+    def wait_for_endless_steps(self):
+        log = self.root / "endless.log"
+        programs.wait_until(lambda: log.exists() and log.read_text().count("\n") >= 5, "5 steps")
+
     def test_survivor_of_a_killed_worker_ends_at_once(self):
         # In the midst of training, and at any time while the workers connect.
-        for seconds, flags, killed in ((1.5, (), 1), (1.5, (), 0), (1.5, ("--collective=ucx",), 1),
-                                       (1.5, ("--collective=tcp",), 1),
-                                       (1.5, ("--collective=tcp",), 0),
+        for seconds, flags, killed in ((None, (), 1), (None, (), 0),
+                                       (None, ("--collective=ucx",), 1),
+                                       (None, ("--collective=tcp",), 1),
+                                       (None, ("--collective=tcp",), 0),
                                        (0.01, (), 1), (0.05, (), 1), (0.1, (), 1), (0.1, (), 0)):
             with self.subTest(f"worker {killed} after {seconds} s {flags}"):
                 workers = self.start_endless_workers("--connect_timeout=10s", *flags)
-                time.sleep(seconds)
+                if seconds is None:
+                    self.wait_for_endless_steps()
+                else:
+                    time.sleep(seconds)
                 workers[killed].kill()
                 begin = time.monotonic()
                 survivor = workers[1 - killed]
                 _, err = survivor.communicate(timeout=SECONDS)
-                self.assertLess(time.monotonic() - begin, 15 if seconds < 1 else 5)
+                self.assertLess(time.monotonic() - begin, 15 if seconds else 5)
                 self.assertEqual(survivor.returncode, CLUSTER, err)
                 expected = "(worker|rank) 1" if killed == 1 else "coordination service|rank 0"
                 self.assertRegex(err.splitlines()[-1], expected)
@@ -179,11 +189,8 @@ class WorkersTest(programs.WorkersTestCase):
                                   lambda rank: [f"--seed={rank}"])
         self.check_all_fail(differ, CLUSTER, "seed = 0", "seed = 1")
         time.sleep(2)  # longer than the difference is remembered
-        workers = [subprocess.Popen(
-            [programs.FASHION_MNIST, *programs.TRAIN_TINY, "--model=mlp", "--replicas=1", external,
-             *ENDLESS], cwd=self.root, env={**os.environ, **own(rank, 2, port)},
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for rank in range(2)]
-        time.sleep(1)
+        workers = self.start_endless_workers(external, port=port)
+        self.wait_for_endless_steps()
         workers[1].kill()
         for worker in workers:
             worker.communicate(timeout=SECONDS)

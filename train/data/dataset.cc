@@ -69,8 +69,6 @@ std::string JoinFiles(const std::string& first, const std::string& second) {
   return absl::StrCat(first, first.empty() || second.empty() ? "" : ", ", second);
 }
 
-int64_t MemoryOfThisMachine() { return sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGE_SIZE); }
-
 // The source of a generator.
 class GeneratorSource final : public RowSource {
  public:
