@@ -104,7 +104,7 @@ def mirrorflow_workspace():
         name = "com_github_grpc_grpc",
         apt = "libgrpc++-dev protobuf-compiler-grpc",
         targets = {":grpc++": "grpc++"},
-        # Floods of headers (CVE-2023-33953) and of resets (CVE-2023-44487).
+        # Fixes floods of headers (CVE-2023-33953) and of stream resets (CVE-2023-44487).
         safe_since = {"grpc++": "1.56.3"},
         symlinks = {"grpc_cpp_plugin_bin": "/usr/bin/grpc_cpp_plugin"},
         extra_build = [_GRPC],
