@@ -16,7 +16,7 @@ absl::StatusOr<bool> ChooseUcx(const TransportRequest& request, WorkerGroup& gro
   if (request.has_secret || request.has_certificates) return false;
   static constexpr char kHasRdma[] = "RDMA", kHasNone[] = "none";
   MF_ASSIGN_OR_RETURN(const std::vector<std::string> answers,
-                      group.AllGather("RDMA on the way to the other workers",
+                      group.AllGather("RDMA towards the other workers",
                                       request.has_rdma ? kHasRdma : kHasNone, deadline));
   return std::all_of(answers.begin(), answers.end(),
                      [](const std::string& answer) { return answer == kHasRdma; });
@@ -26,9 +26,9 @@ absl::Status CheckUnencrypted(const TransportRequest& request, absl::string_view
   if (!request.has_certificates || request.insecure) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "this worker has certificates, but ", library,
-      " encrypts nothing that workers exchange; expected ",
+      " does not encrypt the data that workers exchange; expected ",
       request.kind == CollectiveKind::kUcx ? "--collective=tcp, which does, " : "no certificates, ",
-      "or --insecure in a network where every process is trusted"));
+      "or --insecure on a network where every process is trusted"));
 }
 
 }  // namespace mirrorflow

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Chooses what carries data between hosts, so that no data lose the protection that the user has
-// asked for.
+// Chooses the transport between hosts without dropping the protection that the user has asked for.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_CHOOSE_TRANSPORT_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_CHOOSE_TRANSPORT_H_
 
@@ -18,18 +17,18 @@ struct TransportRequest {
   CollectiveKind kind = CollectiveKind::kAuto;
   bool has_secret = false;
   bool has_certificates = false;
-  bool insecure = false;  // the user trusts every process of the network
-  bool has_rdma = false;  // the network device on the way to the other workers
+  bool insecure = false;  // the user trusts every process on the network
+  bool has_rdma = false;  // of the network device towards the other workers
 };
 
-// Returns whether data between CPUs travel over UCX; otherwise they use TCP. By itself it is chosen
-// only if the network device of every worker has RDMA, and the job has neither a secret nor
-// certificates: UCX neither authenticates nor encrypts. All workers must call this.
+// Returns whether data between CPUs travel over UCX rather than TCP. kAuto selects UCX only if the
+// network device of every worker has RDMA and the job has neither a secret nor certificates,
+// because UCX neither authenticates nor encrypts. All workers must call this.
 absl::StatusOr<bool> ChooseUcx(const TransportRequest& request, WorkerGroup& group,
                                MonotonicTime deadline);
 
-// InvalidArgument if data of a job with certificates would travel over `library`, UCX or NCCL,
-// which encrypts nothing, unless the job is `insecure`.
+// Returns InvalidArgument if a job with certificates would send data over `library` (UCX or NCCL),
+// which does not encrypt, unless the job is `insecure`.
 absl::Status CheckUnencrypted(const TransportRequest& request, absl::string_view library);
 
 }  // namespace mirrorflow

@@ -33,8 +33,8 @@ struct Cluster {
   std::optional<int> local_rank;       // of this worker on its host, if the source says so
   int local_size = 1;                  // workers on its host, as far as the source says
   std::string secret_file;             // MIRRORFLOW_SECRET_FILE; empty without it
-  // The same for all workers, and different from that of other jobs: MIRRORFLOW_JOB, or the source
-  // and its number of the job, as in `SLURM step 4242.0`. Empty if neither tells.
+  // Identifies the job; the same for all workers. MIRRORFLOW_JOB, or the source and its job id,
+  // such as `SLURM step 4242.0`; empty if neither is known.
   std::string job;
   std::string source;                 // where this comes from: `SLURM step 4242.0`
   std::vector<std::string> warnings;  // to print

@@ -72,8 +72,8 @@ class Reader {
     if (!Has(name)) return std::nullopt;
     return Number(name, 0, kMaxWorkers - 1);
   }
-  // `torchrun 4242`: the job of a launcher that tells its number in the first of these variables
-  // that is set. Otherwise empty.
+  // Returns the launcher and its job id, such as `torchrun 4242`, from the first of these variables
+  // that is set; empty if none is.
   std::string Job(absl::string_view launcher,
                   std::initializer_list<absl::string_view> names) const {
     for (const absl::string_view name : names) {
@@ -326,7 +326,7 @@ struct MpiVariables {
   const char* size;
   const char* local_rank;
   const char* local_size;
-  const char* job;  // empty if there is none that mpirun itself sets for all ranks
+  const char* job;  // empty if mpirun sets none for all ranks
 };
 constexpr MpiVariables kMpi[] = {
     {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",

@@ -12,7 +12,7 @@ namespace mirrorflow {
 // How workers exchange data.
 enum class CollectiveKind {
   // Through shared memory on one host; between hosts over TCP, or over UCX if all have RDMA and the
-  // job has neither a secret nor certificates, which UCX does not use.
+  // job has neither a secret nor certificates, which UCX would ignore.
   kAuto,
   kSharedMemory,  // only through shared memory: all workers are on one host
   kUcx,           // only over UCX: each worker is a memory domain

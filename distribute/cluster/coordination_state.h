@@ -65,8 +65,8 @@ class CoordinationState {
   // the incarnation ends without one.
   void WaitForFailure(int worker, uint64_t incarnation, Done done);
 
-  // Adds the workers whose program waits here for the others. Calls without a deadline do not
-  // count: those are of threads in the background.
+  // Adds the workers whose program is blocked here, waiting for others. Calls without a deadline do
+  // not count, because they come from background threads.
   void AddWaiting(std::set<int>* workers) const;
   // Ends the calls whose deadline is not after `now` with DeadlineExceeded. The error names the
   // missing workers, the first of them as its Failure.
@@ -103,7 +103,7 @@ class CoordinationState {
   // All require mu_.
   void CountGet(std::map<std::string, Entry, std::less<>>::iterator entry);
   absl::Status CheckIncarnation(uint64_t incarnation) const;
-  // Removes the value of a worker that no longer waits, so that no all-gather ends with it.
+  // Withdraws the value of a worker that no longer waits, so that no all-gather completes with it.
   void TakeBack(const Wait& wait);
   void End(std::list<Wait>::iterator wait, absl::StatusOr<std::string> result, Answers* answers);
   // Ends all waits that fulfil `condition`. Those for a failure get `failure`, all others `result`.
@@ -123,7 +123,7 @@ class CoordinationState {
   std::set<int> joining_;
   std::map<std::string, Entry, std::less<>> store_;
   size_t store_bytes_ = 0;
-  // By name and worker. Null for one that has given up: the errors of the others do not name it.
+  // By name and worker; nullopt for a worker that gave up: others' errors do not call it missing.
   std::map<std::string, std::map<int, std::optional<std::string>>, std::less<>> gathered_;
   absl::Status failure_;                  // the first of the incarnation
   absl::Status first_left_;               // why the first worker has left; OK if none has

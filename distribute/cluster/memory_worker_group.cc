@@ -142,8 +142,8 @@ class Member final : public MemoryWorkerGroup {
     const auto there = [&] { return answer->there; };
     if (!own_->Wait(deadline, there)) {
       state_->Expire(MonotonicTime::Now());
-      own_->Wait(MonotonicTime::InfiniteFuture(),
-                 there);  // another thread may be about to deliver it
+      // Another thread may be about to deliver the answer.
+      own_->Wait(MonotonicTime::InfiniteFuture(), there);
     }
     if (!own_->Reach(deadline)) return TimedOut(what);
     return answer->result;

@@ -11,7 +11,7 @@
 namespace mirrorflow {
 namespace {
 
-// None if the folder does not exist.
+// Returns the entries of the folder; none if it does not exist.
 std::vector<std::filesystem::path> EntriesOf(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> entries;
   std::error_code error;
@@ -33,11 +33,12 @@ bool HasLine(const std::filesystem::path& file, absl::string_view line) {
 bool HasRdma(absl::string_view network_device, const std::string& sysfs) {
   const auto belongs = [&](const std::filesystem::path& rdma_device) {
     std::error_code error;
-    // A port of the same card; or, for RoCE and for software devices, what an address belongs to.
+    // Both devices belong to one card, or this is a software device on top of the network device.
     if (std::filesystem::exists(rdma_device / "device/net" / std::string(network_device), error) ||
         HasLine(rdma_device / "parent", network_device)) {
       return true;
     }
+    // RoCE: each address of a port names its network device.
     for (const std::filesystem::path& port : EntriesOf(rdma_device / "ports")) {
       const std::vector<std::filesystem::path> names = EntriesOf(port / "gid_attrs/ndevs");
       if (std::any_of(names.begin(), names.end(), [&](const std::filesystem::path& name) {

@@ -8,8 +8,8 @@
 
 namespace mirrorflow {
 
-// Whether the network device, such as `eth0`, belongs to an RDMA device: InfiniBand, RoCE or iWARP.
-// `sysfs`: where the kernel describes devices; another one in tests.
+// Returns whether the network device, such as `eth0`, belongs to an RDMA device: InfiniBand, RoCE
+// or iWARP. `sysfs`: where the kernel describes devices; tests pass another folder.
 bool HasRdma(absl::string_view network_device, const std::string& sysfs = "/sys");
 
 }  // namespace mirrorflow

@@ -33,8 +33,8 @@ enum class AutoShardPolicy {
 struct DistributeOptions {
   AutoShardPolicy auto_shard_policy = AutoShardPolicy::kAuto;
   // With kData, the workers compare their datasets before the first step: the stages, the files,
-  // the number of batches, and rows of the first and the last batch. Only a dataset whose rows
-  // differ on purpose, such as one with random changes that are not keyed by RowId, does without.
+  // the number of batches, and rows of the first and the last batch. Disable it only for a
+  // dataset whose rows differ on purpose, such as random augmentation that is not keyed by RowId.
   bool compare_data = true;
 };
 
@@ -87,9 +87,9 @@ class DistributedDataset {
   std::unique_ptr<BatchSource> source_;  // null at the end
   bool has_local_rows_ = true;
   BatchShare share_;
-  std::unique_ptr<InputAgreement> agreement_;   // null unless each worker has files of its own
+  std::unique_ptr<InputAgreement> agreement_;   // null unless each worker has its own files
   FileBatches files_;                           // without their source
-  std::unique_ptr<InputAgreement> comparison_;  // null if there is none, or it is done
+  std::unique_ptr<InputAgreement> comparison_;  // null if there is none, or once done
   std::shared_ptr<const DatasetFingerprint> fingerprint_;  // of source_
   bool begun_ = false, over_ = false;
   SourceBatch ahead_;

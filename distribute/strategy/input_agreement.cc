@@ -83,12 +83,11 @@ absl::StatusOr<std::vector<Offered>> ParseAll(absl::Span<const std::string> mess
     const absl::Status error = Annotate(workers[w].error, absl::StrCat("worker ", w));
     MF_RETURN_IF_ERROR(WithFailure(error, At(w)));
     if (workers[w].kind == kind) continue;
-    return WithFailure(
-        absl::InvalidArgumentError(absl::StrCat(
-            "dataset: worker ", w, " distributes it by another AutoShardPolicy; expected ",
-            kind == kData ? "DATA" : "FILE", " as on worker ", own, ", got ",
-            kind == kData ? "FILE" : "DATA")),
-        At(w));
+    return WithFailure(absl::InvalidArgumentError(absl::StrCat(
+                           "dataset: worker ", w, " uses another AutoShardPolicy; expected ",
+                           kind == kData ? "DATA" : "FILE", " as on worker ", own, ", got ",
+                           kind == kData ? "FILE" : "DATA")),
+                       At(w));
   }
   return workers;
 }
@@ -127,7 +126,7 @@ absl::Status InputAgreement::Compare(const absl::StatusOr<DatasetFingerprint>& o
                       ParseAll(answers, kData, options_.group->worker()));
   const auto is_same = [&](const Offered& worker) { return worker.data == workers[0].data; };
   if (std::all_of(workers.begin(), workers.end(), is_same)) return absl::OkStatus();
-  // Only now the whole fingerprints, which are longer.
+  // The whole fingerprints are longer, so they are sent only now.
   MF_ASSIGN_OR_RETURN(const std::vector<std::string> texts, Exchange(text));
   std::vector<DatasetFingerprint> fingerprints;
   for (const std::string& of_worker : texts) {
@@ -135,7 +134,8 @@ absl::Status InputAgreement::Compare(const absl::StatusOr<DatasetFingerprint>& o
   }
   const std::optional<DatasetFingerprint::Difference> difference =
       DatasetFingerprint::FindDifference(fingerprints);
-  if (!difference) return absl::InternalError("dataset: equal fingerprints with other checksums");
+  if (!difference)
+    return absl::InternalError("dataset: equal fingerprints have different checksums");
   const auto& [worker, other, what, expected, got, hint] = *difference;
   return WithFailure(
       absl::InvalidArgumentError(absl::StrCat("dataset: the ", what, " of worker ", worker,

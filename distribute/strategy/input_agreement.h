@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// InputAgreement: what the workers tell one another about the input of their steps, so that all run
-// the same steps and end with the same error.
+// InputAgreement: lets the workers agree on the input of their steps, so that all run the same
+// steps and end with the same error.
 //
 // With AutoShardPolicy::kData, all workers must have the same data, which they compare once:
 //

@@ -76,7 +76,7 @@ struct MultiWorkerMirroredStrategy::Coordination {
   LinkCosts link;                              // between hosts
   // On the ports for data of all sessions.
   const std::shared_ptr<StrangerLog> strangers = std::make_shared<StrangerLog>("data", PrintLine);
-  // In which the workers form their memory domains and agree on their input.
+  // The workers form their memory domains and agree on their input in this group.
   std::shared_ptr<WorkerGroup> group;
   std::shared_ptr<HostMemory> host_memory;  // null if this worker shares none
   CoreSharers core_sharers;                 // the replicas of workers with the same cores
@@ -141,7 +141,7 @@ absl::StatusOr<std::unique_ptr<MultiWorkerMirroredStrategy>> MultiWorkerMirrored
   if (options.replicas.extensions != nullptr) {
     MF_RETURN_IF_ERROR(options.replicas.extensions->Check());
   }
-  // Whoever is inside a step may wait there for a worker that is late, and then for the step.
+  // A worker inside a step may first wait for a late worker, and then for the step itself.
   Options complete = options;
   complete.replicas = options.replicas.WithTimeouts(options.prepare_timeout + absl::Minutes(10),
                                                     options.prepare_timeout + absl::Minutes(20));
@@ -314,10 +314,10 @@ absl::Status MultiWorkerMirroredStrategy::ChooseTransport(MonotonicTime deadline
   const TransportRequest wanted = TransportWanted();
   if (!on_gpus_ && wanted.kind == CollectiveKind::kAuto && wanted.has_rdma &&
       (wanted.has_secret || wanted.has_certificates)) {
-    PrintLine(absl::StrCat("mirrorflow: ", coordination_->network_device,
-                           " has RDMA, which is not used because it would neither authenticate nor "
-                           "encrypt data; --collective=ucx selects it in a network that is "
-                           "trusted"));
+    PrintLine(
+        absl::StrCat("mirrorflow: ", coordination_->network_device,
+                     " has RDMA, which is not used because UCX neither authenticates nor encrypts "
+                     "data; --collective=ucx selects it on a trusted network"));
   }
   PrintLine(absl::StrCat("mirrorflow: workers exchange data over ", transport, " on ",
                          coordination_->network_device, ", ", ProtectionOfData()));

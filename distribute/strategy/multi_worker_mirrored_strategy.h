@@ -44,8 +44,8 @@ class MultiWorkerMirroredStrategy final : public Strategy {
     std::string secret = "";
     // Required to run without a secret, unless the service is on the loopback device.
     bool insecure = false;
-    // Distinguishes jobs that share a secret, or have none. Default: the cluster's job, which an
-    // external coordinator cannot know; with one, the default is empty.
+    // Distinguishes jobs that share a secret, or have none. Default: the cluster's job, or empty
+    // with an external coordinator, which cannot know it.
     std::string job = "";
     // Certificates of this worker. The coordination service, and data over TCP, are encrypted.
     TlsFiles tls = {};
@@ -61,24 +61,25 @@ class MultiWorkerMirroredStrategy final : public Strategy {
     ExchangeOptions exchange = {};  // between CPUs of different hosts
     // Limit for finding the coordination service and all other workers.
     absl::Duration connect_timeout = absl::Minutes(5);
-    // How long a worker may be late, for the first step or between two: it is alive, but still
-    // loads data, compiles or runs a callback. A warning names it each minute.
+    // How long the others wait for a worker that is alive but late, before the first step or
+    // between two, because it loads data, compiles or runs a callback. A warning names it each
+    // minute.
     absl::Duration prepare_timeout = absl::Minutes(30);
-    // A worker that is silent for so long is taken for gone, which ends the steps of all. It need
-    // not be equal on all workers.
+    // A worker that sends no heartbeat for this long is considered lost, and every worker's current
+    // step fails. Workers may use different values.
     absl::Duration heartbeat_timeout = absl::Seconds(10);
-    // A worker that is inside a step for so long without starting a collective hangs, which ends
-    // the steps of all. Waiting for a worker that is late does not count, nor does compilation. It
-    // need not be equal on all workers.
+    // A worker that is inside a step for this long without starting a collective is considered
+    // hung, and every worker's current step fails. Compilation and waiting for a late worker do not
+    // count. Workers may use different values.
     absl::Duration progress_timeout = absl::Minutes(5);
     // End the process, with exit code 4, if it takes no notice of a failure of the cluster, because
     // it hangs: `heartbeat_timeout` after the failure if it is inside a step, `progress_timeout`
     // after it otherwise.
     bool end_hanging_process = true;
   };
-  // Waits until all workers are there. InvalidArgument for options that cannot work, and if workers
-  // differ; DeadlineExceeded, naming the missing workers, if one does not come, or if worker 0
-  // cannot listen on its address.
+  // Blocks until all workers have joined. InvalidArgument for options that cannot work, and if
+  // workers differ; DeadlineExceeded, naming the missing workers, if one does not join, or if
+  // worker 0 cannot listen on its address.
   static absl::StatusOr<std::unique_ptr<MultiWorkerMirroredStrategy>> Create(
       const Options& options);
   // Worker 0 waits for the others to end as well, at most for Options::heartbeat_timeout.

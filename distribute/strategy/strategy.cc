@@ -45,7 +45,7 @@ FileShare Strategy::LocalFiles() const {
 absl::StatusOr<std::unique_ptr<InputAgreement>> Strategy::AgreeOnInput() const {
   return absl::UnimplementedError(
       "dataset: the strategy does not connect its workers for input; expected AutoShardPolicy OFF, "
-      "or compare_data = false and another one than FILE");
+      "or compare_data = false with another policy than FILE");
 }
 
 DistributedDataset Strategy::DistributeCompared(

@@ -50,8 +50,8 @@ class Strategy {
   // Returns the batches of one epoch of `dataset`, a type with MakeIterator(epoch, share). A
   // Dataset produces them ahead of time on a separate thread. A type with only MakeIterator(epoch)
   // gives every worker whole global batches. Unless each worker has its own dataset
-  // (AutoShardPolicy::kOff), all must call this for the same datasets in the same order, and read
-  // their batches. If the datasets differ, the first Next() fails on all workers.
+  // (AutoShardPolicy::kOff), all workers must call this for the same datasets in the same order,
+  // and read the batches. If the datasets differ, the first Next() fails on all workers.
   template <typename D>
   DistributedDataset Distribute(const D& dataset, int64_t epoch = 0,
                                 const DistributeOptions& options = {}) const {
@@ -109,8 +109,8 @@ class Strategy {
 
  private:
   absl::Status CheckScopes(const Graph& graph) const;
-  // Distributes these batches once they have been compared with those of the other workers, which
-  // also learn of an error.
+  // Distributes these batches after they have been compared with those of the other workers, which
+  // receive the error if there is one.
   DistributedDataset DistributeCompared(absl::StatusOr<FingerprintedBatches> batches) const;
   static absl::Status NoFiles();
 
@@ -162,8 +162,8 @@ class MirroredStrategy final : public Strategy {
     // selects 512 KiB on CPUs, 16 MiB on GPUs, and between hosts what the costs of the link say.
     int64_t bucket_bytes = SessionOptions().bucket_bytes;
     uint64_t seed = 0;  // for random ops without a seed attribute
-    // Limits for the time a collective waits for other replicas, and for a step. Default: 5 and 10
-    // minutes; with several workers, 10 and 20 minutes more than their `prepare_timeout`.
+    // Limits for the time a collective waits for other replicas, and for a step. Defaults: 5 and 10
+    // minutes; with several workers, `prepare_timeout` plus 10 and 20 minutes.
     std::optional<absl::Duration> collective_timeout = std::nullopt;
     std::optional<absl::Duration> step_timeout = std::nullopt;
     bool pin_threads = true;                         // each to its share of the cores
@@ -185,7 +185,7 @@ class MirroredStrategy final : public Strategy {
     // InvalidArgument, naming the option, unless timeouts and `max_bytes` are above 0 and
     // `bucket_bytes` is not negative.
     absl::Status Check() const;
-    // These options with the default of each timeout that is not set.
+    // Returns these options with the given defaults for timeouts that are not set.
     Options WithTimeouts(absl::Duration collective, absl::Duration step) const;
   };
   static absl::StatusOr<std::unique_ptr<MirroredStrategy>> Create(const Options& options);

@@ -41,15 +41,13 @@ class Callers {
   // Must succeed before other calls.
   absl::Status Start();
 
-  // ---- called by a ConnectionListener, from its thread
-  // -------------------------------------------
+  // ---- called by the listener's thread ----------------------------------------------------------
 
   void Add(int fd, const std::string& peer);
   // Records that connections cannot be accepted.
   void Fail(const absl::Status& why);
 
-  // ---- called by the serving thread
-  // -----------------------------------------------------
+  // ---- called by the serving thread -------------------------------------------------------------
 
   // Returns why connections cannot be accepted; OK if they can.
   absl::Status failure();

@@ -20,8 +20,8 @@ class Conversation {
   Conversation(std::unique_ptr<Stream> stream, Handshake handshake)
       : stream_(std::move(stream)), handshake_(std::move(handshake)) {}
 
-  // Sends and receives without blocking. Returns the errors of Stream and
-  // Handshake. On an error, sends the refusal to the other end if the socket accepts it.
+  // Sends and receives without blocking. Returns the errors of Stream and Handshake. On an error,
+  // sends the refusal to the other end if the socket accepts it.
   absl::Status Advance();
   bool done() const { return handshake_.done() && output_.empty(); }
 

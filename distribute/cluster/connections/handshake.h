@@ -8,7 +8,7 @@
 //          incarnation, job, nonce -->
 //                                  <--  purpose, version, a nonce, and a proof over hello and nonce
 //   a proof over the same          -->
-//                                  <--  welcome, or why not
+//                                  <--  welcome, or the reason for a refusal
 //
 // Proofs are HMAC-SHA256 with the secret. Each begins with the sender's role, so it cannot be
 // reflected. The nonces are fresh, so it cannot be replayed. The hello names the purpose, so a
@@ -59,7 +59,7 @@ class Handshake {
   // Returns the bytes to send now, also after an error. Each byte is returned once.
   std::string TakeOutput() { return std::exchange(output_, ""); }
   // The size of the next message from the other end, kMaxMessageBytes at most; 0 if none is
-  // missing.
+  // expected.
   size_t wanted() const;
   // Takes a message of wanted() bytes. Returns PermissionDenied, with the reason, if this end
   // refuses the other one or was refused by it, and InvalidArgument if the other end speaks another

@@ -204,7 +204,7 @@ absl::StatusOr<TlsContext> CreateTlsContext(const TlsFiles& files) {
   if (SSL_CTX_use_certificate_chain_file(c, files.certificate.c_str()) != 1) {
     return failed(files.certificate);
   }
-  // From the text, because the file of now may not be the one that ReadTlsFiles checked.
+  // Parse the text that ReadTlsFiles has checked: the file may have been replaced since.
   BIO* const key_text = BIO_new_mem_buf(texts.key.data(), static_cast<int>(texts.key.size()));
   EVP_PKEY* const key = PEM_read_bio_PrivateKey(key_text, nullptr, nullptr, nullptr);
   const bool has_key = key != nullptr && SSL_CTX_use_PrivateKey(c, key) == 1;

@@ -36,7 +36,7 @@ using coordination::Signed;
 
 constexpr absl::Duration kFirstRetry = absl::Milliseconds(50);
 constexpr absl::Duration kLongestRetry = absl::Milliseconds(500);
-// The service detects a dead connection of another process within this time.
+// Within this time, the service detects that the connection of another process is dead.
 constexpr absl::Duration kEndOfOther = absl::Milliseconds(2 * kKeepaliveMilliseconds);
 // The others have received the failure, but their answers may be on the way.
 constexpr absl::Duration kLeaveAfterFailure = absl::Seconds(1);
@@ -79,7 +79,7 @@ class CoordinationClient::Connection {
       const absl::StatusOr<coordination::Membership> membership = TryRegister(deadline);
       const absl::Status& status = membership.status();
       const MonotonicTime now = MonotonicTime::Now();
-      if (absl::IsAborted(status)) {  // another process, perhaps a dead one, is this worker
+      if (absl::IsAborted(status)) {  // another process, perhaps a dead one, has registered
         last_refusal = std::min(last_refusal, now + kEndOfOther);
         if (now >= last_refusal) return absl::AlreadyExistsError(status.message());
       } else if (!absl::IsUnavailable(status) && !absl::IsCancelled(status)) {

@@ -217,8 +217,8 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
     const absl::Status admitted =
         member.worker() == process.worker
             ? membership_.Admit(process, member)
-            : absl::InvalidArgumentError(absl::StrCat("registration of worker ", member.worker(),
-                                                      " by worker ", process.worker));
+            : absl::InvalidArgumentError(absl::StrCat(
+                  "worker ", process.worker, " tried to register as worker ", member.worker()));
     if (!admitted.ok()) {
       if (absl::IsAlreadyExists(admitted) && options_.log != nullptr) {
         options_.log(

@@ -33,9 +33,9 @@ class CoordinationServer {
     // Receives lines to log, from any thread.
     std::function<void(absl::string_view line)> log = nullptr;
   };
-  // Tries again until `deadline` while the address cannot be used: another process may still have
-  // its port, or the host not yet the address. Unavailable if no deadline is given,
-  // DeadlineExceeded after it.
+  // While the address cannot be used, retries until `deadline`: another process may still hold the
+  // port, or the host may not have the address yet. Returns DeadlineExceeded at the deadline, or
+  // Unavailable at once without one.
   static absl::StatusOr<std::unique_ptr<CoordinationServer>> Start(
       const Options& options, MonotonicTime deadline = MonotonicTime::InfinitePast());
 

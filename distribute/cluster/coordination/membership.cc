@@ -276,8 +276,9 @@ std::string Membership::LateWorkerText(MonotonicTime now, const std::set<int>& w
     }
     member.last_warning = now;
     return absl::StrCat("WARNING: ", NameOf(member.member),
-                        " is late: it lives, but has been outside a step for ", SecondsText(late),
-                        ", since step ", member.heartbeat.step(), "; the others wait for it up to ",
+                        " is late: it is alive, but has been outside a step for ",
+                        SecondsText(late), ", since step ", member.heartbeat.step(),
+                        "; the others wait for it for up to ",
                         absl::FormatDuration(member.prepare_timeout()));
   }
   return "";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Membership: the workers of a cluster. It admits workers that agree, and
-// knows which workers are missing, have left or are gone. Thread-safe.
+// Membership: the workers of a cluster. It admits workers that agree, and knows which workers are
+// missing, have left or are gone. Thread-safe.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_MEMBERSHIP_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_MEMBERSHIP_H_
 
@@ -53,7 +53,7 @@ class Membership {
 
   // ---- members ----------------------------------------------------------------------------------
 
-  // Returns OK for a registered process, and otherwise why it is not registered any more.
+  // Returns OK for a registered process, or why the process is not registered.
   absl::Status CheckMember(const WorkerProcess& process) const;
   // Returns how long a worker may be silent; infinite if it has not registered.
   absl::Duration HeartbeatTimeout(int worker) const;
@@ -86,13 +86,13 @@ class Membership {
   // As Lose, for a worker whose heartbeats have ended.
   std::optional<Loss> LoseSilent(int worker, MonotonicTime now);
 
-  // DeadlineExceeded, once for each standstill, if a worker is inside a step for longer than it has
-  // allowed without coming further. Another one may be the cause. There is none while it waits for
-  // a worker that is late: alive, but neither inside a step nor among `waiting`, the workers that
+  // Returns DeadlineExceeded, once for each standstill, if a worker has been inside a step without
+  // progress for longer than its progress timeout. Another worker may be the cause. Returns OK
+  // while any worker is late: alive, but neither inside a step nor in `waiting`, the workers that
   // wait for others between two steps.
   absl::Status Standstill(MonotonicTime now, const std::set<int>& waiting);
-  // A worker that has been late for over a minute while others wait for it, as a line to log; at
-  // most one a minute for each. Empty if there is none.
+  // Returns a line to log about a worker that has been late for over a minute while others wait for
+  // it, at most one a minute for each worker; empty if there is none.
   std::string LateWorkerText(MonotonicTime now, const std::set<int>& waiting);
   // Whether each worker that has not left has sent a heartbeat since then.
   bool HasHeardFromAllSince(MonotonicTime time) const;

@@ -128,7 +128,7 @@ void ServiceLink::Run() {
     }
     std::unique_lock<std::mutex> lock(mu_);
     changed_.wait_for(lock, absl::ToChronoNanoseconds(Jitter(pause)), [&] { return !end_.ok(); });
-    // Whether a kept service is lost must be known soon.
+    // Retry a kept service often, because the workers must soon learn that it is lost.
     pause = std::min(2 * pause, is_kept_ ? kLongestReturn / 4 : kLongestPause);
   }
 }

@@ -24,7 +24,7 @@ namespace {
 
 using grpc::experimental::ExternalConnectionAcceptor;
 
-// Limits on connections before the handshake, and on connections per worker after it.
+// Limits on callers before the handshake and, times the number of workers, on connections after it.
 constexpr size_t kMaxCallers = 64;
 constexpr int kMaxConnectionsOfWorker = 4;
 // Each connection uses three descriptors: its own, and both ends of the relay's local socket.

@@ -35,8 +35,9 @@ class ServicePort {
     int num_workers = 1;
     Handshake::Cluster cluster;
     TlsFiles tls;
-    // Both callbacks run on one thread. Called after a handshake and before the first call, which
-    // will be signed with Handshake::SessionKey. Returns the name of a connection to close, or "".
+    // Called after a handshake and before the first call, which will be signed with
+    // Handshake::SessionKey. Returns the name of a connection to close, or "". Runs on the same
+    // thread as `on_disconnected`.
     std::function<std::string(const Handshake& handshake)> on_connected;
     // Called when the connection with this Handshake::connection has ended.
     std::function<void(const std::string& connection, absl::Duration round_trip)> on_disconnected;

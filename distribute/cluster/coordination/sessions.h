@@ -49,8 +49,8 @@ class Sessions {
 
   // Authenticates a request. Returns the call to perform and to Answer, or nullopt for a repeated
   // call, which gets the first one's answer. Returns Unauthenticated, without calling `on_answer`,
-  // if the signature is wrong, the connection is not the process's current one, or the call has
-  // already been answered and acknowledged.
+  // if the request is malformed or its signature wrong, the connection is not the process's current
+  // one, or the call is a replay: in progress on this connection, or answered and acknowledged.
   absl::StatusOr<std::optional<Call>> Receive(const coordination::Signed& request,
                                               OnAnswer on_answer);
   // Answers a call that Receive has returned, from any thread.

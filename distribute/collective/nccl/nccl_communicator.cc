@@ -372,7 +372,7 @@ class Group {
       }
       if (MonotonicTime::Now() > deadline) {
         return absl::DeadlineExceededError(
-            absl::StrCat("NCCL: rank ", world_ranks_[r], " was still in progress in the end"));
+            absl::StrCat("NCCL: rank ", world_ranks_[r], " was still in progress at the deadline"));
       }
       std::this_thread::yield();
     }

@@ -17,8 +17,8 @@ namespace mirrorflow {
 
 class SharedHeap : public std::enable_shared_from_this<SharedHeap> {
  public:
-  // A heap with addresses for all memory that this process may use, or, if these are too many, for
-  // its share of the addresses of a process that maps `num_heaps` heaps.
+  // Creates a heap with addresses for all memory that this process may use, or, if these are too
+  // many, for its share of the address space of a process that maps `num_heaps` heaps.
   static absl::StatusOr<std::shared_ptr<SharedHeap>> Create(int num_heaps);
 
   const SharedSegment& segment() const { return *segment_; }

@@ -22,7 +22,7 @@ namespace {
 // use the network.
 constexpr absl::Duration kMeetTimeout = absl::Seconds(20);
 
-// The name of a worker's socket. No other socket of the host has it.
+// Returns a name for a worker's socket that no other socket on the host has.
 absl::StatusOr<std::string> RandomName() {
   char bytes[16];
   if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes)) {
@@ -34,7 +34,7 @@ absl::StatusOr<std::string> RandomName() {
 
 std::string SocketKey(int worker) { return absl::StrCat("shared memory of worker ", worker); }
 
-// The key for why a worker cannot connect to one of those before it; an empty value if it can.
+// The key whose value says why a worker cannot connect to an earlier one; empty if it can.
 std::string ConnectedKey(int worker) {
   return absl::StrCat("shared memory: connections of worker ", worker);
 }
@@ -62,9 +62,9 @@ class HostMemory::Meeting {
         deadline_(std::min(deadline, MonotonicTime::Now() + kMeetTimeout)),
         user_(user) {}
 
-  // Every worker connects to those before it, and accepts those after it. One that cannot connect
-  // says so through the group, so that the others do not wait for it: a listener cannot tell it
-  // from a stranger, whose connections mean nothing.
+  // Every worker connects to the earlier ones and accepts the later ones. A worker that cannot
+  // connect says so through the group, so that the others do not wait for it: a listener cannot
+  // tell its closed connection from a stranger's.
   absl::StatusOr<std::vector<Peer>> Run() {
     absl::StatusOr<std::string> name = RandomName();
     absl::StatusOr<UnixSocket> listener =

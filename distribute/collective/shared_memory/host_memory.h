@@ -29,9 +29,9 @@ namespace mirrorflow {
 class HostMemory final : public AddressSpace, public std::enable_shared_from_this<HostMemory> {
  public:
   // Called by all of `workers`, which are on this host, in ascending order. They find one another
-  // through the group, and pass their heaps over Unix sockets, and only to processes of the same
-  // user and network namespace. An error on all of them, without waiting, if one of them has
-  // another user. Tests pass a `user` other than that of the process.
+  // through the group, and pass their heaps over Unix sockets, only to processes of the same user
+  // and network namespace. If one of them belongs to another user, all get an error without
+  // waiting. Tests pass a `user` other than the process's.
   static absl::StatusOr<std::shared_ptr<HostMemory>> Connect(absl::Span<const int> workers,
                                                              WorkerGroup& group,
                                                              MonotonicTime deadline,

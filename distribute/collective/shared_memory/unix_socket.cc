@@ -43,9 +43,9 @@ struct Address {
 
 int NewSocket() { return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0); }
 
-// Whether the kernel reports `user` for other users, too: in a user namespace, all users that it
-// does not have appear as one, 65534 by default.
-bool StandsForOthers(uid_t user) {
+// Whether the kernel reports `user` for other users, too: in a user namespace, all unmapped users
+// appear as the overflow user, 65534 by default.
+bool IsOverflowUser(uid_t user) {
   uid_t overflow = 65534, first = 0, outside = 0, count = 0;
   std::ifstream("/proc/sys/kernel/overflowuid") >> overflow;
   std::ifstream("/proc/self/uid_map") >> first >> outside >> count;
@@ -77,7 +77,7 @@ absl::StatusOr<UnixSocket> UnixSocket::Listen(absl::string_view name, uid_t user
 absl::StatusOr<UnixSocket> UnixSocket::Connect(absl::string_view name, uid_t user) {
   UnixSocket made(NewSocket(), user);
   const Address address(name);
-  // Any user can fill the queue of the other end, which would block connect() until it accepts.
+  // Any user can fill the listener's backlog, which blocks connect() until the listener accepts.
   const timeval limit = {.tv_sec = kConnectSeconds, .tv_usec = 0};
   if (made.fd_ < 0 || setsockopt(made.fd_, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) != 0 ||
       connect(made.fd_, address.get(), address.size) != 0) {
@@ -92,11 +92,12 @@ absl::Status UnixSocket::CheckUserOfOtherEnd() const {
   ucred other;
   socklen_t size = sizeof(other);
   if (getsockopt(fd_, SOL_SOCKET, SO_PEERCRED, &other, &size) != 0) return Failed("SO_PEERCRED");
-  const bool unclear = StandsForOthers(other.uid);
+  const bool unclear = IsOverflowUser(other.uid);
   if (other.uid == user_ && !unclear) return absl::OkStatus();
   return absl::PermissionDeniedError(absl::StrCat(
-      "Unix socket: a process of another user has the other end; expected user ", user_, ", got ",
-      other.uid, unclear ? ", which stands for all users outside of this namespace" : ""));
+      "Unix socket: the other end belongs to another user; expected user ", user_, ", got ",
+      other.uid,
+      unclear ? ", the overflow user, which may be any user outside this namespace" : ""));
 }
 
 absl::Status UnixSocket::WaitForInput(MonotonicTime deadline) const {

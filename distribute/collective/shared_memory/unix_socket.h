@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // UnixSocket: a connection between processes of one user and network namespace, over which they can
-// pass files. Its names are abstract, so nothing is left behind in a file system. The names are no
-// secret (/proc/net/unix lists them), so both ends ask the kernel for the user of the other end
-// before they send anything.
+// pass files. Its names are abstract, so nothing is left behind in a file system. The names are not
+// secret (/proc/net/unix lists them), so each end asks the kernel for the peer's user before it
+// sends anything.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_SHARED_MEMORY_UNIX_SOCKET_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_SHARED_MEMORY_UNIX_SOCKET_H_
 
@@ -58,7 +58,7 @@ class UnixSocket {
   absl::Status WaitForInput(MonotonicTime deadline) const;
 
   int fd_ = -1;
-  uid_t user_ = 0;  // that the other end must have
+  uid_t user_ = 0;  // required of the other end
 };
 
 }  // namespace mirrorflow

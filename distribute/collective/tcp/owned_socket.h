@@ -21,7 +21,7 @@ class OwnedSocket {
   ~OwnedSocket() { Close(); }
 
   int fd() const { return fd_; }  // -1: none
-  // Gives the descriptor up to the caller.
+  // Transfers the descriptor to the caller.
   int Release() { return std::exchange(fd_, -1); }
   void Close() {
     if (fd_ >= 0) close(std::exchange(fd_, -1));
