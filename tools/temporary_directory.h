@@ -9,8 +9,8 @@
 
 namespace mirrorflow {
 
-// A new directory for this user alone, which the destructor removes with all that is in it. If
-// it could not be made, nothing has its path, and writing there is an error that names it.
+// A new directory that only this user can access; the destructor removes it with its contents. If
+// it cannot be made, path() does not exist, and writing to it fails with an error that names it.
 class TemporaryDirectory {
  public:
   TemporaryDirectory() {

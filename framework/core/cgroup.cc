@@ -33,7 +33,7 @@ std::vector<std::string> WordsOf(const std::string& path) {
   return absl::StrSplit(lines[0], ' ', absl::SkipEmpty());
 }
 
-// The number in a file; without a value for "max", a negative number, and anything else.
+// The number in a file; nullopt for "max", a negative number and any other text.
 std::optional<uint64_t> Number(const std::string& path) {
   const std::vector<std::string> words = WordsOf(path);
   uint64_t value = 0;
@@ -41,7 +41,7 @@ std::optional<uint64_t> Number(const std::string& path) {
   return value;
 }
 
-// The sum of these lines `KEY NUMBER` of a file.
+// The sum of the numbers in a file's `KEY NUMBER` lines with one of these keys.
 uint64_t SumOf(const std::string& path, std::initializer_list<absl::string_view> keys) {
   uint64_t sum = 0;
   for (const std::string& line : Lines(path)) {
@@ -62,8 +62,8 @@ bool HasItem(absl::string_view list, absl::string_view item) {
   return false;
 }
 
-// The path from the group `top` down to `group`: empty, or `/a/b`. Empty if `top` is not above it:
-// a container sees only its own group, whose path may be one of the host or begin with `/..`.
+// The path from the group `top` down to `group`: empty, or `/a/b`. Also empty if `top` is not an
+// ancestor: a container sees only its own group, whose path may be the host's or begin with `/..`.
 std::string PathBelow(absl::string_view group, absl::string_view top) {
   if (top == "/") top = "";
   if (!absl::ConsumePrefix(&group, top) || absl::StartsWith(group, "/..")) return "";
@@ -99,7 +99,7 @@ std::optional<double> CpusOf(const std::string& folder, bool is_v2) {
 std::optional<uint64_t> MemoryLimitOf(const std::string& folder, bool is_v2) {
   if (is_v2) return Number(absl::StrCat(folder, "/memory.max"));
   const std::optional<uint64_t> limit = Number(absl::StrCat(folder, "/memory.limit_in_bytes"));
-  // Version 1 says the largest multiple of the page size instead of "max".
+  // Version 1 reports the largest multiple of the page size instead of "max".
   constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();
   return limit.has_value() && *limit > kMost - (1 << 20) ? std::nullopt : limit;
 }
@@ -130,8 +130,8 @@ Cgroup::Cgroup(std::string root) : root_(std::move(root)) {}
 
 // proc/self/cgroup has the path of this process's group in each hierarchy, `0::/a/b` in that of
 // version 2 and `4:cpu,cpuacct:/a/b` in those of version 1. proc/self/mountinfo says where they are
-// mounted, and which group is at the mount point. A controller is in one hierarchy; that of version
-// 2 may be mounted beside those of version 1.
+// mounted, and which group is at the mount point. Each controller is in one hierarchy; version 2's
+// may be mounted beside those of version 1.
 Cgroup::Hierarchy Cgroup::Find(const std::string& controller) const {
   std::optional<std::string> v1, v2;
   for (const std::string& line : Lines(absl::StrCat(root_, "/proc/self/cgroup"))) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Cgroup: the limits that the control groups of this process set, as containers, Kubernetes, SLURM
-// and systemd use them. A limit of a group holds for all groups below it, so each answer is the
-// smallest of this process's group and those above it. Sets of CPUs (cpuset) are not here: they are
-// part of the affinity (UsableCpus). Files that are missing or malformed limit nothing.
+// Cgroup: the CPU and memory limits of this process's control groups, which containers, Kubernetes,
+// SLURM and systemd set. A group's limit applies to all groups below it, so each answer is the
+// smallest for this process's group and its ancestors. CPU sets (cpuset) are not covered: they are
+// part of the affinity (UsableCpus). Missing and malformed files limit nothing.
 //
 //   const std::optional<double> cpus = Cgroup().Cpus();  // 1.5 in a pod with `cpu: 1500m`
 #ifndef MIRRORFLOW_FRAMEWORK_CORE_CGROUP_H_
@@ -22,16 +22,16 @@ class Cgroup {
   // mounted there. Tests pass a folder.
   explicit Cgroup(std::string root = "");
 
-  // The CPU time per time that the process may use; without a value if that is not limited.
+  // How many CPUs' time the process may use; nullopt if that is not limited.
   std::optional<double> Cpus() const;
-  // The memory that the process may use; without a value if that is not limited.
+  // How many bytes of memory the process may use; nullopt if that is not limited.
   std::optional<uint64_t> MemoryLimit() const;
   // How much of it is left. Cached files do not count as used, because the system drops them when
-  // memory is needed. `free_swap` is that of the machine, some of which may be for this process.
+  // memory is needed. `free_swap`: the machine's, of which this process may use a part.
   std::optional<uint64_t> MemoryLeft(uint64_t free_swap) const;
 
  private:
-  // The folders of this process's group and of those above it.
+  // The folders of this process's group and of its ancestors.
   struct Hierarchy {
     bool is_v2;
     std::vector<std::string> folders;

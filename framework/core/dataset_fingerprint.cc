@@ -15,14 +15,13 @@
 namespace mirrorflow {
 namespace {
 
-// A longer value, such as the pipeline of a Zip() of many datasets, is cut, so that the values of
-// all workers fit into a message.
+// A longer value, such as the pipeline of a Zip() of many datasets, is truncated, so that the
+// values of all workers fit into a message.
 constexpr size_t kMaxValueBytes = 1000;
 
 constexpr absl::string_view kSameOrder =
     "all workers must distribute the same datasets in the same order, each from the same copy of "
-    "the "
-    "data";
+    "the data";
 constexpr absl::string_view kSameFiles = "all workers must have the same copy of the data";
 constexpr absl::string_view kSameRows =
     "all workers must have the same copy of the data, and a function of Map() must depend only on "

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DatasetFingerprint describes a dataset in a few lines, by which workers that share its batches
-// find out whether they all read the same data.
+// DatasetFingerprint describes a dataset in a few lines. Workers that share its batches compare
+// them to find out whether all read the same data.
 #ifndef MIRRORFLOW_FRAMEWORK_CORE_DATASET_FINGERPRINT_H_
 #define MIRRORFLOW_FRAMEWORK_CORE_DATASET_FINGERPRINT_H_
 
@@ -18,7 +18,7 @@
 
 namespace mirrorflow {
 
-// The values are for people, too. Those that a dataset lacks are empty.
+// The values appear in error messages. Those that a dataset lacks are empty.
 struct DatasetFingerprint {
   std::string pipeline;     // the source and its stages
   std::string files;        // how many, their total size, and a checksum of their names and sizes
@@ -59,7 +59,7 @@ std::string TypesOf(absl::Span<const Tensor> tensors);
 // One share of every batch of a dataset.
 struct FingerprintedBatches {
   std::unique_ptr<BatchSource> source;
-  // Complete once source->Next() has returned. Null: each batch is whole, and not only the share.
+  // Complete once source->Next() has returned. Null if the source returns whole batches.
   std::shared_ptr<const DatasetFingerprint> fingerprint;
 };
 

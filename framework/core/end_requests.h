@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// EndRequests: tells a second request to end from one that arrives twice. A batch system, a service
-// manager or a launcher may send SIGTERM to all processes of a job, and these pass it on to each
-// other.
+// EndRequests: distinguishes a second request to end from one that arrives twice. A batch system, a
+// service manager or a launcher may send SIGTERM to all processes of a job, and these pass it on to
+// each other.
 #ifndef MIRRORFLOW_FRAMEWORK_CORE_END_REQUESTS_H_
 #define MIRRORFLOW_FRAMEWORK_CORE_END_REQUESTS_H_
 

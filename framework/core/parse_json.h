@@ -22,8 +22,8 @@ struct JsonLimits {
 // InvalidArgument if the text exceeds a limit. Does not check that the text is JSON.
 absl::Status CheckJsonLimits(absl::string_view text, const JsonLimits& limits = {});
 
-// InvalidArgument, without the text's place, if the text is not JSON or exceeds a limit.
-// nlohmann::ordered_json compares each key of an object with all others: limit the values.
+// InvalidArgument if the text is not JSON or exceeds a limit; the caller adds the text's origin.
+// nlohmann::ordered_json compares each key of an object with all others, so limit `values` for it.
 template <typename Json = nlohmann::json>
 absl::StatusOr<Json> ParseJson(absl::string_view text, const JsonLimits& limits = {}) {
   if (absl::Status status = CheckJsonLimits(text, limits); !status.ok()) return status;

@@ -13,8 +13,8 @@ namespace mirrorflow {
 std::vector<int> UsableCpus();
 
 // How many CPUs this thread can use at once, at least 1: those of UsableCpus(), or the CPU time
-// that the control group allows if that is less. A fraction counts as a whole CPU, because it would
-// otherwise not be used.
+// that the control group allows if that is less. A fraction counts as a whole CPU; it would be left
+// unused otherwise.
 int NumUsableCpus(const Cgroup& cgroup = Cgroup());
 
 }  // namespace mirrorflow

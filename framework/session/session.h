@@ -46,9 +46,9 @@ struct SessionOptions {
   // A step that takes longer fails with DeadlineExceeded. A CPU checks between kernels and never
   // interrupts one.
   absl::Duration step_timeout = absl::Minutes(10);
-  // Limit for connecting to other workers that wait for it.
+  // Limit for connecting to the other workers, which are ready.
   absl::Duration connect_timeout = absl::Minutes(5);
-  // How long another worker may be late: it is alive, but still loads data or compiles.
+  // How long to wait for a worker that is alive but late, because it loads data or compiles.
   absl::Duration prepare_timeout = absl::Minutes(30);
   bool pin_threads = true;
   // Limit for the sum of the variables, one step on all local devices, and the step's fetches on

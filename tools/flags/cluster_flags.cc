@@ -49,7 +49,7 @@ ABSL_FLAG(std::string, secret_file, "",
 ABSL_FLAG(
     std::string, job, "",
     "name of the job, which distinguishes it from others with the same secret or without one; "
-    "default: $MIRRORFLOW_JOB, or what SLURM, torchrun or MPI says, but none with an external "
+    "default: $MIRRORFLOW_JOB, or the job id of SLURM, torchrun or MPI; none with an external "
     "coordinator");
 ABSL_FLAG(std::string, bind, "",
           "ADDRESS or ADDRESS:PORT of this host at which to serve the coordination service; "
@@ -70,8 +70,8 @@ ABSL_FLAG(
     std::string, collective, "auto",
     "how workers exchange data: shared_memory (all on one host), tcp (authenticated by the secret, "
     "encrypted with certificates), ucx, or "
-    "auto (shared memory on a host; between hosts tcp, or ucx if all have RDMA and the job has no "
-    "secret)");
+    "auto (shared memory on a host; between hosts tcp, or ucx if all have RDMA and the job has "
+    "neither a secret nor certificates)");
 ABSL_FLAG(int, ring_from, 0,
           "with so many hosts or more, all-reduces of CPUs go around a ring; 0: never");
 ABSL_FLAG(

@@ -50,7 +50,7 @@ constexpr size_t kSecretBytes = 32, kJobBytes = 8;
 absl::StatusOr<std::string> RandomText(size_t num_bytes) {
   std::string bytes(num_bytes, '\0');
   if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
-    return absl::UnavailableError("no random numbers for the job's secret");
+    return absl::UnavailableError("cannot get random bytes for the job's secret and name");
   }
   return absl::BytesToHexString(bytes);
 }

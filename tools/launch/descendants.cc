@@ -67,7 +67,7 @@ std::vector<Process> Descendants() {
 void BecomeSubreaper() { prctl(PR_SET_CHILD_SUBREAPER, 1); }
 
 bool SignalChildOf(pid_t parent, pid_t process, int signal) {
-  // From here on, another process with this number is not taken for it.
+  // The descriptor refers to this process even if its number is reused.
   const auto fd = static_cast<int>(syscall(SYS_pidfd_open, process, 0));
   const bool has_pidfd = fd >= 0 || (errno != ENOSYS && errno != EPERM);
   const pid_t now = ParentOf(process);

@@ -11,9 +11,8 @@ namespace mirrorflow {
 
 void BecomeSubreaper();
 void SignalDescendants(int signal);
-// Signals a process that was a child of `parent`, a descendant or this process, when the caller
-// looked. Returns false, without a signal, if it has ended: its number may be another process's
-// now.
+// Signals a process that the caller has found as a child of `parent`, a descendant or this process.
+// Returns false, without a signal, if the process has ended: its number may have been reused.
 bool SignalChildOf(pid_t parent, pid_t process, int signal);
 // Kills all descendants and waits until they are gone.
 void KillDescendants();

@@ -89,14 +89,14 @@ absl::Status EventReader::Check(const launch::Event& event) {
   if (stage_ == Stage::kEnded) return refused("nothing after the worker's end", NameOf(kind));
   switch (kind) {
     case launch::Event::kReady:
-      if (stage_ != Stage::kSilent) return refused("it once", "another one");
+      if (stage_ != Stage::kSilent) return refused("one", "two");
       stage_ = Stage::kReady;
       return absl::OkStatus();
     case launch::Event::kPorts:
       return CheckPorts(event.ports());
     case launch::Event::kStarted:
-      if (!is_start_ordered_) return refused("an order to start", "none");
-      if (stage_ != Stage::kReady) return refused("it once", "another one");
+      if (!is_start_ordered_) return refused("an order to start before it", "none");
+      if (stage_ != Stage::kReady) return refused("one", "two");
       if (event.started() <= 0) return refused("a process id", absl::StrCat(event.started()));
       stage_ = Stage::kStarted;
       return absl::OkStatus();
@@ -121,7 +121,7 @@ absl::Status EventReader::Check(const launch::Event& event) {
 
 absl::Status EventReader::CheckPorts(const launch::Ports& ports) {
   const char* const name = NameOf(launch::Event::kPorts);
-  if (!num_ports_.has_value()) return Refused(name, "an order to find ports", "none");
+  if (!num_ports_.has_value()) return Refused(name, "an order to find ports before it", "none");
   if (ports.ports_size() != *num_ports_) {
     return Refused(name, absl::StrCat(*num_ports_, " ports"), absl::StrCat(ports.ports_size()));
   }

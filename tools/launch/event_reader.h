@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// EventReader: takes a supervisor's events out of the bytes that its host sends, and refuses every
-// event that no supervisor sends at this point. The bytes may come from another host, whose remote
-// shell passes on whatever its startup files print.
+// EventReader: parses a supervisor's events from the bytes that its host sends, and refuses every
+// event that no supervisor would send at this point. The bytes may come from another host, whose
+// remote shell passes on whatever its startup files print.
 #ifndef MIRRORFLOW_TOOLS_LAUNCH_EVENT_READER_H_
 #define MIRRORFLOW_TOOLS_LAUNCH_EVENT_READER_H_
 
@@ -17,7 +17,7 @@ namespace mirrorflow {
 
 class EventReader {
  public:
-  // The order has been sent: its answer may come.
+  // Call when the order has been sent: its answer is accepted from now on.
   void Expect(const launch::Order& order);
 
   // As MessageReader::ReadSome.
@@ -39,7 +39,7 @@ class EventReader {
   MessageReader reader_;
   absl::Status status_;  // the first error
   Stage stage_ = Stage::kSilent;
-  std::optional<int> num_ports_;  // that are asked for and have not come
+  std::optional<int> num_ports_;  // that were requested and have not arrived
   bool is_start_ordered_ = false;
   bool is_end_ordered_ = false;
 };

@@ -19,8 +19,8 @@ constexpr absl::string_view kHostSpecific[] = {
 constexpr absl::string_view kHostSpecificPrefixes[] = {"BASH_FUNC_", "DBUS_", "SSH_", "SUDO_",
                                                        "XDG_"};
 
-// Words of a secret's name, between underscores, and ends of such words (PGPASSWORD). The plural of
-// TOKEN counts what a language model reads.
+// Words of a secret's name, between underscores, and ends of such words (PGPASSWORD). TOKENS is not
+// one of them: MAX_TOKENS is a setting of a language model.
 constexpr absl::string_view kSecretWords[] = {"APIKEY", "AUTH", "COOKIE", "KEY",
                                               "KEYS",   "PAT",  "PWD",    "KRB5CCNAME"};
 constexpr absl::string_view kSecretEndings[] = {"CREDENTIAL", "CREDENTIALS", "PASSFILE",

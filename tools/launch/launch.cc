@@ -38,8 +38,8 @@ ABSL_FLAG(std::string, rsh, "ssh {host}",
           "launch, bench: the command that runs another one on a host, separated by spaces");
 ABSL_FLAG(
     std::vector<std::string>, env, {},
-    "launch: variables that workers on other hosts get as well, although their names look like "
-    "those of secrets (AWS_*, *_TOKEN, …) or of this host (LD_PRELOAD, …)");
+    "launch: also send these variables to other hosts, although their names look like secrets "
+    "(AWS_*, *_TOKEN, …) or describe this host (LD_PRELOAD, …)");
 ABSL_FLAG(std::string, log_dir, "",
           "launch: also keep the output: worker_N.out, worker_N.err, all.log");
 ABSL_FLAG(std::vector<std::string>, show, {},
@@ -50,14 +50,15 @@ ABSL_FLAG(absl::Duration, start_timeout, absl::Seconds(300),
           "launch: how long starting all workers, or MIN of them, may take");
 ABSL_FLAG(
     int, max_restarts, 0,
-    "launch: how often to start all workers again after a failure; with checkpoints, training goes "
-    "on, and each that is saved gives all restarts back; 0 also ends a preempted job");
+    "launch: how often to start all workers again after a failure without progress; training "
+    "resumes from the newest checkpoint, and one of a later step resets the count; 0 also ends a "
+    "preempted job");
 ABSL_FLAG(absl::Duration, restart_pause, absl::Seconds(1),
           "launch: the pause before a restart, which doubles with each failure without progress, "
           "up to a minute");
 ABSL_FLAG(int, exclude_after, 0,
-          "launch -n MIN:MAX: leave a host out once its workers have failed first so many times; "
-          "0: never");
+          "launch -n MIN:MAX: exclude a host once its workers were the first to fail this many "
+          "times; 0: never");
 ABSL_FLAG(bool, one_gpu_per_process, false,
           "launch: each worker sees only one GPU, by CUDA_VISIBLE_DEVICES");
 
@@ -86,7 +87,7 @@ absl::StatusOr<std::set<std::string>> AddedVariables() {
   return names;
 }
 
-// Tells the user why a program may miss a variable.
+// Tells the user which variables are not sent, because a program may need one.
 void PrintVariablesThatStay(const std::set<std::string>& added) {
   std::vector<std::string> names;
   for (char** entry = environ; *entry != nullptr; ++entry) {

@@ -23,7 +23,7 @@ struct WorkerEnd {
   std::string gpu;      // its CUDA_VISIBLE_DEVICES, if it has one GPU
   absl::Time time;
   absl::Duration after;    // since the attempt began
-  int64_t saved_step = 0;  // of the newest checkpoint that it has saved; 0: of none
+  int64_t saved_step = 0;  // of the newest checkpoint that it has saved; 0: none
   int exit_code = 0;       // 128 + signal if a signal ended it
   int signal = 0;
   bool asked_to_end = false;  // by the launcher

@@ -65,7 +65,8 @@ LaunchOptions WithoutExcluded(const LaunchOptions& options, RestartPolicy& polic
     }
     return left;
   }
-  std::fprintf(stderr, "mirrorflow launch: host %s is taken back, because the others are too few\n",
+  std::fprintf(stderr,
+               "mirrorflow launch: host %s is taken back, because too few others are left\n",
                excluded.c_str());
   policy.IncludeAll();
   return options;

@@ -24,7 +24,7 @@ struct LaunchOptions {
   std::string directory;             // where workers run
   // Runs a command on a host: words, with `{host}` in place of its name.
   std::vector<std::string> remote_shell;
-  // The variables that other hosts get although their names keep them here.
+  // Variables to send to other hosts although their names would keep them here.
   std::set<std::string> forwarded_variables;
   std::vector<int> show;
   std::string log_dir;

@@ -57,7 +57,7 @@ absl::StatusOr<LaunchHost> ParseHost(absl::string_view text) {
 }
 
 std::string QuotedForShell(absl::string_view word) {
-  // Brackets, of IPv6 addresses, are left by a shell that finds no file of that pattern.
+  // A shell leaves brackets (of IPv6 addresses) unchanged unless a file matches the pattern.
   constexpr absl::string_view kPlain = "%+,-./:=@_[]";
   const bool is_plain = !word.empty() && std::all_of(word.begin(), word.end(), [&](char c) {
     return absl::ascii_isalnum(static_cast<unsigned char>(c)) || absl::StrContains(kPlain, c);

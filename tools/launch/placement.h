@@ -34,10 +34,10 @@ absl::StatusOr<std::vector<LaunchHost>> ParseHosts(absl::Span<const std::string>
 // HOST:PORT; an address that contains colons is in brackets.
 std::string AddressOf(const LaunchHost& host, int port);
 
-// The words that run a command on the host. On this machine, those of the command. Elsewhere, the
-// words of the remote shell, with the host's name in place of `{host}`, and then those of the
-// command, quoted as a POSIX shell reads them. A word without special characters is not changed, as
-// a remote shell may also run its words without a shell (`ip netns exec`).
+// Returns the words of a command line that runs `command` on the host: on this machine, `command`
+// itself; elsewhere, the words of the remote shell, with the host's name in place of `{host}`, and
+// then `command`, quoted for a POSIX shell. Words without special characters stay unquoted, because
+// some remote shells (`ip netns exec`) run their words without a shell.
 std::vector<std::string> CommandOnHost(const LaunchHost& host,
                                        absl::Span<const std::string> remote_shell,
                                        std::vector<std::string> command);

@@ -27,7 +27,7 @@ std::optional<absl::Duration> RestartPolicy::PauseAfter(const Ending& ending) {
     attempts_ = 0;
   }
   if (++attempts_ > options_.max_restarts) return std::nullopt;
-  // A host that stops its workers is not at fault.
+  // A host that preempts its workers is not at fault.
   const bool may_exclude = options_.exclude_after > 0 && ending.exit_code != kExitPreempted;
   if (may_exclude && !ending.host.empty() &&
       ++failures_by_host_[ending.host] >= options_.exclude_after) {

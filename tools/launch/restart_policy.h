@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RestartPolicy: whether a job starts again after an attempt, when, and on which hosts.
+// RestartPolicy: decides whether, when and on which hosts a job restarts after an attempt.
 //
-// A job starts again --max_restarts times without progress, which is a checkpoint of a later step
-// than all before; progress gives all restarts back, so that neither a flaky host nor a month of
-// preemptions uses them up. The pause before a restart doubles until there is progress, so that a
-// job that cannot run does not keep its hosts busy, and differs at random, so that many jobs do not
-// come back at once.
+// A job restarts at most --max_restarts times without progress, which is a checkpoint of a later
+// step than all before. Progress resets the count, so that neither a flaky host nor a month of
+// preemptions uses up the restarts. The pause before a restart doubles until there is progress, so
+// that a job that cannot run does not keep its hosts busy. It is randomized, so that many jobs do
+// not restart at once.
 #ifndef MIRRORFLOW_TOOLS_LAUNCH_RESTART_POLICY_H_
 #define MIRRORFLOW_TOOLS_LAUNCH_RESTART_POLICY_H_
 
@@ -25,7 +25,7 @@ class RestartPolicy {
  public:
   struct Options {
     int max_restarts = 0;
-    // How often the workers of a host may fail first before it is left out; 0: it never is.
+    // How often a host's workers may be the first to fail before it is excluded; 0: never exclude.
     int exclude_after = 0;
     absl::Duration first_pause = absl::Seconds(1);
     absl::Duration longest_pause = absl::Seconds(60);
@@ -33,18 +33,18 @@ class RestartPolicy {
   // How an attempt ended.
   struct Ending {
     int exit_code = 0;
-    int64_t saved_step = 0;  // of the newest checkpoint that its workers have saved; 0: of none
+    int64_t saved_step = 0;  // of the newest checkpoint that its workers have saved; 0: none
     std::string host;        // of the worker that failed first; empty: not known
   };
 
   explicit RestartPolicy(const Options& options) : options_(options) {}
 
-  // Returns how long to wait before the next attempt, or nothing if the job ends.
+  // Returns how long to wait before the next attempt, or nullopt if the job ends.
   std::optional<absl::Duration> PauseAfter(const Ending& ending);
 
   // The number of the last restart: `2 of at most 5 since step 400 was saved`.
   std::string Text() const;
-  // Hosts that are left out from now on.
+  // Hosts that are excluded from now on.
   const std::set<std::string>& excluded() const { return excluded_; }
   // Takes all hosts back, because too few others are left.
   void IncludeAll();

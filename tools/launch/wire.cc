@@ -54,7 +54,7 @@ absl::StatusOr<bool> MessageReader::ReadSome(int fd) {
 }
 
 void MessageReader::Add(absl::string_view bytes) {
-  // Not in Next(): a read may have brought thousands of messages.
+  // Not in Next(), because one read may bring thousands of messages.
   buffer_.erase(0, std::exchange(taken_, 0));
   buffer_.append(bytes.data(), bytes.size());
 }

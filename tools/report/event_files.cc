@@ -52,8 +52,8 @@ void AddHparams(const std::string& content, RunData* run) {
   }
 }
 
-// Collects the events of one file. Scalars reach the run only in Finish(): to drop points at each
-// start of a session would take the product of the numbers of starts and of series.
+// Collects the events of one file. Scalars reach the run only in Finish(): dropping points at each
+// session start would take time proportional to the number of starts times the number of series.
 class EventReader {
  public:
   EventReader(absl::string_view prefix, RunData* run) : prefix_(prefix), run_(*run) {}
@@ -80,8 +80,8 @@ class EventReader {
   }
 
   void Finish() {
-    // A start of a session drops what comes before it and has its step or a later one. From the
-    // end backwards, the earliest of these steps is one number.
+    // A session start drops the earlier scalars of its step or a later one. Going backwards, it is
+    // enough to know the smallest step of the starts seen.
     std::optional<int64_t> dropped_from;
     for (size_t i = scalars_.size(); i-- > 0;) {
       Scalar& scalar = scalars_[i];
@@ -100,7 +100,7 @@ class EventReader {
   }
 
  private:
-  // A scalar; without `series`, one that has been dropped or the start of a session.
+  // A scalar. `series` is null for one that has been dropped, and for a session start.
   struct Scalar {
     std::vector<Point>* series;
     Point point;

@@ -61,7 +61,7 @@ class CheckpointManager {
     int max_failed_saves = 3;  // at least 1
     // Settings that must be equal when training resumes, by name, such as the size of a batch.
     std::map<std::string, std::string> settings = {};
-    // How long to wait for another job that uses the directory to end; a line names it every 5 s.
+    // How long to wait for another job to release the directory; a line names it every 5 s.
     absl::Duration lock_timeout = absl::Minutes(5);
     // Limit for the other workers' wait until worker 0 has read or written a checkpoint.
     absl::Duration timeout = absl::Minutes(30);

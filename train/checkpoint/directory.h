@@ -30,7 +30,7 @@ class CheckpointDirectory {
  public:
   // Creates the directory if it is missing, makes this process its owner, checks that files can be
   // created in it, and removes what interrupted saves have left. DeadlineExceeded, naming the
-  // owner, if another process owns it.
+  // owner, if another process owns it until the timeout.
   static absl::StatusOr<std::unique_ptr<CheckpointDirectory>> Open(
       const std::string& path, const DirectoryLockOptions& lock_options = {});
   ~CheckpointDirectory();
@@ -40,7 +40,7 @@ class CheckpointDirectory {
 
   // Makes the checkpoint of `step`. `write` puts its files into a temporary directory, and makes
   // them durable. On an error nothing is left, and an earlier checkpoint of that step stays.
-  // Aborted, here and in RemoveObsolete, if the directory has another owner meanwhile.
+  // This and RemoveObsolete return Aborted if another process has taken over the directory.
   absl::Status Commit(int64_t step, absl::FunctionRef<absl::Status(const std::string&)> write);
   // Training goes on from `step`, so later checkpoints that are here now, which are damaged, belong
   // to a past that it leaves.

@@ -29,7 +29,7 @@ namespace mirrorflow {
 namespace {
 
 constexpr char kLockFile[] = "lock";
-// Begins the text of an owner that has ended, without locks of the file system.
+// On file systems without locks, begins the text that an owner leaves when it ends.
 constexpr absl::string_view kReleased = "released by ";
 constexpr size_t kMaxTextBytes = 500;
 constexpr absl::Duration kPause = absl::Milliseconds(100);
@@ -42,7 +42,7 @@ absl::StatusOr<std::string> RandomHex() {
   return absl::StrFormat("%016x", random);
 }
 
-// Opens the file so that pwrite(2) overwrites.
+// Opens the file without O_APPEND, with which pwrite(2) would append.
 absl::StatusOr<int> OpenToOverwrite(const std::string& path, ExistingFile existing) {
   MF_ASSIGN_OR_RETURN(const int fd, OpenForAppending(path, {.existing = existing}));
   if (fcntl(fd, F_SETFL, 0) == 0) return fd;
@@ -57,7 +57,8 @@ bool IsSameFile(int fd, const std::string& path) {
          open_file.st_dev == named.st_dev && open_file.st_ino == named.st_ino;
 }
 
-// The text of the file as it is now, also on a network; empty without a file.
+// Returns the current text of the file; empty if there is none. Opens it anew, because a network
+// file system may otherwise return an earlier text.
 std::string TextIn(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return "";
@@ -99,7 +100,7 @@ absl::StatusOr<std::unique_ptr<DirectoryLock>> DirectoryLock::Acquire(
     if (owns) {
       MF_RETURN_IF_ERROR(lock->WriteOwner());
       if (lock->has_flock_) return lock;
-      // Another process may have found the same directory without an owner.
+      // Another process may have taken the directory at the same time.
       absl::SleepFor(std::min(options.renewal, absl::Seconds(1)));
       if (lock->Check().ok()) {
         MF_RETURN_IF_ERROR(lock->StartRenewing());
@@ -124,7 +125,7 @@ absl::StatusOr<std::unique_ptr<DirectoryLock>> DirectoryLock::Acquire(
 
 absl::StatusOr<bool> DirectoryLock::TryLock() {
   if (fd_ >= 0 && !IsSameFile(fd_, path_)) close(std::exchange(fd_, -1));
-  // The system unlocks it when this process ends, however it ends.
+  // The system releases the lock when this process ends, however it ends.
   if (fd_ < 0) {
     MF_ASSIGN_OR_RETURN(fd_, OpenToOverwrite(path_, ExistingFile::kAppend));
   }
@@ -159,7 +160,7 @@ absl::Status DirectoryLock::WriteOwner() {
                         ", id ", id);
   const std::string text = absl::StrCat(owner_, "\n");
   if (has_flock_) return WriteText(fd_, path_, text);
-  // A file of its own: an earlier owner that comes back goes on changing its old one.
+  // Replace the file: an earlier owner that resumes keeps rewriting the old one.
   const std::string temporary = absl::StrCat(path_, ".", id);
   MF_ASSIGN_OR_RETURN(const int fd, OpenToOverwrite(temporary, ExistingFile::kRefuse));
   close(std::exchange(fd_, fd));
@@ -178,7 +179,7 @@ absl::Status DirectoryLock::StartRenewing() {
         std::unique_lock<std::mutex> lock(mu_);
         const auto pause = absl::ToChronoMilliseconds(options_.renewal);
         for (int64_t n = 1; !ending_.wait_for(lock, pause, [&] { return ends_; }); ++n) {
-          // An error shows in Check, once another process owns the directory.
+          // Ignored: Check reports it once another process owns the directory.
           WriteText(fd_, path_, absl::StrCat(owner_, "\nrenewed ", n, "\n")).IgnoreError();
         }
       }));
@@ -196,7 +197,7 @@ absl::Status DirectoryLock::Check() {
       "; nothing in it was changed"));
 }
 
-// Another job that comes at the same time creates the file first, or waits for this one.
+// A job that starts at the same time either creates the file first, or waits for this one.
 absl::Status DirectoryLock::CreateAgain() {
   const absl::StatusOr<int> fd = OpenToOverwrite(path_, ExistingFile::kRefuse);
   if (absl::IsAlreadyExists(fd.status())) return absl::OkStatus();

@@ -14,11 +14,11 @@
 namespace mirrorflow {
 namespace {
 
-// How many rows of a batch its checksum covers: all of a batch that has no more than these.
-// Otherwise each worker would read the whole batch of a large cluster.
+// A batch's checksum covers at most this many of its rows. Otherwise each worker of a large cluster
+// would read the whole batch.
 constexpr int64_t kRowsOfChecksum = 128;
-// The last batch is left out if it is farther than this many rows from the first: to skip them
-// takes time, above all through many passes of Repeat().
+// The last batch has no checksum if it is more than this many rows away: skipping them takes time,
+// especially through many passes of Repeat().
 constexpr int64_t kMostRowsToSkip = int64_t{1} << 24;
 
 // Copies rows of `from` to `to`; a run of consecutive rows is one copy.
@@ -88,10 +88,10 @@ class BatchAssembler final : public BatchSource {
     return absl::MakeConstSpan(refs_).subspan(first_, count_);
   }
 
-  // refs_ has the rows of the first batch, and `order_` is behind it; so they are afterwards.
+  // Before and after this call, refs_ has the rows of the first batch, and `order_` is behind them.
   absl::Status Complete(const FingerprintTask& task) {
     MF_RETURN_IF_ERROR(Describe(refs_, &task.fingerprint->first_batch, &task.fingerprint->types));
-    // Rows without a value are only numbers yet, which can be skipped without reading.
+    // Rows without a value are only row numbers so far, which can be skipped without reading.
     const bool random_access = refs_[0].value == nullptr;
     if (!random_access || task.size.value_or(0) < 2) return absl::OkStatus();
     if (*task.size > kMostRowsToSkip / std::ssize(refs_)) return absl::OkStatus();

@@ -162,7 +162,7 @@ class Dataset {
   // batches. A training loop that makes one iterator per epoch passes the number of the epoch, and
   // so gets the same batches as with Repeat(). Only the rows of the share are copied.
   std::unique_ptr<BatchSource> MakeIterator(int64_t epoch = 0, const BatchShare& share = {}) const;
-  // The same with a fingerprint, by which the workers of all shares compare their datasets.
+  // The same with a fingerprint, with which the workers of all shares compare their datasets.
   FingerprintedBatches OpenShare(int64_t epoch, const BatchShare& share) const;
   // The same for the files of one worker: the pipeline runs on their rows alone, and a batch has
   // the share's part of the rows that Batch() was given. InvalidArgument for a dataset that has no
@@ -197,7 +197,7 @@ class Dataset {
   const Dataset& Opened() const;
   std::unique_ptr<BatchSource> Iterate(int64_t epoch, const BatchShare& share,
                                        std::shared_ptr<DatasetFingerprint> fingerprint) const;
-  // Notes the files of a source for the fingerprint.
+  // Returns this dataset with the files of its source recorded for the fingerprint.
   Dataset ReadFrom(const std::vector<std::string>& paths) const;
   // The stream of rows with their values.
   MakeStream Values(int64_t max_errors = 0) const;

@@ -48,7 +48,7 @@ std::string Identity(const Paths& paths) {
                       absl::Hex(crc, absl::kZeroPad8));
 }
 
-// The same with their sizes, which a worker knows only of the files that it has.
+// The same with their sizes, which a worker knows only for the files that it has.
 std::string IdentityAndSize(const Paths& paths) {
   Paths sized;
   uintmax_t total = 0;

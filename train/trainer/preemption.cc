@@ -149,10 +149,10 @@ void PreemptionHandler::WatchWorkers() {
   agreed_.notify_all();
 }
 
-// Returns the latest run that a worker has begun. From when a worker tells its own until it knows
-// those of all, it begins no other one. Its run ends nevertheless: all others begin it as well,
-// because they wait only for threads like this one. One that has no handler yet, because it still
-// loads its data, is waited for as long as it lives.
+// Returns the latest run that any worker has begun. After a worker has sent its own, it begins no
+// other run until it knows those of all. Its current run ends nevertheless: all others begin it as
+// well, because they wait only for threads like this one. A worker without a handler, because it
+// still loads its data, is waited for as long as it is alive.
 absl::StatusOr<int64_t> PreemptionHandler::AgreeOnLastRun() {
   WorkerGroup& group = *session_.state().connection().workers();
   int64_t last;

@@ -34,8 +34,8 @@ class PreemptionHandler {
  public:
   // Takes over SIGTERM and SIGINT. As long as there is no handler, they end the process at once,
   // with kPreemptedExitCode and 130: nothing has to be saved. While there is one, the first of them
-  // is kept for it, and a second one ends the process at once, but for a SIGTERM that is repeated
-  // within 5 s: a job's processes may all get it, and pass it on. Has no effect after the first.
+  // is kept for it, and a second one ends the process at once, except for a SIGTERM repeated within
+  // 5 s: all processes of a job may receive it, and pass it on. Has no effect after the first call.
   static absl::Status TakeSignals();
 
   // All workers must call this, and the methods of the result, at the same step. The session must
