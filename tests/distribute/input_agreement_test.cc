@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Workers with rows of their own (AutoShardPolicy FILE) run the same steps and end together. Those
-// that share the batches of a dataset begin only if all have the same one.
+// Workers with rows of their own (AutoShardPolicy FILE) run the same steps and end together.
+// Workers that share the batches of a dataset begin only if all have the same dataset.
 #include "distribute/strategy/input_agreement.h"
 
 #include <functional>
@@ -204,13 +204,13 @@ std::vector<absl::Status> Compare(const std::vector<absl::StatusOr<DatasetFinger
   return statuses;
 }
 
-TEST(InputAgreementTest, SameDataIsNoError) {
+TEST(InputAgreementTest, SameDataIsAccepted) {
   const DatasetFingerprint data = {.pipeline = "FromTensors()", .first_batch = "CRC-32C 0"};
   EXPECT_THAT(Compare({data, data, data}), Each(absl::OkStatus()));
   EXPECT_THAT(Compare({DatasetFingerprint(), DatasetFingerprint()}), Each(absl::OkStatus()));
 }
 
-TEST(InputAgreementTest, OtherDataOfOneWorkerAreAnErrorOfAll) {
+TEST(InputAgreementTest, DifferentDataOfOneWorkerFailsAll) {
   const DatasetFingerprint data = {.batches = "12", .first_batch = "CRC-32C 0"};
   DatasetFingerprint other = data;
   other.first_batch = "CRC-32C 1";
@@ -225,7 +225,7 @@ TEST(InputAgreementTest, OtherDataOfOneWorkerAreAnErrorOfAll) {
                         "CRC-32C 0, got CRC-32C 1"));
 }
 
-TEST(InputAgreementTest, UnreadableDataOfOneWorkerAreAnErrorOfAll) {
+TEST(InputAgreementTest, UnreadableDataOfOneWorkerFailsAll) {
   const auto statuses = Compare({DatasetFingerprint(), absl::DataLossError("a.csv: bad")});
   EXPECT_EQ(statuses[0].code(), absl::StatusCode::kDataLoss);
   EXPECT_EQ(statuses[0].message(), "worker 1: a.csv: bad");
@@ -233,7 +233,7 @@ TEST(InputAgreementTest, UnreadableDataOfOneWorkerAreAnErrorOfAll) {
   EXPECT_EQ(statuses[1].message(), "a.csv: bad");
 }
 
-TEST(InputAgreementTest, OtherPolicyOfOneWorkerIsAnErrorOfBoth) {
+TEST(InputAgreementTest, DifferentPolicyOfOneWorkerFailsBoth) {
   auto groups = CreateMemoryWorkerGroups(2);
   std::vector<absl::Status> statuses(2);
   std::vector<std::thread> threads;

@@ -96,7 +96,7 @@ Cluster WorkerOfSlurm(int job, int worker) {
                                             {"SLURM_STEP_NODELIST", "n1"}});
 }
 
-TEST(MultiWorkerMirroredStrategyTest, JobsOfOnePortDoNotMix) {
+TEST(MultiWorkerMirroredStrategyTest, JobsOnOnePortDoNotMix) {
   const Cluster first = WorkerOfSlurm(1000, 0);
   int other = 1001;
   while (WorkerOfSlurm(other, 1).coordinator != first.coordinator) ++other;

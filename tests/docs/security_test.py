@@ -17,7 +17,7 @@ HEADER = "| input | from | bounds |"
 
 
 def value_in_sources(name, path):
-    """The number with which the file defines the constant."""
+    """The value of the constant that the file defines, or a text that says what is wrong."""
     text = (ROOT / path).read_text(encoding="utf-8")
     found = re.search(rf"\b{name} = ([^;]+);", text)
     if not found:

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The examples of schedulers start a stopped job again, from checkpoints that outlive it, and leave it time to save.
+"""The examples for schedulers restart a stopped job from checkpoints that outlive it, and give it time to save.
 
 Debian's Python runs this test, because it has Debian's PyYAML.
 """
@@ -16,7 +16,7 @@ import yaml
 EXAMPLES = pathlib.Path("examples/cluster").resolve()
 PREEMPTED = 75
 FAILS_AGAIN = {2, 3, 5, 6}
-# How long a save may take, at the least. Kubernetes' default is half of it.
+# The least time that a save must be given. Kubernetes' default is half of it.
 GRACE_SECONDS = 60
 
 

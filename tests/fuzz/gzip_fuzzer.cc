@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Inflates a gzip file or a zlib stream by itself. The first byte chooses the format and the sizes
-// of the reads, on which the result must not depend.
+// Inflates a gzip file or a bare zlib stream. The first byte chooses the format and the size of the
+// reads, on which the result must not depend.
 #include <algorithm>
 #include <string>
 

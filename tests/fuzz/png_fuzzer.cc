@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Decodes a PNG whose chunks have right checksums, which the fuzzer cannot guess, and may inflate
-// to much more than their size. Only the limit on the fuzzer's memory says that they are not kept.
+// Decodes a PNG whose chunks have correct checksums, which the fuzzer cannot guess, and may inflate
+// to much more than their size. Only the fuzzer's memory limit detects that inflated data are kept.
 #include <zlib.h>
 
 #include <array>
@@ -46,7 +46,7 @@ const std::string& Bomb() {
   return *bomb;
 }
 
-// A byte for the type, one for what is done with the data, and the data after their length.
+// The input: a byte for the type, one for what is done with the data, their length, and the data.
 void AppendChunks(FuzzInput& input, std::string* png) {
   const char* const type = kTypes[input.Take<uint8_t>() % kTypes.size()];
   const auto action = input.Take<uint8_t>();

@@ -13,7 +13,7 @@ COMPONENT_TYPES = {"application", "library", "file"}
 
 
 def check_component(component, with_version=True):
-    """The fields that the specification requires, and those that a scanner of this project needs."""
+    """Checks the fields that the specification requires, and those that scanners need."""
     name = component["name"]
     assert component["type"] in COMPONENT_TYPES and name, component
     for item in component.get("hashes", []):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""tools/sbom describes a small installation, whose library loads what the test links it with."""
+"""Runs tools/sbom on a small installation, whose files load what the test links them with."""
 
 import json
 import os

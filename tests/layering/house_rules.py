@@ -437,7 +437,7 @@ def dangerous_calls_have_one_owner(tree):
             continue
         for pattern, owner, files in GUARDED_CALLS:
             for line, match in () if path in files else _find(pattern, _blank_comments(text)):
-                yield Violation(path, line, f"{match[0]} is called here; expected {owner}")
+                yield Violation(path, line, f"{match[0]} is called here; expected a function of {owner}")
 
 
 RULES = [

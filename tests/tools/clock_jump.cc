@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Preloaded (LD_PRELOAD) into processes whose time of day jumps: adds the number of seconds in the
-// file $CLOCK_JUMP, in binary, to the time of day. The monotonic clock does not change.
+// file $CLOCK_JUMP, a binary double, to the time of day. The monotonic clock does not change.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -52,7 +52,7 @@ extern "C" time_t time(time_t* time) noexcept {
   return now.tv_sec;
 }
 
-// Waits of Abseil until a time of day: the kernel, whose time has not jumped, gets its own.
+// Abseil waits until a time of day. The kernel's has not jumped, so the jump is subtracted.
 extern "C" long syscall(long number, ...) noexcept {
   using Function = long (*)(long, ...);
   static const Function call = reinterpret_cast<Function>(dlsym(RTLD_NEXT, "syscall"));

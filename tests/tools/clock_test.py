@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The time of day jumps while workers train. Deadlines and heartbeats do not notice."""
+"""The time of day jumps while workers train. Deadlines and heartbeats are not affected."""
 
 import json
 import os
@@ -36,7 +36,7 @@ class ClockTest(restarts.RestartsTestCase):
             env={**os.environ, "LD_PRELOAD": LIBRARY, "CLOCK_JUMP": str(self.root / "clock")})
 
     def check_jumped(self, seconds):
-        """The workers did see another time: the last checkpoint says when it was saved."""
+        """Checks that the workers saw the jump: a checkpoint says when it was saved."""
         events = (self.root / "saved/events.jsonl").read_text().splitlines()
         saved = [e["time"] for e in map(json.loads, events) if e["event"] == "saved"]
         first, last = (time.strptime(t[:19], "%Y-%m-%dT%H:%M:%S") for t in (saved[0], saved[-1]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests share that disturb the program disturbed_training and compare what it leaves."""
+"""Shared by tests that disturb disturbed_training and compare the files that it leaves."""
 
 import os
 import pathlib

@@ -58,7 +58,7 @@ class Proxy:
             pass
 
     def break_connections(self, how, then=None):
-        self.mode = then or how  # all modes but "forward" read what comes and forward nothing
+        self.mode = then or how  # all modes but "forward" discard what arrives
         pairs, self.pairs = self.pairs, []
         for inner, outer in pairs:
             if how == "half-close":

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Training on four workers that is preempted at random, and goes on, ends as undisturbed training.
+"""Training on four workers that is preempted at random and resumed ends like undisturbed training.
 
 SIGTERM goes to all processes of the job, as slurmstepd and systemd send it, to the launcher, or to
 one worker, at any moment from when the workers have begun: while they connect, before Fit, in a
@@ -16,7 +16,7 @@ import unittest
 from disturbed import PREEMPTED, SECONDS, DisturbedTest
 from processes import takes_signal, tree_of
 
-# Each costs a part of a run of the program. 100 take about five minutes on two cores.
+# Each costs part of a run of the program. 100 take about five minutes on two cores.
 PREEMPTIONS = int(os.environ.get("MIRRORFLOW_PREEMPTIONS", "12"))
 WORKERS = 4
 
@@ -29,7 +29,7 @@ class PreemptionsTest(DisturbedTest):
                           "--restart_pause=10ms")
 
     def workers_of(self, job):
-        """Those that take signals, and have not ended."""
+        """The workers that handle signals and have not ended."""
         return [p for p in tree_of(job.pid)[1:] if takes_signal(p, signal.SIGTERM, "disturbed_train")]
 
     def preempt(self, directory):

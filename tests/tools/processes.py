@@ -26,7 +26,7 @@ def tree_of(process):
 
 
 def takes_signal(process, number, name):
-    """Whether the process has this name, cut to 15 characters, and a handler of the signal."""
+    """Whether the process has this name (cut to 15 characters) and a handler for the signal."""
     fields = dict(line.split(":", 1) for line in _read(process, "status").splitlines())
     if fields.get("Name", "").strip() != name[:15]:
         return False

@@ -21,7 +21,8 @@ MIRRORFLOW = os.path.abspath("tools/mirrorflow")
 USAGE, BAD_INPUT, CLUSTER, RESOURCES, NUMERIC = 2, 3, 4, 5, 6
 SECONDS = 60  # programs take about one, several on a busy machine; more is a hang
 
-# Control characters, except tabs and \n. No program prints those of files and other processes.
+# Control characters, except tabs and \n. No program may print those that come from files or
+# other processes.
 CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f]")
 
 ROWS = {"train": 40, "t10k": 20}

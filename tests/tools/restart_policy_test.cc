@@ -26,7 +26,7 @@ TEST(RestartPolicyTest, EndsAfterTheLastRestart) {
   EXPECT_FALSE(policy.PauseAfter({.exit_code = kKilled}).has_value());
 }
 
-TEST(RestartPolicyTest, OnlyWhatMaySucceedStartsAgain) {
+TEST(RestartPolicyTest, OnlyAttemptsThatMaySucceedRestart) {
   for (const int code : {0, int{kExitUsage}, int{kExitBadInput}, int{kExitResources},
                          int{kExitNumeric}, int{kExitInterrupted}}) {
     EXPECT_FALSE(RestartPolicy({.max_restarts = 9}).PauseAfter({.exit_code = code}).has_value())
@@ -35,7 +35,7 @@ TEST(RestartPolicyTest, OnlyWhatMaySucceedStartsAgain) {
   EXPECT_FALSE(RestartPolicy({}).PauseAfter({.exit_code = kExitPreempted}).has_value());
 }
 
-TEST(RestartPolicyTest, CheckpointOfLaterStepGivesRestartsBack) {
+TEST(RestartPolicyTest, CheckpointOfLaterStepResetsTheCount) {
   RestartPolicy policy({.max_restarts = 1});
   for (const int step : {100, 200, 300}) {
     EXPECT_TRUE(policy.PauseAfter({.exit_code = kKilled, .saved_step = step}).has_value()) << step;
@@ -44,7 +44,7 @@ TEST(RestartPolicyTest, CheckpointOfLaterStepGivesRestartsBack) {
   EXPECT_FALSE(policy.PauseAfter({.exit_code = kKilled, .saved_step = 300}).has_value());
 }
 
-TEST(RestartPolicyTest, PreemptionsAreAsManyAsMakeProgress) {
+TEST(RestartPolicyTest, PreemptionsWithProgressAreUnlimited) {
   RestartPolicy policy({.max_restarts = 1});
   for (int step = 1; step <= 100; ++step) {
     EXPECT_TRUE(policy.PauseAfter({.exit_code = kExitPreempted, .saved_step = step}).has_value());
@@ -72,7 +72,7 @@ TEST(RestartPolicyTest, PausesOfTwoJobsDiffer) {
             RestartPolicy({.max_restarts = 1}).PauseAfter(killed));
 }
 
-TEST(RestartPolicyTest, HostThatFailsAgainAndAgainIsLeftOut) {
+TEST(RestartPolicyTest, HostThatFailsRepeatedlyIsExcluded) {
   RestartPolicy policy({.max_restarts = 9, .exclude_after = 2});
   policy.PauseAfter({.exit_code = kKilled, .host = "a"});
   policy.PauseAfter({.exit_code = kKilled, .host = "b"});

@@ -56,7 +56,7 @@ class RestartsTest(restarts.RestartsTestCase):
         self.check_same_bits("longer")
 
     def test_killed_worker_is_started_again_until_training_is_done(self):
-        # Each attempt saves one checkpoint more, which gives the restart back.
+        # Each attempt saves one checkpoint more, which resets the count of restarts.
         job = self.start("--max_restarts=1", "--restart_pause=10ms",
                          MIRRORFLOW_FAILPOINTS="checkpoint/rename=kill@0#2")
         result = self.finish(job)
@@ -223,7 +223,7 @@ class RestartsTest(restarts.RestartsTestCase):
         self.assertIn("first failure : worker 1", result.stderr)
 
     def test_each_attempt_has_its_own_job(self):
-        # Worker 1 fails once worker 0 has said its job.
+        # Worker 1 fails once worker 0 has printed its job.
         result = self.launch_script(
             "-n", "2", "--max_restarts=1",
             'echo "$MIRRORFLOW_RESTART_COUNT $MIRRORFLOW_JOB"; [ $RANK = 0 ] && touch said; '

@@ -77,7 +77,7 @@ TEST(ChooseTransportTest, AutoIsUcxOnlyIfAllWorkersHaveRdma) {
   EXPECT_THAT(Choose({}, {false, true}), ElementsAre(false, false));
 }
 
-TEST(ChooseTransportTest, AutoNeverDropsTheProtectionThatTheJobHas) {
+TEST(ChooseTransportTest, AutoKeepsTheProtectionOfTheJob) {
   EXPECT_THAT(Choose({.has_secret = true}, {true, true}), ElementsAre(false, false));
   EXPECT_THAT(Choose({.has_certificates = true}, {true, true}), ElementsAre(false, false));
 }

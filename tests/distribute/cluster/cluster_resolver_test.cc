@@ -270,7 +270,7 @@ INSTANTIATE_TEST_SUITE_P(
     }),
     [](const auto& info) { return std::string(info.param.name); });
 
-TEST(ClusterResolverTest, LauncherTellsTheJob) {
+TEST(ClusterResolverTest, JobComesFromTheLauncher) {
   const Environment mpich = {
       {"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MIRRORFLOW_COORDINATOR", "h0:5000"}};
   const Environment own = {{"MIRRORFLOW_NUM_WORKERS", "2"},

@@ -136,7 +136,7 @@ TEST_F(CoordinationTest, GarbageDoesNotDisturbTheWorkers) {
   EXPECT_THAT(log()[0], AllOf(HasSubstr("ipv4:127.0.0.1:"), HasSubstr("was refused")));
 }
 
-TEST_F(CoordinationTest, WorkersAreNoStrangers) {
+TEST_F(CoordinationTest, WorkersAreNotLoggedAsStrangers) {
   std::vector<std::string> hosts = {"127.0.0.1", "localhost"};
   if (ConnectionListener::Listen("[::1]:0").ok()) hosts.push_back("[::1]");  // not on every host
   for (const std::string& host : hosts) {
@@ -252,8 +252,7 @@ TEST_F(CoordinationTest, ForgedAndRepeatedRequestsAreRefused) {
   EXPECT_EQ(code(), grpc::StatusCode::UNAUTHENTICATED);
 }
 
-// --- lost workers and services
-// --------------------------------------------------------------------
+// --- lost workers and services ------------------------------------------------------------------
 
 TEST_F(CoordinationTest, LostWorkerFailsTheOthersSoon) {
   Start(2);
@@ -304,8 +303,7 @@ TEST_F(CoordinationTest, LostServiceFailsTheWorkers) {
   EXPECT_EQ(group->ReportFailure(damaged, In(5)), damaged);
 }
 
-// --- networks that break connections, or are slow
-// -------------------------------------------------
+// --- networks that break connections, or are slow -----------------------------------------------
 
 class BrokenConnectionTest : public CoordinationTest,
                              public testing::WithParamInterface<TcpProxy::Ends> {

@@ -68,7 +68,7 @@ TEST_F(MembershipTest, OnlyAnotherProcessIsRefused) {
             absl::StatusCode::kAlreadyExists);
 }
 
-TEST_F(MembershipTest, LostProcessGetsReason) {
+TEST_F(MembershipTest, LostProcessReceivesTheReason) {
   EXPECT_EQ(membership_.CheckMember({.worker = 1, .number = 1}), absl::OkStatus());
   EXPECT_FALSE(membership_.Lose({.worker = 1, .number = 2}).has_value());  // another process
   ASSERT_TRUE(membership_.Lose({.worker = 1, .number = 1}).has_value());
@@ -127,8 +127,8 @@ TEST_F(MembershipTest, StandstillInsideAStepIsReportedOnce) {
   EXPECT_FALSE(membership_.Standstill(MonotonicTime::Now() + absl::Seconds(6), waiting).ok());
 }
 
-// It loads data, compiles or runs a callback.
-TEST_F(MembershipTest, WhoWaitsForALateWorkerDoesNotStandStill) {
+// A late worker loads data, compiles or runs a callback.
+TEST_F(MembershipTest, WorkersThatWaitForALateWorkerDoNotStandStill) {
   for (int w = 0; w < kWorkers; ++w) Beat(w, 1, 3, /*running=*/w != 0);
   EXPECT_TRUE(membership_.Standstill(begin_ + absl::Minutes(9), {}).ok());
   const MonotonicTime too_late = begin_ + absl::Minutes(11);
@@ -147,7 +147,7 @@ TEST_F(MembershipTest, LateWorkerIsReportedOnceAMinute) {
               AllOf(HasSubstr("worker 0"), HasSubstr("is late"), HasSubstr("since step 1001")));
   EXPECT_EQ(membership_.LateWorkerText(late, waiting), "");
   EXPECT_NE(membership_.LateWorkerText(late + absl::Minutes(1), waiting), "");
-  // Nobody waits for it.
+  // No worker waits for it.
   Beat(1, 1, 3, /*running=*/false);
   EXPECT_EQ(membership_.LateWorkerText(late + absl::Minutes(3), {}), "");
 }

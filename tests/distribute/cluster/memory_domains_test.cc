@@ -62,7 +62,7 @@ TEST(MemoryDomainsTest, SharedMemoryOverSeveralHostsIsError) {
 }
 
 // Each worker has its own reason in its status; none has waited until the deadline.
-TEST(HostMemoryTest, WorkerOfAnotherUserIsNamedToAll) {
+TEST(HostMemoryTest, WorkerOfAnotherUserFailsAll) {
   const std::vector<int> workers = {0, 1, 2};
   const auto groups = CreateMemoryWorkerGroups(3);
   std::vector<absl::Status> statuses(3);

@@ -61,7 +61,7 @@ TEST(UnixSocketTest, AcceptDropsAnotherUser) {
   EXPECT_FALSE(connected->IsOpen());
 }
 
-TEST(UnixSocketTest, KernelTellsAnotherUser) {
+TEST(UnixSocketTest, ProcessOfAnotherRealUserIsRefused) {
   // The system call, unlike the function of the C library, changes only the calling thread.
   const auto become_nobody = [] { return syscall(SYS_setresuid, -1, 65534, -1) == 0; };
   const auto as_nobody = [&](const std::function<void()>& run) {
@@ -87,7 +87,7 @@ TEST(UnixSocketTest, KernelTellsAnotherUser) {
 }
 
 // In a namespace whose only user is 65534, the kernel reports all others as 65534.
-TEST(UnixSocketTest, UserThatStandsForOthersIsRefused) {
+TEST(UnixSocketTest, OverflowUserIsRefused) {
   const std::string name = NewName();
   const auto listener = UnixSocket::Listen(name);
   ASSERT_TRUE(listener.ok()) << listener.status();

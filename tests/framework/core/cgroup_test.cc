@@ -94,9 +94,9 @@ TEST(CgroupTest, ContainerThatSeesOnlyItsGroupFindsItAtTheMountPoint) {
   const char* const kCpuMax = "sys/fs/cgroup/cpu.max";
   const struct {
     const char *group, *top;
-  } cases[] = {{"/host/pod/box", "/host/pod/box"},  // without a namespace of its own
+  } cases[] = {{"/host/pod/box", "/host/pod/box"},  // without a cgroup namespace
                {"/", "/"},                          // with one
-               {"/../../other", "/"},               // moved after it was made
+               {"/../../other", "/"},               // moved after its namespace was made
                {"/host/podium", "/host/pod"}};      // not below it
   for (const auto& c : cases) {
     const Cgroup group =
@@ -153,7 +153,7 @@ TEST(CgroupTest, CachedFilesAndFreeSwapCanBeUsed) {
             400);
 }
 
-TEST(UsableMemoryTest, ControlGroupLimitsThatOfTheMachine) {
+TEST(UsableMemoryTest, ControlGroupMayLowerTheMachinesMemory) {
   const uint64_t machine = UsableMemory(Cgroup("/no/such/root"));
   EXPECT_GT(machine, 64 * kMiB);
   EXPECT_EQ(UsableMemory(TreeOfV2({{"sys/fs/cgroup/pod/memory.max", "1048576"}})), kMiB);

@@ -35,7 +35,7 @@ TEST(DatasetFingerprintTest, TextHasAllValues) {
   EXPECT_EQ(DifferenceOf({kFingerprint, *parsed}), "none");
 }
 
-TEST(DatasetFingerprintTest, OtherTextsAreAnError) {
+TEST(DatasetFingerprintTest, MalformedTextIsAnError) {
   for (const std::string& text :
        {std::string(), std::string("a\nb"), kFingerprint.Serialize() + "\n",
         "\\" + kFingerprint.Serialize().substr(kFingerprint.Serialize().find('\n'))}) {

@@ -7,7 +7,7 @@
 namespace mirrorflow {
 namespace {
 
-TEST(NumUsableCoresTest, ControlGroupLimitsThem) {
+TEST(NumUsableCoresTest, ControlGroupLimitsCores) {
   WriteTemporary("root/proc/self/cgroup", "0::/\n");
   WriteTemporary("root/proc/self/mountinfo",
                  "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");

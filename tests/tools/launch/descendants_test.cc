@@ -31,7 +31,7 @@ TEST(DescendantsTest, ChildIsSignalled) {
   EXPECT_EQ(WTERMSIG(StatusOf(child)), SIGTERM);
 }
 
-// Its number is now that of a process whose parent is another one.
+// The number now belongs to a process with another parent.
 TEST(DescendantsTest, ProcessOfAnotherParentIsNotSignalled) {
   const pid_t child = Child();
   EXPECT_FALSE(SignalChildOf(child, getppid(), 0));

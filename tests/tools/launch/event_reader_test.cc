@@ -88,7 +88,7 @@ absl::Status After(const std::vector<launch::Order>& orders, std::vector<launch:
   return Send(reader, events);
 }
 
-TEST(EventReaderTest, EventsOfAWholeLifeAreAccepted) {
+TEST(EventReaderTest, EventsOfACompleteRunAreAccepted) {
   EXPECT_EQ(After({FindPorts(3), Start()},
                   {Ports({1, 2, 65535}), Started(), Output("a"), Output("b"), Ended()}),
             absl::OkStatus());
@@ -115,7 +115,7 @@ TEST(EventReaderTest, EventsArriveInPartsOfAnySize) {
 }
 
 TEST(EventReaderTest, TextBeforeTheFirstEventIsNamedAtOnce) {
-  // The first byte of the shorter ones is a length of more bytes than come.
+  // The first byte of the shorter texts is a length of more bytes than arrive.
   for (const std::string text :
        {"W", "Welcome to host a!\n", "\x02", "\x02\x32\x01", "\xff", "\0"}) {
     EventReader reader;
@@ -142,7 +142,7 @@ TEST(EventReaderTest, PortsThatWereNotOrderedAreRefused) {
   EXPECT_EQ(After({FindPorts(2)}, {Ports({1, 2}), Ports({1, 2})}).code(), kRefused);
 }
 
-TEST(EventReaderTest, PortsOfAnotherNumberAreRefused) {
+TEST(EventReaderTest, WrongNumberOfPortsIsRefused) {
   std::vector<int> many(100'000);
   std::iota(many.begin(), many.end(), 1);
   for (const std::vector<int>& ports : {std::vector<int>{}, {1}, {1, 2, 3}, many}) {
@@ -174,7 +174,7 @@ TEST(EventReaderTest, OutputWithoutAWorkerIsRefused) {
   EXPECT_EQ(After({Start()}, {Started(), Ended(), Output("x")}).code(), kRefused);
 }
 
-TEST(EventReaderTest, EndThatCannotBeIsRefused) {
+TEST(EventReaderTest, ImpossibleEndIsRefused) {
   for (const launch::Event& event : {
            Ended([](auto* ended) { ended->set_exit_code(256); }),
            Ended([](auto* ended) { ended->set_exit_code(-1); }),

@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// The words that a shell makes of the text, each in a line.
+// Returns the words into which a shell splits the text, one per line.
 std::string WordsOf(const std::string& text) {
   std::FILE* const shell = popen(("printf '%s\\n' " + text).c_str(), "r");
   std::string words;
@@ -38,7 +38,7 @@ TEST(CommandOnHostTest, PlainWordsStayUnchanged) {
   EXPECT_EQ(Quoted(path), path);
 }
 
-TEST(CommandOnHostTest, HostIsNamedWhereTheRemoteShellWantsIt) {
+TEST(CommandOnHostTest, HostReplacesThePlaceholder) {
   EXPECT_THAT(
       CommandOnHost({.name = "a", .address = "b"}, {"ssh", "{host}", "x{host}"}, {"run", "it"}),
       ElementsAre("ssh", "a", "xa", "run", "it"));

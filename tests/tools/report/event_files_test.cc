@@ -121,8 +121,8 @@ TEST(ReadEventFileTest, SessionStartKeepsLaterPoints) {
   EXPECT_EQ(ValuesOf(run, "y"), (Values{{5, 7}}));
 }
 
-// If the time were the product of the two numbers, it would be that of a hang.
-TEST(ReadEventFileTest, ManySessionStartsOverManySeriesEnd) {
+// In time proportional to starts times series, this test would hang.
+TEST(ReadEventFileTest, ManySessionStartsWithManySeriesTakeLinearTime) {
   constexpr int kMany = 400'000, kTagsOfEvent = 500;
   std::vector<proto::Event> events;
   for (int tag = 0; tag < kMany; ++tag) {

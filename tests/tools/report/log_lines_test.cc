@@ -138,7 +138,7 @@ TEST(ReadLogLinesTest, UnexpectedValuesDoNoHarm) {
 }
 
 // Printing such a value would overflow the stack.
-TEST(ReadLogLinesTest, LineThatNestsTooDeeplyIsNotOfALog) {
+TEST(ReadLogLinesTest, LineThatNestsTooDeeplyIsIgnored) {
   for (const auto& [open, close] : {std::pair("[", "]"), std::pair(R"({"a":)", "}")}) {
     std::string line = R"({"time":"t","event":"e","a":)";
     for (int i = 0; i < 200'000; ++i) line += open;
@@ -149,8 +149,8 @@ TEST(ReadLogLinesTest, LineThatNestsTooDeeplyIsNotOfALog) {
   }
 }
 
-// A key is compared with all keys before it.
-TEST(ReadLogLinesTest, LineWithTooManyFieldsIsNotOfALog) {
+// nlohmann::ordered_json compares a key with all keys before it.
+TEST(ReadLogLinesTest, LineWithTooManyFieldsIsIgnored) {
   std::string line = R"({"time":"t","event":"e")";
   for (int i = 0; i < 1'000'000; ++i) absl::StrAppend(&line, ",\"", i, "\":1");
   EXPECT_THAT(Read(line + "}\n", 0).events, IsEmpty());

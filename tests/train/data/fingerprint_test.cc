@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The fingerprint of a dataset is the same for every share, shows other data, and leaves the
-// batches unchanged.
+// The fingerprint of a dataset is the same for every share, differs for different data, and leaves
+// the batches unchanged.
 #include <atomic>
 #include <functional>
 #include <limits>
@@ -140,14 +140,14 @@ TEST_P(FingerprintTest, AllSharesHaveOneFingerprintAndTheirUsualBatches) {
   EXPECT_EQ(texts[0], texts[1]);
 }
 
-TEST_P(FingerprintTest, ShowsOtherValues) {
+TEST_P(FingerprintTest, DetectsDifferentValues) {
   Ints others = Values(kRows);
   for (int32_t& value : others) ++value;
   EXPECT_NE(FingerprintOf(GetParam().make(Values(kRows))).first_batch,
             FingerprintOf(GetParam().make(others)).first_batch);
 }
 
-TEST(DatasetFingerprintTest, ShowsOneOtherRowOfTheFirstOrTheLastBatch) {
+TEST(DatasetFingerprintTest, DetectsOneDifferentRowInTheFirstOrLastBatch) {
   const DatasetFingerprint own = FingerprintOf(Numbers(Values(kRows)).Batch(4));
   const auto with_other = [](int row) {
     Ints values = Values(kRows);
@@ -164,20 +164,20 @@ TEST(DatasetFingerprintTest, ShowsOneOtherRowOfTheFirstOrTheLastBatch) {
   }
 }
 
-TEST(DatasetFingerprintTest, ShowsOtherStagesAndNumbersOfBatches) {
+TEST(DatasetFingerprintTest, DetectsDifferentStagesAndBatchCounts) {
   const DatasetFingerprint own = FingerprintOf(Numbers(Values(kRows)).Shuffle(1).Batch(4));
   EXPECT_EQ(own.batches, "6");
   EXPECT_NE(FingerprintOf(Numbers(Values(kRows)).Shuffle(2).Batch(4)).pipeline, own.pipeline);
   EXPECT_EQ(FingerprintOf(Numbers(Values(30)).Shuffle(1).Batch(4)).batches, "8");
 }
 
-TEST(DatasetFingerprintTest, OnlyRandomAccessTellsTheLastBatch) {
+TEST(DatasetFingerprintTest, LastBatchIsCoveredOnlyWithRandomAccess) {
   EXPECT_THAT(FingerprintOf(Numbers(Values(kRows)).Batch(4)).last_batch, HasSubstr("2 rows with"));
   EXPECT_THAT(FingerprintOf(Generated(Values(kRows)).Batch(4)).last_batch, IsEmpty());
   EXPECT_THAT(FingerprintOf(Numbers(Values(kRows)).Repeat().Batch(4)).last_batch, IsEmpty());
 }
 
-// To reach the last batch takes as long as to run through all passes.
+// Reaching the last batch would take as long as running through all passes.
 TEST(DatasetFingerprintTest, DistantLastBatchIsLeftOut) {
   constexpr int64_t kPasses = std::numeric_limits<int64_t>::max() / kRows;
   EXPECT_THAT(FingerprintOf(Numbers(Values(kRows)).Shuffle(1).Repeat(kPasses).Batch(4)).last_batch,
@@ -243,7 +243,7 @@ TEST(DatasetFingerprintTest, ErrorsAreThoseOfTheFirstBatch) {
 }
 
 // The files of a stale copy.
-TEST(DatasetFingerprintTest, ShowsNamesAndSizesOfFiles) {
+TEST(DatasetFingerprintTest, DetectsDifferentFileNamesAndSizes) {
   const auto files_of = [](absl::string_view folder, absl::string_view file,
                            absl::string_view last) {
     WriteTemporary(absl::StrCat(folder, "/", file), absl::StrCat("n\n1\n2\n", last));

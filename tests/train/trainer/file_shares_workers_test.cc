@@ -282,7 +282,7 @@ TEST(FileSharesWorkersTest, WorkerThatLeavesEndsTheWaitOfTheOther) {
   });
   EXPECT_EQ(statuses[1], absl::OkStatus());
   EXPECT_THAT(std::string(statuses[0].message()), HasSubstr("worker 1 has left the cluster"));
-  EXPECT_LT(MonotonicTime::Now() - begin, absl::Seconds(60));  // not the 10 minutes of a step
+  EXPECT_LT(MonotonicTime::Now() - begin, absl::Seconds(60));  // not the step timeout
 }
 
 TEST(FileSharesWorkersTest, ErrorsAreThoseOfAllWorkers) {

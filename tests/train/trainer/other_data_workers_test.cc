@@ -106,7 +106,7 @@ void ExpectDifference(const std::vector<absl::Status>& statuses, const std::stri
   }
 }
 
-TEST(OtherDataTest, WorkerWithOtherLabelsEndsTrainingBeforeTheFirstStep) {
+TEST(OtherDataTest, WorkerWithDifferentLabelsEndsTrainingBeforeTheFirstStep) {
   for (const bool shuffled : {false, true}) {
     const Training training = Train([&](int worker) {
       const Dataset rows = Line(worker == 0 ? 2 : 3);
@@ -129,12 +129,12 @@ TEST(OtherDataTest, WorkerWithStaleFileEndsTrainingBeforeTheFirstStep) {
   EXPECT_EQ(training.steps, 0);
 }
 
-TEST(OtherDataTest, WorkerWithOtherOrderEndsTraining) {
+TEST(OtherDataTest, WorkerWithDifferentOrderEndsTraining) {
   const Training training = Train([](int worker) { return Line().Shuffle(worker).Batch(kBatch); });
   ExpectDifference(training.statuses, "pipeline");
 }
 
-TEST(OtherDataTest, WorkerWithOtherValidationDataEndsTraining) {
+TEST(OtherDataTest, WorkerWithDifferentValidationDataEndsTraining) {
   const Training training = Train([](int) { return Line().Batch(kBatch); },
                                   [](int worker, FitOptions* options) {
                                     options->validation = Line(worker == 0 ? 2 : 3).Batch(kBatch);
@@ -142,7 +142,7 @@ TEST(OtherDataTest, WorkerWithOtherValidationDataEndsTraining) {
   ExpectDifference(training.statuses, "first batch");
 }
 
-TEST(OtherDataTest, ErrorOfTheFirstBatchOfOneWorkerEndsAll) {
+TEST(OtherDataTest, ErrorInTheFirstBatchOfOneWorkerEndsAll) {
   const Training training = Train([](int worker) {
     return Line()
         .Map([worker](Row*) -> absl::Status {
@@ -168,7 +168,7 @@ TEST(OtherDataTest, DatasetThatOneWorkerCannotOpenEndsAll) {
   EXPECT_EQ(statuses[1].code(), absl::StatusCode::kNotFound) << statuses[1];
 }
 
-TEST(OtherDataTest, OtherOrderOfDatasetsIsAnError) {
+TEST(OtherDataTest, DifferentOrderOfDatasetsIsAnError) {
   const auto statuses = OnEach([](const Strategy& strategy, int worker) {
     const Dataset train = Line().Shuffle(1).Batch(kBatch), test = Line().Batch(kBatch);
     DistributedDataset first = strategy.Distribute(worker == 0 ? train : test);
@@ -221,7 +221,7 @@ struct OwnBatches {
   float value = 0;
 };
 
-TEST(OtherDataTest, WholeBatchesOfAnotherTypeAreCompared) {
+TEST(OtherDataTest, WholeBatchesOfUserTypesAreCompared) {
   for (const bool same : {true, false}) {
     const auto statuses = OnEach([&](const Strategy& strategy, int worker) {
       DistributedDataset input = strategy.Distribute(OwnBatches{same ? 0 : 1.0f * worker});
@@ -241,7 +241,7 @@ TEST(OtherDataTest, WholeBatchesOfAnotherTypeAreCompared) {
   }
 }
 
-TEST(OtherDataTest, DataThatMayDifferAreNotCompared) {
+TEST(OtherDataTest, ComparisonCanBeDisabled) {
   for (const DistributeOptions& distribute :
        {DistributeOptions{.auto_shard_policy = AutoShardPolicy::kOff},
         DistributeOptions{.compare_data = false}}) {
