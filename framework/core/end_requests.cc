@@ -6,17 +6,19 @@
 #include "absl/time/time.h"
 
 namespace mirrorflow {
+namespace {
+
+constexpr int64_t kSameRequest = 5'000;  // milliseconds
+
+}  // namespace
 
 EndRequests::Kind EndRequests::Take(int signal, MonotonicTime now) {
-  const int count = ++count_;
-  if (count == 1) {
-    first_time_ = now;
-    first_signal_ = signal;
-    return Kind::kFirst;
-  }
-  const bool is_repeated = count == 2 && signal == SIGTERM && first_signal_ == SIGTERM &&
-                           now - first_time_.load() < absl::Seconds(5);
-  return is_repeated ? Kind::kRepeated : Kind::kSecond;
+  const int64_t milliseconds = absl::ToInt64Milliseconds(now - MonotonicTime());
+  int64_t first = 0;
+  if (first_.compare_exchange_strong(first, milliseconds * 256 + signal)) return Kind::kFirst;
+  const bool is_same_request =
+      signal == SIGTERM && first % 256 == SIGTERM && milliseconds - first / 256 < kSameRequest;
+  return is_same_request && !was_repeated_.exchange(true) ? Kind::kRepeated : Kind::kSecond;
 }
 
 }  // namespace mirrorflow

@@ -7,6 +7,7 @@
 #define MIRRORFLOW_FRAMEWORK_CORE_END_REQUESTS_H_
 
 #include <atomic>
+#include <cstdint>
 
 #include "framework/core/monotonic_time.h"
 
@@ -19,13 +20,15 @@ class EndRequests {
     kRepeated,  // a second SIGTERM within 5 s of the first: the same request
     kSecond,    // any other: the process ends at once
   };
-  // Call for each signal. Async-signal-safe.
+  // Call for each signal. Async-signal-safe, and threads may take signals at the same time.
   Kind Take(int signal, MonotonicTime now = MonotonicTime::Now());
 
  private:
-  std::atomic<int> count_{0};
-  std::atomic<int> first_signal_{0};
-  std::atomic<MonotonicTime> first_time_{MonotonicTime()};
+  static_assert(std::atomic<int64_t>::is_always_lock_free);
+
+  // The first request: its time in milliseconds, and the signal in the lowest 8 bits; 0: none.
+  std::atomic<int64_t> first_{0};
+  std::atomic<bool> was_repeated_{false};
 };
 
 }  // namespace mirrorflow

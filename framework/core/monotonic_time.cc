@@ -22,9 +22,13 @@ MonotonicTime MonotonicTime::Now() {
 
 MonotonicTime operator+(MonotonicTime t, absl::Duration d) {
   if (t.is_infinite()) return t;
+  // Longer durations, such as infinite ones, become the longest that fits.
+  const int64_t ns = absl::ToInt64Nanoseconds(d);
+  if (ns == MonotonicTime::InfiniteFuture().ns_) return MonotonicTime::InfiniteFuture();
+  if (ns == MonotonicTime::InfinitePast().ns_) return MonotonicTime::InfinitePast();
   int64_t sum;
-  if (!__builtin_add_overflow(t.ns_, absl::ToInt64Nanoseconds(d), &sum)) return MonotonicTime(sum);
-  return d > absl::ZeroDuration() ? MonotonicTime::InfiniteFuture() : MonotonicTime::InfinitePast();
+  if (!__builtin_add_overflow(t.ns_, ns, &sum)) return MonotonicTime(sum);
+  return ns > 0 ? MonotonicTime::InfiniteFuture() : MonotonicTime::InfinitePast();
 }
 
 absl::Duration operator-(MonotonicTime a, MonotonicTime b) {

@@ -42,17 +42,17 @@ void WakeWatcher() {
 }
 
 void OnSignal(int signal) {
+  const EndRequests::Kind kind = requests.Take(signal);
+  // If the handler has already met the first request and is gone, the process is about to end by
+  // itself, and other workers may need it until then.
+  if (kind == EndRequests::Kind::kRepeated) return;
   if (!has_handler) _exit(signal == SIGTERM ? kPreemptedExitCode : 128 + signal);
-  switch (requests.Take(signal)) {
-    case EndRequests::Kind::kFirst:
-      received_signal = signal;
-      WakeWatcher();
-      return;
-    case EndRequests::Kind::kRepeated:
-      return;
-    case EndRequests::Kind::kSecond:
-      ::signal(signal, SIG_DFL);
-      raise(signal);
+  if (kind == EndRequests::Kind::kFirst) {
+    received_signal = signal;
+    WakeWatcher();
+  } else {
+    ::signal(signal, SIG_DFL);
+    raise(signal);
   }
 }
 
@@ -107,13 +107,7 @@ void PreemptionHandler::StopThreads() {
   if (!workers_.joinable()) return;
   WorkerGroup& group = *session_.state().connection().workers();
   group.OnStopRequest(nullptr);
-  // Ends the wait of WatchWorkers on all workers, unless a signal was first.
-  const MonotonicTime deadline = MonotonicTime::Now() + kAgreementTimeout;
-  const absl::Status told = group.Put(key_, kNoSignal, deadline);
-  // A failure of the workers also ends the wait, and the service may have no room for the key.
-  if (!told.ok() && !absl::IsAlreadyExists(told)) {
-    group.ReportFailure(told, deadline).IgnoreError();
-  }
+  Announce(kNoSignal);
   const uint64_t one = 1;
   (void)!write(end_of_threads_, &one, sizeof one);
   if (signals_.joinable()) signals_.join();
@@ -126,12 +120,17 @@ void PreemptionHandler::WatchSignals() {
   while (poll(fds, std::size(fds), -1) < 0 && errno == EINTR) {
   }
   if (fds[0].revents == 0) return;
-  // Another worker, or the end of training, may have been first.
-  session_.state()
-      .connection()
-      .workers()
-      ->Put(key_, absl::StrCat(received_signal.load()), MonotonicTime::Now() + kAgreementTimeout)
-      .IgnoreError();
+  Announce(absl::StrCat(received_signal.load()));
+}
+
+void PreemptionHandler::Announce(absl::string_view why) {
+  WorkerGroup& group = *session_.state().connection().workers();
+  // Without a deadline: the request is not lost while the service is out of reach.
+  const absl::Status told = group.Put(key_, std::string(why), MonotonicTime::InfiniteFuture());
+  // Another worker, or the end of training, may have been first. Any other failure ends the wait of
+  // all: the service may have no room for the key.
+  if (told.ok() || absl::IsAlreadyExists(told)) return;
+  group.ReportFailure(told, MonotonicTime::Now() + kAgreementTimeout).IgnoreError();
 }
 
 void PreemptionHandler::WatchWorkers() {

@@ -22,6 +22,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "framework/session/session.h"
 
 namespace mirrorflow {
@@ -53,8 +54,11 @@ class PreemptionHandler {
 
  private:
   explicit PreemptionHandler(Session& session);
-  // Tells all workers that this one has received a signal.
+  // Announces the signal that this worker receives.
   void WatchSignals();
+  // Ends the wait of WatchWorkers on all workers with `why`, the number of a signal or kNoSignal,
+  // unless it has already ended.
+  void Announce(absl::string_view why);
   // Waits until a worker has received a signal, and agrees with all on the last run.
   void WatchWorkers();
   absl::StatusOr<int64_t> AgreeOnLastRun();

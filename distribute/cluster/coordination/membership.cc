@@ -247,11 +247,12 @@ absl::Status Membership::Standstill(MonotonicTime now, const std::set<int>& wait
   std::lock_guard<std::mutex> lock(mu_);
   if (std::any_of(members_.begin(), members_.end(),
                   [&](const auto& member) { return IsLate(member.second, now, waiting); })) {
+    last_late_ = now;
     return absl::OkStatus();
   }
   for (auto& [worker, member] : members_) {
     if (HasLeft(worker) || !member.heartbeat.running() || member.stands_still ||
-        now - member.last_progress < member.progress_timeout()) {
+        now - std::max(member.last_progress, last_late_) < member.progress_timeout()) {
       continue;
     }
     member.stands_still = true;

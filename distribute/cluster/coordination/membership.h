@@ -89,7 +89,8 @@ class Membership {
   // Returns DeadlineExceeded, once for each standstill, if a worker has been inside a step without
   // progress for longer than its progress timeout. Another worker may be the cause. Returns OK
   // while any worker is late: alive, but neither inside a step nor in `waiting`, the workers that
-  // wait for others between two steps.
+  // wait for others between two steps. Progress is measured from the end of that: until then,
+  // the others could only wait.
   absl::Status Standstill(MonotonicTime now, const std::set<int>& waiting);
   // Returns a line to log about a worker that has been late for over a minute while others wait for
   // it, at most one a minute for each worker; empty if there is none.
@@ -160,6 +161,7 @@ class Membership {
   MonotonicTime mismatch_time_ = MonotonicTime::InfinitePast();
   std::set<int> know_mismatch_;  // the workers that have received it
   absl::Status timeout_;
+  MonotonicTime last_late_ = MonotonicTime::InfinitePast();  // when a worker was last late
 };
 
 }  // namespace mirrorflow

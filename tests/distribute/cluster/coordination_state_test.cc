@@ -34,5 +34,23 @@ TEST(CoordinationStateTest, ValueOfWorkerThatGaveUpDoesNotCount) {
   EXPECT_THAT(*values, testing::ElementsAre("a", "b"));
 }
 
+// Nor does one that has left.
+TEST(CoordinationStateTest, ValueOfCancelledWorkerDoesNotCount) {
+  CoordinationState state(2);
+  const MonotonicTime never = MonotonicTime::InfiniteFuture();
+  for (int worker = 0; worker < 2; ++worker) state.Join(worker, never, [](const auto&) {});
+  const uint64_t incarnation = state.incarnation();
+  absl::Status cancelled;
+  state.AllGather(1, incarnation, "x", "early", never,
+                  [&](const auto& values) { cancelled = values.status(); });
+  state.Cancel(1);
+  EXPECT_TRUE(absl::IsCancelled(cancelled)) << cancelled;
+  bool has_answer = false;
+  state.AllGather(0, incarnation, "x", "a", never, [&](const auto&) { has_answer = true; });
+  EXPECT_FALSE(has_answer);
+  state.Cancel(0);
+  EXPECT_TRUE(has_answer);
+}
+
 }  // namespace
 }  // namespace mirrorflow

@@ -133,7 +133,20 @@ TEST_F(MembershipTest, WorkersThatWaitForALateWorkerDoNotStandStill) {
   EXPECT_TRUE(membership_.Standstill(begin_ + absl::Minutes(9), {}).ok());
   const MonotonicTime too_late = begin_ + absl::Minutes(11);
   EXPECT_TRUE(absl::IsDeadlineExceeded(membership_.Standstill(too_late, {})));
-  // One that has left is not waited for.
+}
+
+TEST_F(MembershipTest, WorkersThatHaveWaitedForALateWorkerHaveTimeToGoOn) {
+  for (int w = 0; w < kWorkers; ++w) Beat(w, 1, 3, /*running=*/w != 0);
+  const MonotonicTime arrival = begin_ + absl::Minutes(9);
+  EXPECT_TRUE(membership_.Standstill(arrival, {}).ok());
+  Beat(0, 1, 3);
+  // The others' heartbeats have not said yet that they go on, too.
+  EXPECT_TRUE(membership_.Standstill(arrival + absl::Seconds(4), {}).ok());
+  EXPECT_TRUE(absl::IsDeadlineExceeded(membership_.Standstill(arrival + absl::Seconds(6), {})));
+}
+
+TEST_F(MembershipTest, WorkerThatHasLeftIsNotWaitedFor) {
+  for (int w = 0; w < kWorkers; ++w) Beat(w, 1, 3, /*running=*/w != 0);
   membership_.Leave(0, absl::UnavailableError("done"));
   EXPECT_TRUE(absl::IsDeadlineExceeded(membership_.Standstill(begin_ + absl::Seconds(6), {})));
 }

@@ -3,11 +3,14 @@
 
 #include <signal.h>
 
+#include <atomic>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "framework/core/monotonic_time.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace mirrorflow {
@@ -37,6 +40,25 @@ TEST(EndRequestsTest, SecondTermSoonAfterTheFirstIsTheSameRequest) {
     for (size_t i = 0; i < c.signals.size(); ++i) {
       EXPECT_EQ(requests.Take(c.signals[i].first, start + c.signals[i].second), c.kinds[i]) << i;
     }
+  }
+}
+
+// The kernel may deliver the signals of a process to several of its threads.
+TEST(EndRequestsTest, SignalsToSeveralThreadsAtOnceAreOneRequest) {
+  for (int round = 0; round < 500; ++round) {
+    EndRequests requests;
+    std::atomic<int> ready{0};
+    Kind kinds[2];
+    const auto take = [&](int i) {
+      ++ready;
+      while (ready < 2) {
+      }
+      kinds[i] = requests.Take(SIGTERM);
+    };
+    std::thread other(take, 1);
+    take(0);
+    other.join();
+    EXPECT_THAT(kinds, testing::UnorderedElementsAre(Kind::kFirst, Kind::kRepeated)) << round;
   }
 }
 
