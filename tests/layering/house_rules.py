@@ -440,6 +440,14 @@ def dangerous_calls_have_one_owner(tree):
                 yield Violation(path, line, f"{match[0]} is called here; expected a function of {owner}")
 
 
+def deadlines_are_monotonic(tree):
+    for path, text in tree.with_suffix(*CXX).items():
+        if _top(path) == "distribute":
+            # The time of day is for text: a change to it must not end a wait or prolong one.
+            for line, _ in _find(r"^(?!.*\bFormatTime\().*\babsl::Now\(", _blank_comments(text)):
+                yield Violation(path, line, "absl::Now() is called here; expected MonotonicTime::Now()")
+
+
 RULES = [
     includes_go_down,
     build_deps_go_down,
@@ -448,6 +456,7 @@ RULES = [
     visibility_goes_up,
     devices_stay_in_their_rooms,
     dangerous_calls_have_one_owner,
+    deadlines_are_monotonic,
     an_op_is_named_by_its_stem_alone,
     a_pass_has_the_name_of_its_file,
     an_optional_pass_shows_its_gain,

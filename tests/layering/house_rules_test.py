@@ -106,6 +106,7 @@ PLANTED = [
     ("dangerous_calls_have_one_owner", "train/a.cc", "std::ofstream(path) << text;\n"),
     ("dangerous_calls_have_one_owner", "train/a.cc", 'fopen(path, "we");\n'),
     ("dangerous_calls_have_one_owner", "train/a.cc", "open(path, O_WRONLY | O_TRUNC);\n"),
+    ("deadlines_are_monotonic", "distribute/a.cc", "  const auto now = absl::Now();\n"),
     ("a_pass_has_the_name_of_its_file", "ops/passes/a.h",
      "class FuseSome final : public Pass {\n" + NAME % "a"),
     ("a_pass_has_the_name_of_its_file", "ops/passes/a.h",

@@ -23,6 +23,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/core/system_error.h"
 #include "framework/core/thread.h"
@@ -71,7 +72,7 @@ int ListeningSocket(const addrinfo& address) {
   return -1;
 }
 
-// As gRPC writes it: a URI, in which an IPv4 address is never written as one of IPv6.
+// A URI, in which an IPv4 address is never written as one of IPv6.
 std::string PeerText(const sockaddr_storage& address) {
   char text[INET6_ADDRSTRLEN] = "?";
   if (address.ss_family == AF_INET) {
@@ -164,7 +165,8 @@ absl::Status ConnectionListener::Start(OnConnection on_connection, OnError on_er
 }
 
 void ConnectionListener::Accept(const OnConnection& on_connection, const OnError& on_error) const {
-  absl::Time failing_since = absl::InfiniteFuture();  // or of the last call of on_error
+  // When accepting began to fail, or the last call of on_error.
+  MonotonicTime failing_since = MonotonicTime::InfiniteFuture();
   std::vector<pollfd> wanted;
   for (const int fd : sockets_) wanted.push_back({.fd = fd, .events = POLLIN, .revents = 0});
   wanted.push_back({.fd = stop_, .events = POLLIN, .revents = 0});
@@ -186,10 +188,10 @@ void ConnectionListener::Accept(const OnConnection& on_connection, const OnError
       }
     }
     if (error == 0) {
-      failing_since = absl::InfiniteFuture();
+      failing_since = MonotonicTime::InfiniteFuture();
       continue;
     }
-    const absl::Time now = absl::Now();
+    const MonotonicTime now = MonotonicTime::Now();
     failing_since = std::min(failing_since, now);
     if (now - failing_since >= kPatience) {
       failing_since = now;

@@ -18,7 +18,7 @@ namespace mirrorflow {
 class ConnectionListener {
  public:
   // `fd`: a connected, non-blocking socket, which the callee owns from now on. `peer`: its other
-  // end as gRPC writes it, for instance `ipv4:10.0.0.2:40000` or `ipv6:%5B::1%5D:40000`.
+  // end as a URI, for instance `ipv4:10.0.0.2:40000` or `ipv6:%5B::1%5D:40000`.
   using OnConnection = std::function<void(int fd, const std::string& peer)>;
 
   using OnError = std::function<void(const absl::Status& why)>;
@@ -36,9 +36,9 @@ class ConnectionListener {
   int port() const { return port_; }
 
   // Calls `on_connection` for each connection, from a thread of the listener. Call once.
-  // ResourceExhausted if the thread cannot be started.
-  // Calls `on_error`, from the same thread, when accepting has failed for several seconds, for
-  // instance because file descriptors have run out, and again while that lasts.
+  // ResourceExhausted if the thread cannot be started. Calls `on_error`, from the same thread, when
+  // accepting has failed for several seconds, for instance because file descriptors have run out,
+  // and again while that lasts.
   absl::Status Start(OnConnection on_connection, OnError on_error);
 
  private:
