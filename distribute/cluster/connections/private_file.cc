@@ -34,11 +34,13 @@ absl::StatusOr<std::string> ReadPrivateFile(const std::string& path, absl::strin
                                                    "mode 0600, not a directory, a pipe or a "
                                                    "device"));
   }
-  if ((status.st_mode & 077) != 0 || status.st_uid != geteuid()) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "%s: others can access the %s; expected a file of this user with mode 0600, got mode %04o "
-        "of user %d",
-        path, what, status.st_mode & 07777, status.st_uid));
+  const bool is_own = status.st_uid == geteuid();
+  if ((status.st_mode & 077) != 0 || !is_own) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("%s: %s the %s; expected a file of user %d with mode 0600, got "
+                        "mode %04o of user %d",
+                        path, is_own ? "other users can access" : "another user owns", what,
+                        geteuid(), status.st_mode & 07777, status.st_uid));
   }
   std::string contents(max_bytes + 1, '\0');
   size_t size = 0;

@@ -46,20 +46,33 @@ absl::StatusOr<bool> Relay::Move(Stream& from, Stream& to, Buffer* buffer) {
   return moved;
 }
 
+// Returns whether any bytes moved; records an error, after which none do.
+bool Relay::Advance(Stream& from, Stream& to, Buffer* buffer) {
+  if (buffer->has_ended()) return false;
+  const absl::StatusOr<bool> moved = Move(from, to, buffer);
+  buffer->error = moved.status();
+  return moved.value_or(false);
+}
+
 absl::Status Relay::Advance() {
   can_go_on_ = true;
   for (int round = 0; round < kRounds && can_go_on_; ++round) {
-    MF_ASSIGN_OR_RETURN(const bool in, Move(*stream_, *local_, &inbound_));
-    MF_ASSIGN_OR_RETURN(const bool out, Move(*local_, *stream_, &outbound_));
+    const bool in = Advance(*stream_, *local_, &inbound_);
+    const bool out = Advance(*local_, *stream_, &outbound_);
     can_go_on_ = in || out;
   }
-  return absl::OkStatus();
+  // When one direction ends, the other still delivers what has been sent in it.
+  const bool delivered = !can_go_on_ && (inbound_.has_ended() || inbound_.empty()) &&
+                         (outbound_.has_ended() || outbound_.empty());
+  if (!delivered) return absl::OkStatus();
+  MF_RETURN_IF_ERROR(inbound_.error);
+  return outbound_.error;
 }
 
 void Relay::AddPolled(std::vector<pollfd>* polled) const {
   const auto add = [&](const Stream& side, const Buffer& received, const Buffer& to_send) {
-    const int receive = received.empty() ? side.receive_event() : 0;
-    const int send = to_send.empty() ? 0 : side.send_event();
+    const int receive = received.empty() && !received.has_ended() ? side.receive_event() : 0;
+    const int send = to_send.empty() || to_send.has_ended() ? 0 : side.send_event();
     // poll() would report a closed connection over and over, even with no events requested.
     const int events = receive | send;
     polled->push_back(

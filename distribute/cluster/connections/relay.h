@@ -44,14 +44,17 @@ class Relay {
   Relay(std::unique_ptr<Stream> stream, OwnedSocket local)
       : stream_(std::move(stream)), local_(PlainStream(std::move(local))) {}
 
-  // Holds bytes received from one side and not yet sent to the other.
+  // One direction: bytes received from one side and not yet sent to the other.
   struct Buffer {
     std::array<char, size_t{16} << 10> bytes;
     size_t begin = 0, end = 0;
+    absl::Status error;  // why this direction has ended; OK if it has not
 
     bool empty() const { return begin == end; }
+    bool has_ended() const { return !error.ok(); }
   };
   static absl::StatusOr<bool> Move(Stream& from, Stream& to, Buffer* buffer);
+  static bool Advance(Stream& from, Stream& to, Buffer* buffer);
 
   const std::unique_ptr<Stream> stream_, local_;
   Buffer inbound_, outbound_;

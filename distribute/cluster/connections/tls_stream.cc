@@ -25,6 +25,8 @@ namespace {
 constexpr size_t kRecordBytes = SSL3_RT_MAX_PLAIN_LENGTH;
 // Several records are received by one system call.
 constexpr size_t kReadBufferBytes = size_t{64} << 10;
+// Limits the other end's chain, which OpenSSL keeps in memory before it has verified it.
+constexpr long kMaxCertificateBytes = 32 << 10;
 
 std::string Reason() {
   const char* const reason = ERR_reason_error_string(ERR_peek_error());
@@ -39,7 +41,7 @@ int SendToSocket(BIO* bio, const char* data, int size) {
   return static_cast<int>(count);
 }
 
-// OpenSSL's own method for sockets, but a lost connection raises no SIGPIPE.
+// Returns OpenSSL's method for sockets, without the SIGPIPE of a lost connection.
 const BIO_METHOD* SocketMethod() {
   static const BIO_METHOD* const method = [] {
     const BIO_METHOD* const socket = BIO_s_socket();
@@ -69,8 +71,14 @@ class TlsStreamOfSocket final : public Stream {
     if (peer.empty()) return;
     SSL_set_hostflags(ssl_.get(), X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
     if (X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl_.get()), peer.c_str()) == 1) return;
-    SSL_set1_host(ssl_.get(), peer.c_str());
-    SSL_set_tlsext_host_name(ssl_.get(), peer.c_str());
+    if (SSL_set1_host(ssl_.get(), peer.c_str()) == 1 &&
+        SSL_set_tlsext_host_name(ssl_.get(), peer.c_str()) == 1) {
+      return;
+    }
+    // Without the name, OpenSSL would accept a certificate of any host.
+    setup_ = absl::PermissionDeniedError(
+        absl::StrCat("no TLS connection: expected a host name of at most ", TLSEXT_MAXLEN_host_name,
+                     " bytes for the other end's certificate, got ", peer.size(), " bytes"));
   }
 
   int fd() const override { return socket_.fd(); }
@@ -78,6 +86,7 @@ class TlsStreamOfSocket final : public Stream {
   int16_t receive_event() const override { return receive_event_; }
 
   absl::StatusOr<size_t> Send(absl::Span<const iovec> parts) override {
+    MF_RETURN_IF_ERROR(setup_);
     for (size_t moved = 0;;) {
       const absl::Span<const char> record = NextRecord(parts, moved);
       if (record.empty()) return moved;
@@ -95,6 +104,7 @@ class TlsStreamOfSocket final : public Stream {
   }
 
   absl::StatusOr<size_t> Receive(absl::Span<const iovec> parts) override {
+    MF_RETURN_IF_ERROR(setup_);
     size_t moved = 0;
     for (const iovec& part : parts) {
       for (size_t at = 0; at < part.iov_len;) {
@@ -154,8 +164,8 @@ class TlsStreamOfSocket final : public Stream {
     bytes_of_key_ = 0;
   }
 
-  // Why OpenSSL's last call has failed. OK, with the event to wait for, if it could only not
-  // go on without waiting.
+  // Returns why OpenSSL's last call has failed; OK, with the event to wait for, if it would have
+  // blocked.
   absl::Status Failure(absl::string_view what, int16_t* event) {
     const int system_error = errno;
     const auto lost = [&](absl::string_view why) {
@@ -185,9 +195,10 @@ class TlsStreamOfSocket final : public Stream {
   const OwnedSocket socket_;
   const std::unique_ptr<SSL, decltype(&SSL_free)> ssl_;
   const uint64_t bytes_per_key_;
-  uint64_t bytes_of_key_ = 0;  // that were sent with the present key
+  uint64_t bytes_of_key_ = 0;  // sent with the current key
   int16_t send_event_ = POLLOUT, receive_event_ = POLLIN;
   bool proven_ = false;  // the other end has a certificate
+  absl::Status setup_;   // why the connection cannot be used; OK if it can
   std::array<char, kRecordBytes> record_;
 };
 
@@ -215,6 +226,7 @@ absl::StatusOr<TlsContext> CreateTlsContext(const TlsFiles& files) {
     return failed(files.authorities);
   }
   SSL_CTX_set_min_proto_version(c, TLS1_3_VERSION);
+  SSL_CTX_set_max_cert_list(c, kMaxCertificateBytes);
   SSL_CTX_set_verify(c, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
   // Each connection proves itself anew.
   SSL_CTX_set_session_cache_mode(c, SSL_SESS_CACHE_OFF);

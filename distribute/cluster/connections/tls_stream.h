@@ -19,7 +19,7 @@ struct ssl_ctx_st;
 
 namespace mirrorflow {
 
-// The certificates, and what else all connections of a process have in common.
+// The certificates and settings that all connections of a process share.
 using TlsContext = std::shared_ptr<ssl_ctx_st>;
 // Errors are those of ReadTlsFiles.
 absl::StatusOr<TlsContext> CreateTlsContext(const TlsFiles& files);

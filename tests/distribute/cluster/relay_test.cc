@@ -77,5 +77,20 @@ TEST_P(RelayTest, LastBytesArriveBeforeTheEndOfEitherSide) {
   EXPECT_TRUE(absl::IsUnavailable(ReceiveAll(*remote_, 1).status()));
 }
 
+// Neither direction keeps bytes from arriving in the other one after it has ended.
+TEST(RelayEndTest, BytesOfClosedSideArriveThoughItTakesNoMore) {
+  auto [ours, theirs] = ConnectedSockets();
+  const std::unique_ptr<Stream> remote = PlainStream(std::move(theirs));
+  auto made = Relay::Create(PlainStream(std::move(ours)));
+  ASSERT_TRUE(made.ok()) << made.status();
+  std::unique_ptr<Stream> local = PlainStream(std::move(made->second));
+  ASSERT_TRUE(SendAll(*remote, "too late").ok());
+  ASSERT_TRUE(SendAll(*local, "last").ok());
+  local = nullptr;
+  while (made->first->Advance().ok()) {
+  }
+  EXPECT_EQ(*ReceiveAll(*remote, 4), "last");
+}
+
 }  // namespace
 }  // namespace mirrorflow

@@ -198,6 +198,16 @@ TEST_F(TlsStreamTest, EndWithoutTlsIsRefused) {
   }
 }
 
+// OpenSSL cannot check such a name, and would accept the certificate of any host.
+TEST_F(TlsStreamTest, NameThatCannotBeCheckedFailsTheStream) {
+  auto [a, b] = ConnectedSockets();
+  const auto tls = TlsStream(std::move(a), ContextOf(one_), TlsEnd::kConnecting, kTlsBytesPerKey,
+                             std::string(300, 'a'));
+  const absl::Status sent = SendAll(*tls, "x");
+  EXPECT_EQ(sent.code(), absl::StatusCode::kPermissionDenied) << sent;
+  EXPECT_THAT(std::string(sent.message()), HasSubstr("300 bytes"));
+}
+
 TEST_F(TlsStreamTest, ForeignBytesAreFound) {
   auto [a, b] = ConnectedSockets();
   const int wire = b.fd();
