@@ -16,10 +16,11 @@
 namespace mirrorflow {
 
 // Does what `group` does, but this worker connects to the others through proxies, which see the
-// data that it exchanges with them.
+// data that it exchanges with them, and deliver each byte after `delay`.
 class ProxiedWorkerGroup final : public ForwardingWorkerGroup {
  public:
-  using ForwardingWorkerGroup::ForwardingWorkerGroup;
+  explicit ProxiedWorkerGroup(WorkerGroup& group, absl::Duration delay = absl::ZeroDuration())
+      : ForwardingWorkerGroup(group), delay_(delay) {}
 
   // Returns all bytes that have passed through the proxies.
   std::string captured() {
@@ -35,13 +36,14 @@ class ProxiedWorkerGroup final : public ForwardingWorkerGroup {
     if (name != "data addresses") return values;
     for (std::string& text : values) {
       MF_ASSIGN_OR_RETURN(HostPort address, ParseHostPort(text));
-      address.port = proxies_.emplace_back(address.port).port();
+      address.port = proxies_.emplace_back(address.port, delay_).port();
       text = address.ToString();
     }
     return values;
   }
 
  private:
+  const absl::Duration delay_;
   std::list<TcpProxy> proxies_;
 };
 

@@ -17,7 +17,7 @@ from programs import CLUSTER, USAGE, free_port
 
 SECONDS = 60  # no job takes that long; more is a hang
 HEARTBEAT = 2
-# With heartbeats, an idle machine takes one second more than the timeouts; without, it takes 20.
+# An idle machine takes one second more than the timeouts.
 SLACK = 8
 WORKERS = 3
 INTERNAL = 70

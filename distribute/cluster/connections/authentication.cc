@@ -47,6 +47,12 @@ std::string RandomBytes(size_t count) {
   return bytes;
 }
 
+uint64_t RandomNumber() {
+  uint64_t number = 0;
+  std::memcpy(&number, RandomBytes(sizeof number).data(), sizeof number);
+  return number;
+}
+
 absl::StatusOr<std::string> ReadSecretFile(const std::string& path) {
   constexpr size_t kLineEnd = 2;
   MF_ASSIGN_OR_RETURN(std::string secret,

@@ -6,6 +6,7 @@
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_AUTHENTICATION_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <initializer_list>
 #include <string>
 
@@ -22,8 +23,9 @@ std::string Hmac(absl::string_view key, std::initializer_list<absl::string_view>
 // Compares in a time that does not depend on where the texts differ.
 bool EqualSecrets(absl::string_view a, absl::string_view b);
 
-// Bytes from the system's random generator.
+// Bytes from the system's random generator, and eight of them as a number.
 std::string RandomBytes(size_t count);
+uint64_t RandomNumber();
 
 // Reads the secret. InvalidArgument if others can access the file (ReadPrivateFile), or if the
 // secret has fewer than 16 or more than 4096 bytes.

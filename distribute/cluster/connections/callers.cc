@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "distribute/cluster/connections/authentication.h"
 #include "framework/core/status.h"
 #include "framework/core/system_error.h"
 
@@ -16,18 +17,6 @@ namespace mirrorflow {
 namespace {
 
 constexpr absl::Duration kHandshakeTimeout = absl::Seconds(5);
-
-template <typename List>
-typename List::iterator OldestOfBusiestHost(List& list) {
-  const auto host = [](const auto& caller) {
-    return caller.peer.substr(0, caller.peer.rfind(':'));
-  };
-  std::map<std::string, int> count;
-  for (const auto& caller : list) ++count[host(caller)];
-  return std::max_element(list.begin(), list.end(), [&](const auto& a, const auto& b) {
-    return count[host(a)] < count[host(b)];
-  });
-}
 
 }  // namespace
 
@@ -39,10 +28,32 @@ absl::Status Callers::Start() {
 void Callers::Add(int fd, const std::string& peer) {
   {
     std::lock_guard<std::mutex> lock(mu_);
-    if (arrived_.size() >= limit_) arrived_.erase(OldestOfBusiestHost(arrived_));
-    arrived_.push_back({OwnedSocket(fd), peer});
+    if (callers_.size() >= limit_) DropOne();
+    callers_.push_back({.peer = peer,
+                        .arrival = MonotonicTime::Now(),
+                        .conversation = Conversation(
+                            tls_ == nullptr ? PlainStream(OwnedSocket(fd))
+                                            : TlsStream(OwnedSocket(fd), tls_, TlsEnd::kAccepting),
+                            handshake_(fd))});
   }
   Wake();
+}
+
+void Callers::DropOne() {
+  std::map<std::string, std::vector<std::list<Caller>::iterator>> by_network;
+  for (auto caller = callers_.begin(); caller != callers_.end(); ++caller) {
+    by_network[NetworkOf(caller->peer)].push_back(caller);
+  }
+  auto& busiest = std::max_element(by_network.begin(), by_network.end(), [](auto& a, auto& b) {
+                    return a.second.size() < b.second.size();
+                  })->second;
+  const auto has_heard = [](const auto& caller) {
+    return caller->conversation.handshake().has_heard();
+  };
+  if (!std::all_of(busiest.begin(), busiest.end(), has_heard)) std::erase_if(busiest, has_heard);
+  const auto dropped = busiest[RandomNumber() % busiest.size()];
+  LogRefused(*dropped, "others are waiting");
+  callers_.erase(dropped);
 }
 
 void Callers::Fail(const absl::Status& why) {
@@ -58,48 +69,29 @@ absl::Status Callers::failure() {
   return failure_;
 }
 
-std::list<Callers::Arrival> Callers::TakeArrivals() {
-  eventfd_t count = 0;
-  eventfd_read(wake_.fd(), &count);
-  std::lock_guard<std::mutex> lock(mu_);
-  return std::exchange(arrived_, {});
-}
-
-void Callers::Accept(Arrival arrival) {
-  if (callers_.size() >= limit_) {
-    const auto dropped = OldestOfBusiestHost(callers_);
-    LogRefused(*dropped, "others are waiting");
-    callers_.erase(dropped);
-  }
-  const int fd = arrival.socket.fd();
-  callers_.push_back(
-      {.peer = std::move(arrival.peer),
-       .deadline = MonotonicTime::Now() + kHandshakeTimeout,
-       .conversation = Conversation(
-           tls_ == nullptr ? PlainStream(std::move(arrival.socket))
-                           : TlsStream(std::move(arrival.socket), tls_, TlsEnd::kAccepting),
-           handshake_(fd))});
-}
-
 void Callers::LogRefused(const Caller& caller, absl::string_view why) const {
   if (strangers_ != nullptr) strangers_->Log(caller.peer, absl::StrCat("was refused: ", why));
 }
 
 absl::Status Callers::Advance(const std::function<absl::Status(Proven)>& on_proven) {
-  for (Arrival& arrival : TakeArrivals()) Accept(std::move(arrival));
+  eventfd_t count = 0;
+  eventfd_read(wake_.fd(), &count);
+  std::lock_guard<std::mutex> lock(mu_);
   for (auto caller = callers_.begin(); caller != callers_.end();) {
     Conversation& conversation = caller->conversation;
     absl::Status status = conversation.Advance();
     if (status.ok() && !conversation.done()) {
-      if (MonotonicTime::Now() < caller->deadline) {
+      if (MonotonicTime::Now() < caller->arrival + kHandshakeTimeout) {
         ++caller;
         continue;
       }
       status = absl::DeadlineExceededError("the handshake took too long");
     }
     if (status.ok()) {
-      MF_RETURN_IF_ERROR(
-          on_proven({caller->peer, conversation.handshake(), conversation.TakeStream()}));
+      MF_RETURN_IF_ERROR(on_proven({.peer = caller->peer,
+                                    .handshake = conversation.handshake(),
+                                    .stream = conversation.TakeStream(),
+                                    .duration = MonotonicTime::Now() - caller->arrival}));
     } else {
       LogRefused(*caller, status.message());
     }
@@ -108,7 +100,13 @@ absl::Status Callers::Advance(const std::function<absl::Status(Proven)>& on_prov
   return absl::OkStatus();
 }
 
+bool Callers::empty() const {
+  std::lock_guard<std::mutex> lock(mu_);
+  return callers_.empty();
+}
+
 void Callers::AddPolled(std::vector<pollfd>* polled) const {
+  std::lock_guard<std::mutex> lock(mu_);
   polled->push_back({.fd = wake_.fd(), .events = POLLIN, .revents = 0});
   for (const Caller& caller : callers_) {
     polled->push_back(

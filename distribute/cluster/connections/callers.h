@@ -28,10 +28,13 @@ namespace mirrorflow {
 
 class Callers {
  public:
-  // At most `limit` callers wait. Honest callers finish at once, so when the limit is reached a new
-  // caller replaces the oldest one from the host with the most: no host can lock out the others.
-  // `handshake` creates the accepting end for a caller on `fd`. `tls` is null for plain
-  // connections. `strangers` logs refused callers and may be null.
+  // At most `limit` callers wait. When the limit is reached, a new caller replaces one from the
+  // network (NetworkOf) with the most callers, so no network can lock out the others: one that has
+  // not sent a valid hello, if there is one, and a random one of these. Were it the oldest, a crowd
+  // could replace each honest caller just before it finishes; were it the newest, callers that wait
+  // on purpose would hold all places. `handshake` creates the accepting end for a caller on `fd`,
+  // on the listener's thread. `tls` is null for plain connections. `strangers` logs refused callers
+  // and may be null.
   Callers(size_t limit, TlsContext tls, std::function<Handshake(int fd)> handshake,
           StrangerLog* strangers)
       : limit_(limit),
@@ -55,41 +58,37 @@ class Callers {
     std::string peer;  // as in ConnectionListener::OnConnection
     Handshake handshake;
     std::unique_ptr<Stream> stream;
+    absl::Duration duration;  // from the arrival to the end of the handshake
   };
-  // Advances all handshakes without blocking. Calls `on_proven` for each caller that has completed
-  // its handshake, and stops at the first error it returns.
+  // Advances all handshakes without blocking. Calls `on_proven`, which must not call this object,
+  // for each caller that has completed its handshake, and stops at the first error it returns.
   absl::Status Advance(const std::function<absl::Status(Proven)>& on_proven);
   // Whether no caller is waiting.
-  bool empty() const { return callers_.empty(); }
+  bool empty() const;
   // Adds the events to poll() for before the next Advance. Deadlines need a timeout as well.
   void AddPolled(std::vector<pollfd>* polled) const;
   // Interrupts that poll().
   void Wake();
 
  private:
-  struct Arrival {
-    OwnedSocket socket;
-    std::string peer;
-  };
   struct Caller {
     std::string peer;
-    MonotonicTime deadline;
+    MonotonicTime arrival;
     Conversation conversation;
   };
 
-  std::list<Arrival> TakeArrivals();
-  void Accept(Arrival arrival);
+  // Both require mu_.
+  void DropOne();
   void LogRefused(const Caller& caller, absl::string_view why) const;
 
   const size_t limit_;
   const TlsContext tls_;
   const std::function<Handshake(int fd)> handshake_;
   StrangerLog* const strangers_;
-  OwnedSocket wake_;           // an eventfd that does not block
-  std::list<Caller> callers_;  // oldest first
-  std::mutex mu_;
+  OwnedSocket wake_;  // an eventfd that does not block
+  mutable std::mutex mu_;
   // Guarded by mu_:
-  std::list<Arrival> arrived_;  // oldest first
+  std::list<Caller> callers_;
   absl::Status failure_;
 };
 

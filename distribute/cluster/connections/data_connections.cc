@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "distribute/cluster/connections/back_off.h"
 #include "distribute/cluster/connections/callers.h"
 #include "distribute/cluster/connections/connection_listener.h"
 #include "distribute/cluster/connections/conversation.h"
@@ -25,7 +26,9 @@
 namespace mirrorflow {
 namespace {
 
-constexpr size_t kMaxCallers = 16;
+// Places for callers in addition to the expected ones, and the most in all: each may take 100 KB.
+constexpr size_t kMoreCallers = 16, kMaxCallers = 1024;
+constexpr absl::Duration kFirstPause = absl::Milliseconds(50), kLongestPause = absl::Seconds(2);
 
 // A connection from this process to a peer. It is made again if it ends early: strangers may have
 // taken the places of callers at the other end.
@@ -33,6 +36,7 @@ struct Call {
   Handshake::Ranks ranks;
   std::string address;
   std::optional<Conversation> conversation = std::nullopt;
+  BackOff pause = BackOff(kFirstPause, kLongestPause);
   MonotonicTime next = MonotonicTime::InfinitePast();  // when to call again
   absl::Status last = absl::OkStatus();                // why the last call has ended
 };
@@ -53,7 +57,7 @@ class Connector {
       MF_ASSIGN_OR_RETURN(tls_, CreateTlsContext(options_.tls));
     }
     Callers callers(
-        kMaxCallers, tls_,
+        std::min(kMaxCallers, kMoreCallers + NumMissing()), tls_,
         [this](int fd) {
           return Handshake::Accepting(options_.cluster, [this, fd](const Handshake::Ranks& ranks) {
             return Admit(ranks, fd);
@@ -70,7 +74,7 @@ class Connector {
     MF_ASSIGN_OR_RETURN(addresses_,
                         workers_.AllGather("data addresses", own.ToString(), deadline_));
     FindCalls();
-    MF_RETURN_IF_ERROR(CheckDescriptors("connections for data", NumMissing()));
+    MF_RETURN_IF_ERROR(CheckDescriptors("connections for data", static_cast<int>(NumMissing())));
     for (;;) {
       MF_RETURN_IF_ERROR(AdvanceCalls());
       MF_RETURN_IF_ERROR(callers.Advance([this](Callers::Proven proven) {
@@ -109,8 +113,8 @@ class Connector {
   }
 
   // How many connections the local ranks still lack.
-  int NumMissing() {
-    int count = 0;
+  size_t NumMissing() {
+    size_t count = 0;
     for (const int local : local_ranks_) {
       for (int peer = 0; peer < topology_.world_size(); ++peer) {
         if (!IsNear(local, peer) && ConnectionsOf(local)->count(peer) == 0) ++count;
@@ -172,13 +176,12 @@ class Connector {
   }
 
   absl::Status Keep(int local, int peer, std::unique_ptr<Stream> stream) {
-    MF_RETURN_IF_ERROR(At(SetDataOptions(stream->fd(), options_.timeout), peer));
+    MF_RETURN_IF_ERROR(At(SetConnectionOptions(stream->fd(), options_.timeout), peer));
     ConnectionsOf(local)->emplace(peer, std::move(stream));
     return absl::OkStatus();
   }
 
   absl::Status AdvanceCalls() {
-    constexpr absl::Duration kPause = absl::Milliseconds(50);
     for (auto call = calls_.begin(); call != calls_.end();) {
       if (!call->conversation.has_value() && MonotonicTime::Now() >= call->next) {
         absl::StatusOr<OwnedSocket> socket = StartConnect(options_.address, call->address);
@@ -194,7 +197,7 @@ class Connector {
         if (absl::IsUnavailable(status)) {
           call->last = status;
           call->conversation.reset();
-          call->next = MonotonicTime::Now() + kPause;
+          call->next = MonotonicTime::Now() + call->pause.Next();
         } else if (!status.ok()) {
           return At(Annotate(status, call->address), call->ranks.accepting);
         } else if (call->conversation->done()) {

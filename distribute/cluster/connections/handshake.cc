@@ -24,6 +24,7 @@ constexpr size_t kHelloBytes = kOpeningBytes + 4 + 4 + 8 + kJobBytes + kNonceByt
 constexpr size_t kChallengeBytes = kOpeningBytes + kNonceBytes + kProofBytes;
 constexpr size_t kMaxRefusalBytes = 255;
 constexpr absl::string_view kAnotherJob = "the caller belongs to another job";
+constexpr absl::string_view kRefused = "refused: ", kRefusedForNow = "refused for now: ";
 static_assert(kMaxRefusalBytes <= Handshake::kMaxMessageBytes);
 
 // Identifies a job in the hello, whose fields have fixed sizes.
@@ -154,7 +155,11 @@ absl::Status Handshake::ReceiveAnswer(absl::string_view answer) {
   } else if (admits_ != nullptr) {
     refusal = admits_(ranks_);
   }
-  std::string text = refusal.ok() ? "" : absl::StrCat("refused: ", refusal.message());
+  std::string text;
+  if (!refusal.ok()) {
+    text =
+        absl::StrCat(absl::IsUnavailable(refusal) ? kRefusedForNow : kRefused, refusal.message());
+  }
   text.resize(std::min(text.size(), kMaxRefusalBytes));
   output_ = absl::StrCat(std::string(1, static_cast<char>(text.size())), text);
   if (refusal.ok()) state_ = State::kDone;
@@ -175,6 +180,9 @@ absl::Status Handshake::Receive(absl::string_view message) {
       state_ = refusal_bytes_ == 0 ? State::kDone : State::kRefusal;
       return absl::OkStatus();
     case State::kRefusal: {
+      if (absl::StartsWith(message, kRefusedForNow)) {
+        return absl::UnavailableError(Printable(message));
+      }
       const bool differs = absl::StrContains(message, kAnotherJob);
       return absl::PermissionDeniedError(
           absl::StrCat(Printable(message),

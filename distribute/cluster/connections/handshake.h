@@ -50,7 +50,7 @@ class Handshake {
   // The end that connects. Its first message is sent at once.
   static Handshake Connecting(const Cluster& cluster, const Ranks& ranks);
   // The end that accepts. `admits` returns an error for ranks that may not connect, or not again;
-  // the error's message is sent to the other end.
+  // the error's message is sent to the other end. Unavailable asks it to try again later.
   static Handshake Accepting(const Cluster& cluster,
                              std::function<absl::Status(const Ranks&)> admits);
 
@@ -62,11 +62,15 @@ class Handshake {
   // expected.
   size_t wanted() const;
   // Takes a message of wanted() bytes. Returns PermissionDenied, with the reason, if this end
-  // refuses the other one or was refused by it, and InvalidArgument if the other end speaks another
-  // protocol.
+  // refuses the other one or was refused by it, Unavailable if it was refused for now, and
+  // InvalidArgument if the other end speaks another protocol.
   absl::Status Receive(absl::string_view message);
   // Whether both ends have proven themselves; there may still be output.
   bool done() const { return state_ == State::kDone; }
+
+  // Whether the other end's first message, the hello or the challenge, has arrived and speaks the
+  // same version of the protocol.
+  bool has_heard() const { return !nonce_.empty(); }
 
   // The contents of the hello.
   const Ranks& ranks() const { return ranks_; }

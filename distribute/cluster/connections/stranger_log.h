@@ -14,8 +14,12 @@
 
 namespace mirrorflow {
 
-// Logs refused callers, such as port scanners: at most one line a minute for each host, so that
-// strangers cannot fill the log. Thread-safe.
+// Returns the network that one stranger may control, of a peer written as in
+// ConnectionListener::OnConnection: an IPv4 address, or the /64 of an IPv6 address.
+std::string NetworkOf(absl::string_view peer);
+
+// Logs refused callers, such as port scanners: at most one line a minute for each NetworkOf, so
+// that strangers cannot fill the log. Thread-safe.
 class StrangerLog {
  public:
   // `log` receives the lines, which begin with `service`, and may be null.
@@ -29,7 +33,7 @@ class StrangerLog {
   const std::string service_;
   const std::function<void(absl::string_view line)> log_;
   std::mutex mu_;
-  std::map<std::string, MonotonicTime> last_;  // by host: its last line; guarded by mu_
+  std::map<std::string, MonotonicTime> last_;  // by network: its last line; guarded by mu_
 };
 
 }  // namespace mirrorflow

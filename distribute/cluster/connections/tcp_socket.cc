@@ -42,6 +42,18 @@ absl::StatusOr<std::string> HostText(const sockaddr* address, socklen_t size) {
   return std::string(text);
 }
 
+absl::Status ConnectError(int error) {
+  const absl::Status status = NetworkError(error, "cannot connect");
+  return error == ECONNREFUSED ? absl::FailedPreconditionError(status.message()) : status;
+}
+
+// Returns the error of a socket, which is then cleared.
+int TakeError(int fd) {
+  int error = 0;
+  socklen_t size = sizeof error;
+  return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> SourceOf(int fd) {
@@ -87,25 +99,35 @@ absl::StatusOr<OwnedSocket> StartConnect(const SocketAddress& to) {
   if (made.fd() < 0 ||
       (connect(made.fd(), reinterpret_cast<const sockaddr*>(&to.address), to.size) != 0 &&
        errno != EINPROGRESS)) {
-    return NetworkError(errno, "cannot connect");
+    return ConnectError(errno);
   }
   return made;
 }
 
 absl::Status CheckConnected(int fd) {
-  int error = 0;
-  socklen_t size = sizeof error;
-  if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;
-  return error == 0 ? absl::OkStatus() : NetworkError(error, "cannot connect");
+  const int error = TakeError(fd);
+  return error == 0 ? absl::OkStatus() : ConnectError(error);
 }
 
-absl::Status SetDataOptions(int fd, absl::Duration timeout) {
-  const int on = 1;
+bool HasNetworkFailed(int fd) {
+  const int error = TakeError(fd);
+  return error != 0 && error != ECONNRESET && error != EPIPE;
+}
+
+absl::Status SetConnectionOptions(int fd, absl::Duration timeout) {
+  constexpr int kMaxKeepalive = 32767;  // seconds, of Linux
+  const auto seconds = [&](int fraction) {
+    return static_cast<int>(
+        std::clamp<int64_t>(absl::ToInt64Seconds(timeout / fraction), 1, kMaxKeepalive));
+  };
+  const int on = 1, idle = seconds(2), interval = seconds(8);
   const int wait_ms = static_cast<int>(
       std::min<int64_t>(absl::ToInt64Milliseconds(timeout), std::numeric_limits<int>::max()));
-  // Data are sent at once. A peer that does not acknowledge them within the timeout is lost.
+  // Data are sent at once.
   if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) != 0 ||
       setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on) != 0 ||
+      setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle) != 0 ||
+      setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval) != 0 ||
       setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &wait_ms, sizeof wait_ms) != 0) {
     return NetworkError(errno, "cannot set the options of a connection");
   }

@@ -26,14 +26,20 @@ struct SocketAddress {
 // Returns all addresses of HOST:PORT; a service may listen on only some of them. Returns
 // Unavailable, with the resolver's reason, if there is none.
 absl::StatusOr<std::vector<SocketAddress>> ResolveAll(const std::string& to);
-// Like StartConnect above, from any address of this host.
+// Like StartConnect above, from any address of this host. Returns FailedPrecondition if the other
+// host refuses the connection: no process listens on the port.
 absl::StatusOr<OwnedSocket> StartConnect(const SocketAddress& to);
-// Checks that a socket that has become writable is connected. Returns Unavailable, with the reason,
-// if not.
+// Checks that a socket that has become writable is connected. Returns FailedPrecondition, like
+// StartConnect, or Unavailable, with the reason, if not.
 absl::Status CheckConnected(int fd);
+// Whether a connection has failed because of the network, and not because the other end has closed
+// or reset it. Clears the socket's error; call it when poll() reports POLLERR.
+bool HasNetworkFailed(int fd);
 
-// Sets a connection's options for data.
-absl::Status SetDataOptions(int fd, absl::Duration timeout);
+// Sets the options of a connection, which ends if the other host acknowledges nothing for
+// `timeout`, also while it is idle. A process that is stopped does not end it: its kernel still
+// acknowledges.
+absl::Status SetConnectionOptions(int fd, absl::Duration timeout);
 
 // The numeric address of the host at the other end of a connection, and that of a host.
 absl::StatusOr<std::string> SourceOf(int fd);

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <cstring>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -15,6 +14,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "distribute/cluster/connections/authentication.h"
+#include "distribute/cluster/connections/back_off.h"
 #include "distribute/cluster/connections/handshake.h"
 #include "distribute/cluster/coordination/grpc_deadline.h"
 #include "distribute/cluster/coordination/messages.h"
@@ -34,22 +34,15 @@ using coordination::Reply;
 using coordination::Request;
 using coordination::Signed;
 
-constexpr absl::Duration kFirstRetry = absl::Milliseconds(50);
+constexpr absl::Duration kFirstRetry = absl::Milliseconds(100);
 constexpr absl::Duration kLongestRetry = absl::Milliseconds(500);
-// Within this time, the service detects that the connection of another process is dead.
-constexpr absl::Duration kEndOfOther = absl::Milliseconds(2 * kKeepaliveMilliseconds);
+// Within this time, the service detects that another process has died, also with its host.
+const absl::Duration kEndOfOther = 2 * kDeadConnection;
 // The others have received the failure, but their answers may be on the way.
 constexpr absl::Duration kLeaveAfterFailure = absl::Seconds(1);
 // The service answers most calls at their deadline at the latest; this long after it, the service
 // is considered gone.
 constexpr absl::Duration kGrace = absl::Seconds(2);
-
-uint64_t RandomNumber() {
-  const std::string bytes = RandomBytes(sizeof(uint64_t));
-  uint64_t number = 0;
-  std::memcpy(&number, bytes.data(), sizeof number);
-  return number;
-}
 
 }  // namespace
 
@@ -73,7 +66,7 @@ class CoordinationClient::Connection {
                                     .worker = worker(),
                                     .tls = options_.tls,
                                     .log = options_.log}));
-    absl::Duration pause = kFirstRetry;
+    BackOff back_off(kFirstRetry, kLongestRetry);
     MonotonicTime last_refusal = MonotonicTime::InfiniteFuture();
     for (;;) {
       const absl::StatusOr<coordination::Membership> membership = TryRegister(deadline);
@@ -85,6 +78,7 @@ class CoordinationClient::Connection {
       } else if (!absl::IsUnavailable(status) && !absl::IsCancelled(status)) {
         return membership;  // a service that is about to end cancels calls
       }
+      const absl::Duration pause = back_off.Next();
       if (now + pause >= deadline) {
         return absl::IsAborted(status) ? absl::AlreadyExistsError(status.message())
                                        : absl::DeadlineExceededError(absl::StrCat(
@@ -92,29 +86,34 @@ class CoordinationClient::Connection {
                                              options_.coordinator, ": ", status.message()));
       }
       absl::SleepFor(pause);
-      pause = std::min(2 * pause, kLongestRetry);
     }
   }
 
-  // Returns the number of a new call, for Cancel.
-  uint64_t NewCall() { return ++sequence_; }
-  void Cancel(uint64_t call) {
+  // Returns the number of a new call, for Cancel. Each request that is sent from now on tells the
+  // service that the call is pending. End with Perform or Forget.
+  uint64_t NewCall() {
     std::lock_guard<std::mutex> lock(mu_);
-    const auto found = calls_.find(call);
-    if (found == calls_.end()) return;
-    found->second.cancelled = true;
-    if (found->second.context != nullptr) found->second.context->TryCancel();
+    return NewCallLocked();
+  }
+  void Forget(uint64_t call) {
+    std::lock_guard<std::mutex> lock(mu_);
+    calls_.erase(call);
+  }
+  void Cancel(uint64_t call) {
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      const auto found = calls_.find(call);
+      if (found == calls_.end()) return;
+      found->second.cancelled = true;
+      if (found->second.context != nullptr) found->second.context->TryCancel();
+    }
+    link_->Wake();
   }
 
   // Repeats the call on a new connection if the current one ends before the answer arrives.
   absl::StatusOr<std::string> Perform(Request request, MonotonicTime deadline, uint64_t call) {
-    {
-      std::lock_guard<std::mutex> lock(mu_);
-      calls_[call];
-    }
     absl::StatusOr<std::string> result = Repeat(request, deadline, call);
-    std::lock_guard<std::mutex> lock(mu_);
-    calls_.erase(call);
+    Forget(call);
     return result;
   }
   absl::StatusOr<std::string> Perform(Request request, MonotonicTime deadline) {
@@ -145,15 +144,30 @@ class CoordinationClient::Connection {
   bool has_failed() const { return failed_; }
 
   void StopHeartbeats() {
+    uint64_t beat;
     {
       std::lock_guard<std::mutex> lock(mu_);
       over_ = true;
+      beat = beat_;
       stop_.notify_all();
     }
-    if (heart_.joinable()) heart_.join();
+    if (!heart_.joinable()) return;
+    Cancel(beat);  // it may wait for a connection
+    heart_.join();
   }
 
  private:
+  struct Pending {
+    grpc::ClientContext* context = nullptr;  // null while no attempt is in flight; guarded by mu_
+    std::atomic<bool> cancelled{false};
+  };
+
+  // Requires mu_.
+  uint64_t NewCallLocked() {
+    calls_[++sequence_];
+    return sequence_;
+  }
+
   // Sends heartbeats until the connection ends. If none is answered in time, the service is gone:
   // ends all calls.
   void SendHeartbeats() {
@@ -166,8 +180,9 @@ class CoordinationClient::Connection {
       const MonotonicTime begin = MonotonicTime::Now();
       if (begin - awake > timeout / 2) answered = begin;
       const std::shared_ptr<const RunProgress> progress = progress_;
+      const uint64_t call = beat_ = NewCallLocked();
       lock.unlock();
-      const absl::StatusOr<int> beat = SendHeartbeat(progress.get(), answered + timeout);
+      const absl::StatusOr<int> beat = SendHeartbeat(progress.get(), answered + timeout, call);
       lock.lock();
       if (beat.ok() && *beat != 0 && stop_request_ == 0) {
         stop_request_ = *beat;
@@ -189,7 +204,8 @@ class CoordinationClient::Connection {
   }
 
   // Returns the signal by which the service has been asked to stop all workers, or 0.
-  absl::StatusOr<int> SendHeartbeat(const RunProgress* progress, MonotonicTime deadline) {
+  absl::StatusOr<int> SendHeartbeat(const RunProgress* progress, MonotonicTime deadline,
+                                    uint64_t call) {
     Request request;
     request.set_operation(Request::HEARTBEAT);
     if (progress != nullptr) {
@@ -201,7 +217,7 @@ class CoordinationClient::Connection {
       heartbeat.set_collectives(at.collectives);
       heartbeat.set_collective(at.collective);
     }
-    MF_ASSIGN_OR_RETURN(const std::string text, Perform(std::move(request), deadline));
+    MF_ASSIGN_OR_RETURN(const std::string text, Perform(std::move(request), deadline, call));
     int signal = 0;
     if (!text.empty() && !absl::SimpleAtoi(text, &signal)) {
       return absl::InternalError("coordination: malformed signal");
@@ -240,13 +256,14 @@ class CoordinationClient::Connection {
   }
 
   absl::StatusOr<std::string> Repeat(Request& request, MonotonicTime deadline, uint64_t call) {
+    const std::atomic<bool>& is_cancelled = PendingOf(call).cancelled;
     for (uint64_t broken = 0;;) {
-      const auto connection = link_->Get(broken, deadline);
+      const auto connection = link_->Get(broken, deadline, is_cancelled);
       if (!connection.ok()) return Gone(connection.status());
       request.set_deadline_ms(MillisecondsUntil(deadline));
       Signed answer;
       const grpc::Status status = Send(**connection, request, deadline, call, &answer);
-      if (IsCancelled(call)) return absl::CancelledError("the call was cancelled");
+      if (is_cancelled) return absl::CancelledError("the call was cancelled");
       switch (status.error_code()) {
         case grpc::StatusCode::OK:
           return Open(**connection, call, answer);
@@ -288,9 +305,10 @@ class CoordinationClient::Connection {
     return status;
   }
 
-  bool IsCancelled(uint64_t call) {
+  // The result is valid until Forget.
+  const Pending& PendingOf(uint64_t call) {
     std::lock_guard<std::mutex> lock(mu_);
-    return calls_[call].cancelled;
+    return calls_[call];
   }
 
   absl::StatusOr<std::string> Open(const ServiceLink::Connection& connection, uint64_t call,
@@ -315,23 +333,19 @@ class CoordinationClient::Connection {
                        {.worker = 0});
   }
 
-  struct Pending {
-    grpc::ClientContext* context = nullptr;  // null while no attempt is in flight
-    bool cancelled = false;
-  };
-
   const Options options_;
   // Set before there are other threads:
   std::unique_ptr<ServiceLink> link_;
   std::string server_;  // the process that serves the service
   bool registered_ = false;
-  std::atomic<uint64_t> sequence_{0};
   std::atomic<bool> failed_{false};
 
   std::mutex mu_;
   std::condition_variable stop_;
   // Guarded by mu_:
   bool over_ = false;
+  uint64_t sequence_ = 0;                        // of the last call
+  uint64_t beat_ = 0;                            // the call of the last heartbeat
   std::map<uint64_t, Pending> calls_;            // in progress
   std::shared_ptr<const RunProgress> progress_;  // of the latest session
   std::function<void(int)> on_stop_request_;
@@ -474,6 +488,7 @@ class CoordinationClient::Group final : public WorkerGroup {
     if (listening.ok()) {
       listening_ = *std::move(listening);
     } else {
+      connection_->Forget(listening_call_);
       listener_.Notify(listening.status());
     }
   }

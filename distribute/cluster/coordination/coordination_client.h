@@ -25,17 +25,17 @@ class CoordinationClient {
  public:
   struct Options {
     std::string coordinator;  // HOST:PORT
-    bool external = false;    // not worker 0 serves the service, but a process of its own
+    bool external = false;    // a process of its own serves it, not worker 0
     std::string name = {};    // of the service in its certificate; empty: the host
     std::string secret;
     std::string job;
     TlsFiles tls = {};
     coordination::Member member;  // this worker
-    // The service takes this worker for gone if it is silent for so long, and this worker the
+    // The service considers this worker lost if it is silent for this long, and this worker the
     // service if it does not answer. Infinite: neither does.
     absl::Duration heartbeat_timeout = absl::Seconds(10);
-    // This worker hangs if it is inside a step for so long without coming further. It need not be
-    // equal on all workers. Infinite: never.
+    // This worker hangs if it is inside a step for this long without progress. Workers may use
+    // different values. Infinite: never.
     absl::Duration progress_timeout = absl::InfiniteDuration();
     // How long the others wait for this worker while it is between steps.
     absl::Duration prepare_timeout = absl::InfiniteDuration();
@@ -43,7 +43,7 @@ class CoordinationClient {
     std::function<void(absl::string_view)> log = nullptr;
   };
   // Registers this worker, and waits until all workers have. Tries again until `deadline` if the
-  // service cannot be reached. DeadlineExceeded, naming the missing workers or the address;
+  // service cannot be reached. Returns DeadlineExceeded, naming the missing workers or the address;
   // InvalidArgument, with both values, if workers differ; AlreadyExists if another process is this
   // worker; PermissionDenied if the service does not know the secret, this worker does not, or
   // TLS refuses the certificate of one of them.
@@ -64,7 +64,7 @@ class CoordinationClient {
 
  private:
   class Group;
-  class Connection;  // of gRPC
+  class Connection;
 
   explicit CoordinationClient(std::shared_ptr<Connection> connection);
 

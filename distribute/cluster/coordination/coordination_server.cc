@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
-#include <cstring>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -45,16 +44,9 @@ constexpr absl::Duration kLongestPause = absl::Milliseconds(500);
 constexpr absl::Duration kWaitingInterval = absl::Seconds(5);  // between reports of missing workers
 constexpr absl::Duration kListenRetry = absl::Milliseconds(250);
 constexpr int kMaxGroups = 4096;
-// A process may take this many round trips longer than kLongestReturn to reconnect.
-constexpr int kReturnRoundTrips = 8;
 
 // Random, because processes of an earlier cluster may still be there and count as well.
-uint64_t RandomIncarnation() {
-  const std::string bytes = RandomBytes(sizeof(uint32_t));
-  uint32_t incarnation = 0;
-  std::memcpy(&incarnation, bytes.data(), sizeof incarnation);
-  return incarnation;
-}
+uint64_t RandomIncarnation() { return static_cast<uint32_t>(RandomNumber()); }
 
 class Server final : public CoordinationServer, public coordination::Coordination::CallbackService {
  public:
@@ -82,27 +74,29 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
 
   absl::Status Start() {
     MF_ASSIGN_OR_RETURN(
-        port_, ServicePort::Open(
-                   {.address = options_.address,
-                    .num_workers = options_.num_workers,
-                    .cluster = {.secret = options_.secret,
-                                .job = options_.job,
-                                .purpose = Handshake::Purpose::kCoordination},
-                    .tls = options_.tls,
-                    .on_connected =
-                        [this](const Handshake& handshake) {
-                          return sessions_.Connect(
-                              {handshake.ranks().connecting, handshake.incarnation()},
-                              handshake.connection(), handshake.SessionKey());
-                        },
-                    .on_disconnected =
-                        [this](const std::string& connection, absl::Duration round_trip) {
-                          sessions_.Disconnect(connection, [&](const WorkerProcess& process) {
-                            return TimeToReturn(process.worker, round_trip);
-                          });
-                        },
-                    .log = options_.log},
-                   this));
+        port_,
+        ServicePort::Open(
+            {.address = options_.address,
+             .num_workers = options_.num_workers,
+             .cluster = {.secret = options_.secret,
+                         .job = options_.job,
+                         .purpose = Handshake::Purpose::kCoordination},
+             .tls = options_.tls,
+             .on_connected =
+                 [this](const Handshake& handshake) {
+                   return sessions_.Connect({handshake.ranks().connecting, handshake.incarnation()},
+                                            handshake.connection(), handshake.SessionKey());
+                 },
+             .on_disconnected =
+                 [this](const std::string& connection, absl::Duration handshake,
+                        bool network_failed) {
+                   sessions_.Disconnect(connection, [&](const WorkerProcess& process) {
+                     const absl::Duration timeout = membership_.HeartbeatTimeout(process.worker);
+                     return network_failed ? timeout : TimeToReturn(handshake, timeout);
+                   });
+                 },
+             .log = options_.log},
+            this));
     MF_ASSIGN_OR_RETURN(ticker_, StartThread("coordination", [this] { Tick(); }));
     return absl::OkStatus();
   }
@@ -133,7 +127,8 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
           reactor->Finish(answer != nullptr ? grpc::Status::OK : grpc::Status::CANCELLED);
         });
     if (!call.ok()) {
-      reactor->Finish(grpc::Status(grpc::StatusCode::UNAUTHENTICATED, "refused"));
+      reactor->Finish(grpc::Status(static_cast<grpc::StatusCode>(call.status().code()),
+                                   std::string(call.status().message())));
     } else if (call->has_value()) {
       Dispatch(**call, [this, process = (*call)->process,
                         sequence = (*call)->sequence](absl::StatusOr<std::string> result) {
@@ -288,11 +283,6 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
     for (const WorkerProcess& process : processes) {
       End(process.worker, membership_.Lose(process));
     }
-  }
-
-  absl::Duration TimeToReturn(int worker, absl::Duration round_trip) const {
-    return std::min(kLongestReturn + kReturnRoundTrips * round_trip,
-                    membership_.HeartbeatTimeout(worker) / 4);
   }
 
   void End(int worker, const std::optional<Membership::Loss>& loss) {

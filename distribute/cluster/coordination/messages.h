@@ -5,6 +5,7 @@
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_MESSAGES_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_MESSAGES_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -16,11 +17,16 @@
 
 namespace mirrorflow {
 
-// Both ends check a silent connection this often, and wait as long for the answer.
-inline constexpr int kKeepaliveMilliseconds = 10000;
-// How long a process may take to reconnect, at most a quarter of the heartbeat timeout. A closed
-// connection usually means that its process has died, which the other workers must learn soon.
-inline constexpr absl::Duration kLongestReturn = absl::Milliseconds(500);
+// A connection ends when the other host acknowledges nothing for this long. The session survives:
+// only heartbeats decide whether a silent process is lost.
+inline constexpr absl::Duration kDeadConnection = absl::Seconds(10);
+
+// Returns how long an end waits for the other one after their connection was closed, which usually
+// means that the other process has died. `handshake` is how long the last handshake took. It grows
+// with the round trip, TLS and load, as reconnecting does.
+inline absl::Duration TimeToReturn(absl::Duration handshake, absl::Duration heartbeat_timeout) {
+  return std::min(absl::Seconds(1) + 4 * handshake, heartbeat_timeout);
+}
 // The largest message, and the largest value that one Request carries.
 inline constexpr int kMaxMessageBytes = 128 << 10;
 inline constexpr size_t kMaxValueBytes = size_t{64} << 10;

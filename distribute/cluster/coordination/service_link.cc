@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "distribute/cluster/connections/authentication.h"
+#include "distribute/cluster/connections/back_off.h"
 #include "distribute/cluster/connections/host_port.h"
 #include "distribute/cluster/coordination/messages.h"
 #include "distribute/cluster/coordination/prepare_grpc.h"
@@ -27,20 +27,13 @@ namespace {
 constexpr absl::Duration kConnectTimeout = absl::Seconds(10);
 constexpr absl::Duration kFirstPause = absl::Milliseconds(50);
 constexpr absl::Duration kLongestPause = absl::Seconds(2);
+// While the service is kept: the workers must soon learn that it is lost.
+constexpr absl::Duration kLongestPauseOfKept = absl::Milliseconds(500);
+// How long the service of another job may hold the port.
+constexpr absl::Duration kRefusalPatience = absl::Seconds(20);
 constexpr absl::Duration kReportInterval = absl::Seconds(5);
 // The connection, and both ends of the relay's local socket.
 constexpr int kDescriptors = 3;
-
-// Returns a random duration from half of `duration` to all of it, to spread the workers' attempts.
-absl::Duration Jitter(absl::Duration duration) {
-  const auto random = static_cast<uint8_t>(RandomBytes(1)[0]);
-  return duration * (256 + random) / 512;
-}
-
-// Whether another attempt would fail, too.
-bool IsFinal(const absl::Status& status) {
-  return absl::IsPermissionDenied(status) || absl::IsResourceExhausted(status);
-}
 
 }  // namespace
 
@@ -68,24 +61,33 @@ ServiceLink::~ServiceLink() {
 }
 
 absl::StatusOr<std::shared_ptr<const ServiceLink::Connection>> ServiceLink::Get(
-    uint64_t broken, MonotonicTime deadline) {
+    uint64_t broken, MonotonicTime deadline, const std::atomic<bool>& is_cancelled) {
   std::unique_lock<std::mutex> lock(mu_);
   if (connection_ != nullptr && connection_->number <= broken) {
     connection_ = nullptr;
     eventfd_write(wake_.fd(), 1);
   }
-  const auto is_decided = [&] { return connection_ != nullptr || !end_.ok(); };
+  const auto is_decided = [&] { return connection_ != nullptr || !end_.ok() || is_cancelled; };
   const bool decided = deadline == MonotonicTime::InfiniteFuture()
                            ? (changed_.wait(lock, is_decided), true)
                            : changed_.wait_until(lock, deadline.ToChrono(), is_decided);
   MF_RETURN_IF_ERROR(end_);
+  if (is_cancelled) return absl::CancelledError("the call was cancelled");
   if (decided) return connection_;
+  if (absl::IsPermissionDenied(last_)) {
+    return Annotate(last_, absl::StrCat("coordination service at ", options_.address));
+  }
   return absl::DeadlineExceededError(absl::StrCat(
       "cannot reach the coordination service at ", options_.address, " in ",
       absl::FormatDuration(absl::Trunc(MonotonicTime::Now() - since_, absl::Milliseconds(100))),
       " and ", tries_,
       " tries; expected worker 0, or `mirrorflow coordinator`, to serve it there; last error: ",
       last_.message()));
+}
+
+void ServiceLink::Wake() {
+  std::lock_guard<std::mutex> lock(mu_);
+  changed_.notify_all();
 }
 
 void ServiceLink::Keep(absl::Duration heartbeat_timeout) {
@@ -111,25 +113,26 @@ absl::Status ServiceLink::end() const {
 // ---- the thread ---------------------------------------------------------------------------------
 
 void ServiceLink::Run() {
-  absl::Duration pause = kFirstPause;
+  BackOff back_off(kFirstPause, kLongestPause);
   MonotonicTime next_report = MonotonicTime::Now() + kReportInterval;
   while (end().ok()) {
     const MonotonicTime begin = MonotonicTime::Now();
     absl::StatusOr<std::unique_ptr<Relay>> relay = Connect();
     if (relay.ok()) {
+      const MonotonicTime connected = MonotonicTime::Now();
+      handshake_ = connected - begin;
       Pass(**relay);
       NoteEnd();
       relay->reset();  // the calls on it fail
-      pause = kFirstPause;
-      // Reconnect at once, unless connections keep breaking early.
-      if (MonotonicTime::Now() - begin > kLongestPause) continue;
+      // Connections may keep breaking right after the handshake.
+      if (MonotonicTime::Now() - connected > kLongestPause) back_off.Reset();
     } else if (const absl::Status gone = NoteFailure(relay.status(), &next_report); !gone.ok()) {
       return End(gone);
     }
     std::unique_lock<std::mutex> lock(mu_);
-    changed_.wait_for(lock, absl::ToChronoNanoseconds(Jitter(pause)), [&] { return !end_.ok(); });
-    // Retry a kept service often, because the workers must soon learn that it is lost.
-    pause = std::min(2 * pause, is_kept_ ? kLongestReturn / 4 : kLongestPause);
+    const absl::Duration pause =
+        std::min(back_off.Next(), is_kept_ ? kLongestPauseOfKept : kLongestPause);
+    changed_.wait_for(lock, absl::ToChronoNanoseconds(pause), [&] { return !end_.ok(); });
   }
 }
 
@@ -141,14 +144,24 @@ void ServiceLink::NoteEnd() {
   last_ = absl::UnavailableError("the connection has ended");
 }
 
+bool ServiceLink::IsFinal(const absl::Status& why, MonotonicTime now) const {
+  if (absl::IsResourceExhausted(why)) return true;
+  if (absl::IsPermissionDenied(why)) {
+    return num_connections_ > 0 || !was_refused_ || now >= refused_since_ + kRefusalPatience;
+  }
+  return is_kept_ &&
+         now > since_ + (port_is_closed_ ? TimeToReturn(handshake_, patience_) : patience_);
+}
+
 absl::Status ServiceLink::NoteFailure(const absl::Status& why, MonotonicTime* next_report) {
   const MonotonicTime now = MonotonicTime::Now();
+  refused_since_ = was_refused_ ? std::min(refused_since_, now) : MonotonicTime::InfiniteFuture();
   std::string line;
   {
     std::lock_guard<std::mutex> lock(mu_);
     ++tries_;
     last_ = why;
-    if (IsFinal(why) || (is_kept_ && now > since_ + std::min(kLongestReturn, patience_ / 4))) {
+    if (IsFinal(why, now)) {
       return Annotate(why, absl::StrCat("coordination service at ", options_.address));
     }
     if (now < *next_report || is_kept_) return absl::OkStatus();
@@ -166,23 +179,33 @@ absl::StatusOr<std::unique_ptr<Relay>> ServiceLink::Connect() {
     std::lock_guard<std::mutex> lock(mu_);
     if (is_kept_) limit = since_ + patience_;
   }
-  MF_ASSIGN_OR_RETURN(const std::vector<SocketAddress> addresses, ResolveAll(options_.address));
+  was_refused_ = port_is_closed_ = false;
+  std::vector<SocketAddress> addresses = addresses_;
+  if (addresses.empty()) {
+    MF_ASSIGN_OR_RETURN(addresses, ResolveAll(options_.address));
+  }
   absl::Status last;
+  bool all_refuse = true;
   for (const SocketAddress& address : addresses) {
     absl::StatusOr<std::unique_ptr<Relay>> relay =
         ConnectTo(address, std::min(limit, MonotonicTime::Now() + kConnectTimeout));
-    if (relay.ok() || IsFinal(relay.status())) return relay;
     last = relay.status();
+    if (relay.ok()) {
+      addresses_ = std::move(addresses);
+      return relay;
+    }
+    if (absl::IsPermissionDenied(last) || absl::IsResourceExhausted(last)) return last;
+    all_refuse &= absl::IsFailedPrecondition(last);
   }
-  return last;
+  port_is_closed_ = all_refuse;
+  return absl::UnavailableError(last.message());
 }
 
 absl::StatusOr<std::unique_ptr<Relay>> ServiceLink::ConnectTo(const SocketAddress& address,
                                                               MonotonicTime deadline) {
   MF_ASSIGN_OR_RETURN(OwnedSocket socket, StartConnect(address));
   const int fd = socket.fd();
-  // gRPC sets these options only on sockets that it owns.
-  MF_RETURN_IF_ERROR(SetDataOptions(fd, absl::Milliseconds(2 * kKeepaliveMilliseconds)));
+  MF_RETURN_IF_ERROR(SetConnectionOptions(fd, kDeadConnection));
   MF_RETURN_IF_ERROR(WaitFor(fd, POLLOUT, deadline));
   MF_RETURN_IF_ERROR(CheckConnected(fd));
   MF_ASSIGN_OR_RETURN(const HostPort target, ParseHostPort(options_.address));
@@ -193,10 +216,12 @@ absl::StatusOr<std::unique_ptr<Relay>> ServiceLink::ConnectTo(const SocketAddres
       Handshake::Connecting(options_.cluster, {.connecting = options_.worker, .accepting = 0}));
   for (;;) {
     const absl::Status status = conversation.Advance();
+    const bool has_heard = conversation.handshake().has_heard();
+    was_refused_ = absl::IsPermissionDenied(status) && has_heard;
     // A service that expects TLS closes plain connections.
-    if (absl::IsUnavailable(status) && tls_ == nullptr) {
-      return absl::UnavailableError(
-          absl::StrCat(status.message(), "; perhaps the service expects TLS"));
+    if (absl::IsUnavailable(status) && tls_ == nullptr && !has_heard) {
+      return absl::UnavailableError(absl::StrCat(
+          status.message(), "; perhaps the service expects TLS, or other callers took the place"));
     }
     MF_RETURN_IF_ERROR(status);
     if (conversation.done()) return Publish(conversation);
@@ -221,8 +246,6 @@ absl::StatusOr<std::unique_ptr<Relay>> ServiceLink::Publish(Conversation& conver
   MF_ASSIGN_OR_RETURN(auto relay, Relay::Create(conversation.TakeStream()));
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);  // the membership of a large cluster
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMilliseconds);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMilliseconds);
   auto connection = std::make_shared<Connection>();
   connection->name = conversation.handshake().connection();
   connection->key = conversation.handshake().SessionKey();

@@ -2,6 +2,7 @@
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_SERVICE_LINK_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_SERVICE_LINK_H_
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -9,6 +10,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -51,12 +53,18 @@ class ServiceLink {
 
   // Blocks until there is a connection. `broken` is the number of a connection that failed, which
   // is closed if it still exists; 0 means none. Returns DeadlineExceeded, with the last error, at
-  // the deadline, and PermissionDenied if one end does not know the secret, the jobs or protocol
-  // versions differ, or TLS rejects a certificate.
-  absl::StatusOr<std::shared_ptr<const Connection>> Get(uint64_t broken, MonotonicTime deadline);
+  // the deadline; Cancelled once `is_cancelled`, followed by Wake(); and PermissionDenied if one
+  // end does not know the secret, the jobs or protocol versions differ, or TLS rejects a
+  // certificate. A service with another secret or job counts only after 20 s: it may be that of
+  // another job, which still holds the port.
+  absl::StatusOr<std::shared_ptr<const Connection>> Get(uint64_t broken, MonotonicTime deadline,
+                                                        const std::atomic<bool>& is_cancelled);
+  // Makes all calls of Get look at their `is_cancelled`.
+  void Wake();
 
-  // From now on, the service counts as lost, and Get returns Unavailable, if the link cannot
-  // reconnect soon after the connection has ended, at the latest after the heartbeat timeout.
+  // From now on, the service counts as lost, and Get returns Unavailable, if the link has not
+  // reconnected within the heartbeat timeout, or if the service's host still refuses connections
+  // after TimeToReturn: its process has ended.
   void Keep(absl::Duration heartbeat_timeout);
   // Closes the link for good. Get returns the first `why`.
   void End(const absl::Status& why);
@@ -76,12 +84,21 @@ class ServiceLink {
   // Forwards bytes until the connection has ended or is given up.
   void Pass(Relay& relay) const;
   void NoteEnd();
+  // Requires mu_. Returns whether another attempt is useless.
+  bool IsFinal(const absl::Status& why, MonotonicTime now) const;
   // Returns why to give the service up; OK to try again.
   absl::Status NoteFailure(const absl::Status& why, MonotonicTime* next_report);
 
   const Options options_;
   const TlsContext tls_;
   const OwnedSocket wake_;  // a non-blocking eventfd
+  // Belong to the thread. The addresses are those that led to the first connection, so that each
+  // reconnection does without the name service. `was_refused_` is whether the last attempt ended
+  // with a refusal by the other process, `port_is_closed_` with one by its host.
+  std::vector<SocketAddress> addresses_;
+  absl::Duration handshake_;  // how long the last successful attempt took
+  bool was_refused_ = false, port_is_closed_ = false;
+  MonotonicTime refused_since_ = MonotonicTime::InfiniteFuture();
   mutable std::mutex mu_;
   std::condition_variable changed_;
   // Guarded by mu_:

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "distribute/cluster/coordination/service_port.h"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include <iterator>
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -24,9 +20,14 @@ namespace {
 
 using grpc::experimental::ExternalConnectionAcceptor;
 
-// Limits on callers before the handshake and, times the number of workers, on connections after it.
-constexpr size_t kMaxCallers = 64;
+// Places for callers before the handshake in addition to one for each worker, and the most in all:
+// each may take 100 KB.
+constexpr size_t kMoreCallers = 64, kMaxCallers = 1024;
 constexpr int kMaxConnectionsOfWorker = 4;
+// Limits of gRPC, on the processes that have completed the handshake.
+constexpr size_t kMaxGrpcBytes = size_t{256} << 20;
+constexpr int kMaxGrpcThreads = 64;
+constexpr int kMaxMetadataBytes = 8192;
 // Each connection uses three descriptors: its own, and both ends of the relay's local socket.
 constexpr int kDescriptorsOfConnection = 3;
 constexpr absl::Duration kShutdownTimeout = absl::Seconds(1);
@@ -39,23 +40,17 @@ void UseAllFileDescriptors() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-absl::Duration RoundTrip(int fd) {
-  tcp_info info = {};
-  socklen_t size = sizeof info;
-  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return absl::ZeroDuration();
-  return absl::Microseconds(info.tcpi_rtt);
-}
-
 }  // namespace
 
 ServicePort::ServicePort(Options options, TlsContext tls)
     : options_(std::move(options)),
       strangers_("coordination", options_.log),
       callers_(
-          kMaxCallers, std::move(tls),
+          std::min(kMaxCallers, kMoreCallers + options_.num_workers), std::move(tls),
           [this](int) {
-            return Handshake::Accepting(options_.cluster,
-                                        [this](const Handshake::Ranks&) { return Admit(); });
+            return Handshake::Accepting(options_.cluster, [this](const Handshake::Ranks& ranks) {
+              return Admit(ranks.connecting);
+            });
           },
           &strangers_) {}
 
@@ -78,12 +73,10 @@ absl::StatusOr<std::unique_ptr<ServicePort>> ServicePort::Open(Options options,
       grpc::InsecureServerCredentials());
   builder.RegisterService(service);
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  builder.SetResourceQuota(
+      grpc::ResourceQuota("coordination").Resize(kMaxGrpcBytes).SetMaxThreads(kMaxGrpcThreads));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 1024);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMilliseconds);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMilliseconds);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
-                             kKeepaliveMilliseconds / 2);
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
   port->server_ = builder.BuildAndStart();
   if (port->server_ == nullptr) {
     return absl::InternalError(absl::StrCat(address, ": gRPC cannot start a server"));
@@ -111,16 +104,22 @@ ServicePort::~ServicePort() {
   if (thread_.joinable()) thread_.join();
 }
 
-absl::Status ServicePort::Admit() const {
+absl::Status ServicePort::Admit(int worker) const {
+  // Membership names a worker that does not exist.
   const size_t most = static_cast<size_t>(kMaxConnectionsOfWorker) * options_.num_workers;
-  if (relays_.size() < most) return absl::OkStatus();
-  return absl::PermissionDeniedError(
-      absl::StrCat("too many connections; expected at most ", most, " from all workers"));
+  if (links_.size() >= most) {
+    return absl::UnavailableError(
+        absl::StrCat("too many connections; expected at most ", most, " from all workers"));
+  }
+  const auto count = std::count_if(links_.begin(), links_.end(),
+                                   [&](const auto& link) { return link.second.worker == worker; });
+  if (count < kMaxConnectionsOfWorker) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("too many processes are connected as worker ", worker,
+                                             "; expected at most ", kMaxConnectionsOfWorker));
 }
 
 absl::Status ServicePort::Connect(Callers::Proven proven) {
-  // gRPC sets these options only on sockets that it owns.
-  SetDataOptions(proven.stream->fd(), absl::Milliseconds(2 * kKeepaliveMilliseconds)).IgnoreError();
+  SetConnectionOptions(proven.stream->fd(), kDeadConnection).IgnoreError();
   absl::StatusOr<std::pair<std::unique_ptr<Relay>, OwnedSocket>> made =
       Relay::Create(std::move(proven.stream));
   if (!made.ok()) {
@@ -130,8 +129,10 @@ absl::Status ServicePort::Connect(Callers::Proven proven) {
   std::lock_guard<std::mutex> lock(mu_);  // a server that shuts down accepts no connections
   if (stop_ < MonotonicTime::InfiniteFuture()) return absl::OkStatus();
   const std::string earlier = options_.on_connected(proven.handshake);
-  relays_.erase(earlier);
-  relays_.emplace(proven.handshake.connection(), std::move(made->first));
+  links_.erase(earlier);
+  links_.emplace(proven.handshake.connection(), Link{.relay = std::move(made->first),
+                                                     .worker = proven.handshake.ranks().connecting,
+                                                     .handshake = proven.duration});
   ExternalConnectionAcceptor::NewConnectionParameters connection;
   connection.fd = made->second.Release();
   acceptor_->HandleNewConnection(&connection);
@@ -142,7 +143,7 @@ void ServicePort::Serve() {
   std::vector<pollfd> polled;
   for (bool can_go_on = false;;) {
     polled.clear();
-    for (const auto& [connection, relay] : relays_) relay->AddPolled(&polled);
+    for (const auto& [connection, link] : links_) link.relay->AddPolled(&polled);
     callers_.AddPolled(&polled);
     MonotonicTime stop;
     {
@@ -150,24 +151,27 @@ void ServicePort::Serve() {
       stop = stop_;
     }
     const bool stopping = stop < MonotonicTime::InfiniteFuture();
-    if (stopping && (relays_.empty() || MonotonicTime::Now() >= stop)) return;
+    if (stopping && (links_.empty() || MonotonicTime::Now() >= stop)) return;
     constexpr int kTickMs = 20;  // how late a caller's deadline may be noticed
     const bool ticks = stopping || !callers_.empty();
     poll(polled.data(), polled.size(), can_go_on ? 0 : ticks ? kTickMs : -1);
 
     can_go_on = false;
     const pollfd* ends = polled.data();
-    for (auto it = relays_.begin(); it != relays_.end(); ends += 2) {
-      const auto relay = it++;
-      if (!relay->second->can_go_on() && ends[0].revents == 0 && ends[1].revents == 0) continue;
-      if (relay->second->Advance().ok()) {
-        can_go_on |= relay->second->can_go_on();
+    for (auto it = links_.begin(); it != links_.end(); ends += 2) {
+      const auto link = it++;
+      Relay& relay = *link->second.relay;
+      if (!relay.can_go_on() && ends[0].revents == 0 && ends[1].revents == 0) continue;
+      const bool network_failed =
+          (ends[0].revents & POLLERR) != 0 && HasNetworkFailed(relay.stream().fd());
+      if (relay.Advance().ok()) {
+        can_go_on |= relay.can_go_on();
         continue;
       }
-      const absl::Duration round_trip = RoundTrip(relay->second->stream().fd());
-      const std::string connection = relay->first;
-      relays_.erase(relay);
-      options_.on_disconnected(connection, round_trip);
+      const std::string connection = link->first;
+      const absl::Duration handshake = link->second.handshake;
+      links_.erase(link);
+      options_.on_disconnected(connection, handshake, network_failed);
     }
     callers_
         .Advance([&](Callers::Proven proven) {

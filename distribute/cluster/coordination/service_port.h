@@ -39,8 +39,11 @@ class ServicePort {
     // Handshake::SessionKey. Returns the name of a connection to close, or "". Runs on the same
     // thread as `on_disconnected`.
     std::function<std::string(const Handshake& handshake)> on_connected;
-    // Called when the connection with this Handshake::connection has ended.
-    std::function<void(const std::string& connection, absl::Duration round_trip)> on_disconnected;
+    // Called when the connection with this Handshake::connection, whose handshake took `handshake`,
+    // has ended: it was closed, or the network has failed.
+    std::function<void(const std::string& connection, absl::Duration handshake,
+                       bool network_failed)>
+        on_disconnected;
     std::function<void(absl::string_view line)> log;  // may be null
   };
   // Returns Unavailable, with the system's reason, if the address cannot be used, and
@@ -52,15 +55,21 @@ class ServicePort {
   int port() const { return listener_->port(); }
 
  private:
+  struct Link {
+    std::unique_ptr<Relay> relay;
+    int worker = 0;
+    absl::Duration handshake;
+  };
+
   ServicePort(Options options, TlsContext tls);
   void Serve();
-  absl::Status Admit() const;
+  absl::Status Admit(int worker) const;
   absl::Status Connect(Callers::Proven proven);
 
   const Options options_;
   StrangerLog strangers_;
   Callers callers_;
-  std::map<std::string, std::unique_ptr<Relay>> relays_;  // by connection; for the serving thread
+  std::map<std::string, Link> links_;  // by connection; for the serving thread
   std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
   std::unique_ptr<grpc::Server> server_;
   std::mutex mu_;

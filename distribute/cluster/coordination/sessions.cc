@@ -11,6 +11,8 @@ namespace mirrorflow {
 namespace {
 
 constexpr size_t kSequenceWindow = 1024;
+// How long the service may take for the handshake of one process.
+constexpr absl::Duration kTimeOfHandshake = absl::Milliseconds(10);
 
 coordination::Signed SignedReply(const std::string& key, uint64_t sequence,
                                  const std::string& body) {
@@ -91,7 +93,12 @@ std::vector<WorkerProcess> Sessions::TakeIf(const Condition& condition) {
 
 std::vector<WorkerProcess> Sessions::TakeLost(MonotonicTime now) {
   std::lock_guard<std::mutex> lock(mu_);
-  return TakeIf([&](const WorkerProcess&, const Session& session) { return now >= session.lost; });
+  const auto count = std::count_if(sessions_.begin(), sessions_.end(), [](const auto& session) {
+    return session.second.connection.empty();
+  });
+  const absl::Duration others = kTimeOfHandshake * (std::max<int64_t>(count, 1) - 1);
+  return TakeIf(
+      [&](const WorkerProcess&, const Session& session) { return now >= session.lost + others; });
 }
 
 std::vector<WorkerProcess> Sessions::TakeReplaced(const WorkerProcess& by) {
@@ -104,6 +111,9 @@ std::vector<WorkerProcess> Sessions::TakeReplaced(const WorkerProcess& by) {
 absl::StatusOr<std::optional<Sessions::Call>> Sessions::Receive(const coordination::Signed& request,
                                                                 OnAnswer on_answer) {
   const auto refused = [](absl::string_view why) { return absl::UnauthenticatedError(why); };
+  const auto repeated = [] {
+    return absl::FailedPreconditionError("the request was already made");
+  };
   std::string key;
   {
     std::lock_guard<std::mutex> lock(mu_);
@@ -122,41 +132,44 @@ absl::StatusOr<std::optional<Sessions::Call>> Sessions::Receive(const coordinati
   // Drop the answers that the process has received.
   const auto& pending = call.request.pending();
   std::erase_if(session->calls, [&](const auto& made) {
-    return made.second.reply.has_value() && made.first < call.sequence &&
+    return made.second.reply != nullptr && made.first < call.sequence &&
            std::find(pending.begin(), pending.end(), made.first) == pending.end();
   });
   if (const auto made = session->calls.find(call.sequence); made != session->calls.end()) {
-    if (!made->second.reply.has_value()) {
+    const std::shared_ptr<const std::string> made_reply = made->second.reply;
+    if (made_reply == nullptr) {
       // The process repeats calls only on a new connection, so this one is a replay.
-      if (made->second.on_answer) return refused("the request was already made");
+      if (made->second.on_answer) return repeated();
       made->second.on_answer = std::move(on_answer);
       return std::nullopt;
     }
-    const coordination::Signed reply = SignedReply(key, call.sequence, *made->second.reply);
     lock.unlock();
+    const coordination::Signed reply = SignedReply(key, call.sequence, *made_reply);
     on_answer(&reply);
     return std::nullopt;
   }
-  if (!IsNew(call.sequence, &session->sequences)) return refused("the request was already made");
+  if (!IsNew(call.sequence, &session->sequences)) return repeated();
   session->calls[call.sequence].on_answer = std::move(on_answer);
   return call;
 }
 
 void Sessions::Answer(const WorkerProcess& process, uint64_t sequence,
                       const coordination::Reply& reply) {
+  const auto serialized = std::make_shared<const std::string>(reply.SerializeAsString());
   OnAnswer on_answer;
-  coordination::Signed answer;
+  std::string key;
   {
     std::lock_guard<std::mutex> lock(mu_);
     const auto session = sessions_.find(process);
     if (session == sessions_.end()) return;
     const auto call = session->second.calls.find(sequence);
     if (call == session->second.calls.end()) return;
-    call->second.reply = reply.SerializeAsString();
+    call->second.reply = serialized;
     if (!call->second.on_answer) return;
     on_answer = std::exchange(call->second.on_answer, nullptr);
-    answer = SignedReply(session->second.key, sequence, *call->second.reply);
+    key = session->second.key;
   }
+  const coordination::Signed answer = SignedReply(key, sequence, *serialized);
   on_answer(&answer);
 }
 

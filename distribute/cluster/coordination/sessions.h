@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -42,15 +43,18 @@ class Sessions {
   // `patience`.
   void Disconnect(const std::string& connection,
                   const std::function<absl::Duration(const WorkerProcess&)>& patience);
-  // Forgets and returns the processes that have not reconnected in time.
+  // Forgets and returns the processes that have not reconnected in time. Each has longer if the
+  // connections of others have ended as well: when a network device restarts, all of them reconnect
+  // at once.
   std::vector<WorkerProcess> TakeLost(MonotonicTime now);
   // Forgets and returns the other processes of the same worker that have no connection.
   std::vector<WorkerProcess> TakeReplaced(const WorkerProcess& by);
 
   // Authenticates a request. Returns the call to perform and to Answer, or nullopt for a repeated
-  // call, which gets the first one's answer. Returns Unauthenticated, without calling `on_answer`,
-  // if the request is malformed or its signature wrong, the connection is not the process's current
-  // one, or the call is a replay: in progress on this connection, or answered and acknowledged.
+  // call, which gets the first one's answer. Without calling `on_answer`, returns Unauthenticated
+  // if the request is malformed or its signature wrong, or the connection is not the process's
+  // current one, and FailedPrecondition if the call is a replay: in progress on this connection, or
+  // answered and acknowledged.
   absl::StatusOr<std::optional<Call>> Receive(const coordination::Signed& request,
                                               OnAnswer on_answer);
   // Answers a call that Receive has returned, from any thread.
@@ -58,8 +62,8 @@ class Sessions {
 
  private:
   struct Made {
-    std::optional<std::string> reply;  // serialized; nullopt while in progress
-    OnAnswer on_answer;                // null if the current connection has not made this call
+    std::shared_ptr<const std::string> reply;  // serialized; null while in progress
+    OnAnswer on_answer;  // null if the current connection has not made this call
   };
   struct Session {
     std::string connection;                                // the current one; empty if it has ended

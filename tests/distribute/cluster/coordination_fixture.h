@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "framework/core/monotonic_time.h"
 #include "gtest/gtest.h"
@@ -55,6 +57,18 @@ class CoordinationTest : public testing::Test {
     }
     for (std::thread& thread : threads) thread.join();
     return clients;
+  }
+  // Waits until the service has logged a line with `text`; moves the clock forward by `step` from
+  // time to time, because some lines are logged every few seconds.
+  bool AwaitLog(absl::string_view text, absl::Duration step = absl::ZeroDuration()) {
+    for (int i = 0; i < 3000; ++i) {
+      for (const std::string& line : log()) {
+        if (absl::StrContains(line, text)) return true;
+      }
+      if (i % 10 == 9) MonotonicTime::AdvanceForTest(step);
+      absl::SleepFor(absl::Milliseconds(10));
+    }
+    return false;
   }
   std::vector<std::string> log() {
     std::lock_guard<std::mutex> lock(mu_);

@@ -155,9 +155,13 @@ TEST_F(CoordinationTest, ProcessWaitsForAnEarlierProcessToEnd) {
   second.member.set_pid(2);
   absl::Status gave_up;
   Client next;
-  std::thread one([&] { gave_up = CoordinationClient::Connect(first, In(1)).status(); });
-  absl::SleepFor(absl::Milliseconds(300));
-  std::thread other([&] { next = CoordinationClient::Connect(second, In(30)); });
+  const MonotonicTime first_deadline = In(3600);
+  std::thread one([&] { gave_up = CoordinationClient::Connect(first, first_deadline).status(); });
+  EXPECT_TRUE(AwaitLog("1/2 joined", absl::Seconds(5)));
+  MonotonicTime::AdvanceForTest(first_deadline - MonotonicTime::Now() - absl::Seconds(10));
+  std::thread other([&] { next = CoordinationClient::Connect(second, In(60)); });
+  EXPECT_TRUE(AwaitLog("refused a second process of worker 1"));
+  MonotonicTime::AdvanceForTest(absl::Seconds(10));
   one.join();
   const Client zero = CoordinationClient::Connect(TestWorkerOptions(server_->port(), 0, 2), In(30));
   other.join();
@@ -170,15 +174,15 @@ TEST_F(CoordinationTest, ProcessWaitsForAnEarlierProcessToEnd) {
 TEST_F(CoordinationTest, WaitForAnEarlierProcessIsBounded) {
   Start(2);
   const Options options = TestWorkerOptions(server_->port(), 1, 2);
-  std::thread one([&] { CoordinationClient::Connect(options, In(25)).IgnoreError(); });
-  absl::SleepFor(absl::Milliseconds(300));
+  std::thread one([&] { CoordinationClient::Connect(options, In(3600)).IgnoreError(); });
+  EXPECT_TRUE(AwaitLog("1/2 joined", absl::Seconds(5)));
   absl::Status refused;
   std::thread other([&] { refused = CoordinationClient::Connect(options, In(60)).status(); });
-  absl::SleepFor(absl::Milliseconds(300));
+  EXPECT_TRUE(AwaitLog("refused a second process of worker 1"));
   MonotonicTime::AdvanceForTest(absl::Seconds(21));
   other.join();
   EXPECT_EQ(refused.code(), absl::StatusCode::kAlreadyExists) << refused;
-  MonotonicTime::AdvanceForTest(absl::Seconds(5));
+  MonotonicTime::AdvanceForTest(absl::Seconds(3600));
   one.join();
 }
 
@@ -268,6 +272,14 @@ TEST(SecretFileTest, OnlyItsOwnerMayAccessIt) {
   EXPECT_THAT(Message(open.status()), AllOf(HasSubstr(path), HasSubstr("mode 0644")));
   ASSERT_EQ(chmod(path.c_str(), 0600), 0);
   EXPECT_EQ(ReadSecretFile(path).value(), "0123456789abcdef0123456789abcdef");
+}
+
+TEST(SecretFileTest, FileOfAnotherUserIsRefused) {
+  const std::string path = WriteTemporary("foreign", "0123456789abcdef0123456789abcdef\n");
+  ASSERT_EQ(chmod(path.c_str(), 0600), 0);
+  if (chown(path.c_str(), 65534, -1) != 0) return;  // only root may
+  EXPECT_THAT(Message(ReadSecretFile(path).status()),
+              AllOf(HasSubstr(path), HasSubstr("another user owns"), HasSubstr("of user 65534")));
 }
 
 TEST(SecretFileTest, PipeAndFolderAreNoSecretFiles) {

@@ -85,8 +85,10 @@ TEST_F(SessionsTest, AcknowledgedCallIsRefused) {
   EXPECT_TRUE(*Receive(Message(2, "first", "key", {1}), "key", &answers));
   EXPECT_FALSE(*Receive(Message(1, "first", "key"), "key", &answers));  // still awaited
   EXPECT_TRUE(*Receive(Message(3, "first", "key"), "key", &answers));
-  EXPECT_FALSE(Receive(Message(1, "first", "key"), "key", &answers).ok());
-  EXPECT_FALSE(Receive(Message(2, "first", "key"), "key", &answers).ok());  // in progress
+  for (const uint64_t made : {1, 2}) {  // acknowledged, in progress
+    const absl::Status status = Receive(Message(made, "first", "key"), "key", &answers).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+  }
   EXPECT_EQ(answers, (Answers{"one", "one"}));
 }
 
@@ -96,7 +98,8 @@ TEST_F(SessionsTest, OnlyTheCurrentConnectionIsAccepted) {
   EXPECT_FALSE(Receive(Message(1, "first", "another key"), "", &answers).ok());
   EXPECT_FALSE(Receive(Message(1, "unknown", "key"), "", &answers).ok());
   sessions_.Connect(kProcess, "second", "other");
-  EXPECT_FALSE(Receive(late, "", &answers).ok());
+  const absl::Status status = Receive(late, "", &answers).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnauthenticated) << status;
   EXPECT_EQ(answers, Answers{});
 }
 
@@ -129,6 +132,20 @@ TEST_F(SessionsTest, ProcessThatDoesNotReconnectIsLost) {
             std::vector<WorkerProcess>{kProcess});
   EXPECT_TRUE(sessions_.TakeLost(MonotonicTime::Now() + absl::Seconds(1)).empty());
   Answer(1, "value");  // ignored
+}
+
+// They all reconnect at once, so each must wait for the handshakes of the others.
+TEST_F(SessionsTest, ProcessesThatLoseTheirConnectionsTogetherHaveLonger) {
+  constexpr int kCount = 200;
+  const auto patience = [](const WorkerProcess&) { return absl::Seconds(1); };
+  sessions_.Disconnect("first", patience);
+  for (int i = 2; i <= kCount; ++i) {
+    sessions_.Connect({.worker = i, .number = 7}, std::to_string(i), "key");
+    sessions_.Disconnect(std::to_string(i), patience);
+  }
+  const MonotonicTime end = MonotonicTime::Now();
+  EXPECT_TRUE(sessions_.TakeLost(end + absl::Seconds(1)).empty());
+  EXPECT_EQ(sessions_.TakeLost(end + absl::Seconds(4)).size(), kCount);
 }
 
 }  // namespace

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_BACK_OFF_H_
+#define MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_BACK_OFF_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "absl/time/time.h"
+#include "distribute/cluster/connections/authentication.h"
+
+namespace mirrorflow {
+
+// The pauses between the attempts of one caller. They double from `first` to `longest`, and each is
+// random, from half of that to all of it, so that the attempts of many callers spread out.
+class BackOff {
+ public:
+  BackOff(absl::Duration first, absl::Duration longest)
+      : first_(first), longest_(longest), next_(first) {}
+
+  absl::Duration Next() {
+    const absl::Duration pause = next_;
+    next_ = std::min(2 * next_, longest_);
+    return pause * (256 + static_cast<int64_t>(RandomNumber() % 256)) / 512;
+  }
+  void Reset() { next_ = first_; }
+
+ private:
+  absl::Duration first_, longest_, next_;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_BACK_OFF_H_
