@@ -68,7 +68,9 @@ class CheckpointsTest(programs.ProgramTest):
     def test_killed_at_every_failpoint_of_a_save(self):
         listed = subprocess.run([MIRRORFLOW, "failpoints"], text=True, capture_output=True,
                                 check=True).stdout.split()
-        failpoints = [name for name in listed if name.startswith("checkpoint/")]
+        # No step is saved twice here; directory_test has that.
+        failpoints = [name for name in listed
+                      if name.startswith("checkpoint/") and name != "checkpoint/replace"]
         self.assertGreater(len(failpoints), 15)
         for name, save in itertools.product(failpoints, (1, 3)):
             with self.subTest(f"{name} of save {save}"):

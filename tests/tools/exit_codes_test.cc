@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "tools/flags/cluster_flags.h"
 #include "tools/flags/command_line.h"
+#include "train/checkpoint/lost_directory.h"
 
 namespace mirrorflow {
 namespace {
@@ -64,6 +65,15 @@ TEST(ExitCodesTest, ResourcesAndBugsHaveTheirOwnCodes) {
                 kExitResources);
       EXPECT_EQ(ExitCodeOfProgram(absl::StatusCode::kInternal, num_workers, code), kExitInternal);
     }
+  }
+}
+
+// A launcher starts the job again, which then waits for the other job.
+TEST(ExitCodesTest, OnlyALostDirectoryOfCheckpointsGivesASingleWorkerTheCodeOfTheCluster) {
+  for (const ExitCode code : kPhases) {
+    EXPECT_EQ(ExitCodeOfError(LostDirectoryError("saved: lost"), 1, code), kExitCluster);
+    EXPECT_EQ(ExitCodeOfError(LostDirectoryError("saved: lost"), 2, code), kExitCluster);
+    EXPECT_EQ(ExitCodeOfProgram(absl::StatusCode::kAborted, 1, code), code) << "ESTALE";
   }
 }
 

@@ -26,6 +26,7 @@
 #include "framework/graph/op_registry.h"
 #include "framework/runtime/error_report.h"
 #include "framework/runtime/numeric_error.h"
+#include "train/checkpoint/lost_directory.h"
 
 namespace mirrorflow {
 namespace {
@@ -246,13 +247,12 @@ int FlushOutput() {
 namespace {
 ExitCode CodeOf(const absl::Status& status, ExitCode code) {
   if (IsNumericError(status)) return kExitNumeric;
+  if (IsLostDirectory(status)) return kExitCluster;
   switch (status.code()) {
     case absl::StatusCode::kResourceExhausted:
       return kExitResources;
     case absl::StatusCode::kInternal:
       return kExitInternal;
-    case absl::StatusCode::kAborted:  // another job has taken over the checkpoints
-      return kExitCluster;
     case absl::StatusCode::kDeadlineExceeded:
       return code == kExitCluster ? kExitCluster : kExitInternal;
     default:

@@ -23,7 +23,7 @@ enum ExitCode {
   kExitOk = 0,
   kExitUsage = 2,                   // flags, configuration
   kExitBadInput = 3,                // a file, a graph, data
-  kExitCluster = kClusterExitCode,  // another worker: missing, different or failed
+  kExitCluster = kClusterExitCode,  // another worker or job; see ExitCodeOf
   kExitResources = 5,
   kExitNumeric = 6,  // see IsNumericError
   kExitInternal = 70,

@@ -32,6 +32,7 @@
 #include "train/checkpoint/data.h"
 #include "train/checkpoint/directory.h"
 #include "train/checkpoint/event_log.h"
+#include "train/checkpoint/lost_directory.h"
 #include "train/checkpoint/manifest.h"
 #include "train/checkpoint/variables_file.h"
 
@@ -207,8 +208,10 @@ class CheckpointManager::Writer {
         MF_RETURN_IF_ERROR(directory_->Abandon(newest_));
         return *std::move(data);
       }
-      // Memory or file descriptors have run out, which says nothing about the checkpoint.
-      if (absl::IsResourceExhausted(data.status())) return data.status();
+      // Other errors, such as those of a network or a limit, say nothing about the checkpoint,
+      // which the next save would remove.
+      const bool is_damaged = absl::IsDataLoss(data.status()) || absl::IsNotFound(data.status());
+      if (!is_damaged) return data.status();
       if (!must_exist) {
         return Annotated(data.status(), "; to resume from an older checkpoint: latest_valid");
       }
@@ -255,7 +258,7 @@ class CheckpointManager::Writer {
     events_.Saved(step);
     TellLauncher(step);
     const absl::Status removed = directory_->RemoveObsolete(step, options_.keep);
-    if (absl::IsAborted(removed)) return removed;  // the newest is now another job's
+    if (IsLostDirectory(removed)) return removed;  // what is newest now is another job's
     if (!removed.ok()) Log(absl::StrCat("WARNING: old checkpoint: ", removed.message()));
     return absl::OkStatus();
   }
@@ -304,7 +307,7 @@ absl::StatusOr<std::unique_ptr<CheckpointManager>> CheckpointManager::Create(
   if (workers == nullptr || workers->worker() == 0) {
     const auto log = [&](absl::string_view line) { LogLine(options, line); };
     auto directory =
-        CheckpointDirectory::Open(options.directory, {.timeout = options.lock_timeout, .log = log});
+        CheckpointDirectory::Open(options.directory, {.timeout = options.lock_timeout}, log);
     if (directory.ok()) {
       manager->writer_ = std::make_unique<Writer>(manager->options_, *std::move(directory),
                                                   UpdatedVariables(session.state().layout()));
@@ -312,7 +315,7 @@ absl::StatusOr<std::unique_ptr<CheckpointManager>> CheckpointManager::Create(
       opened = directory.status();
     }
   }
-  MF_RETURN_IF_ERROR(manager->TakeFromWorker0(opened).status());
+  MF_RETURN_IF_ERROR(manager->TakeFromWorker0(opened, options.lock_timeout).status());
   MF_RETURN_IF_ERROR(manager->LogWorkers());
   return manager;
 }
@@ -347,11 +350,11 @@ absl::Status CheckpointManager::LogWorkers() {
 }
 
 absl::StatusOr<std::string> CheckpointManager::TakeFromWorker0(
-    const absl::StatusOr<std::string>& result) {
+    const absl::StatusOr<std::string>& result, absl::Duration longer) {
   if (!session_.state().connection().has_other_workers()) return result;
   WorkerGroup& workers = *session_.state().connection().workers();
   const std::string key = absl::StrCat("checkpoint exchange ", num_exchanges_++);
-  const MonotonicTime deadline = MonotonicTime::Now() + options_.timeout;
+  const MonotonicTime deadline = MonotonicTime::Now() + options_.timeout + longer;
   if (workers.worker() == 0) {
     const std::string status = StatusToProto(result.status()).SerializeAsString();
     MF_RETURN_IF_ERROR(workers.PutForOthers(key, status, deadline));
@@ -494,8 +497,9 @@ absl::Status CheckpointManager::EndSave(absl::Status* saved) {
 absl::Status CheckpointManager::ToleratePreviousSave() {
   absl::Status saved;
   MF_RETURN_IF_ERROR(EndSave(&saved));
-  // Another save would fail, too: values stay non-finite, and the directory stays another job's.
-  if (saved.ok() || IsNumericError(saved) || absl::IsAborted(saved)) return saved;
+  // Values that are not finite stay so, and so does another owner of the directory: another save
+  // would not succeed.
+  if (saved.ok() || IsNumericError(saved) || IsLostDirectory(saved)) return saved;
   if (failed_saves_ >= options_.max_failed_saves) {
     const absl::Status stopped = absl::ResourceExhaustedError(
         absl::StrCat(failed_saves_, " saves in a row have failed; the last: ", saved.message()));

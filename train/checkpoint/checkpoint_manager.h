@@ -61,9 +61,11 @@ class CheckpointManager {
     int max_failed_saves = 3;  // at least 1
     // Settings that must be equal when training resumes, by name, such as the size of a batch.
     std::map<std::string, std::string> settings = {};
-    // How long to wait for another job to release the directory; a line names it every 5 s.
+    // How long worker 0 waits for another job that uses the directory to end; a line names it every
+    // 5 s. The same on all workers.
     absl::Duration lock_timeout = absl::Minutes(5);
-    // Limit for the other workers' wait until worker 0 has read or written a checkpoint.
+    // Limit for the other workers' wait until worker 0 has read or written a checkpoint. Create
+    // adds lock_timeout.
     absl::Duration timeout = absl::Minutes(30);
     // Receives warnings and what Restore has done, on worker 0, from any thread. Null: stderr.
     std::function<void(absl::string_view line)> log = nullptr;
@@ -121,8 +123,10 @@ class CheckpointManager {
   void LogNotSaved(const absl::Status& why) const;
   // Records which workers take part.
   absl::Status LogWorkers();
-  // Returns worker 0's result on all workers. The others pass nothing.
-  absl::StatusOr<std::string> TakeFromWorker0(const absl::StatusOr<std::string>& result);
+  // Returns worker 0's result on all workers. The others pass nothing, and wait for
+  // Options::timeout and `longer`.
+  absl::StatusOr<std::string> TakeFromWorker0(const absl::StatusOr<std::string>& result,
+                                              absl::Duration longer = absl::ZeroDuration());
 
   Session& session_;
   const Options options_;

@@ -16,6 +16,7 @@
 #include "framework/core/file_kind.h"
 #include "framework/core/names.h"
 #include "framework/core/status.h"
+#include "framework/core/system_error.h"
 #include "train/safetensors/safetensors_header.h"
 
 namespace mirrorflow {
@@ -193,7 +194,8 @@ absl::StatusOr<CheckpointData> ReadCheckpointData(const std::string& path) {
   if (status.type() == std::filesystem::file_type::not_found) {
     return absl::NotFoundError(absl::StrCat(path, ": no such checkpoint"));
   }
-  if (error || !std::filesystem::is_directory(status)) {
+  if (error) return SystemError(error.value(), absl::StrCat(path, ": cannot stat"));
+  if (!std::filesystem::is_directory(status)) {
     return absl::DataLossError(absl::StrCat(path, ": expected a directory, got something else"));
   }
   CheckpointData data;

@@ -35,9 +35,12 @@ namespace {
 constexpr absl::string_view kPrefix = "step-";
 constexpr absl::string_view kTemporaryPrefix = ".step-";
 constexpr absl::string_view kTemporarySuffix = ".tmp";
+// Ends the name of a whole checkpoint that another one of its step is replacing.
+constexpr absl::string_view kReplacedSuffix = ".old";
 
 Failpoint begin_failpoint("checkpoint/begin");
 Failpoint rename_failpoint("checkpoint/rename");
+Failpoint replace_failpoint("checkpoint/replace");
 Failpoint fsync_failpoint("checkpoint/fsync_parent");
 Failpoint remove_failpoint("checkpoint/remove");
 Failpoint removed_failpoint("checkpoint/removed");
@@ -90,7 +93,8 @@ absl::StatusOr<std::vector<int64_t>> ListCheckpoints(const std::string& director
 }
 
 absl::StatusOr<std::unique_ptr<CheckpointDirectory>> CheckpointDirectory::Open(
-    const std::string& path, const DirectoryLockOptions& lock_options) {
+    const std::string& path, const DirectoryLockOptions& lock_options,
+    const std::function<void(absl::string_view line)>& log) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (error) {
@@ -101,32 +105,45 @@ absl::StatusOr<std::unique_ptr<CheckpointDirectory>> CheckpointDirectory::Open(
   const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return SystemError(errno, absl::StrCat(path, ": cannot open"));
   std::unique_ptr<CheckpointDirectory> directory(new CheckpointDirectory(path, fd));
-  MF_ASSIGN_OR_RETURN(directory->lock_, DirectoryLock::Acquire(path, lock_options));
+  MF_ASSIGN_OR_RETURN(directory->lock_, DirectoryLock::Acquire(path, lock_options, log));
   MF_RETURN_IF_ERROR(directory->RemoveLeftovers());
   return directory;
 }
 
 CheckpointDirectory::~CheckpointDirectory() { close(fd_); }
 
-absl::StatusOr<std::string> CheckpointDirectory::TemporaryName(int64_t step) const {
+absl::StatusOr<std::string> CheckpointDirectory::TemporaryName(int64_t step,
+                                                               absl::string_view suffix) const {
   uint64_t random;
   if (getrandom(&random, sizeof random, 0) != sizeof random) {
     return SystemError(errno, "getrandom");
   }
-  return absl::StrFormat("%s/.%s.%016x%s", path_, NameOf(step), random, kTemporarySuffix);
+  return absl::StrFormat("%s/.%s.%016x%s", path_, NameOf(step), random, suffix);
 }
 
 absl::Status CheckpointDirectory::RemoveLeftovers() const {
   std::error_code error;
-  std::vector<std::string> leftovers;
+  std::vector<std::string> leftovers, replaced;
   for (const auto& entry : std::filesystem::directory_iterator(path_, error)) {
     const std::string name = entry.path().filename();
-    if (absl::StartsWith(name, kTemporaryPrefix) && absl::EndsWith(name, kTemporarySuffix)) {
-      leftovers.push_back(entry.path());
-    }
+    const bool is_step = absl::StartsWith(name, kTemporaryPrefix);
+    const bool is_ours = is_step || absl::StartsWith(name, DirectoryLock::kTemporaryPrefix);
+    if (is_ours && absl::EndsWith(name, kTemporarySuffix)) leftovers.push_back(name);
+    if (is_step && absl::EndsWith(name, kReplacedSuffix)) replaced.push_back(name);
   }
   if (error) return SystemError(error.value(), absl::StrCat(path_, ": cannot list"));
-  for (const std::string& path : leftovers) MF_RETURN_IF_ERROR(RemoveAll(path));
+  for (const std::string& name : replaced) {
+    const std::string step = name.substr(1, name.find('.', 1) - 1);
+    const std::string old = absl::StrCat(path_, "/", name);
+    if (rename(old.c_str(), absl::StrCat(path_, "/", step).c_str()) == 0) continue;
+    if (errno != ENOTEMPTY && errno != EEXIST) {
+      return SystemError(errno, absl::StrCat(old, ": cannot rename"));
+    }
+    leftovers.push_back(name);  // the new one is there
+  }
+  for (const std::string& name : leftovers) {
+    MF_RETURN_IF_ERROR(RemoveAll(absl::StrCat(path_, "/", name)));
+  }
   return absl::OkStatus();
 }
 
@@ -134,7 +151,7 @@ absl::Status CheckpointDirectory::Commit(
     int64_t step, absl::FunctionRef<absl::Status(const std::string&)> write) {
   const std::string name = CheckpointPath(path_, step);
   MF_RETURN_IF_ERROR(begin_failpoint.Pass());
-  MF_ASSIGN_OR_RETURN(const std::string temporary, TemporaryName(step));
+  MF_ASSIGN_OR_RETURN(const std::string temporary, TemporaryName(step, kTemporarySuffix));
   if (mkdir(temporary.c_str(), 0777) != 0) {
     return SystemError(errno, absl::StrCat(name, ": cannot create"));
   }
@@ -142,25 +159,39 @@ absl::Status CheckpointDirectory::Commit(
   MF_RETURN_IF_ERROR(write(temporary));
   MF_RETURN_IF_ERROR(rename_failpoint.Pass());
   MF_RETURN_IF_ERROR(lock_->Check());
-  std::string replaced;
   if (access(name.c_str(), F_OK) == 0) {
-    // At no moment is there no checkpoint of this step. Some file systems cannot exchange names.
+    // At no moment is there no checkpoint of this step.
     if (renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, name.c_str(), RENAME_EXCHANGE) == 0) {
       return Sync();  // the old one is the temporary now
     }
-    MF_ASSIGN_OR_RETURN(replaced, TemporaryName(step));
-    if (rename(name.c_str(), replaced.c_str()) != 0) {
-      return SystemError(errno, absl::StrCat(name, ": cannot rename the old one"));
+    if (errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP) {
+      return ReplaceByTwoRenames(step, temporary);
     }
+    return SystemError(errno, absl::StrCat(name, ": cannot replace"));
   }
   if (rename(temporary.c_str(), name.c_str()) != 0) {
-    const int cause = errno;
-    if (!replaced.empty()) (void)!rename(replaced.c_str(), name.c_str());
-    return SystemError(cause, absl::StrCat(name, ": cannot rename"));
+    return SystemError(errno, absl::StrCat(name, ": cannot rename"));
   }
-  std::move(remove_temporary).Cancel();
+  return Sync();
+}
+
+absl::Status CheckpointDirectory::ReplaceByTwoRenames(int64_t step,
+                                                      const std::string& temporary) const {
+  const std::string name = CheckpointPath(path_, step);
+  MF_ASSIGN_OR_RETURN(const std::string old, TemporaryName(step, kReplacedSuffix));
+  if (rename(name.c_str(), old.c_str()) != 0) {
+    return SystemError(errno, absl::StrCat(name, ": cannot rename the old one"));
+  }
+  // After a crash here, RemoveLeftovers brings the old one back.
+  absl::Cleanup bring_back = [&] { (void)!rename(old.c_str(), name.c_str()); };
+  MF_RETURN_IF_ERROR(replace_failpoint.Pass());
+  MF_RETURN_IF_ERROR(lock_->Check());
+  if (rename(temporary.c_str(), name.c_str()) != 0) {
+    return SystemError(errno, absl::StrCat(name, ": cannot rename"));
+  }
+  std::move(bring_back).Cancel();
   MF_RETURN_IF_ERROR(Sync());
-  return replaced.empty() ? absl::OkStatus() : RemoveAll(replaced);
+  return Discard(step, old);
 }
 
 absl::Status CheckpointDirectory::Sync() const {
@@ -193,10 +224,14 @@ absl::Status CheckpointDirectory::Remove(int64_t step) const {
   const std::string name = CheckpointPath(path_, step);
   MF_RETURN_IF_ERROR(remove_failpoint.Pass());
   MF_RETURN_IF_ERROR(lock_->Check());
-  MF_ASSIGN_OR_RETURN(const std::string temporary, TemporaryName(step));
-  if (rename(name.c_str(), temporary.c_str()) != 0) {
+  return Discard(step, name);
+}
+
+absl::Status CheckpointDirectory::Discard(int64_t step, const std::string& path) const {
+  MF_ASSIGN_OR_RETURN(const std::string temporary, TemporaryName(step, kTemporarySuffix));
+  if (rename(path.c_str(), temporary.c_str()) != 0) {
     if (errno == ENOENT) return absl::OkStatus();
-    return SystemError(errno, absl::StrCat(name, ": cannot remove"));
+    return SystemError(errno, absl::StrCat(path, ": cannot remove"));
   }
   MF_RETURN_IF_ERROR(removed_failpoint.Pass());
   return RemoveAll(temporary);

@@ -7,6 +7,7 @@
 #define MIRRORFLOW_TRAIN_CHECKPOINT_DIRECTORY_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
@@ -30,9 +31,10 @@ class CheckpointDirectory {
  public:
   // Creates the directory if it is missing, makes this process its owner, checks that files can be
   // created in it, and removes what interrupted saves have left. DeadlineExceeded, naming the
-  // owner, if another process owns it until the timeout.
+  // owner, if another process owns it; `log` is that of DirectoryLock::Acquire.
   static absl::StatusOr<std::unique_ptr<CheckpointDirectory>> Open(
-      const std::string& path, const DirectoryLockOptions& lock_options = {});
+      const std::string& path, const DirectoryLockOptions& lock_options = {},
+      const std::function<void(absl::string_view line)>& log = nullptr);
   ~CheckpointDirectory();
   CheckpointDirectory(const CheckpointDirectory&) = delete;
 
@@ -40,7 +42,7 @@ class CheckpointDirectory {
 
   // Makes the checkpoint of `step`. `write` puts its files into a temporary directory, and makes
   // them durable. On an error nothing is left, and an earlier checkpoint of that step stays.
-  // This and RemoveObsolete return Aborted if another process has taken over the directory.
+  // LostDirectoryError, here and in RemoveObsolete, if the directory has another owner meanwhile.
   absl::Status Commit(int64_t step, absl::FunctionRef<absl::Status(const std::string&)> write);
   // Training goes on from `step`, so later checkpoints that are here now, which are damaged, belong
   // to a past that it leaves.
@@ -52,9 +54,15 @@ class CheckpointDirectory {
  private:
   CheckpointDirectory(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
 
-  absl::StatusOr<std::string> TemporaryName(int64_t step) const;
+  absl::StatusOr<std::string> TemporaryName(int64_t step, absl::string_view suffix) const;
+  // Removes what interrupted saves have left, and brings back the checkpoints that they were
+  // replacing.
   absl::Status RemoveLeftovers() const;
   absl::Status Remove(int64_t step) const;
+  // Commit for a step that has a checkpoint, where the file system cannot exchange names.
+  absl::Status ReplaceByTwoRenames(int64_t step, const std::string& temporary) const;
+  // Removes a directory of that step; a crash leaves it all, or under a temporary name.
+  absl::Status Discard(int64_t step, const std::string& path) const;
   // Makes the names of the checkpoints durable.
   absl::Status Sync() const;
 

@@ -24,23 +24,17 @@
 #include "framework/core/status.h"
 #include "framework/core/system_error.h"
 #include "framework/core/thread.h"
+#include "train/checkpoint/lost_directory.h"
 
 namespace mirrorflow {
 namespace {
 
-constexpr char kLockFile[] = "lock";
-// On file systems without locks, begins the text that an owner leaves when it ends.
+// Begins the text of an owner that has given the directory back.
 constexpr absl::string_view kReleased = "released by ";
 constexpr size_t kMaxTextBytes = 500;
 constexpr absl::Duration kPause = absl::Milliseconds(100);
 
-absl::StatusOr<std::string> RandomHex() {
-  uint64_t random;
-  if (getrandom(&random, sizeof random, 0) != sizeof random) {
-    return SystemError(errno, "getrandom");
-  }
-  return absl::StrFormat("%016x", random);
-}
+std::string LockPath(const std::string& directory) { return absl::StrCat(directory, "/lock"); }
 
 // Opens the file without O_APPEND, with which pwrite(2) would append.
 absl::StatusOr<int> OpenToOverwrite(const std::string& path, ExistingFile existing) {
@@ -57,170 +51,224 @@ bool IsSameFile(int fd, const std::string& path) {
          open_file.st_dev == named.st_dev && open_file.st_ino == named.st_ino;
 }
 
-// Returns the current text of the file; empty if there is none. Opens it anew, because a network
-// file system may otherwise return an earlier text.
-std::string TextIn(const std::string& path) {
+// Returns what the file contains now, also on a network; empty if it does not exist.
+absl::StatusOr<std::string> ReadText(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return "";
+  if (fd < 0 && errno == ENOENT) return "";
+  if (fd < 0) return SystemError(errno, absl::StrCat(path, ": cannot open"));
+  const absl::Cleanup close_file = [fd] { close(fd); };
   char text[kMaxTextBytes];
   const ssize_t size = read(fd, text, sizeof text);
-  close(fd);
-  return size > 0 ? std::string(text, size) : "";
+  if (size < 0) return SystemError(errno, absl::StrCat(path, ": cannot read"));
+  return std::string(text, size);
 }
 
-// The first line says who the owner is.
-std::string OwnerOf(const std::string& text) {
-  return text.empty() ? "another process" : Printable(text.substr(0, text.find('\n')));
-}
+std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-absl::Status WriteText(int fd, const std::string& path, const std::string& text) {
-  const ssize_t written = pwrite(fd, text.data(), text.size(), 0);
-  if (written == static_cast<ssize_t>(text.size()) && ftruncate(fd, written) == 0) {
-    return absl::OkStatus();
-  }
-  return WriteError(written >= 0 && written < static_cast<ssize_t>(text.size()) ? ENOSPC : errno,
-                    absl::StrCat(path, ": cannot write"));
+// Returns the line by which the owner says that it holds a flock on the file, and where: only for
+// processes that see the same file system of the same running kernel does the flock tell whether
+// the owner lives. Empty if the place is unknown.
+std::string FlockLine(int fd) {
+  const absl::StatusOr<std::string> boot = ReadText("/proc/sys/kernel/random/boot_id");
+  struct stat info;
+  if (!boot.ok() || boot->empty() || fstat(fd, &info) != 0) return "";
+  return absl::StrCat("flock on boot ", FirstLine(*boot), ", device ", info.st_dev, "\n");
 }
 
 }  // namespace
 
-DirectoryLock::DirectoryLock(std::string directory, const DirectoryLockOptions& options)
-    : directory_(std::move(directory)),
-      path_(absl::StrCat(directory_, "/", kLockFile)),
-      options_(options),
-      has_flock_(!options.has_no_flock) {}
+// The file that says that this process is the owner. Each owner renames a file of its own to
+// `lock`, and changes no other: one that was replaced cannot harm the next one's.
+class DirectoryLock::OwnerFile {
+ public:
+  // Puts the file of a new owner in the place of one whose text is `replaced`. If another process
+  // does so at the same time, Check tells which one has won.
+  static absl::StatusOr<std::unique_ptr<OwnerFile>> Create(const std::string& directory,
+                                                           const std::string& replaced) {
+    uint64_t id;
+    if (getrandom(&id, sizeof id, 0) != sizeof id) return SystemError(errno, "getrandom");
+    std::unique_ptr<OwnerFile> file(new OwnerFile(directory, absl::StrFormat("%016x", id)));
+    MF_RETURN_IF_ERROR(file->Put(replaced));
+    return file;
+  }
+  ~OwnerFile() {
+    if (fd_ >= 0) close(fd_);
+  }
+
+  absl::Status Check() {
+    MF_ASSIGN_OR_RETURN(std::string text, ReadText(path_));
+    if (text.empty()) {  // the file was removed
+      MF_RETURN_IF_ERROR(Put(""));
+      MF_ASSIGN_OR_RETURN(text, ReadText(path_));
+    }
+    if (absl::StartsWith(text, owner_)) return absl::OkStatus();
+    return LostDirectoryError(absl::StrCat(directory_, ": this process no longer owns it; now ",
+                                           Printable(FirstLine(text)),
+                                           " does; nothing in it was changed"));
+  }
+
+  absl::Status Renew() {
+    MF_RETURN_IF_ERROR(Check());
+    return Write(absl::StrCat(text_, "renewed ", ++num_renewals_, "\n"));
+  }
+
+  absl::Status Release() {
+    MF_RETURN_IF_ERROR(Check());
+    return Write(absl::StrCat(kReleased, text_));
+  }
+
+ private:
+  OwnerFile(const std::string& directory, const std::string& id)
+      : directory_(directory),
+        path_(LockPath(directory)),
+        temporary_(absl::StrCat(directory, "/", kTemporaryPrefix, id, ".tmp")) {
+    char host[HOST_NAME_MAX + 1] = {};
+    gethostname(host, sizeof host - 1);
+    owner_ = absl::StrCat("process ", getpid(), " on ", host, " since ",
+                          absl::FormatTime(absl::RFC3339_sec, absl::Now(), absl::UTCTimeZone()),
+                          ", id ", id, "\n");
+  }
+
+  absl::Status Put(const std::string& replaced) {
+    MF_ASSIGN_OR_RETURN(const int fd, OpenToOverwrite(temporary_, ExistingFile::kRefuse));
+    if (fd_ >= 0) close(fd_);
+    fd_ = fd;
+    const absl::Cleanup remove = [&] { unlink(temporary_.c_str()); };
+    // The system unlocks it when this process ends, however it ends.
+    text_ = absl::StrCat(owner_, flock(fd_, LOCK_EX | LOCK_NB) == 0 ? FlockLine(fd_) : "");
+    MF_RETURN_IF_ERROR(Write(text_));
+    MF_ASSIGN_OR_RETURN(const std::string text, ReadText(path_));
+    if (text != replaced) return absl::OkStatus();
+    // ENOENT: another process has won, and removed what others have left.
+    if (rename(temporary_.c_str(), path_.c_str()) == 0 || errno == ENOENT) return absl::OkStatus();
+    return SystemError(errno, absl::StrCat(path_, ": cannot rename"));
+  }
+
+  // The end of a longer text stays; no reader needs it.
+  absl::Status Write(const std::string& text) {
+    const ssize_t written = pwrite(fd_, text.data(), text.size(), 0);
+    if (written != static_cast<ssize_t>(text.size())) {
+      return WriteError(written < 0 ? errno : ENOSPC, absl::StrCat(path_, ": cannot write"));
+    }
+    // Other hosts see it only then.
+    if (fdatasync(fd_) == 0) return absl::OkStatus();
+    return WriteError(errno, absl::StrCat(path_, ": cannot fsync"));
+  }
+
+  const std::string directory_, path_, temporary_;
+  std::string owner_;  // the first line
+  std::string text_;   // what comes before the renewal
+  int fd_ = -1;
+  int64_t num_renewals_ = 0;
+};
+
+// Watches the file of another owner.
+class DirectoryLock::Contender {
+ public:
+  Contender(const std::string& directory, absl::Duration lease)
+      : directory_(directory), path_(LockPath(directory)), lease_(lease) {}
+
+  // Returns null while the directory has another owner.
+  absl::StatusOr<std::unique_ptr<OwnerFile>> TryToOwn() {
+    MF_ASSIGN_OR_RETURN(const int fd, OpenToOverwrite(path_, ExistingFile::kAppend));
+    const absl::Cleanup unlock = [fd] { close(fd); };
+    bool is_locked = flock(fd, LOCK_EX | LOCK_NB) == 0;
+    const bool is_held = !is_locked && errno == EWOULDBLOCK;
+    const absl::StatusOr<std::string> text = ReadText(path_);
+    if (!text.ok()) {  // which says nothing about the owner
+      owner_ = absl::StrCat("another process (", text.status().message(), ")");
+      return nullptr;
+    }
+    owner_ = text->empty() ? "another process" : Printable(FirstLine(*text));
+    is_locked = is_locked && IsSameFile(fd, path_);
+    const std::string flock_line = FlockLine(fd);
+    const bool is_here = !flock_line.empty() && absl::StrContains(*text, flock_line);
+    if (is_here && is_held) return nullptr;
+    const bool has_ended =
+        !is_held && (text->empty() || absl::StartsWith(*text, kReleased) || (is_here && is_locked));
+    if (!has_ended && !IsLeaseOver(*text)) return nullptr;
+    MF_ASSIGN_OR_RETURN(std::unique_ptr<OwnerFile> file, OwnerFile::Create(directory_, *text));
+    // Without a flock on the old file, another process may find it as it was and replace it, too.
+    if (!is_locked || !has_ended) absl::SleepFor(std::min(lease_ / 10, absl::Seconds(1)));
+    const absl::Status checked = file->Check();
+    if (IsLostDirectory(checked)) return nullptr;
+    MF_RETURN_IF_ERROR(checked);
+    return file;
+  }
+
+  // Names the owner at the last attempt, for messages.
+  const std::string& owner() const { return owner_; }
+
+ private:
+  bool IsLeaseOver(const std::string& text) {
+    const MonotonicTime now = MonotonicTime::Now();
+    // A process that was paused, or could not read, does not know whether the owner could write.
+    if (text != seen_ || now - seen_at_ > lease_ / 2) seen_since_ = now;
+    seen_ = text;
+    seen_at_ = now;
+    return now - seen_since_ >= lease_;
+  }
+
+  const std::string directory_, path_;
+  const absl::Duration lease_;
+  std::string owner_;
+  std::string seen_;  // the text at seen_at_, and at all attempts from seen_since_ on
+  MonotonicTime seen_since_, seen_at_;
+};
+
+DirectoryLock::DirectoryLock(std::unique_ptr<OwnerFile> file) : file_(std::move(file)) {}
 
 absl::StatusOr<std::unique_ptr<DirectoryLock>> DirectoryLock::Acquire(
-    const std::string& directory, const DirectoryLockOptions& options) {
-  std::unique_ptr<DirectoryLock> lock(new DirectoryLock(directory, options));
+    const std::string& directory, const DirectoryLockOptions& options,
+    const std::function<void(absl::string_view line)>& log) {
+  Contender contender(directory, options.lease);
   const MonotonicTime start = MonotonicTime::Now();
   const MonotonicTime deadline = start + options.timeout;
   for (MonotonicTime next_report = start + options.report_interval;;) {
-    MF_ASSIGN_OR_RETURN(bool owns, lock->TryLock());
-    if (owns) {
-      MF_RETURN_IF_ERROR(lock->WriteOwner());
-      if (lock->has_flock_) return lock;
-      // Another process may have taken the directory at the same time.
-      absl::SleepFor(std::min(options.renewal, absl::Seconds(1)));
-      if (lock->Check().ok()) {
-        MF_RETURN_IF_ERROR(lock->StartRenewing());
-        return lock;
-      }
-      lock->seen_.clear();
+    MF_ASSIGN_OR_RETURN(std::unique_ptr<OwnerFile> file, contender.TryToOwn());
+    if (file != nullptr) {
+      std::unique_ptr<DirectoryLock> lock(new DirectoryLock(std::move(file)));
+      MF_RETURN_IF_ERROR(lock->StartRenewing(options.renewal));
+      return lock;
     }
-    const std::string owner = OwnerOf(TextIn(lock->path_));
     const MonotonicTime now = MonotonicTime::Now();
     if (now >= deadline) {
       return absl::DeadlineExceededError(
-          absl::StrCat(directory, ": in use by ", owner,
+          absl::StrCat(directory, ": in use by ", contender.owner(),
                        "; expected a directory for checkpoints that no other job uses"));
     }
-    if (now >= next_report && options.log != nullptr) {
-      options.log(absl::StrCat(directory, ": in use by ", owner, "; waiting for it to end"));
+    if (now >= next_report && log != nullptr) {
+      log(absl::StrCat(directory, ": in use by ", contender.owner(), "; waiting for it to end"));
       next_report += options.report_interval;
     }
     absl::SleepFor(kPause);
   }
 }
 
-absl::StatusOr<bool> DirectoryLock::TryLock() {
-  if (fd_ >= 0 && !IsSameFile(fd_, path_)) close(std::exchange(fd_, -1));
-  // The system releases the lock when this process ends, however it ends.
-  if (fd_ < 0) {
-    MF_ASSIGN_OR_RETURN(fd_, OpenToOverwrite(path_, ExistingFile::kAppend));
-  }
-  if (has_flock_) {
-    if (flock(fd_, LOCK_EX | LOCK_NB) == 0) return IsSameFile(fd_, path_);
-    if (errno == EWOULDBLOCK) return false;
-    if (errno != ENOSYS && errno != EOPNOTSUPP && errno != ENOLCK) {
-      return SystemError(errno, absl::StrCat(path_, ": flock"));
-    }
-    has_flock_ = false;
-  }
-  return HasNoOwner();
-}
-
-absl::StatusOr<bool> DirectoryLock::HasNoOwner() {
-  const std::string text = TextIn(path_);
-  if (text.empty() || absl::StartsWith(text, kReleased)) return true;
-  const MonotonicTime now = MonotonicTime::Now();
-  if (text != seen_) {
-    seen_ = text;
-    seen_since_ = now;
-  }
-  return now - seen_since_ >= options_.lease;
-}
-
-absl::Status DirectoryLock::WriteOwner() {
-  char host[HOST_NAME_MAX + 1] = {};
-  gethostname(host, sizeof host - 1);
-  MF_ASSIGN_OR_RETURN(const std::string id, RandomHex());
-  owner_ = absl::StrCat("process ", getpid(), " on ", host, " since ",
-                        absl::FormatTime(absl::RFC3339_sec, absl::Now(), absl::UTCTimeZone()),
-                        ", id ", id);
-  const std::string text = absl::StrCat(owner_, "\n");
-  if (has_flock_) return WriteText(fd_, path_, text);
-  // Replace the file: an earlier owner that resumes keeps rewriting the old one.
-  const std::string temporary = absl::StrCat(path_, ".", id);
-  MF_ASSIGN_OR_RETURN(const int fd, OpenToOverwrite(temporary, ExistingFile::kRefuse));
-  close(std::exchange(fd_, fd));
-  absl::Cleanup remove = [&] { unlink(temporary.c_str()); };
-  MF_RETURN_IF_ERROR(WriteText(fd, temporary, text));
-  if (rename(temporary.c_str(), path_.c_str()) != 0) {
-    return SystemError(errno, absl::StrCat(path_, ": cannot rename"));
-  }
-  std::move(remove).Cancel();
-  return absl::OkStatus();
-}
-
-absl::Status DirectoryLock::StartRenewing() {
-  MF_ASSIGN_OR_RETURN(
-      renewing_, StartThread("lock", [this] {
-        std::unique_lock<std::mutex> lock(mu_);
-        const auto pause = absl::ToChronoMilliseconds(options_.renewal);
-        for (int64_t n = 1; !ending_.wait_for(lock, pause, [&] { return ends_; }); ++n) {
-          // Ignored: Check reports it once another process owns the directory.
-          WriteText(fd_, path_, absl::StrCat(owner_, "\nrenewed ", n, "\n")).IgnoreError();
-        }
-      }));
+absl::Status DirectoryLock::StartRenewing(absl::Duration interval) {
+  MF_ASSIGN_OR_RETURN(renewing_, StartThread("lock", [this, interval] {
+                        std::unique_lock<std::mutex> lock(mu_);
+                        const auto pause = absl::ToChronoMilliseconds(interval);
+                        while (!ending_.wait_for(lock, pause, [&] { return ends_; })) {
+                          file_->Renew().IgnoreError();  // Check tells when it matters
+                        }
+                      }));
   return absl::OkStatus();
 }
 
 absl::Status DirectoryLock::Check() {
   std::lock_guard<std::mutex> lock(mu_);
-  if (access(path_.c_str(), F_OK) != 0 && errno == ENOENT) MF_RETURN_IF_ERROR(CreateAgain());
-  const std::string text = TextIn(path_);
-  if (absl::StartsWith(text, absl::StrCat(owner_, "\n"))) return absl::OkStatus();
-  return absl::AbortedError(absl::StrCat(
-      directory_, ": this process no longer owns it; ",
-      text.empty() ? "its lock file is empty" : absl::StrCat("now ", OwnerOf(text), " does"),
-      "; nothing in it was changed"));
-}
-
-// A job that starts at the same time either creates the file first, or waits for this one.
-absl::Status DirectoryLock::CreateAgain() {
-  const absl::StatusOr<int> fd = OpenToOverwrite(path_, ExistingFile::kRefuse);
-  if (absl::IsAlreadyExists(fd.status())) return absl::OkStatus();
-  MF_RETURN_IF_ERROR(fd.status());
-  close(std::exchange(fd_, *fd));
-  if (has_flock_ && flock(fd_, LOCK_EX | LOCK_NB) != 0) {
-    return SystemError(errno, absl::StrCat(path_, ": flock"));
-  }
-  return WriteText(fd_, path_, absl::StrCat(owner_, "\n"));
+  return file_->Check();
 }
 
 DirectoryLock::~DirectoryLock() {
-  if (renewing_.joinable()) {
-    {
-      std::lock_guard<std::mutex> lock(mu_);
-      ends_ = true;
-    }
-    ending_.notify_all();
-    renewing_.join();
-    // The next owner need not wait for the lease.
-    if (Check().ok()) WriteText(fd_, path_, absl::StrCat(kReleased, owner_, "\n")).IgnoreError();
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    ends_ = true;
   }
-  if (fd_ >= 0) close(fd_);
+  ending_.notify_all();
+  if (renewing_.joinable()) renewing_.join();
+  file_->Release().IgnoreError();  // the next owner waits for the lease then
 }
 
 }  // namespace mirrorflow

@@ -3,11 +3,14 @@
 // DirectoryLock: makes this process the only owner of a directory, by a file `lock` in it that
 // names the owner. Private to the checkpoints.
 //
-// The file system's lock can be lost silently: the lease of an NFS client that was paused or cut
-// off expires, or an operator removes the file. So the file also holds a random number, a fencing
-// token, which the owner checks before it renames or removes anything. On file systems without
-// locks, such as Lustre without -o flock, the file alone decides: its owner keeps rewriting it, and
-// if it has not changed for half a minute, the directory has no owner.
+// The owner renews the file every few seconds. Another process takes the directory once the owner
+// has given it back, or has not renewed the file for half a minute. On the owner's host, flock(2)
+// tells sooner: it is free once the owner has ended, and held while the owner lives, even if it is
+// paused. Between hosts, flock proves nothing: some file systems have none, some keep it on each
+// host, and others hold it for a host that has lost its power.
+//
+// An owner that was paused or cut off can lose the directory without noticing. So the file has a
+// random id, which the owner checks before it renames or removes anything (a fencing token).
 #ifndef MIRRORFLOW_TRAIN_CHECKPOINT_DIRECTORY_LOCK_H_
 #define MIRRORFLOW_TRAIN_CHECKPOINT_DIRECTORY_LOCK_H_
 
@@ -22,55 +25,48 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "framework/core/monotonic_time.h"
 
 namespace mirrorflow {
 
 struct DirectoryLockOptions {
   // How long to wait for another owner to release the directory.
   absl::Duration timeout = absl::ZeroDuration();
-  // Receives a line that names the owner, every `report_interval` of the wait. May be null.
-  std::function<void(absl::string_view line)> log = nullptr;
+  // How often the wait is reported.
   absl::Duration report_interval = absl::Seconds(5);
-  // On file systems without locks: how often the owner rewrites the file, and after how long
-  // without a change the directory has no owner.
+  // How often the owner renews the file.
   absl::Duration renewal = absl::Seconds(5);
+  // How long an owner lives that does not renew it. The same for all processes.
   absl::Duration lease = absl::Seconds(30);
-  // For tests: behave as on a file system without locks.
-  bool has_no_flock = false;
 };
 
 class DirectoryLock {
  public:
-  // DeadlineExceeded, naming the owner, if another process owns the directory until the timeout.
+  // Begins the names of the files that an interrupted Acquire leaves; they end with `.tmp`.
+  static constexpr absl::string_view kTemporaryPrefix = ".lock.";
+
+  // DeadlineExceeded, naming the owner, if the directory has another one until the timeout. `log`
+  // receives a line that names the owner, every report_interval of the wait. It may be null.
   static absl::StatusOr<std::unique_ptr<DirectoryLock>> Acquire(
-      const std::string& directory, const DirectoryLockOptions& options);
+      const std::string& directory, const DirectoryLockOptions& options,
+      const std::function<void(absl::string_view line)>& log = nullptr);
+  // Gives the directory back.
   ~DirectoryLock();
   DirectoryLock(const DirectoryLock&) = delete;
 
-  // Aborted, naming the new owner, unless this process still owns the directory. Recreates the
-  // file if it was removed and no other process has taken over. Thread-safe.
+  // LostDirectoryError, naming the new owner, if the directory has another one now. Other errors
+  // mean that the file could not be read. Creates the file again if it was removed and no other
+  // process has come. Thread-safe.
   absl::Status Check();
 
  private:
-  DirectoryLock(std::string directory, const DirectoryLockOptions& options);
-  // Whether the directory is free for this process. Clears has_flock_ if flock is unsupported.
-  absl::StatusOr<bool> TryLock();
-  // Whether the file is empty, released, or unchanged for as long as a lease.
-  absl::StatusOr<bool> HasNoOwner();
-  absl::Status WriteOwner();
-  absl::Status StartRenewing();
-  absl::Status CreateAgain();  // requires mu_
+  class OwnerFile;
+  class Contender;
 
-  const std::string directory_, path_;
-  const DirectoryLockOptions options_;
-  bool has_flock_ = true;
-  int fd_ = -1;        // guarded by mu_ once Acquire has returned
-  std::string owner_;  // the text in the file
-  // On file systems without locks: the contents of another owner's file, and since when.
-  std::string seen_;
-  MonotonicTime seen_since_;
+  explicit DirectoryLock(std::unique_ptr<OwnerFile> file);
+  absl::Status StartRenewing(absl::Duration interval);
+
   std::mutex mu_;
+  const std::unique_ptr<OwnerFile> file_;  // guarded by mu_
   std::condition_variable ending_;
   bool ends_ = false;  // guarded by mu_
   std::thread renewing_;

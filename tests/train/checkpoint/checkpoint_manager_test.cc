@@ -4,6 +4,13 @@
 // computes, bit for bit.
 #include "train/checkpoint/checkpoint_manager.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -26,6 +33,30 @@
 #include "tests/support/files.h"
 #include "train/checkpoint/data.h"
 #include "train/checkpoint/directory.h"
+#include "train/checkpoint/lost_directory.h"
+
+namespace {
+
+std::atomic<int> num_stale_saves = 0;  // the next ones, which fail
+std::atomic<bool> reads_fail = false;
+
+}  // namespace
+
+// These take the place of the C library's functions.
+extern "C" int mkdir(const char* path, mode_t mode) noexcept {
+  if (std::strstr(path, "/.step-") != nullptr && num_stale_saves > 0) {
+    --num_stale_saves;
+    errno = ESTALE;
+    return -1;
+  }
+  return static_cast<int>(syscall(SYS_mkdirat, AT_FDCWD, path, mode));
+}
+
+extern "C" ssize_t pread(int fd, void* out, size_t size, off_t offset) {
+  if (!reads_fail) return syscall(SYS_pread64, fd, out, size, offset);
+  errno = EIO;
+  return -1;
+}
 
 namespace mirrorflow {
 namespace {
@@ -227,6 +258,18 @@ TEST_F(CheckpointManagerTest, DamagedNewestIsErrorUnlessAnOlderOneMayBeUsed) {
   EXPECT_THAT(Steps(), ElementsAre(9, 12));
 }
 
+// The next save would remove it.
+TEST_F(CheckpointManagerTest, UnreadableNewestIsNotADamagedOne) {
+  const auto strategy = Replicas(1);
+  ASSERT_TRUE(Train(*strategy, 7, Options()).ok());
+  reads_fail = true;
+  const absl::Status unread = Train(*strategy, 10, Options(Resume::kLatestValid)).status();
+  reads_fail = false;
+  EXPECT_EQ(unread.code(), absl::StatusCode::kUnknown) << unread;
+  EXPECT_THAT(std::string(unread.message()), HasSubstr("step-000000007/manifest.json"));
+  EXPECT_THAT(Steps(), ElementsAre(6, 7));
+}
+
 TEST_F(CheckpointManagerTest, RestoreWarnsAboutNonFiniteTensors) {
   const auto strategy = Replicas(1);
   ASSERT_TRUE(Train(*strategy, 1, Options()).ok());
@@ -268,6 +311,55 @@ TEST_F(CheckpointManagerTest, AnotherModelSeedOrSettingIsNamed) {
   CheckpointManager::Options options = Options();
   options.settings["batch"] = "9";
   EXPECT_THAT(message_of(Train(*Replicas(1), 2, options)), HasSubstr("batch: expected 8"));
+}
+
+// ESTALE, which NFS returns while a server fails over, is Aborted, too.
+TEST_F(CheckpointManagerTest, StaleFileHandleIsAFailedSave) {
+  num_stale_saves = 1;
+  const auto trained = Train(*Replicas(1), kSteps, Options());
+  ASSERT_TRUE(trained.ok()) << trained.status();
+  EXPECT_THAT(log_, ElementsAre(HasSubstr("not saved (1 of at most 2 in a row)")));
+  EXPECT_THAT(Steps(), ElementsAre(15, 16));
+}
+
+TEST_F(CheckpointManagerTest, AnotherOwnerEndsTrainingAtTheNextSave) {
+  std::unique_ptr<CheckpointDirectory> other;
+  const auto take_over = [&](int64_t step) {
+    if (step != 1) return;
+    std::filesystem::remove(directory_ + "/lock");
+    auto opened = CheckpointDirectory::Open(directory_);
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    other = *std::move(opened);
+  };
+  const absl::Status stopped = Train(*Replicas(1), kSteps, Options(), 5, take_over).status();
+  EXPECT_TRUE(IsLostDirectory(stopped)) << stopped;
+  EXPECT_THAT(Steps(), ElementsAre());
+}
+
+// Worker 0 waits for the lock as long as lock_timeout, and the others for worker 0.
+TEST_F(CheckpointManagerTest, OtherWorkersWaitForTheLockOfWorker0) {
+  const auto owner = CheckpointDirectory::Open(directory_);
+  ASSERT_TRUE(owner.ok()) << owner.status();
+  MultiWorkerMirroredStrategy::Options options{.replicas = {.num_cpu_replicas = 1, .seed = 5},
+                                               .connect_timeout = absl::Seconds(20)};
+  options.cluster.num_workers = 2;
+  options.cluster.coordinator = absl::StrCat(
+      "127.0.0.1:",
+      (*CoordinationServer::Start({.address = "127.0.0.1:0", .num_workers = 1}))->port());
+  std::vector<std::thread> workers;
+  for (int worker = 0; worker < 2; ++worker) {
+    options.cluster.task_index = worker;
+    workers.emplace_back([&, options, worker] {
+      const auto strategy = MultiWorkerMirroredStrategy::Create(options);
+      ASSERT_TRUE(strategy.ok()) << strategy.status();
+      CheckpointManager::Options own = Options();
+      own.lock_timeout = worker == 0 ? absl::Milliseconds(500) : absl::Seconds(20);
+      own.timeout = absl::Milliseconds(100);
+      const absl::Status status = Train(**strategy, 1, own).status();
+      EXPECT_THAT(std::string(status.message()), HasSubstr("in use by process")) << worker;
+    });
+  }
+  for (std::thread& worker : workers) worker.join();
 }
 
 TEST_F(CheckpointManagerTest, FailedSavesWarnAndThenStopTraining) {

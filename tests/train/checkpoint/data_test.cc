@@ -88,6 +88,12 @@ TEST_F(CheckpointDataTest, HasWhatWasWritten) {
   EXPECT_EQ(data->variables.tensors.at("weights").flat<float>()[2], 3);
 }
 
+// It may be undamaged, and must not be removed as if it were not.
+TEST_F(CheckpointDataTest, CheckpointThatCannotBeExaminedIsNotDamaged) {
+  const std::string path = Path(std::string(300, 'x').c_str());  // longer than a name may be
+  EXPECT_EQ(ReadCheckpointData(path).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
 // It could not be read again.
 TEST_F(CheckpointDataTest, TooLargeManifestIsNotWritten) {
   CheckpointData data = {.variables = contents_};

@@ -1,22 +1,59 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/checkpoint/directory.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "framework/core/monotonic_time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/files.h"
+#include "train/checkpoint/lost_directory.h"
+
+namespace {
+
+// Abilities of the file system.
+std::atomic<bool> has_flock = true;
+std::atomic<bool> can_exchange = true;
+std::function<void()> before_flock;
+
+}  // namespace
+
+// These take the place of the C library's functions.
+extern "C" int flock(int fd, int operation) noexcept {
+  if (before_flock) before_flock();
+  if (has_flock) return static_cast<int>(syscall(SYS_flock, fd, operation));
+  errno = ENOLCK;
+  return -1;
+}
+
+extern "C" int renameat2(int from_fd, const char* from, int to_fd, const char* to,
+                         unsigned flags) noexcept {
+  if (can_exchange)
+    return static_cast<int>(syscall(SYS_renameat2, from_fd, from, to_fd, to, flags));
+  errno = EINVAL;
+  return -1;
+}
 
 namespace mirrorflow {
 namespace {
@@ -25,9 +62,33 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
+// While it exists, this process cannot open files.
+class NoMoreFiles {
+ public:
+  NoMoreFiles() {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit none = {0, before_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &none);
+  }
+  ~NoMoreFiles() { setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_;
+};
+
 class CheckpointDirectoryTest : public testing::Test {
  protected:
-  void SetUp() override { std::filesystem::remove_all(path_); }
+  void SetUp() override {
+    std::filesystem::remove_all(path_);
+    has_flock = true;
+    can_exchange = true;
+    before_flock = nullptr;
+  }
+
+  std::string Lock() const {
+    std::ifstream file(path_ + "/lock");
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
 
   // A checkpoint whose only file has this text.
   static absl::Status Save(CheckpointDirectory& directory, int64_t step, const std::string& text) {
@@ -91,26 +152,22 @@ TEST_F(CheckpointDirectoryTest, DeadProcessLeavesItFree) {
   EXPECT_TRUE(CheckpointDirectory::Open(path_).ok());
 }
 
-TEST_F(CheckpointDirectoryTest, NextOwnerWaitsAndNamesThePreviousOne) {
-  for (const bool has_no_flock : {false, true}) {
+TEST_F(CheckpointDirectoryTest, NextOwnerWaitsAndNamesTheOneBefore) {
+  for (const bool flock : {true, false}) {
     SetUp();
-    const DirectoryLockOptions short_lease = {.timeout = absl::Seconds(20),
-                                              .report_interval = absl::Milliseconds(50),
-                                              .renewal = absl::Milliseconds(20),
-                                              .lease = absl::Seconds(20),
-                                              .has_no_flock = has_no_flock};
-    auto first = CheckpointDirectory::Open(path_, short_lease);
+    has_flock = flock;
+    const DirectoryLockOptions options = {.timeout = absl::Seconds(20),
+                                          .report_interval = absl::Milliseconds(50)};
+    auto first = CheckpointDirectory::Open(path_, options);
     ASSERT_TRUE(first.ok()) << first.status();
     absl::Notification logged;
     std::string line;
-    DirectoryLockOptions waits = short_lease;
-    waits.log = [&](absl::string_view text) {
-      if (logged.HasBeenNotified()) return;
-      line = std::string(text);
-      logged.Notify();
-    };
     std::thread second([&] {
-      const auto opened = CheckpointDirectory::Open(path_, waits);
+      const auto opened = CheckpointDirectory::Open(path_, options, [&](absl::string_view text) {
+        if (logged.HasBeenNotified()) return;
+        line = std::string(text);
+        logged.Notify();
+      });
       EXPECT_TRUE(opened.ok()) << opened.status();
     });
     logged.WaitForNotification();
@@ -120,20 +177,101 @@ TEST_F(CheckpointDirectoryTest, NextOwnerWaitsAndNamesThePreviousOne) {
   }
 }
 
+// The owner or the next job may have no flock, as with ENOLCK on NFS. Then only the renewals tell
+// whether the owner lives.
+TEST_F(CheckpointDirectoryTest, RenewingOwnerKeepsTheDirectoryWithoutFlockOnEitherSide) {
+  constexpr absl::Duration kLease = absl::Seconds(10);
+  for (const bool owner_has_flock : {true, false}) {
+    SCOPED_TRACE(owner_has_flock);
+    SetUp();
+    has_flock = owner_has_flock;
+    auto owner =
+        CheckpointDirectory::Open(path_, {.renewal = absl::Milliseconds(1), .lease = kLease});
+    ASSERT_TRUE(owner.ok()) << owner.status();
+    has_flock = !owner_has_flock;
+    // Each attempt of the next job comes almost half a lease after the one before.
+    std::string last;
+    before_flock = [&] {
+      for (int i = 0; i < 5000 && Lock() == last; ++i) absl::SleepFor(absl::Milliseconds(1));
+      last = Lock();
+      MonotonicTime::AdvanceForTest(0.4 * kLease);
+    };
+    const DirectoryLockOptions waits = {.timeout = 2 * kLease, .lease = kLease};
+    EXPECT_TRUE(absl::IsDeadlineExceeded(CheckpointDirectory::Open(path_, waits).status()));
+    EXPECT_EQ(Save(**owner, 1, "x"), absl::OkStatus());
+
+    // As if the owner's host lost its power.
+    before_flock = nullptr;
+    const std::string text = Lock();
+    owner->reset();
+    std::ofstream(path_ + "/lock") << text;
+    EXPECT_TRUE(absl::IsDeadlineExceeded(CheckpointDirectory::Open(path_).status()));
+    before_flock = [&] { MonotonicTime::AdvanceForTest(0.4 * kLease); };
+    const MonotonicTime begin = MonotonicTime::Now();
+    EXPECT_EQ(CheckpointDirectory::Open(path_, waits).status(), absl::OkStatus());
+    EXPECT_GE(MonotonicTime::Now() - begin, kLease);
+  }
+}
+
+// An NFS server keeps the lock of a host that has lost its power.
+TEST_F(CheckpointDirectoryTest, HeldFlockOfAnotherHostEndsWithTheLease) {
+  std::filesystem::create_directories(path_);
+  std::ofstream(path_ + "/lock") << "process 1 on elsewhere\nflock on boot 1, device 1\n";
+  const int fd = open((path_ + "/lock").c_str(), O_RDONLY);
+  ASSERT_EQ(flock(fd, LOCK_EX | LOCK_NB), 0);
+  const absl::Status early = CheckpointDirectory::Open(path_).status();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(early));
+  EXPECT_THAT(std::string(early.message()), HasSubstr("process 1 on elsewhere"));
+  before_flock = [] { MonotonicTime::AdvanceForTest(absl::Seconds(14)); };
+  EXPECT_EQ(CheckpointDirectory::Open(path_, {.timeout = absl::Minutes(1)}).status(),
+            absl::OkStatus());
+  close(fd);
+}
+
+// It may be paused, or stopped in a debugger.
+TEST_F(CheckpointDirectoryTest, OwnerOnTheSameHostKeepsTheDirectoryWithoutRenewing) {
+  const auto owner = CheckpointDirectory::Open(path_, {.renewal = absl::Hours(1)});
+  ASSERT_TRUE(owner.ok()) << owner.status();
+  before_flock = [] { MonotonicTime::AdvanceForTest(absl::Seconds(14)); };
+  EXPECT_TRUE(absl::IsDeadlineExceeded(
+      CheckpointDirectory::Open(path_, {.timeout = absl::Minutes(1)}).status()));
+}
+
+// Such as a limit, or a network that fails for a moment.
+TEST_F(CheckpointDirectoryTest, UnreadableLockFileSaysNothingAboutTheOwner) {
+  has_flock = false;
+  const auto owner = CheckpointDirectory::Open(path_);
+  ASSERT_TRUE(owner.ok()) << owner.status();
+  std::optional<NoMoreFiles> limit;
+  before_flock = [&] { limit.emplace(); };
+  const absl::Status second = CheckpointDirectory::Open(path_).status();
+  limit.reset();
+  before_flock = nullptr;
+  EXPECT_TRUE(absl::IsDeadlineExceeded(second)) << second;
+
+  const absl::Status failed = (*owner)->Commit(1, [&](const std::string&) {
+    limit.emplace();
+    return absl::OkStatus();
+  });
+  limit.reset();
+  EXPECT_EQ(failed.code(), absl::StatusCode::kResourceExhausted) << failed;
+  EXPECT_FALSE(IsLostDirectory(failed));
+  EXPECT_EQ(Save(**owner, 2, "saved"), absl::OkStatus());
+}
+
 // The lease of a network file system expires while a host is paused, or an operator removes the
 // file. The process that comes back must not touch what the next owner has saved.
 TEST_F(CheckpointDirectoryTest, OwnerThatWasReplacedChangesNothing) {
-  for (const bool has_no_flock : {false, true}) {
+  for (const bool flock : {true, false}) {
     SetUp();
-    const DirectoryLockOptions no_renewal = {.timeout = absl::Seconds(20),
-                                             .renewal = absl::Hours(1),
-                                             .lease = absl::Milliseconds(300),
-                                             .has_no_flock = has_no_flock};
+    has_flock = flock;
+    const DirectoryLockOptions no_renewal = {
+        .timeout = absl::Seconds(20), .renewal = absl::Hours(1), .lease = absl::Milliseconds(300)};
     const auto old = CheckpointDirectory::Open(path_, no_renewal);
     ASSERT_TRUE(old.ok()) << old.status();
     ASSERT_EQ(Save(**old, 100, "old"), absl::OkStatus());
     ASSERT_EQ(Save(**old, 200, "old"), absl::OkStatus());
-    if (!has_no_flock) std::filesystem::remove(path_ + "/lock");
+    if (flock) std::filesystem::remove(path_ + "/lock");
     auto next = CheckpointDirectory::Open(path_, no_renewal);
     ASSERT_TRUE(next.ok()) << next.status();
     ASSERT_EQ((*next)->Abandon(200), absl::OkStatus());
@@ -141,22 +279,36 @@ TEST_F(CheckpointDirectoryTest, OwnerThatWasReplacedChangesNothing) {
       ASSERT_EQ(Save(**next, step, "new"), absl::OkStatus());
       ASSERT_EQ((*next)->RemoveObsolete(step, 2), absl::OkStatus());
     }
-    EXPECT_EQ(Save(**old, 300, "old").code(), absl::StatusCode::kAborted);
-    EXPECT_EQ(Save(**old, 1000, "old").code(), absl::StatusCode::kAborted);
+    EXPECT_TRUE(IsLostDirectory(Save(**old, 300, "old")));
+    EXPECT_TRUE(IsLostDirectory(Save(**old, 1000, "old")));
     EXPECT_EQ((*old)->RemoveObsolete(200, 2), absl::OkStatus()) << "there is nothing to remove";
-    EXPECT_EQ((*old)->RemoveObsolete(2000, 1).code(), absl::StatusCode::kAborted);
+    EXPECT_TRUE(IsLostDirectory((*old)->RemoveObsolete(2000, 1)));
     EXPECT_THAT(*ListCheckpoints(path_), ElementsAre(900, 1000));
     EXPECT_EQ(TextOf(1000), "new");
     EXPECT_EQ(Save(**next, 1100, "new"), absl::OkStatus());
-    next->reset();  // the old owner does not get it back
-    EXPECT_EQ(Save(**old, 1200, "old").code(), absl::StatusCode::kAborted);
+    next->reset();  // which does not give it back
+    EXPECT_TRUE(IsLostDirectory(Save(**old, 1200, "old")));
   }
 }
 
+// Nor must its renewals, for which it need not notice that it was replaced.
+TEST_F(CheckpointDirectoryTest, OwnerThatWasReplacedDoesNotRenew) {
+  const DirectoryLockOptions renews = {.renewal = absl::Milliseconds(1)};
+  const auto old = CheckpointDirectory::Open(path_, renews);
+  ASSERT_TRUE(old.ok()) << old.status();
+  const std::string other = "process 1 on elsewhere\n";
+  std::ofstream(path_ + "/other") << other;
+  std::filesystem::rename(path_ + "/other", path_ + "/lock");
+  EXPECT_TRUE(IsLostDirectory(Save(**old, 1, "x")));
+  absl::SleepFor(absl::Milliseconds(50));
+  EXPECT_EQ(Lock(), other);
+}
+
 TEST_F(CheckpointDirectoryTest, OwnerWhoseLockWasRemovedTakesItAgain) {
-  for (const bool has_no_flock : {false, true}) {
+  for (const bool flock : {true, false}) {
     SetUp();
-    const DirectoryLockOptions options = {.renewal = absl::Hours(1), .has_no_flock = has_no_flock};
+    has_flock = flock;
+    const DirectoryLockOptions options = {.renewal = absl::Hours(1)};
     const auto owner = CheckpointDirectory::Open(path_, options);
     ASSERT_TRUE(owner.ok()) << owner.status();
     std::filesystem::remove(path_ + "/lock");
@@ -180,11 +332,33 @@ TEST_F(CheckpointDirectoryTest, FailedSaveLeavesNothing) {
 }
 
 TEST_F(CheckpointDirectoryTest, SaveReplacesACheckpointOfTheSameStep) {
-  const auto directory = CheckpointDirectory::Open(path_);
-  ASSERT_TRUE(directory.ok()) << directory.status();
-  ASSERT_EQ(Save(**directory, 1, "old"), absl::OkStatus());
-  ASSERT_EQ(Save(**directory, 1, "new"), absl::OkStatus());
-  EXPECT_EQ(TextOf(1), "new");
+  for (const bool exchange : {true, false}) {
+    SetUp();
+    can_exchange = exchange;
+    const auto directory = CheckpointDirectory::Open(path_);
+    ASSERT_TRUE(directory.ok()) << directory.status();
+    ASSERT_EQ(Save(**directory, 1, "old"), absl::OkStatus());
+    ASSERT_EQ(Save(**directory, 1, "new"), absl::OkStatus());
+    EXPECT_EQ(TextOf(1), "new");
+    EXPECT_THAT(Names(), ElementsAre("lock", "step-000000001"));
+  }
+}
+
+// As NFS and FUSE, which need two renames to replace a checkpoint.
+TEST_F(CheckpointDirectoryTest, ReplacedCheckpointSurvivesACrashBetweenTwoRenames) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // starts again, with the failpoint
+  setenv("MIRRORFLOW_FAILPOINTS", "checkpoint/replace=kill", 1);
+  const auto replace = [&] {
+    can_exchange = false;
+    const auto directory = CheckpointDirectory::Open(path_);
+    if (!directory.ok() || !Save(**directory, 1, "old").ok()) return;
+    Save(**directory, 1, "new").IgnoreError();
+  };
+  EXPECT_EXIT(replace(), testing::KilledBySignal(SIGKILL), "");
+  unsetenv("MIRRORFLOW_FAILPOINTS");
+  EXPECT_THAT(*ListCheckpoints(path_), IsEmpty());
+  ASSERT_TRUE(CheckpointDirectory::Open(path_).ok());
+  EXPECT_EQ(TextOf(1), "old");
   EXPECT_THAT(Names(), ElementsAre("lock", "step-000000001"));
 }
 
@@ -219,8 +393,19 @@ TEST_F(CheckpointDirectoryTest, LeftoversAreRemovedAtTheNextStart) {
   ASSERT_TRUE(CheckpointDirectory::Open(path_).ok());
   std::filesystem::create_directories(path_ + "/.step-000000005.0123456789abcdef.tmp/inner");
   std::filesystem::create_directories(path_ + "/.other.tmp");
+  std::ofstream(path_ + "/.lock.0123456789abcdef.tmp") << "process 1";
+  // One that was replaced, and one whose replacement is missing.
+  for (const int64_t step : {5, 6}) {
+    const std::string old = absl::StrCat(path_, "/.step-00000000", step, ".0123456789abcdef.old");
+    std::filesystem::create_directory(old);
+    std::ofstream(old + "/file") << "old";
+  }
+  std::filesystem::create_directory(CheckpointPath(path_, 5));
+  std::ofstream(CheckpointPath(path_, 5) + "/file") << "new";
   ASSERT_TRUE(CheckpointDirectory::Open(path_).ok());
-  EXPECT_THAT(Names(), ElementsAre(".other.tmp", "lock"));
+  EXPECT_THAT(Names(), ElementsAre(".other.tmp", "lock", "step-000000005", "step-000000006"));
+  EXPECT_EQ(TextOf(5), "new");
+  EXPECT_EQ(TextOf(6), "old");
 }
 
 TEST_F(CheckpointDirectoryTest, FileInItsPlaceIsError) {
