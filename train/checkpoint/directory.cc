@@ -133,13 +133,13 @@ absl::Status CheckpointDirectory::RemoveLeftovers() const {
   }
   if (error) return SystemError(error.value(), absl::StrCat(path_, ": cannot list"));
   for (const std::string& name : replaced) {
-    const std::string step = name.substr(1, name.find('.', 1) - 1);
     const std::string old = absl::StrCat(path_, "/", name);
-    if (rename(old.c_str(), absl::StrCat(path_, "/", step).c_str()) == 0) continue;
-    if (errno != ENOTEMPTY && errno != EEXIST) {
+    const std::string step = absl::StrCat(path_, "/", name.substr(1, name.find('.', 1) - 1));
+    if (access(step.c_str(), F_OK) == 0) {
+      leftovers.push_back(name);
+    } else if (rename(old.c_str(), step.c_str()) != 0) {
       return SystemError(errno, absl::StrCat(old, ": cannot rename"));
     }
-    leftovers.push_back(name);  // the new one is there
   }
   for (const std::string& name : leftovers) {
     MF_RETURN_IF_ERROR(RemoveAll(absl::StrCat(path_, "/", name)));
