@@ -27,7 +27,8 @@ namespace mirrorflow {
 namespace {
 
 // Places for callers in addition to the expected ones, and the most in all: each may take 100 KB.
-constexpr size_t kMoreCallers = 16, kMaxCallers = 1024;
+constexpr size_t kMoreCallers = 16;
+constexpr size_t kMaxCallers = 1024;
 constexpr absl::Duration kFirstPause = absl::Milliseconds(50), kLongestPause = absl::Seconds(2);
 
 // A connection from this process to a peer. It is made again if it ends early: strangers may have

@@ -22,7 +22,8 @@ using grpc::experimental::ExternalConnectionAcceptor;
 
 // Places for callers before the handshake in addition to one for each worker, and the most in all:
 // each may take 100 KB.
-constexpr size_t kMoreCallers = 64, kMaxCallers = 1024;
+constexpr size_t kMoreCallers = 64;
+constexpr size_t kMaxCallers = 1024;
 constexpr int kMaxConnectionsOfWorker = 4;
 // Limits of gRPC, on the processes that have completed the handshake.
 constexpr size_t kMaxGrpcBytes = size_t{256} << 20;
