@@ -180,7 +180,7 @@ TEST_F(CheckpointDirectoryTest, NextOwnerWaitsAndNamesTheOneBefore) {
 // The owner or the next job may have no flock, as with ENOLCK on NFS. Then only the renewals tell
 // whether the owner lives.
 TEST_F(CheckpointDirectoryTest, RenewingOwnerKeepsTheDirectoryWithoutFlockOnEitherSide) {
-  constexpr absl::Duration kLease = absl::Seconds(10);
+  constexpr absl::Duration kLease = absl::Seconds(100);
   for (const bool owner_has_flock : {true, false}) {
     SCOPED_TRACE(owner_has_flock);
     SetUp();
@@ -222,7 +222,7 @@ TEST_F(CheckpointDirectoryTest, HeldFlockOfAnotherHostEndsWithTheLease) {
   const absl::Status early = CheckpointDirectory::Open(path_).status();
   EXPECT_TRUE(absl::IsDeadlineExceeded(early));
   EXPECT_THAT(std::string(early.message()), HasSubstr("process 1 on elsewhere"));
-  before_flock = [] { MonotonicTime::AdvanceForTest(absl::Seconds(14)); };
+  before_flock = [] { MonotonicTime::AdvanceForTest(absl::Seconds(10)); };
   EXPECT_EQ(CheckpointDirectory::Open(path_, {.timeout = absl::Minutes(1)}).status(),
             absl::OkStatus());
   close(fd);
@@ -232,7 +232,7 @@ TEST_F(CheckpointDirectoryTest, HeldFlockOfAnotherHostEndsWithTheLease) {
 TEST_F(CheckpointDirectoryTest, OwnerOnTheSameHostKeepsTheDirectoryWithoutRenewing) {
   const auto owner = CheckpointDirectory::Open(path_, {.renewal = absl::Hours(1)});
   ASSERT_TRUE(owner.ok()) << owner.status();
-  before_flock = [] { MonotonicTime::AdvanceForTest(absl::Seconds(14)); };
+  before_flock = [] { MonotonicTime::AdvanceForTest(absl::Seconds(10)); };
   EXPECT_TRUE(absl::IsDeadlineExceeded(
       CheckpointDirectory::Open(path_, {.timeout = absl::Minutes(1)}).status()));
 }
