@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
@@ -40,13 +41,23 @@ size_t HarmlessLength(absl::string_view text) {
   return is_whole ? end + 1 : 0;
 }
 
+constexpr absl::string_view kNoAttributes = "\033[0m";
+
 std::string Escape(absl::string_view text, bool keep_harmless) {
   std::string escaped;
+  bool has_attributes = false;  // selected by the line so far
+  const auto end_line = [&] {
+    if (std::exchange(has_attributes, false)) absl::StrAppend(&escaped, kNoAttributes);
+  };
   while (!text.empty()) {
     const size_t harmless = keep_harmless ? HarmlessLength(text) : 0;
     const size_t control = harmless > 0 ? 0 : ControlLength(text);
     const size_t size = std::max({harmless, control, Utf8CharacterLength(text), size_t{1}});
     const absl::string_view part = text.substr(0, size);
+    if (harmless > 0 && part == "\n") end_line();
+    if (harmless > 1 && part.back() == 'm') {
+      has_attributes = part != kNoAttributes && part != "\033[m";
+    }
     if (control > 0) {
       absl::StrAppend(&escaped, absl::CEscape(part));
     } else {
@@ -54,6 +65,7 @@ std::string Escape(absl::string_view text, bool keep_harmless) {
     }
     text.remove_prefix(size);
   }
+  end_line();
   return escaped;
 }
 

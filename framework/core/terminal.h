@@ -17,7 +17,9 @@ namespace mirrorflow {
 std::string ForTerminal(absl::string_view line);
 
 // The same for the output of a user's own program, whose progress bars and colours keep working:
-// leaves tabs, \n, \r, and the sequences that select a colour or erase within the line.
+// leaves tabs, \n, \r, and the sequences that select a colour or erase within the line. Each line
+// that leaves a colour selected gets the sequence that ends it: it could hide all text that
+// follows.
 std::string OutputForTerminal(absl::string_view text);
 
 }  // namespace mirrorflow

@@ -47,6 +47,15 @@ TEST(OutputForTerminalTest, ColoursAndProgressBarsStayUnchanged) {
   }
 }
 
+TEST(OutputForTerminalTest, ColoursEndWithTheirLine) {
+  const std::string end = "\033[0m";
+  for (const char* text : {"\033[8m", "a\033[0m\033[31mb", "\033[0;8mhidden", "\033[8m\033[K"}) {
+    EXPECT_EQ(OutputForTerminal(text), text + end);
+    EXPECT_EQ(OutputForTerminal(text + end), text + end);
+  }
+  EXPECT_EQ(OutputForTerminal("\033[8ma\nb\n"), "\033[8ma" + end + "\nb\n");
+}
+
 TEST(OutputForTerminalTest, EveryOtherSequenceIsEscaped) {
   for (const char* rest : {"[2J", "[1;1H", "[6n", "[?25l", "[>4m", "[31", "[", "", "]0;title\a",
                            "c", "P$q\033\\", "[3\0331m", "[1A"}) {
