@@ -12,7 +12,7 @@
 
 namespace mirrorflow {
 
-// Whether a variable is sent to other hosts, and if not, why.
+// Whether a variable is sent to other hosts and, if not, why.
 enum class Forwarding {
   kForwarded,
   kHostSpecific,  // describes this host or the user's session on it
