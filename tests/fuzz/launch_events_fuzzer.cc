@@ -9,9 +9,11 @@
 #include "framework/core/status.h"
 #include "framework/core/terminal.h"
 #include "tests/fuzz/fuzz_input.h"
+#include "tools/flags/command_line.h"
 #include "tools/launch/event_reader.h"
 #include "tools/launch/launch_report.h"
 #include "tools/launch/placement.h"
+#include "tools/launch/wire.h"
 
 namespace mirrorflow {
 namespace {
@@ -62,6 +64,10 @@ class Launcher {
       has_started_ = true;
     }
     if (event.has_output() || event.has_errors()) MF_CHECK(has_started_);
+    if (event.has_saved()) {
+      MF_CHECK(has_started_ && event.saved() > std::exchange(saved_step_, event.saved()));
+      MF_CHECK(event.saved() <= kMaxSavedStep);
+    }
     if (event.has_ended()) Report(event.ended());
     has_ended_ |= event.has_ended();
   }
@@ -74,10 +80,13 @@ class Launcher {
     const std::string report = FailureReport(end, {end}, absl::ZeroDuration(), {end.message});
     MF_CHECK(OutputForTerminal(report) == report);
     EndText(end);
+    MF_CHECK(HostAtFault({end}).empty());
+    MF_CHECK(HasStopped({end}, /*launcher_was_asked=*/false) == (end.exit_code == kExitPreempted));
   }
 
   EventReader reader_;
   bool finds_ports_ = false, starts_ = false;  // ordered, without an answer
+  int64_t saved_step_ = 0;
   bool is_ready_ = false, has_started_ = false, has_ended_ = false, has_failed_ = false;
 };
 

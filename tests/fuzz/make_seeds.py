@@ -368,7 +368,9 @@ FILES = {
         + from_host(STARTED, field(3, b"out"), field(4, b"err\n"))
         + from_host(field(5, b"\x08\x04" + field(3, b'{"code":"C","message":"m\\u001b"}'))),
         "not_started": from_host(READY) + order(1) + from_host(field(5, field(4, b"no file"))),
-        "asked_to_end": order(2) + from_host(READY, field(5, b"")),
+        "asked_to_end": order(2) + from_host(READY, field(5, b"\x08\x8f\x01" + field(4, b"signal 15"))),
+        "saved": order(1) + from_host(READY, STARTED, b"\x38\x64", b"\x38\xc8\x01", field(5, b"\x10\x09")),
+        "saved_too_late": order(1) + from_host(READY, STARTED, b"\x38" + b"\xff" * 8 + b"\x7f"),
         "profile": from_host(b"Welcome to this host!\n"),
         "early": from_host(PORTS),
         "few_ports": order(0) + from_host(READY, field(1, field(1, b"\x01"))),

@@ -195,6 +195,42 @@ class ElasticTest(programs.ProgramTest):
         self.assertEqual(result.returncode, programs.USAGE, result.stderr)
         self.assertIn("--exclude_after", result.stderr)
 
+    def test_host_of_a_hanging_worker_is_left_out(self):
+        # The others say that it is another worker's fault.
+        script = ("[ $WORLD_SIZE = 4 ] || exit 0; [ $ELASTIC_HOST = b ] && exec sleep 60; "
+                  '''echo '{"message": "late", "cause": "another worker"}' > '''
+                  "$MIRRORFLOW_ERROR_FILE; exit 4")
+        result = self.launch("-n", "2:4", "--max_restarts=1", "--restart_pause=10ms",
+                             "--exclude_after=1", "--", "sh", "-c", script)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("without host b", result.stderr)
+
+    def test_job_without_an_excluded_host_asks_the_others_again(self):
+        script = ("[ $WORLD_SIZE = 4 ] || exit 0; [ $ELASTIC_HOST = b ] || exec sleep 60; "
+                  f"touch {self.root}/a.fails; exit 9")
+        job = self.start("-n", "2:4", "--max_restarts=1", "--restart_pause=10ms",
+                         "--exclude_after=1", "--", "sh", "-c", script)
+        tries = self.root / "a.tries"
+        programs.wait_until(lambda: job.poll() is not None or tries.exists() and
+                            tries.stat().st_size >= 3, "a second try")
+        (self.root / "a.fails").unlink()
+        result = self.finish(job)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("without host b", result.stderr)
+
+    def test_progress_counts_although_its_host_is_lost(self):
+        job = self.start("-n", "4", "--max_restarts=1", "--restart_pause=10ms", "--", "sh", "-c",
+                         "[ $RANK = 0 ] || exec sleep 60; "
+                         "echo $((MIRRORFLOW_RESTART_COUNT + 5)) > $MIRRORFLOW_PROGRESS_FILE; "
+                         "echo saved; exec sleep 60")
+        for _ in range(3):
+            self.assertEqual(job.stdout.readline(), "[worker 0] saved\n")
+            self.kill("a")
+        job.send_signal(signal.SIGTERM)
+        result = self.finish(job)
+        for step in (5, 6):
+            self.assertIn(f"restart 1 of at most 1 since step {step} was saved", result.stderr)
+
     def test_interruption_does_not_wait_for_silent_hosts(self):
         self.write("b.hangs", "")
         job = self.start("-n", "3:4", "--", "true")
@@ -202,7 +238,7 @@ class ElasticTest(programs.ProgramTest):
         begin = time.monotonic()
         job.send_signal(signal.SIGTERM)
         result = self.finish(job)
-        self.assertEqual(result.returncode, 128 + signal.SIGTERM, result.stderr)
+        self.assertEqual(result.returncode, 75, result.stderr)
         self.assertLess(time.monotonic() - begin, 5)
 
     def test_all_workers_of_this_machine_take_part(self):

@@ -64,6 +64,8 @@ if mode == "started":
     started()
 if mode == "output":
     output(b"x")
+if mode == "saved":
+    send(varint(7 << 3) + varint(100))
 if mode == "ended":
     send(field(5, varint(1 << 3) + varint(-1)))
 if mode == "huge":
@@ -94,6 +96,7 @@ MODES = {  # and a part of the message
     "other_worker": "'ports' is refused",
     "started": "'started' is refused",
     "output": "'output' is refused",
+    "saved": "'saved' is refused",
     "ended": "'ended' is refused",
     "huge": "malformed",
     "few": "expected 4 ports, got 3",
@@ -160,6 +163,13 @@ class HostileHostsTest(programs.ProgramTest):
             "-n", "1", "--", "sh", "-c",
             r"printf 'a\033[1;31mred\033[0m\tb\r50 %%\033[K \033]0;t\007\033[2J\302\233\n'; exit 9")
         shown = "a\033[1;31mred\033[0m\tb\r50 %\033[K " r"\033]0;t\007\033[2J\302\233" "\n"
+        self.assertEqual(result.returncode, 9)
+        self.assertEqual(result.stdout, "[worker 0] " + shown)
+        self.assertIn("    " + shown, result.stderr)  # the last output
+
+    def test_hidden_text_of_a_worker_hides_no_other_text(self):
+        result = self.launch("-n", "1", "--", "sh", "-c", r"printf '\033[8mhidden\n'; exit 9")
+        shown = "\033[8mhidden\033[0m\n"
         self.assertEqual(result.returncode, 9)
         self.assertEqual(result.stdout, "[worker 0] " + shown)
         self.assertIn("    " + shown, result.stderr)  # the last output

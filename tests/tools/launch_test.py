@@ -113,7 +113,8 @@ class LaunchTest(programs.ProgramTest):
         self.assertEqual(commands_with(f"sleep {mark}"), [])
 
     def test_interruption_ends_the_job(self):
-        for signals, code in (((signal.SIGINT,), 130), ((signal.SIGTERM,), 143),
+        # SIGTERM ends the workers, and none of them fails by itself.
+        for signals, code in (((signal.SIGINT,), 130), ((signal.SIGTERM,), 75),
                               ((signal.SIGINT, signal.SIGINT), 130)):
             with self.subTest(signals):
                 mark = "63.25"
@@ -132,6 +133,44 @@ class LaunchTest(programs.ProgramTest):
                 self.assertEqual(process.returncode, code, err)
                 self.assertEqual(commands_with(f"sleep {mark}"), [])
 
+    def test_workers_that_end_well_after_a_signal_have_succeeded(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(number.name):
+                job = self.start("-n", "2", "--", "sh", "-c", "trap 'exit 0' INT TERM; "
+                                 "touch began$RANK; while :; do sleep 0.01; done")
+                began = [self.root / f"began{rank}" for rank in range(2)]
+                programs.wait_until(lambda: all(p.exists() for p in began), "workers")
+                job.send_signal(number)
+                _, err = job.communicate(timeout=SECONDS)
+                self.assertEqual(job.returncode, 0, err)
+                for path in began:
+                    path.unlink()
+
+    def test_sigterm_before_the_start_ends_the_job_as_stopped(self):
+        self.write("silent", "#!/bin/sh\nexec sleep 66.25\n")
+        (self.root / "silent").chmod(0o755)
+        job = self.start("--hosts=a,b", f"--rsh={self.root}/silent", "--", "true")
+        self.wait_for_sleepers("66.25", 2)
+        job.send_signal(signal.SIGTERM)
+        _, err = job.communicate(timeout=SECONDS)
+        self.assertEqual(job.returncode, 75, err)
+        self.assertIn("the same command goes on", err)
+        self.assertEqual(commands_with("sleep 66.25"), [])
+
+    def test_signal_during_the_pause_before_a_restart_starts_nothing(self):
+        for number, code in ((signal.SIGTERM, 75), (signal.SIGINT, 130)):
+            with self.subTest(number.name):
+                job = self.start("-n", "1", "--max_restarts=1", "--restart_pause=1h", "--", "sh",
+                                 "-c", "echo attempt; exit 7")
+                line = job.stderr.readline()
+                while line and "restart 1 of" not in line:
+                    line = job.stderr.readline()
+                job.send_signal(number)
+                out, err = job.communicate(timeout=SECONDS)
+                self.assertEqual(job.returncode, code, err)
+                self.assertEqual(out, "[worker 0] attempt\n")
+                self.assertIn("the same command goes on", err)
+
     def test_nothing_is_left_when_the_launcher_is_killed(self):
         mark = "64.25"
         process = self.start("-n", "2", "--", "sh", "-c", STUBBORN.format(mark=mark))
@@ -145,7 +184,7 @@ class LaunchTest(programs.ProgramTest):
         time.sleep(1)  # the pipe is full
         process.send_signal(signal.SIGTERM)
         begin = time.monotonic()
-        self.assertEqual(process.wait(timeout=SECONDS), 143)
+        self.assertEqual(process.wait(timeout=SECONDS), 75)
         self.assertLess(time.monotonic() - begin, 10)
         process.communicate(timeout=SECONDS)
 

@@ -25,6 +25,11 @@ def tree_of(process):
     return tree
 
 
+def name_of(process):
+    """Returns the name of the process, cut to 15 characters; empty if it has ended."""
+    return _read(process, "comm").strip()
+
+
 def takes_signal(process, number, name):
     """Whether the process has this name (cut to 15 characters) and a handler for the signal."""
     fields = dict(line.split(":", 1) for line in _read(process, "status").splitlines())

@@ -12,7 +12,7 @@ import time
 import programs
 import restarts
 from programs import BAD_INPUT, MIRRORFLOW, USAGE
-from processes import tree_of
+from processes import name_of, tree_of
 from restarts import INTERRUPTED, PREEMPTED, SAVE, SECONDS
 
 # Training that only a signal ends, however late that comes on a busy machine.
@@ -172,6 +172,25 @@ class RestartsTest(restarts.RestartsTestCase):
                 self.assertEqual(result.returncode, PREEMPTED, result.stderr)
                 self.assertRegex(result.stderr, r"stopped by SIGTERM after step \d+")
                 self.check_goes_on()
+
+    def test_sigterm_to_all_processes_on_the_launchers_host_stops_workers_on_others(self):
+        # A remote shell that passes on what both sides send, as ssh does.
+        self.write("rsh", "#!/bin/sh\nshift\ncat | \"$@\" | cat\n")
+        (self.root / "rsh").chmod(0o755)
+        for order in (1, -1):
+            with self.subTest(order):
+                self.setUp()
+                job = self.start("--hosts=a=127.0.0.1,b=127.0.0.1",
+                                 f"--rsh={self.root}/rsh {{host}}", more=[ENDLESS])
+                self.wait_for_step(100)
+                shells = [p for p in tree_of(job.pid) if name_of(p) in ("rsh", "cat")]
+                self.assertEqual(len(shells), 2 * 3)
+                for process in [job.pid, *shells][::order]:
+                    os.kill(process, signal.SIGTERM)
+                result = self.finish(job)
+                self.assertEqual(result.returncode, PREEMPTED, result.stderr)
+                self.assertRegex(result.stderr, r"stopped by SIGTERM after step \d+")
+                self.assertIn("with exit code 75; the same command goes on", result.stderr)
 
     def test_single_process_stops_likewise(self):
         command = [*self.train, ENDLESS, "--replicas=2", *SAVE]

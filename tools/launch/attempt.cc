@@ -41,7 +41,7 @@ constexpr absl::Duration kSupervisorSlack = absl::Seconds(5);
 // How long workers may take to end by themselves that know more of the first failure: the one that
 // another blames, or those that lose one that a signal has ended.
 constexpr absl::Duration kCauseTimeout = absl::Seconds(1);
-// How long supervisors may take to end after SIGTERM.
+// How long supervisors may take to end after their orders.
 constexpr absl::Duration kEndTimeout = absl::Seconds(1);
 
 constexpr size_t kSecretBytes = 32, kJobBytes = 8;
@@ -175,7 +175,7 @@ void Attempt::Begin() {
   }
   const auto is_silent = [](const Worker& worker) { return !worker.ready && !worker.ended; };
   for (Worker& worker : workers_) {
-    if (is_silent(worker)) worker.supervisor->Signal(SIGTERM);
+    if (is_silent(worker)) worker.supervisor->Kill();
   }
   for (Worker& worker : workers_) {
     if (is_silent(worker)) worker.supervisor->Reap();
@@ -276,26 +276,25 @@ void Attempt::MissStartDeadline() {
   }
   const int all = gathering_ ? options_.min_workers : static_cast<int>(workers_.size());
   const int present = static_cast<int>(workers_.size() - missing.size());
-  reason_ = absl::StrCat(present, " of ", gathering_ && is_elastic() ? "at least " : "", all,
+  reason_ = absl::StrCat(present, " of ", gathering_ && options_.is_elastic ? "at least " : "", all,
                          " workers started within ", absl::FormatDuration(options_.start_timeout),
                          "; missing: ", absl::StrJoin(missing, ", "));
   std::fprintf(stderr, "mirrorflow launch: %s\n", ForTerminal(reason_).c_str());
   exit_code_ = kExitStartTimeout;
   EndAll(SIGTERM);
   for (const Worker& worker : workers_) {
-    if (!worker.started && !worker.ended) worker.supervisor->Signal(SIGKILL);
+    if (!worker.started && !worker.ended) worker.supervisor->Kill();
   }
 }
 
-// Ends the supervisors themselves, whose workers then end by losing their launcher; first by
-// SIGTERM, then by SIGKILL.
+// Ends the supervisors themselves, first by ending their orders, then by SIGKILL.
 void Attempt::KillSupervisors() {
   const bool again = std::exchange(killing_, true);
   kill_at_ = again ? MonotonicTime::InfiniteFuture() : MonotonicTime::Now() + kEndTimeout;
   for (Worker& worker : workers_) {
     if (worker.ended) continue;
     worker.supervisor->CloseOrders();
-    worker.supervisor->Signal(again ? SIGKILL : SIGTERM);
+    if (again) worker.supervisor->Kill();
   }
 }
 
@@ -323,7 +322,7 @@ void Attempt::EndAll(int signal) {
   for (Worker& worker : workers_) {
     if (worker.ended) continue;
     worker.end.asked_to_end = true;
-    if (!worker.ready) worker.supervisor->Signal(SIGTERM);
+    if (!worker.ready) worker.supervisor->Kill();
     worker.supervisor->Send(order);
   }
   kill_at_ = std::min(kill_at_, MonotonicTime::Now() + options_.grace + kSupervisorSlack);
@@ -355,13 +354,15 @@ void Attempt::TakeEvents(int index) {
     TakeEvent(index, event);
   }
   if (worker.ended || (status.ok() && *more)) return;
-  if (gathering_ && is_elastic()) return FailToAnswer(index, status);
+  if (gathering_ && options_.is_elastic) return FailToAnswer(index, status);
   // Without an event that says how the worker ended.
   const bool is_remote = !worker.host.name.empty();
   worker.end.message = !status.ok()                   ? std::string(status.message())
                        : is_remote && !worker.started ? "the remote shell has not started it"
                                                       : "its supervisor has ended";
-  End(index, /*exit_code=*/-1);
+  // The exit code of a supervisor that sends nonsense says nothing.
+  if (!status.ok()) worker.supervisor->Kill();
+  End(index, /*exit_code=*/status.ok() ? -1 : 1);
 }
 
 void Attempt::TakeEvent(int index, const launch::Event& event) {
@@ -383,12 +384,14 @@ void Attempt::TakeEvent(int index, const launch::Event& event) {
     case launch::Event::kErrors:
       output_.Add(index, WorkerOutput::kErrors, event.errors());
       break;
+    case launch::Event::kSaved:
+      saved_step_ = std::max(saved_step_, event.saved());
+      break;
     case launch::Event::kEnded: {
       const launch::Ended& ended = event.ended();
       worker.end.signal = ended.signal();
       worker.end.message = ended.not_started();
       TakeErrorFile(ended.error_file(), &worker.end);
-      worker.end.saved_step = ended.saved_step();
       const int code = ended.signal() != 0 ? 128 + ended.signal() : ended.exit_code();
       // A worker that was not started may have a code that says why.
       End(index, ended.not_started().empty() || code != 0 ? code : kExitNotStarted);
@@ -403,7 +406,7 @@ void Attempt::TakeEvent(int index, const launch::Event& event) {
 // again. `why`: OK if its remote shell has ended.
 void Attempt::FailToAnswer(int index, const absl::Status& why) {
   Worker& worker = workers_[index];
-  worker.supervisor->Signal(SIGTERM);
+  worker.supervisor->Kill();
   worker.supervisor->Reap();
   TakeErrors(index);
   if (!why.ok()) absl::StrAppend(&worker.early_errors, "\n", why.message());
@@ -419,7 +422,6 @@ void Attempt::End(int index, int exit_code) {
   worker.ended = true;
   worker.end.time = absl::Now();
   worker.end.after = MonotonicTime::Now() - begin_;
-  if (exit_code < 0) worker.supervisor->Signal(SIGTERM);
   const int status = worker.supervisor->Reap();
   if (exit_code < 0) {
     exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
@@ -442,17 +444,17 @@ void Attempt::End(int index, int exit_code) {
   if (patience == absl::ZeroDuration()) EndAll(SIGTERM);
 }
 
-int64_t Attempt::saved_step() const {
-  int64_t step = 0;
-  for (const WorkerEnd& end : ends_) step = std::max(step, end.saved_step);
-  return step;
-}
-
 int Attempt::ExitCodeOfJob() {
+  const bool have_succeeded =
+      !ends_.empty() && std::all_of(ends_.begin(), ends_.end(),
+                                    [](const WorkerEnd& end) { return end.exit_code == 0; });
+  if (have_succeeded) return 0;  // even if a signal came meanwhile
   const absl::Duration after = MonotonicTime::Now() - begin_;
   const WorkerEnd* const first = FirstFailure(ends_);
+  // A scheduler that sends SIGTERM to all processes may have come to the launcher last.
+  if (first != nullptr && first->exit_code == 128 + SIGTERM) TakeSignals();
   if (first != nullptr && reason_.empty()) reason_ = EndText(*first);
-  if (first != nullptr) failed_host_ = first->host;
+  failed_host_ = HostAtFault(ends_);
   if ((exit_code_ == 0 || exit_code_ == 128 + SIGTERM) && HasStopped(ends_, exit_code_ != 0)) {
     std::fputs(StopReport(ends_, after).c_str(), stderr);
     return kExitPreempted;

@@ -44,12 +44,12 @@ class Attempt {
 
   // Whether the launcher was asked to end.
   bool is_interrupted() const { return interrupted_; }
-  // After a failure: its cause, as one line; and the host of the worker that failed first, empty if
-  // there is none or it is this machine.
+  // After a failure: its cause, as one line; and the host that is at fault, empty if it is not
+  // known or this machine.
   const std::string& reason() const { return reason_; }
   const std::string& failed_host() const { return failed_host_; }
   // The step of the newest checkpoint that the workers have saved; 0: they have saved none.
-  int64_t saved_step() const;
+  int64_t saved_step() const { return saved_step_; }
 
  private:
   // A worker, or, until Begin(), a placement that may become one.
@@ -63,10 +63,7 @@ class Attempt {
     WorkerEnd end;
   };
 
-  bool is_elastic() const {
-    return options_.min_workers < static_cast<int>(options_.workers.size());
-  }
-  bool has_numbers() const { return !is_elastic() || !placed_.empty(); }
+  bool has_numbers() const { return !options_.is_elastic || !placed_.empty(); }
   bool is_over() const;
   bool is_starting() const;
   int num_ready() const;
@@ -111,7 +108,8 @@ class Attempt {
   bool interrupted_ = false;
   EndRequests requests_;
   bool killing_ = false;  // the supervisors
-  int exit_code_ = 0;     // of the job, if the workers do not decide it
+  int64_t saved_step_ = 0;
+  int exit_code_ = 0;  // of the job, if the workers do not decide it
   std::string reason_, failed_host_;
   std::vector<WorkerEnd> ends_;  // in order of time
 };

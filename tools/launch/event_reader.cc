@@ -35,6 +35,8 @@ const char* NameOf(launch::Event::EventCase event) {
     case launch::Event::kOutput:
     case launch::Event::kErrors:
       return "output";
+    case launch::Event::kSaved:
+      return "saved";
     case launch::Event::kEnded:
       return "ended";
     case launch::Event::EVENT_NOT_SET:
@@ -53,7 +55,6 @@ absl::Status Refused(absl::string_view event, absl::string_view expected, absl::
 void EventReader::Expect(const launch::Order& order) {
   if (order.has_find_ports()) num_ports_ = order.find_ports();
   if (order.has_start()) is_start_ordered_ = true;
-  if (order.has_signal()) is_end_ordered_ = true;
 }
 
 absl::StatusOr<bool> EventReader::Next(launch::Event* event) {
@@ -107,6 +108,14 @@ absl::Status EventReader::Check(const launch::Event& event) {
       if (size > 0 && size <= kOutputBytes) return absl::OkStatus();
       return refused(absl::StrCat("1 to ", kOutputBytes, " bytes"), absl::StrCat(size));
     }
+    case launch::Event::kSaved:
+      if (stage_ != Stage::kStarted) return refused("a worker that has started", "none");
+      if (event.saved() <= saved_step_ || event.saved() > kMaxSavedStep) {
+        return refused(absl::StrCat("a step from ", saved_step_ + 1, " to ", kMaxSavedStep),
+                       absl::StrCat(event.saved()));
+      }
+      saved_step_ = event.saved();
+      return absl::OkStatus();
     case launch::Event::kEnded:
       MF_RETURN_IF_ERROR(CheckEnded(event.ended()));
       stage_ = Stage::kEnded;
@@ -151,7 +160,7 @@ absl::Status EventReader::CheckEnded(const launch::Ended& ended) const {
   if (stage_ == Stage::kStarted && !ended.not_started().empty()) {
     return Refused(name, "no reason not to start", "one after the worker's start");
   }
-  if (stage_ != Stage::kStarted && ended.not_started().empty() && !is_end_ordered_) {
+  if (stage_ != Stage::kStarted && ended.not_started().empty()) {
     return Refused(name, "a worker that has started, or a reason", "neither");
   }
   if (ended.error_file().size() > kMaxErrorFile) {

@@ -6,6 +6,7 @@
 #ifndef MIRRORFLOW_TOOLS_LAUNCH_EVENT_READER_H_
 #define MIRRORFLOW_TOOLS_LAUNCH_EVENT_READER_H_
 
+#include <cstdint>
 #include <optional>
 
 #include "absl/status/statusor.h"
@@ -41,7 +42,7 @@ class EventReader {
   Stage stage_ = Stage::kSilent;
   std::optional<int> num_ports_;  // that were requested and have not arrived
   bool is_start_ordered_ = false;
-  bool is_end_ordered_ = false;
+  int64_t saved_step_ = 0;
 };
 
 }  // namespace mirrorflow

@@ -153,8 +153,8 @@ absl::Status Launch(const std::vector<std::string>& command, const std::vector<s
       options.workers,
       PlaceWorkers(std::move(hosts), count ? std::optional<int>(count->most) : std::nullopt));
   options.min_workers = count ? count->least : static_cast<int>(options.workers.size());
-  if (options.restarts.exclude_after > 0 &&
-      options.min_workers == static_cast<int>(options.workers.size())) {
+  options.is_elastic = options.min_workers < static_cast<int>(options.workers.size());
+  if (options.restarts.exclude_after > 0 && !options.is_elastic) {
     return absl::InvalidArgumentError(
         "--exclude_after: the job needs all of its hosts; expected -n MIN:MAX");
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstring>
+#include <set>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -37,6 +38,11 @@ std::string DurationText(absl::Duration duration) {
   return absl::StrFormat("%02d:%02d:%02d", seconds / 3600, seconds / 60 % 60, seconds % 60);
 }
 
+// Whether the launcher has asked for this end.
+bool IsAsAsked(const WorkerEnd& end) {
+  return end.asked_to_end && (end.exit_code >= 128 || end.exit_code == kExitPreempted);
+}
+
 // A message may hold all errors of a file, a line for each.
 std::string MessageText(absl::string_view message) {
   std::vector<std::string> lines;
@@ -66,16 +72,22 @@ void TakeErrorFile(const std::string& text, WorkerEnd* end) {
 const WorkerEnd* FirstFailure(absl::Span<const WorkerEnd> ends) {
   const WorkerEnd* first = nullptr;
   for (const WorkerEnd& end : ends) {
-    if (end.exit_code == 0) continue;
-    // Its end is only what the launcher has asked for.
-    if (end.asked_to_end &&
-        (end.signal != 0 || end.exit_code >= 128 || end.exit_code == kExitPreempted)) {
-      continue;
-    }
+    if (end.exit_code == 0 || IsAsAsked(end)) continue;
     const bool better = first == nullptr || (first->is_victim && !end.is_victim);
     if (better || (first->is_victim == end.is_victim && end.after < first->after)) first = &end;
   }
   return first;
+}
+
+std::string HostAtFault(absl::Span<const WorkerEnd> ends) {
+  const WorkerEnd* const first = FirstFailure(ends);
+  if (first == nullptr) return "";
+  if (!first->is_victim) return first->host;
+  std::set<std::string> hosts;
+  for (const WorkerEnd& end : ends) {
+    if (IsAsAsked(end)) hosts.insert(end.host);
+  }
+  return hosts.size() == 1 ? *hosts.begin() : "";
 }
 
 std::string EndText(const WorkerEnd& end) {
@@ -97,23 +109,31 @@ std::string EndText(const WorkerEnd& end) {
 
 bool HasStopped(absl::Span<const WorkerEnd> ends, bool launcher_was_asked) {
   const WorkerEnd* const first = FirstFailure(ends);
-  // A worker that is stopped before the first step does not tell the others, which miss it.
-  const bool by_itself = first != nullptr && first->exit_code == kExitPreempted;
   const auto is_stopped = [&](const WorkerEnd& end) {
-    return end.exit_code == 0 || end.exit_code == kExitPreempted || (by_itself && end.is_victim) ||
-           (launcher_was_asked && end.signal == SIGTERM);
+    return end.exit_code == kExitPreempted ||
+           (launcher_was_asked &&
+            (end.exit_code == 128 + SIGTERM || (end.process == 0 && IsAsAsked(end))));
   };
-  return std::all_of(ends.begin(), ends.end(), is_stopped) &&
-         std::any_of(ends.begin(), ends.end(),
-                     [](const WorkerEnd& end) { return end.exit_code == kExitPreempted; });
+  // A worker that is stopped before the first step does not tell the others, which miss it.
+  const bool may_have_victims =
+      launcher_was_asked || (first != nullptr && first->exit_code == kExitPreempted);
+  const auto fits = [&](const WorkerEnd& end) {
+    return end.exit_code == 0 || is_stopped(end) || (may_have_victims && end.is_victim);
+  };
+  if (ends.empty()) return launcher_was_asked;
+  return std::all_of(ends.begin(), ends.end(), fits) &&
+         std::any_of(ends.begin(), ends.end(), is_stopped);
 }
 
 std::string StopReport(absl::Span<const WorkerEnd> ends, absl::Duration after) {
   const auto first = std::find_if(ends.begin(), ends.end(), [](const WorkerEnd& end) {
     return end.exit_code == kExitPreempted;
   });
-  return absl::StrCat("mirrorflow launch: stopped after ", DurationText(after), ", first worker ",
-                      first->worker, WhereItRan(*first), " with exit code ", first->exit_code,
+  const std::string who = first == ends.end()
+                              ? ""
+                              : absl::StrCat(", first worker ", first->worker, WhereItRan(*first),
+                                             " with exit code ", first->exit_code);
+  return absl::StrCat("mirrorflow launch: stopped after ", DurationText(after), who,
                       "; the same command goes on\n");
 }
 

@@ -41,14 +41,16 @@ absl::StatusOr<int> OpenSignals() {
   return signals;
 }
 
-// Waits for `pause`, or until there is a signal.
-void Wait(absl::Duration pause, int signals) {
+// Waits for `pause`, or until there is a signal, which it returns; 0 without one.
+int Wait(absl::Duration pause, int signals) {
   pollfd fd = {.fd = signals, .events = POLLIN, .revents = 0};
   const MonotonicTime end = MonotonicTime::Now() + pause;
   for (absl::Duration left = pause; left > absl::ZeroDuration();
        left = end - MonotonicTime::Now()) {
-    if (poll(&fd, 1, static_cast<int>(absl::ToInt64Milliseconds(left)) + 1) > 0) return;
+    if (poll(&fd, 1, static_cast<int>(absl::ToInt64Milliseconds(left)) + 1) > 0) break;
   }
+  signalfd_siginfo info;
+  return read(signals, &info, sizeof(info)) == sizeof(info) ? static_cast<int>(info.ssi_signo) : 0;
 }
 
 // Returns the options without the hosts that the policy excludes.
@@ -99,7 +101,11 @@ absl::StatusOr<int> RunJob(const LaunchOptions& options) {
     }
     std::fprintf(stderr, "mirrorflow launch: restart %s, in %.1f s\n", policy.Text().c_str(),
                  absl::ToDoubleSeconds(*pause));
-    Wait(*pause, signals);
+    if (const int signal = Wait(*pause, signals); signal != 0) {
+      std::fputs("mirrorflow launch: stopped before the restart; the same command goes on\n",
+                 stderr);
+      return signal == SIGTERM ? static_cast<int>(kExitPreempted) : 128 + signal;
+    }
     output.ForgetLastLines();
     reason = attempt.reason();
   }

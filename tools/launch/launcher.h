@@ -17,8 +17,9 @@ namespace mirrorflow {
 
 struct LaunchOptions {
   std::vector<Placement> workers;  // as many as the job may have
-  // With fewer than `workers`, the job is elastic: it starts, and starts again, with the workers of
-  // the hosts that answer, if they are so many.
+  // An elastic job starts, and starts again, with the workers of the hosts that answer, if there
+  // are at least `min_workers`. Other jobs need all workers.
+  bool is_elastic = false;
   int min_workers = 1;
   std::vector<std::string> command;  // of each worker
   std::string directory;             // where workers run
@@ -39,8 +40,10 @@ inline constexpr int kExitStartTimeout = 124;
 inline constexpr int kExitNotStarted = 127;
 
 // Returns the exit code: 0 if all workers succeed, that of the worker that failed first (128 + N
-// after signal N), 128 + N after signal N to the launcher itself, or kExitStartTimeout. An error if
-// the job could not be started, or if it succeeded but not all of its output could be written.
+// after signal N), or kExitStartTimeout. After SIGTERM to the launcher, kExitPreempted if that has
+// ended the workers and none has failed by itself; otherwise, 128 + N after signal N to the
+// launcher. An error if the job could not be started, or if it succeeded but not all of its output
+// could be written.
 //
 // After a failure, starts all workers again as RestartPolicy says, unless the exit code says that
 // they would fail again (usage, input, resources, numbers) or that the user has interrupted them.

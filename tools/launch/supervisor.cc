@@ -35,8 +35,12 @@
 namespace mirrorflow {
 namespace {
 
-// Limit for a worker whose launcher is gone.
+// Limit for a worker that is asked to end because its launcher is gone: the next attempt may wait
+// for its memory.
 constexpr absl::Duration kOrphanGrace = absl::Seconds(2);
+// How often to look for a newly saved step while nothing else happens.
+constexpr absl::Duration kProgressInterval = absl::Seconds(1);
+constexpr size_t kMaxProgressFile = 32;
 
 // A file without a name, which the worker can open under a path as long as this process runs.
 class PrivateFile {
@@ -56,8 +60,8 @@ class PrivateFile {
   absl::Status Write(const std::string& text) const {
     return AppendTo(fd_, "the job's secret in memory", text);
   }
-  std::string Read() const {
-    std::string text(kMaxErrorFile, '\0');
+  std::string Read(size_t max_bytes) const {
+    std::string text(max_bytes, '\0');
     const ssize_t size = pread(fd_, text.data(), text.size(), 0);
     text.resize(size < 0 ? 0 : size);
     return text;
@@ -84,6 +88,7 @@ class Supervisor {
   absl::Status Run() {
     MF_RETURN_IF_ERROR(secret_file_.status());
     MF_RETURN_IF_ERROR(error_file_.status());
+    MF_RETURN_IF_ERROR(progress_file_.status());
     BecomeSubreaper();
     sigset_t blocked;
     sigemptyset(&blocked);
@@ -96,12 +101,9 @@ class Supervisor {
     MF_RETURN_IF_ERROR(WriteMessage(STDOUT_FILENO, ready));
     while (!ended_) MF_RETURN_IF_ERROR(Serve());
     KillDescendants();
+    ReportProgress();
     DrainOutput();
-    ending_.mutable_ended()->set_error_file(error_file_.Read());
-    int64_t saved_step = 0;
-    if (absl::SimpleAtoi(progress_file_.Read(), &saved_step)) {
-      ending_.mutable_ended()->set_saved_step(saved_step);
-    }
+    ending_.mutable_ended()->set_error_file(error_file_.Read(kMaxErrorFile));
     return has_launcher_ ? WriteMessage(STDOUT_FILENO, ending_) : absl::OkStatus();
   }
 
@@ -113,13 +115,15 @@ class Supervisor {
                     {.fd = output_, .events = POLLIN, .revents = 0},
                     {.fd = errors_, .events = POLLIN, .revents = 0}};
     const absl::Duration left = kill_at_ - MonotonicTime::Now();
-    const int timeout =
-        kill_at_ == MonotonicTime::InfiniteFuture()
-            ? -1
-            : static_cast<int>(std::max<int64_t>(absl::ToInt64Milliseconds(left) + 1, 0));
-    if (poll(fds, std::size(fds), timeout) < 0 && errno != EINTR) {
-      return SystemError(errno, "poll");
-    }
+    const absl::Duration pause = worker_ > 0
+                                     ? std::clamp(left, absl::ZeroDuration(), kProgressInterval)
+                                     : absl::InfiniteDuration();
+    const int timeout = pause == absl::InfiniteDuration()
+                            ? -1
+                            : static_cast<int>(absl::ToInt64Milliseconds(pause)) + 1;
+    const int ready = poll(fds, std::size(fds), timeout);
+    if (ready < 0 && errno != EINTR) return SystemError(errno, "poll");
+    if (ready == 0) ReportProgress();
     if (MonotonicTime::Now() >= kill_at_) {
       kill_at_ = MonotonicTime::InfiniteFuture();
       SignalDescendants(SIGKILL);
@@ -174,9 +178,13 @@ class Supervisor {
   // Passes a signal on. One that asks the worker to end has a time limit.
   void Signal(int signal) {
     if (worker_ <= 0) {
-      ended_ = true;  // nothing has been started
+      ended_ = true;
+      ending_.mutable_ended()->set_not_started(
+          absl::StrCat("signal ", signal, " came before its start"));
+      ending_.mutable_ended()->set_exit_code(128 + signal);
       return;
     }
+    is_asked_to_end_ = true;
     // The launcher and this process may both be asked to end the job.
     if (requests_.Take(signal) == EndRequests::Kind::kRepeated) return;
     SignalDescendants(signal);
@@ -185,6 +193,9 @@ class Supervisor {
 
   void LoseLauncher() {
     has_launcher_ = false;
+    // The worker may be saving: what ends the job may first ask it to end and then lose the
+    // launcher.
+    if (is_asked_to_end_) return;
     grace_ = std::min(grace_, kOrphanGrace);
     Signal(SIGTERM);
   }
@@ -242,10 +253,11 @@ class Supervisor {
   // Turns this new process into the worker. Returns why it could not.
   absl::Status Become(const launch::Start& start, int output, int errors) const {
     setsid();  // the terminal's signals come through the launcher only
+    // Those that this process ignores, or its parent. First, so that none is lost.
+    for (const int signal : {SIGINT, SIGPIPE, SIGTERM, SIGXFSZ}) ::signal(signal, SIG_DFL);
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
-    for (const int signal : {SIGPIPE, SIGXFSZ}) ::signal(signal, SIG_DFL);
     const int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (null < 0) return SystemError(errno, "cannot open /dev/null");
     if (dup2(null, STDIN_FILENO) < 0 || dup2(output, STDOUT_FILENO) < 0 ||
@@ -269,6 +281,19 @@ class Supervisor {
     return SystemError(errno, absl::StrCat("cannot run '", command[0], "'"));
   }
 
+  // Tells the launcher at once which step is saved: this host may be lost before the worker ends.
+  void ReportProgress() {
+    int64_t step = 0;
+    if (!has_launcher_ || !absl::SimpleAtoi(progress_file_.Read(kMaxProgressFile), &step) ||
+        step <= saved_step_ || step > kMaxSavedStep) {
+      return;
+    }
+    saved_step_ = step;
+    launch::Event event;
+    event.set_saved(step);
+    if (!WriteMessage(STDOUT_FILENO, event).ok()) LoseLauncher();
+  }
+
   void Forward(int* fd, bool errors) {
     std::string bytes(kOutputBytes, '\0');
     const ssize_t count = read(*fd, bytes.data(), bytes.size());
@@ -279,6 +304,7 @@ class Supervisor {
       return;
     }
     bytes.resize(count);
+    ReportProgress();  // what was saved before this output
     launch::Event event;
     (errors ? event.mutable_errors() : event.mutable_output())->swap(bytes);
     if (!WriteMessage(STDOUT_FILENO, event).ok()) LoseLauncher();
@@ -295,6 +321,8 @@ class Supervisor {
   const PrivateFile progress_file_{"progress"};
   MessageReader reader_;
   bool has_launcher_ = true;
+  bool is_asked_to_end_ = false;  // the worker
+  int64_t saved_step_ = 0;        // that the launcher knows
   int signals_ = -1;
   pid_t worker_ = -1;
   int output_ = -1, errors_ = -1;  // of the worker; -1 once closed

@@ -22,8 +22,7 @@
 namespace mirrorflow {
 namespace {
 
-// How long a supervisor, or the remote shell that runs it, may take to end after the worker, and
-// then after SIGTERM.
+// How long a supervisor, or the remote shell that runs it, may take to end after the worker.
 constexpr absl::Duration kEndTimeout = absl::Seconds(1);
 
 void CloseFile(int* fd) {
@@ -50,6 +49,9 @@ absl::StatusOr<std::unique_ptr<SupervisorProcess>> SupervisorProcess::Spawn(
     // A process group of its own: the terminal's signals are for the launcher, which passes them
     // on.
     setpgid(0, 0);
+    // A service manager or batch system may send these to all processes on this host. The launcher
+    // passes them on, for which it needs the remote shell; ssh leaves them ignored.
+    for (const int signal : {SIGINT, SIGTERM}) ::signal(signal, SIG_IGN);
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -63,7 +65,7 @@ absl::StatusOr<std::unique_ptr<SupervisorProcess>> SupervisorProcess::Spawn(
     std::fprintf(stderr, "cannot run '%s': %s\n", command[0], std::strerror(errno));
     _exit(kExitNotStarted);
   }
-  setpgid(process, process);  // the child may not have come so far when Signal() is called
+  setpgid(process, process);  // the child may not have come so far when Kill() is called
   close(input[0]);
   close(output[1]);
   close(errors[1]);
@@ -111,25 +113,22 @@ std::string SupervisorProcess::ReadErrors() {
 
 void SupervisorProcess::CloseErrors() { CloseFile(&errors_); }
 
-void SupervisorProcess::Signal(int signal) const {
-  if (process_ > 0) kill(-process_, signal);
+void SupervisorProcess::Kill() const {
+  if (process_ > 0) kill(-process_, SIGKILL);
 }
 
 int SupervisorProcess::Reap() {
   CloseOrders();
   CloseFile(&events_);
   int status = 0;
-  for (const int signal : {SIGTERM, SIGKILL}) {
-    for (const MonotonicTime end = MonotonicTime::Now() + kEndTimeout;
-         MonotonicTime::Now() < end;) {
-      if (waitpid(process_, &status, WNOHANG) != 0) {
-        process_ = -1;
-        return status;
-      }
-      absl::SleepFor(absl::Milliseconds(1));
+  for (const MonotonicTime end = MonotonicTime::Now() + kEndTimeout; MonotonicTime::Now() < end;) {
+    if (waitpid(process_, &status, WNOHANG) != 0) {
+      process_ = -1;
+      return status;
     }
-    Signal(signal);
+    absl::SleepFor(absl::Milliseconds(1));
   }
+  Kill();
   waitpid(std::exchange(process_, -1), &status, 0);
   return status;
 }

@@ -50,9 +50,10 @@ class SupervisorProcess {
   // Something that the remote shell has left behind may keep its standard error open.
   void CloseErrors();
 
-  // To the supervisor, or to the remote shell that runs it, and its children.
-  void Signal(int signal) const;
-  // Waits for its end, as long as it may take after that of its worker, and then ends it. Returns
+  // Ends the supervisor, or the remote shell that runs it, and its children by SIGKILL. A
+  // supervisor on another host ends its worker once its orders end.
+  void Kill() const;
+  // Waits for its end, as long as it may take after that of its worker, and then kills it. Returns
   // its status, as waitpid() does.
   int Reap();
 

@@ -5,6 +5,7 @@
 #define MIRRORFLOW_TOOLS_LAUNCH_WIRE_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
@@ -18,6 +19,9 @@ namespace mirrorflow {
 inline constexpr size_t kOutputBytes = size_t{16} << 10;
 // The largest part of a worker's error file that a supervisor sends.
 inline constexpr size_t kMaxErrorFile = size_t{64} << 10;
+// The latest step that a worker can have saved. No later one is progress, so a wrong number that is
+// accepted would end the job's restarts.
+inline constexpr int64_t kMaxSavedStep = int64_t{1} << 40;
 
 // Writes all of `bytes`; retries after a signal.
 absl::Status WriteAll(int fd, absl::string_view bytes);

@@ -31,12 +31,6 @@ launch::Order Start() {
   return order;
 }
 
-launch::Order Signal() {
-  launch::Order order;
-  order.set_signal(15);
-  return order;
-}
-
 launch::Event Ready() {
   launch::Event event;
   event.mutable_ready();
@@ -58,6 +52,12 @@ launch::Event Started(int64_t process = 7) {
 launch::Event Output(std::string bytes) {
   launch::Event event;
   event.set_output(std::move(bytes));
+  return event;
+}
+
+launch::Event Saved(int64_t step) {
+  launch::Event event;
+  event.set_saved(step);
   return event;
 }
 
@@ -88,13 +88,13 @@ absl::Status After(const std::vector<launch::Order>& orders, std::vector<launch:
   return Send(reader, events);
 }
 
-TEST(EventReaderTest, EventsOfACompleteRunAreAccepted) {
-  EXPECT_EQ(After({FindPorts(3), Start()},
-                  {Ports({1, 2, 65535}), Started(), Output("a"), Output("b"), Ended()}),
+TEST(EventReaderTest, EventsOfAWholeLifeAreAccepted) {
+  EXPECT_EQ(After({FindPorts(3), Start()}, {Ports({1, 2, 65535}), Started(), Output("a"), Saved(1),
+                                            Saved(kMaxSavedStep), Output("b"), Ended()}),
             absl::OkStatus());
-  EXPECT_EQ(After({Signal()}, {Ended()}), absl::OkStatus());
   const launch::Event failed = Ended([](auto* ended) { ended->set_not_started("no program"); });
   EXPECT_EQ(After({Start()}, {failed}), absl::OkStatus());
+  EXPECT_EQ(After({}, {failed}), absl::OkStatus());  // its host is shut down
 }
 
 TEST(EventReaderTest, EventsArriveInPartsOfAnySize) {
@@ -115,9 +115,10 @@ TEST(EventReaderTest, EventsArriveInPartsOfAnySize) {
 }
 
 TEST(EventReaderTest, TextBeforeTheFirstEventIsNamedAtOnce) {
-  // The first byte of the shorter texts is a length of more bytes than arrive.
-  for (const std::string text :
-       {"W", "Welcome to host a!\n", "\x02", "\x02\x32\x01", "\xff", "\0"}) {
+  // The first byte of the shorter ones is a length of more bytes than come.
+  for (const std::string& text :
+       {std::string("W"), std::string("Welcome to host a!\n"), std::string("\x02"),
+        std::string("\x02\x32\x01"), std::string("\xff"), std::string(1, '\0')}) {
     EventReader reader;
     reader.Add(text + std::string(1, '\x1b'));
     launch::Event event;
@@ -174,7 +175,16 @@ TEST(EventReaderTest, OutputWithoutAWorkerIsRefused) {
   EXPECT_EQ(After({Start()}, {Started(), Ended(), Output("x")}).code(), kRefused);
 }
 
-TEST(EventReaderTest, ImpossibleEndIsRefused) {
+TEST(EventReaderTest, SavedStepThatCannotBeIsRefused) {
+  EXPECT_EQ(After({Start()}, {Saved(1)}).code(), kRefused);  // no worker has started
+  for (const int64_t step : {INT64_MIN, int64_t{-1}, int64_t{0}, kMaxSavedStep + 1, INT64_MAX}) {
+    EXPECT_EQ(After({Start()}, {Started(), Saved(step)}).code(), kRefused) << step;
+  }
+  EXPECT_EQ(After({Start()}, {Started(), Saved(5), Saved(5)}).code(), kRefused);
+  EXPECT_EQ(After({Start()}, {Started(), Ended(), Saved(5)}).code(), kRefused);
+}
+
+TEST(EventReaderTest, EndThatCannotBeIsRefused) {
   for (const launch::Event& event : {
            Ended([](auto* ended) { ended->set_exit_code(256); }),
            Ended([](auto* ended) { ended->set_exit_code(-1); }),

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/launch/supervisor.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <string>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "framework/core/monotonic_time.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tools/launch/launch.pb.h"
+#include "tools/launch/wire.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::HasSubstr;
+
+void CreateFile(const std::string& path) {
+  close(open(path.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+}
+
+// Plays the launcher of a supervisor that runs in a child process.
+class SupervisorTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    int orders[2], events[2], clock[2];
+    ASSERT_EQ(pipe2(orders, O_CLOEXEC), 0);
+    ASSERT_EQ(pipe2(events, O_CLOEXEC), 0);
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, clock), 0);
+    process_ = fork();
+    ASSERT_GE(process_, 0);
+    if (process_ == 0) {
+      for (const int fd : {orders[1], events[0], clock[0]}) close(fd);
+      dup2(orders[0], STDIN_FILENO);
+      dup2(events[1], STDOUT_FILENO);
+      for (const int signal : {SIGINT, SIGTERM}) ::signal(signal, SIG_IGN);  // as the launcher does
+      sigset_t all;  // for the supervisor, and not for the thread
+      sigfillset(&all);
+      sigprocmask(SIG_BLOCK, &all, nullptr);
+      std::thread([fd = clock[1]] { FollowClock(fd); }).detach();
+      _exit(Supervise().ok() ? 0 : 1);
+    }
+    for (const int fd : {orders[0], events[1], clock[1]}) close(fd);
+    orders_ = orders[1];
+    events_ = events[0];
+    clock_ = clock[0];
+    ASSERT_TRUE(Next().has_ready());
+  }
+
+  void TearDown() override {
+    CloseOrders();
+    int status = 0;
+    EXPECT_EQ(waitpid(process_, &status, 0), process_);
+    EXPECT_EQ(status, 0);
+    close(events_);
+    close(clock_);
+  }
+
+  // Moves the supervisor's clock forward.
+  void Advance(char seconds) const {
+    ASSERT_EQ(write(clock_, &seconds, 1), 1);
+    ASSERT_EQ(read(clock_, &seconds, 1), 1);
+  }
+
+  void Send(const launch::Order& order) const {
+    ASSERT_EQ(WriteMessage(orders_, order), absl::OkStatus());
+  }
+  void SendSignal(int signal) const {
+    launch::Order order;
+    order.set_signal(signal);
+    Send(order);
+  }
+  // Starts a worker that runs a script.
+  void Start(const std::string& script) {
+    launch::Order order;
+    for (const char* word : {"sh", "-c", script.c_str()}) order.mutable_start()->add_command(word);
+    order.mutable_start()->set_directory(::testing::TempDir());
+    order.mutable_start()->set_grace_ms(30'000);
+    Send(order);
+    ASSERT_GT(Next().started(), 0);
+  }
+  void CloseOrders() {
+    if (orders_ >= 0) close(orders_);
+    orders_ = -1;
+  }
+
+  // Waits for the next event.
+  launch::Event Next() {
+    launch::Event event;
+    while (true) {
+      const absl::StatusOr<bool> whole = reader_.Next(&event);
+      EXPECT_EQ(whole.status(), absl::OkStatus());
+      if (!whole.ok() || *whole) return event;
+      const absl::StatusOr<bool> more = reader_.ReadSome(events_);
+      EXPECT_TRUE(more.ok() && *more) << "the supervisor has ended";
+      if (!more.ok() || !*more) return launch::Event();
+    }
+  }
+  // Waits until the worker has printed the text `count` times from now on; returns all of that.
+  std::string OutputUntil(const std::string& text, int count = 1) {
+    std::string output;
+    for (int seen = 0; seen < count;) {
+      const launch::Event event = Next();
+      if (event.event_case() == launch::Event::EVENT_NOT_SET) break;
+      output += event.output();
+      seen = 0;
+      for (size_t at = 0; (at = output.find(text, at)) != std::string::npos; ++at) ++seen;
+    }
+    return output;
+  }
+
+  pid_t process_ = -1;
+
+ private:
+  static void FollowClock(int fd) {
+    for (char seconds; read(fd, &seconds, 1) == 1;) {
+      MonotonicTime::AdvanceForTest(absl::Seconds(seconds));
+      if (write(fd, &seconds, 1) != 1) return;
+    }
+  }
+
+  int orders_ = -1, events_ = -1, clock_ = -1;
+  MessageReader reader_;
+};
+
+TEST_F(SupervisorTest, EndingWorkerKeepsItsGraceWithoutLauncher) {
+  const std::string done = absl::StrCat(::testing::TempDir(), "/done");
+  unlink(done.c_str());
+  Start(absl::StrCat("trap 'echo asked' TERM; echo ready; until [ -e ", done,
+                     " ]; do sleep 0.01; echo saving; done"));
+  OutputUntil("ready");
+  SendSignal(SIGTERM);
+  OutputUntil("asked");
+  Advance(6);  // a second request is no longer taken for the same one
+  CloseOrders();
+  OutputUntil("saving", 3);  // the end of the orders has been seen
+  Advance(3);
+  EXPECT_THAT(OutputUntil("saving", 10), Not(HasSubstr("asked")));
+  CreateFile(done);
+}
+
+TEST_F(SupervisorTest, LostLauncherEndsTheWorker) {
+  Start("trap 'echo asked; exit 75' TERM; echo ready; while :; do sleep 0.01; done");
+  OutputUntil("ready");
+  CloseOrders();
+  OutputUntil("asked");
+}
+
+TEST_F(SupervisorTest, SignalBeforeTheStartIsReportedAsReason) {
+  kill(process_, SIGTERM);
+  const launch::Event event = Next();
+  ASSERT_TRUE(event.has_ended());
+  EXPECT_EQ(event.ended().exit_code(), 128 + SIGTERM);
+  EXPECT_THAT(event.ended().not_started(), HasSubstr("signal 15"));
+}
+
+TEST_F(SupervisorTest, WorkerDoesNotInheritIgnoredSignals) {
+  Start("kill -INT $$; kill -TERM $$; echo survived");
+  const launch::Event event = Next();
+  ASSERT_TRUE(event.has_ended()) << event.output();
+  EXPECT_EQ(event.ended().signal(), SIGINT);
+}
+
+TEST_F(SupervisorTest, SavedStepIsReportedAtOnce) {
+  // Silent, so that only the supervisor's own clock makes it look.
+  Start("echo 100 > $MIRRORFLOW_PROGRESS_FILE; exec sleep 60");
+  EXPECT_EQ(Next().saved(), 100);
+}
+
+TEST_F(SupervisorTest, SavedStepsComeBeforeLaterOutputAndBeforeTheEnd) {
+  const std::string read = absl::StrCat(::testing::TempDir(), "/read");
+  unlink(read.c_str());
+  Start(absl::StrCat(
+      "for step in 5 4 99999999999999 -1 x 7; do echo $step > "
+      "$MIRRORFLOW_PROGRESS_FILE; echo $step; until [ -e ",
+      read, " ]; do sleep 0.01; done; rm ", read, "; done; echo 9 > $MIRRORFLOW_PROGRESS_FILE"));
+  for (const int64_t step : {5, 0, 0, 0, 0, 7}) {
+    if (step > 0) {
+      EXPECT_EQ(Next().saved(), step);
+    }
+    EXPECT_TRUE(Next().has_output()) << step;
+    CreateFile(read);
+  }
+  EXPECT_EQ(Next().saved(), 9);
+  EXPECT_TRUE(Next().has_ended());
+}
+
+}  // namespace
+}  // namespace mirrorflow
