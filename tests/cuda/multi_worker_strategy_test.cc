@@ -14,8 +14,6 @@
 
 #include "absl/flags/declare.h"
 #include "absl/flags/flag.h"
-#include "absl/strings/str_cat.h"
-#include "distribute/cluster/coordination/coordination_server.h"
 #include "distribute/collective/nccl/fake_nccl.h"
 #include "distribute/strategy/multi_worker_mirrored_strategy.h"
 #include "framework/core/monotonic_time.h"
@@ -25,6 +23,7 @@
 #include "gtest/gtest.h"
 #include "kernels/cuda/fake_cuda.h"
 #include "ops/ops.h"
+#include "tests/support/reserved_port.h"
 #include "tests/support/tensors.h"
 #include "tools/flags/cluster_flags.h"
 #include "train/optimizers/optimizers.h"
@@ -46,11 +45,6 @@ void Reset(int num_gpus = 2, const FakeNcclOptions& nccl = {}) {
   ResetFakeNccl(nccl);
 }
 
-// A port that was free a moment ago.
-int FreePort() {
-  return (*CoordinationServer::Start({.address = "127.0.0.1:0", .num_workers = 1}))->port();
-}
-
 // The options of two workers on one host.
 std::vector<Options> TwoWorkers() {
   std::vector<Options> workers(2);
@@ -68,7 +62,8 @@ using Work = std::function<absl::Status(const MultiWorkerMirroredStrategy&, int 
 
 // Runs `work` on each worker, in a thread of its own. Returns the results by worker.
 std::vector<absl::Status> OnEach(std::vector<Options> options, const Work& work) {
-  const std::string coordinator = absl::StrCat("127.0.0.1:", FreePort());
+  const ReservedPort port;
+  const std::string coordinator = port.At("127.0.0.1");
   std::vector<absl::Status> statuses(options.size());
   std::vector<std::thread> threads;
   for (size_t w = 0; w < options.size(); ++w) {

@@ -20,16 +20,12 @@
 #include "mirrorflow.h"
 #include "tests/support/certificates.h"
 #include "tests/support/files.h"
+#include "tests/support/reserved_port.h"
 
 namespace mirrorflow {
 namespace {
 
 using ::testing::HasSubstr;
-
-// A port that was free a moment ago.
-int FreePort() {
-  return (*CoordinationServer::Start({.address = "127.0.0.1:0", .num_workers = 1}))->port();
-}
 
 int NumThreads() {
   std::ifstream status("/proc/self/status");
@@ -74,7 +70,8 @@ void OnTwoWorkers(MultiWorkerMirroredStrategy::Options options,
 TEST(MultiWorkerMirroredStrategyTest, ManySessionsLeaveNothingBehind) {
   constexpr int kSessions = 100;
   int threads_after_first = 0, threads_at_end = 0;
-  OnTwoWorkers({.cluster = {.coordinator = absl::StrCat("127.0.0.1:", FreePort())}},
+  const ReservedPort port;
+  OnTwoWorkers({.cluster = {.coordinator = port.At("127.0.0.1")}},
                [&](const Strategy& strategy, int worker) {
                  for (int i = 0; i < kSessions; ++i) {
                    const auto sum = SumInNewSession(strategy);
@@ -130,7 +127,8 @@ TEST(MultiWorkerMirroredStrategyTest, WorkersOfExternalCoordinatorHaveNoDefaultJ
 
 // The certificate is for the name in the cluster, not for the address that worker 0 listens on.
 TEST(MultiWorkerMirroredStrategyTest, WorkersUseTlsWithBoundService) {
-  OnTwoWorkers({.cluster = {.coordinator = absl::StrCat("localhost:", FreePort())},
+  const ReservedPort port;
+  OnTwoWorkers({.cluster = {.coordinator = port.At("localhost")},
                 .tls = WriteCertificate("localhost", TemporaryPath("worker")),
                 .bind = "127.0.0.1"},
                [](const Strategy& strategy, int) {
@@ -156,7 +154,8 @@ TEST(MultiWorkerMirroredStrategyTest, WorkersSayHowDataAreProtected) {
   };
   for (const auto& c : cases) {
     testing::internal::CaptureStderr();
-    OnTwoWorkers({.cluster = {.coordinator = absl::StrCat("localhost:", FreePort())},
+    const ReservedPort port;
+    OnTwoWorkers({.cluster = {.coordinator = port.At("localhost")},
                   .secret = c.secret,
                   .tls = c.tls,
                   .bind = "127.0.0.1",

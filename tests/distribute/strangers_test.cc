@@ -12,15 +12,14 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "distribute/cluster/coordination/coordination_server.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "gtest/gtest.h"
 #include "mirrorflow.h"
 #include "tests/support/certificates.h"
 #include "tests/support/files.h"
+#include "tests/support/reserved_port.h"
 
 namespace mirrorflow {
 namespace {
@@ -63,8 +62,8 @@ absl::Status Train(const Strategy& strategy, Result* result) {
 }
 
 Result TrainOnTwoWorkers(MultiWorkerMirroredStrategy::Options options) {
-  const int port = (*CoordinationServer::Start({.address = "127.0.0.1:0"}))->port();
-  options.cluster = {.num_workers = 2, .coordinator = absl::StrCat("localhost:", port)};
+  const ReservedPort port;
+  options.cluster = {.num_workers = 2, .coordinator = port.At("localhost")};
   options.bind = "127.0.0.1";
   options.secret = "0123456789abcdef";
   options.replicas.num_cpu_replicas = 1;

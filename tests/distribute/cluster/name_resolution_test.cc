@@ -8,12 +8,11 @@
 #include <cstring>
 #include <thread>
 
-#include "absl/strings/str_cat.h"
-#include "distribute/cluster/coordination/coordination_server.h"
 #include "distribute/strategy/multi_worker_mirrored_strategy.h"
 #include "framework/core/monotonic_time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/reserved_port.h"
 
 namespace {
 // How often `late.test` does not resolve yet.
@@ -35,11 +34,6 @@ namespace mirrorflow {
 namespace {
 
 using ::testing::HasSubstr;
-
-// A port that was free a moment ago.
-int FreePort() {
-  return (*CoordinationServer::Start({.address = "127.0.0.1:0", .num_workers = 1}))->port();
-}
 
 TEST(NameResolutionTest, WaitsUntilNameResolves) {
   failures_left = 3;
@@ -67,7 +61,8 @@ TEST(NameResolutionTest, AddressNeedsNoWait) {
 // The name of a pod may not resolve when its worker starts, also on worker 0, which serves there.
 TEST(NameResolutionTest, WorkersMeetAtNameThatResolvesLate) {
   setenv("GRPC_DNS_RESOLVER", "native", /*overwrite=*/1);
-  const std::string coordinator = absl::StrCat("late.test:", FreePort());
+  const ReservedPort port;
+  const std::string coordinator = port.At("late.test");
   const auto join = [&](int worker) {
     return MultiWorkerMirroredStrategy::Create(
         {.cluster = {.num_workers = 2, .task_index = worker, .coordinator = coordinator},

@@ -13,13 +13,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "distribute/cluster/coordination/coordination_server.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "mirrorflow.h"
 #include "tests/support/files.h"
+#include "tests/support/reserved_port.h"
 
 namespace mirrorflow {
 namespace {
@@ -102,9 +102,8 @@ std::vector<absl::Status> OnEach(
       .replicas = {.num_cpu_replicas = 1, .collective_timeout = absl::Seconds(60)},
       .connect_timeout = absl::Seconds(20)};
   options.cluster.num_workers = kWorkers;
-  options.cluster.coordinator = absl::StrCat(
-      "127.0.0.1:",
-      (*CoordinationServer::Start({.address = "127.0.0.1:0", .num_workers = 1}))->port());
+  const ReservedPort port;
+  options.cluster.coordinator = port.At("127.0.0.1");
   std::vector<absl::Status> statuses(kWorkers);
   std::vector<std::thread> threads;
   for (int worker = 0; worker < kWorkers; ++worker) {

@@ -12,13 +12,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "distribute/cluster/coordination/coordination_server.h"
 #include "framework/core/status.h"
 #include "framework/runtime/failure.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "mirrorflow.h"
 #include "tests/support/files.h"
+#include "tests/support/reserved_port.h"
 
 namespace mirrorflow {
 namespace {
@@ -47,9 +47,8 @@ std::vector<absl::Status> OnEach(
       .replicas = {.num_cpu_replicas = 1, .step_timeout = step_timeout},
       .connect_timeout = absl::Seconds(20)};
   options.cluster.num_workers = kWorkers;
-  options.cluster.coordinator = absl::StrCat(
-      "127.0.0.1:",
-      (*CoordinationServer::Start({.address = "127.0.0.1:0", .num_workers = 1}))->port());
+  const ReservedPort port;
+  options.cluster.coordinator = port.At("127.0.0.1");
   std::vector<absl::Status> statuses(kWorkers);
   std::vector<std::thread> threads;
   for (int worker = 0; worker < kWorkers; ++worker) {

@@ -12,10 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
-#include "distribute/cluster/coordination/coordination_server.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/runtime/failure.h"
@@ -23,6 +21,7 @@
 #include "gtest/gtest.h"
 #include "mirrorflow.h"
 #include "tests/support/files.h"
+#include "tests/support/reserved_port.h"
 #include "train/checkpoint/directory.h"
 
 namespace mirrorflow {
@@ -98,9 +97,8 @@ class TrainerWorkersTest : public testing::TestWithParam<CollectiveKind> {
         .connect_timeout = absl::Seconds(20),
         .progress_timeout = progress_timeout};
     options.cluster.num_workers = kWorkers;
-    options.cluster.coordinator = absl::StrCat(
-        "127.0.0.1:",
-        (*CoordinationServer::Start({.address = "127.0.0.1:0", .num_workers = 1}))->port());
+    const ReservedPort port;
+    options.cluster.coordinator = port.At("127.0.0.1");
     std::vector<absl::Status> statuses(kWorkers);
     std::vector<std::thread> threads;
     for (int worker = 0; worker < kWorkers; ++worker) {
