@@ -4,6 +4,8 @@
 #include <numeric>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace mirrorflow {
 
 DistributedDataset::DistributedDataset(absl::StatusOr<std::unique_ptr<BatchSource>> source,
@@ -13,14 +15,15 @@ DistributedDataset::DistributedDataset(absl::StatusOr<std::unique_ptr<BatchSourc
 }
 
 DistributedDataset::DistributedDataset(absl::StatusOr<FingerprintedBatches> batches,
-                                       const BatchShare& share,
+                                       bool has_local_rows, const BatchShare& share,
                                        std::unique_ptr<InputAgreement> comparison)
-    : comparison_(std::move(comparison)), ahead_status_(batches.status()) {
+    : has_local_rows_(has_local_rows),
+      share_(share),
+      comparison_(std::move(comparison)),
+      ahead_status_(batches.status()) {
   if (!batches.ok()) return;
   source_ = std::move(batches->source);
   fingerprint_ = std::move(batches->fingerprint);
-  has_local_rows_ = fingerprint_ != nullptr;
-  if (has_local_rows_) share_ = share;
 }
 
 DistributedDataset::DistributedDataset(absl::StatusOr<FileBatches> files,
@@ -51,12 +54,19 @@ absl::Status DistributedDataset::CompareData() {
   } else if (fingerprint_ != nullptr) {
     own = *fingerprint_;
   } else if (!ahead_.components.empty()) {
-    TensorChecksum checksum;
-    checksum.Add(ahead_.components);
-    own->types = TypesOf(ahead_.components);
-    own->first_batch = checksum.ToString();
+    own = FingerprintOfFirstBatch();
   }
   return std::exchange(comparison_, nullptr)->Compare(own);
+}
+
+DatasetFingerprint DistributedDataset::FingerprintOfFirstBatch() const {
+  if (has_local_rows_) {  // of which each worker has others, and perhaps another number
+    return {.types = TypesOfRows(ahead_.components),
+            .first_batch = absl::StrCat(ahead_.global_rows, " rows")};
+  }
+  TensorChecksum checksum;
+  checksum.Add(ahead_.components);
+  return {.types = TypesOf(ahead_.components), .first_batch = checksum.ToString()};
 }
 
 bool DistributedDataset::Next(DistributedBatch* batch) {

@@ -33,8 +33,9 @@ enum class AutoShardPolicy {
 struct DistributeOptions {
   AutoShardPolicy auto_shard_policy = AutoShardPolicy::kAuto;
   // With kData, the workers compare their datasets before the first step: the stages, the files,
-  // the number of batches, and rows of the first and the last batch. Disable it only for a
-  // dataset whose rows differ on purpose, such as random augmentation that is not keyed by RowId.
+  // the number of batches, and rows of the first and the last batch. Only a dataset whose rows
+  // differ on purpose, such as one with random changes that are not keyed by RowId, does without.
+  // Must be the same on all workers.
   bool compare_data = true;
 };
 
@@ -66,10 +67,11 @@ class DistributedDataset {
   // `source` provides the rows of `share`, or all rows if `has_local_rows` is not set.
   DistributedDataset(absl::StatusOr<std::unique_ptr<BatchSource>> source, bool has_local_rows,
                      const BatchShare& share);
-  // Compares the dataset with those of the other workers before the first batch. Without a
-  // fingerprint, the source provides all rows.
-  DistributedDataset(absl::StatusOr<FingerprintedBatches> batches, const BatchShare& share,
-                     std::unique_ptr<InputAgreement> comparison);
+  // Also compares the dataset with those of the other workers before the first batch. Without a
+  // fingerprint, compares the first batch: its values if it has all rows, and otherwise its number
+  // of rows and their types.
+  DistributedDataset(absl::StatusOr<FingerprintedBatches> batches, bool has_local_rows,
+                     const BatchShare& share, std::unique_ptr<InputAgreement> comparison);
   // The rows of this worker's files.
   DistributedDataset(absl::StatusOr<FileBatches> files, std::unique_ptr<InputAgreement> agreement);
 
@@ -83,6 +85,7 @@ class DistributedDataset {
   void ReadAhead();
   // Compares the dataset with those of the other workers, once the first batch has been read.
   absl::Status CompareData();
+  DatasetFingerprint FingerprintOfFirstBatch() const;
 
   std::unique_ptr<BatchSource> source_;  // null at the end
   bool has_local_rows_ = true;

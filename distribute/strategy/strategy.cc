@@ -48,11 +48,12 @@ absl::StatusOr<std::unique_ptr<InputAgreement>> Strategy::AgreeOnInput() const {
       "or compare_data = false with another policy than FILE");
 }
 
-DistributedDataset Strategy::DistributeCompared(
-    absl::StatusOr<FingerprintedBatches> batches) const {
+DistributedDataset Strategy::DistributeCompared(absl::StatusOr<FingerprintedBatches> batches,
+                                                bool has_local_rows) const {
   absl::StatusOr<std::unique_ptr<InputAgreement>> comparison = AgreeOnInput();
   if (!comparison.ok()) return DistributedDataset(comparison.status(), true, {});
-  return DistributedDataset(std::move(batches), LocalShare(), *std::move(comparison));
+  return DistributedDataset(std::move(batches), has_local_rows,
+                            has_local_rows ? LocalShare() : BatchShare(), *std::move(comparison));
 }
 
 absl::Status Strategy::NoFiles() {

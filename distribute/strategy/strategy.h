@@ -50,8 +50,11 @@ class Strategy {
   // Returns the batches of one epoch of `dataset`, a type with MakeIterator(epoch, share). A
   // Dataset produces them ahead of time on a separate thread. A type with only MakeIterator(epoch)
   // gives every worker whole global batches. Unless each worker has its own dataset
-  // (AutoShardPolicy::kOff), all workers must call this for the same datasets in the same order,
-  // and read the batches. If the datasets differ, the first Next() fails on all workers.
+  // (AutoShardPolicy::kOff), all must call this for the same datasets in the same order, and read
+  // their batches. If the datasets differ, the first Next() fails on all workers. They are compared
+  // as DistributeOptions::compare_data says if the type has OpenShare(epoch, share), as Dataset
+  // has. For other types, only the first batch is compared: its values if every worker has the
+  // whole batch, and otherwise the number of its rows and their types.
   template <typename D>
   DistributedDataset Distribute(const D& dataset, int64_t epoch = 0,
                                 const DistributeOptions& options = {}) const {
@@ -61,11 +64,16 @@ class Strategy {
     const AutoShardPolicy policy = options.auto_shard_policy;
     const bool shares_data = policy == AutoShardPolicy::kAuto || policy == AutoShardPolicy::kData;
     if (!alone && shares_data && options.compare_data) {
+      if (!batched.ok()) return DistributeCompared(batched, /*has_local_rows=*/true);
       if constexpr (requires { dataset.OpenShare(epoch, BatchShare()); }) {
-        if (!batched.ok()) return DistributeCompared(batched);
-        return DistributeCompared(dataset.OpenShare(epoch, LocalShare()));
-      } else if constexpr (!requires { dataset.MakeIterator(epoch, BatchShare()); }) {
-        return DistributeCompared(FingerprintedBatches{dataset.MakeIterator(epoch), nullptr});
+        return DistributeCompared(dataset.OpenShare(epoch, LocalShare()), /*has_local_rows=*/true);
+      } else if constexpr (requires { dataset.MakeIterator(epoch, BatchShare()); }) {
+        return DistributeCompared(
+            FingerprintedBatches{dataset.MakeIterator(epoch, LocalShare()), nullptr},
+            /*has_local_rows=*/true);
+      } else {
+        return DistributeCompared(FingerprintedBatches{dataset.MakeIterator(epoch), nullptr},
+                                  /*has_local_rows=*/false);
       }
     }
     if (!batched.ok()) return DistributedDataset(std::move(batched), true, {});
@@ -109,9 +117,10 @@ class Strategy {
 
  private:
   absl::Status CheckScopes(const Graph& graph) const;
-  // Distributes these batches after they have been compared with those of the other workers, which
-  // receive the error if there is one.
-  DistributedDataset DistributeCompared(absl::StatusOr<FingerprintedBatches> batches) const;
+  // Distributes these batches once they have been compared with those of the other workers, which
+  // also learn of an error.
+  DistributedDataset DistributeCompared(absl::StatusOr<FingerprintedBatches> batches,
+                                        bool has_local_rows) const;
   static absl::Status NoFiles();
 
   const int64_t id_;  // unique in this process

@@ -25,7 +25,7 @@ constexpr absl::string_view kSameOrder =
 constexpr absl::string_view kSameFiles = "all workers must have the same copy of the data";
 constexpr absl::string_view kSameRows =
     "all workers must have the same copy of the data, and a function of Map() must depend only on "
-    "the row and its RowId";
+    "the row and its RowId; or set compare_data = false";
 
 struct Field {
   absl::string_view what;
@@ -109,6 +109,14 @@ std::string TensorChecksum::ToString() const {
 std::string TypesOf(absl::Span<const Tensor> tensors) {
   return absl::StrJoin(tensors, ", ",
                        [](std::string* out, const Tensor& t) { *out += t.TypeString(); });
+}
+
+std::string TypesOfRows(absl::Span<const Tensor> components) {
+  return absl::StrJoin(components, ", ", [](std::string* out, const Tensor& t) {
+    const absl::Span<const int64_t> dims = t.shape().dims();
+    const Shape row(dims.empty() ? dims : dims.subspan(1));
+    absl::StrAppend(out, DataTypeName(t.dtype()), row.ToString());
+  });
 }
 
 }  // namespace mirrorflow

@@ -21,7 +21,7 @@ namespace mirrorflow {
 // The values appear in error messages. Those that a dataset lacks are empty.
 struct DatasetFingerprint {
   std::string pipeline;     // the source and its stages
-  std::string files;        // how many, their total size, and a checksum of their names and sizes
+  std::string files;        // how many, and a checksum of their names or sizes
   std::string batches;      // how many
   std::string types;        // of a row, or of the first batch
   std::string first_batch;  // TensorChecksum::ToString()
@@ -55,11 +55,13 @@ class TensorChecksum {
 
 // Returns the dtypes and shapes, such as `float[28,28], int32[]`.
 std::string TypesOf(absl::Span<const Tensor> tensors);
+// The same without the leading dimension: the types of a row of these components.
+std::string TypesOfRows(absl::Span<const Tensor> components);
 
 // One share of every batch of a dataset.
 struct FingerprintedBatches {
   std::unique_ptr<BatchSource> source;
-  // Complete once source->Next() has returned. Null if the source returns whole batches.
+  // Complete once source->Next() has returned. Null for a dataset that makes none.
   std::shared_ptr<const DatasetFingerprint> fingerprint;
 };
 

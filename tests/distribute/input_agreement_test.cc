@@ -251,8 +251,8 @@ TEST(InputAgreementTest, DifferentPolicyOfOneWorkerFailsBoth) {
         EXPECT_FALSE(input.Next(&batch));
         statuses[w] = input.status();
       } else {
-        DistributedDataset input(FingerprintedBatches{std::move(source), nullptr}, {},
-                                 std::move(agreement));
+        DistributedDataset input(FingerprintedBatches{std::move(source), nullptr},
+                                 /*has_local_rows=*/false, {}, std::move(agreement));
         EXPECT_FALSE(input.Next(&batch));
         statuses[w] = input.status();
       }

@@ -14,11 +14,12 @@
 namespace mirrorflow {
 namespace {
 
-// A batch's checksum covers at most this many of its rows. Otherwise each worker of a large cluster
-// would read the whole batch.
+// How much of a batch its checksum covers: all of a batch that has no more than this. Otherwise
+// each worker would read the whole batch of a large cluster.
 constexpr int64_t kRowsOfChecksum = 128;
-// The last batch has no checksum if it is more than this many rows away: skipping them takes time,
-// especially through many passes of Repeat().
+constexpr int64_t kBytesOfChecksum = int64_t{64} << 20;  // if all rows are as large as the first
+// The last batch is left out if it is farther than this many rows from the first: to skip them
+// takes time, above all through many passes of Repeat().
 constexpr int64_t kMostRowsToSkip = int64_t{1} << 24;
 
 // Copies rows of `from` to `to`; a run of consecutive rows is one copy.
@@ -71,7 +72,7 @@ class BatchAssembler final : public BatchSource {
     MF_ASSIGN_OR_RETURN(const bool more, order_->Next(&refs_));
     if (!more) return false;
     if (fingerprint_) {
-      MF_RETURN_IF_ERROR(Complete(*fingerprint_));
+      MF_RETURN_IF_ERROR(FinishFingerprint(*fingerprint_));
       fingerprint_.reset();
     }
     batch->global_rows = static_cast<int64_t>(refs_.size());
@@ -88,8 +89,8 @@ class BatchAssembler final : public BatchSource {
     return absl::MakeConstSpan(refs_).subspan(first_, count_);
   }
 
-  // Before and after this call, refs_ has the rows of the first batch, and `order_` is behind them.
-  absl::Status Complete(const FingerprintTask& task) {
+  // refs_ has the rows of the first batch, and `order_` is behind it; so they are afterwards.
+  absl::Status FinishFingerprint(const FingerprintTask& task) {
     MF_RETURN_IF_ERROR(Describe(refs_, &task.fingerprint->first_batch, &task.fingerprint->types));
     // Rows without a value are only row numbers so far, which can be skipped without reading.
     const bool random_access = refs_[0].value == nullptr;
@@ -107,15 +108,22 @@ class BatchAssembler final : public BatchSource {
   // Sets the types of the first row of a batch, and the checksum of the batch.
   absl::Status Describe(const std::vector<RowRef>& batch, std::string* checksum,
                         std::string* types) {
-    const auto size = std::ssize(batch), count = std::min<int64_t>(size, kRowsOfChecksum);
-    TensorChecksum of_rows;
     std::vector<Row> rows(threads_.num_threads());
-    for (int64_t begin = 0; begin < count; begin += std::ssize(rows)) {
+    MF_RETURN_IF_ERROR(reader_->Read(batch[0], &rows[0]));
+    *types = TypesOf(rows[0]);
+    TensorChecksum of_rows;
+    of_rows.Add(rows[0]);
+    int64_t row_bytes = 1;
+    for (const Tensor& t : rows[0]) row_bytes += static_cast<int64_t>(t.bytes());
+    // The same number on all workers that have the same rows.
+    const auto size = std::ssize(batch);
+    const int64_t most = std::clamp<int64_t>(kBytesOfChecksum / row_bytes, 1, kRowsOfChecksum);
+    const int64_t count = std::min<int64_t>(size, most);
+    for (int64_t begin = 1; begin < count; begin += std::ssize(rows)) {
       const int64_t some = std::min<int64_t>(std::ssize(rows), count - begin);
       MF_RETURN_IF_ERROR(threads_.Run(some, [&](int64_t i) {
         return reader_->Read(batch[(begin + i) * size / count], &rows[i]);
       }));
-      if (begin == 0) *types = TypesOf(rows[0]);
       for (int64_t i = 0; i < some; ++i) of_rows.Add(rows[i]);
     }
     *checksum = absl::StrCat(size, size == 1 ? " row" : " rows", " with ", of_rows.ToString());

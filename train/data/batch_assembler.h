@@ -18,7 +18,7 @@ namespace mirrorflow {
 struct FingerprintTask {
   std::shared_ptr<DatasetFingerprint> fingerprint;
   int64_t epoch = 0;            // with which the order has been started
-  std::optional<int64_t> size;  // the number of batches, if it is known
+  std::optional<int64_t> size;  // the number of batches, if the last one can be reached quickly
 };
 
 struct AssembleOptions {

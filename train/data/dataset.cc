@@ -56,15 +56,6 @@ absl::Status CheckComponents(const std::vector<Tensor>& components) {
   return absl::OkStatus();
 }
 
-// The dtypes and shapes of a row: `float[28,28], int32[]`.
-std::string RowTypes(const std::vector<Tensor>& components) {
-  return absl::StrJoin(components, ", ", [](std::string* out, const Tensor& t) {
-    const absl::Span<const int64_t> dims = t.shape().dims();
-    absl::StrAppend(out, DataTypeName(t.dtype()),
-                    Shape(std::vector<int64_t>(dims.begin() + 1, dims.end())).ToString());
-  });
-}
-
 std::string JoinFiles(const std::string& first, const std::string& second) {
   return absl::StrCat(first, first.empty() || second.empty() ? "" : ", ", second);
 }
@@ -121,7 +112,7 @@ Dataset Dataset::FromTensors(std::vector<Tensor> components) {
   d.status_ = CheckComponents(components);
   if (!d.status_.ok()) return d;
   const int64_t rows = components[0].shape().dim(0);
-  d.description_ = absl::StrCat("FromTensors(", rows, " x ", RowTypes(components), ")");
+  d.description_ = absl::StrCat("FromTensors(", rows, " x ", TypesOfRows(components), ")");
   d.reader_ = std::make_shared<TensorRows>(std::move(components));
   d.stream_ = [rows] { return AllRows(rows); };
   d.size_ = rows;
@@ -413,12 +404,14 @@ Dataset Dataset::Shuffle(uint64_t seed, const ShuffleOptions& options) const {
                                   options.buffer_size));
   }
   if (options.buffer_size > 0) {
-    return With(
-               [seed, options](std::unique_ptr<RowStream> input) {
-                 return ShuffleInBuffer(std::move(input), seed, options.buffer_size);
-               },
-               size_)
-        .Named(name);
+    Dataset d = With(
+                    [seed, options](std::unique_ptr<RowStream> input) {
+                      return ShuffleInBuffer(std::move(input), seed, options.buffer_size);
+                    },
+                    size_)
+                    .Named(name);
+    d.skips_fast_ = false;
+    return d;
   }
   if (is_endless_) {
     return WithError("Shuffle() of an endless dataset; expected a dataset that ends, got Repeat()");
@@ -619,7 +612,8 @@ std::unique_ptr<BatchSource> Dataset::Iterate(
   if (!started.ok()) return std::make_unique<FailedSource>(started);
   AssembleOptions options = {.num_threads = num_threads_, .padding = padding_};
   if (fingerprint != nullptr) {
-    options.fingerprint = FingerprintTask{std::move(fingerprint), epoch, size_};
+    options.fingerprint =
+        FingerprintTask{std::move(fingerprint), epoch, skips_fast_ ? size_ : std::nullopt};
   }
   std::unique_ptr<BatchSource> source = AssembleBatches(reader_, std::move(order), share, options);
   return prefetch_ > 0 ? mirrorflow::Prefetch(std::move(source), prefetch_) : std::move(source);

@@ -189,7 +189,8 @@ class Dataset {
   static Dataset OrError(absl::StatusOr<Dataset> dataset);
   // Whether the rows are still all rows of a source with random access, in its order.
   bool in_order() const { return in_order_ && status_.ok() && !batched_; }
-  static Dataset FromFiles(ListFiles list, ReadFiles read);
+  // `named` are the paths that the user has given, some of which may be patterns.
+  static Dataset FromFiles(std::vector<std::string> named, ListFiles list, ReadFiles read);
   // Requires files_. Adds a stage to the dataset of each share.
   Dataset Then(std::function<Dataset(const Dataset&, const FileShare&)> stage) const;
   Dataset Then(std::function<Dataset(const Dataset&)> stage) const;
@@ -197,8 +198,12 @@ class Dataset {
   const Dataset& Opened() const;
   std::unique_ptr<BatchSource> Iterate(int64_t epoch, const BatchShare& share,
                                        std::shared_ptr<DatasetFingerprint> fingerprint) const;
-  // Returns this dataset with the files of its source recorded for the fingerprint.
-  Dataset ReadFrom(const std::vector<std::string>& paths) const;
+  // Notes the files of a source for the fingerprint, by their sizes. Those that the user has not
+  // named came from a pattern, and their names count, too, because they determine the order.
+  Dataset ReadFrom(const std::vector<std::string>& paths,
+                   const std::vector<std::string>& named) const;
+  // The same by their names alone, for files that are too many to ask for their sizes.
+  Dataset ReadFromNames(const std::vector<std::string>& names) const;
   // The stream of rows with their values.
   MakeStream Values(int64_t max_errors = 0) const;
 
@@ -213,6 +218,7 @@ class Dataset {
   std::optional<int64_t> size_ = 0;
   bool is_endless_ = false;
   bool in_order_ = false;
+  bool skips_fast_ = true;  // without drawing the elements before
   bool drop_remainder_ = false;
   std::optional<Padding> padding_;
   int num_threads_ = 1;

@@ -4,6 +4,7 @@
 #include <deque>
 #include <filesystem>
 #include <mutex>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -37,28 +38,22 @@ class FileList {
   std::optional<absl::StatusOr<Paths>> paths_;  // guarded by mu_
 };
 
-// Describes files by their names, in this order. The hosts of a cluster may have the files in
-// different directories.
-std::string Identity(const Paths& paths) {
+// Describes files by a text for each, in this order.
+std::string Identity(const std::vector<std::string>& texts) {
   uint32_t crc = 0;
-  for (const std::string& path : paths) {
-    crc = Crc32c(absl::StrCat(fs::path(path).filename().string(), "\n"), crc);
-  }
-  return absl::StrCat(paths.size(), paths.size() == 1 ? " file" : " files", " with checksum ",
+  for (const std::string& text : texts) crc = Crc32c(absl::StrCat(text, "\n"), crc);
+  return absl::StrCat(texts.size(), texts.size() == 1 ? " file" : " files", " with checksum ",
                       absl::Hex(crc, absl::kZeroPad8));
 }
 
-// The same with their sizes, which a worker knows only for the files that it has.
-std::string IdentityAndSize(const Paths& paths) {
-  Paths sized;
-  uintmax_t total = 0;
-  for (const std::string& path : paths) {
-    std::error_code error;
-    const uintmax_t size = fs::file_size(path, error);
-    if (!error) total += size;
-    sized.push_back(absl::StrCat(path, " ", error ? 0 : size));
-  }
-  return absl::StrCat(Identity(sized), " and ", total, " bytes");
+// The hosts of a cluster may have the files in different directories.
+std::string BaseName(const std::string& path) { return fs::path(path).filename().string(); }
+
+// Describes files by their names, because a worker has only its own.
+std::string IdentityOfNames(const Paths& paths) {
+  std::vector<std::string> names;
+  for (const std::string& path : paths) names.push_back(BaseName(path));
+  return Identity(names);
 }
 
 }  // namespace
@@ -89,28 +84,45 @@ class Dataset::Files {
   std::deque<std::pair<FileShare, Dataset>> made_;
 };
 
-Dataset Dataset::FromFiles(ListFiles list, ReadFiles read) {
+Dataset Dataset::FromFiles(Paths named, ListFiles list, ReadFiles read) {
   const auto files = std::make_shared<FileList>(std::move(list));
   Dataset d;
   d.description_ = "FromFiles()";
-  d.files_ =
-      std::make_shared<Files>(files, [files, read = std::move(read)](const FileShare& share) {
+  d.files_ = std::make_shared<Files>(
+      files, [files, named = std::move(named), read = std::move(read)](const FileShare& share) {
         const auto open = [&]() -> absl::StatusOr<Dataset> {
           MF_ASSIGN_OR_RETURN(const Paths all, files->paths());
           Paths own;
           for (size_t i = share.worker; i < all.size(); i += share.num_workers)
             own.push_back(all[i]);
           MF_ASSIGN_OR_RETURN(const Dataset opened, read(own));
-          return opened.ReadFrom(own);
+          return opened.ReadFrom(own, named);
         };
         return OrError(open());
       });
   return d;
 }
 
-Dataset Dataset::ReadFrom(const Paths& paths) const {
+Dataset Dataset::ReadFrom(const Paths& paths, const Paths& named) const {
+  const std::set<absl::string_view> by_user(named.begin(), named.end());
+  std::vector<std::string> texts;
+  uintmax_t total = 0;
+  for (const std::string& path : paths) {
+    std::error_code error;
+    const uintmax_t size = fs::file_size(path, error);
+    if (!error) total += size;
+    // A file that the user names may have another name on each host, such as a temporary one.
+    const std::string name = by_user.contains(path) ? "" : BaseName(path);
+    texts.push_back(absl::StrCat(name, " ", error ? 0 : size));
+  }
   Dataset d = *this;
-  d.source_files_ = IdentityAndSize(paths);
+  d.source_files_ = absl::StrCat(Identity(texts), " and ", total, " bytes");
+  return d;
+}
+
+Dataset Dataset::ReadFromNames(const std::vector<std::string>& names) const {
+  Dataset d = *this;
+  d.source_files_ = Identity(names);
   return d;
 }
 
@@ -150,7 +162,7 @@ absl::StatusOr<FileBatches> Dataset::OpenFiles(int64_t epoch, const FileShare& s
     return absl::InvalidArgumentError(
         "dataset: AutoShardPolicy FILE: expected batches, got rows without Batch()");
   }
-  return FileBatches{d.MakeIterator(epoch), d.drop_remainder_, Identity(paths)};
+  return FileBatches{d.MakeIterator(epoch), d.drop_remainder_, IdentityOfNames(paths)};
 }
 
 }  // namespace mirrorflow

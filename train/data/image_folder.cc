@@ -202,14 +202,27 @@ absl::StatusOr<ImageFolderFiles> ListImageFolder(const std::string& directory,
 
 namespace {
 
-absl::StatusOr<Dataset> OpenImageFolder(const std::string& directory,
-                                        const ImageFolderSource& source) {
+absl::StatusOr<ImageFolderFiles> OpenImageFolder(const std::string& directory,
+                                                 const ImageFolderSource& source) {
   if (source.height < 0 || source.width < 0 || (source.height == 0) != (source.width == 0)) {
     return absl::InvalidArgumentError(
         absl::StrCat("FromImageFolder(): expected a height and a width of at least 1, or neither, ",
                      "got ", source.height, " and ", source.width));
   }
-  MF_ASSIGN_OR_RETURN(ImageFolderFiles files, ListImageFolder(directory, source.classes));
+  return ListImageFolder(directory, source.classes);
+}
+
+// The paths of the files below the directory.
+std::vector<std::string> NamesBelow(const fs::path& directory,
+                                    const std::vector<std::string>& paths) {
+  const size_t prefix = (directory / "").string().size();
+  std::vector<std::string> names;
+  names.reserve(paths.size());
+  for (const std::string& path : paths) names.push_back(path.substr(std::min(prefix, path.size())));
+  return names;
+}
+
+Dataset ReadImages(ImageFolderFiles files, const ImageFolderSource& source) {
   const auto shared = std::make_shared<const ImageFolderFiles>(std::move(files));
   const auto rows = static_cast<int64_t>(shared->paths.size());
   return Dataset::FromRandomAccess(rows, [shared, source](int64_t i, Row* row) -> absl::Status {
@@ -229,7 +242,10 @@ absl::StatusOr<Dataset> OpenImageFolder(const std::string& directory,
 }  // namespace
 
 Dataset Dataset::FromImageFolder(const std::string& directory, const ImageFolderSource& source) {
-  return OrError(OpenImageFolder(directory, source));
+  absl::StatusOr<ImageFolderFiles> files = OpenImageFolder(directory, source);
+  if (!files.ok()) return OrError(files.status());
+  const std::vector<std::string> names = NamesBelow(directory, files->paths);
+  return ReadImages(*std::move(files), source).ReadFromNames(names);
 }
 
 }  // namespace mirrorflow

@@ -306,21 +306,22 @@ absl::StatusOr<Dataset> OpenTFRecords(const std::vector<std::string>& paths,
 
 Dataset Dataset::FromCsv(const std::string& path, const CsvSource& source) {
   return FromFiles(
-      [path] { return ExpandPatterns({path}); },
+      {path}, [path] { return ExpandPatterns({path}); },
       [source](const std::vector<std::string>& paths) { return OpenCsv(paths, source); });
 }
 
 Dataset Dataset::FromNpy(const std::vector<std::string>& paths) {
-  return OrError(OpenNpy(paths)).ReadFrom(paths);
+  return OrError(OpenNpy(paths)).ReadFrom(paths, paths);
 }
 
 Dataset Dataset::FromNpz(const std::string& path, const std::vector<std::string>& names) {
-  return OrError(OpenNpz(path, names)).ReadFrom({path});
+  return OrError(OpenNpz(path, names)).ReadFrom({path}, {path});
 }
 
 Dataset Dataset::FromTFRecords(const std::vector<std::string>& paths,
                                const TFRecordSource& source) {
   return FromFiles(
+      paths,
       [paths]() -> absl::StatusOr<std::vector<std::string>> {
         if (paths.empty()) {
           return absl::InvalidArgumentError(

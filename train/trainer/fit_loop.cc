@@ -248,7 +248,9 @@ absl::Status Trainer::Loop::EndStage() {
   }
   if (options_.validation && !fit_.has_validation_logs) {
     MF_ASSIGN_OR_RETURN(before_, TakeSnapshot());
-    MF_ASSIGN_OR_RETURN(const Logs values, trainer_.Evaluate(*options_.validation));
+    MF_ASSIGN_OR_RETURN(const Logs values,
+                        trainer_.Evaluate(*options_.validation,
+                                          {.compare_data = options_.distribute.compare_data}));
     for (const auto& [name, value] : values) fit_.logs[absl::StrCat("val_", name)] = value;
     fit_.has_validation_logs = true;
   }

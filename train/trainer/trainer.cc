@@ -183,13 +183,18 @@ absl::Status Trainer::BeginInferenceStep() {
   return loop_ == nullptr ? absl::OkStatus() : loop_->BeginInferenceStep();
 }
 
-absl::StatusOr<Logs> Trainer::Evaluate(const Dataset& dataset) {
+DistributedDataset Trainer::DistributeForInference(const Dataset& dataset,
+                                                   const InferenceOptions& options) const {
+  return strategy_.Distribute(dataset, /*epoch=*/0, {.compare_data = options.compare_data});
+}
+
+absl::StatusOr<Logs> Trainer::Evaluate(const Dataset& dataset, const InferenceOptions& options) {
   MF_RETURN_IF_ERROR(dataset.CheckBatched());
   const KeepStep keep(*session_);
   if (!metric_names_.empty()) MF_RETURN_IF_ERROR(reset_metrics_.Run({}).status());
   MeanLoss mean;
   bool has_batches = false;
-  DistributedDataset input = strategy_.Distribute(dataset);
+  DistributedDataset input = DistributeForInference(dataset, options);
   for (DistributedBatch batch; input.Next(&batch);) {
     MF_RETURN_IF_ERROR(BeginInferenceStep());
     MF_ASSIGN_OR_RETURN(const StepOutputs outputs, evaluate_.Run(batch));
@@ -229,14 +234,14 @@ absl::StatusOr<StepOutputs> Trainer::RunPrediction(const DistributedBatch& batch
                                .local_feeds = batch.has_local_rows()});
 }
 
-absl::StatusOr<Tensor> Trainer::Predict(const Dataset& dataset) {
+absl::StatusOr<Tensor> Trainer::Predict(const Dataset& dataset, const InferenceOptions& options) {
   if (!predict_) {
     return absl::FailedPreconditionError("trainer: expected a model with predictions, got none");
   }
   MF_RETURN_IF_ERROR(dataset.CheckBatched());
   std::vector<Tensor> parts;
   int64_t rows = 0;
-  DistributedDataset input = strategy_.Distribute(dataset);
+  DistributedDataset input = DistributeForInference(dataset, options);
   for (DistributedBatch batch; input.Next(&batch);) {
     MF_RETURN_IF_ERROR(BeginInferenceStep());
     MF_ASSIGN_OR_RETURN(const StepOutputs outputs, RunPrediction(batch));

@@ -77,8 +77,13 @@ struct FitOptions {
   int64_t check_replicas = 0;
   // How the workers share the reading of the training set. With AutoShardPolicy::kFile, the middle
   // of an epoch can be resumed only by as many workers and replicas as have begun it:
-  // InvalidArgument.
+  // InvalidArgument. Its `compare_data` is also that of the validation data.
   DistributeOptions distribute = {};
+};
+
+struct InferenceOptions {
+  // As DistributeOptions::compare_data.
+  bool compare_data = true;
 };
 
 struct TrainResult {
@@ -114,11 +119,11 @@ class Trainer {
   // The loss, weighted by rows, and the metrics over a batched dataset. Forgets what the metrics
   // have counted before. InvalidArgument for a dataset without batches; OutOfRange if a loss is not
   // finite.
-  absl::StatusOr<Logs> Evaluate(const Dataset& dataset);
+  absl::StatusOr<Logs> Evaluate(const Dataset& dataset, const InferenceOptions& options = {});
 
   // The predictions for all rows of a batched dataset, on every worker. Its components are those of
   // `prediction_inputs`, in order, or of all inputs, of which it takes what it needs.
-  absl::StatusOr<Tensor> Predict(const Dataset& dataset);
+  absl::StatusOr<Tensor> Predict(const Dataset& dataset, const InferenceOptions& options = {});
 
   // Runs a step on a batch of Strategy::Distribute(), and returns its loss.
   absl::StatusOr<float> TrainStep(const DistributedBatch& batch);
@@ -137,7 +142,10 @@ class Trainer {
 
   class Loop;  // one call of Fit
 
-  // Before each batch of Evaluate and Predict.
+  // The batches of Evaluate and Predict.
+  DistributedDataset DistributeForInference(const Dataset& dataset,
+                                            const InferenceOptions& options) const;
+  // Before each of them.
   absl::Status BeginInferenceStep();
   absl::StatusOr<StepOutputs> RunPrediction(const DistributedBatch& batch);
   // Adds the values of the metrics to `logs`, and resets them.

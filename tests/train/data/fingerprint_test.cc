@@ -3,6 +3,7 @@
 // The fingerprint of a dataset is the same for every share, differs for different data, and leaves
 // the batches unchanged.
 #include <atomic>
+#include <cstring>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -201,6 +202,33 @@ TEST(DatasetFingerprintTest, ReadsOnlySomeRowsOfLargeBatches) {
   EXPECT_LT(reads, kManyRows / 10 + 500);
 }
 
+TEST(DatasetFingerprintTest, ReadsOnlySomeRowsIfTheyAreLarge) {
+  constexpr int64_t kBytes = int64_t{16} << 20;
+  std::atomic<int> reads{0};
+  const Dataset dataset = Dataset::FromRandomAccess(40,
+                                                    [&](int64_t, Row* row) -> absl::Status {
+                                                      ++reads;
+                                                      const absl::StatusOr<Tensor> value =
+                                                          Tensor::Allocate(DT_UINT8, {kBytes});
+                                                      MF_RETURN_IF_ERROR(value.status());
+                                                      std::memset(value->raw(), 1, kBytes);
+                                                      *row = {*value};
+                                                      return absl::OkStatus();
+                                                    })
+                              .Batch(20)
+                              .Prefetch(0);
+  const BatchShare share = {0, 1, 20};
+  EXPECT_THAT(FingerprintOf(dataset, share).last_batch, HasSubstr("20 rows"));
+  EXPECT_LE(reads, 10);
+}
+
+// To reach it, the buffer draws the order of all rows.
+TEST(DatasetFingerprintTest, LastBatchBehindABufferIsLeftOut) {
+  const Dataset dataset = Numbers(Values(kRows)).Shuffle(1, {.buffer_size = 5});
+  EXPECT_THAT(FingerprintOf(dataset.Batch(4)).last_batch, IsEmpty());
+  EXPECT_THAT(FingerprintOf(dataset.Batch(4).Take(3)).last_batch, IsEmpty());
+}
+
 TEST(DatasetFingerprintTest, GeneratorRunsOnce) {
   int opened = 0;
   const Dataset dataset = Dataset::FromSource([&](int64_t epoch) {
@@ -258,6 +286,33 @@ TEST(DatasetFingerprintTest, DetectsDifferentFileNamesAndSizes) {
   EXPECT_EQ(files_of("fingerprint_copy", "a.csv", "3\n"), own);
   EXPECT_NE(files_of("fingerprint_renamed", "b.csv", "3\n"), own);
   EXPECT_NE(files_of("fingerprint_stale", "a.csv", ""), own);
+}
+
+// Workers may have fetched it under temporary names.
+TEST(DatasetFingerprintTest, ShowsOnlyTheSizeOfAFileThatTheUserNames) {
+  const auto files_of = [](absl::string_view file, absl::string_view contents) {
+    return FingerprintOf(Dataset::FromCsv(WriteTemporary(file, contents), {}).Batch(2)).files;
+  };
+  const std::string own = files_of("fingerprint_named.a", "n\n1\n2\n");
+  EXPECT_EQ(files_of("fingerprint_named.b", "n\n1\n2\n"), own);
+  EXPECT_NE(files_of("fingerprint_named.c", "n\n1\n2\n3\n"), own);
+}
+
+TEST(DatasetFingerprintTest, ShowsNamesOfImages) {
+  const auto files_of = [](absl::string_view folder, absl::string_view image) {
+    for (const char* label : {"cat", "dog"}) {
+      WriteTemporary(absl::StrCat(folder, "/", label, "/", image), "");
+    }
+    return Dataset::FromImageFolder(TemporaryPath(folder), {})
+        .Batch(1)
+        .Prefetch(0)
+        .OpenShare(0, kShares[0])
+        .fingerprint->files;
+  };
+  const std::string own = files_of("fingerprint_images", "a.png");
+  EXPECT_THAT(own, StartsWith("2 files"));
+  EXPECT_EQ(files_of("fingerprint_images_copy/", "a.png"), own);
+  EXPECT_NE(files_of("fingerprint_images_stale", "b.png"), own);
 }
 
 TEST(DatasetFingerprintTest, HasTheFilesOfAllSources) {

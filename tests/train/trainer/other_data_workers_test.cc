@@ -62,6 +62,27 @@ std::vector<absl::Status> OnEach(
   return statuses;
 }
 
+// The same with a trainer of a linear model.
+std::vector<absl::Status> WithTrainers(
+    const std::function<absl::Status(Trainer&, int worker)>& work) {
+  return OnEach([&](const Strategy& strategy, int worker) -> absl::Status {
+    Graph graph;
+    const Scope root(&graph);
+    const auto scope = strategy.scope();
+    const Output x = ops::Placeholder(root, DT_FLOAT, {-1, 1});
+    const Output y = ops::Placeholder(root, DT_FLOAT, {-1, 1});
+    const Output predictions = layers::Dense(root, x, 1);
+    const Output loss = losses::MeanSquaredError(root, predictions, y);
+    const Operation train = GradientDescent({.learning_rate = 0.05}).Minimize(root, loss);
+    MF_ASSIGN_OR_RETURN(
+        const auto trainer,
+        Trainer::Create(
+            strategy, graph,
+            {.inputs = {x, y}, .loss = loss, .train = train, .predictions = predictions}));
+    return work(*trainer, worker);
+  });
+}
+
 struct Training {
   std::vector<absl::Status> statuses;
   int steps = 0;  // of all workers
@@ -72,24 +93,14 @@ Training Train(const std::function<Dataset(int worker)>& dataset,
                const std::function<void(int worker, FitOptions*)>& change = nullptr) {
   Training training;
   std::atomic<int> steps{0};
-  training.statuses = OnEach([&](const Strategy& strategy, int worker) -> absl::Status {
-    Graph graph;
-    const Scope root(&graph);
-    const auto scope = strategy.scope();
-    const Output x = ops::Placeholder(root, DT_FLOAT, {-1, 1});
-    const Output y = ops::Placeholder(root, DT_FLOAT, {-1, 1});
-    const Output loss = losses::MeanSquaredError(root, layers::Dense(root, x, 1), y);
-    const Operation train = GradientDescent({.learning_rate = 0.05}).Minimize(root, loss);
-    MF_ASSIGN_OR_RETURN(
-        const auto trainer,
-        Trainer::Create(strategy, graph, {.inputs = {x, y}, .loss = loss, .train = train}));
+  training.statuses = WithTrainers([&](Trainer& trainer, int worker) {
     FitOptions options = {.epochs = 1};
     options.on_step = [&](int64_t, float) {
       ++steps;
       return absl::OkStatus();
     };
     if (change) change(worker, &options);
-    return trainer->Fit(dataset(worker), options).status();
+    return trainer.Fit(dataset(worker), options).status();
   });
   training.steps = steps;
   return training;
@@ -128,7 +139,62 @@ TEST(OtherDataTest, WorkerWithStaleFileEndsTrainingBeforeTheFirstStep) {
   EXPECT_EQ(training.steps, 0);
 }
 
-TEST(OtherDataTest, WorkerWithDifferentOrderEndsTraining) {
+// The same number of rows of the same types.
+TEST(OtherDataTest, WorkerWithFileOfOtherSizeEndsTraining) {
+  std::string own = "x,y\n";
+  for (int i = 0; i < kRows; ++i) absl::StrAppend(&own, i, ".5,", i, ".5\n");
+  const std::string paths[] = {WriteTemporary("other_size.csv", own),
+                               WriteTemporary("other_size_copy.csv", absl::StrCat(own, "\n"))};
+  const Training training = Train(
+      [&](int worker) { return Dataset::FromCsv(paths[worker], {.label = "y"}).Batch(kBatch); });
+  ExpectDifference(training.statuses, "files");
+}
+
+TEST(OtherDataTest, FilesThatTheUserNamesMayHaveOtherNames) {
+  std::string contents = "x,y\n";
+  for (int i = 0; i < kRows; ++i) absl::StrAppend(&contents, i, ".5,", i, ".5\n");
+  const auto statuses = OnEach([&](const Strategy& strategy, int worker) {
+    const std::string path = WriteTemporary(absl::StrCat("download.", worker), contents);
+    DistributedDataset input = strategy.Distribute(Dataset::FromCsv(path, {}).Batch(kBatch));
+    DistributedBatch batch;
+    EXPECT_TRUE(input.Next(&batch));
+    return input.status();
+  });
+  EXPECT_THAT(statuses, Each(absl::OkStatus()));
+}
+
+TEST(OtherDataTest, WorkerWithOtherLastBatchEndsTraining) {
+  const Training training = Train([](int worker) {
+    return Line()
+        .Map([worker](const RowId& id, Row* row) {
+          if (worker == 1 && id.row == kRows - 1) (*row)[1] = Tensor::Of<float>({1}, {-7});
+          return absl::OkStatus();
+        })
+        .Batch(kBatch);
+  });
+  ExpectDifference(training.statuses, "last batch");
+  EXPECT_EQ(training.steps, 0);
+}
+
+TEST(OtherDataTest, WorkerWithOtherPolicyEndsAll) {
+  for (const char* name : {"other_policy/a.csv", "other_policy/b.csv"}) {
+    WriteTemporary(name, "x,y\n1.5,2.5\n3.5,4.5\n");
+  }
+  const std::string paths = absl::StrCat(TemporaryPath("other_policy"), "/*.csv");
+  const Training training =
+      Train([&](int) { return Dataset::FromCsv(paths, {.label = "y"}).Batch(2); },
+            [](int worker, FitOptions* options) {
+              if (worker == 1) options->distribute.auto_shard_policy = AutoShardPolicy::kFile;
+            });
+  for (const absl::Status& status : training.statuses) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("AutoShardPolicy"));
+    EXPECT_TRUE(FailureOf(status).has_value()) << status;
+  }
+  EXPECT_EQ(training.steps, 0);
+}
+
+TEST(OtherDataTest, WorkerWithOtherOrderEndsTraining) {
   const Training training = Train([](int worker) { return Line().Shuffle(worker).Batch(kBatch); });
   ExpectDifference(training.statuses, "pipeline");
 }
@@ -240,7 +306,73 @@ TEST(OtherDataTest, WholeBatchesOfUserTypesAreCompared) {
   }
 }
 
-TEST(OtherDataTest, ComparisonCanBeDisabled) {
+// Batches of a user's own type, of which each worker makes its rows.
+struct OwnShares {
+  class Source final : public BatchSource {
+   public:
+    Source(int64_t rows, DataType dtype, const BatchShare& share)
+        : rows_(rows), dtype_(dtype), share_(share) {}
+    absl::StatusOr<bool> Next(SourceBatch* batch) override {
+      const int64_t first = FirstRowOf(share_.first_rank, rows_, share_.world_size);
+      const int last_rank = share_.first_rank + share_.num_ranks;
+      const int64_t count = FirstRowOf(last_rank, rows_, share_.world_size) - first;
+      MF_ASSIGN_OR_RETURN(Tensor rows, Tensor::Allocate(dtype_, {count, 3}));
+      batch->components = {std::move(rows)};
+      batch->global_rows = rows_;
+      return true;
+    }
+
+   private:
+    const int64_t rows_;
+    const DataType dtype_;
+    const BatchShare share_;
+  };
+  std::unique_ptr<BatchSource> MakeIterator(int64_t, const BatchShare& share = {}) const {
+    return std::make_unique<Source>(rows, dtype, share);
+  }
+  int64_t rows = 3;
+  DataType dtype = DT_FLOAT;
+};
+
+TEST(OtherDataTest, SharesOfAnotherTypeAreComparedByRowsAndTypes) {
+  const struct {
+    OwnShares other;
+    const char* difference;
+  } cases[] = {{{}, ""}, {{.rows = 4}, "first batch"}, {{.dtype = DT_INT32}, "types"}};
+  for (const auto& [other, difference] : cases) {
+    const bool same = *difference == '\0';
+    const auto statuses = OnEach([&, other = other](const Strategy& strategy, int worker) {
+      DistributedDataset input = strategy.Distribute(worker == 0 ? OwnShares() : other);
+      DistributedBatch batch;
+      EXPECT_EQ(input.Next(&batch), same);
+      if (same) {
+        EXPECT_TRUE(batch.has_local_rows());
+        EXPECT_EQ(batch.num_rows(), 3);
+        EXPECT_EQ(batch.components()[0].shape().dim(0), worker == 0 ? 2 : 1);
+      }
+      return input.status();
+    });
+    if (same) {
+      EXPECT_THAT(statuses, Each(absl::OkStatus()));
+    } else {
+      ExpectDifference(statuses, difference);
+    }
+  }
+}
+
+// At once, and not after the time limit of a step.
+TEST(OtherDataTest, DatasetAndAnotherTypeAreAnError) {
+  const auto statuses = OnEach([](const Strategy& strategy, int worker) {
+    DistributedDataset input =
+        worker == 0 ? strategy.Distribute(Line().Batch(kBatch)) : strategy.Distribute(OwnShares());
+    DistributedBatch batch;
+    EXPECT_FALSE(input.Next(&batch));
+    return input.status();
+  });
+  ExpectDifference(statuses, "pipeline");
+}
+
+TEST(OtherDataTest, DataThatMayDifferAreNotCompared) {
   for (const DistributeOptions& distribute :
        {DistributeOptions{.auto_shard_policy = AutoShardPolicy::kOff},
         DistributeOptions{.compare_data = false}}) {
@@ -248,6 +380,39 @@ TEST(OtherDataTest, ComparisonCanBeDisabled) {
         Train([](int worker) { return Line(worker == 0 ? 2 : 3).Batch(kBatch); },
               [&](int, FitOptions* options) { options->distribute = distribute; });
     EXPECT_THAT(training.statuses, Each(absl::OkStatus()));
+  }
+}
+
+TEST(OtherDataTest, ValidationDataThatMayDifferAreNotCompared) {
+  for (const AutoShardPolicy policy : {AutoShardPolicy::kOff, AutoShardPolicy::kData}) {
+    const Training training =
+        Train([](int) { return Line().Batch(kBatch); },
+              [&](int worker, FitOptions* options) {
+                options->distribute = {.auto_shard_policy = policy, .compare_data = false};
+                options->validation = Line(worker == 0 ? 2 : 3).Batch(kBatch);
+              });
+    EXPECT_THAT(training.statuses, Each(absl::OkStatus()));
+  }
+}
+
+TEST(OtherDataTest, EvaluateAndPredictCompareDataUnlessToldOtherwise) {
+  for (const bool compares : {true, false}) {
+    const InferenceOptions options = {.compare_data = compares};
+    const auto data = [](int worker) { return Line(worker == 0 ? 2 : 3).Batch(kBatch); };
+    const std::vector<absl::Status> statuses[] = {
+        WithTrainers([&](Trainer& trainer, int worker) {
+          return trainer.Evaluate(data(worker), options).status();
+        }),
+        WithTrainers([&](Trainer& trainer, int worker) {
+          return trainer.Predict(data(worker), options).status();
+        })};
+    for (const std::vector<absl::Status>& of_workers : statuses) {
+      if (compares) {
+        ExpectDifference(of_workers, "first batch");
+      } else {
+        EXPECT_THAT(of_workers, Each(absl::OkStatus()));
+      }
+    }
   }
 }
 
