@@ -14,9 +14,12 @@
 
 namespace mirrorflow {
 
+// The defaults keep the memory of any text below 500 MiB besides the text itself, and are enough
+// for a trace of 200,000 events or a manifest of as many tensors. A caller that needs fewer says
+// so.
 struct JsonLimits {
   size_t depth = 128;               // of nested arrays and objects
-  size_t values = size_t{1} << 25;  // a value takes up to a hundred bytes of memory
+  size_t values = size_t{1} << 21;  // counts `[`, `{` and `,`; each takes up to 220 bytes
 };
 
 // InvalidArgument if the text exceeds a limit. Does not check that the text is JSON.

@@ -66,5 +66,10 @@ TEST(ParseJsonTest, NumberOfValuesIsLimited) {
   EXPECT_EQ(CodeOf("[[],[],[]]", limits), absl::StatusCode::kInvalidArgument);
 }
 
+TEST(ParseJsonTest, NumberOfValuesIsLimitedByDefault) {
+  EXPECT_EQ(CheckJsonLimits(std::string((1 << 21) - 1, ',')), absl::OkStatus());
+  EXPECT_FALSE(CheckJsonLimits(std::string(1 << 21, ',')).ok());
+}
+
 }  // namespace
 }  // namespace mirrorflow
