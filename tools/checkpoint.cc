@@ -2,7 +2,6 @@
 #include "tools/checkpoint.h"
 
 #include <cstdint>
-#include <cstdio>
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
@@ -25,24 +24,23 @@ absl::Status ListAndCheckCheckpoints(const std::vector<std::string>& args, ExitC
     return absl::NotFoundError(absl::StrCat(args[0], ": no such directory"));
   }
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> steps, ListCheckpoints(args[0]));
-  if (steps.empty()) std::printf("%s: no checkpoints\n", args[0].c_str());
+  if (steps.empty()) PrintLine(absl::StrCat(args[0], ": no checkpoints"));
   absl::Status damaged;
   for (const int64_t step : steps) {
     const std::string path = CheckpointPath(args[0], step);
     const absl::StatusOr<CheckpointData> data = ReadCheckpointData(path);
     if (!data.ok()) {
-      std::printf("%s  DAMAGED\n", path.c_str());
+      PrintLine(absl::StrCat(path, "  DAMAGED"));
       damaged.Update(data.status());
       continue;
     }
     const CheckpointManifest& m = data->manifest;
-    std::printf("%s  ok  epoch=%lld batch=%lld tensors=%zu bytes=%llu workers=%d replicas=%d %s\n",
-                path.c_str(), static_cast<long long>(m.epoch), static_cast<long long>(m.batch),
-                m.variables.tensors.size(),
-                static_cast<unsigned long long>(m.variables.bytes + m.state_tensors.bytes),
-                m.num_workers, m.num_replicas, ForTerminal(m.time).c_str());
+    PrintLine(absl::StrCat(path, "  ok  epoch=", m.epoch, " batch=", m.batch,
+                           " tensors=", m.variables.tensors.size(),
+                           " bytes=", m.variables.bytes + m.state_tensors.bytes,
+                           " workers=", m.num_workers, " replicas=", m.num_replicas, " ", m.time));
     for (const std::string& name : NonFiniteTensors(data->variables)) {
-      std::printf("  not finite: %s\n", Printable(name).c_str());
+      PrintLine(absl::StrCat("  not finite: ", Printable(name)));
     }
   }
   return damaged;

@@ -4,7 +4,6 @@
 #include <signal.h>
 
 #include <atomic>
-#include <cstdio>
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -26,8 +25,6 @@ ABSL_FLAG(int, num_workers, 0, "coordinator: number of workers of the job");
 
 namespace mirrorflow {
 namespace {
-
-void Log(absl::string_view line) { std::fprintf(stderr, "%s\n", ForTerminal(line).c_str()); }
 
 // Passes the first SIGTERM or SIGINT of this process on to all workers. A second one ends it.
 class StopRelay {
@@ -107,16 +104,18 @@ absl::Status Coordinator(const std::vector<std::string>& args, ExitCode* code) {
                                                .secret = flags.secret,
                                                .job = flags.job,
                                                .tls = flags.tls,
-                                               .log = Log};
+                                               .log = PrintErrorLine};
   StopRelay stop;
   *code = kExitCluster;
-  MF_RETURN_IF_ERROR(WaitUntilResolved(*bind, MonotonicTime::Now() + flags.connect_timeout, Log));
+  MF_RETURN_IF_ERROR(
+      WaitUntilResolved(*bind, MonotonicTime::Now() + flags.connect_timeout, PrintErrorLine));
   while (true) {
     // A server for each start of the workers: it does not know the sessions of earlier ones.
     MF_ASSIGN_OR_RETURN(
         const std::unique_ptr<CoordinationServer> server,
         CoordinationServer::Start(options, MonotonicTime::Now() + flags.connect_timeout));
-    Log(absl::StrCat("coordinating ", num_workers, " workers at ", advertise->ToString()));
+    PrintErrorLine(
+        absl::StrCat("coordinating ", num_workers, " workers at ", advertise->ToString()));
     stop.SetServer(server.get());
     const absl::Status over = server->WaitUntilOver(MonotonicTime::Now() + flags.connect_timeout);
     stop.SetServer(nullptr);
@@ -126,12 +125,13 @@ absl::Status Coordinator(const std::vector<std::string>& args, ExitCode* code) {
     }
     if (const int signal = stop.signal(); signal != 0) {
       *code = signal == SIGINT ? kExitInterrupted : kExitPreempted;
-      Log(absl::StrCat("coordinator: stopped by SIG", sigabbrev_np(signal), ": ", over.message()));
+      PrintErrorLine(
+          absl::StrCat("coordinator: stopped by SIG", sigabbrev_np(signal), ": ", over.message()));
       return absl::OkStatus();
     }
     if (!absl::IsUnavailable(over)) return over;
-    Log(absl::StrCat("coordinator: the workers have ended: ", over.message(),
-                     "; waiting for them to start again"));
+    PrintErrorLine(absl::StrCat("coordinator: the workers have ended: ", over.message(),
+                                "; waiting for them to start again"));
   }
 }
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -50,7 +49,7 @@ absl::StatusOr<std::vector<std::string>> ReadableArrays(const std::string& path)
       continue;
     }
     unreadable = status;
-    std::fprintf(stderr, "WARNING: left out: %s\n", ForTerminal(unreadable.ToString()).c_str());
+    PrintErrorLine(absl::StrCat("WARNING: left out: ", unreadable.ToString()));
   }
   if (readable.empty()) MF_RETURN_IF_ERROR(unreadable);
   return readable;
@@ -134,7 +133,7 @@ absl::Status PrintRows(const Dataset& dataset) {
     if (!more) return absl::OkStatus();
     std::vector<std::string> texts;
     for (const Tensor& component : batch.components) texts.push_back(TextOf(component));
-    std::printf("%6lld  %s\n", static_cast<long long>(number), absl::StrJoin(texts, " | ").c_str());
+    PrintLine(absl::StrFormat("%6d  %s", number, absl::StrJoin(texts, " | ")));
   }
 }
 
@@ -176,9 +175,8 @@ absl::Status ShowData(const std::vector<std::string>& args, ExitCode* code) {
   MF_ASSIGN_OR_RETURN(const Opened opened, Open(args));
   MF_RETURN_IF_ERROR(opened.dataset.status());
   const std::optional<int64_t> size = opened.dataset.size();
-  std::printf("%s: %s, %s rows\n", ForTerminal(absl::StrJoin(args, ", ")).c_str(),
-              ForTerminal(opened.kind).c_str(),
-              size ? absl::StrCat(*size).c_str() : "an unknown number of");
+  PrintLine(absl::StrCat(absl::StrJoin(args, ", "), ": ", opened.kind, ", ",
+                         size ? absl::StrCat(*size) : "an unknown number of", " rows"));
   Dataset dataset = opened.dataset.IgnoreErrors(bad);
   MF_RETURN_IF_ERROR(PrintRows(dataset));
   if (absl::GetFlag(FLAGS_shuffle)) {
@@ -195,10 +193,10 @@ absl::Status ShowData(const std::vector<std::string>& args, ExitCode* code) {
   if (ragged) rate = Measure(dataset.Batch(1));
   MF_RETURN_IF_ERROR(rate.status());
   const double seconds = std::max(absl::ToDoubleSeconds(rate->time), 1e-9);
-  std::printf("%.4g rows/s, %.4g MB/s in batches of %lld with %d thread%s\n",
-              static_cast<double>(rate->rows) / seconds,
-              static_cast<double>(rate->bytes) / seconds / 1e6,
-              static_cast<long long>(ragged ? 1 : kBatch), threads, threads == 1 ? "" : "s");
+  PrintLine(absl::StrFormat("%.4g rows/s, %.4g MB/s in batches of %d with %d thread%s",
+                            static_cast<double>(rate->rows) / seconds,
+                            static_cast<double>(rate->bytes) / seconds / 1e6, ragged ? 1 : kBatch,
+                            threads, threads == 1 ? "" : "s"));
   *code = kExitOk;
   return absl::OkStatus();
 }

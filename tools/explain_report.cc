@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "framework/core/json.h"
+#include "framework/core/terminal.h"
 
 namespace mirrorflow {
 namespace {
@@ -118,7 +119,7 @@ double Percent(double part, double whole) { return whole > 0 ? 100 * part / whol
 
 // Prints a figure of the whole step: its name, milliseconds and a remark.
 void PrintFigure(const char* name, double ns, const std::string& remark) {
-  std::printf("%-14s %9.3f ms  %s\n", name, ns * 1e-6, remark.c_str());
+  PrintLine(absl::StrFormat("%-14s %9.3f ms  %s", name, ns * 1e-6, remark));
 }
 
 void PrintTotals(const Explanation& e, const Totals& t) {
@@ -126,8 +127,9 @@ void PrintTotals(const Explanation& e, const Totals& t) {
   const double measured_ns = e.measured.min_ms * 1e6;
   const std::string workers =
       e.workers == 1 ? "" : absl::StrCat(e.workers, " workers over ", e.transport, ", ");
-  std::printf("%s: %s%d %s, %lld rows each\n", e.name.c_str(), workers.c_str(), e.replicas,
-              e.replicas == 1 ? "replica" : "replicas", static_cast<long long>(e.batch_size));
+  PrintLine(absl::StrCat(e.name, ": ", workers, e.replicas,
+                         e.replicas == 1 ? " replica, " : " replicas, ", e.batch_size,
+                         " rows each"));
   std::printf("step           %d kernels, %d collectives, %d branches and loops, %.3f MB arena\n",
               static_cast<int>(plan.kernels.size()), static_cast<int>(plan.collectives.size()),
               static_cast<int>(plan.controls.size()), static_cast<double>(plan.arena_bytes) * 1e-6);
@@ -141,7 +143,7 @@ void PrintTotals(const Explanation& e, const Totals& t) {
   PrintFigure("predicted", t.predicted_ns,
               absl::StrFormat("the limit is %.0f %% of it", Percent(t.limit_ns, t.predicted_ns)));
   if (!e.not_run.empty()) {
-    std::printf("measured       not: %s\n", e.not_run.c_str());
+    PrintLine(absl::StrCat("measured       not: ", e.not_run));
   } else {
     PrintFigure(
         "measured", measured_ns,
@@ -171,12 +173,13 @@ void PrintTotals(const Explanation& e, const Totals& t) {
 }
 
 void PrintOps(const std::vector<OpRow>& ops, double whole_ns) {
-  std::printf("\n%-36s %6s %9s %9s %12s %7s %12s\n", "op", "count", "Gflop", "MB", "predicted ms",
-              "share", "measured ms");
+  PrintLine("");
+  PrintLine(absl::StrFormat("%-36s %6s %9s %9s %12s %7s %12s", "op", "count", "Gflop", "MB",
+                            "predicted ms", "share", "measured ms"));
   auto print = [&](const OpRow& row) {
-    std::printf("%-36s %6d %9.4f %9.3f %12.4f %5.1f %% %12.4f\n", row.op.c_str(), row.count,
-                row.flops * 1e-9, row.bytes * 1e-6, row.predicted_ns * 1e-6,
-                Percent(row.predicted_ns, whole_ns), row.measured_ns * 1e-6);
+    PrintLine(absl::StrFormat("%-36s %6d %9.4f %9.3f %12.4f %5.1f %% %12.4f", row.op, row.count,
+                              row.flops * 1e-9, row.bytes * 1e-6, row.predicted_ns * 1e-6,
+                              Percent(row.predicted_ns, whole_ns), row.measured_ns * 1e-6));
   };
   OpRow others;
   for (size_t i = 0; i < ops.size(); ++i) {
@@ -196,16 +199,16 @@ void PrintPath(const Explanation& e, const Breakdown& breakdown) {
                    [&](int a, int b) { return e.predicted_ns[a] > e.predicted_ns[b]; });
   path.resize(std::min(path.size(), kPrintedRows));
   std::sort(path.begin(), path.end());
-  std::printf("\n%-60s %12s %7s\n",
-              path.size() < breakdown.path.size()
-                  ? absl::StrFormat("critical path, the longest %d of %d", path.size(),
-                                    breakdown.path.size())
-                        .c_str()
-                  : "critical path",
-              "predicted ms", "share");
+  const std::string title = path.size() < breakdown.path.size()
+                                ? absl::StrFormat("critical path, the longest %d of %d",
+                                                  path.size(), breakdown.path.size())
+                                : "critical path";
+  PrintLine("");
+  PrintLine(absl::StrFormat("%-60s %12s %7s", title, "predicted ms", "share"));
   for (const int i : path) {
-    std::printf("%-60s %12.4f %5.1f %%\n", NodeName(*e.plan, i).c_str(), e.predicted_ns[i] * 1e-6,
-                Percent(e.predicted_ns[i], breakdown.totals.path_ns));
+    PrintLine(absl::StrFormat("%-60s %12.4f %5.1f %%", NodeName(*e.plan, i),
+                              e.predicted_ns[i] * 1e-6,
+                              Percent(e.predicted_ns[i], breakdown.totals.path_ns)));
   }
 }
 

@@ -11,11 +11,15 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "framework/compiler/plan/plan_state.h"
 #include "framework/core/file.h"
 #include "framework/core/status.h"
+#include "framework/core/terminal.h"
 #include "framework/graph/graph_def.h"
 #include "framework/graph/graph_file.h"
 #include "framework/graph/text_form.h"
@@ -49,11 +53,18 @@ namespace {
 constexpr int kShownElements = 8;
 constexpr size_t kShownLayers = 30;
 
+// Prints a text whose lines end with \n.
+void PrintLines(absl::string_view text) {
+  for (const absl::string_view line : absl::StrSplit(absl::StripSuffix(text, "\n"), '\n')) {
+    PrintLine(line);
+  }
+}
+
 void PrintOps(const Graph& graph) {
   std::map<std::string, int> by_op;
   for (const Node* node : graph.Nodes()) ++by_op[node->op().name];
   std::printf("\nnodes: %d\n", graph.num_nodes());
-  for (const auto& [op, count] : by_op) std::printf("  %-40s %d\n", op.c_str(), count);
+  for (const auto& [op, count] : by_op) PrintLine(absl::StrFormat("  %-40s %d", op, count));
 }
 
 void PrintShardings(const Compilation& c) {
@@ -65,12 +76,14 @@ void PrintShardings(const Compilation& c) {
     }
   }
   std::printf("shardings:\n");
-  for (const auto& [sharding, count] : counts) std::printf("  %-40s %d\n", sharding.c_str(), count);
+  for (const auto& [sharding, count] : counts) {
+    PrintLine(absl::StrFormat("  %-40s %d", sharding, count));
+  }
   for (const Node* node : c.graph.Nodes()) {
     if (!node->op().no_sharding_reason.empty() && node->op().role == OpRole::kNone &&
         node->op().sharding == nullptr && !node->op().has(kStateful)) {
-      std::printf("  gathers its inputs: %s(%s), because %s\n", node->op().name.c_str(),
-                  node->name().c_str(), node->op().no_sharding_reason.c_str());
+      PrintLine(absl::StrCat("  gathers its inputs: ", node->op().name, "(", node->name(),
+                             "), because ", node->op().no_sharding_reason));
     }
   }
 }
@@ -79,20 +92,17 @@ void PrintCollectives(const Plan& plan) {
   std::printf("collectives: %d\n", static_cast<int>(plan.collectives.size()));
   for (size_t i = 0; i < plan.collectives.size(); ++i) {
     const PlannedCollective& c = plan.collectives[i];
-    std::printf("  %2d %-14s %-40s %lld bytes\n", static_cast<int>(i),
-                std::string(c.kind()).c_str(), c.name.c_str(), static_cast<long long>(c.bytes()));
+    PrintLine(absl::StrFormat("  %2d %-14s %-40s %d bytes", i, c.kind(), c.name, c.bytes()));
   }
 }
 
 void PrintMemory(const Plan& plan, const VariableLayout& layout) {
   std::printf("memory of replica 0:\n");
-  std::printf("  %-40s %lld bytes, %lld values, live peak %lld bytes\n", "arena",
-              static_cast<long long>(plan.arena_bytes),
-              static_cast<long long>(plan.num_arena_values),
-              static_cast<long long>(plan.live_bytes));
-  std::printf("  %-40s %lld bytes\n", "constants", static_cast<long long>(plan.constants_bytes));
+  PrintLine(absl::StrFormat("  %-40s %d bytes, %d values, live peak %d bytes", "arena",
+                            plan.arena_bytes, plan.num_arena_values, plan.live_bytes));
+  PrintLine(absl::StrFormat("  %-40s %d bytes", "constants", plan.constants_bytes));
   for (const LayoutRegion& region : layout.regions()) {
-    std::printf("  %-40s %lld bytes\n", region.name.c_str(), static_cast<long long>(region.bytes));
+    PrintLine(absl::StrFormat("  %-40s %d bytes", region.name, region.bytes));
   }
 }
 
@@ -180,8 +190,7 @@ class RecordPass final : public PassObserver {
                                                      absl::StrJoin(passes_, ", "), ", got '", pass_,
                                                      "'"));
     }
-    std::printf("before %s:\n%s\nafter %s:\n%s", pass_.c_str(), before_.c_str(), pass_.c_str(),
-                after_.c_str());
+    PrintLines(absl::StrCat("before ", pass_, ":\n", before_, "\nafter ", pass_, ":\n", after_));
     return absl::OkStatus();
   }
 
@@ -265,13 +274,12 @@ absl::Status Inspect(const std::vector<std::string>& args, ExitCode* code) {
   }
   const bool all = absl::GetFlag(FLAGS_all);
   if (all) {
-    std::printf(
-        "%s", GraphToText(graph, {.omit_defaults = true, .max_elements = kShownElements}).c_str());
+    PrintLines(GraphToText(graph, {.omit_defaults = true, .max_elements = kShownElements}));
     PrintOps(graph);
     std::printf("\n");
   }
-  std::printf("%d nodes\n%s", graph.num_nodes(),
-              ToString(Summarize(graph), all ? graph.num_nodes() : kShownLayers).c_str());
+  std::printf("%d nodes\n", graph.num_nodes());
+  PrintLines(ToString(Summarize(graph), all ? graph.num_nodes() : kShownLayers));
   return Annotate(PrintCompiled(graph, step, **strategy, batch_size, all), args[0]);
 }
 

@@ -2,7 +2,6 @@
 #include "tools/run.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 #include <optional>
 #include <set>
@@ -12,7 +11,9 @@
 #include "absl/flags/flag.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "framework/core/status.h"
+#include "framework/core/terminal.h"
 #include "framework/graph/graph_endpoints.h"
 #include "framework/graph/graph_file.h"
 #include "framework/graph/shape_inference.h"
@@ -127,9 +128,8 @@ absl::Status FindOutputs(const Graph& graph, std::vector<NamedFile>& files) {
   return absl::OkStatus();
 }
 
-void PrintLine(absl::string_view kind, const std::string& name, absl::string_view what) {
-  std::printf("%-10s %-40s %s\n", std::string(kind).c_str(), name.c_str(),
-              std::string(what).c_str());
+void PrintEndpoint(absl::string_view kind, absl::string_view name, absl::string_view what) {
+  PrintLine(absl::StrFormat("%-10s %-40s %s", kind, name, what));
 }
 
 void PrintEndpoints(const Graph& graph) {
@@ -137,19 +137,22 @@ void PrintEndpoints(const Graph& graph) {
     return absl::StrCat(DataTypeName(output.dtype()), graph.values().shape(output).ToString());
   };
   const GraphEndpoints endpoints = FindGraphEndpoints(graph);
-  for (const Output& feed : endpoints.feeds) PrintLine("feed", feed.node->name(), type_of(feed));
-  for (const Node* node : endpoints.variables) {
-    PrintLine("variable", VariableName(*node),
-              absl::StrCat(DataTypeName(node->attr<DataType>("dtype")),
-                           node->attr<Shape>("shape").ToString()));
+  for (const Output& feed : endpoints.feeds) {
+    PrintEndpoint("feed", feed.node->name(), type_of(feed));
   }
-  for (const Output& fetch : endpoints.fetches)
-    PrintLine("fetch", fetch.ToString(), type_of(fetch));
+  for (const Node* node : endpoints.variables) {
+    PrintEndpoint("variable", VariableName(*node),
+                  absl::StrCat(DataTypeName(node->attr<DataType>("dtype")),
+                               node->attr<Shape>("shape").ToString()));
+  }
+  for (const Output& fetch : endpoints.fetches) {
+    PrintEndpoint("fetch", fetch.ToString(), type_of(fetch));
+  }
   for (const Operation& target : endpoints.targets) {
-    PrintLine("target", target.node->name(), target.node->op().name);
+    PrintEndpoint("target", target.node->name(), target.node->op().name);
   }
   for (const Node* node : endpoints.unknown) {
-    PrintLine("unknown op", node->name(), node->op().name);
+    PrintEndpoint("unknown op", node->name(), node->op().name);
   }
 }
 
@@ -182,8 +185,7 @@ absl::Status OutputFetches(const std::vector<NamedFile>& fetches, const StepOutp
       const std::string path = PathOfWorker(fetch.path, strategy);
       if (!path.empty()) MF_RETURN_IF_ERROR(WriteNpy(path, outputs[i]));
     } else if (strategy.worker() == 0) {
-      std::printf("%s = %s\n", fetch.name.c_str(),
-                  TensorToString(outputs[i], kPrintedElements).c_str());
+      PrintLine(absl::StrCat(fetch.name, " = ", TensorToString(outputs[i], kPrintedElements)));
     }
   }
   return absl::OkStatus();

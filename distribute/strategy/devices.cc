@@ -2,7 +2,6 @@
 #include "distribute/strategy/devices.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 #include <set>
 #include <utility>
@@ -15,6 +14,7 @@
 #include "distribute/pipeline.h"
 #include "distribute/strategy/extensions.h"
 #include "framework/core/status.h"
+#include "framework/core/terminal.h"
 #include "kernels/cpu/cpu_device.h"
 #include "ops/registry.h"
 
@@ -52,7 +52,7 @@ absl::StatusOr<std::vector<std::string>> OwnGpus(const LocalWorker& worker) {
   MF_ASSIGN_OR_RETURN(const int num_gpus, NumGpus());
   // A build with CUDA is meant for GPUs, so it reports why it uses none.
   if (num_gpus == 0 && BuiltWithCuda()) {
-    std::fprintf(stderr, "mirrorflow: no GPU (%s); using CPU replicas\n", WhyNoGpus().c_str());
+    PrintErrorLine(absl::StrCat("mirrorflow: no GPU (", WhyNoGpus(), "); using CPU replicas"));
   }
   int first = 0, count = num_gpus;
   if (worker.count > 1 && num_gpus >= worker.count) {

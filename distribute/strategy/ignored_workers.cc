@@ -2,10 +2,10 @@
 #include "distribute/strategy/ignored_workers.h"
 
 #include <atomic>
-#include <cstdio>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "framework/core/terminal.h"
 
 namespace mirrorflow {
 namespace {
@@ -40,12 +40,12 @@ std::string WarningOfIgnoredWorkers(const Environment& environment, absl::string
 void WarnOfIgnoredWorkers(absl::string_view strategy) {
   if (is_settled.exchange(true)) return;
   const std::string warning = WarningOfIgnoredWorkers(ProcessEnvironment(), strategy);
-  if (!warning.empty()) std::fprintf(stderr, "%s\n", warning.c_str());
+  if (!warning.empty()) PrintErrorLine(warning);
 }
 
 void PrintWarnings(const Cluster& cluster) {
   for (const std::string& warning : cluster.warnings) {
-    std::fprintf(stderr, "WARNING: %s\n", warning.c_str());
+    PrintErrorLine(absl::StrCat("WARNING: ", warning));
   }
   if (cluster.num_workers == 1 && !cluster.warnings.empty()) is_settled = true;
 }

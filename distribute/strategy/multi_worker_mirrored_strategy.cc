@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdio>
 #include <map>
 #include <optional>
 #include <utility>
@@ -53,17 +52,14 @@ absl::StatusOr<HostPort> AddressOption(const char* name, const std::string& text
   return address;
 }
 
-void PrintLine(absl::string_view line) { std::fprintf(stderr, "%s\n", ForTerminal(line).c_str()); }
-
 // Debian gives the name of a host the address 127.0.1.1 on that host.
 void WarnOfLoopback(const HostPort& own) {
   if (IsLoopback(own.host)) return;
   const absl::StatusOr<std::string> device = NetworkDeviceTowards(own);
   if (!device.ok() || *device != "lo") return;
-  std::fprintf(stderr,
-               "mirrorflow: %s is a loopback address on this host, so that workers of other hosts "
-               "cannot reach it; they need --bind=ADDRESS here\n",
-               own.host.c_str());
+  PrintErrorLine(absl::StrCat("mirrorflow: ", own.host,
+                              " is a loopback address on this host, so that workers of other ",
+                              "hosts cannot reach it; they need --bind=ADDRESS here"));
 }
 
 }  // namespace
@@ -75,8 +71,9 @@ struct MultiWorkerMirroredStrategy::Coordination {
   bool over_ucx = false;                       // data between hosts
   LinkCosts link;                              // between hosts
   // On the ports for data of all sessions.
-  const std::shared_ptr<StrangerLog> strangers = std::make_shared<StrangerLog>("data", PrintLine);
-  // The workers form their memory domains and agree on their input in this group.
+  const std::shared_ptr<StrangerLog> strangers =
+      std::make_shared<StrangerLog>("data", PrintErrorLine);
+  // In which the workers form their memory domains and agree on their input.
   std::shared_ptr<WorkerGroup> group;
   std::shared_ptr<HostMemory> host_memory;  // null if this worker shares none
   CoreSharers core_sharers;                 // the replicas of workers with the same cores
@@ -108,8 +105,7 @@ MultiWorkerMirroredStrategy::~MultiWorkerMirroredStrategy() {
   const absl::Status left = coordination_->client->Leave(
       MonotonicTime::Now() + (joined ? options_.heartbeat_timeout : kLeaveTimeoutAfterFailure));
   if (left.ok() || !joined || options_.cluster.task_index != 0) return;
-  std::fprintf(stderr, "mirrorflow: the other workers have not ended: %s\n",
-               ForTerminal(left.message()).c_str());
+  PrintErrorLine(absl::StrCat("mirrorflow: the other workers have not ended: ", left.message()));
 }
 
 absl::StatusOr<std::unique_ptr<MultiWorkerMirroredStrategy>> MultiWorkerMirroredStrategy::Create(
@@ -188,8 +184,8 @@ absl::Status MultiWorkerMirroredStrategy::Join() {
   }
   const bool serves = cluster.task_index == 0 && !options_.external_coordinator;
   if (serves) {
-    MF_RETURN_IF_ERROR(WaitUntilResolved(listen, deadline, PrintLine));
-    MF_RETURN_IF_ERROR(WaitUntilResolved(own, deadline, PrintLine));
+    MF_RETURN_IF_ERROR(WaitUntilResolved(listen, deadline, PrintErrorLine));
+    MF_RETURN_IF_ERROR(WaitUntilResolved(own, deadline, PrintErrorLine));
     WarnOfLoopback(own);
     const CoordinationServer::Options server = {.address = listen.ToString(),
                                                 .num_workers = cluster.num_workers,
@@ -197,7 +193,7 @@ absl::Status MultiWorkerMirroredStrategy::Join() {
                                                 .secret = options_.secret,
                                                 .job = options_.job,
                                                 .tls = options_.tls,
-                                                .log = PrintLine};
+                                                .log = PrintErrorLine};
     MF_ASSIGN_OR_RETURN(coordination_->server, CoordinationServer::Start(server, deadline));
   }
   CoordinationClient::Options client{
@@ -210,10 +206,10 @@ absl::Status MultiWorkerMirroredStrategy::Join() {
       .heartbeat_timeout = options_.heartbeat_timeout,
       .progress_timeout = options_.progress_timeout,
       .prepare_timeout = options_.prepare_timeout,
-      .log = PrintLine};
+      .log = PrintErrorLine};
   MF_ASSIGN_OR_RETURN(client.member, Describe());
   MF_ASSIGN_OR_RETURN(coordination_->client, CoordinationClient::Connect(client, deadline));
-  MF_RETURN_IF_ERROR(WaitUntilResolved(own, deadline, PrintLine));
+  MF_RETURN_IF_ERROR(WaitUntilResolved(own, deadline, PrintErrorLine));
   MF_ASSIGN_OR_RETURN(coordination_->network_device, NetworkDeviceTowards(own));
   MF_ASSIGN_OR_RETURN(coordination_->address, AddressTowards(own));
   MF_RETURN_IF_ERROR(UseCommonInstructionSet());
@@ -288,8 +284,7 @@ absl::StatusOr<std::vector<int>> MultiWorkerMirroredStrategy::FormDomains(Monoto
                                                                *coordination_->group, deadline));
   coordination_->host_memory = std::move(domains.host_memory);
   if (!domains.warning.empty() && worker() == 0) {
-    std::fprintf(stderr, "mirrorflow: %s; they use the network\n",
-                 ForTerminal(domains.warning).c_str());
+    PrintErrorLine(absl::StrCat("mirrorflow: ", domains.warning, "; they use the network"));
   }
   return std::move(domains.by_worker);
 }
@@ -314,13 +309,14 @@ absl::Status MultiWorkerMirroredStrategy::ChooseTransport(MonotonicTime deadline
   const TransportRequest wanted = TransportWanted();
   if (!on_gpus_ && wanted.kind == CollectiveKind::kAuto && wanted.has_rdma &&
       (wanted.has_secret || wanted.has_certificates)) {
-    PrintLine(
+    PrintErrorLine(
         absl::StrCat("mirrorflow: ", coordination_->network_device,
-                     " has RDMA, which is not used because UCX neither authenticates nor encrypts "
-                     "data; --collective=ucx selects it on a trusted network"));
+                     " has RDMA, which is not used because it would neither authenticate nor "
+                     "encrypt data; --collective=ucx selects it in a network that is "
+                     "trusted"));
   }
-  PrintLine(absl::StrCat("mirrorflow: workers exchange data over ", transport, " on ",
-                         coordination_->network_device, ", ", ProtectionOfData()));
+  PrintErrorLine(absl::StrCat("mirrorflow: workers exchange data over ", transport, " on ",
+                              coordination_->network_device, ", ", ProtectionOfData()));
   return absl::OkStatus();
 }
 
@@ -337,8 +333,9 @@ absl::Status MultiWorkerMirroredStrategy::FindCostsOfLink(MonotonicTime deadline
       ConnectWorkers(topology_, ranks, &group, /*incarnation=*/0, deadline, ConnectionOfCpus()));
   MF_ASSIGN_OR_RETURN(coordination_->link, MeasureLink(communicators, group, deadline));
   if (worker() == 0) {
-    PrintLine(absl::StrFormat("mirrorflow: measured between hosts: %.1f us and %.2f ns a byte",
-                              coordination_->link.message_ns / 1000, coordination_->link.byte_ns));
+    PrintErrorLine(absl::StrFormat("mirrorflow: measured between hosts: %.1f us and %.2f ns a byte",
+                                   coordination_->link.message_ns / 1000,
+                                   coordination_->link.byte_ns));
   }
   return group.Barrier("measured the link", deadline);
 }
@@ -377,8 +374,8 @@ absl::Status MultiWorkerMirroredStrategy::UseCommonInstructionSet() const {
       [](const auto& a, const auto& b) { return a.instruction_set() < b.instruction_set(); });
   const auto set = static_cast<InstructionSet>(least->instruction_set());
   if (set < UsableInstructionSet()) {
-    std::fprintf(stderr, "mirrorflow: kernels use only %s, because worker %d has no more\n",
-                 InstructionSetName(set).c_str(), least->worker());
+    PrintErrorLine(absl::StrCat("mirrorflow: kernels use only ", InstructionSetName(set),
+                                ", because worker ", least->worker(), " has no more"));
   }
   return LimitInstructionSet(set);
 }

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <utility>
+#include <cstdio>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
@@ -72,6 +72,12 @@ std::string Escape(absl::string_view text, bool keep_harmless) {
 }  // namespace
 
 std::string ForTerminal(absl::string_view line) { return Escape(line, /*keep_harmless=*/false); }
+
+void PrintLine(absl::string_view line) { std::printf("%s\n", ForTerminal(line).c_str()); }
+
+void PrintErrorLine(absl::string_view line) {
+  std::fprintf(stderr, "%s\n", ForTerminal(line).c_str());
+}
 
 std::string OutputForTerminal(absl::string_view text) {
   return Escape(text, /*keep_harmless=*/true);

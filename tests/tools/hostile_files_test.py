@@ -241,6 +241,36 @@ class HostileFilesTest(ProgramTest):
             archive.writestr(f"{evil}.npy", floats((1,), 0.5))
         self.assertIn(shown, self.run_program(MIRRORFLOW, "data", "a.npz").stdout)
 
+        octal = "".join(f"\\{ord(c):03o}" for c in evil)
+        self.write("g.pbtxt", "node { name: 'v' op: 'VarHandleOp' attr { key: 'dtype' value { type: "
+                   "DT_FLOAT } } attr { key: 'shape' value { shape { } } } attr { key: 'shared_name' "
+                   f"value {{ s: '{octal}' }} }} }}" + VERSIONS)
+        self.assertIn(shown, self.run_program(MIRRORFLOW, "run", "--graph=g.pbtxt").stdout)
+        self.assertIn("owned", self.run_program(MIRRORFLOW, "inspect", "g.pbtxt", "--all").stdout)
+        self.write(f"{evil}.csv", b"a,b\n1,2\n3\n")
+        self.assertIn(f"WARNING: {shown}.csv: left out 1 bad records", self.run_program(
+            MIRRORFLOW, "data", f"{evil}.csv", "--skip_bad_records=1").stderr)
+        self.write(f"{evil}/a/b.gif", b"")
+        self.write(f"{evil}/a/b.png", png)
+        self.assertIn(f"WARNING: {shown}: left out 1 images",
+                      self.run_program(MIRRORFLOW, "data", evil).stderr)
+
+    def test_traces_take_little_memory(self):
+        most = (1 << 21) - 10
+        for name, event, count, what, mebibytes in [
+            ("too_many", "{},", 10_000_000, "too many values", 150),
+            ("objects", '{"":{"":[]}},', most // 4, "the trace has no step", 300),
+            ("texts", '"abcdefghijklmnopqrst",', most, "the trace has no step", 400),
+        ]:
+            # In pieces: the memory of this process at its peak counts for the programs it starts.
+            self.write(f"{name}/trace.json", '{"traceEvents":[')
+            with open(self.root / name / "trace.json", "a", encoding="utf-8") as file:
+                for _ in range(count):
+                    file.write(event)
+                file.write("{}]}")
+            self.refused([MIRRORFLOW, "report", name], "INVALID_ARGUMENT", name, what,
+                         mebibytes=mebibytes)
+
     def test_invalid_npy_feeds_are_rejected(self):
         def floats(dims):
             text = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({dims}), }}\n".encode()

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/flags/cluster_flags.h"
 
-#include <cstdio>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -18,6 +17,7 @@
 #include "distribute/strategy/ignored_workers.h"
 #include "distribute/strategy/multi_worker_mirrored_strategy.h"
 #include "framework/core/status.h"
+#include "framework/core/terminal.h"
 #include "framework/core/thread.h"
 #include "framework/runtime/error_report.h"
 #include "framework/runtime/failure.h"
@@ -196,7 +196,7 @@ absl::StatusOr<std::optional<Cluster>> ClusterOfFlags() {
   }
   if (!external.empty()) cluster.coordinator = external;
   if (name == "auto" && cluster.num_workers == 1) return std::nullopt;
-  std::fprintf(stderr, "%s\n", cluster.ToString().c_str());
+  PrintErrorLine(cluster.ToString());
   return cluster;
 }
 

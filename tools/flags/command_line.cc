@@ -22,6 +22,7 @@
 #include "framework/core/file.h"
 #include "framework/core/names.h"
 #include "framework/core/status.h"
+#include "framework/core/terminal.h"
 #include "framework/core/thread.h"
 #include "framework/graph/op_registry.h"
 #include "framework/runtime/error_report.h"
@@ -63,14 +64,14 @@ const char* MemoryErrorLine() {
       line = MemoryErrorLine();
       code = kExitResources;
     } catch (const std::system_error& e) {
-      std::fprintf(stderr, "%s\n", e.what());
+      PrintErrorLine(e.what());
       // Libraries throw this when they cannot start a thread.
       if (e.code() == std::errc::resource_unavailable_try_again) {
         ReportError(ThreadLimitError("process"), /*is_victim=*/false);
         std::_Exit(kExitResources);
       }
     } catch (const std::exception& e) {
-      std::fprintf(stderr, "%s\n", e.what());
+      PrintErrorLine(e.what());
     }
   }
   std::fputs(line, stderr);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/report/report.h"
 
-#include <cstdio>
 #include <filesystem>
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "framework/core/file.h"
 #include "framework/core/status.h"
+#include "framework/core/terminal.h"
 #include "tools/report/page.h"
 #include "tools/report/read_run.h"
 
@@ -31,7 +31,7 @@ absl::Status WriteReport(const std::vector<std::string>& args, ExitCode* code) {
   std::filesystem::path whole = std::filesystem::absolute(directory, ignored);
   if (!whole.has_filename()) whole = whole.parent_path();  // `runs/a/` is `runs/a`
   MF_RETURN_IF_ERROR(WriteFileAtomically(path, {ReportPage(whole.filename().string(), run)}));
-  std::printf("%s\n", path.c_str());
+  PrintLine(path);
   return absl::OkStatus();
 }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 #include <iterator>
 #include <memory>
@@ -14,6 +13,7 @@
 #include "framework/core/file_kind.h"
 #include "framework/core/names.h"
 #include "framework/core/status.h"
+#include "framework/core/terminal.h"
 #include "train/data/image_ops.h"
 #include "train/data/sources.h"
 #include "train/formats/image.h"
@@ -148,8 +148,8 @@ void WarnOfLeftOut(const std::string& directory, absl::string_view what,
                    const std::vector<std::string>& paths) {
   if (paths.empty()) return;
   const std::string& first = *std::min_element(paths.begin(), paths.end());
-  std::fprintf(stderr, "WARNING: %s: left out %zu %s, such as %s\n", directory.c_str(),
-               paths.size(), std::string(what).c_str(), Printable(first).c_str());
+  PrintErrorLine(absl::StrCat("WARNING: ", directory, ": left out ", paths.size(), " ", what,
+                              ", such as ", Printable(first)));
 }
 
 absl::StatusOr<ImageFolderFiles> List(const std::string& directory,

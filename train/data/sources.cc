@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <iterator>
@@ -141,9 +140,8 @@ absl::StatusOr<Dataset> OpenCsv(const std::vector<std::string>& paths, const Csv
   for (const std::string& path : paths) {
     MF_ASSIGN_OR_RETURN(const CsvTable table, ReadCsv(path, source.csv));
     if (table.num_bad_records > 0) {
-      std::fprintf(stderr, "WARNING: %s: left out %lld bad records, the first: %s\n", path.c_str(),
-                   static_cast<long long>(table.num_bad_records),
-                   ForTerminal(table.first_bad_record).c_str());
+      PrintErrorLine(absl::StrCat("WARNING: ", path, ": left out ", table.num_bad_records,
+                                  " bad records, the first: ", table.first_bad_record));
     }
     tables.push_back(table);  // shares its columns
   }

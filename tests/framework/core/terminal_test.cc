@@ -40,6 +40,16 @@ TEST(ForTerminalTest, ControlCharactersOfUnicodeAreEscaped) {
   EXPECT_EQ(ForTerminal("\xc2\xa0"), "\xc2\xa0");
 }
 
+TEST(ForTerminalTest, PrintedLinesAreEscaped) {
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  PrintLine("out \a");
+  PrintErrorLine("error\n");
+  std::fflush(stdout);
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "out \\007\n");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "error\\n\n");
+}
+
 TEST(OutputForTerminalTest, ColoursAndProgressBarsStayUnchanged) {
   for (const char* text :
        {"a\tb\nc\rd", "\033[1;31mred\033[0m", "\033[m", "\r 50 %\033[K", "\033[2K"}) {
