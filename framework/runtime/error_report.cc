@@ -17,6 +17,7 @@
 #include "framework/core/file.h"
 #include "framework/core/hash.h"
 #include "framework/core/json.h"
+#include "framework/core/launcher_file.h"
 #include "framework/core/stack_trace.h"
 #include "framework/core/terminal.h"
 #include "framework/runtime/failure.h"
@@ -70,16 +71,13 @@ Details DetailsOf(const absl::Status& status) {
   return key.has_value() ? AllDetails().Find(std::string(*key)) : Details();
 }
 
-// Opens the file that $MIRRORFLOW_ERROR_FILE names; -1 without one. Follows links: that of a
-// launched worker is a file descriptor of its supervisor, under /proc.
+// Opens the file that $MIRRORFLOW_ERROR_FILE names; -1 without one.
 int OpenErrorFile() {
   const char* const path = std::getenv("MIRRORFLOW_ERROR_FILE");
   if (path == nullptr || *path == '\0') return -1;
-  const absl::StatusOr<int> file = OpenForAppending(
-      path, {.existing = ExistingFile::kReplace, .links = InputFile::Links::kFollow});
+  const absl::StatusOr<int> file = OpenLauncherFile(path);
   if (file.ok()) return *file;
-  const std::string why = ForTerminal(file.status().message());
-  std::fprintf(stderr, "WARNING: MIRRORFLOW_ERROR_FILE: %s\n", why.c_str());
+  PrintErrorLine(absl::StrCat("WARNING: MIRRORFLOW_ERROR_FILE: ", file.status().message()));
   return -1;
 }
 

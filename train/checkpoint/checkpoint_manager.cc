@@ -19,6 +19,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "framework/core/file.h"
+#include "framework/core/launcher_file.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/names.h"
 #include "framework/core/out_of_memory.h"
@@ -47,14 +48,12 @@ constexpr int kMinKeep = 2;
 constexpr absl::string_view kStatePrefix = "state/";
 constexpr absl::string_view kPartsPrefix = "parts/";
 
-// Writes the step to the file $MIRRORFLOW_PROGRESS_FILE, if it is set: the launcher resets its
-// count of restarts when the job makes progress. Follows links, because the path is that of a
-// descriptor of the worker's supervisor, under /proc.
+// Writes the step to the file that $MIRRORFLOW_PROGRESS_FILE names, if any: a launcher gives back
+// the restarts of a job that makes progress.
 void TellLauncher(int64_t step) {
   const char* const path = std::getenv("MIRRORFLOW_PROGRESS_FILE");
   if (path == nullptr || *path == '\0') return;
-  const absl::StatusOr<int> file = OpenForAppending(
-      path, {.existing = ExistingFile::kReplace, .links = InputFile::Links::kFollow});
+  const absl::StatusOr<int> file = OpenLauncherFile(path);
   if (!file.ok()) return;  // training does not depend on it
   AppendTo(*file, path, absl::StrCat(step, "\n")).IgnoreError();
   close(*file);

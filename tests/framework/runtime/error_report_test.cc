@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/runtime/error_report.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -54,6 +58,26 @@ TEST(ErrorReportTest, ErrorFileHasDetails) {
   EXPECT_THAT(FileOf(first), HasSubstr(R"("collectives":[{"step":1}])"));
   EXPECT_THAT(FileOf(second), HasSubstr(R"("collectives":[{"step":2}])"));
   EXPECT_THAT(FileOf(second), Not(HasSubstr(R"("stack":"")")));
+}
+
+// The file of a launched worker is a descriptor of its supervisor.
+TEST(ErrorReportTest, OnlyLinksToDescriptorsAreFollowed) {
+  const std::string target = testing::TempDir() + "/target.json";
+  const auto report_to = [&](const std::string& path) {
+    setenv("MIRRORFLOW_ERROR_FILE", path.c_str(), /*overwrite=*/1);
+    ReportError(absl::InternalError("no"), /*is_victim=*/false);
+    unsetenv("MIRRORFLOW_ERROR_FILE");
+    return std::filesystem::file_size(target) > 0;
+  };
+  const int fd = open(target.c_str(), O_RDWR | O_CREAT | O_TRUNC, 0600);
+  ASSERT_GE(fd, 0);
+  const std::string link = testing::TempDir() + "/link.json";
+  std::filesystem::remove(link);
+  std::filesystem::create_symlink(target, link);
+  EXPECT_FALSE(report_to(link));
+  EXPECT_FALSE(report_to("/proc/.." + link));
+  EXPECT_TRUE(report_to("/proc/self/fd/" + std::to_string(fd)));
+  close(fd);
 }
 
 TEST(ErrorReportTest, DetailsOfAnotherProcessAreUnknown) {
