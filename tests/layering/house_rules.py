@@ -421,13 +421,23 @@ def setup_installs_what_the_build_names(tree):
 
 # Calls that are safe only with checks around them, each with the files that have these checks.
 GUARDED_CALLS = (
-    (r"\b[Jj]son::(?:sax_)?parse\(", "framework/core/parse_json.h",
+    (r"[Jj]son\w*::(?:(?:sax_)?parse|accept)\(|>>\s*\w*[Jj]son\b", "framework/core/parse_json.h",
      ("framework/core/parse_json.h", "train/safetensors/safetensors_json.cc")),
     # Links, pipes and half-written files. The fake compiler writes to a folder of its own, and the
     # benchmark to /proc.
-    (r"\bstd::o?fstream\b|\bfopen\([^;]*\"[aw]|\bO_(?:CREAT|TRUNC)\b", "framework/core/file.h",
-     ("framework/core/file.cc", "kernels/cuda/fake_nvrtc.cc", "tools/bench_graphs.cc",
-      "train/checkpoint/directory.cc")),
+    (r"\bstd::o?fstream\b|\bfopen\([^;]*\"[aw]|\b(?:creat|freopen)\(|\bO_(?:CREAT|TRUNC)\b",
+     "framework/core/file.h",
+     ("framework/core/file.cc", "kernels/cuda/fake_nvrtc.cc", "tools/bench_graphs.cc")),
+    # Texts that control the terminal. These files print only texts of their own, or escape them.
+    (r'\bf?printf\([^";]*"(?:[^"\\]|\\.|"\s*")*%[-\d.*]*s', "framework/core/terminal.h",
+     ("framework/core/failpoint.cc", "framework/core/status.cc", "framework/core/terminal.cc",
+      "distribute/collective/nccl/nccl_communicator.cc",
+      "kernels/cuda/block_emulator.cc", "kernels/cuda/cuda_device.cc",
+      "kernels/cuda/cudnn_convolution.cc", "tools/bench_gates.cc", "tools/bench_peer.cc",
+      "tools/devices.cc", "tools/fashion_mnist.cc", "tools/launch/attempt.cc", "tools/launch/launch.cc",
+      "tools/launch/launcher.cc", "tools/launch/supervisor_process.cc", "tools/mirrorflow.cc",
+      "tools/op_reference.cc", "train/checkpoint/checkpoint_manager.cc",
+      "train/checkpoint/event_log.cc")),
 )
 
 
