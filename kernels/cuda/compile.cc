@@ -3,14 +3,14 @@
 
 #include <nvrtc.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <mutex>
-#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -20,6 +20,7 @@
 #include "absl/strings/str_split.h"
 #include "framework/core/file.h"
 #include "framework/core/status.h"
+#include "framework/core/terminal.h"
 #include "framework/graph/sharding.h"
 #include "kernels/cuda/code_files.h"
 #include "kernels/cuda/cuda_status.h"
@@ -115,8 +116,13 @@ class NvrtcProgram {
 };
 
 // ---- The cache on disk ----
+//
+// Its files are programs, which a checksum does not protect against other users. So the folder and
+// the file must belong to this user, and no other user may write them.
 
-std::string CacheFolder() {
+constexpr uint64_t kMaxCachedBytes = uint64_t{256} << 20;
+
+std::string FolderOfEnvironment() {
   const char* const own = getenv("MIRRORFLOW_KERNEL_CACHE");
   if (own != nullptr) return absl::string_view(own) == "none" ? "" : own;
   if (const char* const xdg = getenv("XDG_CACHE_HOME")) {
@@ -133,6 +139,30 @@ uint64_t HashOf(const std::string& key) {
   return hash;
 }
 
+// Whether `path` exists and can be changed only by this user.
+bool IsOwn(const std::string& path) {
+  struct stat info = {};
+  return stat(path.c_str(), &info) == 0 && info.st_uid == geteuid() &&
+         (info.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+// Makes the folder if it does not exist. Empty if there is none to use.
+std::string CacheFolder() {
+  std::string folder = FolderOfEnvironment();
+  if (folder.empty()) return "";
+  std::error_code error;
+  if (std::filesystem::create_directories(folder, error)) {
+    std::filesystem::permissions(folder, std::filesystem::perms::owner_all, error);
+  }
+  if (!error && IsOwn(folder)) return folder;
+  static std::once_flag warned;
+  std::call_once(warned, [&] {
+    PrintErrorLine(absl::StrCat("WARNING: ", folder, ": compiled kernels are not kept; expected a ",
+                                "folder that belongs to this user and that no other can write"));
+  });
+  return "";
+}
+
 std::string FileOf(const std::string& key) {
   const std::string folder = CacheFolder();
   return folder.empty() ? "" : absl::StrCat(folder, "/", absl::Hex(HashOf(key), absl::kZeroPad16));
@@ -143,11 +173,12 @@ std::string FileOf(const std::string& key) {
 constexpr size_t kDigits = 16;
 
 std::string ReadCached(const std::string& key) {
-  std::ifstream file(FileOf(key), std::ios::binary);
-  if (!file) return "";
-  std::stringstream stream;
-  stream << file.rdbuf();
-  const std::string all = stream.str();
+  const std::string path = FileOf(key);
+  if (path.empty()) return "";
+  const absl::StatusOr<InputFile> file = InputFile::Open(path, InputFile::Links::kRefuse);
+  if (!file.ok() || !IsOwn(path) || file->size() > kMaxCachedBytes) return "";
+  std::string all(file->size(), '\0');
+  if (!file->Read(0, all.size(), all.data()).ok()) return "";
   const std::string head = absl::StrCat(key.size(), "\n", key);
   if (all.size() < head.size() + kDigits || all.compare(0, head.size(), head) != 0) return "";
   std::string code = all.substr(head.size() + kDigits);
@@ -160,11 +191,12 @@ std::string ReadCached(const std::string& key) {
 void WriteCached(const std::string& key, const std::string& code) {
   const std::string path = FileOf(key);
   if (path.empty()) return;
-  std::error_code error;
-  std::filesystem::create_directories(CacheFolder(), error);
   const std::string length = absl::StrCat(key.size(), "\n");
   const std::string sum = absl::StrCat(absl::Hex(HashOf(code), absl::kZeroPad16));
-  WriteFileAtomically(path, {length, key, sum, code}).IgnoreError();
+  if (!WriteFileAtomically(path, {length, key, sum, code}).ok()) return;
+  using std::filesystem::perms;
+  std::error_code ignored;  // whatever the umask allows
+  std::filesystem::permissions(path, perms::owner_read | perms::owner_write, ignored);
 }
 
 // Everything that the code depends on.

@@ -31,8 +31,8 @@ class CudaLibrary {
 // Compiles and loads `source`, which may include the files of kernels/cuda/code. Internal, with the
 // first lines of the compiler's log, if it does not compile. Files are kept in
 // $MIRRORFLOW_KERNEL_CACHE, else in $XDG_CACHE_HOME/mirrorflow/kernels, else in
-// ~/.cache/mirrorflow/kernels; with `none`, or a folder that is not writable, no files are kept.
-// Safe from any thread.
+// ~/.cache/mirrorflow/kernels; with `none`, or a folder that is not writable or that other users
+// can write, no files are kept. Safe from any thread.
 absl::StatusOr<std::shared_ptr<const CudaLibrary>> CompileCuda(const std::string& source);
 
 // Compiles only, for `arch`: `sm_90`, or `compute_90` for code that the driver compiles further.

@@ -4,6 +4,7 @@
 #include "kernels/cuda/compile.h"
 
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include <atomic>
 #include <chrono>
@@ -109,6 +110,39 @@ TEST_F(CompileTest, DamagedFilesAreReplaced) {
     changed << "garbage";
   }
   EXPECT_EQ(Compilations(1), 1);
+  EXPECT_EQ(Compilations(1), 0);
+}
+
+TEST_F(CompileTest, FolderThatOthersCanWriteIsNotUsed) {
+  EXPECT_EQ(Compilations(1), 1);
+  for (const fs::perms others : {fs::perms::group_write, fs::perms::others_write}) {
+    fs::permissions(folder_, fs::perms::owner_all | others);
+    EXPECT_EQ(Compilations(1), 1);
+  }
+  fs::permissions(folder_, fs::perms::owner_all);
+  EXPECT_EQ(Compilations(1), 0);
+}
+
+TEST_F(CompileTest, FileThatOthersCanWriteIsReplaced) {
+  EXPECT_EQ(Compilations(1), 1);
+  fs::permissions(Files().at(0), fs::perms::others_write, fs::perm_options::add);
+  EXPECT_EQ(Compilations(1), 1);
+  EXPECT_EQ(Compilations(1), 0);
+}
+
+TEST_F(CompileTest, LinkInTheFolderIsReplaced) {
+  EXPECT_EQ(Compilations(1), 1);
+  const fs::path file = Files().at(0), elsewhere = fs::path(testing::TempDir()) / "elsewhere";
+  fs::rename(file, elsewhere);
+  fs::create_symlink(elsewhere, file);
+  EXPECT_EQ(Compilations(1), 1);
+  EXPECT_FALSE(fs::is_symlink(file));
+}
+
+TEST_F(CompileTest, NoOtherUserCanWriteWhateverTheUmask) {
+  const mode_t before = umask(0);
+  EXPECT_EQ(Compilations(1), 1);
+  umask(before);
   EXPECT_EQ(Compilations(1), 0);
 }
 
