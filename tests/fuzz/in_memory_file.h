@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // InMemoryFile: a file of given bytes that is never on disk, for readers that take a path. Where
-// the name matters, a link with the given ending leads to it.
+// the name matters, a link with the given ending leads to it, in a folder of this process.
 #ifndef MIRRORFLOW_TESTS_FUZZ_IN_MEMORY_FILE_H_
 #define MIRRORFLOW_TESTS_FUZZ_IN_MEMORY_FILE_H_
 
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -22,7 +23,8 @@ class InMemoryFile {
       : fd_(memfd_create("fuzz", MFD_CLOEXEC)), path_("/proc/self/fd/" + std::to_string(fd_)) {
     MF_CHECK(fd_ >= 0 && write(fd_, data, size) == static_cast<ssize_t>(size));
     if (ending.empty()) return;
-    link_ = "/tmp/mirrorflow_fuzz_" + std::to_string(getpid()) + ending;
+    static const Folder folder;
+    link_ = folder.path + "/file" + ending;
     MF_CHECK(symlink(path_.c_str(), link_.c_str()) == 0);
   }
   ~InMemoryFile() {
@@ -35,6 +37,13 @@ class InMemoryFile {
   const std::string& path() const { return link_.empty() ? path_ : link_; }
 
  private:
+  // Only this user can create files in it.
+  struct Folder {
+    Folder() { MF_CHECK(mkdtemp(path.data()) != nullptr); }
+    ~Folder() { rmdir(path.c_str()); }
+    std::string path = "/tmp/mirrorflow_fuzz_XXXXXX";
+  };
+
   const int fd_;
   const std::string path_;
   std::string link_;

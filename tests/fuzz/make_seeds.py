@@ -266,6 +266,15 @@ def records(*events):
     return b"".join(struct.pack("<H", len(e)) + e for e in events)
 
 
+def component(dtype, dims, data):
+    return struct.pack("<ii", dtype, len(dims)) + struct.pack(f"<{len(dims)}q", *dims) + data
+
+
+def cached_row(number, *components):
+    """A row of Dataset::Cache(path), as train/data/file_cache.cc writes it."""
+    return struct.pack("<qi", number, len(components)) + b"".join(components)
+
+
 def event(step, *values, start=False):
     """An event; each value is a summary's, and `start` makes it the start of a session."""
     summary = b"".join(field(1, value) for value in values)
@@ -480,6 +489,16 @@ FILES = {
         "zlib": zlib.compress(record(b"a") + record(b"b")),
         "bad_bytes": record(b"abc")[:-1] + b"\0" + record(b"d"),
         "huge": struct.pack("<QI", 1 << 62, masked_crc32c(struct.pack("<Q", 1 << 62))),
+    },
+    "row_cache": {
+        "rows": records(cached_row(0, component(1, [2], bytes(8)), component(3, [], b"\1\0\0\0")),
+                        cached_row(1, component(1, [2], bytes(8)), component(3, [], b"\2\0\0\0"))),
+        "none": b"",
+        "empty": records(cached_row(0, component(1, [0, 1 << 62, 1 << 62], b""))),
+        "huge": records(cached_row(0, component(2, [1 << 31, 1 << 31], b""))),
+        "rank": records(cached_row(0, component(4, [1] * 9, b"\1"))),
+        "dtype": records(cached_row(0, component(-1, [1], bytes(4)))),
+        "cut": records(cached_row(0, component(1, [2], bytes(8)))[:-1]),
     },
     "example": {
         "all": EXAMPLE,

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reads a file of Dataset::Cache(path), or rejects it. The input has the lengths and the contents
+// of the rows, as for the fuzzer of event files; the rows that are read must fit into them.
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "tests/fuzz/fuzz_input.h"
+#include "tests/fuzz/in_memory_file.h"
+#include "tests/fuzz/records.h"
+#include "train/data/dataset.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace mirrorflow;
+  FuzzInput input(data, size);
+  std::string contents;
+  AppendRecord("mirrorflow rows 1", &contents);
+  int64_t records = 0;
+  for (; !input.empty(); ++records) {
+    AppendRecord(input.TakeBytes(input.Take<uint16_t>()), &contents);
+  }
+  AppendRecord(absl::StrCat("mirrorflow rows end ", records), &contents);
+  const InMemoryFile file(reinterpret_cast<const uint8_t*>(contents.data()), contents.size());
+  const auto unused = [](int64_t, Row*) { return absl::OkStatus(); };
+  const auto source =
+      Dataset::FromRandomAccess(0, unused).Cache(file.path()).Prefetch(0).MakeIterator();
+  absl::StatusOr<bool> more = true;
+  int64_t rows = 0;
+  size_t bytes = 0;
+  for (SourceBatch batch; more.ok() && *more; rows += more.ok() && *more) {
+    more = source->Next(&batch);
+    for (const Tensor& component : batch.components) bytes += component.bytes();
+  }
+  MF_CHECK(more.ok() ? rows == records : absl::IsDataLoss(more.status()));
+  MF_CHECK(bytes <= contents.size());
+  return 0;
+}
