@@ -63,6 +63,13 @@ class SbomTest(unittest.TestCase):
         self.assertEqual(users["libeigen3-dev"],
                          {library, "lib/libmirrorflow.a", "bin/mirrorflow", "bin/fashion_mnist"})
 
+    def test_system_without_dpkg_is_an_error_of_one_line(self):
+        python = pathlib.Path(os.sys.executable)
+        result = subprocess.run([python, ROOT / "tools/sbom", f"--prefix={self.root}"], capture_output=True, text=True,
+                                check=False, env={"PATH": str(self.root)})
+        self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
+        self.assertIn("dpkg-query", result.stderr)
+
     def test_missing_file_is_named(self):
         result = subprocess.run([ROOT / "tools/sbom", f"--prefix={self.root}", "--libdir=bin"], capture_output=True,
                                 text=True, check=False)
