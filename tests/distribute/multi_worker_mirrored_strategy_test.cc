@@ -97,14 +97,15 @@ TEST(MultiWorkerMirroredStrategyTest, JobsOnOnePortDoNotMix) {
   const Cluster first = WorkerOfSlurm(1000, 0);
   int other = 1001;
   while (WorkerOfSlurm(other, 1).coordinator != first.coordinator) ++other;
-  const auto create = [](const Cluster& cluster) {
+  const auto create = [](const Cluster& cluster, absl::Duration timeout = absl::Seconds(20)) {
     return MultiWorkerMirroredStrategy::Create({.cluster = cluster,
                                                 .replicas = {.num_cpu_replicas = 1},
-                                                .connect_timeout = absl::Seconds(20)});
+                                                .connect_timeout = timeout});
   };
   absl::Status statuses[2];
   std::thread worker_0([&] { statuses[0] = create(first).status(); });
-  const absl::Status refused = create(WorkerOfSlurm(other, 1)).status();
+  // It tries again while its own worker 0 may still be about to take the port.
+  const absl::Status refused = create(WorkerOfSlurm(other, 1), absl::Seconds(2)).status();
   std::thread worker_1([&] { statuses[1] = create(WorkerOfSlurm(1000, 1)).status(); });
   worker_0.join();
   worker_1.join();
