@@ -73,7 +73,7 @@ struct MultiWorkerMirroredStrategy::Coordination {
   // On the ports for data of all sessions.
   const std::shared_ptr<StrangerLog> strangers =
       std::make_shared<StrangerLog>("data", PrintErrorLine);
-  // In which the workers form their memory domains and agree on their input.
+  // The workers form their memory domains and agree on their input in this group.
   std::shared_ptr<WorkerGroup> group;
   std::shared_ptr<HostMemory> host_memory;  // null if this worker shares none
   CoreSharers core_sharers;                 // the replicas of workers with the same cores
@@ -311,9 +311,8 @@ absl::Status MultiWorkerMirroredStrategy::ChooseTransport(MonotonicTime deadline
       (wanted.has_secret || wanted.has_certificates)) {
     PrintErrorLine(
         absl::StrCat("mirrorflow: ", coordination_->network_device,
-                     " has RDMA, which is not used because it would neither authenticate nor "
-                     "encrypt data; --collective=ucx selects it in a network that is "
-                     "trusted"));
+                     " has RDMA, which is not used because UCX neither authenticates nor encrypts "
+                     "data; --collective=ucx selects it on a trusted network"));
   }
   PrintErrorLine(absl::StrCat("mirrorflow: workers exchange data over ", transport, " on ",
                               coordination_->network_device, ", ", ProtectionOfData()));

@@ -50,10 +50,10 @@ class Strategy {
   // Returns the batches of one epoch of `dataset`, a type with MakeIterator(epoch, share). A
   // Dataset produces them ahead of time on a separate thread. A type with only MakeIterator(epoch)
   // gives every worker whole global batches. Unless each worker has its own dataset
-  // (AutoShardPolicy::kOff), all must call this for the same datasets in the same order, and read
-  // their batches. If the datasets differ, the first Next() fails on all workers. They are compared
-  // as DistributeOptions::compare_data says if the type has OpenShare(epoch, share), as Dataset
-  // has. For other types, only the first batch is compared: its values if every worker has the
+  // (AutoShardPolicy::kOff), all workers must call this for the same datasets in the same order,
+  // and read the batches. If the datasets differ, the first Next() fails on all workers. A type
+  // with OpenShare(epoch, share), such as Dataset, is compared as DistributeOptions::compare_data
+  // says. Of other types, only the first batch is compared: its values if every worker has the
   // whole batch, and otherwise the number of its rows and their types.
   template <typename D>
   DistributedDataset Distribute(const D& dataset, int64_t epoch = 0,
@@ -117,8 +117,8 @@ class Strategy {
 
  private:
   absl::Status CheckScopes(const Graph& graph) const;
-  // Distributes these batches once they have been compared with those of the other workers, which
-  // also learn of an error.
+  // Distributes these batches after they have been compared with those of the other workers, which
+  // receive the error if there is one.
   DistributedDataset DistributeCompared(absl::StatusOr<FingerprintedBatches> batches,
                                         bool has_local_rows) const;
   static absl::Status NoFiles();

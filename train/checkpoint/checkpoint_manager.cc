@@ -48,8 +48,8 @@ constexpr int kMinKeep = 2;
 constexpr absl::string_view kStatePrefix = "state/";
 constexpr absl::string_view kPartsPrefix = "parts/";
 
-// Writes the step to the file that $MIRRORFLOW_PROGRESS_FILE names, if any: a launcher gives back
-// the restarts of a job that makes progress.
+// Writes the step to the file $MIRRORFLOW_PROGRESS_FILE, if it is set: the launcher resets its
+// count of restarts when the job makes progress.
 void TellLauncher(int64_t step) {
   const char* const path = std::getenv("MIRRORFLOW_PROGRESS_FILE");
   if (path == nullptr || *path == '\0') return;
@@ -496,8 +496,7 @@ absl::Status CheckpointManager::EndSave(absl::Status* saved) {
 absl::Status CheckpointManager::ToleratePreviousSave() {
   absl::Status saved;
   MF_RETURN_IF_ERROR(EndSave(&saved));
-  // Values that are not finite stay so, and so does another owner of the directory: another save
-  // would not succeed.
+  // Another save would fail, too: values stay non-finite, and the directory stays another job's.
   if (saved.ok() || IsNumericError(saved) || IsLostDirectory(saved)) return saved;
   if (failed_saves_ >= options_.max_failed_saves) {
     const absl::Status stopped = absl::ResourceExhaustedError(

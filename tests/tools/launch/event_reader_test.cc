@@ -88,7 +88,7 @@ absl::Status After(const std::vector<launch::Order>& orders, std::vector<launch:
   return Send(reader, events);
 }
 
-TEST(EventReaderTest, EventsOfAWholeLifeAreAccepted) {
+TEST(EventReaderTest, EventsOfACompleteRunAreAccepted) {
   EXPECT_EQ(After({FindPorts(3), Start()}, {Ports({1, 2, 65535}), Started(), Output("a"), Saved(1),
                                             Saved(kMaxSavedStep), Output("b"), Ended()}),
             absl::OkStatus());
@@ -115,7 +115,7 @@ TEST(EventReaderTest, EventsArriveInPartsOfAnySize) {
 }
 
 TEST(EventReaderTest, TextBeforeTheFirstEventIsNamedAtOnce) {
-  // The first byte of the shorter ones is a length of more bytes than come.
+  // The first byte of the shorter texts is a length of more bytes than arrive.
   for (const std::string& text :
        {std::string("W"), std::string("Welcome to host a!\n"), std::string("\x02"),
         std::string("\x02\x32\x01"), std::string("\xff"), std::string(1, '\0')}) {
@@ -175,7 +175,7 @@ TEST(EventReaderTest, OutputWithoutAWorkerIsRefused) {
   EXPECT_EQ(After({Start()}, {Started(), Ended(), Output("x")}).code(), kRefused);
 }
 
-TEST(EventReaderTest, SavedStepThatCannotBeIsRefused) {
+TEST(EventReaderTest, ImpossibleSavedStepIsRefused) {
   EXPECT_EQ(After({Start()}, {Saved(1)}).code(), kRefused);  // no worker has started
   for (const int64_t step : {INT64_MIN, int64_t{-1}, int64_t{0}, kMaxSavedStep + 1, INT64_MAX}) {
     EXPECT_EQ(After({Start()}, {Started(), Saved(step)}).code(), kRefused) << step;
@@ -184,7 +184,7 @@ TEST(EventReaderTest, SavedStepThatCannotBeIsRefused) {
   EXPECT_EQ(After({Start()}, {Started(), Ended(), Saved(5)}).code(), kRefused);
 }
 
-TEST(EventReaderTest, EndThatCannotBeIsRefused) {
+TEST(EventReaderTest, ImpossibleEndIsRefused) {
   for (const launch::Event& event : {
            Ended([](auto* ended) { ended->set_exit_code(256); }),
            Ended([](auto* ended) { ended->set_exit_code(-1); }),

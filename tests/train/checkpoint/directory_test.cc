@@ -152,7 +152,7 @@ TEST_F(CheckpointDirectoryTest, DeadProcessLeavesItFree) {
   EXPECT_TRUE(CheckpointDirectory::Open(path_).ok());
 }
 
-TEST_F(CheckpointDirectoryTest, NextOwnerWaitsAndNamesTheOneBefore) {
+TEST_F(CheckpointDirectoryTest, NextOwnerWaitsAndNamesThePreviousOne) {
   for (const bool flock : {true, false}) {
     SetUp();
     has_flock = flock;
@@ -286,7 +286,7 @@ TEST_F(CheckpointDirectoryTest, OwnerThatWasReplacedChangesNothing) {
     EXPECT_THAT(*ListCheckpoints(path_), ElementsAre(900, 1000));
     EXPECT_EQ(TextOf(1000), "new");
     EXPECT_EQ(Save(**next, 1100, "new"), absl::OkStatus());
-    next->reset();  // which does not give it back
+    next->reset();  // the old owner does not get it back
     EXPECT_TRUE(IsLostDirectory(Save(**old, 1200, "old")));
   }
 }

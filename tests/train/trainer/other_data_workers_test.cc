@@ -140,7 +140,7 @@ TEST(OtherDataTest, WorkerWithStaleFileEndsTrainingBeforeTheFirstStep) {
 }
 
 // The same number of rows of the same types.
-TEST(OtherDataTest, WorkerWithFileOfOtherSizeEndsTraining) {
+TEST(OtherDataTest, WorkerWithFileOfDifferentSizeEndsTraining) {
   std::string own = "x,y\n";
   for (int i = 0; i < kRows; ++i) absl::StrAppend(&own, i, ".5,", i, ".5\n");
   const std::string paths[] = {WriteTemporary("other_size.csv", own),
@@ -163,7 +163,7 @@ TEST(OtherDataTest, FilesThatTheUserNamesMayHaveOtherNames) {
   EXPECT_THAT(statuses, Each(absl::OkStatus()));
 }
 
-TEST(OtherDataTest, WorkerWithOtherLastBatchEndsTraining) {
+TEST(OtherDataTest, WorkerWithDifferentLastBatchEndsTraining) {
   const Training training = Train([](int worker) {
     return Line()
         .Map([worker](const RowId& id, Row* row) {
@@ -176,7 +176,7 @@ TEST(OtherDataTest, WorkerWithOtherLastBatchEndsTraining) {
   EXPECT_EQ(training.steps, 0);
 }
 
-TEST(OtherDataTest, WorkerWithOtherPolicyEndsAll) {
+TEST(OtherDataTest, WorkerWithDifferentPolicyEndsAll) {
   for (const char* name : {"other_policy/a.csv", "other_policy/b.csv"}) {
     WriteTemporary(name, "x,y\n1.5,2.5\n3.5,4.5\n");
   }
@@ -194,7 +194,7 @@ TEST(OtherDataTest, WorkerWithOtherPolicyEndsAll) {
   EXPECT_EQ(training.steps, 0);
 }
 
-TEST(OtherDataTest, WorkerWithOtherOrderEndsTraining) {
+TEST(OtherDataTest, WorkerWithDifferentOrderEndsTraining) {
   const Training training = Train([](int worker) { return Line().Shuffle(worker).Batch(kBatch); });
   ExpectDifference(training.statuses, "pipeline");
 }
@@ -334,7 +334,7 @@ struct OwnShares {
   DataType dtype = DT_FLOAT;
 };
 
-TEST(OtherDataTest, SharesOfAnotherTypeAreComparedByRowsAndTypes) {
+TEST(OtherDataTest, SharesOfUserTypesAreComparedByRowsAndTypes) {
   const struct {
     OwnShares other;
     const char* difference;
@@ -361,7 +361,7 @@ TEST(OtherDataTest, SharesOfAnotherTypeAreComparedByRowsAndTypes) {
 }
 
 // At once, and not after the time limit of a step.
-TEST(OtherDataTest, DatasetAndAnotherTypeAreAnError) {
+TEST(OtherDataTest, DatasetAndUserTypeAreAnError) {
   const auto statuses = OnEach([](const Strategy& strategy, int worker) {
     DistributedDataset input =
         worker == 0 ? strategy.Distribute(Line().Batch(kBatch)) : strategy.Distribute(OwnShares());
@@ -372,7 +372,7 @@ TEST(OtherDataTest, DatasetAndAnotherTypeAreAnError) {
   ExpectDifference(statuses, "pipeline");
 }
 
-TEST(OtherDataTest, DataThatMayDifferAreNotCompared) {
+TEST(OtherDataTest, ComparisonCanBeDisabled) {
   for (const DistributeOptions& distribute :
        {DistributeOptions{.auto_shard_policy = AutoShardPolicy::kOff},
         DistributeOptions{.compare_data = false}}) {
@@ -383,7 +383,7 @@ TEST(OtherDataTest, DataThatMayDifferAreNotCompared) {
   }
 }
 
-TEST(OtherDataTest, ValidationDataThatMayDifferAreNotCompared) {
+TEST(OtherDataTest, ComparisonOfValidationDataCanBeDisabled) {
   for (const AutoShardPolicy policy : {AutoShardPolicy::kOff, AutoShardPolicy::kData}) {
     const Training training =
         Train([](int) { return Line().Batch(kBatch); },
