@@ -98,9 +98,8 @@ TEST(MultiWorkerMirroredStrategyTest, JobsOnOnePortDoNotMix) {
   int other = 1001;
   while (WorkerOfSlurm(other, 1).coordinator != first.coordinator) ++other;
   const auto create = [](const Cluster& cluster, absl::Duration timeout = absl::Seconds(20)) {
-    return MultiWorkerMirroredStrategy::Create({.cluster = cluster,
-                                                .replicas = {.num_cpu_replicas = 1},
-                                                .connect_timeout = timeout});
+    return MultiWorkerMirroredStrategy::Create(
+        {.cluster = cluster, .replicas = {.num_cpu_replicas = 1}, .connect_timeout = timeout});
   };
   absl::Status statuses[2];
   std::thread worker_0([&] { statuses[0] = create(first).status(); });

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstring>
 #include <set>
 #include <vector>
 

@@ -10,7 +10,6 @@
 #include <cstdio>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_join.h"

@@ -14,7 +14,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"

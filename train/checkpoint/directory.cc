@@ -2,15 +2,12 @@
 #include "train/checkpoint/directory.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <climits>
-#include <cstring>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -20,12 +17,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
 #include "framework/core/failpoint.h"
-#include "framework/core/file.h"
 #include "framework/core/file_kind.h"
-#include "framework/core/names.h"
 #include "framework/core/status.h"
 #include "framework/core/system_error.h"
 

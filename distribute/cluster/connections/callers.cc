@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <map>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "distribute/cluster/connections/authentication.h"
