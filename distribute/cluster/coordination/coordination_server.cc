@@ -327,9 +327,10 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
       if (!slow.empty() && options_.log != nullptr) options_.log(slow);
       std::set<int> waiting;
       for (CoordinationState* const group : Groups()) group->AddWaiting(&waiting);
-      const std::string late = membership_.LateWorkerText(now, waiting);
+      membership_.SetWaiting(now, waiting);
+      const std::string late = membership_.LateWorkerText(now);
       if (!late.empty() && options_.log != nullptr) options_.log(late);
-      const absl::Status standstill = membership_.Standstill(now, waiting);
+      const absl::Status standstill = membership_.Standstill(now);
       if (!standstill.ok()) {
         for (CoordinationState* const group : Groups()) {
           suspicions_.Add(group, group->incarnation(), standstill, [](const auto&) {});

@@ -209,6 +209,7 @@ void Membership::ForgiveSilence(absl::Duration duration) {
   for (auto& [worker, member] : members_) {
     member.last_beat += duration;
     member.last_progress += duration;
+    member.last_wait += duration;
   }
 }
 
@@ -236,17 +237,23 @@ std::string Membership::SlowWorkerText(MonotonicTime now) {
   return "";
 }
 
-bool Membership::IsLate(const Registered& member, MonotonicTime now,
-                        const std::set<int>& waiting) const {
-  const int worker = member.member.worker();
-  return !HasLeft(worker) && !member.heartbeat.running() && !waiting.contains(worker) &&
-         now - member.last_progress < member.prepare_timeout();
+void Membership::SetWaiting(MonotonicTime now, const std::set<int>& waiting) {
+  std::lock_guard<std::mutex> lock(mu_);
+  for (auto& [worker, member] : members_) {
+    member.is_waiting = waiting.contains(worker);
+    if (member.is_waiting) member.last_wait = now;
+  }
 }
 
-absl::Status Membership::Standstill(MonotonicTime now, const std::set<int>& waiting) {
+bool Membership::IsLate(const Registered& member, MonotonicTime now) const {
+  return !HasLeft(member.member.worker()) && !member.heartbeat.running() && !member.is_waiting &&
+         now - member.busy_since() < member.prepare_timeout();
+}
+
+absl::Status Membership::Standstill(MonotonicTime now) {
   std::lock_guard<std::mutex> lock(mu_);
   if (std::any_of(members_.begin(), members_.end(),
-                  [&](const auto& member) { return IsLate(member.second, now, waiting); })) {
+                  [&](const auto& member) { return IsLate(member.second, now); })) {
     last_late_ = now;
     return absl::OkStatus();
   }
@@ -263,16 +270,15 @@ absl::Status Membership::Standstill(MonotonicTime now, const std::set<int>& wait
   return absl::OkStatus();
 }
 
-std::string Membership::LateWorkerText(MonotonicTime now, const std::set<int>& waiting) {
+std::string Membership::LateWorkerText(MonotonicTime now) {
   std::lock_guard<std::mutex> lock(mu_);
-  const bool any_waits =
-      !waiting.empty() || std::any_of(members_.begin(), members_.end(), [](const auto& member) {
-        return member.second.heartbeat.running();
-      });
+  const bool any_waits = std::any_of(members_.begin(), members_.end(), [](const auto& member) {
+    return member.second.is_waiting || member.second.heartbeat.running();
+  });
   for (auto& [worker, member] : members_) {
-    const absl::Duration late = now - member.last_progress;
+    const absl::Duration late = now - member.busy_since();
     if (!any_waits || late < kWarningInterval || now - member.last_warning < kWarningInterval ||
-        !IsLate(member, now, waiting)) {
+        !IsLate(member, now)) {
       continue;
     }
     member.last_warning = now;

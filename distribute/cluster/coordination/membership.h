@@ -5,6 +5,7 @@
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_MEMBERSHIP_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_MEMBERSHIP_H_
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstdint>
 #include <map>
@@ -86,15 +87,17 @@ class Membership {
   // As Lose, for a worker whose heartbeats have ended.
   std::optional<Loss> LoseSilent(int worker, MonotonicTime now);
 
+  // Records which workers wait for others between two steps. A worker is late if it is alive but
+  // neither inside a step nor one of these. Its lateness begins when it last was.
+  void SetWaiting(MonotonicTime now, const std::set<int>& waiting);
   // Returns DeadlineExceeded, once for each standstill, if a worker has been inside a step without
   // progress for longer than its progress timeout. Another worker may be the cause. Returns OK
-  // while any worker is late: alive, but neither inside a step nor in `waiting`, the workers that
-  // wait for others between two steps. Progress is measured from the end of that: until then,
-  // the others could only wait.
-  absl::Status Standstill(MonotonicTime now, const std::set<int>& waiting);
+  // while any worker is late. Progress is measured from the end of that: until then, the others
+  // could only wait.
+  absl::Status Standstill(MonotonicTime now);
   // Returns a line to log about a worker that has been late for over a minute while others wait for
   // it, at most one a minute for each worker; empty if there is none.
-  std::string LateWorkerText(MonotonicTime now, const std::set<int>& waiting);
+  std::string LateWorkerText(MonotonicTime now);
   // Whether each worker that has not left has sent a heartbeat since then.
   bool HasHeardFromAllSince(MonotonicTime time) const;
   // The error of a worker whose wait has timed out, about the worker that is furthest behind; as it
@@ -117,6 +120,8 @@ class Membership {
     MonotonicTime last_progress =
         MonotonicTime::InfiniteFuture();  // when it last came further, or began
     bool stands_still = false;            // and Standstill has said so
+    bool is_waiting = false;              // as SetWaiting has last said
+    MonotonicTime last_wait = MonotonicTime::InfinitePast();
     MonotonicTime last_warning = MonotonicTime::InfinitePast();
 
     // How long it may be silent.
@@ -132,6 +137,8 @@ class Membership {
       const int64_t milliseconds = member.prepare_timeout_ms();
       return milliseconds > 0 ? absl::Milliseconds(milliseconds) : absl::InfiniteDuration();
     }
+    // When it last came further or waited for others: the time from which it may be late.
+    MonotonicTime busy_since() const { return std::max(last_progress, last_wait); }
     // Grows as the worker comes further.
     std::pair<uint64_t, uint64_t> position() const {
       return {heartbeat.runs(), heartbeat.collectives()};
@@ -143,7 +150,7 @@ class Membership {
                       absl::string_view other);
   absl::Status CheckSettings(const coordination::Member& member);
   bool HasLeft(int worker) const;
-  bool IsLate(const Registered& member, MonotonicTime now, const std::set<int>& waiting) const;
+  bool IsLate(const Registered& member, MonotonicTime now) const;
   std::optional<Loss> LoseBecause(int worker, absl::string_view cause);
   CollectivesByWorker Collectives() const;
 

@@ -3,7 +3,6 @@
 // Tests what the coordination service concludes from the heartbeats of workers.
 #include "distribute/cluster/coordination/membership.h"
 
-#include <set>
 #include <string>
 
 #include "framework/core/monotonic_time.h"
@@ -113,56 +112,72 @@ TEST_F(MembershipTest, SlowWorkerIsReportedOnceAMinute) {
 TEST_F(MembershipTest, StandstillInsideAStepIsReportedOnce) {
   for (int w = 0; w < kWorkers; ++w) Beat(w, 1, 3, /*running=*/w != 0);
   // Worker 0 waits for the others between two steps.
-  const std::set<int> waiting = {0};
-  EXPECT_TRUE(membership_.Standstill(begin_ + absl::Seconds(4), waiting).ok());
+  membership_.SetWaiting(begin_, {0});
+  EXPECT_TRUE(membership_.Standstill(begin_ + absl::Seconds(4)).ok());
   const MonotonicTime late = begin_ + absl::Seconds(6);
-  const absl::Status standstill = membership_.Standstill(late, waiting);
+  const absl::Status standstill = membership_.Standstill(late);
   EXPECT_TRUE(absl::IsDeadlineExceeded(standstill)) << standstill;
   EXPECT_THAT(std::string(standstill.message()),
               AllOf(HasSubstr("worker 1"), HasSubstr("in step 1001"), HasSubstr("6.0 s")));
-  EXPECT_THAT(std::string(membership_.Standstill(late, waiting).message()), HasSubstr("worker 2"));
-  EXPECT_TRUE(membership_.Standstill(late, waiting).ok());
+  EXPECT_THAT(std::string(membership_.Standstill(late).message()), HasSubstr("worker 2"));
+  EXPECT_TRUE(membership_.Standstill(late).ok());
   Beat(1, 1, 4);  // it goes on, and stops again
-  EXPECT_TRUE(membership_.Standstill(MonotonicTime::Now() + absl::Seconds(4), waiting).ok());
-  EXPECT_FALSE(membership_.Standstill(MonotonicTime::Now() + absl::Seconds(6), waiting).ok());
+  EXPECT_TRUE(membership_.Standstill(MonotonicTime::Now() + absl::Seconds(4)).ok());
+  EXPECT_FALSE(membership_.Standstill(MonotonicTime::Now() + absl::Seconds(6)).ok());
 }
 
 // A late worker loads data, compiles or runs a callback.
 TEST_F(MembershipTest, WorkersThatWaitForALateWorkerDoNotStandStill) {
   for (int w = 0; w < kWorkers; ++w) Beat(w, 1, 3, /*running=*/w != 0);
-  EXPECT_TRUE(membership_.Standstill(begin_ + absl::Minutes(9), {}).ok());
+  EXPECT_TRUE(membership_.Standstill(begin_ + absl::Minutes(9)).ok());
   const MonotonicTime too_late = begin_ + absl::Minutes(11);
-  EXPECT_TRUE(absl::IsDeadlineExceeded(membership_.Standstill(too_late, {})));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(membership_.Standstill(too_late)));
 }
 
 TEST_F(MembershipTest, WorkersThatHaveWaitedForALateWorkerHaveTimeToGoOn) {
   for (int w = 0; w < kWorkers; ++w) Beat(w, 1, 3, /*running=*/w != 0);
   const MonotonicTime arrival = begin_ + absl::Minutes(9);
-  EXPECT_TRUE(membership_.Standstill(arrival, {}).ok());
+  EXPECT_TRUE(membership_.Standstill(arrival).ok());
   Beat(0, 1, 3);
   // The others' heartbeats have not said yet that they go on, too.
-  EXPECT_TRUE(membership_.Standstill(arrival + absl::Seconds(4), {}).ok());
-  EXPECT_TRUE(absl::IsDeadlineExceeded(membership_.Standstill(arrival + absl::Seconds(6), {})));
+  EXPECT_TRUE(membership_.Standstill(arrival + absl::Seconds(4)).ok());
+  EXPECT_TRUE(absl::IsDeadlineExceeded(membership_.Standstill(arrival + absl::Seconds(6))));
 }
 
 TEST_F(MembershipTest, WorkerThatHasLeftIsNotWaitedFor) {
   for (int w = 0; w < kWorkers; ++w) Beat(w, 1, 3, /*running=*/w != 0);
   membership_.Leave(0, absl::UnavailableError("done"));
-  EXPECT_TRUE(absl::IsDeadlineExceeded(membership_.Standstill(begin_ + absl::Seconds(6), {})));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(membership_.Standstill(begin_ + absl::Seconds(6))));
 }
 
 TEST_F(MembershipTest, LateWorkerIsReportedOnceAMinute) {
   for (int w = 0; w < kWorkers; ++w) Beat(w, 1, 3, /*running=*/w == 1);
-  const std::set<int> waiting = {2};
-  EXPECT_EQ(membership_.LateWorkerText(begin_ + absl::Seconds(59), waiting), "");
+  membership_.SetWaiting(begin_, {2});
+  EXPECT_EQ(membership_.LateWorkerText(begin_ + absl::Seconds(59)), "");
   const MonotonicTime late = begin_ + absl::Seconds(90);
-  EXPECT_THAT(membership_.LateWorkerText(late, waiting),
+  EXPECT_THAT(membership_.LateWorkerText(late),
               AllOf(HasSubstr("worker 0"), HasSubstr("is late"), HasSubstr("since step 1001")));
-  EXPECT_EQ(membership_.LateWorkerText(late, waiting), "");
-  EXPECT_NE(membership_.LateWorkerText(late + absl::Minutes(1), waiting), "");
+  EXPECT_EQ(membership_.LateWorkerText(late), "");
+  EXPECT_NE(membership_.LateWorkerText(late + absl::Minutes(1)), "");
   // No worker waits for it.
   Beat(1, 1, 3, /*running=*/false);
-  EXPECT_EQ(membership_.LateWorkerText(late + absl::Minutes(3), {}), "");
+  membership_.SetWaiting(late, {});
+  EXPECT_EQ(membership_.LateWorkerText(late + absl::Minutes(3)), "");
+}
+
+TEST_F(MembershipTest, WorkerThatHasWaitedForALateWorkerMayBeLateItself) {
+  for (int w = 0; w < kWorkers; ++w) Beat(w, 1, 3, /*running=*/false);
+  const MonotonicTime arrival = begin_ + absl::Minutes(9);
+  membership_.SetWaiting(arrival, {0, 2});
+  EXPECT_THAT(membership_.LateWorkerText(arrival), HasSubstr("worker 1"));
+  membership_.SetWaiting(arrival + absl::Seconds(1), {1});
+  EXPECT_EQ(membership_.LateWorkerText(arrival + absl::Seconds(1)), "");
+  // Worker 0 compiles now, while the others are inside a step.
+  for (int w = 1; w < kWorkers; ++w) Beat(w, 1, 4);
+  membership_.SetWaiting(arrival + absl::Seconds(2), {});
+  EXPECT_TRUE(membership_.Standstill(arrival + absl::Minutes(9)).ok());
+  EXPECT_THAT(membership_.LateWorkerText(arrival + absl::Minutes(9)), HasSubstr("worker 0"));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(membership_.Standstill(arrival + absl::Minutes(11))));
 }
 
 TEST_F(MembershipTest, SlowestWorkerIsBlamedForATimeout) {
