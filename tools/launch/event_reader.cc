@@ -130,7 +130,7 @@ absl::Status EventReader::Check(const launch::Event& event) {
 
 absl::Status EventReader::CheckPorts(const launch::Ports& ports) {
   const char* const name = NameOf(launch::Event::kPorts);
-  if (!num_ports_.has_value()) return Refused(name, "an order to find ports before it", "none");
+  if (!num_ports_.has_value()) return Refused(name, "an unanswered order to find ports", "none");
   if (ports.ports_size() != *num_ports_) {
     return Refused(name, absl::StrCat(*num_ports_, " ports"), absl::StrCat(ports.ports_size()));
   }
