@@ -16,6 +16,10 @@ namespace mirrorflow {
 namespace {
 
 constexpr absl::Duration kHandshakeTimeout = absl::Seconds(5);
+// How many refusals are forgotten in a second.
+constexpr double kForgotten = 100;
+// The pause after each batch of a crowd. A TLS handshake takes a millisecond of computing.
+constexpr absl::Duration kPause = absl::Milliseconds(10), kPauseOfTls = absl::Milliseconds(100);
 
 }  // namespace
 
@@ -24,10 +28,13 @@ absl::Status Callers::Start() {
   return wake_.fd() < 0 ? NetworkError(errno, "connections: eventfd") : absl::OkStatus();
 }
 
-void Callers::Add(int fd, const std::string& peer) {
+absl::Duration Callers::Add(int fd, const std::string& peer) {
+  bool is_crowd, is_first;
   {
     std::lock_guard<std::mutex> lock(mu_);
     if (callers_.size() >= limit_) DropOne();
+    is_crowd = IsCrowd();
+    is_first = callers_.empty();
     callers_.push_back({.peer = peer,
                         .arrival = MonotonicTime::Now(),
                         .conversation = Conversation(
@@ -35,7 +42,9 @@ void Callers::Add(int fd, const std::string& peer) {
                                             : TlsStream(OwnedSocket(fd), tls_, TlsEnd::kAccepting),
                             handshake_(fd))});
   }
-  Wake();
+  if (is_first || !is_crowd) Wake();
+  if (!is_crowd) return absl::ZeroDuration();
+  return tls_ == nullptr ? kPause : kPauseOfTls;
 }
 
 void Callers::DropOne() {
@@ -51,7 +60,7 @@ void Callers::DropOne() {
   };
   if (!std::all_of(busiest.begin(), busiest.end(), has_heard)) std::erase_if(busiest, has_heard);
   const auto dropped = busiest[RandomNumber() % busiest.size()];
-  LogRefused(*dropped, "others are waiting");
+  Refuse(*dropped, "others are waiting");
   callers_.erase(dropped);
 }
 
@@ -68,8 +77,16 @@ absl::Status Callers::failure() {
   return failure_;
 }
 
-void Callers::LogRefused(const Caller& caller, absl::string_view why) const {
+void Callers::Refuse(const Caller& caller, absl::string_view why) {
+  // After a long crowd, a second without one ends it.
+  refusals_ = std::min(RecentRefusals() + 1, static_cast<double>(limit_) + kForgotten);
+  last_refusal_ = MonotonicTime::Now();
   if (strangers_ != nullptr) strangers_->Log(caller.peer, absl::StrCat("was refused: ", why));
+}
+
+double Callers::RecentRefusals() const {
+  const double seconds = absl::ToDoubleSeconds(MonotonicTime::Now() - last_refusal_);
+  return std::max(0.0, refusals_ - kForgotten * seconds);
 }
 
 absl::Status Callers::Advance(const std::function<absl::Status(Proven)>& on_proven) {
@@ -92,7 +109,7 @@ absl::Status Callers::Advance(const std::function<absl::Status(Proven)>& on_prov
                                     .stream = conversation.TakeStream(),
                                     .duration = MonotonicTime::Now() - caller->arrival}));
     } else {
-      LogRefused(*caller, status.message());
+      Refuse(*caller, status.message());
     }
     caller = callers_.erase(caller);
   }
@@ -107,6 +124,7 @@ bool Callers::empty() const {
 void Callers::AddPolled(std::vector<pollfd>* polled) const {
   std::lock_guard<std::mutex> lock(mu_);
   polled->push_back({.fd = wake_.fd(), .events = POLLIN, .revents = 0});
+  if (IsCrowd()) return;
   for (const Caller& caller : callers_) {
     polled->push_back(
         {.fd = caller.conversation.fd(), .events = caller.conversation.event(), .revents = 0});

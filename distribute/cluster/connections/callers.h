@@ -2,7 +2,9 @@
 //
 // Callers: processes that have connected to a port of this process but have not completed the
 // handshake. Their number, the memory of each, and the time each may take (5 s) are bounded, no
-// matter what they send.
+// matter what they send. So is what they cost when many of them come: while the callers are a
+// crowd, they are accepted and served in batches, because it is each caller's wake-ups that take
+// the time of the process.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_CALLERS_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_CALLERS_H_
 
@@ -46,7 +48,8 @@ class Callers {
 
   // ---- called by the listener's thread ----------------------------------------------------------
 
-  void Add(int fd, const std::string& peer);
+  // Returns how long to wait before more callers are accepted: zero unless they are a crowd.
+  absl::Duration Add(int fd, const std::string& peer);
   // Records that connections cannot be accepted.
   void Fail(const absl::Status& why);
 
@@ -65,7 +68,8 @@ class Callers {
   absl::Status Advance(const std::function<absl::Status(Proven)>& on_proven);
   // Whether no caller is waiting.
   bool empty() const;
-  // Adds the events to poll() for before the next Advance. Deadlines need a timeout as well.
+  // Adds the events to poll() for before the next Advance. Callers need a timeout as well, for
+  // their deadlines and because a crowd has no events.
   void AddPolled(std::vector<pollfd>* polled) const;
   // Interrupts that poll().
   void Wake();
@@ -77,9 +81,13 @@ class Callers {
     Conversation conversation;
   };
 
-  // Both require mu_.
+  // All require mu_.
   void DropOne();
-  void LogRefused(const Caller& caller, absl::string_view why) const;
+  // Logs and counts a caller that is about to be removed.
+  void Refuse(const Caller& caller, absl::string_view why);
+  double RecentRefusals() const;
+  // Whether more callers than fit were refused lately.
+  bool IsCrowd() const { return RecentRefusals() > static_cast<double>(limit_); }
 
   const size_t limit_;
   const TlsContext tls_;
@@ -89,6 +97,8 @@ class Callers {
   mutable std::mutex mu_;
   // Guarded by mu_:
   std::list<Caller> callers_;
+  double refusals_ = 0;  // RecentRefusals at the last one
+  MonotonicTime last_refusal_;
   absl::Status failure_;
 };
 

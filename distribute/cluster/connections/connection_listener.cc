@@ -32,6 +32,8 @@ namespace mirrorflow {
 namespace {
 
 constexpr int kBacklog = 1024;
+// How many connections are accepted at a time.
+constexpr int kBatch = 16;
 // After accept(2) has failed, for instance for want of file descriptors.
 constexpr absl::Duration kPauseAfterError = absl::Milliseconds(100);
 // Connections of strangers, which end sooner, may take the last file descriptors.
@@ -174,18 +176,24 @@ void ConnectionListener::Accept(const OnConnection& on_connection, const OnError
     poll(wanted.data(), wanted.size(), /*timeout=*/-1);
     if (wanted.back().revents != 0) return;
     int error = 0;
+    absl::Duration pause;
     for (const int listening : sockets_) {
-      sockaddr_storage address = {};
-      socklen_t size = sizeof(address);
-      const int fd = accept4(listening, reinterpret_cast<sockaddr*>(&address), &size,
-                             SOCK_CLOEXEC | SOCK_NONBLOCK);
-      if (fd >= 0) {
+      for (int i = 0; i < kBatch; ++i) {
+        sockaddr_storage address = {};
+        socklen_t size = sizeof(address);
+        const int fd = accept4(listening, reinterpret_cast<sockaddr*>(&address), &size,
+                               SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd < 0) {
+          if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) error = errno;
+          break;
+        }
         const int on = 1;
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-        on_connection(fd, PeerText(address));
-      } else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
-        error = errno;
+        pause = std::max(pause, on_connection(fd, PeerText(address)));
       }
+    }
+    if (pause > absl::ZeroDuration()) {
+      poll(&wanted.back(), 1, static_cast<int>(absl::ToInt64Milliseconds(pause)));
     }
     if (error == 0) {
       failing_since = MonotonicTime::InfiniteFuture();

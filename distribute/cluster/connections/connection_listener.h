@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 
 namespace mirrorflow {
 
@@ -19,8 +20,8 @@ class ConnectionListener {
  public:
   // `fd`: a connected, non-blocking socket, which the callee owns from now on. `peer`: its other
   // end as a URI, for instance `ipv4:10.0.0.2:40000` or `ipv6:%5B::1%5D:40000`.
-  using OnConnection = std::function<void(int fd, const std::string& peer)>;
-
+  // Returns how long to wait before more connections are accepted; usually zero.
+  using OnConnection = std::function<absl::Duration(int fd, const std::string& peer)>;
   using OnError = std::function<void(const absl::Status& why)>;
 
   // Listens on HOST:PORT, and on no other address; port 0 chooses one. Connections wait until

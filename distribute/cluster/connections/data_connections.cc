@@ -69,7 +69,7 @@ class Connector {
     const HostPort any_port = {.host = options_.address, .port = 0};
     MF_ASSIGN_OR_RETURN(const auto listener, ConnectionListener::Listen(any_port.ToString()));
     MF_RETURN_IF_ERROR(
-        listener->Start([&](int fd, const std::string& peer) { callers.Add(fd, peer); },
+        listener->Start([&](int fd, const std::string& peer) { return callers.Add(fd, peer); },
                         [&](const absl::Status& why) { callers.Fail(why); }));
     const HostPort own = {.host = options_.address, .port = listener->port()};
     MF_ASSIGN_OR_RETURN(addresses_,

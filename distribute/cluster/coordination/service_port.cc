@@ -86,7 +86,7 @@ absl::StatusOr<std::unique_ptr<ServicePort>> ServicePort::Open(Options options,
                       StartThread("coordination", [port = port.get()] { port->Serve(); }));
   port->listener_ = std::move(listener);
   MF_RETURN_IF_ERROR(port->listener_->Start(
-      [port = port.get()](int fd, const std::string& peer) { port->callers_.Add(fd, peer); },
+      [port = port.get()](int fd, const std::string& peer) { return port->callers_.Add(fd, peer); },
       [port = port.get()](const absl::Status& why) {
         port->strangers_.Log(port->options_.address, why.message());
       }));
@@ -153,7 +153,7 @@ void ServicePort::Serve() {
     }
     const bool stopping = stop < MonotonicTime::InfiniteFuture();
     if (stopping && (links_.empty() || MonotonicTime::Now() >= stop)) return;
-    constexpr int kTickMs = 20;  // how late a caller's deadline may be noticed
+    constexpr int kTickMs = 20;  // how late a caller's deadline may be noticed, and a crowd served
     const bool ticks = stopping || !callers_.empty();
     poll(polled.data(), polled.size(), can_go_on ? 0 : ticks ? kTickMs : -1);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "distribute/cluster/connections/callers.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -9,6 +10,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "framework/core/monotonic_time.h"
 #include "gtest/gtest.h"
 #include "tests/support/streams.h"
 
@@ -89,6 +92,30 @@ TEST_F(CallersTest, NumberOfCallersIsLimited) {
     EXPECT_LE(num_open(), kLimit);
   }
   EXPECT_EQ(num_open(), kLimit);
+}
+
+TEST_F(CallersTest, CrowdIsServedInBatches) {
+  const auto num_polled = [this] {
+    std::vector<pollfd> polled;
+    callers_.AddPolled(&polled);
+    return polled.size() - 1;  // without the descriptor of Wake
+  };
+  std::vector<OwnedSocket> crowd;
+  const auto add = [&] {
+    auto [ours, theirs] = ConnectedSockets();
+    crowd.push_back(std::move(theirs));
+    return callers_.Add(ours.Release(), "ipv4:10.0.0.1:1");
+  };
+  for (size_t i = 0; i < 2 * kLimit; ++i) EXPECT_EQ(add(), absl::ZeroDuration());
+  EXPECT_EQ(num_polled(), kLimit);
+  absl::Duration pause;
+  for (size_t i = 0; i < 1000; ++i) pause = add();
+  EXPECT_GT(pause, absl::ZeroDuration());
+  EXPECT_LE(pause, absl::Milliseconds(10));
+  EXPECT_EQ(num_polled(), 0);
+  MonotonicTime::AdvanceForTest(absl::Seconds(2));
+  EXPECT_EQ(add(), absl::ZeroDuration());
+  EXPECT_EQ(num_polled(), kLimit);
 }
 
 }  // namespace

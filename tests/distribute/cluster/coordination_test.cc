@@ -20,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "distribute/cluster/connections/authentication.h"
 #include "distribute/cluster/connections/connection_listener.h"
+#include "distribute/collective/tcp/owned_socket.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/runtime/failure.h"
 #include "gmock/gmock.h"
@@ -240,6 +241,28 @@ TEST_F(CoordinationTest, ServiceMayUseAllFileDescriptors) {
   EXPECT_EQ(limit.rlim_cur, limit.rlim_max);
 }
 
+TEST(ConnectionListenerTest, PausesForTheTimeThatItsUserAsksFor) {
+  auto listener = ConnectionListener::Listen("127.0.0.1:0");
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  std::atomic<int> num_connected = 0;
+  ASSERT_TRUE((*listener)
+                  ->Start(
+                      [&](int fd, const std::string&) {
+                        close(fd);
+                        ++num_connected;
+                        return absl::Hours(1);
+                      },
+                      [](const absl::Status&) {})
+                  .ok());
+  std::vector<OwnedSocket> callers;
+  for (int i = 0; i < 50; ++i) {
+    callers.emplace_back(ConnectToPort((*listener)->port()));
+  }
+  while (num_connected == 0) absl::SleepFor(absl::Milliseconds(1));
+  listener->reset();  // does not wait for the end of the pause
+  EXPECT_LT(num_connected, 50);
+}
+
 TEST(ConnectionListenerTest, LackOfDescriptorsIsReportedUntilThereAreSome) {
   const auto listener = ConnectionListener::Listen("127.0.0.1:0");
   ASSERT_TRUE(listener.ok()) << listener.status();
@@ -255,6 +278,7 @@ TEST(ConnectionListenerTest, LackOfDescriptorsIsReportedUntilThereAreSome) {
                       [&](int fd, const std::string&) {
                         close(fd);
                         connected = true;
+                        return absl::ZeroDuration();
                       },
                       [&](const absl::Status& why) {
                         if (failed) return;
