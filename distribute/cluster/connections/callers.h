@@ -86,7 +86,7 @@ class Callers {
   // Logs and counts a caller that is about to be removed.
   void Refuse(const Caller& caller, absl::string_view why);
   double RecentRefusals() const;
-  // Whether more callers than fit were refused lately.
+  // Whether more callers than fit were refused recently.
   bool IsCrowd() const { return RecentRefusals() > static_cast<double>(limit_); }
 
   const size_t limit_;
