@@ -33,8 +33,9 @@ enum class AutoShardPolicy {
 struct DistributeOptions {
   AutoShardPolicy auto_shard_policy = AutoShardPolicy::kAuto;
   // With kData, the workers compare their datasets before the first step: the stages, the files,
-  // the number of batches, and rows of the first and the last batch. Disable it only for a
-  // dataset whose rows differ on purpose, such as random augmentation that is not keyed by RowId.
+  // the number of batches, and rows of the first and the last batch. Disable this only
+  // if rows may legitimately differ between workers, for example because of random augmentation
+  // that is not keyed by RowId.
   // Must be the same on all workers.
   bool compare_data = true;
 };

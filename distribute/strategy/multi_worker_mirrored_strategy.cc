@@ -73,7 +73,7 @@ struct MultiWorkerMirroredStrategy::Coordination {
   // On the ports for data of all sessions.
   const std::shared_ptr<StrangerLog> strangers =
       std::make_shared<StrangerLog>("data", PrintErrorLine);
-  // The workers form their memory domains and agree on their input in this group.
+  // Used to form memory domains and to agree on the input.
   std::shared_ptr<WorkerGroup> group;
   std::shared_ptr<HostMemory> host_memory;  // null if this worker shares none
   CoreSharers core_sharers;                 // the replicas of workers with the same cores

@@ -51,10 +51,10 @@ class Strategy {
   // Dataset produces them ahead of time on a separate thread. A type with only MakeIterator(epoch)
   // gives every worker whole global batches. Unless each worker has its own dataset
   // (AutoShardPolicy::kOff), all workers must call this for the same datasets in the same order,
-  // and read the batches. If the datasets differ, the first Next() fails on all workers. A type
-  // with OpenShare(epoch, share), such as Dataset, is compared as DistributeOptions::compare_data
-  // says. Of other types, only the first batch is compared: its values if every worker has the
-  // whole batch, and otherwise the number of its rows and their types.
+  // and read the batches. If the datasets differ, the first Next() fails on all workers. For
+  // types with OpenShare(epoch, share), such as Dataset, DistributeOptions::compare_data controls
+  // the comparison. For other types, only the first batch is compared: its values if every worker
+  // has the whole batch, otherwise only its number of rows and their types.
   template <typename D>
   DistributedDataset Distribute(const D& dataset, int64_t epoch = 0,
                                 const DistributeOptions& options = {}) const {
@@ -117,8 +117,8 @@ class Strategy {
 
  private:
   absl::Status CheckScopes(const Graph& graph) const;
-  // Distributes these batches after they have been compared with those of the other workers, which
-  // receive the error if there is one.
+  // Distributes the batches once all workers have compared theirs. An error on one worker reaches
+  // all of them.
   DistributedDataset DistributeCompared(absl::StatusOr<FingerprintedBatches> batches,
                                         bool has_local_rows) const;
   static absl::Status NoFiles();

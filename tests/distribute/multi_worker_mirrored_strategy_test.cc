@@ -103,7 +103,7 @@ TEST(MultiWorkerMirroredStrategyTest, JobsOnOnePortDoNotMix) {
   };
   absl::Status statuses[2];
   std::thread worker_0([&] { statuses[0] = create(first).status(); });
-  // It tries again while its own worker 0 may still be about to take the port.
+  // The other job's worker retries, because its own worker 0 might still take over the port.
   const absl::Status refused = create(WorkerOfSlurm(other, 1), absl::Seconds(2)).status();
   std::thread worker_1([&] { statuses[1] = create(WorkerOfSlurm(1000, 1)).status(); });
   worker_0.join();

@@ -11,8 +11,8 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
-UNITS = {"": 1, "s": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
-LIMIT = re.compile(r"`(\w+)` = ([\d,]+)(?: (s|[KMG]iB))? \(`([^`]+)`\)")
+UNITS = {"": 1, "s": 1, "ms": 0.001, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+LIMIT = re.compile(r"`(\w+)` = ([\d,]+)(?: (s|ms|[KMG]iB))? \(`([^`]+)`\)")
 HEADER = "| input | from | bounds |"
 
 
@@ -23,7 +23,8 @@ def value_in_sources(name, path):
     if not found:
         return f"no {name} in {path}"
     number = re.sub(r"\w+\{(\d+)\}", r"\1", found[1].replace("'", "").replace("absl::Seconds", ""))
-    if not re.fullmatch(r"[\d<*() ]+", number):
+    number = number.replace("absl::Milliseconds", "0.001 * ")
+    if not re.fullmatch(r"[\d<*(). ]+", number):
         return f"{name} in {path} is not a number: {found[1]}"
     return eval(number)  # pylint: disable=eval-used
 

@@ -496,7 +496,7 @@ absl::Status CheckpointManager::EndSave(absl::Status* saved) {
 absl::Status CheckpointManager::ToleratePreviousSave() {
   absl::Status saved;
   MF_RETURN_IF_ERROR(EndSave(&saved));
-  // Another save would fail, too: values stay non-finite, and the directory stays another job's.
+  // Retrying would not help: neither non-finite values nor another owner go away.
   if (saved.ok() || IsNumericError(saved) || IsLostDirectory(saved)) return saved;
   if (failed_saves_ >= options_.max_failed_saves) {
     const absl::Status stopped = absl::ResourceExhaustedError(

@@ -134,7 +134,7 @@ class DirectoryLock::OwnerFile {
     if (fd_ >= 0) close(fd_);
     fd_ = fd;
     const absl::Cleanup remove = [&] { unlink(temporary_.c_str()); };
-    // The system releases the lock when this process ends, however it ends.
+    // The kernel releases the lock when the process exits, even if it crashes.
     text_ = absl::StrCat(owner_, flock(fd_, LOCK_EX | LOCK_NB) == 0 ? FlockLine(fd_) : "");
     MF_RETURN_IF_ERROR(Write(text_));
     MF_ASSIGN_OR_RETURN(const std::string text, ReadText(path_));

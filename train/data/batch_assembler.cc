@@ -18,8 +18,8 @@ namespace {
 // each worker would read the whole batch of a large cluster.
 constexpr int64_t kRowsOfChecksum = 128;
 constexpr int64_t kBytesOfChecksum = int64_t{64} << 20;  // if all rows are as large as the first
-// The last batch has no checksum if it is more than this many rows away: skipping them takes time,
-// especially through many passes of Repeat().
+// The last batch gets a checksum only if reaching it skips at most this many rows. Skipping is
+// slow, especially across many passes of Repeat().
 constexpr int64_t kMostRowsToSkip = int64_t{1} << 24;
 
 // Copies rows of `from` to `to`; a run of consecutive rows is one copy.
@@ -89,7 +89,8 @@ class BatchAssembler final : public BatchSource {
     return absl::MakeConstSpan(refs_).subspan(first_, count_);
   }
 
-  // Before and after this call, refs_ has the rows of the first batch, and `order_` is behind them.
+  // Expects refs_ to hold the rows of the first batch and order_ to be just past them. Restores
+  // both.
   absl::Status FinishFingerprint(const FingerprintTask& task) {
     MF_RETURN_IF_ERROR(Describe(refs_, &task.fingerprint->first_batch, &task.fingerprint->types));
     // Rows without a value are only row numbers so far, which can be skipped without reading.

@@ -16,10 +16,11 @@ namespace mirrorflow {
 namespace {
 
 constexpr absl::Duration kHandshakeTimeout = absl::Seconds(5);
-// How many refusals are forgotten in a second.
-constexpr double kForgotten = 100;
-// The pause after each batch of a crowd. A TLS handshake takes a millisecond of computing.
-constexpr absl::Duration kPause = absl::Milliseconds(10), kPauseOfTls = absl::Milliseconds(100);
+// How fast RecentRefusals decays.
+constexpr double kForgottenPerSecond = 100;
+// The pause after each batch during a flood. TLS handshakes cost much more CPU time.
+constexpr absl::Duration kPause = absl::Milliseconds(10);
+constexpr absl::Duration kPauseOfTls = absl::Milliseconds(100);
 
 }  // namespace
 
@@ -29,12 +30,12 @@ absl::Status Callers::Start() {
 }
 
 absl::Duration Callers::Add(int fd, const std::string& peer) {
-  bool is_crowd, is_first;
+  bool is_flooded, was_empty;
   {
     std::lock_guard<std::mutex> lock(mu_);
     if (callers_.size() >= limit_) DropOne();
-    is_crowd = IsCrowd();
-    is_first = callers_.empty();
+    is_flooded = IsFlooded();
+    was_empty = callers_.empty();
     callers_.push_back({.peer = peer,
                         .arrival = MonotonicTime::Now(),
                         .conversation = Conversation(
@@ -42,8 +43,8 @@ absl::Duration Callers::Add(int fd, const std::string& peer) {
                                             : TlsStream(OwnedSocket(fd), tls_, TlsEnd::kAccepting),
                             handshake_(fd))});
   }
-  if (is_first || !is_crowd) Wake();
-  if (!is_crowd) return absl::ZeroDuration();
+  if (was_empty || !is_flooded) Wake();
+  if (!is_flooded) return absl::ZeroDuration();
   return tls_ == nullptr ? kPause : kPauseOfTls;
 }
 
@@ -78,15 +79,15 @@ absl::Status Callers::failure() {
 }
 
 void Callers::Refuse(const Caller& caller, absl::string_view why) {
-  // After a long crowd, a second without one ends it.
-  refusals_ = std::min(RecentRefusals() + 1, static_cast<double>(limit_) + kForgotten);
+  // The cap ends even a long flood's effect within a second.
+  refusals_ = std::min(RecentRefusals() + 1, static_cast<double>(limit_) + kForgottenPerSecond);
   last_refusal_ = MonotonicTime::Now();
   if (strangers_ != nullptr) strangers_->Log(caller.peer, absl::StrCat("was refused: ", why));
 }
 
 double Callers::RecentRefusals() const {
   const double seconds = absl::ToDoubleSeconds(MonotonicTime::Now() - last_refusal_);
-  return std::max(0.0, refusals_ - kForgotten * seconds);
+  return std::max(0.0, refusals_ - kForgottenPerSecond * seconds);
 }
 
 absl::Status Callers::Advance(const std::function<absl::Status(Proven)>& on_proven) {
@@ -124,7 +125,7 @@ bool Callers::empty() const {
 void Callers::AddPolled(std::vector<pollfd>* polled) const {
   std::lock_guard<std::mutex> lock(mu_);
   polled->push_back({.fd = wake_.fd(), .events = POLLIN, .revents = 0});
-  if (IsCrowd()) return;
+  if (IsFlooded()) return;
   for (const Caller& caller : callers_) {
     polled->push_back(
         {.fd = caller.conversation.fd(), .events = caller.conversation.event(), .revents = 0});

@@ -2,9 +2,8 @@
 //
 // Callers: processes that have connected to a port of this process but have not completed the
 // handshake. Their number, the memory of each, and the time each may take (5 s) are bounded, no
-// matter what they send. So is what they cost when many of them come: while the callers are a
-// crowd, they are accepted and served in batches, because it is each caller's wake-ups that take
-// the time of the process.
+// matter what they send. During a flood, callers are accepted and served in batches, which also
+// bounds the CPU time: most of a refused caller's cost is in waking threads up for it.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_CALLERS_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_CALLERS_H_
 
@@ -48,7 +47,7 @@ class Callers {
 
   // ---- called by the listener's thread ----------------------------------------------------------
 
-  // Returns how long to wait before more callers are accepted: zero unless they are a crowd.
+  // Returns how long to wait before accepting more callers: zero except during a flood.
   absl::Duration Add(int fd, const std::string& peer);
   // Records that connections cannot be accepted.
   void Fail(const absl::Status& why);
@@ -68,8 +67,8 @@ class Callers {
   absl::Status Advance(const std::function<absl::Status(Proven)>& on_proven);
   // Whether no caller is waiting.
   bool empty() const;
-  // Adds the events to poll() for before the next Advance. Callers need a timeout as well, for
-  // their deadlines and because a crowd has no events.
+  // Adds the events to poll() for before the next Advance. Use a timeout as well: callers have
+  // deadlines, and their sockets are not polled during a flood.
   void AddPolled(std::vector<pollfd>* polled) const;
   // Interrupts that poll().
   void Wake();
@@ -83,11 +82,11 @@ class Callers {
 
   // All require mu_.
   void DropOne();
-  // Logs and counts a caller that is about to be removed.
+  // Logs and counts the refusal. Does not remove the caller.
   void Refuse(const Caller& caller, absl::string_view why);
   double RecentRefusals() const;
-  // Whether more callers than fit were refused recently.
-  bool IsCrowd() const { return RecentRefusals() > static_cast<double>(limit_); }
+  // Whether more callers were refused recently than may wait at a time.
+  bool IsFlooded() const { return RecentRefusals() > static_cast<double>(limit_); }
 
   const size_t limit_;
   const TlsContext tls_;
@@ -97,7 +96,7 @@ class Callers {
   mutable std::mutex mu_;
   // Guarded by mu_:
   std::list<Caller> callers_;
-  double refusals_ = 0;  // RecentRefusals at the last one
+  double refusals_ = 0;  // RecentRefusals() at last_refusal_
   MonotonicTime last_refusal_;
   absl::Status failure_;
 };

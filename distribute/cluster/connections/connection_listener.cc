@@ -32,7 +32,7 @@ namespace mirrorflow {
 namespace {
 
 constexpr int kBacklog = 1024;
-// How many connections are accepted at a time.
+// How many connections each address accepts per wake-up.
 constexpr int kBatch = 16;
 // After accept(2) has failed, for instance for want of file descriptors.
 constexpr absl::Duration kPauseAfterError = absl::Milliseconds(100);

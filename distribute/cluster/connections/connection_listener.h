@@ -20,7 +20,7 @@ class ConnectionListener {
  public:
   // `fd`: a connected, non-blocking socket, which the callee owns from now on. `peer`: its other
   // end as a URI, for instance `ipv4:10.0.0.2:40000` or `ipv6:%5B::1%5D:40000`.
-  // Returns how long to wait before more connections are accepted; usually zero.
+  // Returns how long to wait before accepting more connections; usually zero.
   using OnConnection = std::function<absl::Duration(int fd, const std::string& peer)>;
   using OnError = std::function<void(const absl::Status& why)>;
 

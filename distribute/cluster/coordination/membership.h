@@ -87,8 +87,8 @@ class Membership {
   // As Lose, for a worker whose heartbeats have ended.
   std::optional<Loss> LoseSilent(int worker, MonotonicTime now);
 
-  // Records which workers wait for others between two steps. A worker is late if it is alive but
-  // neither inside a step nor one of these. Its lateness begins when it last was.
+  // Records which workers are waiting for others between two steps. A worker that is alive but
+  // neither inside a step nor waiting is late, since it last was one of the two.
   void SetWaiting(MonotonicTime now, const std::set<int>& waiting);
   // Returns DeadlineExceeded, once for each standstill, if a worker has been inside a step without
   // progress for longer than its progress timeout. Another worker may be the cause. Returns OK
@@ -120,7 +120,7 @@ class Membership {
     MonotonicTime last_progress =
         MonotonicTime::InfiniteFuture();  // when it last came further, or began
     bool stands_still = false;            // and Standstill has said so
-    bool is_waiting = false;              // as SetWaiting has last said
+    bool is_waiting = false;              // in the last call of SetWaiting
     MonotonicTime last_wait = MonotonicTime::InfinitePast();
     MonotonicTime last_warning = MonotonicTime::InfinitePast();
 
@@ -137,7 +137,8 @@ class Membership {
       const int64_t milliseconds = member.prepare_timeout_ms();
       return milliseconds > 0 ? absl::Milliseconds(milliseconds) : absl::InfiniteDuration();
     }
-    // When it last came further or waited for others: the time from which it may be late.
+    // When it last made progress or waited for others, whichever is later. Lateness counts from
+    // here.
     MonotonicTime busy_since() const { return std::max(last_progress, last_wait); }
     // Grows as the worker comes further.
     std::pair<uint64_t, uint64_t> position() const {

@@ -153,7 +153,7 @@ void ServicePort::Serve() {
     }
     const bool stopping = stop < MonotonicTime::InfiniteFuture();
     if (stopping && (links_.empty() || MonotonicTime::Now() >= stop)) return;
-    constexpr int kTickMs = 20;  // how late a caller's deadline may be noticed, and a crowd served
+    constexpr int kTickMs = 20;  // delays deadlines of callers, and all callers of a flood
     const bool ticks = stopping || !callers_.empty();
     poll(polled.data(), polled.size(), can_go_on ? 0 : ticks ? kTickMs : -1);
 

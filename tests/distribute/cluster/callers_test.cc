@@ -94,16 +94,21 @@ TEST_F(CallersTest, NumberOfCallersIsLimited) {
   EXPECT_EQ(num_open(), kLimit);
 }
 
-TEST_F(CallersTest, CrowdIsServedInBatches) {
+TEST_F(CallersTest, FloodIsServedInBatches) {
   const auto num_polled = [this] {
     std::vector<pollfd> polled;
     callers_.AddPolled(&polled);
     return polled.size() - 1;  // without the descriptor of Wake
   };
-  std::vector<OwnedSocket> crowd;
+  const auto wakes_poll = [this] {
+    std::vector<pollfd> polled;
+    callers_.AddPolled(&polled);
+    return poll(polled.data(), 1, 0) == 1;
+  };
+  std::vector<OwnedSocket> flood;
   const auto add = [&] {
     auto [ours, theirs] = ConnectedSockets();
-    crowd.push_back(std::move(theirs));
+    flood.push_back(std::move(theirs));
     return callers_.Add(ours.Release(), "ipv4:10.0.0.1:1");
   };
   for (size_t i = 0; i < 2 * kLimit; ++i) EXPECT_EQ(add(), absl::ZeroDuration());
@@ -113,9 +118,13 @@ TEST_F(CallersTest, CrowdIsServedInBatches) {
   EXPECT_GT(pause, absl::ZeroDuration());
   EXPECT_LE(pause, absl::Milliseconds(10));
   EXPECT_EQ(num_polled(), 0);
+  Advance();
+  add();
+  EXPECT_FALSE(wakes_poll());
   MonotonicTime::AdvanceForTest(absl::Seconds(2));
   EXPECT_EQ(add(), absl::ZeroDuration());
   EXPECT_EQ(num_polled(), kLimit);
+  EXPECT_TRUE(wakes_poll());
 }
 
 }  // namespace

@@ -115,7 +115,7 @@ TEST(EventReaderTest, EventsArriveInPartsOfAnySize) {
 }
 
 TEST(EventReaderTest, TextBeforeTheFirstEventIsNamedAtOnce) {
-  // The first byte of the shorter texts is a length of more bytes than arrive.
+  // The shorter texts begin with a length that exceeds the bytes that follow.
   for (const std::string& text :
        {std::string("W"), std::string("Welcome to host a!\n"), std::string("\x02"),
         std::string("\x02\x32\x01"), std::string("\xff"), std::string(1, '\0')}) {

@@ -286,7 +286,7 @@ TEST_F(CheckpointDirectoryTest, OwnerThatWasReplacedChangesNothing) {
     EXPECT_THAT(*ListCheckpoints(path_), ElementsAre(900, 1000));
     EXPECT_EQ(TextOf(1000), "new");
     EXPECT_EQ(Save(**next, 1100, "new"), absl::OkStatus());
-    next->reset();  // the old owner does not get it back
+    next->reset();  // does not make the old owner valid again
     EXPECT_TRUE(IsLostDirectory(Save(**old, 1200, "old")));
   }
 }
