@@ -7,13 +7,23 @@ A limit reads "`NAME` = VALUE (`FILE`)". It is tagged `external`, as names_test.
 
 import pathlib
 import re
+import shutil
+import subprocess
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
 UNITS = {"": 1, "s": 1, "ms": 0.001, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 LIMIT = re.compile(r"`(\w+)` = ([\d,]+)(?: (s|ms|[KMG]iB))? \(`([^`]+)`\)")
-HEADER = "| input | from | bounds |"
+INPUTS = "| input | from | bounds |"
+DEPENDENCIES = "| library | Debian 12 |"
+# The package of each library of the table; those of NVIDIA come from elsewhere.
+PACKAGES = {
+    "gRPC": "libgrpc-dev", "Protobuf": "libprotobuf-dev", "nlohmann-json": "nlohmann-json3-dev", "Eigen": "libeigen3-dev",
+    "Abseil": "libabsl-dev", "c-ares": "libc-ares2", "RE2": "libre2-9", "OpenSSL": "libssl-dev", "zlib": "zlib1g-dev",
+    "ISA-L": "libisal-dev", "libpng": "libpng-dev", "libjpeg-turbo": "libjpeg62-turbo-dev", "oneDNN": "libdnnl-dev",
+    "libgomp": "libgomp1", "UCX": "libucx-dev",
+}
 
 
 def value_in_sources(name, path):
@@ -29,9 +39,9 @@ def value_in_sources(name, path):
     return eval(number)  # pylint: disable=eval-used
 
 
-def rows():
-    """The cells of the table of inputs."""
-    lines = PAGE[PAGE.index(HEADER):].split("\n\n")[0].splitlines()[2:]
+def rows(header):
+    """The cells of the table that begins with the header."""
+    lines = PAGE[PAGE.index(header):].split("\n\n")[0].splitlines()[2:]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
 
@@ -50,15 +60,27 @@ class SecurityTest(unittest.TestCase):
             self.assertTrue((ROOT / path).is_file(), path)
 
     def test_fuzz_targets_are_those_of_the_sources(self):
-        named = {target for row in rows() for target in re.findall(r"`(\w+)`", row[3])}
+        named = {target for row in rows(INPUTS) for target in re.findall(r"`(\w+)`", row[3])}
         existing = {path.name.removesuffix("_fuzzer.cc") for path in (ROOT / "tests/fuzz").glob("*_fuzzer.cc")}
         self.assertEqual(named, existing)
 
     def test_every_row_is_complete(self):
-        self.assertGreater(len(rows()), 25)
-        for row in rows():
+        self.assertGreater(len(rows(INPUTS)), 25)
+        for row in rows(INPUTS):
             self.assertEqual(len(row), 4, row)
             self.assertTrue(all(row), row)
+            self.assertRegex(row[3], r"^(none\b|`\w+`)", "expected fuzz targets, or `none`")
+
+    @unittest.skipUnless(shutil.which("dpkg-query"), "the versions are those of Debian's packages")
+    def test_versions_are_those_of_the_packages(self):
+        table = {name: version for row in rows(DEPENDENCIES) if not row[0].startswith("CUDA")
+                 for name, version in zip(row[0].split(", "), row[1].split(", "), strict=True)}
+        self.assertEqual(table.keys(), PACKAGES.keys())
+        for name, version in table.items():
+            with self.subTest(name):
+                installed = subprocess.run(["dpkg-query", "-W", "-f=${Version}", PACKAGES[name]],
+                                           capture_output=True, text=True, check=True).stdout
+                self.assertTrue(re.split(":", installed)[-1].startswith(version), installed)
 
 
 if __name__ == "__main__":
