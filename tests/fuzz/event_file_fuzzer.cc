@@ -19,7 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const InMemoryFile file(reinterpret_cast<const uint8_t*>(contents.data()), contents.size());
   RunData run;
   run.series["train/loss"] = {{1, 1}, {2, 2}, {3, 3}};  // of an earlier file
-  ReadEventFile(file.path(), "train/", &run);
+  ReadEventFiles({{file.path(), "train/"}}, &run);
   CheckPageOf(run);
   return 0;
 }

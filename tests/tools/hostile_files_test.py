@@ -4,9 +4,12 @@
 3, quickly and without the memory that the file asks for. Each table covers one kind of fault; the
 tests of the readers have more cases."""
 
+import functools
+import gzip
 import json
 import os
 import random
+import re
 import struct
 import subprocess
 import unittest
@@ -42,23 +45,49 @@ def u8(begin, end, shape=None, dtype="U8"):
             "data_offsets": [begin, end]}
 
 
+def varint(number):
+    if number < 128:
+        return bytes([number])
+    return bytes([number & 127 | 128]) + varint(number >> 7)
+
+
+def field(number, contents):
+    """A field of a protocol buffer that has a length."""
+    return varint(number << 3 | 2) + varint(len(contents)) + contents
+
+
+@functools.lru_cache(maxsize=1)
+def record(contents):
+    """A record of an event file."""
+    def masked(data):
+        crc = crc32c(data)
+        return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xa282ead8) & 0xffffffff)
+    length = struct.pack("<Q", len(contents))
+    return length + masked(length) + contents + masked(contents)
+
+
 class HostileFilesTest(ProgramTest):
+
+    def run_within(self, args, exit_code, mebibytes=None):
+        """Runs `args` and returns what it has written to its standard error."""
+        with open(self.root / "stderr", "wb") as stderr:
+            process = subprocess.Popen(args, cwd=self.root, stdout=subprocess.DEVNULL,
+                                       stderr=stderr)
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        errors = (self.root / "stderr").read_text(errors="replace")
+        self.assertEqual(process.returncode, exit_code, errors)  # negative: killed by a signal
+        self.assertLess(usage.ru_utime + usage.ru_stime, SECONDS)
+        if mebibytes is not None:
+            self.assertLess(usage.ru_maxrss / 1024, mebibytes)
+        return errors
 
     def refused(self, args, code, where, what, mebibytes=None):
         """Runs `args`, which must fail as expected."""
         with self.subTest(" ".join(args)):
-            with open(self.root / "stderr", "wb") as stderr:
-                process = subprocess.Popen(args, cwd=self.root, stdout=subprocess.DEVNULL,
-                                           stderr=stderr)
-                _, status, usage = os.wait4(process.pid, 0)
-                process.returncode = os.waitstatus_to_exitcode(status)
-            errors = (self.root / "stderr").read_text(errors="replace")
-            self.assertEqual(process.returncode, BAD_INPUT, errors)  # negative: killed by a signal
-            self.assertLess(usage.ru_utime + usage.ru_stime, SECONDS)
+            errors = self.run_within(args, BAD_INPUT, mebibytes)
             self.assertTrue(errors.startswith(f"ERROR {code} {where}: "), errors)
             self.assertIn(what, errors)
-            if mebibytes is not None:
-                self.assertLess(usage.ru_maxrss / 1024, mebibytes)
             return errors
 
     def inspect_refuses(self, name, contents, what, **options):
@@ -270,6 +299,32 @@ class HostileFilesTest(ProgramTest):
                 file.write("{}]}")
             self.refused([MIRRORFLOW, "report", name], "INVALID_ARGUMENT", name, what,
                          mebibytes=mebibytes)
+
+    def test_event_files_take_little_memory(self):
+        half = 2 << 20  # of the most bytes of an event; an empty value takes two
+        one = b"\x15\0\0\x80?"  # simple_value: 1
+        for name, events, copies, what, mebibytes in [
+            ("empty_values", [field(5, (half - 8) * field(1, b""))], 100, "are too large", 300),
+            ("long_event", [field(5, half * field(1, b""))], 2, "left out 2 records", 100),
+            ("scalars", 10_000 * [field(5, field(1, field(1, b"tag") + one))], 800,
+             "take too much memory", 400),
+            ("tags", [field(5, field(1, field(1, b"%d" % i + (1 << 20) * b"<") + one))
+                      for i in range(3)], 1, None, 100),
+        ]:
+            with self.subTest(name):
+                path = f"{name}/events.out.tfevents.1"
+                member = gzip.compress(b"".join(map(record, events)))
+                self.write(path, copies * member)
+                self.run_within([MIRRORFLOW, "report", name], 0, mebibytes)
+                # At its end are the notes.
+                with open(self.root / name / "report.html", "rb") as page:
+                    self.assertLess(page.seek(0, os.SEEK_END), 2 << 20)
+                    page.seek(-1000, os.SEEK_END)
+                    end = page.read().decode(errors="replace")
+                notes = re.findall('<p class="bad">([^<]*)', end)
+                self.assertEqual(len(notes), 0 if what is None else 1, end)
+                for note in notes:
+                    self.assertRegex(note, f"{path}: .*{what}")
 
     def test_invalid_npy_feeds_are_rejected(self):
         def floats(dims):

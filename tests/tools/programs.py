@@ -81,12 +81,19 @@ def floats(shape, *values):
     return npy("<f4", shape, struct.pack(f"<{len(values)}f", *values))
 
 
+def _crc32c_of_byte(crc):
+    for _ in range(8):
+        crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+    return crc
+
+
+CRC32C = [_crc32c_of_byte(byte) for byte in range(256)]
+
+
 def crc32c(data):
     crc = 0xffffffff
     for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+        crc = crc >> 8 ^ CRC32C[(crc ^ byte) & 0xff]
     return crc ^ 0xffffffff
 
 

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/report/event_files.h"
 
+#include <google/protobuf/arena.h>
+
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "train/formats/tf_record.h"
@@ -38,65 +40,71 @@ std::optional<double> ScalarOf(const proto::Summary::Value& value) {
   return std::nullopt;
 }
 
-void AddHparams(const std::string& content, RunData* run) {
-  proto::HParamsPluginData data;
-  if (!data.ParseFromString(content) || !data.has_session_start_info()) return;
-  for (const auto& [name, value] : data.session_start_info().hparams()) {
-    std::string text = value.string_value();
-    if (value.kind_case() == google::protobuf::Value::kNumberValue) {
-      text = absl::StrFormat("%.9g", value.number_value());
-    } else if (value.kind_case() == google::protobuf::Value::kBoolValue) {
-      text = value.bool_value() ? "true" : "false";
-    }
-    run->hparams.emplace_back(name, text);
-  }
-}
+// The overhead of a series, text or hyperparameter in RunData and on the page.
+constexpr uint64_t kEntryBytes = 512;
+constexpr uint64_t kCopiesOfTag = 4;  // as the name of a series and on the page
 
-// Collects the events of one file. Scalars reach the run only in Finish(): dropping points at each
-// session start would take time proportional to the number of starts times the number of series.
+// Reads the files of a run. The scalars of a folder reach the run only at the folder's end:
+// dropping points at each session start would take time proportional to the number of starts times
+// the number of series.
 class EventReader {
  public:
-  EventReader(absl::string_view prefix, RunData* run) : prefix_(prefix), run_(*run) {}
+  EventReader(RunData* run, const EventFileLimits& limits) : run_(*run), limits_(limits) {}
 
-  void Add(const proto::Event& event) {
-    if (event.session_log().status() == proto::SessionLog::START) {
-      scalars_.push_back({.series = nullptr, .point = {.step = event.step(), .value = 0}});
+  void Read(const EventFile& file) {
+    if (IsFull(/*offset=*/0)) {
+      return run_.notes.push_back(absl::StrCat(file.path, ": not read, because ", full_)), void();
     }
-    for (const proto::Summary::Value& value : event.summary().value()) {
-      const std::string name = absl::StrCat(prefix_, value.tag());
-      const proto::SummaryMetadata::PluginData& plugin = value.metadata().plugin_data();
-      if (plugin.plugin_name() == "hparams") {
-        AddHparams(plugin.content(), &run_);
-      } else if (plugin.plugin_name() == "text") {
-        if (value.tensor().string_val_size() > 0) {
-          run_.texts.emplace_back(name, value.tensor().string_val(0));
-        }
-      } else if (const std::optional<double> scalar = ScalarOf(value)) {
-        scalars_.push_back(
-            {.series = &run_.series[name],
-             .point = {.step = event.step(), .value = *scalar, .time = event.wall_time()}});
+    const TfRecordOptions options = {.max_record_bytes = limits_.max_record_bytes};
+    absl::StatusOr<std::unique_ptr<TfRecordReader>> reader =
+        TfRecordReader::Open(file.path, options);
+    if (!reader.ok()) return run_.notes.emplace_back(reader.status().message()), void();
+    int64_t unreadable = 0, too_long = 0;
+    std::string record;
+    absl::StatusOr<bool> more;
+    for (more = (*reader)->Next(&record); more.ok() && *more; more = (*reader)->Next(&record)) {
+      if (record.size() > limits_.max_event_bytes) {
+        ++too_long;
+      } else if (!AddRecord(record, file.prefix)) {
+        ++unreadable;
       }
+      if (IsFull((*reader)->offset())) break;
+    }
+    total_bytes_ += (*reader)->offset();
+    if (!more.ok()) {
+      total_bytes_ += record.size();  // of the damaged record, which the offset does not count
+      run_.notes.emplace_back(more.status().message());
+    }
+    if (too_long > 0) {
+      run_.notes.push_back(absl::StrCat(file.path, ": left out ", too_long,
+                                        " records of more than ", limits_.max_event_bytes,
+                                        " bytes"));
+    }
+    if (unreadable > 0) {
+      run_.notes.push_back(absl::StrCat(file.path, ": ", unreadable, " records are not events"));
+    }
+    if (!full_.empty()) {
+      run_.notes.push_back(
+          absl::StrCat(file.path, ": stopped at byte ", (*reader)->offset(), ": ", full_));
     }
   }
 
-  void Finish() {
+  void EndFolder() {
     // A session start drops the earlier scalars of its step or a later one. Going backwards, it is
     // enough to know the smallest step of the starts seen.
     std::optional<int64_t> dropped_from;
-    for (size_t i = scalars_.size(); i-- > 0;) {
-      Scalar& scalar = scalars_[i];
-      const int64_t step = scalar.point.step;
-      if (scalar.series == nullptr) {
+    for (auto scalar = scalars_.rbegin(); scalar != scalars_.rend(); ++scalar) {
+      const int64_t step = scalar->point.step;
+      if (scalar->series == nullptr) {
         dropped_from = std::min(step, dropped_from.value_or(step));
       } else if (dropped_from.has_value() && step >= *dropped_from) {
-        scalar.series = nullptr;
+        scalar->series = nullptr;
       }
     }
-    if (dropped_from.has_value()) DropFromEarlierFiles(*dropped_from);
     for (const Scalar& scalar : scalars_) {
       if (scalar.series != nullptr) RunData::AddPoint(*scalar.series, scalar.point);
     }
-    std::sort(run_.hparams.begin(), run_.hparams.end());
+    scalars_.clear();
   }
 
  private:
@@ -106,40 +114,96 @@ class EventReader {
     Point point;
   };
 
-  void DropFromEarlierFiles(int64_t step) {
-    for (auto series = run_.series.lower_bound(prefix_);
-         series != run_.series.end() && absl::StartsWith(series->first, prefix_); ++series) {
-      RunData::DropFrom(step, series->second);
+  // Returns whether the record is an event.
+  bool AddRecord(const std::string& record, const std::string& prefix) {
+    auto* const event = google::protobuf::Arena::CreateMessage<proto::Event>(&arena_);
+    const bool is_event = event->ParseFromString(record);
+    if (is_event) AddEvent(*event, prefix);
+    total_bytes_ += arena_.SpaceUsed();
+    arena_.Reset();
+    return is_event;
+  }
+
+  void AddEvent(const proto::Event& event, const std::string& prefix) {
+    if (event.session_log().status() == proto::SessionLog::START) {
+      AddScalar({.series = nullptr, .point = {.step = event.step(), .value = 0}});
+    }
+    for (const proto::Summary::Value& value : event.summary().value()) {
+      const std::string name = absl::StrCat(prefix, value.tag());
+      const proto::SummaryMetadata::PluginData& plugin = value.metadata().plugin_data();
+      if (plugin.plugin_name() == "hparams") {
+        AddHparams(plugin.content());
+      } else if (plugin.plugin_name() == "text") {
+        if (value.tensor().string_val_size() > 0) {
+          AddText(name, value.tensor().string_val(0), &run_.texts);
+        }
+      } else if (const std::optional<double> scalar = ScalarOf(value)) {
+        const auto [series, is_new] = run_.series.try_emplace(name);
+        if (is_new) kept_bytes_ += kEntryBytes + kCopiesOfTag * name.size();
+        AddScalar({.series = &series->second,
+                   .point = {.step = event.step(), .value = *scalar, .time = event.wall_time()}});
+      }
     }
   }
 
-  const std::string prefix_;
+  void AddHparams(const std::string& content) {
+    auto* const data = google::protobuf::Arena::CreateMessage<proto::HParamsPluginData>(&arena_);
+    if (!data->ParseFromString(content)) return;
+    for (const auto& [name, value] : data->session_start_info().hparams()) {
+      std::string text = value.string_value();
+      if (value.kind_case() == google::protobuf::Value::kNumberValue) {
+        text = absl::StrFormat("%.9g", value.number_value());
+      } else if (value.kind_case() == google::protobuf::Value::kBoolValue) {
+        text = value.bool_value() ? "true" : "false";
+      }
+      AddText(name, text, &run_.hparams);
+    }
+  }
+
+  void AddText(const std::string& name, const std::string& text, RunData::Names* texts) {
+    kept_bytes_ += kEntryBytes + name.size() + text.size();
+    texts->emplace_back(name, text);
+  }
+
+  void AddScalar(const Scalar& scalar) {
+    kept_bytes_ += sizeof(Scalar) + 2 * sizeof(Point);  // a vector has up to twice what it needs
+    scalars_.push_back(scalar);
+  }
+
+  // Whether a limit on all files is reached, `offset` bytes into the current one.
+  bool IsFull(uint64_t offset) {
+    if (total_bytes_ + offset > limits_.max_total_bytes) {
+      full_ = absl::StrCat("the event files of the run are too large; expected at most ",
+                           limits_.max_total_bytes, " bytes when uncompressed and parsed");
+    } else if (kept_bytes_ > limits_.max_kept_bytes) {
+      full_ = absl::StrCat(
+          "the scalars, tags, texts and hyperparameters of the run take too much memory; expected "
+          "at most ",
+          limits_.max_kept_bytes, " bytes");
+    }
+    return !full_.empty();
+  }
+
   RunData& run_;
-  std::vector<Scalar> scalars_;
+  const EventFileLimits limits_;
+  google::protobuf::Arena arena_;  // of the current event
+  std::deque<Scalar> scalars_;     // of the folder
+  uint64_t total_bytes_ = 0;       // without the bytes of the current file
+  uint64_t kept_bytes_ = 0;
+  std::string full_;  // the limit that is reached; empty: none
 };
 
 }  // namespace
 
-void ReadEventFile(const std::string& path, absl::string_view prefix, RunData* run) {
-  absl::StatusOr<std::unique_ptr<TfRecordReader>> reader = TfRecordReader::Open(path);
-  if (!reader.ok()) return run->notes.emplace_back(reader.status().message()), void();
-  int64_t unreadable = 0;
-  EventReader events(prefix, run);
-  proto::Event event;
-  std::string record;
-  absl::StatusOr<bool> more;
-  for (more = (*reader)->Next(&record); more.ok() && *more; more = (*reader)->Next(&record)) {
-    if (event.ParseFromString(record)) {
-      events.Add(event);
-    } else {
-      ++unreadable;
-    }
+void ReadEventFiles(std::vector<EventFile> files, RunData* run, const EventFileLimits& limits) {
+  std::stable_sort(files.begin(), files.end(),
+                   [](const EventFile& a, const EventFile& b) { return a.prefix < b.prefix; });
+  EventReader reader(run, limits);
+  for (size_t i = 0; i < files.size(); ++i) {
+    reader.Read(files[i]);
+    if (i + 1 == files.size() || files[i + 1].prefix != files[i].prefix) reader.EndFolder();
   }
-  events.Finish();
-  if (!more.ok()) run->notes.emplace_back(more.status().message());
-  if (unreadable > 0) {
-    run->notes.push_back(absl::StrCat(path, ": ", unreadable, " records are not events"));
-  }
+  std::sort(run->hparams.begin(), run->hparams.end());
 }
 
 }  // namespace mirrorflow

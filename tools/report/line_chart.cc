@@ -20,6 +20,7 @@ constexpr size_t kSmoothFrom = 200;  // points
 constexpr double kSmoothing = 0.9;
 constexpr size_t kDots = 12;              // up to so many points are drawn
 constexpr size_t kHits = 60;              // points of a series that show their value
+constexpr size_t kMaxHitName = 200;       // bytes; each of them repeats the name
 constexpr double kLogarithmicFrom = 100;  // the ratio of the largest and the smallest value
 
 struct Range {
@@ -165,6 +166,7 @@ std::string Hits(const Axes& axes, const LineSeries& line) {
   std::string svg;
   const std::vector<Point>& points = *line.points;
   const size_t count = std::min(points.size(), kHits);
+  const std::string name = HtmlText(line.name, kMaxHitName);
   for (size_t i = 0; i < count; ++i) {
     const Point& point = points[count == 1 ? 0 : i * (points.size() - 1) / (count - 1)];
     if (!std::isfinite(point.value)) continue;
@@ -173,7 +175,7 @@ std::string Hits(const Axes& axes, const LineSeries& line) {
                           "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%d\"><title>%s, "
                           "step %d: %.5g</title></circle>",
                           is_dot ? "dot" : "hit", axes.X(point.step), axes.Y(point.value),
-                          is_dot ? 3 : 5, HtmlText(line.name), point.step, point.value);
+                          is_dot ? 3 : 5, name, point.step, point.value);
   }
   return svg + "\n";
 }
@@ -197,9 +199,10 @@ std::vector<double> RoundTicks(double low, double high, int count) {
   return ticks;
 }
 
-std::string HtmlText(absl::string_view text) {
+std::string HtmlText(absl::string_view text, size_t max_bytes) {
   std::string out;
   while (!text.empty()) {
+    if (out.size() >= max_bytes) return absl::StrCat(out, "…");
     const size_t length = Utf8CharacterLength(text);
     const absl::string_view character = text.substr(0, std::max<size_t>(length, 1));
     const unsigned char c = character[0];

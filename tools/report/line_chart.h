@@ -2,6 +2,7 @@
 #ifndef MIRRORFLOW_TOOLS_REPORT_LINE_CHART_H_
 #define MIRRORFLOW_TOOLS_REPORT_LINE_CHART_H_
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -29,9 +30,11 @@ inline constexpr size_t kChartColours = 6;
 // Returns round numbers in [low, high], about `count` of them. Requires finite low <= high.
 std::vector<double> RoundTicks(double low, double high, int count);
 
+inline constexpr size_t kMaxHtmlBytes = 64 << 10;
+
 // Escapes a text for HTML and SVG. A byte that is not UTF-8 becomes U+FFFD, a control character a
-// space.
-std::string HtmlText(absl::string_view text);
+// space. What follows the first `max_bytes` of the result, roughly, becomes an ellipsis.
+std::string HtmlText(absl::string_view text, size_t max_bytes = kMaxHtmlBytes);
 
 }  // namespace mirrorflow
 

@@ -15,6 +15,7 @@ namespace mirrorflow {
 namespace {
 
 constexpr size_t kMostEvents = 500;  // the latest
+constexpr size_t kMostNames = 500;
 
 // Builds a table; columns whose heading begins with `#` hold numbers.
 class Table {
@@ -68,7 +69,12 @@ std::string Bytes(uint64_t bytes) {
 
 std::string NamesTable(absl::string_view title, const RunData::Names& names) {
   Table table(title, {"name", "value"});
-  for (const auto& [name, value] : names) table.Add({name, value});
+  for (size_t i = 0; i < std::min(names.size(), kMostNames); ++i) {
+    table.Add({names[i].first, names[i].second});
+  }
+  if (names.size() > kMostNames) {
+    table.Add({absl::StrCat(names.size() - kMostNames, " more are left out"), ""});
+  }
   return table.Html();
 }
 

@@ -145,9 +145,10 @@ absl::StatusOr<RunData> ReadRun(const std::string& directory) {
   MF_RETURN_IF_ERROR(List(directory, "", 0, &found));
   std::sort(found.files.begin(), found.files.end());
   RunData run;
+  std::vector<EventFile> event_files;
   for (const auto& [kind, path, below] : found.files) {
     if (kind == kEvents) {
-      ReadEventFile(path, below, &run);
+      event_files.push_back({path, below});
       run.files.push_back(path);
       continue;
     }
@@ -155,6 +156,7 @@ absl::StatusOr<RunData> ReadRun(const std::string& directory) {
     if (!known.ok()) run.notes.emplace_back(known.status().message());
     if (known.value_or(false)) run.files.push_back(path);
   }
+  ReadEventFiles(std::move(event_files), &run);
   for (const std::string& folder : found.directories) ReadCheckpoints(folder, &run);
   std::erase_if(run.series, [](const auto& series) { return series.second.empty(); });
   SortEvents(&run.events);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/report/event_files.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -14,6 +15,7 @@
 #include "tests/support/files.h"
 #include "train/summary/event.pb.h"
 #include "train/summary/event_file_writer.h"
+#include "train/summary/hparams.pb.h"
 #include "train/summary/hparams_summary.h"
 
 namespace mirrorflow {
@@ -23,6 +25,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Pair;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
 
 using Values = std::vector<std::pair<int64_t, double>>;
 
@@ -60,17 +64,18 @@ std::string Contents(const std::string& path) {
   return out.str();
 }
 
-TEST(ReadEventFileTest, ScalarsAreSeriesUnderThePrefix) {
+TEST(ReadEventFilesTest, ScalarsAreSeriesUnderThePrefix) {
   RunData run;
-  ReadEventFile(Write({Scalar("loss", 2, 1), Scalar("lr", 0.5, 1), Scalar("loss", 1, 2)}), "train/",
-                &run);
+  ReadEventFiles(
+      {{Write({Scalar("loss", 2, 1), Scalar("lr", 0.5, 1), Scalar("loss", 1, 2)}), "train/"}},
+      &run);
   EXPECT_EQ(ValuesOf(run, "train/loss"), (Values{{1, 2}, {2, 1}}));
   EXPECT_EQ(ValuesOf(run, "train/lr"), (Values{{1, 0.5}}));
   EXPECT_EQ(run.series.at("train/lr")[0].time, 1001.5);
   EXPECT_THAT(run.notes, IsEmpty());
 }
 
-TEST(ReadEventFileTest, ReadsTheTensorsOfTensorFlow) {
+TEST(ReadEventFilesTest, ReadsTheTensorsOfTensorFlow) {
   std::vector<proto::Event> events;
   for (int i = 0; i < 4; ++i) {
     events.push_back(Scalar("x", 0, i));
@@ -88,41 +93,42 @@ TEST(ReadEventFileTest, ReadsTheTensorsOfTensorFlow) {
   events.push_back(events[0]);
   events.back().mutable_summary()->mutable_value(0)->mutable_tensor()->add_float_val(3);
   RunData run;
-  ReadEventFile(Write(events), "", &run);
+  ReadEventFiles({{Write(events), ""}}, &run);
   EXPECT_EQ(ValuesOf(run, "x"), (Values{{0, 1.5}, {1, 1.5}, {2, 2.5}, {3, 2.5}}));
 }
 
-TEST(ReadEventFileTest, SessionStartDropsTheStepsThatItRepeats) {
+TEST(ReadEventFilesTest, SessionStartDropsTheStepsThatItRepeats) {
   RunData run;
   const std::string first =
       Write({Scalar("loss", 1, 1), Scalar("loss", 2, 2), Scalar("loss", 3, 3), Scalar("a", 4, 9)});
   const std::string second = Write({Scalar("loss", 20, 2)}, {.purge_step = 2});
-  run.series["other/loss"] = {{5, 5}};
-  ReadEventFile(first, "mine/", &run);
-  ReadEventFile(second, "mine/", &run);
+  const std::string third = Write({Scalar("loss", 30, 3)});
+  ReadEventFiles({{first, "mine/"}, {third, "mine/other/"}, {second, "mine/"}}, &run);
   EXPECT_EQ(ValuesOf(run, "mine/loss"), (Values{{1, 1}, {2, 20}}));
   EXPECT_EQ(ValuesOf(run, "mine/a"), Values());
-  EXPECT_EQ(ValuesOf(run, "other/loss"), (Values{{5, 5}}));
+  EXPECT_EQ(ValuesOf(run, "mine/other/loss"), (Values{{3, 30}}));
 }
 
-TEST(ReadEventFileTest, SessionStartKeepsLaterPoints) {
+TEST(ReadEventFilesTest, SessionStartKeepsLaterPoints) {
   proto::Event start;
   start.mutable_session_log()->set_status(proto::SessionLog::START);
   const auto starts_at = [&](int64_t step) {
     start.set_step(step);
     return start;
   };
+  const std::string first =
+      Write({Scalar("x", 1, 1), Scalar("x", 2, 2), Scalar("x", 3, 3), Scalar("x", 4, 4)});
   RunData run;
-  run.series["x"] = {{1, 1}, {2, 2}, {3, 3}, {4, 4}};
-  ReadEventFile(Write({starts_at(4), Scalar("x", 5, 5), Scalar("y", 5, 5), starts_at(3),
-                       Scalar("x", 6, 6), starts_at(5), Scalar("y", 7, 5)}),
-                "", &run);
+  const std::string second =
+      Write({starts_at(4), Scalar("x", 5, 5), Scalar("y", 5, 5), starts_at(3), Scalar("x", 6, 6),
+             starts_at(5), Scalar("y", 7, 5)});
+  ReadEventFiles({{first, ""}, {second, ""}}, &run);
   EXPECT_EQ(ValuesOf(run, "x"), (Values{{1, 1}, {2, 2}}));
   EXPECT_EQ(ValuesOf(run, "y"), (Values{{5, 7}}));
 }
 
 // In time proportional to starts times series, this test would hang.
-TEST(ReadEventFileTest, ManySessionStartsWithManySeriesTakeLinearTime) {
+TEST(ReadEventFilesTest, ManySessionStartsWithManySeriesTakeLinearTime) {
   constexpr int kMany = 400'000, kTagsOfEvent = 500;
   std::vector<proto::Event> events;
   for (int tag = 0; tag < kMany; ++tag) {
@@ -136,12 +142,129 @@ TEST(ReadEventFileTest, ManySessionStartsWithManySeriesTakeLinearTime) {
   start.mutable_session_log()->set_status(proto::SessionLog::START);
   events.insert(events.end(), kMany, start);
   RunData run;
-  ReadEventFile(Write(events), "", &run);
+  ReadEventFiles({{Write(events), ""}}, &run);
   EXPECT_EQ(run.series.size(), static_cast<size_t>(kMany));
   EXPECT_THAT(run.notes, IsEmpty());
 }
 
-TEST(ReadEventFileTest, ReadsTextsAndHyperparameters) {
+// In time proportional to files times series or hyperparameters, this test would hang.
+TEST(ReadEventFilesTest, ManyFilesWithManyNamesTakeLinearTime) {
+  constexpr int kMany = 400'000, kNamesOfEvent = 500;
+  std::vector<proto::Event> events;
+  for (int first = 0; first < kMany; first += kNamesOfEvent) {
+    proto::HParamsPluginData data;
+    proto::Summary* const summary = events.emplace_back().mutable_summary();
+    for (int i = first; i < first + kNamesOfEvent; ++i) {
+      proto::Summary::Value* const value = summary->add_value();
+      value->set_tag(absl::StrCat("t", i));
+      value->set_simple_value(1);
+      (*data.mutable_session_start_info()->mutable_hparams())[value->tag()].set_bool_value(true);
+    }
+    proto::SummaryMetadata::PluginData* const plugin =
+        summary->add_value()->mutable_metadata()->mutable_plugin_data();
+    plugin->set_plugin_name("hparams");
+    plugin->set_content(data.SerializeAsString());
+  }
+  std::vector<EventFile> files(10'000, {Write({}, {.purge_step = 0}), ""});
+  files.front().path = Write(events);
+  RunData run;
+  ReadEventFiles(files, &run);
+  EXPECT_EQ(run.series.size(), static_cast<size_t>(kMany));
+  EXPECT_EQ(run.series["t0"].size(), 0u);
+  EXPECT_EQ(run.hparams.size(), static_cast<size_t>(kMany));
+  EXPECT_TRUE(std::is_sorted(run.hparams.begin(), run.hparams.end()));
+  EXPECT_THAT(run.notes, IsEmpty());
+}
+
+TEST(ReadEventFilesTest, LongEventIsLeftOut) {
+  const std::string path =
+      Write({Scalar("a", 1, 1), Scalar(std::string(200, 'x'), 1, 1), Scalar("b", 1, 1)});
+  RunData run;
+  ReadEventFiles({{path, ""}}, &run, {.max_event_bytes = 100});
+  EXPECT_THAT(run.series, ElementsAre(Pair("a", SizeIs(1)), Pair("b", SizeIs(1))));
+  EXPECT_THAT(run.notes,
+              ElementsAre(absl::StrCat(path, ": left out 1 records of more than 100 bytes")));
+}
+
+TEST(ReadEventFilesTest, RecordBeyondTheLimitEndsTheFile) {
+  const std::string path =
+      Write({Scalar("a", 1, 1), Scalar(std::string(200, 'x'), 1, 1), Scalar("b", 1, 1)});
+  RunData run;
+  ReadEventFiles({{path, ""}}, &run, {.max_record_bytes = 100});
+  EXPECT_THAT(run.series, ElementsAre(Pair("a", SizeIs(1))));
+  ASSERT_THAT(run.notes, ElementsAre(HasSubstr("expected at most 100 bytes")));
+  EXPECT_THAT(run.notes[0], StartsWith(absl::StrCat(path, ": record 2 at byte ")));
+}
+
+// The limit is on the sum over all files, and on what compressed files inflate to.
+TEST(ReadEventFilesTest, TotalOfBytesEndsTheReading) {
+  const std::vector<proto::Event> events(1000, Scalar(std::string(1000, 'x'), 1, 1));
+  const std::string plain = Contents(Write(events));
+  for (const std::string& contents : {plain, Gzip(plain)}) {
+    const std::string path = WriteTemporary("total.tfevents", contents);
+    RunData run;
+    ReadEventFiles({{path, ""}, {path, ""}, {path, ""}}, &run,
+                   {.max_event_bytes = 10, .max_total_bytes = plain.size() * 3 / 2});
+    ASSERT_THAT(run.notes,
+                ElementsAre(HasSubstr(": left out 1001 records of more than 10 bytes"),
+                            HasSubstr(": left out "), HasSubstr("are too large; expected at most"),
+                            HasSubstr(": not read, because the event files")));
+    EXPECT_THAT(run.notes[2], StartsWith(absl::StrCat(path, ": stopped at byte ")));
+  }
+}
+
+TEST(ReadEventFilesTest, TotalOfBytesCountsDamagedRecords) {
+  std::string damaged = Contents(Write({Scalar(std::string(1'000'000, 'x'), 1, 1)}));
+  damaged.erase(0, Contents(Write({})).size());  // the record of the version
+  damaged.back() ^= 1;
+  const std::vector<EventFile> files(6, {WriteTemporary("damaged.tfevents", Gzip(damaged)), ""});
+  RunData run;
+  ReadEventFiles(files, &run, {.max_total_bytes = 3'500'000});
+  ASSERT_THAT(run.notes, SizeIs(6));
+  EXPECT_THAT(run.notes[3], HasSubstr("wrong checksum of the bytes"));
+  EXPECT_THAT(run.notes[4], HasSubstr(": not read, because the event files"));
+}
+
+// A record of few bytes may take much memory when it is parsed.
+TEST(ReadEventFilesTest, TotalOfBytesCountsParsedEvents) {
+  proto::Event event;
+  for (int i = 0; i < 10'000; ++i) event.mutable_summary()->add_value();
+  RunData run;
+  ReadEventFiles({{Write({event, Scalar("a", 1, 1)}), ""}}, &run, {.max_total_bytes = 100'000});
+  EXPECT_THAT(run.series, IsEmpty());
+  EXPECT_THAT(run.notes, ElementsAre(HasSubstr("are too large; expected at most 100000 bytes")));
+}
+
+TEST(ReadEventFilesTest, MemoryOfARunEndsTheReading) {
+  constexpr int kMany = 2000;
+  std::vector<proto::Event> scalars, starts(kMany), tags, texts, hparams;
+  for (int i = 0; i < kMany; ++i) {
+    scalars.push_back(Scalar("a", 1, i));
+    starts[i].mutable_session_log()->set_status(proto::SessionLog::START);
+    tags.push_back(Scalar(absl::StrCat("tag", i), 1, 1));
+    proto::Event& text = texts.emplace_back();
+    text.mutable_summary()->add_value()->mutable_tensor()->add_string_val("text");
+    text.mutable_summary()
+        ->mutable_value(0)
+        ->mutable_metadata()
+        ->mutable_plugin_data()
+        ->set_plugin_name("text");
+    *hparams.emplace_back().mutable_summary() =
+        *HparamsSummary({{"lr", 0.1}}, {}, absl::UnixEpoch(), absl::UnixEpoch());
+  }
+  for (const auto& events : {scalars, starts, tags, texts, hparams}) {
+    const std::string path = Write(events);
+    RunData run;
+    ReadEventFiles({{path, ""}, {path, ""}}, &run, {.max_kept_bytes = 100'000});
+    ASSERT_THAT(run.notes,
+                ElementsAre(HasSubstr("take too much memory; expected at most 100000 bytes"),
+                            HasSubstr(": not read, because the scalars")));
+    EXPECT_THAT(run.notes[0], StartsWith(absl::StrCat(path, ": stopped at byte ")));
+    EXPECT_LT(run.series.size() + run.texts.size() + run.hparams.size(), 250u);
+  }
+}
+
+TEST(ReadEventFilesTest, ReadsTextsAndHyperparameters) {
   proto::Event text;
   proto::Summary::Value* const value = text.mutable_summary()->add_value();
   value->set_tag("notes");
@@ -154,22 +277,22 @@ TEST(ReadEventFileTest, ReadsTextsAndHyperparameters) {
   ASSERT_TRUE(summary.ok()) << summary.status();
   *hparams.mutable_summary() = *summary;
   RunData run;
-  ReadEventFile(Write({text, hparams}), "", &run);
+  ReadEventFiles({{Write({text, hparams}), ""}}, &run);
   EXPECT_THAT(run.texts, ElementsAre(Pair("notes", "hello")));
   EXPECT_THAT(run.hparams, ElementsAre(Pair("adam", "true"), Pair("batch", "64"), Pair("lr", "0.1"),
                                        Pair("name", "mse")));
   EXPECT_THAT(run.series, IsEmpty());
 }
 
-TEST(ReadEventFileTest, CutFileGivesItsWholeRecords) {
+TEST(ReadEventFilesTest, CutFileGivesItsWholeRecords) {
   const std::string path = Write({Scalar("loss", 1, 1), Scalar("loss", 2, 2)});
   const std::string contents = Contents(path);
   RunData whole;
-  ReadEventFile(path, "", &whole);
+  ReadEventFiles({{path, ""}}, &whole);
   for (size_t size = 0; size < contents.size(); ++size) {
     std::filesystem::resize_file(path, size);
     RunData run;
-    ReadEventFile(path, "", &run);
+    ReadEventFiles({{path, ""}}, &run);
     const Values values = ValuesOf(run, "loss");
     ASSERT_LT(values.size(), 2u);
     if (!run.notes.empty()) {
@@ -181,21 +304,21 @@ TEST(ReadEventFileTest, CutFileGivesItsWholeRecords) {
   EXPECT_EQ(ValuesOf(whole, "loss").size(), 2u);
 }
 
-TEST(ReadEventFileTest, EveryChangedByteIsNoticed) {
+TEST(ReadEventFilesTest, EveryChangedByteIsNoticed) {
   const std::string path = Write({Scalar("loss", 1, 1)});
   const std::string contents = Contents(path);
   for (size_t i = 0; i < contents.size(); ++i) {
     std::string changed = contents;
     changed[i] = static_cast<char>(changed[i] ^ 0x40);
     RunData run;
-    ReadEventFile(WriteTemporary("changed.tfevents", changed), "", &run);
+    ReadEventFiles({{WriteTemporary("changed.tfevents", changed), ""}}, &run);
     ASSERT_EQ(run.notes.size(), 1u) << "byte " << i;
   }
 }
 
-TEST(ReadEventFileTest, MissingFileIsANote) {
+TEST(ReadEventFilesTest, MissingFileIsANote) {
   RunData run;
-  ReadEventFile("/no/such/file", "", &run);
+  ReadEventFiles({{"/no/such/file", ""}}, &run);
   EXPECT_THAT(run.notes, ElementsAre(HasSubstr("/no/such/file")));
 }
 

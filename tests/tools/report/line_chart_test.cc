@@ -32,6 +32,21 @@ TEST(HtmlTextTest, EscapesMarkupAndRepairsBytes) {
   EXPECT_EQ(HtmlText(std::string("a\0b\x1b\xff", 5)), "a b \xef\xbf\xbd");
 }
 
+TEST(HtmlTextTest, LongTextIsCut) {
+  EXPECT_EQ(HtmlText("abc", 3), "abc");
+  EXPECT_EQ(HtmlText("abcd", 3), "abc…");
+  EXPECT_EQ(HtmlText("<<<", 5), "&lt;&lt;…");
+  EXPECT_EQ(HtmlText(std::string(kMaxHtmlBytes + 1, 'a')).size(), kMaxHtmlBytes + 3);
+}
+
+// Each point of a series shows its name.
+TEST(LineChartTest, LongNameIsNotRepeatedInFull) {
+  const std::vector<Point> points = {{0, 1}, {1, 2}, {2, 3}};
+  const std::string svg = LineChart("x", {{std::string(100'000, 'n'), &points}});
+  EXPECT_EQ(WellFormed(svg), "");
+  EXPECT_LT(svg.size(), 5'000u);
+}
+
 TEST(LineChartTest, DrawsEverySeriesInItsColour) {
   const std::vector<Point> train = {{0, 1}, {5, 2}, {10, 3}}, test = {{0, 2}, {10, 1}};
   const std::string svg = LineChart("loss <x>", {{"a & b", &train}, {"test", &test}});

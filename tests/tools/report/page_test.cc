@@ -93,6 +93,15 @@ TEST(ReportPageTest, TextOfTheFilesIsNotMarkup) {
   EXPECT_EQ(CountOf(page, "<b onload"), 0);
 }
 
+TEST(ReportPageTest, ManyHyperparametersAreCut) {
+  RunData run;
+  run.hparams.resize(100'000, {"a name", "a value"});
+  const std::string page = ReportPage("x", run);
+  EXPECT_EQ(WellFormed(page), "");
+  EXPECT_EQ(CountOf(page, "<td>a name"), 500);
+  EXPECT_THAT(page, HasSubstr("99500 more are left out"));
+}
+
 TEST(ReportPageTest, AnyPartMayBeMissing) {
   EXPECT_EQ(WellFormed(ReportPage("", RunData())), "");
   EXPECT_THAT(ReportPage("x", RunData()), Not(HasSubstr("<h2>Losses")));

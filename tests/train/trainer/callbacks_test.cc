@@ -178,10 +178,12 @@ TEST_F(CallbacksTest, TensorBoardHasValuesOfStepsAndEpochs) {
   const auto result =
       trainer_->Fit(Ones(), {.epochs = 2, .validation = Ones(), .callbacks = {&scores, &board}});
   ASSERT_TRUE(result.ok()) << result.status();
-  RunData run;
+  std::vector<EventFile> files;
   for (const auto& file : std::filesystem::directory_iterator(folder)) {
-    ReadEventFile(file.path().string(), "", &run);
+    files.push_back({.path = file.path().string(), .prefix = ""});
   }
+  RunData run;
+  ReadEventFiles(files, &run);
   const auto values = [&](const std::string& tag) {
     std::vector<std::pair<double, double>> points;
     for (const Point& point : run.series[tag]) points.emplace_back(point.step, point.value);
