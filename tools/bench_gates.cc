@@ -13,11 +13,14 @@
 #include "absl/flags/declare.h"
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "framework/core/file.h"
 #include "framework/core/status.h"
+#include "framework/core/terminal.h"
 #include "tools/bench_all_reduce.h"
 #include "tools/bench_compile.h"
 #include "tools/bench_fault_tolerance.h"
@@ -264,16 +267,18 @@ std::vector<GateCase> GateCases() {
 void PrintPreamble() {
   double load = 0;
   getloadavg(&load, 1);
-  std::printf(
-      "- Machine: %s; load %.1f at the start\n"
-      "- Versions: mirrorflow %s with oneDNN %s; %s\n"
-      "- Settings: %d rounds in which all sides take turns; one thread and one core per replica on "
-      "every side; equal weights, batches and losses; batch sizes are per replica\n"
-      "- Date: %s\n\n",
-      DescribeMachine().c_str(), load, Implementation().version.c_str(), OneDnnVersion().c_str(),
-      PeersVersions().c_str(), absl::GetFlag(FLAGS_rounds),
-      absl::FormatTime("%Y-%m-%d", absl::Now(), absl::UTCTimeZone()).c_str());
-  std::fputs(TableHead().c_str(), stdout);
+  PrintLine(absl::StrFormat("- Machine: %s; load %.1f at the start", DescribeMachine(), load));
+  PrintLine(absl::StrCat("- Versions: mirrorflow ", Implementation().version, " with oneDNN ",
+                         OneDnnVersion(), "; ", PeersVersions()));
+  PrintLine(
+      absl::StrCat("- Settings: ", absl::GetFlag(FLAGS_rounds),
+                   " rounds in which all sides take turns; one thread and one core per "
+                   "replica on every side; equal weights, batches and losses; batch sizes are "
+                   "per replica"));
+  PrintLine(
+      absl::StrCat("- Date: ", absl::FormatTime("%Y-%m-%d", absl::Now(), absl::UTCTimeZone())));
+  PrintLine("");
+  for (const absl::string_view line : absl::StrSplit(TableHead(), '\n')) PrintLine(line);
   std::fflush(stdout);
 }
 

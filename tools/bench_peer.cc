@@ -23,6 +23,7 @@
 #include "distribute/cluster/host_identity.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
+#include "framework/core/terminal.h"
 #include "framework/runtime/trace.h"
 #include "framework/runtime/usable_cpus.h"
 #include "mirrorflow.h"
@@ -196,7 +197,7 @@ absl::Status TrainAsPeer(Report* /*report*/) {
     return saves ? checkpoints->Save({.step = steps}) : absl::OkStatus();
   };
   const bool speaks = cluster.task_index == 0;
-  if (speaks) std::printf("version %s\n", Implementation().version.c_str());
+  if (speaks) PrintLine(absl::StrCat("version ", Implementation().version));
   for (int i = 0; i < kCheckedSteps; ++i) {
     MF_RETURN_IF_ERROR(step());
     if (!speaks) continue;
@@ -241,7 +242,7 @@ absl::Status AllReduceAsPeer(Report* /*report*/) {
       .name = "benchmark"};
   const auto step = [&] { return rank.communicator->Run(all_reduce); };
   if (cluster.task_index > 0) Follow(step);
-  std::printf("version %s\n", Implementation().version.c_str());
+  PrintLine(absl::StrCat("version ", Implementation().version));
   MF_ASSIGN_OR_RETURN(const absl::Duration step_time, MeasureWork(step));
   return ServeRuns(step, step_time);
 }

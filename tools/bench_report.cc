@@ -10,14 +10,15 @@
 #include "absl/strings/str_format.h"
 #include "framework/core/file.h"
 #include "framework/core/json.h"
+#include "framework/core/terminal.h"
 
 ABSL_FLAG(std::string, json, "", "bench, explain: write one JSON object per line to this file");
 
 namespace mirrorflow {
 namespace {
 
-void Print(const std::string& text) {
-  std::fputs(text.c_str(), stdout);
+void Print(absl::string_view line) {
+  PrintLine(line);
   std::fflush(stdout);
 }
 
@@ -54,7 +55,7 @@ const char* Verdict(const Goal& goal) {
 
 std::string TableHead() {
   return "| gate | case | ours | peer | ratio or figure (90 %) | bound | verdict |\n"
-         "| --- | --- | --- | --- | --- | --- | --- |\n";
+         "| --- | --- | --- | --- | --- | --- | --- |";
 }
 
 std::string TableRow(const Goal& goal, absl::string_view verdict, absl::string_view why) {
@@ -64,7 +65,7 @@ std::string TableRow(const Goal& goal, absl::string_view verdict, absl::string_v
   const std::string bound = bounded ? absl::StrCat(goal.at_most ? "≤ " : "≥ ",
                                                    WithUnit(FormatNumber(goal.bound), goal.unit))
                                     : "";
-  return absl::StrFormat("| %s | %s | %s | %s | %s | %s | %s%s%s |\n", goal.gate, goal.what,
+  return absl::StrFormat("| %s | %s | %s | %s | %s | %s | %s%s%s |", goal.gate, goal.what,
                          goal.ours, goal.peer,
                          why.empty() ? FigureText(goal.figure, goal.unit) : std::string(why), bound,
                          plain ? "" : "**", verdict, plain ? "" : "**");
@@ -88,11 +89,11 @@ void Report::Add(absl::string_view name, int replicas, int64_t batch_size, const
                           "iqr_ms=%.4f rounds=%d discarded=%d",
                           name, of.name, replicas, batch_size, timing.median_ms, timing.min_ms,
                           timing.iqr_ms, timing.rounds, timing.discarded),
-          absl::StrFormat("\"case\": \"%s\", \"implementation\": \"%s\", \"version\": \"%s\", "
+          absl::StrFormat("\"case\": \"%s\", \"implementation\": \"%s\", \"version\": %s, "
                           "\"replicas\": %d, \"batch_size_per_replica\": %d, \"median_ms\": %.6f, "
                           "\"min_ms\": %.6f, \"iqr_ms\": %.6f, \"rounds\": %d",
-                          name, of.name, of.version, replicas, batch_size, timing.median_ms,
-                          timing.min_ms, timing.iqr_ms, timing.rounds));
+                          name, of.name, JsonQuote(of.version), replicas, batch_size,
+                          timing.median_ms, timing.min_ms, timing.iqr_ms, timing.rounds));
 }
 
 void Report::AddStep(absl::string_view model, int replicas, int64_t batch_size,
@@ -139,7 +140,7 @@ void Report::AddUnmeasured(const Goal& goal, absl::string_view verdict, absl::st
 }
 
 void Report::AddLine(absl::string_view text, absl::string_view json) {
-  if (!table_) Print(absl::StrCat(text, "\n"));
+  if (!table_) Print(text);
   absl::StrAppend(&json_, "{", json, "}\n");
 }
 

@@ -15,6 +15,7 @@
 #include <fstream>
 #include <set>
 #include <system_error>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -24,6 +25,14 @@
 #include "framework/core/system_error.h"
 
 namespace mirrorflow {
+namespace {
+
+// A peer may be a program on another host, which can print anything.
+constexpr size_t kMaxLine = 64 << 10;
+constexpr size_t kMaxStartOutput = 16 << 20;  // before it is ready
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<PeerProcess>> PeerProcess::Start(
     const std::vector<std::string>& command, absl::Duration timeout) {
   return StartWorkers({command}, timeout);
@@ -31,13 +40,23 @@ absl::StatusOr<std::unique_ptr<PeerProcess>> PeerProcess::Start(
 
 absl::StatusOr<std::unique_ptr<PeerProcess>> PeerProcess::StartWorkers(
     const std::vector<std::vector<std::string>>& commands, absl::Duration timeout) {
-  std::unique_ptr<PeerProcess> peer(new PeerProcess(commands[0].front(), timeout));
+  MF_ASSIGN_OR_RETURN(WorkerOutput errors,
+                      WorkerOutput::Create({.num_workers = static_cast<int>(commands.size())}));
+  std::unique_ptr<PeerProcess> peer(
+      new PeerProcess(commands[0].front(), timeout, std::move(errors)));
   const absl::Time start = absl::Now();
   for (const std::vector<std::string>& command : commands) {
     MF_RETURN_IF_ERROR(peer->Launch(command, /*talks=*/peer->children_.empty()));
   }
+  size_t output = 0;
   for (;;) {
     MF_ASSIGN_OR_RETURN(const std::string line, peer->ReadLine());
+    output += line.size() + 1;
+    if (output > kMaxStartOutput) {
+      return absl::InvalidArgumentError(absl::StrCat(peer->name_,
+                                                     ": too much output; expected at most ",
+                                                     kMaxStartOutput, " bytes before 'ready'"));
+    }
     const std::vector<std::string> words = absl::StrSplit(line, ' ');
     double loss = 0;
     if (words[0] == "ready") return peer;
@@ -55,12 +74,19 @@ absl::StatusOr<std::unique_ptr<PeerProcess>> PeerProcess::StartWorkers(
 absl::Status PeerProcess::Launch(const std::vector<std::string>& command, bool talks) {
   // One socket serves as its standard input and output: unlike a pipe, it can be written to without
   // a signal after the peer has ended.
-  int ends[2];
+  int ends[2], errors[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     return NetworkError(errno, "socketpair");
   }
+  if (pipe2(errors, O_CLOEXEC | O_NONBLOCK) != 0) {
+    const int error = errno;
+    for (const int end : ends) close(end);
+    return SystemError(error, "pipe");
+  }
+  fcntl(errors[1], F_SETFL, 0);  // the peer's end blocks
   Child& child = children_.emplace_back();
   child.socket = ends[0];
+  child.errors = errors[0];
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, ends[1], STDIN_FILENO);
@@ -69,12 +95,14 @@ absl::Status PeerProcess::Launch(const std::vector<std::string>& command, bool t
   } else {
     posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
   }
+  posix_spawn_file_actions_adddup2(&actions, errors[1], STDERR_FILENO);
   std::vector<char*> argv;
   for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
   const int error = posix_spawnp(&child.process, argv[0], &actions, nullptr, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   close(ends[1]);
+  close(errors[1]);
   if (error != 0) {
     child.process = -1;
     return NetworkError(error, absl::StrCat("cannot start ", name_));
@@ -83,19 +111,39 @@ absl::Status PeerProcess::Launch(const std::vector<std::string>& command, bool t
 }
 
 PeerProcess::~PeerProcess() {
-  std::erase_if(children_, [](const Child& child) {
+  for (const Child& child : children_) {
     close(child.socket);
-    return child.process < 0;
-  });
-  for (const Child& child : children_) kill(child.process, SIGTERM);
+    if (child.process > 0) kill(child.process, SIGTERM);
+  }
   constexpr absl::Duration kGrace = absl::Seconds(5);
   const absl::Time end = absl::Now() + kGrace;
-  for (const Child& child : children_) {
-    while (waitpid(child.process, nullptr, WNOHANG) == 0) {
+  for (size_t w = 0; w < children_.size(); ++w) {
+    const Child& child = children_[w];
+    const auto worker = static_cast<int>(w);
+    while (child.process > 0 && waitpid(child.process, nullptr, WNOHANG) == 0) {
       if (absl::Now() > end) kill(child.process, SIGKILL);
-      absl::SleepFor(absl::Milliseconds(10));
+      if (!PrintErrors(worker)) absl::SleepFor(absl::Milliseconds(10));
     }
+    // A program that it has left behind may go on writing.
+    while (PrintErrors(worker) && absl::Now() < end) {
+    }
+    errors_.Finish(worker);
+    if (child.errors >= 0) close(child.errors);
   }
+}
+
+bool PeerProcess::PrintErrors(int worker) {
+  char bytes[4096];
+  int& errors = children_[worker].errors;
+  if (errors < 0) return false;
+  const ssize_t count = read(errors, bytes, sizeof(bytes));
+  if (count > 0) {
+    errors_.Add(worker, WorkerOutput::kErrors, absl::string_view(bytes, count));
+    return true;
+  }
+  if (count < 0 && errno == EINTR) return true;
+  if (count == 0 || errno != EAGAIN) close(std::exchange(errors, -1));
+  return false;
 }
 
 absl::StatusOr<std::string> PeerProcess::ReadLine() {
@@ -107,16 +155,27 @@ absl::StatusOr<std::string> PeerProcess::ReadLine() {
       unread_.erase(0, end + 1);
       return line;
     }
-    pollfd ready{.fd = children_[0].socket, .events = POLLIN, .revents = 0};
+    if (unread_.size() > kMaxLine) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(name_, ": a line is too long; expected at most ", kMaxLine, " bytes"));
+    }
+    std::vector<pollfd> ready = {{.fd = children_[0].socket, .events = POLLIN, .revents = 0}};
+    for (const Child& child : children_) {
+      ready.push_back({.fd = child.errors, .events = POLLIN, .revents = 0});
+    }
     const int64_t left = absl::ToInt64Milliseconds(deadline - absl::Now());
     if (left <= 0) {
       return absl::DeadlineExceededError(
           absl::StrCat(name_, ": no output for ", absl::FormatDuration(timeout_)));
     }
-    if (poll(&ready, 1, static_cast<int>(left)) < 0 && errno != EINTR) {
+    if (poll(ready.data(), ready.size(), static_cast<int>(left)) < 0) {
+      if (errno == EINTR) continue;
       return NetworkError(errno, name_);
     }
-    if (ready.revents == 0) continue;
+    for (size_t w = 0; w < children_.size(); ++w) {
+      if (ready[w + 1].revents != 0) PrintErrors(static_cast<int>(w));
+    }
+    if (ready[0].revents == 0) continue;
     char buffer[4096];
     const ssize_t got = read(children_[0].socket, buffer, sizeof(buffer));
     if (got == 0) return Ended();

@@ -11,19 +11,22 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "tools/launch/worker_output.h"
 
 namespace mirrorflow {
 
 class PeerProcess {
  public:
   // Starts `command`, a program and its arguments, and waits until it is ready. Returns Unavailable
-  // if it ends before that (its standard error is ours), DeadlineExceeded if it prints nothing for
-  // longer than `timeout`.
+  // if it ends before that, DeadlineExceeded if it prints nothing for longer than `timeout`, and
+  // InvalidArgument if it prints too much. Prints the lines of its standard error, made safe for a
+  // terminal, while it waits for an answer and at the end.
   static absl::StatusOr<std::unique_ptr<PeerProcess>> Start(const std::vector<std::string>& command,
                                                             absl::Duration timeout);
   // The same for several workers, of which only the first talks. The others end with their input.
@@ -52,17 +55,22 @@ class PeerProcess {
   struct Child {
     pid_t process = -1;
     int socket = -1;
+    int errors = -1;  // -1 after its end
   };
 
-  PeerProcess(absl::string_view name, absl::Duration timeout) : name_(name), timeout_(timeout) {}
+  PeerProcess(absl::string_view name, absl::Duration timeout, WorkerOutput errors)
+      : name_(name), timeout_(timeout), errors_(std::move(errors)) {}
   absl::Status Launch(const std::vector<std::string>& command, bool talks);
   absl::StatusOr<std::string> ReadLine();
+  // Prints what a worker has written to its standard error. Returns false if there is no more.
+  bool PrintErrors(int worker);
   // The name of a file of a worker below /proc.
   std::string ProcFile(int worker, absl::string_view name) const;
   absl::Status Ended() const;
 
   const std::string name_;
   const absl::Duration timeout_;
+  WorkerOutput errors_;
   std::vector<Child> children_;  // by worker
   std::string unread_;
   std::string version_;

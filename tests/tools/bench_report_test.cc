@@ -4,10 +4,13 @@
 #include <algorithm>
 #include <string>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace mirrorflow {
 namespace {
+
+using ::testing::HasSubstr;
 
 const Goal kRatio = {.gate = "C9",
                      .what = "mlp 64, 2 replicas",
@@ -30,7 +33,7 @@ TEST(GoalTest, VerdictFollowsIntervalAndDirectionOfBound) {
 TEST(TableTest, RowShowsIntervalBoundAndVerdict) {
   EXPECT_EQ(TableRow(kRatio, "met", ""),
             "| C9 | mlp 64, 2 replicas | 1.2 ms | tensorflow 3 ms | 2.5 (2.25 to 2.75) | ≥ 1.6 | "
-            "met |\n");
+            "met |");
 }
 
 TEST(TableTest, RowOfFigureWithoutGateHasNoBound) {
@@ -38,7 +41,7 @@ TEST(TableTest, RowOfFigureWithoutGateHasNoBound) {
   goal.gated = false;
   EXPECT_EQ(TableRow(goal, Verdict(goal), ""),
             "| C9 | mlp 64, 2 replicas | 1.2 ms | tensorflow 3 ms | 2.5 (2.25 to 2.75) |  | "
-            "reported |\n");
+            "reported |");
 }
 
 TEST(TableTest, RowShowsUnitAndOmitsIntervalOfExactFigure) {
@@ -49,18 +52,18 @@ TEST(TableTest, RowShowsUnitAndOmitsIntervalOfExactFigure) {
                      .bound = 10,
                      .at_most = true};
   EXPECT_EQ(TableRow(goal, "missed", ""),
-            "| C17 | page faults |  |  | 12345 ns | ≤ 10 ns | **missed** |\n");
+            "| C17 | page faults |  |  | 12345 ns | ≤ 10 ns | **missed** |");
 }
 
 TEST(TableTest, RowGivesReasonForMissingFigure) {
   EXPECT_EQ(TableRow(kRatio, "not measured", "no such peer"),
             "| C9 | mlp 64, 2 replicas | 1.2 ms | tensorflow 3 ms | no such peer | ≥ 1.6 | "
-            "**not measured** |\n");
+            "**not measured** |");
 }
 
 TEST(TableTest, RowOmitsUnsetBound) {
   EXPECT_EQ(TableRow({.gate = "C9", .what = "mlp"}, "not measured", "no such peer"),
-            "| C9 | mlp |  |  | no such peer |  | **not measured** |\n");
+            "| C9 | mlp |  |  | no such peer |  | **not measured** |");
 }
 
 TEST(TableTest, HeadHasAsManyColumnsAsRow) {
@@ -83,6 +86,22 @@ TEST(ReportTest, KeepsOnlyGoalsOfRequestedGates) {
             "\"at_least\": 1.6, \"verdict\": \"met\"}\n"
             "{\"gate\": \"C10\", \"case\": \"scaling\", \"verdict\": \"not measured\", \"why\": "
             "\"a\\n\\\"reason\\\" | why\"}\n");
+}
+
+TEST(ReportTest, TextsOfPeersCannotControlTheTerminal) {
+  for (Report report : {Report(), Report::Table({})}) {
+    testing::internal::CaptureStdout();
+    report.AddUnmeasured({.gate = "C9", .what = "mlp"}, "not measured", "got '\033[2J'");
+    const std::string text = testing::internal::GetCapturedStdout();
+    EXPECT_THAT(text, HasSubstr("got '\\033[2J'"));
+    EXPECT_EQ(text.find('\033'), std::string::npos);
+  }
+}
+
+TEST(ReportTest, VersionOfAPeerIsQuotedInJson) {
+  Report report;
+  report.Add("step/mlp", 1, 64, {}, {.name = "peer", .version = "1\", \"x\": \"\033"});
+  EXPECT_THAT(report.json(), HasSubstr(R"("version": "1\", \"x\": \"\u001b", "replicas": 1)"));
 }
 
 TEST(FormatMsTest, SelectsUnitByMagnitude) {

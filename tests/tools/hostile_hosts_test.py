@@ -157,6 +157,10 @@ class HostileHostsTest(programs.ProgramTest):
             self.assertGreater(result.returncode, 0)
             self.assertIn(r"\033]0;owned\007\033[2J", result.stderr)
             self.assertNotRegex(result.stderr, CONTROL)
+        result = self.run_program(programs.MIRRORFLOW, "bench", "step", "--model=mlp",
+                                  "--workers=2", "--hosts=a,b", f"--rsh={self.root}/fails {{host}}")
+        self.assertGreater(result.returncode, 0)
+        self.assertIn(r"\033]0;owned\007\033[2J", result.stderr)
 
     def test_workers_keep_colours_and_progress_bars_only(self):
         result = self.launch(

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -67,6 +68,48 @@ TEST(PeerProcessTest, ReportsPeerThatCannotStart) {
 TEST(PeerProcessTest, StartFailsAtDeadline) {
   EXPECT_EQ(Start("exec sleep 60", absl::Milliseconds(50)).status().code(),
             absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST(PeerProcessTest, RejectsTooMuchOutput) {
+  const absl::Status line = Start("exec tr '\\0' x < /dev/zero").status();
+  EXPECT_EQ(line.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(ErrorOf(line), HasSubstr("/bin/sh: a line is too long"));
+  const absl::Status lines = Start("exec yes 'loss 1'").status();
+  EXPECT_EQ(lines.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(ErrorOf(lines), HasSubstr("/bin/sh: too much output"));
+}
+
+TEST(PeerProcessTest, ErrorsOfEveryWorkerArePrintedSafely) {
+  testing::internal::CaptureStderr();
+  const std::string fifo = absl::StrCat(::testing::TempDir(), "/written_", getpid());
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  {
+    const std::string evil = "printf '\\033]0;owned\\007' >&2; ";
+    const auto peer = PeerProcess::StartWorkers(
+        {{"/bin/sh", "-c", absl::StrCat(evil, "read line < ", fifo, "; echo ready; cat")},
+         {"/bin/sh", "-c", absl::StrCat(evil, "echo > ", fifo, "; exec cat")}},
+        absl::Seconds(60));
+    ASSERT_TRUE(peer.ok()) << peer.status();
+  }
+  unlink(fifo.c_str());
+  const std::string text = testing::internal::GetCapturedStderr();
+  for (const char* worker : {"[worker 0] ", "[worker 1] "}) {
+    EXPECT_THAT(text, HasSubstr(absl::StrCat(worker, "\\033]0;owned\\007\n")));
+  }
+  EXPECT_EQ(text.find('\033'), std::string::npos);
+}
+
+// More than a pipe holds, before and after the peer is ready.
+TEST(PeerProcessTest, PeerThatWritesManyErrorsIsNotBlocked) {
+  testing::internal::CaptureStderr();
+  const std::string many = "yes error | head -n 100000 >&2; ";
+  {
+    const auto peer = Start(many + "echo ready; read order; " + many + "echo ran 1 1; cat");
+    ASSERT_TRUE(peer.ok()) << peer.status();
+    EXPECT_TRUE((*peer)->Run(200).ok());
+  }
+  const std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 200000);
 }
 
 TEST(PeerProcessTest, OtherWorkersAreSilentAndEndWithTheFirst) {
