@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/devices.h"
 
-#include <cstdio>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "framework/core/status.h"
+#include "framework/core/terminal.h"
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/cuda/gpu.h"
 #include "mirrorflow_debug.h"
@@ -16,7 +15,7 @@ namespace mirrorflow {
 namespace {
 
 void PrintDevice(absl::string_view name, absl::string_view what) {
-  std::printf("%-8s %s\n", std::string(name).c_str(), std::string(what).c_str());
+  PrintLine(absl::StrFormat("%-8s %s", name, what));
 }
 
 std::string Gibibytes(int64_t bytes) {

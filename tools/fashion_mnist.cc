@@ -20,6 +20,7 @@
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "framework/core/terminal.h"
 #include "framework/runtime/numeric_error.h"
 #include "mirrorflow_debug.h"
 #include "tools/flags/checkpoint_flags.h"
@@ -237,8 +238,8 @@ absl::Status TrainAndTest(const Strategy& strategy, LogFormat format, ExitCode* 
     MF_RETURN_IF_ERROR(result.last_save);
     *code = *stop.signal() == SIGINT ? kExitInterrupted : kExitPreempted;
     if (strategy.worker() != 0) return absl::OkStatus();
-    std::fprintf(stderr, "stopped by SIG%s after step %lld; the same command goes on from there\n",
-                 sigabbrev_np(*stop.signal()), static_cast<long long>(result.steps));
+    PrintErrorLine(absl::StrCat("stopped by SIG", sigabbrev_np(*stop.signal()), " after step ",
+                                result.steps, "; the same command goes on from there"));
     return absl::OkStatus();
   }
   MF_ASSIGN_OR_RETURN(const double accuracy, TestAccuracy(strategy, test_step, test));

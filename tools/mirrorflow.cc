@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/failpoint.h"
+#include "framework/core/terminal.h"
 #include "tools/bench.h"
 #include "tools/checkpoint.h"
 #include "tools/coordinator.h"
@@ -62,7 +63,7 @@ absl::Status ListFailpoints(const std::vector<std::string>& args) {
     return absl::InvalidArgumentError(
         absl::StrCat("failpoints: expected no argument, got '", args[0], "'"));
   }
-  for (const std::string& name : Failpoint::Names()) std::printf("%s\n", name.c_str());
+  for (const std::string& name : Failpoint::Names()) PrintLine(name);
   return absl::OkStatus();
 }
 

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <mutex>
 
@@ -14,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "framework/core/names.h"
 #include "framework/core/status.h"
+#include "framework/core/terminal.h"
 
 namespace mirrorflow {
 namespace {
@@ -84,8 +84,8 @@ void WarnOnce() {
   const char* const text = getenv(kVariable);
   if (text == nullptr || *text == '\0') return;
   std::call_once(warned, [text] {
-    std::fprintf(stderr, "WARNING: %s: this process fails on purpose at '%s'\n", kVariable,
-                 Printable(text).c_str());
+    PrintErrorLine(
+        absl::StrCat("WARNING: ", kVariable, ": this process fails on purpose at '", text, "'"));
   });
 }
 

@@ -3,7 +3,6 @@
 
 #include <unistd.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <deque>
 #include <mutex>
@@ -13,6 +12,7 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "framework/core/file.h"
 #include "framework/core/hash.h"
@@ -113,10 +113,7 @@ void ReportError(const absl::Status& status, bool is_victim, absl::string_view s
   const absl::string_view where = message.substr(0, message.find(": "));
   bool first = true;
   for (absl::string_view line : absl::StrSplit(message, '\n', absl::SkipEmpty())) {
-    const std::string text =
-        absl::StrCat("ERROR ", name, " ",
-                     ForTerminal(absl::StrCat(first ? "" : where, first ? "" : ": ", line)), "\n");
-    std::fputs(text.c_str(), stderr);
+    PrintErrorLine(absl::StrCat("ERROR ", name, " ", first ? "" : where, first ? "" : ": ", line));
     first = false;
   }
   if (file >= 0) WriteErrorFile(file, status, is_victim, stack);
@@ -124,7 +121,9 @@ void ReportError(const absl::Status& status, bool is_victim, absl::string_view s
 
 void EndHangingProcess(const absl::Status& why, int exit_code) {
   const std::string stacks = StacksOfAllThreads();
-  std::fputs(stacks.c_str(), stderr);
+  for (const absl::string_view line : absl::StrSplit(absl::StripSuffix(stacks, "\n"), '\n')) {
+    PrintErrorLine(line);
+  }
   ReportError(why, /*is_victim=*/false, stacks);
   _exit(exit_code);
 }

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cstdio>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -13,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
+#include "framework/core/terminal.h"
 #include "kernels/cuda/cuda_event.h"
 #include "kernels/cuda/cuda_graph.h"
 #include "kernels/cuda/cuda_status.h"
@@ -437,8 +437,8 @@ class CudaDevice final : public Device {
   // Says once that steps are slower than they could be.
   void WarnOnce(const absl::Status& status) {
     if (std::exchange(warned_, true)) return;
-    std::fprintf(stderr, "mirrorflow: %s: work runs without a CUDA graph, because of %s\n",
-                 name_.c_str(), status.ToString().c_str());
+    PrintErrorLine(absl::StrCat(
+        "mirrorflow: ", name_, ": work runs without a CUDA graph, because of ", status.ToString()));
   }
 
   const DataFailure& failure() const {

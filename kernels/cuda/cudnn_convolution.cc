@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <utility>
@@ -13,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
+#include "framework/core/terminal.h"
 #include "kernels/cuda/autotune.h"
 #include "kernels/cuda/code_text.h"
 #include "kernels/cuda/cuda_device.h"
@@ -162,8 +162,8 @@ class ConvolutionKernel final : public Kernel {
     if (absl::IsUnimplemented(failure)) return failure;
     MF_RETURN_IF_CUDA_ERROR(cudaGetLastError());
     if (num_failures++ == 0) {
-      std::fprintf(stderr, "mirrorflow: a convolution runs without cuDNN, because of %s\n",
-                   failure.ToString().c_str());
+      PrintErrorLine(absl::StrCat("mirrorflow: a convolution runs without cuDNN, because of ",
+                                  failure.ToString()));
     }
     return absl::UnimplementedError(failure.message());
   }

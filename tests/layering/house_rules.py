@@ -430,14 +430,16 @@ GUARDED_CALLS = (
      ("framework/core/file.cc", "kernels/cuda/fake_nvrtc.cc", "tools/bench_graphs.cc")),
     # Texts that control the terminal. These files print only texts of their own, or escape them.
     (r'\bf?printf\([^";]*"(?:[^"\\]|\\.|"\s*")*%[-\d.*]*s', "framework/core/terminal.h",
-     ("framework/core/failpoint.cc", "framework/core/status.cc", "framework/core/terminal.cc",
-      "distribute/collective/nccl/nccl_communicator.cc",
-      "kernels/cuda/block_emulator.cc", "kernels/cuda/cuda_device.cc",
-      "kernels/cuda/cudnn_convolution.cc", "tools/bench_gates.cc", "tools/bench_peer.cc",
-      "tools/devices.cc", "tools/fashion_mnist.cc", "tools/launch/attempt.cc", "tools/launch/launch.cc",
-      "tools/launch/launcher.cc", "tools/launch/supervisor_process.cc", "tools/mirrorflow.cc",
-      "tools/op_reference.cc", "train/checkpoint/checkpoint_manager.cc",
-      "train/checkpoint/event_log.cc")),
+     ("framework/core/status.cc", "framework/core/terminal.cc", "kernels/cuda/block_emulator.cc",
+      "tools/fashion_mnist.cc", "tools/launch/supervisor_process.cc", "tools/mirrorflow.cc",
+      "tools/op_reference.cc")),
+    # The same, printed without a format, by a format that is not a literal, or by a stream.
+    (r'\b(?:puts|fputs|perror)\((?!\s*")|\bfwrite\('
+     r'|\bstd::(?:cout|cerr|clog)\b|\babsl::F?PrintF\('
+     r'|\bwrite\(\s*(?:STD(?:OUT|ERR)_FILENO|[12])\b'
+     r'|\bf?printf\((?:\s*std(?:out|err),)?\s*(?!["\s]|std(?:out|err)\b)',
+     "framework/core/terminal.h",
+     ("tools/flags/command_line.cc", "tools/launch/attempt.cc", "train/trainer/progress_host.cc")),
 )
 
 

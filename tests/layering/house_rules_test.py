@@ -52,6 +52,9 @@ GOOD = {
                                   "#define MIRRORFLOW_TESTS_CUDA_GPU_H_\n#endif\n",
     "tests/references/cases/add.txt": "case Add {T=float}\n",
     "tools/README.md": README,
+    "tools/print.cc": LICENCE + 'std::fputs("a %s\\n",\n  stderr);\nputs(\n  "b");\n'
+                                'write(fd, c, 1);\nstd::snprintf(d, 2, "%s", e);\n'
+                                'std::fprintf(stderr,\n  "%d\\n", 1);\n',
     "tools/setup": "packages=(\n  libabsl-dev zlib1g-dev\n)\n",
     "bazel/workspace.bzl": 'repo(apt = "libabsl-dev")\n',
 }
@@ -112,6 +115,14 @@ PLANTED = [
     ("dangerous_calls_have_one_owner", "tools/a.cc", 'std::printf("%d; "\n  "%-8s", 1, x.c_str());\n'),
     ("dangerous_calls_have_one_owner", "train/a.cc",
      'std::fprintf(stderr, "%s\\n", path.c_str());\n'),
+    ("dangerous_calls_have_one_owner", "tools/a.cc", "std::fputs(text.c_str(), stdout);\n"),
+    ("dangerous_calls_have_one_owner", "tools/a.cc", "std::puts(name);\n"),
+    ("dangerous_calls_have_one_owner", "tools/a.cc", "fwrite(text, 1, size, stdout);\n"),
+    ("dangerous_calls_have_one_owner", "tools/a.cc", "std::cerr << text;\n"),
+    ("dangerous_calls_have_one_owner", "tools/a.cc", 'absl::PrintF("%s", text);\n'),
+    ("dangerous_calls_have_one_owner", "tools/a.cc",
+     "write(STDERR_FILENO, text.data(), text.size());\n"),
+    ("dangerous_calls_have_one_owner", "tools/a.cc", "std::fprintf(stderr,\n  text.c_str());\n"),
     ("dangerous_calls_have_one_owner", "train/a.cc", "std::ofstream(path) << text;\n"),
     ("dangerous_calls_have_one_owner", "train/a.cc", 'fopen(path, "we");\n'),
     ("dangerous_calls_have_one_owner", "train/a.cc", "open(path, O_WRONLY | O_TRUNC);\n"),

@@ -170,8 +170,8 @@ std::string Attempt::AbsentText() const {
 void Attempt::Begin() {
   gathering_ = false;
   if (num_ready() < static_cast<int>(workers_.size())) {
-    std::fprintf(stderr, "mirrorflow launch: %d of at most %d workers; %s\n", num_ready(),
-                 static_cast<int>(workers_.size()), ForTerminal(AbsentText()).c_str());
+    PrintErrorLine(absl::StrCat("mirrorflow launch: ", num_ready(), " of at most ", workers_.size(),
+                                " workers; ", AbsentText()));
   }
   const auto is_silent = [](const Worker& worker) { return !worker.ready && !worker.ended; };
   for (Worker& worker : workers_) {
@@ -279,7 +279,7 @@ void Attempt::MissStartDeadline() {
   reason_ = absl::StrCat(present, " of ", gathering_ && options_.is_elastic ? "at least " : "", all,
                          " workers started within ", absl::FormatDuration(options_.start_timeout),
                          "; missing: ", absl::StrJoin(missing, ", "));
-  std::fprintf(stderr, "mirrorflow launch: %s\n", ForTerminal(reason_).c_str());
+  PrintErrorLine(absl::StrCat("mirrorflow launch: ", reason_));
   exit_code_ = kExitStartTimeout;
   EndAll(SIGTERM);
   for (const Worker& worker : workers_) {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -24,6 +23,7 @@
 #include "framework/core/names.h"
 #include "framework/core/status.h"
 #include "framework/core/system_error.h"
+#include "framework/core/terminal.h"
 #include "tools/launch/forwarded_variables.h"
 #include "tools/launch/launcher.h"
 #include "tools/launch/placement.h"
@@ -97,8 +97,8 @@ void PrintVariablesThatStay(const std::set<std::string>& added) {
   }
   if (names.empty()) return;
   std::sort(names.begin(), names.end());
-  std::fprintf(stderr, "mirrorflow launch: not sent to other hosts: %s; --env=NAME sends one\n",
-               absl::StrJoin(names, ", ").c_str());
+  PrintErrorLine(absl::StrCat("mirrorflow launch: not sent to other hosts: ",
+                              absl::StrJoin(names, ", "), "; --env=NAME sends one"));
 }
 
 }  // namespace

@@ -12,11 +12,14 @@
 #include <string>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/core/system_error.h"
+#include "framework/core/terminal.h"
 #include "tools/flags/command_line.h"
 #include "tools/launch/attempt.h"
 #include "tools/launch/worker_output.h"
@@ -61,14 +64,13 @@ LaunchOptions WithoutExcluded(const LaunchOptions& options, RestartPolicy& polic
   const std::string excluded = absl::StrJoin(policy.excluded(), ", ");
   if (static_cast<int>(left.workers.size()) >= options.min_workers) {
     if (!excluded.empty()) {
-      std::fprintf(stderr, "mirrorflow launch: without host %s, which has failed too often\n",
-                   excluded.c_str());
+      PrintErrorLine(absl::StrCat("mirrorflow launch: without host ", excluded,
+                                  ", which has failed too often"));
     }
     return left;
   }
-  std::fprintf(stderr,
-               "mirrorflow launch: host %s is taken back, because too few others are left\n",
-               excluded.c_str());
+  PrintErrorLine(absl::StrCat("mirrorflow launch: host ", excluded,
+                              " is taken back, because too few others are left"));
   policy.IncludeAll();
   return options;
 }
@@ -98,8 +100,8 @@ absl::StatusOr<int> RunJob(const LaunchOptions& options) {
       if (code == kExitOk) MF_RETURN_IF_ERROR(output.status());
       return code;
     }
-    std::fprintf(stderr, "mirrorflow launch: restart %s, in %.1f s\n", policy.Text().c_str(),
-                 absl::ToDoubleSeconds(*pause));
+    PrintErrorLine(absl::StrFormat("mirrorflow launch: restart %s, in %.1f s", policy.Text(),
+                                   absl::ToDoubleSeconds(*pause)));
     if (const int signal = Wait(*pause, signals); signal != 0) {
       std::fputs("mirrorflow launch: stopped before the restart; the same command goes on\n",
                  stderr);

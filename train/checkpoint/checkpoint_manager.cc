@@ -4,7 +4,6 @@
 #include <limits.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <thread>
 #include <utility>
@@ -61,7 +60,7 @@ void TellLauncher(int64_t step) {
 
 void LogLine(const CheckpointManager::Options& options, absl::string_view line) {
   if (options.log != nullptr) return options.log(line);
-  std::fprintf(stderr, "%s\n", ForTerminal(line).c_str());
+  PrintErrorLine(line);
 }
 
 std::string MeshText(int num_workers, int num_replicas) {

@@ -3,14 +3,12 @@
 
 #include <unistd.h>
 
-#include <cstdio>
-
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "framework/core/file.h"
 #include "framework/core/json.h"
-#include "framework/core/names.h"
+#include "framework/core/terminal.h"
 #include "framework/runtime/failure.h"
 
 namespace mirrorflow {
@@ -49,8 +47,7 @@ void EventLog::Append(absl::string_view event, absl::string_view fields) const {
     close(*file);
   }
   if (status.ok() || has_warned_.exchange(true)) return;
-  std::fprintf(stderr, "WARNING: events are not recorded: %s\n",
-               Printable(status.message()).c_str());
+  PrintErrorLine(absl::StrCat("WARNING: events are not recorded: ", status.message()));
 }
 
 }  // namespace mirrorflow

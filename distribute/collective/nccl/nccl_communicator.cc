@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <mutex>
@@ -20,6 +19,7 @@
 #include "distribute/collective/collective_agreement.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
+#include "framework/core/terminal.h"
 #include "framework/core/thread.h"
 #include "framework/runtime/failure.h"
 #include "kernels/cuda/cuda_device.h"
@@ -89,7 +89,7 @@ ncclRedOp_t NcclReduction(Reduction reduction) {
 // Sets an environment variable that NCCL reads at its first call, unless the user has set it.
 void SetForNccl(const char* name, const std::string& value) {
   if (getenv(name) == nullptr && setenv(name, value.c_str(), 0) == 0) {
-    std::fprintf(stderr, "mirrorflow: %s=%s\n", name, value.c_str());
+    PrintErrorLine(absl::StrCat("mirrorflow: ", name, "=", value));
   }
 }
 
