@@ -18,9 +18,11 @@
 #include "framework/core/file_kind.h"
 #include "framework/core/status.h"
 #include "framework/core/text.h"
+#include "framework/graph/graph_assembler.h"
 #include "framework/graph/graph_def.h"
 #include "framework/graph/text_form.h"
 #include "framework/graph/text_parser.h"
+#include "framework/proto/parsed_size.h"
 #include "framework/proto/serialize.h"
 
 namespace mirrorflow {
@@ -74,7 +76,18 @@ int BadOffset(const std::string& bytes) {
   }
 }
 
-absl::StatusOr<proto::GraphDef> ParseBinary(const std::string& bytes) {
+// Checks messages before they are parsed: many empty nodes take a hundred times the file's size.
+absl::Status CheckSize(const ParsedSize& size, const GraphLimits& limits) {
+  if (size.bytes() <= limits.max_bytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("the graph is too large in memory; expected at most ", limits.max_bytes,
+                   " bytes, got ", size.bytes()));
+}
+
+absl::StatusOr<proto::GraphDef> ParseBinary(const std::string& bytes, const GraphLimits& limits) {
+  ParsedSize size;
+  size.AddBinary(*proto::GraphDef::descriptor(), bytes);
+  MF_RETURN_IF_ERROR(CheckSize(size, limits));
   proto::GraphDef def;
   if (def.ParseFromString(bytes)) return def;
   return absl::InvalidArgumentError(absl::StrCat(
@@ -93,7 +106,10 @@ class FirstError : public google::protobuf::io::ErrorCollector {
   std::string text;
 };
 
-absl::StatusOr<proto::GraphDef> ParseProtoText(const std::string& text) {
+absl::StatusOr<proto::GraphDef> ParseProtoText(const std::string& text, const GraphLimits& limits) {
+  ParsedSize size;
+  size.AddText(*proto::GraphDef::descriptor(), text);
+  MF_RETURN_IF_ERROR(CheckSize(size, limits));
   FirstError error;
   TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);
@@ -113,9 +129,28 @@ absl::StatusOr<Graph> GraphFromDef(const absl::StatusOr<proto::GraphDef>& def,
   return FromGraphDef(*def, registry, limits);
 }
 
+// The text form keeps functions, and attributes that no tensor here can hold, as serialized
+// messages.
+absl::Status CheckMessages(const Graph& graph, const GraphLimits& limits) {
+  ParsedSize size;
+  for (const auto& [name, bytes] : graph.functions().functions()) {
+    size.AddBinary(*proto::FunctionDef::descriptor(), bytes);
+  }
+  size.AddBinary(*proto::FunctionDefLibrary::descriptor(), graph.functions().gradients());
+  for (const Node* node : graph.Nodes()) {
+    for (const auto& [name, value] : node->attrs()) {
+      const std::string* const bytes = value.get_if<std::string>();
+      if (bytes == nullptr || !absl::StartsWith(name, kOpaqueAttr)) continue;
+      size.AddBinary(*proto::AttrValue::descriptor(), *bytes);
+    }
+  }
+  return CheckSize(size, limits);
+}
+
 absl::StatusOr<Graph> GraphFromText(absl::string_view text, const OpRegistry& registry,
                                     const GraphLimits& limits) {
   MF_ASSIGN_OR_RETURN(Graph graph, ParseGraph(text, registry, limits));
+  MF_RETURN_IF_ERROR(CheckMessages(graph, limits));
   absl::string_view head = text.substr(0, text.find('\n'));
   int nodes;
   const bool has_head = absl::ConsumePrefix(&head, kTextHead) && absl::SimpleAtoi(head, &nodes);
@@ -134,10 +169,11 @@ absl::StatusOr<Graph> GraphFromText(absl::string_view text, const OpRegistry& re
 absl::StatusOr<Graph> ParseBytes(const std::string& bytes, Format format,
                                  const OpRegistry& registry, const GraphLimits& limits) {
   const google::protobuf::LogSilencer silencer;  // errors go into the status
-  if (format == Format::kBinary) return GraphFromDef(ParseBinary(bytes), registry, limits);
+  if (format == Format::kBinary) return GraphFromDef(ParseBinary(bytes, limits), registry, limits);
   const absl::StatusOr<std::string> text = PlainText(bytes);
   if (!text.ok()) return absl::InvalidArgumentError(text.status().message());
-  if (format == Format::kProtoText) return GraphFromDef(ParseProtoText(*text), registry, limits);
+  if (format == Format::kProtoText)
+    return GraphFromDef(ParseProtoText(*text, limits), registry, limits);
   return GraphFromText(*text, registry, limits);
 }
 

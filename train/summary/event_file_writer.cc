@@ -18,6 +18,7 @@
 #include "framework/core/status.h"
 #include "framework/core/system_error.h"
 #include "framework/core/thread.h"
+#include "framework/proto/parsed_size.h"
 #include "framework/proto/serialize.h"
 #include "train/summary/event.pb.h"
 
@@ -34,6 +35,9 @@ std::string HostName() {
   }
   return host;
 }
+
+// The memory of one event of a checkpoint, which is a file from outside.
+constexpr int64_t kMaxEventBytes = int64_t{1} << 30;
 
 constexpr absl::string_view kPrefix = "events.out.tfevents.";
 
@@ -143,6 +147,13 @@ absl::Status EventFileWriter::AddEvent(const proto::Event& event) {
 }
 
 absl::Status EventFileWriter::AddSerializedEvent(absl::string_view event) {
+  ParsedSize size;
+  size.AddBinary(*proto::Event::descriptor(), event);
+  if (size.bytes() > kMaxEventBytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(path(), ": the event is too large in memory; expected at most ",
+                     kMaxEventBytes, " bytes, got ", size.bytes()));
+  }
   proto::Event parsed;
   if (parsed.ParseFromArray(event.data(), static_cast<int>(event.size()))) return AddEvent(parsed);
   return absl::InvalidArgumentError(

@@ -212,6 +212,48 @@ TEST(GraphFileTest, RejectsDeepNestingInEveryFormat) {
   EXPECT_THAT(ReadError(Path("deep.txt")), HasSubstr("line 1, column 66: nesting deeper than 50"));
 }
 
+std::string Times(int count, absl::string_view text) {
+  std::string all;
+  for (int i = 0; i < count; ++i) absl::StrAppend(&all, text);
+  return all;
+}
+
+// Each file has less than 100 KiB, and its messages take more than a mebibyte.
+TEST(GraphFileTest, MessagesThatTakeMuchMemoryAreRefusedBeforeTheyAreParsed) {
+  constexpr int kMany = 16000;  // 2 bytes each: 32000, or \x80\xfa\x01
+  std::string attrs;
+  for (int i = 0; i < 9000; ++i) {
+    attrs += std::string("\x2a\x04\x0a\x02", 4) + static_cast<char>(i / 95 + 32) +
+             static_cast<char>(i % 95 + 32);
+  }
+  const std::string shapes = Times(kMany, "\\x3a\\0"), nodes = Times(kMany, "\\x1a\\0");
+  for (const auto& [name, contents] : {
+           std::pair<std::string, std::string>  //
+           {"nodes.pb", Times(kMany, std::string("\x0a\0", 2))},
+           {"attributes.pb", absl::StrCat("\x0a\xf0\xa5\x03", attrs)},
+           {"functions.pb",
+            absl::StrCat("\x12\x80\xfa\x01", Times(kMany, std::string("\x0a\0", 2)))},
+           {"function.pb", absl::StrCat("\x12\x84\xfa\x01\x0a\x80\xfa\x01",
+                                        Times(kMany, std::string("\x1a\0", 2)))},
+           {"nodes.pbtxt", Times(kMany, "node{}")},
+           {"list.pbtxt", absl::StrCat("node[<>", Times(kMany, ",{}"), "]")},
+           {"functions.pbtxt",
+            absl::StrCat("library{function{", Times(kMany / 2, "node_def{}"), "}}")},
+           {"function.txt", absl::StrCat("x = NoOp()\n@f = \"", nodes, "\"\n")},
+           {"gradients.txt", absl::StrCat("x = NoOp()\n@ = \"", nodes, "\"\n")},
+           {"attribute.txt",
+            absl::StrCat("x = NoOp() {_proto_a=\"\\x0a\\x80\\xfa\\x01", shapes, "\"}\n")},
+       }) {
+    Put(Path(name), contents);
+    EXPECT_LT(contents.size(), 100u << 10) << name;
+    const absl::Status status =
+        ReadGraphFile(Path(name), TestOps(), {.max_bytes = 1 << 20}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+    EXPECT_THAT(std::string(status.message()),
+                AllOf(StartsWith(Path(name)), HasSubstr("too large in memory")));
+  }
+}
+
 TEST(GraphFileTest, SkipsDebugInfoOfTextFile) {
   Put(Path("debug.pbtxt"),
       "node { name: 'x' op: 'NoOp' }\n"

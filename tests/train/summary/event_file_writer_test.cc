@@ -112,6 +112,11 @@ TEST(EventFileWriterTest, EventsOfTheLastStepAreKeptAndCanBeAddedAgain) {
   ASSERT_TRUE(writer->AddSerializedEvent(last[1]).ok());
   EXPECT_EQ(writer->EventsOfStep(5).size(), 3u);
   EXPECT_EQ(writer->AddSerializedEvent("\xff").code(), absl::StatusCode::kInvalidArgument);
+  // summary { value {} value {} … }, whose values are 2 bytes each.
+  std::string values;
+  for (int i = 0; i < 16 << 20; ++i) values += std::string("\x0a\0", 2);
+  const std::string many = absl::StrCat("\x2a\x80\x80\x80\x10", values);
+  EXPECT_EQ(writer->AddSerializedEvent(many).code(), absl::StatusCode::kResourceExhausted);
   ASSERT_TRUE(writer->Close().ok());
   const std::vector<WireMessage> events = ReadEvents(writer->path());
   ASSERT_EQ(events.size(), 7u);
