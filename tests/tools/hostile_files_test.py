@@ -16,8 +16,8 @@ import unittest
 import zipfile
 import zlib
 
-from programs import (BAD_INPUT, FASHION_MNIST, MIRRORFLOW, ProgramTest, TRAIN_TINY, VERSIONS,
-                      crc32c, floats, main, node)
+from programs import (BAD_INPUT, FASHION_MNIST, MIRRORFLOW, ProgramTest, RESOURCES, TRAIN_TINY,
+                      VERSIONS, crc32c, floats, main, node)
 
 SECONDS = 5  # of CPU time
 MEBIBYTES = 64  # resident; an idle program uses a third of it
@@ -66,6 +66,16 @@ def record(contents):
     return length + masked(length) + contents + masked(contents)
 
 
+def png(*chunks):
+    """One black pixel, and more chunks before it."""
+    def chunk(name, data):
+        return (struct.pack(">I", len(data)) + name + data
+                + struct.pack(">I", zlib.crc32(name + data)))
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0))
+            + b"".join(chunk(*c) for c in chunks)
+            + chunk(b"IDAT", zlib.compress(b"\0\0")) + chunk(b"IEND", b""))
+
+
 class HostileFilesTest(ProgramTest):
 
     def run_within(self, args, exit_code, mebibytes=None):
@@ -85,7 +95,8 @@ class HostileFilesTest(ProgramTest):
     def refused(self, args, code, where, what, mebibytes=None):
         """Runs `args`, which must fail as expected."""
         with self.subTest(" ".join(args)):
-            errors = self.run_within(args, BAD_INPUT, mebibytes)
+            errors = self.run_within(
+                args, RESOURCES if code == "RESOURCE_EXHAUSTED" else BAD_INPUT, mebibytes)
             self.assertTrue(errors.startswith(f"ERROR {code} {where}: "), errors)
             self.assertIn(what, errors)
             return errors
@@ -259,12 +270,7 @@ class HostileFilesTest(ProgramTest):
         path.write_bytes(b'{"crc32c":"%08x","manifest":%s}\n' % (crc32c(body), body))
         self.assertIn(shown, self.run_program(MIRRORFLOW, "checkpoint", "saved").stdout)
 
-        def chunk(name, data):
-            return (struct.pack(">I", len(data)) + name + data
-                    + struct.pack(">I", zlib.crc32(name + data)))
-        png = (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0))
-               + chunk(b"IDAT", zlib.compress(b"\0\0")) + chunk(b"IEND", b""))
-        self.write(f"images/{evil}/a.png", png)
+        self.write(f"images/{evil}/a.png", png())
         self.assertIn(shown, self.run_program(MIRRORFLOW, "data", "images").stdout)
         with zipfile.ZipFile(self.root / "a.npz", "w") as archive:
             archive.writestr(f"{evil}.npy", floats((1,), 0.5))
@@ -280,9 +286,31 @@ class HostileFilesTest(ProgramTest):
         self.assertIn(f"WARNING: {shown}.csv: left out 1 bad records", self.run_program(
             MIRRORFLOW, "data", f"{evil}.csv", "--skip_bad_records=1").stderr)
         self.write(f"{evil}/a/b.gif", b"")
-        self.write(f"{evil}/a/b.png", png)
+        self.write(f"{evil}/a/b.png", png())
         self.assertIn(f"WARNING: {shown}: left out 1 images",
                       self.run_program(MIRRORFLOW, "data", evil).stderr)
+
+    def test_messages_are_refused_before_they_take_memory(self):
+        many = 500_000  # empty messages take 120 MB
+        function = 'x = NoOp()\n@f = "' + r"\x1a\0" * many + '"\n'
+        for name, contents in [
+            ("nodes.pb", b"\x0a\0" * many),
+            ("nodes.pbtxt", "node{}" * many),
+            ("functions.pbtxt", "library{" + "function{}" * many + "}"),
+            ("function.txt", function),
+        ]:
+            self.write(name, contents)
+            self.refused([MIRRORFLOW, "inspect", name, "--max_memory=64"], "RESOURCE_EXHAUSTED",
+                         name, "too large in memory; expected at most 67108864 bytes, got",
+                         mebibytes=MEBIBYTES)
+
+    def test_chunks_of_images_take_no_memory(self):
+        text = zlib.compress(b"a" * 7_900_000)
+        for name, chunk in [("text", (b"zTXt", b"k\0\0" + text)),
+                            ("international", (b"iTXt", b"k\0\1\0\0\0" + text))]:
+            with self.subTest(name):
+                self.write(f"{name}/a/a.png", png(*40 * [chunk]))
+                self.run_within([MIRRORFLOW, "data", name], 0, MEBIBYTES)
 
     def test_traces_take_little_memory(self):
         most = (1 << 21) - 10

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/formats/image.h"
 
+#include <malloc.h>
 #include <zlib.h>
 
 #include <cstdint>
@@ -12,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -160,6 +162,18 @@ std::string BigEndian(uint32_t value, int bytes) {
   return text;
 }
 
+std::string Chunk(absl::string_view type, absl::string_view data) {
+  const std::string chunk = absl::StrCat(type, data);
+  const auto crc = crc32(0, reinterpret_cast<const Bytef*>(chunk.data()), chunk.size());
+  return BigEndian(data.size(), 4) + chunk + BigEndian(crc, 4);
+}
+
+// The PNG image with further chunks, after its header or before its end.
+std::string WithChunks(const std::string& png, absl::string_view chunks, bool late) {
+  const size_t place = late ? png.size() - 12 : 33;
+  return absl::StrCat(png.substr(0, place), chunks, png.substr(place));
+}
+
 // The image with EXIF data: in a JPEG file after its first marker, in a PNG file after its header
 // or before its end.
 std::string WithExif(const std::string& image, const std::string& exif, bool late = false) {
@@ -168,11 +182,73 @@ std::string WithExif(const std::string& image, const std::string& exif, bool lat
     return image.substr(0, 2) + "\xff\xe1" + BigEndian(segment.size() + 2, 2) + segment +
            image.substr(2);
   }
-  const std::string chunk = "eXIf" + exif;
-  const auto crc = crc32(0, reinterpret_cast<const Bytef*>(chunk.data()), chunk.size());
-  const size_t place = late ? image.size() - 12 : 33;
-  return image.substr(0, place) + BigEndian(exif.size(), 4) + chunk + BigEndian(crc, 4) +
-         image.substr(place);
+  return WithChunks(image, Chunk("eXIf", exif), late);
+}
+
+std::string Deflated(const std::string& text) {
+  std::vector<Bytef> out(compressBound(text.size()));
+  uLongf size = out.size();
+  EXPECT_EQ(compress(out.data(), &size, reinterpret_cast<const Bytef*>(text.data()), text.size()),
+            Z_OK);
+  return std::string(out.begin(), out.begin() + size);
+}
+
+// A figure of /proc/self/status, such as VmHWM, in bytes; 0 if it has none.
+int64_t MemoryFigure(absl::string_view name) {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    int64_t kibibytes;
+    if (word == absl::StrCat(name, ":") && status >> kibibytes) return kibibytes << 10;
+  }
+  return 0;
+}
+
+// The most resident memory at any time of `action`, beyond that of its start.
+int64_t PeakOf(absl::FunctionRef<void()> action) {
+  malloc_trim(0);                                 // memory that is used again counts again
+  std::ofstream("/proc/self/clear_refs") << "5";  // forgets the earlier peak
+  const int64_t before = MemoryFigure("VmRSS");
+  action();
+  return MemoryFigure("VmHWM") - before;
+}
+
+// libpng inflates up to 8 MB of each chunk of text, and keeps up to 1000 of them.
+TEST(ImageTest, ChunksThatInflateTakeNoMemory) {
+  constexpr int64_t kMiB = 1 << 20;
+  const std::string png = Stored("grey.png");
+  const Tensor pixels = *DecodePng(png);
+  constexpr int kInflated = 7'900'000;
+  const std::string text = Deflated(std::string(kInflated, 'a'));
+  std::string profile = BigEndian(kInflated, 4) + std::string(kInflated - 4, '\0');
+  profile.replace(12, 12, "mntrGRAYXYZ ");  // of a grey image, without tags
+  profile.replace(36, 4, "acsp");
+  const auto many = [](const std::string& chunk) {
+    std::string chunks;
+    for (int i = 0; i < 20; ++i) chunks += chunk;
+    return chunks;
+  };
+  const std::pair<const char*, std::string> kinds[] = {
+      {"zTXt", many(Chunk("zTXt", std::string("k\0\0", 3) + text))},
+      {"iTXt", many(Chunk("iTXt", std::string("k\0\1\0\0\0", 6) + text))},
+      {"iCCP", Chunk("iCCP", std::string("k\0\0", 3) + Deflated(profile))},
+  };
+  // Where the kernel does not forget a peak, nothing can be measured.
+  const bool can_measure = PeakOf([] {}) < kMiB;
+  for (const auto& [kind, chunks] : kinds) {
+    for (const bool late : {false, true}) {
+      const std::string bomb = WithChunks(png, chunks, late);
+      const int64_t peak = PeakOf([&, late = late, kind = kind] {
+        const absl::StatusOr<ImageHeader> size = ImageSize(bomb);
+        ASSERT_TRUE(size.ok()) << size.status();
+        const absl::StatusOr<Tensor> image = DecodeImage(bomb);
+        ASSERT_TRUE(image.ok()) << image.status();
+        EXPECT_TRUE(Tensor::Identical(*image, pixels)) << kind << late;
+      });
+      if (can_measure) {
+        EXPECT_LT(peak, 4 * kMiB) << kind << (late ? " after" : " before") << " the pixels";
+      }
+    }
+  }
 }
 
 // Which side of the upright picture the first row and the first column of the file are, by the text
