@@ -21,8 +21,9 @@ constexpr absl::string_view kHostSpecificPrefixes[] = {"BASH_FUNC_", "DBUS_", "S
 
 // Words of a secret's name, between underscores, and ends of such words (PGPASSWORD). TOKENS is not
 // one of them: MAX_TOKENS is a setting of a language model.
-constexpr absl::string_view kSecretWords[] = {"APIKEY", "AUTH", "COOKIE", "KEY",
-                                              "KEYS",   "PAT",  "PWD",    "KRB5CCNAME"};
+constexpr absl::string_view kSecretWords[] = {"APIKEY",     "AUTH", "COOKIE", "CRED", "CREDS",
+                                              "DSN",        "JWT",  "KEY",    "KEYS", "PASS",
+                                              "KRB5CCNAME", "PAT",  "PWD"};
 constexpr absl::string_view kSecretEndings[] = {"CREDENTIAL", "CREDENTIALS", "PASSFILE",
                                                 "PASSPHRASE", "PASSWD",      "PASSWORD",
                                                 "SECRET",     "SECRETS",     "TOKEN"};

@@ -29,6 +29,16 @@ TEST(ForwardedVariablesTest, SecretsStay) {
   }
 }
 
+TEST(ForwardedVariablesTest, ShortWordOfSecretCountsOnlyAsWhole) {
+  for (const char* name :
+       {"PASS", "DB_PASS", "SMTP_PASS_2", "SLURM_JWT", "GIT_CREDS", "MY_CRED", "SENTRY_DSN"}) {
+    EXPECT_EQ(ForwardingOf(name), Forwarding::kSecret) << name;
+  }
+  for (const char* name : {"COMPASS", "NUM_PASSES", "PASSIVE_MODE", "CREDIT_LIMIT", "DSN2X"}) {
+    EXPECT_EQ(ForwardingOf(name), Forwarding::kForwarded) << name;
+  }
+}
+
 TEST(ForwardedVariablesTest, VariablesOfTheHostStay) {
   for (const char* name : {"LD_PRELOAD", "LD_AUDIT", "HOME", "PWD", "_", "SSH_AUTH_SOCK", "DISPLAY",
                            "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS", "BASH_FUNC_x%%"}) {
