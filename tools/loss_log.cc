@@ -13,11 +13,19 @@
 namespace mirrorflow {
 namespace {
 
+// Twenty million steps have lines of fewer bytes than this.
+constexpr uint64_t kMaxLogBytes = uint64_t{512} << 20;
+
 // The contents of a file; empty if it does not exist.
 absl::StatusOr<std::string> ContentsOf(const std::string& path) {
   const absl::StatusOr<InputFile> file = InputFile::Open(path);
   if (absl::IsNotFound(file.status())) return std::string();
   MF_RETURN_IF_ERROR(file.status());
+  if (file->size() > kMaxLogBytes) {
+    return absl::ResourceExhaustedError(absl::StrCat(path, ": the log is too large to continue; ",
+                                                     "expected at most ", kMaxLogBytes,
+                                                     " bytes, got ", file->size()));
+  }
   std::string text(file->size(), '\0');
   MF_RETURN_IF_ERROR(file->Read(0, text.size(), text.data()));
   return text;

@@ -15,7 +15,8 @@ namespace mirrorflow {
 class LossLog {
  public:
   // Keeps the lines of an existing file up to `step`, where training resumes, and drops the others.
-  // An empty path: no log.
+  // An empty path: no log. ResourceExhausted for a file of more than 512 MiB that would be
+  // continued.
   static absl::StatusOr<LossLog> Open(const std::string& path, int64_t step);
   LossLog(LossLog&& other) noexcept
       : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}

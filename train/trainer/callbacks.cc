@@ -26,6 +26,8 @@ namespace mirrorflow {
 namespace {
 
 constexpr char kBestWeights[] = "best_weights/";
+// The most of a CsvLog that is continued; its shortest lines take 20 times as much memory.
+constexpr uint64_t kMaxLogBytes = uint64_t{16} << 20;
 
 bool LargerIsBetter(absl::string_view name, MonitorMode mode) {
   if (mode != MonitorMode::kAuto) return mode == MonitorMode::kMax;
@@ -252,6 +254,11 @@ absl::Status CsvLog::Read(int64_t last) {
   lines_.clear();
   if (access(path_.c_str(), F_OK) != 0) return absl::OkStatus();  // on a new host
   MF_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path_));
+  if (file.size() > kMaxLogBytes) {
+    return absl::ResourceExhaustedError(absl::StrCat(path_, ": the log is too large to continue; ",
+                                                     "expected at most ", kMaxLogBytes,
+                                                     " bytes, got ", file.size()));
+  }
   std::string text(file.size(), '\0');
   MF_RETURN_IF_ERROR(file.Read(0, text.size(), text.data()));
   // An editor of another system may have saved the file with other line ends. Zero bytes, which are

@@ -160,6 +160,36 @@ TEST_F(CallbacksTest, CsvLogHasOneLineForEachEpoch) {
   EXPECT_EQ(Fit(1, {&nowhere}).status().code(), absl::StatusCode::kNotFound);
 }
 
+// Another user may write to the folder of the log.
+TEST_F(CallbacksTest, CsvLogFollowsNoLink) {
+  class Link final : public Callback {
+   public:
+    Link(std::string target, std::string path)
+        : target_(std::move(target)), path_(std::move(path)) {}
+    absl::Status OnEpochBegin(TrainingState& state) override {
+      if (state.position.epoch == 1) {
+        std::filesystem::remove(path_);
+        std::filesystem::create_symlink(target_, path_);
+      }
+      return absl::OkStatus();
+    }
+
+   private:
+    const std::string target_, path_;
+  };
+  const std::string victim = WriteTemporary("victim", "kept"), path = TemporaryPath("linked.csv");
+  std::filesystem::remove(path);
+  std::filesystem::create_symlink(victim, path);
+  CsvLog log(path);
+  ASSERT_TRUE(Fit(1, {&log}).ok());
+  EXPECT_FALSE(std::filesystem::is_symlink(path)) << "the log has replaced it";
+  Link link(victim, path);
+  const absl::Status status = Fit(3, {&link, &log}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr(path));
+  EXPECT_EQ(ContentsOf(victim), "kept");
+}
+
 TEST_F(CallbacksTest, ProgressBarShowsEpochs) {
   testing::internal::CaptureStderr();
   Scores scores({0.5, 0.25});

@@ -254,6 +254,19 @@ TEST_P(ResumedCallbacksTest, LogOfAnotherSystemKeepsItsLines) {
   }
 }
 
+TEST_P(ResumedCallbacksTest, LargeLogIsRefusedOnResume) {
+  const std::string path = TemporaryPath("huge.csv");
+  const auto train = [&](int64_t epochs) {
+    CsvLog csv(path);
+    return Train(Line().Batch(4), {.epochs = epochs, .callbacks = {&csv}}).result.status();
+  };
+  ASSERT_EQ(train(2), absl::OkStatus());
+  std::filesystem::resize_file(path, (16 << 20) + 1);
+  const absl::Status status = train(4);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr(path));
+}
+
 // A folder may have any name, and callbacks may be equal: each finds its own state.
 TEST_P(ResumedCallbacksTest, EachCallbackFindsItsOwnState) {
   class Named final : public Callback {
