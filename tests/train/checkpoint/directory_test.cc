@@ -228,6 +228,25 @@ TEST_F(CheckpointDirectoryTest, HeldFlockOfAnotherHostEndsWithTheLease) {
   close(fd);
 }
 
+// Whatever the file has, it is an owner that does not renew; only the first bytes count.
+TEST_F(CheckpointDirectoryTest, LockFileOfGarbageIsReadInPart) {
+  for (const char c : {'\x1b', '\0', '\n'}) {
+    SetUp();
+    std::filesystem::create_directories(path_);
+    std::ofstream(path_ + "/lock") << std::string(1 << 20, c);
+    const absl::Status early = CheckpointDirectory::Open(path_).status();
+    EXPECT_TRUE(absl::IsDeadlineExceeded(early)) << early;
+    EXPECT_EQ(early.message().find(c), absl::string_view::npos);
+    int attempts = 0;
+    before_flock = [&] {
+      std::ofstream(path_ + "/lock") << std::string(500, c) << ++attempts;
+      MonotonicTime::AdvanceForTest(absl::Milliseconds(300));
+    };
+    const DirectoryLockOptions waits = {.timeout = absl::Seconds(10), .lease = absl::Seconds(1)};
+    EXPECT_EQ(CheckpointDirectory::Open(path_, waits).status(), absl::OkStatus());
+  }
+}
+
 // It may be paused, or stopped in a debugger.
 TEST_F(CheckpointDirectoryTest, OwnerOnTheSameHostKeepsTheDirectoryWithoutRenewing) {
   const auto owner = CheckpointDirectory::Open(path_, {.renewal = absl::Hours(1)});
