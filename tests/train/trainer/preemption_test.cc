@@ -3,13 +3,30 @@
 // //tests/tools:restarts_test sends signals to workers that are processes.
 #include "train/trainer/preemption.h"
 
+#include <csignal>
+#include <future>
+#include <latch>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "framework/core/monotonic_time.h"
+#include "framework/runtime/failure.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/forwarding_worker_group.h"
 #include "tests/support/test_workers.h"
 
 namespace mirrorflow {
 namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 // The service that the workers coordinate by may have no room for the end of training. No worker
 // waits for it then.
@@ -31,6 +48,110 @@ TEST(PreemptionHandlerTest, EndsWithoutRoomToTellTheOthers) {
   // The other worker learns why.
   WorkerGroup& other = *(*workers)->session(1).state().connection().workers();
   EXPECT_TRUE(absl::IsResourceExhausted(other.Get("never put", deadline).status()));
+}
+
+// Lets the handler of this worker learn of a stop request once the test allows it, and tells when
+// it waits for the others to say how far they have come.
+class WatchedGroup final : public ForwardingWorkerGroup {
+ public:
+  using ForwardingWorkerGroup::ForwardingWorkerGroup;
+
+  absl::StatusOr<std::string> Get(absl::string_view key, MonotonicTime deadline) override {
+    if (absl::StartsWith(key, "stop ")) allowed_.wait();
+    return ForwardingWorkerGroup::Get(key, deadline);
+  }
+  absl::StatusOr<std::vector<std::string>> AllGather(absl::string_view name, std::string value,
+                                                     MonotonicTime deadline) override {
+    if (absl::StartsWith(name, "stop ")) gather_.set_value(std::string(name));
+    return ForwardingWorkerGroup::AllGather(name, std::move(value), deadline);
+  }
+  void AllowStop() { allowed_.count_down(); }
+  // Returns the name by which the others join.
+  std::string AwaitGather() { return gather_.get_future().get(); }
+
+ private:
+  std::latch allowed_{1};
+  std::promise<std::string> gather_;
+};
+
+// The last worker has a handler, is in its first step, and receives SIGTERM. A process has only one
+// handler, so the test makes the calls of the other workers.
+class StopRequestTest : public testing::Test {
+ protected:
+  void Start(int num_workers) {
+    auto workers =
+        TestWorkers::Create([&](int) -> const Graph& { return graph_; },
+                            {.workers = num_workers,
+                             .replicas = 1,
+                             .change = [&](int w, SessionOptions*, SessionBackend* backend) {
+                               if (w == num_workers - 1)
+                                 backend->workers = &watched_.emplace(*backend->workers);
+                             }});
+    ASSERT_TRUE(workers.ok()) << workers.status();
+    workers_ = *std::move(workers);
+    ASSERT_EQ(PreemptionHandler::TakeSignals(), absl::OkStatus());
+    auto handler = PreemptionHandler::Create(workers_->session(num_workers - 1));
+    ASSERT_TRUE(handler.ok()) << handler.status();
+    handler_ = *std::move(handler);
+    EXPECT_TRUE(handler_->MayBegin());
+    // The process keeps the signal for all later handlers. A second one would end it.
+    static const int raised = raise(SIGTERM);
+    ASSERT_EQ(raised, 0);
+    watched_->AllowStop();
+    gather_ = watched_->AwaitGather();
+  }
+  WorkerGroup& Group(int worker) {
+    return *workers_->session(worker).state().connection().workers();
+  }
+
+  const Graph graph_;
+  std::optional<WatchedGroup> watched_;
+  std::unique_ptr<TestWorkers> workers_;
+  std::unique_ptr<PreemptionHandler> handler_;
+  std::string gather_;
+};
+
+// A slow data set may delay a worker for minutes before it has a handler.
+TEST_F(StopRequestTest, WaitsForLateWorker) {
+  Start(2);
+  MonotonicTime::AdvanceForTest(absl::Minutes(5));
+  // A call that times out ends all others whose deadlines have passed.
+  const absl::Status never = Group(0).Get("never put", MonotonicTime::Now()).status();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(never)) << never;
+  const auto runs = Group(0).AllGather(gather_, "0", MonotonicTime::Now() + absl::Seconds(30));
+  ASSERT_TRUE(runs.ok()) << runs.status();
+  EXPECT_THAT(*runs, ElementsAre("0", "1"));  // so that both stop after the first run
+  EXPECT_FALSE(handler_->MayBegin());
+  const auto stopped = handler_->Finish();
+  ASSERT_TRUE(stopped.ok()) << stopped.status();
+  EXPECT_EQ(*stopped, SIGTERM);
+}
+
+TEST_F(StopRequestTest, MalformedCountOfRunsIsError) {
+  Start(2);
+  const auto runs = Group(0).AllGather(gather_, "many", MonotonicTime::Now() + absl::Seconds(30));
+  EXPECT_TRUE(runs.ok()) << runs.status();
+  EXPECT_FALSE(handler_->MayBegin());
+  const absl::Status stopped = handler_->Finish().status();
+  EXPECT_TRUE(absl::IsInternal(stopped)) << stopped;
+  EXPECT_THAT(std::string(stopped.message()), HasSubstr("'many'"));
+}
+
+// Worker 1 gives up before worker 0 comes.
+TEST_F(StopRequestTest, EndsWithTheFailureOfWorkerThatGaveUp) {
+  Start(3);
+  const absl::Status gave_up = Group(1).AllGather(gather_, "9", MonotonicTime::Now()).status();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(gave_up)) << gave_up;
+  ASSERT_TRUE(FailureOf(gave_up).has_value()) << gave_up;
+  EXPECT_EQ(FailureOf(gave_up)->worker, 0);
+  // All have come, but not at once.
+  const MonotonicTime moment = MonotonicTime::Now() + absl::Milliseconds(50);
+  const absl::Status late = Group(0).AllGather(gather_, "0", moment).status();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(late)) << late;
+  EXPECT_THAT(std::string(late.message()), Not(HasSubstr("missing worker 1")));
+  EXPECT_EQ(Group(1).ReportFailure(gave_up, MonotonicTime::Now() + absl::Seconds(30)), gave_up);
+  EXPECT_FALSE(handler_->MayBegin());
+  EXPECT_EQ(handler_->Finish().status(), gave_up);
 }
 
 }  // namespace
