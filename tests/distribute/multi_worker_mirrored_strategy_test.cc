@@ -139,24 +139,27 @@ TEST(MultiWorkerMirroredStrategyTest, WorkersUseTlsWithBoundService) {
 }
 
 TEST(MultiWorkerMirroredStrategyTest, WorkersSayHowDataAreProtected) {
+  const std::string secret = "0123456789abcdef";
+  const TlsFiles tls = WriteCertificate("localhost", TemporaryPath("worker"));
   const struct {
     CollectiveKind collective;
     std::string secret;
     TlsFiles tls;
     const char* message;
+    bool insecure = false;
   } cases[] = {
       {CollectiveKind::kTcp, "", {}, "over TCP on lo, neither authenticated nor encrypted"},
-      {CollectiveKind::kTcp, "0123456789abcdef", {}, "lo, authenticated but not encrypted"},
-      {CollectiveKind::kTcp, "0123456789abcdef",
-       WriteCertificate("localhost", TemporaryPath("worker")),
-       "over TCP on lo, authenticated and encrypted\n"},
-      {CollectiveKind::kUcx, "0123456789abcdef", {}, "lo, neither authenticated nor encrypted"},
+      {CollectiveKind::kTcp, secret, {}, "lo, authenticated but not encrypted"},
+      {CollectiveKind::kTcp, secret, tls, "over TCP on lo, authenticated and encrypted\n"},
+      {CollectiveKind::kUcx, secret, {}, "lo, neither authenticated nor encrypted"},
+      {CollectiveKind::kUcx, secret, tls, "lo, neither authenticated nor encrypted", true},
   };
   for (const auto& c : cases) {
     testing::internal::CaptureStderr();
     const ReservedPort port;
     OnTwoWorkers({.cluster = {.coordinator = port.At("localhost")},
                   .secret = c.secret,
+                  .insecure = c.insecure,
                   .tls = c.tls,
                   .bind = "127.0.0.1",
                   .collective = c.collective},
@@ -174,6 +177,7 @@ TEST(MultiWorkerMirroredStrategyTest, OptionsThatCannotWorkAreErrors) {
   const Cluster far = {.num_workers = 2, .coordinator = "192.0.2.1:1"};
   Cluster without_secret = far;
   without_secret.secret_file = "/nonexistent";
+  const TlsFiles tls = WriteCertificate("localhost", TemporaryPath("worker"));
   const struct {
     MultiWorkerMirroredStrategy::Options options;
     const char* message;
@@ -184,6 +188,11 @@ TEST(MultiWorkerMirroredStrategyTest, OptionsThatCannotWorkAreErrors) {
       {{.cluster = near, .bind = "0.0.0.0"}, "no secret for a cluster that is reached at 0.0.0.0"},
       {{.cluster = near, .advertise = "a:x"}, "advertise: 'a:x'"},
       {{.cluster = near, .replicas = {.devices = {"GPU:0"}}}, "GPU"},
+      {{.cluster = near,
+        .tls = tls,
+        .collective = CollectiveKind::kUcx,
+        .connect_timeout = absl::Seconds(1)},
+       "--insecure"},
   };
   for (const auto& c : cases) {
     const auto strategy = MultiWorkerMirroredStrategy::Create(c.options);

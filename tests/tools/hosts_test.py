@@ -18,6 +18,17 @@ HOSTS = {f"mirrorflow-{os.getpid()}-{i}": f"10.77.0.{i}" for i in (1, 2)}
 PEERS = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"),
                      "mirrorflow/peers/bin")
 
+# Runs a command where, according to /sys, eth0 belongs to an RDMA device. `ip netns exec` has made
+# a mount namespace.
+WITH_RDMA = ("sh", "-ec", """
+mkdir -p net
+mount --bind /sys/class/net net
+mount -t tmpfs rdma /sys/class
+mkdir -p /sys/class/net /sys/class/infiniband/mlx5_0/device/net/eth0
+mount --bind net /sys/class/net
+exec "$@"
+""", "sh")
+
 
 def ip(*words):
     return subprocess.run(["ip", *words], capture_output=True, text=True, timeout=SECONDS)
@@ -122,19 +133,20 @@ class LaunchersTest(programs.ProgramTest):
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             env={**os.environ, "MIRRORFLOW_SECRET_FILE": str(self.root / "secret")})
 
-    def start_by_spec(self, *flags):
-        """Starts a worker on each host, without a launcher."""
+    def start_by_spec(self, *flags, prefix=()):
+        """Starts a worker on each host, without a launcher. `prefix` comes before its command."""
         self.write("secret", "0123456789abcdef0123456789abcdef")
         (self.root / "secret").chmod(0o600)
         spec = ",".join(f"{a}:2222" for a in HOSTS.values())
-        return [self.start_on(h, *self.command("two", "--replicas=1", f"--cluster_spec={spec}",
-                                               f"--task_index={i}", *flags))
+        return [self.start_on(h, *prefix,
+                              *self.command("two", "--replicas=1", f"--cluster_spec={spec}",
+                                            f"--task_index={i}", *flags))
                 for i, h in enumerate(HOSTS)]
 
-    def run_by_spec(self, *flags):
+    def run_by_spec(self, *flags, prefix=()):
         """Runs a worker on each host; returns exit codes and messages."""
         results = []
-        for worker in self.start_by_spec(*flags):
+        for worker in self.start_by_spec(*flags, prefix=prefix):
             _, err = worker.communicate(timeout=SECONDS)
             results.append((worker.returncode, err))
         return results
@@ -152,6 +164,18 @@ class LaunchersTest(programs.ProgramTest):
             self.assertEqual(code, programs.USAGE, err)
             self.assertIn("shared_memory: expected all workers on one host", err)
 
+    def test_rdma_is_chosen_only_without_a_secret(self):
+        self.needs_hosts()
+        for prefix, flags, said in (
+                ((), (), "over TCP on eth0, authenticated but not encrypted"),
+                (("env", "-u", "MIRRORFLOW_SECRET_FILE"), ("--insecure",),
+                 "over UCX on eth0, neither authenticated nor encrypted")):
+            with self.subTest(said):
+                results = self.run_by_spec(*flags, prefix=(*WITH_RDMA, *prefix))
+                for code, err in results:
+                    self.assertEqual(code, 0, err)
+                self.assertIn(said, results[0][1])
+
     def test_link_that_goes_down_ends_both_hosts(self):
         self.needs_hosts()
         host = next(iter(HOSTS))
@@ -168,10 +192,9 @@ class LaunchersTest(programs.ProgramTest):
         for worker, err in zip(workers, errs):
             self.assertEqual(worker.returncode, programs.CLUSTER, err)
         last = [err.splitlines()[-1] for err in errs]
-        self.assertRegex(last[0], r"ERROR UNAVAILABLE (step \d+: )?worker 1 \(process \d+ on .*\) is "
-                                  "gone")
-        self.assertRegex(last[1], r"ERROR UNAVAILABLE step \d+: worker 0 \(process \d+ on .*\) is "
-                                  "gone, says worker 1")
+        for err, gone in zip(last, (r"worker 1 \(process \d+ on .*\) is gone",
+                                    r"worker 0 \(process \d+ on .*\) is gone, says worker 1")):
+            self.assertRegex(err, rf"ERROR UNAVAILABLE (step \d+: )?{gone}")  # or between two steps
         ip("-n", host, "link", "set", "eth0", "up")
 
         # Nothing of the step that was cut is in the newest checkpoint.
