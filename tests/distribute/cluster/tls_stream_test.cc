@@ -34,18 +34,19 @@ std::string RandomText(size_t size, int seed) {
   return text;
 }
 
-std::atomic<int> key_updates{0};
+std::atomic<int> num_sent{0};
 
-// Counts the messages by which an end with this context changes its key.
-void CountKeyUpdates(const TlsContext& context) {
-  key_updates = 0;
-  SSL_CTX_set_msg_callback(
-      context.get(), [](int sent, int, int type, const void* message, size_t, SSL*, void*) {
-        if (sent == 1 && type == SSL3_RT_HANDSHAKE &&
-            *static_cast<const unsigned char*>(message) == SSL3_MT_KEY_UPDATE) {
-          ++key_updates;
-        }
-      });
+// Counts the handshake messages of this type that an end with this context sends.
+template <int kType>
+void CountSent(const TlsContext& context) {
+  num_sent = 0;
+  SSL_CTX_set_msg_callback(context.get(),
+                           [](int sent, int, int type, const void* message, size_t, SSL*, void*) {
+                             if (sent == 1 && type == SSL3_RT_HANDSHAKE &&
+                                 *static_cast<const unsigned char*>(message) == kType) {
+                               ++num_sent;
+                             }
+                           });
 }
 
 // The two ends send each other a byte. Returns what each of them got.
@@ -81,7 +82,7 @@ TEST_F(TlsStreamTest, BytesOfAllSizesArriveInBothDirections) {
   const size_t sizes[] = {1, 3, 72, 16383, 16384, 16385, 49152, 262216, 5 << 20};
   for (const uint64_t bytes_per_key : {kTlsBytesPerKey, uint64_t{1}}) {
     const TlsContext context = ContextOf(one_);
-    CountKeyUpdates(context);
+    CountSent<SSL3_MT_KEY_UPDATE>(context);
     const auto [a, b] = Connect(context, ContextOf(two_), bytes_per_key);
     const auto exchange = [&](Stream& stream, int own, int other) {
       for (const size_t size : sizes) {
@@ -93,8 +94,8 @@ TEST_F(TlsStreamTest, BytesOfAllSizesArriveInBothDirections) {
     std::thread thread([&, &b = *b] { exchange(b, 1, 0); });
     exchange(*a, 0, 1);
     thread.join();
-    EXPECT_GE(key_updates, bytes_per_key == 1 ? 20 : 0);
-    EXPECT_LE(key_updates, bytes_per_key == 1 ? 10000 : 0);
+    EXPECT_GE(num_sent, bytes_per_key == 1 ? 20 : 0);
+    EXPECT_LE(num_sent, bytes_per_key == 1 ? 10000 : 0);
   }
 }
 
@@ -144,6 +145,16 @@ TEST_F(TlsStreamTest, BindingIsOfOneConnection) {
     EXPECT_NE(a->binding(), last);
     last = a->binding();
   }
+}
+
+// With a ticket, the other end could connect again without its certificate.
+TEST_F(TlsStreamTest, AcceptingEndSendsNoTickets) {
+  const TlsContext accepting = ContextOf(two_);
+  CountSent<SSL3_MT_NEWSESSION_TICKET>(accepting);
+  const auto [a, b] = Connect(ContextOf(one_), accepting);
+  const auto [of_a, of_b] = Greet(*a, *b);
+  ASSERT_TRUE(of_a.ok() && of_b.ok()) << of_a << of_b;
+  EXPECT_EQ(num_sent, 0);
 }
 
 TEST_F(TlsStreamTest, OtherCertificatesAreRefused) {
