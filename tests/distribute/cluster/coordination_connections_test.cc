@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "distribute/cluster/connections/connection_listener.h"
 #include "distribute/cluster/connections/handshake.h"
+#include "distribute/cluster/connections/tls_stream.h"
 #include "distribute/cluster/coordination/coordination.grpc.pb.h"
 #include "distribute/cluster/coordination/messages.h"
 #include "distribute/collective/tcp/stream.h"
@@ -39,25 +40,16 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-// Holds whether the other side has closed the connection in time, and what it sent before.
-struct End {
-  bool closed = false;
-  std::string received;
-};
-End AwaitEnd(int fd, double seconds) {
-  End end;
+// Returns whether the other side closes the connection in time.
+bool IsClosed(int fd, double seconds) {
   const MonotonicTime deadline = In(seconds);
   char bytes[4096];
-  while (!end.closed && MonotonicTime::Now() < deadline) {
+  while (MonotonicTime::Now() < deadline) {
     const ssize_t count = recv(fd, bytes, sizeof bytes, MSG_DONTWAIT);
-    if (count > 0) {
-      end.received.append(bytes, count);
-    } else {
-      end.closed = count == 0 || errno != EAGAIN;
-      absl::SleepFor(absl::Milliseconds(1));
-    }
+    if (count == 0 || (count < 0 && errno != EAGAIN)) return true;
+    if (count < 0) absl::SleepFor(absl::Milliseconds(1));
   }
-  return end;
+  return false;
 }
 
 // A frame of HTTP/2.
@@ -130,10 +122,26 @@ TEST_F(AnotherJobTest, WorkerGivesUpAfterTwentySeconds) {
   EXPECT_THAT(Message(client_.status()), HasSubstr("expected `job = test`, got `job = another`"));
 }
 
+class StrangerTest : public CoordinationTest, public testing::WithParamInterface<bool> {
+ protected:
+  // Calls the service. The stranger has a good certificate if the service needs one.
+  std::unique_ptr<Stream> Call() const {
+    OwnedSocket socket(ConnectToPort(server_->port()));
+    fcntl(socket.fd(), F_SETFL, O_NONBLOCK);
+    if (tls_.empty()) return PlainStream(std::move(socket));
+    return TlsStream(std::move(socket), CreateTlsContext(tls_).value(), TlsEnd::kConnecting);
+  }
+
+  const TlsFiles tls_ =
+      GetParam() ? WriteCertificate("localhost", TemporaryPath("job")) : TlsFiles();
+};
+INSTANTIATE_TEST_SUITE_P(, StrangerTest, testing::Bool(),
+                         [](const auto& info) { return info.param ? "WithCertificate" : "Plain"; });
+
 // The service reads only a hello from a stranger and then disconnects it, so these attacks on
 // HTTP/2 parsers, which exhaust memory (CVE-2023-33953) or CPU time (CVE-2023-44487), have no
 // effect.
-TEST_F(CoordinationTest, StrangersThatSpeakHttp2AreDisconnectedAtOnce) {
+TEST_P(StrangerTest, StrangersThatSpeakHttp2AreDisconnectedAtOnce) {
   const std::string preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + Frame(0, 4, 0, 0, "");
   std::string endless = preface + Frame(3, 1, 0, 1, "\x83\x86\x44"), reset = preface;
   for (int i = 0; i < 64; ++i) endless += Frame(1 << 14, 9, 0, 1, std::string(1 << 14, 'a'));
@@ -141,23 +149,26 @@ TEST_F(CoordinationTest, StrangersThatSpeakHttp2AreDisconnectedAtOnce) {
     reset += Frame(3, 1, 4, stream, "\x83\x86\x44") +
              Frame(4, 3, 0, stream, std::string("\0\0\0\x08", 4));
   }
-  Start(2);
+  Start(2, kTestSecret, "127.0.0.1:0", tls_);
   for (const std::string& attack : {endless, reset}) {
-    const int stranger = ConnectToPort(server_->port());
-    size_t accepted = 0;
-    const MonotonicTime deadline = In(30);
-    while (MonotonicTime::Now() < deadline) {
-      const ssize_t count = send(stranger, attack.data(), attack.size(), MSG_NOSIGNAL);
-      if (count < 0) break;
-      accepted += count;
+    const std::unique_ptr<Stream> stranger = Call();
+    absl::Status sent;
+    for (size_t bytes = 0; sent.ok() && bytes < size_t{16} << 20; bytes += attack.size()) {
+      sent = SendAll(*stranger, attack);
     }
-    EXPECT_LT(accepted, size_t{16} << 20);  // what the sockets hold
-    const End end = AwaitEnd(stranger, 30);
-    EXPECT_TRUE(end.closed);
-    EXPECT_LE(end.received.size(), 69u);  // no byte of HTTP/2
-    close(stranger);
+    EXPECT_EQ(sent.code(), absl::StatusCode::kUnavailable) << sent;  // the sockets hold less
+    std::string received;
+    absl::StatusOr<std::string> byte = "";
+    while ((byte = ReceiveAll(*stranger, 1)).ok()) received += *byte;
+    EXPECT_EQ(byte.status().code(), absl::StatusCode::kUnavailable) << byte.status();
+    EXPECT_LE(received.size(), 69u);  // no byte of HTTP/2
   }
-  for (const Client& client : ConnectAll(2)) EXPECT_TRUE(client.ok()) << client.status();
+  const auto use_tls = [&](Options* options) {
+    options->tls = tls_;
+    options->name = "localhost";
+  };
+  for (const Client& client : ConnectAll(2, 30, use_tls))
+    EXPECT_TRUE(client.ok()) << client.status();
   EXPECT_THAT(log(), SizeIs(1));
 }
 
@@ -205,12 +216,12 @@ TEST_F(CoordinationTest, SilentStrangersAreDisconnectedAfterFiveSeconds) {
   const int mute = ConnectToPort(server_->port());
   const int slow = ConnectToPort(server_->port());
   send(slow, "MFCO", 4, MSG_NOSIGNAL);
-  EXPECT_FALSE(AwaitEnd(mute, 0.1).closed || AwaitEnd(slow, 0.1).closed);  // both are accepted
+  EXPECT_FALSE(IsClosed(mute, 0.1) || IsClosed(slow, 0.1));  // both are accepted
   MonotonicTime::AdvanceForTest(absl::Seconds(4));
-  EXPECT_FALSE(AwaitEnd(mute, 0.1).closed || AwaitEnd(slow, 0.1).closed);
+  EXPECT_FALSE(IsClosed(mute, 0.1) || IsClosed(slow, 0.1));
   MonotonicTime::AdvanceForTest(absl::Seconds(1));
-  EXPECT_TRUE(AwaitEnd(mute, 2).closed);
-  EXPECT_TRUE(AwaitEnd(slow, 2).closed);
+  EXPECT_TRUE(IsClosed(mute, 2));
+  EXPECT_TRUE(IsClosed(slow, 2));
   // A worker that waits keeps its connection.
   EXPECT_EQ(group->Put("key", "value", In(5)), absl::OkStatus());
   close(mute);
@@ -252,7 +263,7 @@ TEST_F(CoordinationTest, ReplayedRegistrationIsRefused) {
   ASSERT_TRUE(absl::StartsWith(recorded, "MFCO"));
   const int replay = ConnectToPort(server_->port());
   send(replay, recorded.data(), recorded.size(), MSG_NOSIGNAL);
-  EXPECT_TRUE(AwaitEnd(replay, 20).closed);
+  EXPECT_TRUE(IsClosed(replay, 20));
   close(replay);
   for (const Client& client : ConnectAll(2)) EXPECT_TRUE(client.ok()) << client.status();
 }
@@ -495,14 +506,8 @@ TEST_P(BrokenConnectionTest, RepeatedCallsArePerformedOnce) {
 // than a worker on a fast network may take to return.
 TEST_F(CoordinationTest, SlowNetworkConnectsAndReconnects) {
   const TlsFiles files = WriteCertificate("localhost", TemporaryPath("slow"));
-  num_workers_ = 1;
-  auto server = CoordinationServer::Start({.address = "127.0.0.1:0",
-                                           .num_workers = 1,
-                                           .secret = kTestSecret,
-                                           .job = "test",
-                                           .tls = files});
-  ASSERT_TRUE(server.ok()) << server.status();
-  TcpProxy proxy((*server)->port(), absl::Milliseconds(300));
+  Start(1, kTestSecret, "127.0.0.1:0", files);
+  TcpProxy proxy(server_->port(), absl::Milliseconds(300));
   Options options = TestWorkerOptions(proxy.port(), 0, 1);
   options.tls = files;
   options.name = "localhost";

@@ -30,12 +30,13 @@ inline std::string Message(const absl::Status& status) { return std::string(stat
 class CoordinationTest : public testing::Test {
  protected:
   void Start(int num_workers, const std::string& secret = kTestSecret,
-             const std::string& address = "127.0.0.1:0") {
+             const std::string& address = "127.0.0.1:0", const TlsFiles& tls = {}) {
     num_workers_ = num_workers;
     auto server = CoordinationServer::Start({.address = address,
                                              .num_workers = num_workers,
                                              .secret = secret,
                                              .job = "test",
+                                             .tls = tls,
                                              .log = [this](absl::string_view line) {
                                                std::lock_guard<std::mutex> lock(mu_);
                                                log_.emplace_back(line);

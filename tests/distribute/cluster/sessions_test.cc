@@ -10,10 +10,13 @@
 
 #include "distribute/cluster/coordination/messages.h"
 #include "framework/core/monotonic_time.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace mirrorflow {
 namespace {
+
+using ::testing::HasSubstr;
 
 constexpr WorkerProcess kProcess = {.worker = 1, .number = 7};
 
@@ -100,6 +103,20 @@ TEST_F(SessionsTest, OnlyTheCurrentConnectionIsAccepted) {
   sessions_.Connect(kProcess, "second", "other");
   const absl::Status status = Receive(late, "", &answers).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnauthenticated) << status;
+  EXPECT_EQ(answers, Answers{});
+}
+
+// The parser only sees bytes of a process that knows the key.
+TEST_F(SessionsTest, ForgedRequestIsNotParsed) {
+  Answers answers;
+  coordination::Signed malformed = Message(1, "first", "key");
+  malformed.set_body("\xff");
+  for (const auto& [key, why] : {std::pair("a guess", "forged"), std::pair("key", "malformed")}) {
+    Sign(key, Role::kWorker, &malformed);
+    const absl::Status status = Receive(malformed, "key", &answers).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnauthenticated) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(why));
+  }
   EXPECT_EQ(answers, Answers{});
 }
 

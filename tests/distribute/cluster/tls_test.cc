@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tests the coordination service with certificates.
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "distribute/cluster/connections/handshake.h"
 #include "distribute/cluster/connections/tls_stream.h"
 #include "distribute/cluster/coordination/coordination_client.h"
 #include "distribute/cluster/coordination/coordination_server.h"
@@ -16,6 +18,8 @@
 #include "tests/support/certificates.h"
 #include "tests/support/coordination.h"
 #include "tests/support/files.h"
+#include "tests/support/streams.h"
+#include "tests/support/tcp_proxy.h"
 
 namespace mirrorflow {
 namespace {
@@ -36,10 +40,12 @@ class TlsTest : public testing::Test {
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
   }
-  std::string Connect(const TlsFiles& tls, const std::string& name = "coordinator.test") {
+  std::string Connect(const TlsFiles& tls, const std::string& name = "coordinator.test",
+                      const std::string& secret = kTestSecret) {
     CoordinationClient::Options options = TestWorkerOptions(server_->port(), 0, 1);
     options.tls = tls;
     options.name = name;
+    options.secret = secret;
     return std::string(
         CoordinationClient::Connect(options, MonotonicTime::Now() + kPatience).status().message());
   }
@@ -66,6 +72,26 @@ TEST_F(TlsTest, ServiceWithAnotherNameIsRefused) {
   Start(own_);
   EXPECT_THAT(Connect(own_, "another.test"), HasSubstr("ostname mismatch"));
   EXPECT_THAT(Connect(own_, "127.0.0.9"), HasSubstr("IP address mismatch"));
+}
+
+TEST_F(TlsTest, CertificateDoesNotReplaceTheSecret) {
+  constexpr char kAnotherSecret[] = "another secret of the tests";
+  Start(own_);
+  EXPECT_THAT(Connect(own_, "coordinator.test", kAnotherSecret), HasSubstr("the secret"));
+  // A process that does not check whether the service knows its secret is refused by the service.
+  OwnedSocket socket(ConnectToPort(server_->port()));
+  fcntl(socket.fd(), F_SETFL, O_NONBLOCK);
+  const auto stranger =
+      TlsStream(std::move(socket), CreateTlsContext(own_).value(), TlsEnd::kConnecting);
+  Handshake handshake = Handshake::Connecting(
+      {.secret = kAnotherSecret, .job = "test", .purpose = Handshake::Purpose::kCoordination},
+      {.connecting = 0, .accepting = 0});
+  ASSERT_EQ(SendAll(*stranger, handshake.TakeOutput()), absl::OkStatus());
+  const auto challenge = ReceiveAll(*stranger, handshake.wanted());
+  ASSERT_TRUE(challenge.ok()) << challenge.status();
+  ASSERT_EQ(SendAll(*stranger, std::string(32, 'x')), absl::OkStatus());  // its proof
+  const auto welcome = ReceiveAll(*stranger, 1);
+  EXPECT_EQ(welcome.status().code(), absl::StatusCode::kUnavailable) << welcome.status();
 }
 
 TEST_F(TlsTest, TlsOnOneSideOnlyIsNamed) {
