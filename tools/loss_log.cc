@@ -13,7 +13,7 @@
 namespace mirrorflow {
 namespace {
 
-// Twenty million steps have lines of fewer bytes than this.
+// Enough for twenty million steps.
 constexpr uint64_t kMaxLogBytes = uint64_t{512} << 20;
 
 // The contents of a file; empty if it does not exist.

@@ -124,7 +124,7 @@ PeerProcess::~PeerProcess() {
       if (absl::Now() > end) kill(child.process, SIGKILL);
       if (!PrintErrors(worker)) absl::SleepFor(absl::Milliseconds(10));
     }
-    // A program that it has left behind may go on writing.
+    // A process that it left behind may still be writing.
     while (PrintErrors(worker) && absl::Now() < end) {
     }
     errors_.Finish(worker);

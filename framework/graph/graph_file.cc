@@ -76,7 +76,7 @@ int BadOffset(const std::string& bytes) {
   }
 }
 
-// Checks messages before they are parsed: many empty nodes take a hundred times the file's size.
+// Call this before parsing: a file of empty nodes can need a hundred times its size in memory.
 absl::Status CheckSize(const ParsedSize& size, const GraphLimits& limits) {
   if (size.bytes() <= limits.max_bytes) return absl::OkStatus();
   return absl::ResourceExhaustedError(
@@ -129,8 +129,8 @@ absl::StatusOr<Graph> GraphFromDef(const absl::StatusOr<proto::GraphDef>& def,
   return FromGraphDef(*def, registry, limits);
 }
 
-// The text form keeps functions, and attributes that no tensor here can hold, as serialized
-// messages.
+// In the text form, functions and attributes that have no native type stay serialized. They are
+// parsed later, so check their size here.
 absl::Status CheckMessages(const Graph& graph, const GraphLimits& limits) {
   ParsedSize size;
   for (const auto& [name, bytes] : graph.functions().functions()) {

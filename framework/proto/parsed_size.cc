@@ -31,16 +31,16 @@ constexpr int64_t kNumber = 8;
 constexpr int64_t kMapEntry = 32;  // with an empty key and value
 constexpr int64_t kUnknown = 64;   // a field that the type lacks, which the message keeps
 constexpr size_t kMaxInput = std::numeric_limits<int>::max();  // protobuf's own limit
-// Nesting of text; the parser in graph_file.cc stops earlier.
+// Maximum nesting of a text message. The parser in graph_file.cc has a lower limit.
 constexpr size_t kMaxDepth = 1000;
 
-// The memory of the elements of a packed field.
+// Memory taken by the elements of a packed field.
 int64_t PackedBytes(const FieldDescriptor& field, absl::string_view packed) {
   const auto type = static_cast<WireFormatLite::FieldType>(field.type());
   if (WireFormatLite::WireTypeForFieldType(type) != WireFormatLite::WIRETYPE_VARINT) {
     return static_cast<int64_t>(packed.size());
   }
-  // The last byte of each number has no continuation bit.
+  // Every varint ends with the one byte whose continuation bit is clear, so count those.
   const int64_t numbers =
       std::count_if(packed.begin(), packed.end(), [](char c) { return (c & 0x80) == 0; });
   switch (field.cpp_type()) {
@@ -54,7 +54,7 @@ int64_t PackedBytes(const FieldDescriptor& field, absl::string_view packed) {
   }
 }
 
-// The parser reports them.
+// Ignores syntax errors, because the parser reports them.
 class IgnoredErrors : public google::protobuf::io::ErrorCollector {
  public:
   void AddError(int, int, const std::string&) override {}
@@ -134,7 +134,7 @@ void ParsedSize::AddText(const Descriptor& type, absl::string_view text) {
   google::protobuf::io::ArrayInputStream stream(text.data(), static_cast<int>(text.size()));
   IgnoredErrors errors;
   Tokenizer tokens(&stream, &errors);
-  // As protobuf's parser of text, so that both see the same tokens.
+  // Use the settings of protobuf's text parser, so that both see the same tokens.
   tokens.set_allow_f_after_float(true);
   tokens.set_comment_style(Tokenizer::SH_COMMENT_STYLE);
   struct Level {

@@ -71,6 +71,7 @@ class SecurityTest(unittest.TestCase):
             self.assertTrue(all(row), row)
             self.assertRegex(row[3], r"^(none\b|`\w+`)", "expected fuzz targets, or `none`")
 
+    # The table lists the versions of Debian 12. Other systems have no such packages to compare with.
     @unittest.skipUnless(shutil.which("dpkg-query"), "the versions are those of Debian's packages")
     def test_versions_are_those_of_the_packages(self):
         table = {name: version for row in rows(DEPENDENCIES) if not row[0].startswith("CUDA")

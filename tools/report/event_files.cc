@@ -40,7 +40,7 @@ std::optional<double> ScalarOf(const proto::Summary::Value& value) {
   return std::nullopt;
 }
 
-// The overhead of a series, text or hyperparameter in RunData and on the page.
+// Estimated overhead per series, text or hyperparameter, in RunData and on the page.
 constexpr uint64_t kEntryBytes = 512;
 constexpr uint64_t kCopiesOfTag = 4;  // as the name of a series and on the page
 
@@ -170,7 +170,7 @@ class EventReader {
     scalars_.push_back(scalar);
   }
 
-  // Whether a limit on all files is reached, `offset` bytes into the current one.
+  // Returns whether the run has reached one of its limits, `offset` bytes into the current file.
   bool IsFull(uint64_t offset) {
     if (total_bytes_ + offset > limits_.max_total_bytes) {
       full_ = absl::StrCat("the event files of the run are too large; expected at most ",

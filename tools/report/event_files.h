@@ -19,20 +19,19 @@ struct EventFile {
 // millions of values.
 struct EventFileLimits {
   uint64_t max_record_bytes = uint64_t{64} << 20;  // a longer record ends its file
-  // A longer record, such as a large graph, is left out: parsed, it could take 36 times its size.
+  // Skip longer records, such as large graphs: once parsed, one can take 36 times its size.
   uint64_t max_event_bytes = uint64_t{4} << 20;
-  // The sum over all records of a run: the bytes of each, uncompressed, and its memory when parsed.
+  // Limits the uncompressed plus the parsed size of all records of a run.
   uint64_t max_total_bytes = uint64_t{2} << 30;
-  // About the memory of all scalars, tags, texts and hyperparameters of a run.
+  // Limits the approximate memory of a run's scalars, tags, texts and hyperparameters.
   uint64_t max_kept_bytes = uint64_t{512} << 20;
 };
 
 // Adds the scalars, texts and hyperparameters of a run's TensorBoard event files, written by
-// SummaryWriter, TensorFlow or PyTorch, each tag after the prefix of its file. The files of a
-// folder follow one another as in `files`; a session start drops the scalars of its step and of
-// later ones that come before it in the folder. A damaged record, or one that is cut short because
-// the run has not ended, ends the file with a note. A limit on all files ends the reading, with a
-// note for each file that is not read to its end.
+// SummaryWriter, TensorFlow or PyTorch. Prepends each file's prefix to its tags. The files of a
+// folder are read in the order of `files`. A session start drops earlier scalars of the folder from
+// its step on. A damaged or truncated record ends its file and adds a note. Once the run reaches a
+// limit, reading stops, and each file that was not read to its end gets a note.
 void ReadEventFiles(std::vector<EventFile> files, RunData* run, const EventFileLimits& limits = {});
 
 }  // namespace mirrorflow

@@ -36,7 +36,7 @@ std::string HostName() {
   return host;
 }
 
-// The memory of one event of a checkpoint, which is a file from outside.
+// Maximum memory of one event. Events come from checkpoints, which are untrusted files.
 constexpr int64_t kMaxEventBytes = int64_t{1} << 30;
 
 constexpr absl::string_view kPrefix = "events.out.tfevents.";

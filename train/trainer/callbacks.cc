@@ -26,7 +26,7 @@ namespace mirrorflow {
 namespace {
 
 constexpr char kBestWeights[] = "best_weights/";
-// The most of a CsvLog that is continued; its shortest lines take 20 times as much memory.
+// Maximum size of a CsvLog that can be continued. Short lines take 20 times their size in memory.
 constexpr uint64_t kMaxLogBytes = uint64_t{16} << 20;
 
 bool LargerIsBetter(absl::string_view name, MonitorMode mode) {

@@ -228,7 +228,7 @@ absl::StatusOr<TlsContext> CreateTlsContext(const TlsFiles& files) {
   SSL_CTX_set_min_proto_version(c, TLS1_3_VERSION);
   SSL_CTX_set_max_cert_list(c, kMaxCertificateBytes);
   SSL_CTX_set_verify(c, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
-  // Each connection proves itself anew: TLS 1.3 resumes a session only with a ticket.
+  // Every connection must do a full handshake. Without tickets, TLS 1.3 cannot resume a session.
   SSL_CTX_set_num_tickets(c, 0);
   // Frames have their lengths, so the end of a connection need not be announced.
   SSL_CTX_set_options(c, SSL_OP_IGNORE_UNEXPECTED_EOF);

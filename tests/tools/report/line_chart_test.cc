@@ -39,7 +39,7 @@ TEST(HtmlTextTest, LongTextIsCut) {
   EXPECT_EQ(HtmlText(std::string(kMaxHtmlBytes + 1, 'a')).size(), kMaxHtmlBytes + 3);
 }
 
-// Each point of a series shows its name.
+// The series name is repeated at every point, so a long one must be cut there.
 TEST(LineChartTest, LongNameIsNotRepeatedInFull) {
   const std::vector<Point> points = {{0, 1}, {1, 2}, {2, 3}};
   const std::string svg = LineChart("x", {{std::string(100'000, 'n'), &points}});

@@ -228,7 +228,7 @@ TEST_F(CheckpointDirectoryTest, HeldFlockOfAnotherHostEndsWithTheLease) {
   close(fd);
 }
 
-// Whatever the file has, it is an owner that does not renew; only the first bytes count.
+// Garbage is treated like an owner that never renews its lease, and only the first bytes are read.
 TEST_F(CheckpointDirectoryTest, LockFileOfGarbageIsReadInPart) {
   for (const char c : {'\x1b', '\0', '\n'}) {
     SetUp();

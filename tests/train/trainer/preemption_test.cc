@@ -111,7 +111,7 @@ class StopRequestTest : public testing::Test {
   std::string gather_;
 };
 
-// A slow data set may delay a worker for minutes before it has a handler.
+// A worker may spend minutes loading data before it creates its handler.
 TEST_F(StopRequestTest, WaitsForLateWorker) {
   Start(2);
   MonotonicTime::AdvanceForTest(absl::Minutes(5));
@@ -137,14 +137,14 @@ TEST_F(StopRequestTest, MalformedCountOfRunsIsError) {
   EXPECT_THAT(std::string(stopped.message()), HasSubstr("'many'"));
 }
 
-// Worker 1 gives up before worker 0 comes.
+// Worker 1 gives up before worker 0 arrives.
 TEST_F(StopRequestTest, EndsWithTheFailureOfWorkerThatGaveUp) {
   Start(3);
   const absl::Status gave_up = Group(1).AllGather(gather_, "9", MonotonicTime::Now()).status();
   EXPECT_TRUE(absl::IsDeadlineExceeded(gave_up)) << gave_up;
   ASSERT_TRUE(FailureOf(gave_up).has_value()) << gave_up;
   EXPECT_EQ(FailureOf(gave_up)->worker, 0);
-  // All have come, but not at once.
+  // By now every worker has arrived, but never all at the same time.
   const MonotonicTime moment = MonotonicTime::Now() + absl::Milliseconds(50);
   const absl::Status late = Group(0).AllGather(gather_, "0", moment).status();
   EXPECT_TRUE(absl::IsDeadlineExceeded(late)) << late;
