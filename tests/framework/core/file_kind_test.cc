@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/core/file_kind.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 
@@ -36,6 +37,19 @@ TEST(FileKindTest, FoldersOfModelsAreRecognised) {
   EXPECT_EQ(KindOfFile(TemporaryPath("ckpt")), FileKind::kTensorFlowCheckpoint);
   EXPECT_EQ(KindOfFile(TemporaryPath("other")), FileKind::kUnknown);
   EXPECT_EQ(KindOfFile(TemporaryPath("no such file")), FileKind::kUnknown);
+}
+
+// The header's checksum says more than the file's name, or than its last bytes.
+TEST(FileKindTest, RecordsThatLookLikeCheckpointAtTheEndAreRecords) {
+  const auto files = ForeignFiles();
+  const auto contents = [&](FileKind kind) {
+    return std::find_if(files.begin(), files.end(), [&](const auto& f) { return f.kind == kind; })
+        ->contents;
+  };
+  const std::string records = contents(FileKind::kTfRecord);
+  const std::string table = contents(FileKind::kTensorFlowCheckpoint);
+  EXPECT_EQ(KindOfFile(WriteTemporary("end/x.tfrecord", records + table)), FileKind::kTfRecord);
+  EXPECT_EQ(KindOfFile(WriteTemporary("end/x.data-00000-of-00001", records)), FileKind::kTfRecord);
 }
 
 // A prefix of a file may be anything, but reading it must stay within its bytes.
