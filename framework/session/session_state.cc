@@ -85,6 +85,10 @@ absl::Status SessionState::Initialize(const Graph& graph) {
                         Replica::Create(backend_.devices[i].get(), ranks[i], layout_, shared));
     replicas_.push_back(std::move(replica));
   }
+  if (connection_.has_other_workers()) {
+    // Connecting waits only for workers that are ready; some may still allocate.
+    MF_RETURN_IF_ERROR(connection_.workers()->Barrier("created replicas", PrepareDeadline()));
+  }
   MF_RETURN_IF_ERROR(connection_.Connect(replicas_, ConnectDeadline()));
   variable_states_.assign(layout_.variables().size(), VariableState::kUnset);
   MF_RETURN_IF_ERROR(InitializeVariables());
