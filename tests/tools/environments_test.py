@@ -292,7 +292,7 @@ class EnvironmentsTest(programs.ProgramTest):
 
     def test_infinite_durations_work(self):
         expected = self.run_in("finite", "", {}, self.commands()[0])[1]
-        flags = [f"--{name}_timeout=inf" for name in ("connect", "heartbeat", "progress",
+        flags = [f"--{name}_timeout=inf" for name in ("connect", "heartbeat", "progress", "prepare",
                                                       "collective")]
         launch = self.commands()[1]
         launch[2:2] = ["--grace=inf", "--start_timeout=inf"]

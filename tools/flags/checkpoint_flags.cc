@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/flags/checkpoint_flags.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/flags/declare.h"
@@ -10,6 +11,7 @@
 #include "framework/core/status.h"
 
 ABSL_DECLARE_FLAG(absl::Duration, connect_timeout);
+ABSL_DECLARE_FLAG(absl::Duration, prepare_timeout);
 ABSL_FLAG(std::string, checkpoint_dir, "",
           "directory of checkpoints, from which training resumes; only worker 0 uses it");
 ABSL_FLAG(int64_t, checkpoint_every, 500,
@@ -60,13 +62,17 @@ absl::StatusOr<Checkpoints> CheckpointsOfFlags(Session& session,
   if (directory.empty()) return checkpoints;
   *code = kExitUsage;
   MF_ASSIGN_OR_RETURN(const Resume resume, ResumeOfFlag());
+  // Otherwise no restart would succeed after worker 0's host has lost its power.
+  const absl::Duration lock_timeout =
+      std::max(absl::GetFlag(FLAGS_connect_timeout), kOutlastsLostOwner);
   auto manager =
       CheckpointManager::Create(session, {.directory = directory,
                                           .keep = absl::GetFlag(FLAGS_keep),
                                           .resume = resume,
                                           .max_failed_saves = absl::GetFlag(FLAGS_max_failed_saves),
                                           .settings = std::move(settings),
-                                          .lock_timeout = absl::GetFlag(FLAGS_connect_timeout)});
+                                          .lock_timeout = lock_timeout,
+                                          .timeout = absl::GetFlag(FLAGS_prepare_timeout)});
   if (absl::IsDeadlineExceeded(manager.status())) *code = kExitCluster;  // another job has it
   if (!manager.ok()) return Annotate(manager.status(), "--checkpoint_dir");
   checkpoints.manager = *std::move(manager);
