@@ -165,7 +165,7 @@ void CoordinationState::CountGet(std::map<std::string, Entry, std::less<>>::iter
 }
 
 void CoordinationState::Get(int worker, uint64_t incarnation, absl::string_view key,
-                            MonotonicTime deadline, Done done) {
+                            MonotonicTime deadline, Done done, bool in_background) {
   Answers answers;
   std::lock_guard<std::mutex> lock(mu_);
   const auto entry = store_.find(key);
@@ -177,7 +177,8 @@ void CoordinationState::Get(int worker, uint64_t incarnation, absl::string_view 
   } else if (status = CheckAllPresent(); !status.ok()) {
     answers.Add(std::move(done), status);
   } else {
-    waits_.push_back({Kind::kGet, worker, std::string(key), deadline, std::move(done)});
+    waits_.push_back(
+        {Kind::kGet, worker, std::string(key), deadline, std::move(done), in_background});
   }
 }
 
@@ -233,15 +234,15 @@ void CoordinationState::WaitForFailure(int worker, uint64_t incarnation, Done do
   } else if (!failure_.ok()) {
     answers.Add(std::move(done), failure_);
   } else {
-    waits_.push_back(
-        {Kind::kFailure, worker, "", MonotonicTime::InfiniteFuture(), std::move(done)});
+    waits_.push_back({Kind::kFailure, worker, "", MonotonicTime::InfiniteFuture(), std::move(done),
+                      /*in_background=*/true});
   }
 }
 
 void CoordinationState::AddWaiting(std::set<int>* workers) const {
   std::lock_guard<std::mutex> lock(mu_);
   for (const Wait& wait : waits_) {
-    if (wait.deadline != MonotonicTime::InfiniteFuture()) workers->insert(wait.worker);
+    if (!wait.in_background) workers->insert(wait.worker);
   }
 }
 

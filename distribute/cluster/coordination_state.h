@@ -51,7 +51,7 @@ class CoordinationState {
   absl::Status Put(int worker, uint64_t incarnation, absl::string_view key, std::string value,
                    int gets = 0);
   void Get(int worker, uint64_t incarnation, absl::string_view key, MonotonicTime deadline,
-           Done done);
+           Done done, bool in_background = false);
   // Waits until all workers have called it with this name; the result is JoinValues() of theirs.
   void AllGather(int worker, uint64_t incarnation, absl::string_view name, std::string value,
                  MonotonicTime deadline, Done done);
@@ -65,8 +65,8 @@ class CoordinationState {
   // the incarnation ends without one.
   void WaitForFailure(int worker, uint64_t incarnation, Done done);
 
-  // Adds the workers whose program is blocked here, waiting for others. Calls without a deadline do
-  // not count, because they come from background threads.
+  // Adds the workers whose program is blocked here, waiting for others. WaitForFailure and Get in
+  // the background do not count.
   void AddWaiting(std::set<int>* workers) const;
   // Ends the calls whose deadline is not after `now` with DeadlineExceeded. The error names the
   // missing workers, the first of them as its Failure.
@@ -91,6 +91,7 @@ class CoordinationState {
     std::string name;  // of the key or gather
     MonotonicTime deadline;
     Done done;
+    bool in_background = false;
     MonotonicTime begun = MonotonicTime::Now();
   };
   struct Entry {

@@ -58,6 +58,12 @@ class Member final : public MemoryWorkerGroup {
       state_->Get(worker_, incarnation_, key, deadline, std::move(done));
     });
   }
+  absl::StatusOr<std::string> Watch(absl::string_view key) override {
+    const MonotonicTime never = MonotonicTime::InfiniteFuture();
+    return Call(absl::StrCat("watch '", key, "'"), never, [&](auto done) {
+      state_->Get(worker_, incarnation_, key, never, std::move(done), /*in_background=*/true);
+    });
+  }
 
   absl::StatusOr<std::vector<std::string>> AllGather(absl::string_view name, std::string value,
                                                      MonotonicTime deadline) override {

@@ -130,6 +130,8 @@ class SessionState {
   bool IsInitialized(absl::string_view name) const;
   absl::Status CheckReplicas();
   uint64_t seed() const { return options_.seed; }
+  // The deadline of a wait that begins now for workers that may be late.
+  MonotonicTime PrepareDeadline() const { return MonotonicTime::Now() + options_.prepare_timeout; }
 
   void TraceTo(TraceWriter* trace);
   absl::Status GatherTrace();
@@ -219,7 +221,6 @@ class SessionState {
   // Calls work(replica, lane) for each local replica, on its thread and its communication lane.
   absl::Status OnEachReplica(absl::FunctionRef<absl::Status(Replica&, Lane&)> work);
   MonotonicTime ConnectDeadline() const { return MonotonicTime::Now() + options_.connect_timeout; }
-  MonotonicTime PrepareDeadline() const { return MonotonicTime::Now() + options_.prepare_timeout; }
   void AddTrace(const StepVariant& variant, uint64_t step);
 
   SessionBackend backend_;

@@ -67,6 +67,7 @@ TEST_P(WorkerGroupConformance, GetWaitsForTheKey) {
   late.join();
   ASSERT_TRUE(value.ok()) << value.status();
   EXPECT_EQ(*value, std::string("a\0b", 3));
+  EXPECT_EQ(group(0).Watch("key").value_or("none"), *value);
   EXPECT_EQ(group(1).Put("key", "again", Late()).code(), absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(group(1).Get("none", Soon()).status().code(), absl::StatusCode::kDeadlineExceeded);
 }
@@ -166,7 +167,7 @@ TEST_P(WorkerGroupConformance, FailureKeepsItsPayload) {
   const Failure where = {.rank = 3, .worker = 1, .step = 17, .sequence = 4, .name = "gradients"};
   const absl::Status cause = WithFailure(absl::DataLossError("bits\xff"), where);
   EXPECT_EQ(group(1).ReportFailure(cause, Late()), cause);
-  const absl::Status heard = group(0).Get("never", Late()).status();
+  const absl::Status heard = group(0).Watch("never").status();
   EXPECT_EQ(heard, cause);
   EXPECT_EQ(FailureOf(heard), where);
 }

@@ -31,6 +31,7 @@ class ForwardingWorkerGroup : public WorkerGroup {
   absl::StatusOr<std::string> Get(absl::string_view key, MonotonicTime deadline) override {
     return group_.Get(key, deadline);
   }
+  absl::StatusOr<std::string> Watch(absl::string_view key) override { return group_.Watch(key); }
   absl::StatusOr<std::vector<std::string>> AllGather(absl::string_view name, std::string value,
                                                      MonotonicTime deadline) override {
     return group_.AllGather(name, std::move(value), deadline);

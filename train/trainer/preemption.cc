@@ -135,23 +135,24 @@ void PreemptionHandler::Announce(absl::string_view why) {
 
 void PreemptionHandler::WatchWorkers() {
   WorkerGroup& group = *session_.state().connection().workers();
-  const absl::StatusOr<std::string> signal = group.Get(key_, MonotonicTime::InfiniteFuture());
+  const absl::StatusOr<std::string> signal = group.Watch(key_);
   // A failure of the cluster is also one of the next step, which reports it.
   if (!signal.ok() || *signal == kNoSignal) return;
   const absl::StatusOr<int64_t> last = AgreeOnLastRun();
+  // The report also ends a worker that hangs before it has a handler.
+  const absl::Status failure =
+      last.ok() ? absl::OkStatus()
+                : group.ReportFailure(last.status(), MonotonicTime::Now() + kAgreementTimeout);
   std::lock_guard<std::mutex> lock(mu_);
-  if (last.ok()) {
-    last_run_ = *last;
-  } else {
-    failure_ = last.status();
-  }
+  if (last.ok()) last_run_ = *last;
+  failure_ = failure;
   agreed_.notify_all();
 }
 
 // Returns the latest run that any worker has begun. After a worker has sent its own, it begins no
 // other run until it knows those of all. Its current run ends nevertheless: all others begin it as
 // well, because they wait only for threads like this one. A worker without a handler, because it
-// still loads its data, is waited for as long as it is alive.
+// still loads its data, may be as late as one that prepares a step.
 absl::StatusOr<int64_t> PreemptionHandler::AgreeOnLastRun() {
   WorkerGroup& group = *session_.state().connection().workers();
   int64_t last;
@@ -162,7 +163,7 @@ absl::StatusOr<int64_t> PreemptionHandler::AgreeOnLastRun() {
   }
   MF_ASSIGN_OR_RETURN(const std::vector<std::string> runs,
                       group.AllGather(absl::StrCat(key_, ": runs"), absl::StrCat(last),
-                                      MonotonicTime::InfiniteFuture()));
+                                      session_.state().PrepareDeadline()));
   for (const std::string& text : runs) {
     int64_t run;
     if (!absl::SimpleAtoi(text, &run)) {

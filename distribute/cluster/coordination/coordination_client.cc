@@ -403,18 +403,10 @@ class CoordinationClient::Group final : public WorkerGroup {
   }
 
   absl::StatusOr<std::string> Get(absl::string_view key, MonotonicTime deadline) override {
-    MF_ASSIGN_OR_RETURN(std::string value, GetPart(key, 0, deadline));
-    const size_t space = value.find(' ');
-    size_t parts = 0;
-    if (space == std::string::npos || !absl::SimpleAtoi(value.substr(0, space), &parts)) {
-      return absl::InternalError(absl::StrCat("coordination: malformed value of '", key, "'"));
-    }
-    value.erase(0, space + 1);
-    for (size_t i = 1; i < parts; ++i) {
-      MF_ASSIGN_OR_RETURN(const std::string part, GetPart(key, i, deadline));
-      value += part;
-    }
-    return value;
+    return GetParts(key, deadline, /*in_background=*/false);
+  }
+  absl::StatusOr<std::string> Watch(absl::string_view key) override {
+    return GetParts(key, MonotonicTime::InfiniteFuture(), /*in_background=*/true);
   }
 
   absl::StatusOr<std::vector<std::string>> AllGather(absl::string_view name, std::string value,
@@ -468,10 +460,28 @@ class CoordinationClient::Group final : public WorkerGroup {
     return part == 0 ? std::string(key) : absl::StrCat(key, "\n", part);
   }
 
-  absl::StatusOr<std::string> GetPart(absl::string_view key, size_t part, MonotonicTime deadline) {
+  absl::StatusOr<std::string> GetPart(absl::string_view key, size_t part, MonotonicTime deadline,
+                                      bool in_background) {
     Request request = NewRequest(Request::GET);
     request.set_name(PartOf(key, part));
+    request.set_in_background(in_background);
     return connection_->Perform(std::move(request), deadline);
+  }
+
+  absl::StatusOr<std::string> GetParts(absl::string_view key, MonotonicTime deadline,
+                                       bool in_background) {
+    MF_ASSIGN_OR_RETURN(std::string value, GetPart(key, 0, deadline, in_background));
+    const size_t space = value.find(' ');
+    size_t parts = 0;
+    if (space == std::string::npos || !absl::SimpleAtoi(value.substr(0, space), &parts)) {
+      return absl::InternalError(absl::StrCat("coordination: malformed value of '", key, "'"));
+    }
+    value.erase(0, space + 1);
+    for (size_t i = 1; i < parts; ++i) {
+      MF_ASSIGN_OR_RETURN(const std::string part, GetPart(key, i, deadline, in_background));
+      value += part;
+    }
+    return value;
   }
 
   void Listen() {

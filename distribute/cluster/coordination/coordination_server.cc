@@ -181,7 +181,8 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
         return done(ToResult(group->Put(worker, incarnation, body.name(), body.value(),
                                         std::max(body.readers(), 0))));
       case Request::GET:
-        return group->Get(worker, incarnation, body.name(), deadline, std::move(done));
+        return group->Get(worker, incarnation, body.name(), deadline, std::move(done),
+                          body.in_background());
       case Request::ALL_GATHER:
         return group->AllGather(worker, incarnation, body.name(), body.value(), deadline,
                                 std::move(done));

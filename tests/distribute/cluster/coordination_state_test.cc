@@ -2,6 +2,7 @@
 #include "distribute/cluster/coordination_state.h"
 
 #include <memory>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -50,6 +51,24 @@ TEST(CoordinationStateTest, ValueOfCancelledWorkerDoesNotCount) {
   EXPECT_FALSE(has_answer);
   state.Cancel(0);
   EXPECT_TRUE(has_answer);
+}
+
+// Only then is a worker that all others wait for named as late.
+TEST(CoordinationStateTest, WorkersWaitWithAndWithoutDeadlineUnlessInTheBackground) {
+  CoordinationState state(5);
+  const MonotonicTime never = MonotonicTime::InfiniteFuture();
+  const auto ignore = [](const auto&) {};
+  for (int worker = 0; worker < 5; ++worker) state.Join(worker, never, ignore);
+  const uint64_t incarnation = state.incarnation();
+  state.WaitForFailure(0, incarnation, ignore);
+  state.Get(0, incarnation, "x", never, ignore, /*in_background=*/true);
+  state.Get(1, incarnation, "x", never, ignore);
+  state.AllGather(2, incarnation, "x", "", never, ignore);
+  state.AllGather(3, incarnation, "x", "", MonotonicTime::Now() + absl::Hours(1), ignore);
+  state.Join(4, never, ignore);
+  std::set<int> waiting;
+  state.AddWaiting(&waiting);
+  EXPECT_THAT(waiting, testing::ElementsAre(1, 2, 3, 4));
 }
 
 }  // namespace

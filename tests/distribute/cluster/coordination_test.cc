@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cerrno>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -23,6 +24,7 @@
 #include "distribute/collective/tcp/owned_socket.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/runtime/failure.h"
+#include "framework/runtime/run_progress.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/distribute/cluster/coordination_fixture.h"
@@ -227,6 +229,62 @@ TEST_F(CoordinationTest, CallsThatNeedAWorkerThatHasLeftFailAtOnce) {
     EXPECT_THAT(Message(status), HasSubstr("worker 1 has left the cluster"));
     EXPECT_EQ(FailureOf(status)->worker, 1);
   }
+}
+
+// --- late workers -------------------------------------------------------------------------------
+
+// Worker 0 is inside a step, which makes no progress because of worker 1.
+class LateWorkerTest : public CoordinationTest {
+ protected:
+  // `patience`: how long worker 1 may be late.
+  void StartStep(absl::Duration patience) {
+    Start(2);
+    begin_ = MonotonicTime::Now();
+    clients_ = ConnectAll(2, 30, [&](Options* options) {
+      options->progress_timeout = absl::Milliseconds(200);
+      if (options->member.worker() == 1) options->prepare_timeout = patience;
+    });
+    std::vector<std::thread> joins;
+    for (int w = 0; w < 2; ++w) {
+      ASSERT_TRUE(clients_[w].ok()) << clients_[w].status();
+      groups_.push_back((*clients_[w])->NewGroup());
+      joins.emplace_back([group = groups_[w].get()] { EXPECT_TRUE(group->Join(In(30)).ok()); });
+    }
+    for (std::thread& join : joins) join.join();
+    groups_[0]->ShareProgress(progress_);
+  }
+  // Waits until the step fails.
+  absl::Status AwaitStandstill() { return groups_[0]->Get("never put", In(30)).status(); }
+  // Ends the calls of worker 1.
+  void End(const absl::Status& why) { groups_[0]->ReportFailure(why, In(30)).IgnoreError(); }
+
+  MonotonicTime begin_;
+  std::vector<Client> clients_;
+  std::vector<std::unique_ptr<WorkerGroup>> groups_;
+  const std::shared_ptr<RunProgress> progress_ = std::make_shared<RunProgress>(1);
+  const RunProgress::Run run_{*progress_, 1};
+};
+
+TEST_F(LateWorkerTest, WorkerThatWatchesInTheBackgroundMayBeLate) {
+  constexpr absl::Duration kPatience = absl::Seconds(1);
+  StartStep(kPatience);
+  std::thread watches([&] { EXPECT_FALSE(groups_[1]->Watch("never put").ok()); });
+  const absl::Status failed = AwaitStandstill();
+  EXPECT_THAT(Message(failed), HasSubstr("without progress"));
+  EXPECT_GE(MonotonicTime::Now() - begin_, kPatience);
+  End(failed);
+  watches.join();
+}
+
+TEST_F(LateWorkerTest, WorkerThatWaitsWithoutDeadlineIsNotLate) {
+  StartStep(absl::Hours(1));
+  std::thread waits([&] {
+    EXPECT_FALSE(groups_[1]->Barrier("never passed", MonotonicTime::InfiniteFuture()).ok());
+  });
+  const absl::Status failed = AwaitStandstill();
+  EXPECT_THAT(Message(failed), HasSubstr("without progress"));
+  End(failed);
+  waits.join();
 }
 
 // --- file descriptors ---------------------------------------------------------------------------

@@ -56,9 +56,9 @@ class WatchedGroup final : public ForwardingWorkerGroup {
  public:
   using ForwardingWorkerGroup::ForwardingWorkerGroup;
 
-  absl::StatusOr<std::string> Get(absl::string_view key, MonotonicTime deadline) override {
+  absl::StatusOr<std::string> Watch(absl::string_view key) override {
     if (absl::StartsWith(key, "stop ")) allowed_.wait();
-    return ForwardingWorkerGroup::Get(key, deadline);
+    return ForwardingWorkerGroup::Watch(key);
   }
   absl::StatusOr<std::vector<std::string>> AllGather(absl::string_view name, std::string value,
                                                      MonotonicTime deadline) override {
@@ -125,6 +125,23 @@ TEST_F(StopRequestTest, WaitsForLateWorker) {
   const auto stopped = handler_->Finish();
   ASSERT_TRUE(stopped.ok()) << stopped.status();
   EXPECT_EQ(*stopped, SIGTERM);
+}
+
+// A worker that hangs does not keep the job from ending.
+TEST_F(StopRequestTest, GivesUpOnLateWorkerAfterPrepareTimeout) {
+  Start(2);
+  MonotonicTime::AdvanceForTest(absl::Minutes(31));
+  const absl::Status never = Group(0).Get("never put", MonotonicTime::Now()).status();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(never)) << never;
+  EXPECT_FALSE(handler_->MayBegin());
+  const absl::Status stopped = handler_->Finish().status();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(stopped)) << stopped;
+  EXPECT_THAT(std::string(stopped.message()), HasSubstr("missing worker 0"));
+  ASSERT_TRUE(FailureOf(stopped).has_value()) << stopped;
+  EXPECT_EQ(FailureOf(stopped)->worker, 0);
+  // It learns why, if it comes in the end.
+  const MonotonicTime deadline = MonotonicTime::Now() + absl::Seconds(30);
+  EXPECT_EQ(Group(0).AllGather(gather_, "0", deadline).status(), stopped);
 }
 
 TEST_F(StopRequestTest, MalformedCountOfRunsIsError) {
