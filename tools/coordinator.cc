@@ -111,9 +111,9 @@ absl::Status Coordinator(const std::vector<std::string>& args, ExitCode* code) {
       WaitUntilResolved(*bind, MonotonicTime::Now() + flags.connect_timeout, PrintErrorLine));
   while (true) {
     // A server for each start of the workers: it does not know the sessions of earlier ones.
-    MF_ASSIGN_OR_RETURN(
-        const std::unique_ptr<CoordinationServer> server,
-        CoordinationServer::Start(options, MonotonicTime::Now() + flags.connect_timeout));
+    auto started = CoordinationServer::Start(options, MonotonicTime::Now() + flags.connect_timeout);
+    if (absl::IsInvalidArgument(started.status())) *code = kExitUsage;
+    MF_ASSIGN_OR_RETURN(const std::unique_ptr<CoordinationServer> server, std::move(started));
     PrintErrorLine(
         absl::StrCat("coordinating ", num_workers, " workers at ", advertise->ToString()));
     stop.SetServer(server.get());

@@ -399,6 +399,17 @@ class WorkersTest(programs.WorkersTestCase):
                 self.assertTrue(line, "worker 0 has ended")
         self.check_all_succeed(self.results_of(waiting))
 
+    def test_address_that_no_wait_makes_usable_is_a_usage_error(self):
+        bind = "--bind=[fe80::1]:4000"  # names no network device
+        results = self.run_workers(lambda *_: own(0, 2, 4000), 1,
+                                   ["--model=mlp", "--insecure", bind])
+        self.check_all_fail(results, programs.USAGE, "[fe80::1]:4000: cannot listen")
+        coordinator = subprocess.run(
+            [MIRRORFLOW, "coordinator", bind, "--num_workers=2", "--insecure"],
+            capture_output=True, text=True, timeout=SECONDS)
+        self.assertEqual(coordinator.returncode, programs.USAGE, coordinator.stderr)
+        self.assertIn("[fe80::1]:4000: cannot listen", coordinator.stderr)
+
     def test_open_secret_is_a_usage_error(self):
         self.write("secret", "0123456789abcdef0123456789abcdef")
         (self.root / "secret").chmod(0o644)

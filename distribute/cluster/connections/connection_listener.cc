@@ -39,16 +39,23 @@ constexpr absl::Duration kPauseAfterError = absl::Milliseconds(100);
 // Connections of strangers, which end sooner, may take the last file descriptors.
 constexpr absl::Duration kPatience = absl::Seconds(6);
 
-absl::Status CannotListen(absl::string_view address, absl::string_view why) {
-  return absl::UnavailableError(
-      absl::StrCat(address, ": cannot listen on this address: ", why,
-                   "; expected an address of this host with a port that no other process uses"));
+absl::Status CannotListen(absl::StatusCode code, absl::string_view address, absl::string_view why) {
+  return absl::Status(
+      code, absl::StrCat(address, ": cannot listen on this address: ", why,
+                         "; expected an address of this host with a port that this process may use "
+                         "and no other one does"));
 }
+
+// Whether the same call may succeed later: once another process has ended, or the network is up.
+bool MayPass(int error) { return error == EADDRINUSE || error == EADDRNOTAVAIL; }
 
 absl::Status CannotListen(absl::string_view address, int error) {
   const absl::Status status =
-      NetworkError(error, absl::StrCat(address, ": cannot listen on this address"));
-  return absl::IsUnavailable(status) ? CannotListen(address, std::strerror(error)) : status;
+      SystemError(error, absl::StrCat(address, ": cannot listen on this address"));
+  if (absl::IsResourceExhausted(status)) return status;
+  return CannotListen(
+      MayPass(error) ? absl::StatusCode::kUnavailable : absl::StatusCode::kInvalidArgument, address,
+      std::strerror(error));
 }
 
 int PortOf(int socket) {
@@ -100,7 +107,7 @@ absl::StatusOr<std::unique_ptr<ConnectionListener>> ConnectionListener::Listen(
   int port = -1;
   if (colon == address.npos || !absl::SimpleAtoi(address.substr(colon + 1), &port) || port < 0 ||
       port > 65535) {
-    return CannotListen(address, "it is not HOST:PORT");
+    return CannotListen(absl::StatusCode::kInvalidArgument, address, "it is not HOST:PORT");
   }
   absl::string_view host = address.substr(0, colon);
   if (absl::ConsumePrefix(&host, "[")) absl::ConsumeSuffix(&host, "]");
@@ -111,7 +118,8 @@ absl::StatusOr<std::unique_ptr<ConnectionListener>> ConnectionListener::Listen(
   addrinfo* found = nullptr;
   if (const int error = getaddrinfo(std::string(host).c_str(), nullptr, &hints, &found)) {
     const absl::Status status = NameError(error, absl::StrCat(address, ": cannot resolve"));
-    return absl::IsUnavailable(status) ? CannotListen(address, gai_strerror(error)) : status;
+    return absl::IsUnavailable(status) ? CannotListen(status.code(), address, gai_strerror(error))
+                                       : status;
   }
   const absl::Cleanup free_addresses = [found] { freeaddrinfo(found); };
 
@@ -129,11 +137,12 @@ absl::StatusOr<std::unique_ptr<ConnectionListener>> ConnectionListener::Listen(
     }
     const int fd = ListeningSocket(*one);
     if (fd < 0) {
-      error = errno;
+      const int failed = errno;
       // The host may lack IPv6, for instance, but no other process may have the port.
-      if (error == EADDRINUSE || error == EMFILE || error == ENFILE) {
-        return CannotListen(address, error);
+      if (failed == EADDRINUSE || failed == EMFILE || failed == ENFILE) {
+        return CannotListen(address, failed);
       }
+      if (!MayPass(error)) error = failed;
       continue;
     }
     sockets.push_back(fd);

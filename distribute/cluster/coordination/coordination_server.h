@@ -35,7 +35,8 @@ class CoordinationServer {
   };
   // While the address cannot be used, retries until `deadline`: another process may still hold the
   // port, or the host may not have the address yet. Returns DeadlineExceeded at the deadline, or
-  // Unavailable at once without one.
+  // Unavailable at once without one; InvalidArgument at once for an address that this process can
+  // never use.
   static absl::StatusOr<std::unique_ptr<CoordinationServer>> Start(
       const Options& options, MonotonicTime deadline = MonotonicTime::InfinitePast());
 

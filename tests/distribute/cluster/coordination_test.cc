@@ -111,6 +111,24 @@ TEST_F(CoordinationTest, TakenPortIsError) {
   EXPECT_THAT(Message(second.status()), HasSubstr(address));
 }
 
+TEST_F(CoordinationTest, AddressThatTheHostLacksIsWaitedFor) {
+  const CoordinationServer::Options options = {.address = "192.0.2.1:0", .num_workers = 1};
+  EXPECT_EQ(CoordinationServer::Start(options).status().code(), absl::StatusCode::kUnavailable);
+  const absl::Status late = CoordinationServer::Start(options, In(0.3)).status();
+  EXPECT_EQ(late.code(), absl::StatusCode::kDeadlineExceeded) << late;
+}
+
+// Such as a port that needs privileges.
+TEST_F(CoordinationTest, AddressThatNoWaitMakesUsableIsErrorAtOnce) {
+  // A link-local address names no network device without its scope.
+  for (const char* address : {"[fe80::1]:0", "127.0.0.1"}) {
+    const absl::Status status =
+        CoordinationServer::Start({.address = address, .num_workers = 1}, In(1)).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    EXPECT_THAT(Message(status), HasSubstr(address));
+  }
+}
+
 TEST_F(CoordinationTest, DifferentWorldSizesAreNamedOnAllWorkers) {
   Start(2);
   for (const Client& client : ConnectAll(2, 30, [](Options* options) {
