@@ -86,5 +86,16 @@ TEST(RestartPolicyTest, HostThatFailsRepeatedlyIsExcluded) {
   EXPECT_THAT(policy.excluded(), IsEmpty());
 }
 
+// A good host may fail now and then in a job of weeks.
+TEST(RestartPolicyTest, FailuresBeforeProgressDoNotExcludeHost) {
+  RestartPolicy policy({.max_restarts = 9, .exclude_after = 2});
+  for (const int step : {100, 200, 300}) {
+    policy.PauseAfter({.exit_code = kKilled, .saved_step = step, .host = "a"});
+    EXPECT_THAT(policy.excluded(), IsEmpty());
+  }
+  policy.PauseAfter({.exit_code = kKilled, .saved_step = 300, .host = "a"});
+  EXPECT_THAT(policy.excluded(), ElementsAre("a"));
+}
+
 }  // namespace
 }  // namespace mirrorflow

@@ -58,7 +58,7 @@ ABSL_FLAG(absl::Duration, restart_pause, absl::Seconds(1),
           "up to a minute");
 ABSL_FLAG(int, exclude_after, 0,
           "launch -n MIN:MAX: exclude a host once its workers were the first to fail this many "
-          "times; 0: never");
+          "times without progress; 0: never");
 ABSL_FLAG(bool, one_gpu_per_process, false,
           "launch: each worker sees only one GPU, by CUDA_VISIBLE_DEVICES");
 

@@ -25,6 +25,7 @@ std::optional<absl::Duration> RestartPolicy::PauseAfter(const Ending& ending) {
   if (ending.saved_step > saved_step_) {
     saved_step_ = ending.saved_step;
     attempts_ = 0;
+    failures_by_host_.clear();
   }
   if (++attempts_ > options_.max_restarts) return std::nullopt;
   // A host that preempts its workers is not at fault.

@@ -4,7 +4,8 @@
 //
 // A job restarts at most --max_restarts times without progress, which is a checkpoint of a later
 // step than all before. Progress resets the count, so that neither a flaky host nor a month of
-// preemptions uses up the restarts. The pause before a restart doubles until there is progress, so
+// preemptions uses up the restarts, and the failures of hosts, so that a month of rare failures
+// excludes no good host. The pause before a restart doubles until there is progress, so
 // that a job that cannot run does not keep its hosts busy. It is randomized, so that many jobs do
 // not restart at once.
 #ifndef MIRRORFLOW_TOOLS_LAUNCH_RESTART_POLICY_H_
@@ -25,7 +26,8 @@ class RestartPolicy {
  public:
   struct Options {
     int max_restarts = 0;
-    // How often a host's workers may be the first to fail before it is excluded; 0: never exclude.
+    // How often a host's workers may be the first to fail without progress before it is excluded;
+    // 0: never exclude.
     int exclude_after = 0;
     absl::Duration first_pause = absl::Seconds(1);
     absl::Duration longest_pause = absl::Seconds(60);
@@ -52,9 +54,9 @@ class RestartPolicy {
  private:
   const Options options_;
   std::mt19937 random_{std::random_device()()};
-  int attempts_ = 0;        // since the last progress
-  int64_t saved_step_ = 0;  // the newest of all attempts
-  std::map<std::string, int> failures_by_host_;
+  int attempts_ = 0;                             // since the last progress
+  int64_t saved_step_ = 0;                       // the newest of all attempts
+  std::map<std::string, int> failures_by_host_;  // since the last progress
   std::set<std::string> excluded_;
 };
 
