@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "mirrorflow.h"
 #include "tools/bench_peers.h"
@@ -108,10 +108,10 @@ class Pipeline {
   // Returns the milliseconds per step.
   absl::StatusOr<double> Run(double round_ms) {
     const PinnedTo cores(0, threads_);
-    const absl::Time begin = absl::Now();
+    const MonotonicTime begin = MonotonicTime::Now();
     for (int steps = 1;; ++steps) {
       MF_RETURN_IF_ERROR(Step().status());
-      const double ms = absl::ToDoubleMilliseconds(absl::Now() - begin);
+      const double ms = absl::ToDoubleMilliseconds(MonotonicTime::Now() - begin);
       if (ms >= round_ms) return ms / steps;
     }
   }

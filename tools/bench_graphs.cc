@@ -13,8 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
-#include "absl/time/clock.h"
 #include "framework/core/file.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/graph/graph_def.h"
 #include "framework/graph/validate_graph_def.h"
@@ -163,9 +163,9 @@ absl::StatusOr<GraphCost> MeasureGraph(absl::string_view shape, int64_t nodes) {
   ForgetPeak();
 
   GraphCost cost;
-  absl::Time last = absl::Now();
+  MonotonicTime last = MonotonicTime::Now();
   auto lap = [&last] {
-    const absl::Time now = absl::Now();
+    const MonotonicTime now = MonotonicTime::Now();
     const double ms = absl::ToDoubleMilliseconds(now - last);
     last = now;
     return ms;

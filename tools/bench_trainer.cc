@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "mirrorflow_debug.h"
 #include "tools/bench_training.h"
@@ -27,14 +28,14 @@ constexpr int kRounds = 21;
 class HiddenTerminal final : public ProgressHost {
  public:
   absl::Time Now() override { return absl::Now(); }
-  absl::Duration Uptime() override { return absl::Now() - start_; }
+  absl::Duration Uptime() override { return MonotonicTime::Now() - start_; }
   bool IsTerminal() override { return true; }
   bool UseColor() override { return true; }
   int Columns() override { return 100; }
   void Write(absl::string_view text) override { written_ += text.size(); }
 
  private:
-  const absl::Time start_ = absl::Now();
+  const MonotonicTime start_ = MonotonicTime::Now();
   size_t written_ = 0;
 };
 
@@ -72,10 +73,10 @@ absl::StatusOr<std::unique_ptr<Training>> Prepare(int replicas, bool with_metric
 
 // The mean time of a step, in whole epochs that take about `round_ms`.
 absl::StatusOr<double> TimeOfStep(double round_ms, const std::function<absl::Status()>& epoch) {
-  const absl::Time begin = absl::Now();
+  const MonotonicTime begin = MonotonicTime::Now();
   for (int epochs = 1;; ++epochs) {
     MF_RETURN_IF_ERROR(epoch());
-    const double ms = absl::ToDoubleMilliseconds(absl::Now() - begin);
+    const double ms = absl::ToDoubleMilliseconds(MonotonicTime::Now() - begin);
     if (ms >= round_ms) return ms / static_cast<double>(epochs * kStepsPerEpoch);
   }
 }

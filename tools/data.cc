@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/core/terminal.h"
 #include "mirrorflow.h"
@@ -145,9 +145,9 @@ struct Rate {
 
 absl::StatusOr<Rate> Measure(const Dataset& dataset) {
   Rate rate;
-  const absl::Time begin = absl::Now();
+  const MonotonicTime begin = MonotonicTime::Now();
   const auto source = dataset.MakeIterator();
-  for (SourceBatch batch; absl::Now() - begin < kMeasured;) {
+  for (SourceBatch batch; MonotonicTime::Now() - begin < kMeasured;) {
     MF_ASSIGN_OR_RETURN(const bool more, source->Next(&batch));
     if (!more) break;
     rate.rows += batch.global_rows;
@@ -155,7 +155,7 @@ absl::StatusOr<Rate> Measure(const Dataset& dataset) {
       rate.bytes += static_cast<int64_t>(component.bytes());
     }
   }
-  rate.time = absl::Now() - begin;
+  rate.time = MonotonicTime::Now() - begin;
   return rate;
 }
 

@@ -21,6 +21,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/core/system_error.h"
 
@@ -44,7 +45,7 @@ absl::StatusOr<std::unique_ptr<PeerProcess>> PeerProcess::StartWorkers(
                       WorkerOutput::Create({.num_workers = static_cast<int>(commands.size())}));
   std::unique_ptr<PeerProcess> peer(
       new PeerProcess(commands[0].front(), timeout, std::move(errors)));
-  const absl::Time start = absl::Now();
+  const MonotonicTime start = MonotonicTime::Now();
   for (const std::vector<std::string>& command : commands) {
     MF_RETURN_IF_ERROR(peer->Launch(command, /*talks=*/peer->children_.empty()));
   }
@@ -64,7 +65,7 @@ absl::StatusOr<std::unique_ptr<PeerProcess>> PeerProcess::StartWorkers(
       peer->version_ = words[1];
     } else if (words[0] == "loss" && words.size() == 2 && absl::SimpleAtod(words[1], &loss)) {
       if (peer->losses_.empty()) {
-        peer->first_step_ms_ = absl::ToDoubleMilliseconds(absl::Now() - start);
+        peer->first_step_ms_ = absl::ToDoubleMilliseconds(MonotonicTime::Now() - start);
       }
       peer->losses_.push_back(loss);
     }
@@ -116,16 +117,16 @@ PeerProcess::~PeerProcess() {
     if (child.process > 0) kill(child.process, SIGTERM);
   }
   constexpr absl::Duration kGrace = absl::Seconds(5);
-  const absl::Time end = absl::Now() + kGrace;
+  const MonotonicTime end = MonotonicTime::Now() + kGrace;
   for (size_t w = 0; w < children_.size(); ++w) {
     const Child& child = children_[w];
     const auto worker = static_cast<int>(w);
     while (child.process > 0 && waitpid(child.process, nullptr, WNOHANG) == 0) {
-      if (absl::Now() > end) kill(child.process, SIGKILL);
+      if (MonotonicTime::Now() > end) kill(child.process, SIGKILL);
       if (!PrintErrors(worker)) absl::SleepFor(absl::Milliseconds(10));
     }
     // A process that it left behind may still be writing.
-    while (PrintErrors(worker) && absl::Now() < end) {
+    while (PrintErrors(worker) && MonotonicTime::Now() < end) {
     }
     errors_.Finish(worker);
     if (child.errors >= 0) close(child.errors);
@@ -147,7 +148,7 @@ bool PeerProcess::PrintErrors(int worker) {
 }
 
 absl::StatusOr<std::string> PeerProcess::ReadLine() {
-  const absl::Time deadline = absl::Now() + timeout_;
+  const MonotonicTime deadline = MonotonicTime::Now() + timeout_;
   for (;;) {
     const size_t end = unread_.find('\n');
     if (end != std::string::npos) {
@@ -163,7 +164,7 @@ absl::StatusOr<std::string> PeerProcess::ReadLine() {
     for (const Child& child : children_) {
       ready.push_back({.fd = child.errors, .events = POLLIN, .revents = 0});
     }
-    const int64_t left = absl::ToInt64Milliseconds(deadline - absl::Now());
+    const int64_t left = absl::ToInt64Milliseconds(deadline - MonotonicTime::Now());
     if (left <= 0) {
       return absl::DeadlineExceededError(
           absl::StrCat(name_, ": no output for ", absl::FormatDuration(timeout_)));

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "absl/time/clock.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {
@@ -18,8 +18,8 @@ absl::StatusOr<std::vector<double>> FastestInstructions(Session& session, Step& 
                                                         TraceWriter* trace) {
   const size_t first = trace->events().size();
   session.TraceTo(trace);
-  const absl::Time end = absl::Now() + budget;
-  for (int i = 0; i < kLeastSteps || (i < kMostSteps && absl::Now() < end); ++i) {
+  const MonotonicTime end = MonotonicTime::Now() + budget;
+  for (int i = 0; i < kLeastSteps || (i < kMostSteps && MonotonicTime::Now() < end); ++i) {
     const absl::Status status = step.Run(feeds).status();
     if (!status.ok()) session.TraceTo(nullptr);
     MF_RETURN_IF_ERROR(status);
