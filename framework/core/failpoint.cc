@@ -19,7 +19,7 @@ namespace mirrorflow {
 namespace {
 
 constexpr char kVariable[] = "MIRRORFLOW_FAILPOINTS";
-constexpr absl::string_view kActions[] = {"error", "exit", "kill", "hang"};
+constexpr absl::string_view kActions[] = {"error", "exit", "kill", "hang", "stop"};
 
 std::atomic<int> this_worker{0};
 
@@ -43,7 +43,7 @@ absl::StatusOr<Setting> ParseSetting(absl::string_view text) {
   const auto malformed = [&] {
     return absl::InvalidArgumentError(
         absl::StrCat(kVariable,
-                     ": malformed; expected NAME=error|exit|kill|hang[@WORKER][#COUNT], "
+                     ": malformed; expected NAME=error|exit|kill|hang|stop[@WORKER][#COUNT], "
                      "got '",
                      text, "'"));
   };
@@ -114,6 +114,10 @@ absl::Status Failpoint::Act() {
   if (count_ > 0 && pass != count_) return absl::OkStatus();
   if (action_ == "exit") _exit(1);
   if (action_ == "kill") kill(getpid(), SIGKILL);
+  if (action_ == "stop") {
+    raise(SIGSTOP);
+    return absl::OkStatus();
+  }
   while (action_ == "hang" || action_ == "kill") pause();
   return absl::InternalError(absl::StrCat("failpoint ", name_));
 }

@@ -23,6 +23,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "framework/core/failpoint.h"
 #include "framework/core/status.h"
 #include "mirrorflow.h"
 #include "tests/support/event_scalars.h"
@@ -33,6 +34,8 @@ namespace mirrorflow {
 namespace {
 
 constexpr int64_t kRows = 44, kBatch = 4;  // an epoch has 11 batches
+
+Failpoint before_fit_failpoint("disturbed_training/before_fit");
 
 // Points in the plane, with whether their coordinates have the same sign.
 Dataset Points(int64_t first, int64_t rows) {
@@ -186,6 +189,7 @@ absl::Status Train(const Strategy& strategy, const std::string& directory, int64
   ReduceLROnPlateau reduce({.factor = 0.5, .patience = 1, .min_delta = 0.02});
   EarlyStopping early({.min_delta = 0.02, .patience = 3, .restore_best_weights = true});
   OwnCallback own(trainer);
+  MF_RETURN_IF_ERROR(before_fit_failpoint.Pass());
   MF_ASSIGN_OR_RETURN(const TrainResult result,
                       trainer->Fit(Points(0, kRows).Shuffle(5).Batch(kBatch),
                                    {.epochs = epochs,

@@ -3,8 +3,7 @@
 """Training on four workers that is preempted at random and resumed ends like undisturbed training.
 
 SIGTERM goes to all processes of the job, as slurmstepd and systemd send it, to the launcher, or to
-one worker, at any moment from when the workers have begun: while they connect, before Fit, in a
-step, in a validation or in a save.
+one worker, at any moment from when the workers have begun, and in each phase of the training.
 """
 
 import os
@@ -14,19 +13,25 @@ import time
 import unittest
 
 from disturbed import PREEMPTED, SECONDS, DisturbedTest
-from processes import takes_signal, tree_of
+from processes import is_stopped, takes_signal, tree_of
 
 # Each costs part of a run of the program. 100 take about five minutes on two cores.
 PREEMPTIONS = int(os.environ.get("MIRRORFLOW_PREEMPTIONS", "12"))
 WORKERS = 4
+# Where the failpoint of a worker stops it, so that it gets SIGTERM in that phase. The training
+# predicts twice before its first validation.
+PHASES = {"before Fit": "disturbed_training/before_fit=stop@1",
+          "in a step": "session/run=stop@1#2",
+          "in a validation": "train/inference_step=stop@1#4",
+          "in a save": "checkpoint/rename=stop@0#1"}
 
 
 class PreemptionsTest(DisturbedTest):
     SEED = int(os.environ.get("MIRRORFLOW_PREEMPTIONS_SEED", "1"))
 
-    def start_job(self, directory):
+    def start_job(self, directory, **environment):
         return self.start(1, WORKERS, directory, f"--max_restarts={PREEMPTIONS}",
-                          "--restart_pause=10ms")
+                          "--restart_pause=10ms", **environment)
 
     def workers_of(self, job):
         """The workers that handle signals and have not ended."""
@@ -58,6 +63,38 @@ class PreemptionsTest(DisturbedTest):
         how = f"{target} after {delay:.3f} s"
         self.assertIn(code, (0, PREEMPTED), f"{how}: {output}")
         return how, code
+
+    def stopped_worker_of(self, job):
+        """Waits until a worker of the job is stopped, and returns it."""
+        deadline = time.monotonic() + SECONDS
+        while not (stopped := [p for p in tree_of(job.pid) if is_stopped(p)]):
+            self.assertIsNone(job.poll(), "the job ends before the failpoint")
+            self.assertLess(time.monotonic(), deadline, "no worker stops")
+            time.sleep(0.002)
+        return stopped[0]
+
+    def test_preemption_in_each_phase_is_honoured(self):
+        whole = self.root / "whole"
+        whole.mkdir()
+        code, output = self.finish(self.start_job(whole))
+        self.assertEqual(code, 0, output)
+        for phase, failpoint in PHASES.items():
+            with self.subTest(phase):
+                part = self.root / phase
+                part.mkdir()
+                job = self.start_job(part, MIRRORFLOW_FAILPOINTS=failpoint)
+                worker = self.stopped_worker_of(job)
+                for process in tree_of(job.pid):
+                    os.kill(process, signal.SIGTERM)
+                os.kill(worker, signal.SIGCONT)
+                code, output = self.finish(job)
+                self.assertEqual(code, PREEMPTED, output)
+                self.assertNotIn("ERROR", output)  # the launcher ends with 75 all the same
+                if phase != "before Fit":  # there, no worker may have begun a step
+                    self.assertTrue(any((part / "checkpoints").glob("step-*")), output)
+                code, output = self.finish(self.start_job(part))
+                self.assertEqual(code, 0, output)
+                self.compare(whole, part)
 
     def test_preempted_training_ends_as_undisturbed_training(self):
         whole = self.root / "whole"

@@ -30,6 +30,11 @@ def name_of(process):
     return _read(process, "comm").strip()
 
 
+def is_stopped(process):
+    """Whether a signal has stopped the process."""
+    return _read(process, "stat").rpartition(")")[2].split()[:1] == ["T"]
+
+
 def takes_signal(process, number, name):
     """Whether the process has this name (cut to 15 characters) and a handler for the signal."""
     fields = dict(line.split(":", 1) for line in _read(process, "status").splitlines())

@@ -89,6 +89,20 @@ TEST_F(FailpointTest, EndsTheProcess) {
   }
 }
 
+TEST_F(FailpointTest, StopsTheProcessUntilItIsContinued) {
+  Failpoint& failpoint = NewFailpoint("place=stop#1");
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) _exit(failpoint.Pass().ok() && failpoint.Pass().ok() ? 0 : 1);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, WUNTRACED), child);
+  EXPECT_TRUE(WIFSTOPPED(status));
+  kill(child, SIGCONT);
+  ASSERT_EQ(waitpid(child, &status, WUNTRACED), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
 TEST_F(FailpointTest, MistakesInTheEnvironmentAreNamed) {
   NewFailpoint("");
   const struct {
@@ -96,7 +110,7 @@ TEST_F(FailpointTest, MistakesInTheEnvironmentAreNamed) {
   } cases[] = {
       {"plase=kill", "no failpoint 'plase'; did you mean place?"},
       {"place", "got 'place'"},
-      {"place=explode", "expected NAME=error|exit|kill|hang[@WORKER][#COUNT]"},
+      {"place=explode", "expected NAME=error|exit|kill|hang|stop[@WORKER][#COUNT]"},
       {"place=kill#0", "malformed"},
       {"place=kill@x", "malformed"},
       {"place=kill=kill", "malformed"},
