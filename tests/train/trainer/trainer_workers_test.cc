@@ -223,22 +223,26 @@ TEST_P(TrainerWorkersTest, WorkerZeroWritesVariablesThatAllSave) {
 }
 
 // Worker 0 waits in its step for longer than a step may stand still, and worker 1 is in a callback.
+// The clock moves in small steps: the service forgives a long one, as a time in which it was
+// stopped.
 TEST_P(OwnCopiesTest, OthersWaitForLateWorker) {
-  const absl::Duration progress_timeout = absl::Seconds(3);
+  constexpr absl::Duration kProgressTimeout = absl::Seconds(1);  // a heartbeat every 250 ms
   const auto statuses = OnEach(
       [&](const Strategy& strategy, int worker) -> absl::Status {
         MF_ASSIGN_OR_RETURN(const auto training, Training::Create(strategy));
         FitOptions options{.epochs = 2};
         options.on_step = [&](int64_t step, float) -> absl::Status {
           if (step != 2 || worker != 1) return absl::OkStatus();
-          absl::SleepFor(progress_timeout / 2);  // until heartbeats say that worker 0 has begun
-          MonotonicTime::AdvanceForTest(2 * progress_timeout);
-          absl::SleepFor(progress_timeout / 2);  // until all have said how far they have come
+          // Long enough for several heartbeats of both workers.
+          for (int i = 0; i < 32; ++i) {
+            absl::SleepFor(absl::Milliseconds(25));  // longer than the service's tick
+            MonotonicTime::AdvanceForTest(kProgressTimeout / 8);
+          }
           return absl::OkStatus();
         };
         return training->Run(Line().Batch(kBatch), options);
       },
-      absl::Seconds(60), progress_timeout);
+      absl::Seconds(60), kProgressTimeout);
   EXPECT_THAT(statuses, testing::Each(absl::OkStatus()));
 }
 
