@@ -9,11 +9,14 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
+#include <cstdint>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "distribute/cluster/connections/connection_listener.h"
 #include "distribute/cluster/connections/handshake.h"
@@ -351,6 +354,55 @@ TEST_F(CoordinationTest, ForgedAndRepeatedRequestsAreRefused) {
   Sign(handshake.SessionKey(), Role::kWorker, &request);
   request.set_connection("another connection");
   EXPECT_EQ(code(), grpc::StatusCode::UNAUTHENTICATED);
+}
+
+// A worker whose session ends cancels a call that the service does not answer in time.
+TEST_F(CoordinationTest, CancelledCallDoesNotEndItsWorker) {
+  Start(1);
+  RawProcess process(server_->port(), 7);
+  ASSERT_EQ(process.Connect(), absl::OkStatus());
+  const Handshake& handshake = process.handshake;
+  const auto stub =
+      coordination::Coordination::NewStub(grpc::CreateInsecureChannelFromFd("service", process.fd));
+  uint64_t sequence = 0;
+  std::string value;  // the last reply's
+  const auto perform = [&](coordination::Request request, grpc::ClientContext* context) {
+    request.set_deadline_ms(30000);
+    coordination::Signed message, answer;
+    message.set_connection(handshake.connection());
+    message.set_sequence(++sequence);
+    message.set_body(request.SerializeAsString());
+    Sign(handshake.SessionKey(), Role::kWorker, &message);
+    coordination::Reply reply;
+    const grpc::Status status = stub->Perform(context, message, &answer);
+    EXPECT_TRUE(reply.ParseFromString(answer.body()));
+    EXPECT_EQ(reply.status().code(), 0) << reply.status().message();
+    value = reply.value();
+    return status.error_code();
+  };
+  const auto succeeds = [&](const coordination::Request& request) {
+    grpc::ClientContext context;
+    return perform(request, &context) == grpc::StatusCode::OK;
+  };
+  coordination::Request registration, join, wait, beat;
+  registration.set_operation(coordination::Request::REGISTER);
+  *registration.mutable_member() = TestWorkerOptions(server_->port(), 0, 1).member;
+  ASSERT_TRUE(succeeds(registration));
+  join.set_operation(coordination::Request::JOIN);
+  ASSERT_TRUE(succeeds(join));
+  uint64_t incarnation = 0;
+  ASSERT_TRUE(absl::SimpleAtoi(value, &incarnation)) << value;
+
+  wait.set_operation(coordination::Request::WAIT_FOR_FAILURE);
+  wait.set_incarnation(incarnation);
+  beat.set_operation(coordination::Request::HEARTBEAT);
+  grpc::ClientContext waiting;
+  waiting.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(100));
+  EXPECT_EQ(perform(wait, &waiting), grpc::StatusCode::DEADLINE_EXCEEDED);
+  for (int i = 0; i < 20; ++i) {  // until the service has noticed
+    ASSERT_TRUE(succeeds(beat));
+    absl::SleepFor(absl::Milliseconds(5));
+  }
 }
 
 // --- lost workers and services ------------------------------------------------------------------
