@@ -274,7 +274,7 @@ TEST(InputAgreementTest, WaitForAWorkerThatDoesNotComeEnds) {
   DistributedDataset input(
       FileBatches{std::make_unique<TestSource>(std::vector<int64_t>{2}, Shape(), absl::OkStatus())},
       std::make_unique<InputAgreement>(InputAgreement::Options{
-          .group = group, .name = "test", .replicas = {1, 1}, .timeout = absl::Seconds(1)}));
+          .group = group, .name = "test", .replicas = {1, 1}, .timeout = absl::Milliseconds(50)}));
   DistributedBatch batch;
   EXPECT_FALSE(input.Next(&batch));
   EXPECT_EQ(input.status().code(), absl::StatusCode::kDeadlineExceeded);

@@ -2,11 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs programs as several workers by `mirrorflow launch`."""
 
+import array
+import fcntl
 import os
 import pathlib
 import re
 import signal
 import subprocess
+import termios
 import time
 import unittest
 
@@ -15,6 +18,13 @@ import programs
 SECONDS = 60  # no run takes ten; more is a hang
 # A process that ignores SIGTERM and has children of its own; `mark` finds them all.
 STUBBORN = "trap '' TERM; sleep {mark} & sleep {mark} & wait; wait; sleep {mark}"
+
+
+def unread(pipe):
+    """The number of bytes in the pipe."""
+    count = array.array("i", [0])
+    fcntl.ioctl(pipe.fileno(), termios.FIONREAD, count)
+    return count[0]
 
 
 def commands_with(mark):
@@ -181,7 +191,10 @@ class LaunchTest(programs.ProgramTest):
 
     def test_signals_count_while_nobody_reads_the_output(self):
         process = self.start("-n", "2", "--", "sh", "-c", "while :; do echo a long line; done")
-        time.sleep(1)  # the pipe is full
+        waiting, before = 0, -1
+        while waiting == 0 or waiting != before:  # until the pipe is full
+            time.sleep(0.1)
+            before, waiting = waiting, unread(process.stdout)
         process.send_signal(signal.SIGTERM)
         begin = time.monotonic()
         self.assertEqual(process.wait(timeout=SECONDS), 75)

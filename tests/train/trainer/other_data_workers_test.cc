@@ -261,7 +261,7 @@ TEST(OtherDataTest, WorkerThatDoesNotReadTheDatasetIsNamedInTime) {
         other_has_failed.notify_all();
         return input.status();
       },
-      /*step_timeout=*/absl::Seconds(1));
+      /*step_timeout=*/absl::Milliseconds(100));
   EXPECT_EQ(statuses[0].code(), absl::StatusCode::kDeadlineExceeded) << statuses[0];
   EXPECT_EQ(FailureOf(statuses[0])->worker, 1) << statuses[0];
 }
