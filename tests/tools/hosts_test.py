@@ -12,9 +12,11 @@ import time
 import unittest
 
 import programs
+from slow_link import SlowLink
 
 SECONDS = 60  # no run takes ten; more is a hang
 HOSTS = {f"mirrorflow-{os.getpid()}-{i}": f"10.77.0.{i}" for i in (1, 2)}
+SLOW_ADDRESSES = {host: f"10.77.1.{i}" for i, host in enumerate(HOSTS, 1)}
 PEERS = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"),
                      "mirrorflow/peers/bin")
 
@@ -133,20 +135,20 @@ class LaunchersTest(programs.ProgramTest):
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             env={**os.environ, "MIRRORFLOW_SECRET_FILE": str(self.root / "secret")})
 
-    def start_by_spec(self, *flags, prefix=()):
+    def start_by_spec(self, *flags, prefix=(), addresses=HOSTS):
         """Starts a worker on each host, without a launcher. `prefix` comes before its command."""
         self.write("secret", "0123456789abcdef0123456789abcdef")
         (self.root / "secret").chmod(0o600)
-        spec = ",".join(f"{a}:2222" for a in HOSTS.values())
+        spec = ",".join(f"{a}:2222" for a in addresses.values())
         return [self.start_on(h, *prefix,
                               *self.command("two", "--replicas=1", f"--cluster_spec={spec}",
                                             f"--task_index={i}", *flags))
                 for i, h in enumerate(HOSTS)]
 
-    def run_by_spec(self, *flags, prefix=()):
+    def run_by_spec(self, *flags, prefix=(), addresses=HOSTS):
         """Runs a worker on each host; returns exit codes and messages."""
         results = []
-        for worker in self.start_by_spec(*flags, prefix=prefix):
+        for worker in self.start_by_spec(*flags, prefix=prefix, addresses=addresses):
             _, err = worker.communicate(timeout=SECONDS)
             results.append((worker.returncode, err))
         return results
@@ -205,6 +207,40 @@ class LaunchersTest(programs.ProgramTest):
         name = f"step-{steps:09}/variables.safetensors"
         self.assertTrue((self.root / "cut" / name).read_bytes() ==
                         (self.root / "whole" / name).read_bytes(), "the variables differ")
+
+    def check_slow_link(self, *flags, delay, loss=0.0, protection):
+        """Training over the link has the bits of training without it. Returns the link."""
+        self.needs_hosts()
+        for code, err in self.run_by_spec(*flags):
+            self.assertEqual(code, 0, err)
+        expected = self.read("two")
+        try:
+            link = SlowLink(SLOW_ADDRESSES, delay, loss)
+        except OSError as error:
+            self.skipTest(str(error))
+        with link:
+            results = self.run_by_spec(*flags, addresses=SLOW_ADDRESSES)
+        for code, err in results:
+            self.assertEqual(code, 0, err)
+            self.assertNotIn("is gone", err)
+        self.assertIn(f"over TCP on slow, {protection}", results[0][1])
+        self.assertTrue(self.read("two") == expected, "the bits differ")
+        return link
+
+    def test_round_trip_of_200_ms_with_loss(self):
+        link = self.check_slow_link("--steps=10", delay=0.1, loss=0.01,
+                                    protection="authenticated but not encrypted")
+        self.assertGreater(link.dropped, 0)
+
+    def test_round_trip_of_a_second_with_certificates(self):
+        names = ",".join(f"IP:{a}" for a in (*HOSTS.values(), *SLOW_ADDRESSES.values()))
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                        "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=workers", "-addext",
+                        f"subjectAltName={names}", "-keyout", "key.pem", "-out", "cert.pem"],
+                       cwd=self.root, check=True, capture_output=True, timeout=SECONDS)
+        (self.root / "key.pem").chmod(0o600)
+        self.check_slow_link("--tls_cert=cert.pem", "--tls_key=key.pem", "--tls_ca=cert.pem",
+                             "--steps=1", delay=0.5, protection="authenticated and encrypted")
 
     def test_only_the_given_address_listens(self):
         self.needs_hosts()
