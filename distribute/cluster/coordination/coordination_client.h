@@ -45,8 +45,8 @@ class CoordinationClient {
   // Registers this worker, and waits until all workers have. Tries again until `deadline` if the
   // service cannot be reached. Returns DeadlineExceeded, naming the missing workers or the address;
   // InvalidArgument, with both values, if workers differ; AlreadyExists if another process is this
-  // worker; PermissionDenied if the service does not know the secret, this worker does not, or
-  // TLS refuses the certificate of one of them.
+  // worker and still lives after 20 s; PermissionDenied if the service does not know the secret,
+  // this worker does not, or TLS refuses the certificate of one of them.
   static absl::StatusOr<std::unique_ptr<CoordinationClient>> Connect(const Options& options,
                                                                      MonotonicTime deadline);
   ~CoordinationClient();

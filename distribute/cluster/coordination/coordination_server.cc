@@ -216,16 +216,23 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
             : absl::InvalidArgumentError(absl::StrCat(
                   "worker ", process.worker, " tried to register as worker ", member.worker()));
     if (!admitted.ok()) {
-      if (absl::IsAlreadyExists(admitted) && options_.log != nullptr) {
-        options_.log(
-            absl::StrCat("coordination: refused a second process of worker ", process.worker));
-      }
+      if (absl::IsAborted(admitted)) LogRefusal(process);
       // A difference between workers ends the registration of all.
       const absl::Status mismatch = membership_.mismatch();
       if (!mismatch.ok()) registration_.Fail(mismatch);
       return finish(admitted);
     }
     registration_.Join(process.worker, deadline, finish);
+  }
+
+  // A process that is refused asks again.
+  void LogRefusal(const WorkerProcess& process) {
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      if (std::exchange(last_refused_, process) == process) return;
+    }
+    if (options_.log == nullptr) return;
+    options_.log(absl::StrCat("coordination: refused a second process of worker ", process.worker));
   }
 
   // The first failure is the answer, not an error of the call.
@@ -358,6 +365,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
   // Guarded by mu_:
   State state_ = State::kServing;
   std::map<int, std::unique_ptr<CoordinationState>> groups_;
+  std::optional<WorkerProcess> last_refused_;
 
   std::thread ticker_;
   std::unique_ptr<ServicePort> port_;

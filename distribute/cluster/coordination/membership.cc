@@ -54,10 +54,9 @@ absl::Status Membership::Admit(const WorkerProcess& process, const coordination:
   const auto present = members_.find(worker);
   if (present != members_.end() && present->second.process != process.number) {
     const coordination::Member& other = present->second.member;
-    return absl::Status(
-        complete_ ? absl::StatusCode::kAlreadyExists : absl::StatusCode::kAborted,
-        absl::StrCat("worker ", worker, " has already registered, from ", other.host(),
-                     " (process ", other.pid(), "); expected one process for each worker"));
+    return absl::AbortedError(absl::StrCat("worker ", worker, " has already registered, from ",
+                                           other.host(), " (process ", other.pid(),
+                                           "); expected one process for each worker"));
   }
   MF_RETURN_IF_ERROR(CheckSettings(member));
   members_.insert_or_assign(worker, Registered{.process = process.number, .member = member});

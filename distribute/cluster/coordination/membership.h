@@ -36,11 +36,11 @@ class Membership {
 
   // ---- registration -----------------------------------------------------------------------------
 
-  // Registers the process as the worker that `member` describes. AlreadyExists if another process
-  // is registered as this worker; Aborted until all workers have registered, because the other
-  // process may be dead. Unavailable once a worker of the complete cluster has left or is gone: the
-  // next cluster is another one. InvalidArgument, from then on for all workers, if a setting
-  // differs from those of the workers before it.
+  // Registers the process as the worker that `member` describes. Aborted if another process is
+  // registered as this worker: it may be dead, or the whole cluster may be about to end.
+  // Unavailable once a worker of the complete cluster has left or is gone: the next cluster is
+  // another one. InvalidArgument, from then on for all workers, if a setting differs from those of
+  // the workers before it.
   absl::Status Admit(const WorkerProcess& process, const coordination::Member& member);
   // Frees the place of a worker whose registration has ended with `why`, so that it can start
   // again.

@@ -151,12 +151,22 @@ TEST_F(CoordinationTest, DifferentSettingsAreNamedOnAllWorkers) {
   }
 }
 
+// Waits until the proxy has carried `text` from the service.
+void AwaitText(TcpProxy& proxy, absl::string_view text) {
+  for (int i = 0; i < 3000; ++i) {
+    if (absl::StrContains(proxy.captured(), text)) return;
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  ADD_FAILURE() << "not received: " << text;
+}
+void AwaitRefusal(TcpProxy& proxy) { AwaitText(proxy, "has already registered"); }
+
 TEST_F(CoordinationTest, SecondProcessOfAWorkerIsRefusedAndTheFirstGoesOn) {
   Start(2);
   std::vector<Client> clients = ConnectAll(2);
   ASSERT_TRUE(clients[0].ok() && clients[1].ok());
   const Client second =
-      CoordinationClient::Connect(TestWorkerOptions(server_->port(), 1, 2), In(5));
+      CoordinationClient::Connect(TestWorkerOptions(server_->port(), 1, 2), In(1));
   EXPECT_EQ(second.status().code(), absl::StatusCode::kAlreadyExists) << second.status();
   EXPECT_THAT(Message(second.status()), HasSubstr("worker 1 has already registered, from host1"));
   std::vector<std::thread> threads;
@@ -170,14 +180,22 @@ TEST_F(CoordinationTest, SecondProcessOfAWorkerIsRefusedAndTheFirstGoesOn) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Waits until the service has answered a second process of a worker, which connects through the
-// proxy.
-void AwaitRefusal(TcpProxy& proxy) {
-  for (int i = 0; i < 3000; ++i) {
-    if (absl::StrContains(proxy.captured(), "has already registered")) return;
-    absl::SleepFor(absl::Milliseconds(10));
-  }
-  ADD_FAILURE() << "no refusal";
+// A worker may start again while the service does not know yet that another one has died.
+TEST_F(CoordinationTest, SecondProcessWaitsForTheEndOfACompleteCluster) {
+  Start(2);
+  std::vector<Client> clients = ConnectAll(2);
+  ASSERT_TRUE(clients[0].ok() && clients[1].ok());
+  TcpProxy proxy(server_->port());
+  Options options = TestWorkerOptions(server_->port(), 1, 2);
+  options.coordinator = absl::StrCat("127.0.0.1:", proxy.port());
+  absl::Status second;
+  std::thread other([&] { second = CoordinationClient::Connect(options, In(3600)).status(); });
+  AwaitRefusal(proxy);
+  clients[0]->reset();
+  AwaitText(proxy, "waiting for the end of the others");
+  MonotonicTime::AdvanceForTest(absl::Seconds(3600));
+  other.join();
+  EXPECT_EQ(second.code(), absl::StatusCode::kDeadlineExceeded) << second;
 }
 
 // The earlier process of a worker may be dead without the service knowing it yet.
