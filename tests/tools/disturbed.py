@@ -25,17 +25,19 @@ class DisturbedTest(unittest.TestCase):
         self.root = pathlib.Path(temporary.name)
         self.random = random.Random(self.SEED)
 
-    def command(self, replicas, workers, directory, *flags):
-        """`flags`: of the launcher."""
+    def command(self, replicas, workers, directory, *flags, failpoints=None):
+        """`flags`: of the launcher. It must not see `failpoints`, of which it does not have all."""
         program = [PROGRAM, str(replicas), str(directory), str(EPOCHS)]
+        if failpoints:
+            program = ["env", f"MIRRORFLOW_FAILPOINTS={failpoints}", *program]
         if workers == 1:
             return program
         return [MIRRORFLOW, "launch", "-n", str(workers), *flags, "--", *program]
 
-    def start(self, replicas, workers, directory, *flags, **environment):
-        return subprocess.Popen(self.command(replicas, workers, directory, *flags), text=True,
-                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                env={**os.environ, **environment})
+    def start(self, *args, **kwargs):
+        """Starts the command of these arguments."""
+        return subprocess.Popen(self.command(*args, **kwargs), text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
     def finish(self, job):
         try:

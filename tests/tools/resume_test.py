@@ -48,7 +48,7 @@ class ResumeTest(DisturbedTest):
             worker = f"@{self.random.randrange(workers)}" if not name.startswith("checkpoint") else ""
             point = f"{name}=kill{worker}#{self.random.randint(1, PLACES[name])}"
             code, output = self.finish(
-                self.start(replicas, workers, directory, MIRRORFLOW_FAILPOINTS=point))
+                self.start(replicas, workers, directory, failpoints=point))
             if workers == 1:
                 self.assertIn(code, (0, -signal.SIGKILL), output)
             self.disturbances += code != 0
