@@ -174,9 +174,13 @@ absl::Status RunRank(int rank, int world_size, int port, CollectiveKind kind,
   options.member.set_worker(rank);
   options.member.set_num_workers(world_size);
   const MonotonicTime deadline = MonotonicTime::Now() + kConnectTimeout;
-  MF_ASSIGN_OR_RETURN(const auto client, CoordinationClient::Connect(options, deadline));
-  MF_ASSIGN_OR_RETURN(const ConnectedRank connected,
+  MF_ASSIGN_OR_RETURN(auto client, CoordinationClient::Connect(options, deadline));
+  MF_ASSIGN_OR_RETURN(ConnectedRank connected,
                       ConnectRank(client->NewGroup(), client->NewGroup(), kind, timeout, deadline));
+  // The ranks form no session, so they no longer need the service, which ends with its clients.
+  connected.group.reset();
+  connected.meeting.reset();
+  client.reset();
   Rank served(*connected.communicator, *connected.memory);
   const auto serve = [&served](int socket) {
     for (remote::Call call; Receive(socket, &call);) {
@@ -344,8 +348,7 @@ absl::StatusOr<Communicators> ConnectProcesses(int world_size, CollectiveKind ki
   }
   absl::Status status;
   for (const auto& proxy : proxies) status.Update(proxy->WaitUntilConnected());
-  // The ranks form no session, so they no longer need it.
-  kill(server, SIGKILL);
+  kill(server, SIGKILL);  // it may wait for a rank that could not connect
   waitpid(server, nullptr, 0);
   MF_RETURN_IF_ERROR(status);
   Communicators communicators;
