@@ -172,7 +172,7 @@ class CheckpointsTest(programs.ProgramTest):
             while not (self.root / "saved/lock").exists() or not (
                     self.root / "saved/lock").read_text():
                 time.sleep(0.01)
-            result = self.train_saving("--connect_timeout=1s")
+            result = self.train_saving("--checkpoint_lock_timeout=1s")
         finally:
             owner.kill()
             owner.wait()

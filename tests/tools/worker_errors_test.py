@@ -149,7 +149,7 @@ class WorkerErrorsTest(programs.WorkersTestCase):
             self.assertLess(time.monotonic() - begin, self.SECONDS)
             time.sleep(0.02)
         lock = (self.root / "shared/lock").read_text().splitlines()[0]
-        second = self.run_soon(own, 2, [*flags, "--connect_timeout=5s"])
+        second = self.run_soon(own, 2, [*flags, "--checkpoint_lock_timeout=5s"])
         owner = f"shared: in use by process {first[0].pid} on {os.uname().nodename} since "
         self.check_all_fail(second, CLUSTER, owner)
         self.assertEqual((self.root / "shared/lock").read_text().splitlines()[0], lock)

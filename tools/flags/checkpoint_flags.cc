@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/flags/checkpoint_flags.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/flags/declare.h"
@@ -10,7 +9,6 @@
 #include "absl/time/time.h"
 #include "framework/core/status.h"
 
-ABSL_DECLARE_FLAG(absl::Duration, connect_timeout);
 ABSL_DECLARE_FLAG(absl::Duration, prepare_timeout);
 ABSL_FLAG(std::string, checkpoint_dir, "",
           "directory of checkpoints, from which training resumes; only worker 0 uses it");
@@ -20,6 +18,10 @@ ABSL_FLAG(int, keep, 2, "number of newest checkpoints to keep, at least 2");
 ABSL_FLAG(std::string, resume, "auto",
           "auto (from the newest checkpoint, or from the start if there is none), latest_valid "
           "(from the newest that is not damaged) or never");
+ABSL_FLAG(absl::Duration, checkpoint_lock_timeout,
+          mirrorflow::CheckpointManager::Options().lock_timeout,
+          "how long to wait for another job that uses --checkpoint_dir to end; a directory whose "
+          "owner has lost its power can be taken over after 30 s");
 ABSL_FLAG(int, max_failed_saves, 3, "training stops after this many failed saves in a row");
 
 namespace mirrorflow {
@@ -62,17 +64,14 @@ absl::StatusOr<Checkpoints> CheckpointsOfFlags(Session& session,
   if (directory.empty()) return checkpoints;
   *code = kExitUsage;
   MF_ASSIGN_OR_RETURN(const Resume resume, ResumeOfFlag());
-  // Otherwise no restart would succeed after worker 0's host has lost its power.
-  const absl::Duration lock_timeout =
-      std::max(absl::GetFlag(FLAGS_connect_timeout), kOutlastsLostOwner);
-  auto manager =
-      CheckpointManager::Create(session, {.directory = directory,
-                                          .keep = absl::GetFlag(FLAGS_keep),
-                                          .resume = resume,
-                                          .max_failed_saves = absl::GetFlag(FLAGS_max_failed_saves),
-                                          .settings = std::move(settings),
-                                          .lock_timeout = lock_timeout,
-                                          .timeout = absl::GetFlag(FLAGS_prepare_timeout)});
+  auto manager = CheckpointManager::Create(
+      session, {.directory = directory,
+                .keep = absl::GetFlag(FLAGS_keep),
+                .resume = resume,
+                .max_failed_saves = absl::GetFlag(FLAGS_max_failed_saves),
+                .settings = std::move(settings),
+                .lock_timeout = absl::GetFlag(FLAGS_checkpoint_lock_timeout),
+                .timeout = absl::GetFlag(FLAGS_prepare_timeout)});
   if (absl::IsDeadlineExceeded(manager.status())) *code = kExitCluster;  // another job has it
   if (!manager.ok()) return Annotate(manager.status(), "--checkpoint_dir");
   checkpoints.manager = *std::move(manager);

@@ -42,7 +42,6 @@ namespace {
 using NamedTensors = std::map<std::string, Tensor>;
 
 constexpr int kMinKeep = 2;
-static_assert(kOutlastsLostOwner > DirectoryLockOptions().lease);
 // Names in the file of state tensors: `state/NAME` for those of the StateDict, and
 // `parts/RANK/NAME` for a rank's part of a variable.
 constexpr absl::string_view kStatePrefix = "state/";

@@ -50,9 +50,6 @@ enum class Resume {
   kNever,        // from the start, in a directory without checkpoints
 };
 
-// A lock_timeout within which a job takes over the directory of one whose host has lost its power.
-inline constexpr absl::Duration kOutlastsLostOwner = absl::Seconds(45);
-
 class CheckpointManager {
  public:
   struct Options {
@@ -65,7 +62,8 @@ class CheckpointManager {
     // Settings that must be equal when training resumes, by name, such as the size of a batch.
     std::map<std::string, std::string> settings = {};
     // How long worker 0 waits for another job that uses the directory to end; a line names it every
-    // 5 s. The same on all workers. Use at least kOutlastsLostOwner unless the job may fail then.
+    // 5 s. The same on all workers. With less than 45 s, no restart succeeds in the time after
+    // worker 0's host has lost its power.
     absl::Duration lock_timeout = absl::Minutes(5);
     // Limit for the other workers' wait until worker 0 has read or written a checkpoint. Create
     // adds lock_timeout.
