@@ -179,7 +179,9 @@ class BatchAssembler final : public BatchSource {
     Shape::Dims dims = {count_};
     for (const int64_t dim : row.dims()) dims.push_back(dim);
     const Shape shape{absl::MakeConstSpan(dims)};
-    MF_RETURN_IF_ERROR(shape.Validate(dtype));
+    MF_RETURN_IF_ERROR(
+        Annotate(shape.Validate(dtype), absl::StrCat("dataset: component ", c, ": ", count_,
+                                                     " rows of ", row.ToString(), " in a batch")));
     MF_ASSIGN_OR_RETURN(std::shared_ptr<Buffer> buffer,
                         pools_[c].Take(shape.num_elements() * DataTypeSize(dtype)));
     std::byte* const data = buffer->data();

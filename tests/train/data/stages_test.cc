@@ -197,6 +197,20 @@ TEST(MapTest, RowsOfOneBatchMustHaveOneShape) {
   EXPECT_THAT(std::string(ErrorOf(odd.Batch(4)).message()), HasSubstr("expected 1 components"));
 }
 
+// A batch and a window have one more dimension than their rows.
+TEST(MapTest, RowsOfTheHighestRankAreNamedWhenStacked) {
+  const Dataset rows = Range(4).Map([](Row* row) {
+    row->push_back(*Tensor::Allocate(DT_FLOAT, {1, 1, 1, 1, 1, 1, 1, 2}));
+    return absl::OkStatus();
+  });
+  for (const Dataset& stacked : {rows, rows.Batch(2), rows.Window(2)}) {
+    const absl::Status error = ErrorOf(stacked);
+    EXPECT_EQ(error.code(), absl::StatusCode::kInvalidArgument) << error;
+    EXPECT_THAT(std::string(error.message()),
+                AllOf(HasSubstr("component 1"), HasSubstr("[1,1,1,1,1,1,1,2]")));
+  }
+}
+
 TEST(FilterTest, KeepsRowsInOrder) {
   for (const Dataset& source : {Range(10), Generated(10)}) {
     EXPECT_THAT(Values(source.Filter(IsEven)), ElementsAre(0, 2, 4, 6, 8));
