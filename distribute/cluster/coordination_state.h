@@ -65,8 +65,8 @@ class CoordinationState {
   // the incarnation ends without one.
   void WaitForFailure(int worker, uint64_t incarnation, Done done);
 
-  // Adds the workers whose program is blocked here, waiting for others. WaitForFailure and Get in
-  // the background do not count.
+  // Adds the workers whose program is blocked here, waiting for others. Background calls, which are
+  // WaitForFailure and Get with `in_background`, do not count.
   void AddWaiting(std::set<int>* workers) const;
   // Ends the calls whose deadline is not after `now` with DeadlineExceeded. The error names the
   // missing workers, the first of them as its Failure.

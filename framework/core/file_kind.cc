@@ -287,7 +287,7 @@ FileKind KindOfFile(absl::string_view path) {
   }
   const FileKind kind = KindOfBytes(start, file->size());
   if (kind == FileKind::kZip) return KindOfZip(start, end);
-  // A checksum says more than how the file ends or what it is called.
+  // A valid checksum is stronger evidence than the file's last bytes or its name.
   if (kind == FileKind::kTfRecord) return kind;
   const bool is_bundle = IsTable(end) || absl::StrContains(name, ".data-00000-of-");
   return is_bundle ? FileKind::kTensorFlowCheckpoint : kind;

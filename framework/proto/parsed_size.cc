@@ -35,8 +35,8 @@ constexpr size_t kMaxInput = std::numeric_limits<int>::max();  // protobuf's own
 // Maximum nesting of a text message. The parser in graph_file.cc has a lower limit.
 constexpr size_t kMaxDepth = 1000;
 
-// Size of an empty object of `type`. Message::SpaceUsedLong() knows it exactly, but crashes in a
-// build with TSan: map_field.h declares other members there than the library was compiled with.
+// Estimates the size of an empty message of `type`. Message::SpaceUsedLong() would be exact, but it
+// crashes under TSan, where map_field.h declares members that the prebuilt library lacks.
 int64_t EmptyBytes(const Descriptor& type) {
   if (type.options().map_entry()) return kMapEntry;
   int64_t bytes = kHeader;
@@ -55,7 +55,7 @@ int64_t PackedBytes(const FieldDescriptor& field, absl::string_view packed) {
   if (WireFormatLite::WireTypeForFieldType(type) != WireFormatLite::WIRETYPE_VARINT) {
     return static_cast<int64_t>(packed.size());
   }
-  // Every varint ends with the one byte whose continuation bit is clear, so count those.
+  // Only the last byte of a varint has a clear continuation bit, so count those bytes.
   const int64_t numbers =
       std::count_if(packed.begin(), packed.end(), [](char c) { return (c & 0x80) == 0; });
   switch (field.cpp_type()) {

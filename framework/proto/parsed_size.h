@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ParsedSize estimates how much memory an untrusted message will take before it is parsed. An empty
-// message can be 2 bytes in a file and 200 in memory.
+// message can take 2 bytes in a file but 200 in memory.
 //
 //   ParsedSize size;
 //   size.AddBinary(*proto::GraphDef::descriptor(), bytes);
@@ -27,7 +27,7 @@ class ParsedSize {
  public:
   // Adds the memory of a message of `type` that is parsed from `bytes`, in the wire format, or from
   // `text`, in the text format. The result is an estimate: containers over-allocate, so parsing can
-  // take up to twice as much. Malformed input is counted up to where the parser would stop. Runs in
+  // take up to twice as much. Malformed input counts up to where the parser would stop. Takes
   // linear time and almost no memory.
   void AddBinary(const google::protobuf::Descriptor& type, absl::string_view bytes);
   void AddText(const google::protobuf::Descriptor& type, absl::string_view text);

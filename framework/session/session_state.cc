@@ -86,7 +86,7 @@ absl::Status SessionState::Initialize(const Graph& graph) {
     replicas_.push_back(std::move(replica));
   }
   if (connection_.has_other_workers()) {
-    // Connecting waits only for workers that are ready; some may still allocate.
+    // Connect() waits only for workers that are ready, and some may still be allocating memory.
     MF_RETURN_IF_ERROR(connection_.workers()->Barrier("created replicas", PrepareDeadline()));
   }
   MF_RETURN_IF_ERROR(connection_.Connect(replicas_, ConnectDeadline()));

@@ -130,7 +130,7 @@ class SessionState {
   bool IsInitialized(absl::string_view name) const;
   absl::Status CheckReplicas();
   uint64_t seed() const { return options_.seed; }
-  // The deadline of a wait that begins now for workers that may be late.
+  // The deadline for a wait, from now on, for workers that may be late.
   MonotonicTime PrepareDeadline() const { return MonotonicTime::Now() + options_.prepare_timeout; }
 
   void TraceTo(TraceWriter* trace);

@@ -46,8 +46,8 @@ class WorkerGroup {
     return PutForReaders(key, num_workers() - 1, std::move(value), deadline);
   }
   virtual absl::StatusOr<std::string> Get(absl::string_view key, MonotonicTime deadline) = 0;
-  // As Get without a deadline, for a background thread. All other calls mean that this worker's
-  // program waits for the others; only then is it not late itself.
+  // Like Get, but without a deadline and from a background thread. Any other call marks this worker
+  // as waiting for the others, so that it does not count as late itself.
   virtual absl::StatusOr<std::string> Watch(absl::string_view key) = 0;
 
   // Returns the values of all workers, by worker, once each has called it with this name. The

@@ -177,7 +177,7 @@ absl::Status RunRank(int rank, int world_size, int port, CollectiveKind kind,
   MF_ASSIGN_OR_RETURN(auto client, CoordinationClient::Connect(options, deadline));
   MF_ASSIGN_OR_RETURN(ConnectedRank connected,
                       ConnectRank(client->NewGroup(), client->NewGroup(), kind, timeout, deadline));
-  // The ranks form no session, so they no longer need the service, which ends with its clients.
+  // The ranks form no session, so they no longer need the service. It exits after its clients.
   connected.group.reset();
   connected.meeting.reset();
   client.reset();

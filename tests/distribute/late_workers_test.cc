@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Workers that are alive but late, by the clock of the process, while a session is created or a
-// step is prepared. The others wait for prepare_timeout, and not only for connect_timeout.
+// Workers that are alive but late while a session is created or a step is prepared. The tests
+// advance the clock of the process: the others must wait for prepare_timeout, not connect_timeout.
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -23,7 +23,7 @@
 namespace mirrorflow {
 namespace {
 
-// Calls `before` with the name of each all-gather of this worker.
+// Calls `before` with the name of each all-gather, before this worker joins it.
 class WatchedGroup final : public ForwardingWorkerGroup {
  public:
   WatchedGroup(WorkerGroup& group, std::function<void(absl::string_view name)> before)
@@ -62,7 +62,7 @@ class LateWorkersTest : public testing::Test {
   void ComeLate(WorkerGroup& worker_1) {
     worker_0_waits_.WaitForNotification();
     MonotonicTime::AdvanceForTest(absl::Minutes(10));
-    // A call that times out ends all others whose deadlines have passed.
+    // A call that times out also ends all other calls that are overdue.
     const absl::Status never = worker_1.Get("never put", MonotonicTime::Now()).status();
     EXPECT_TRUE(absl::IsDeadlineExceeded(never)) << never;
   }

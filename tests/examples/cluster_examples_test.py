@@ -99,12 +99,12 @@ class SlurmTest(unittest.TestCase):
         path.chmod(0o700)
 
     def run_job(self, code):
-        """Runs the script with an srun whose workers end with `code`, one after the other; returns the
-        script's code and the calls of srun and scontrol."""
+        """Runs the script with an srun whose workers exit with `code`, one after the other. Returns
+        the script's exit code, and the calls of srun and scontrol."""
         log = self.root / f"calls_{code}"
         self.write_program("srun", f'echo "srun $*" >> {log}\n'
                            f'stat -c "secret %a" "$MIRRORFLOW_SECRET_FILE" >> {log}\n'
-                           # srun ends with the highest code of a task, 128 + 9 for SIGKILL.
+                           # srun exits with the highest exit code of its tasks; SIGKILL counts as 128 + 9.
                            f'[[ {code} == 0 || $* != *--kill-on-bad-exit=1* ]] || exit 137\n'
                            f'exit {code}')
         self.write_program("scontrol", f'echo "scontrol $*" >> {log}')
@@ -119,7 +119,7 @@ class SlurmTest(unittest.TestCase):
         self.assertEqual(code, PREEMPTED)
         self.assertEqual(secret, "secret 600")
         self.assertEqual(rest, ["scontrol requeue 7"])
-        # The cluster's configuration may have another default.
+        # A cluster may be configured with a different default.
         self.assertIn("--kill-on-bad-exit=0", srun.split())
         given = flags(srun.split())
         self.assertIn("checkpoint_every", given)

@@ -34,7 +34,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     more = source->Next(&batch);
     for (const Tensor& component : batch.components) bytes += component.bytes();
   }
-  // The batch of a row has one more dimension, which may be one too many.
+  // Batching adds a dimension, which may exceed the maximum rank.
   const bool is_full = absl::StrContains(more.status().message(), "rank of a shape");
   MF_CHECK(more.ok() ? rows == records : absl::IsDataLoss(more.status()) || is_full);
   MF_CHECK(bytes <= contents.size());

@@ -452,12 +452,12 @@ def dangerous_calls_have_one_owner(tree):
                 yield Violation(path, line, f"{match[0]} is called here; expected a function of {owner}")
 
 
-# These record when something happened, for people and other programs.
+# These record timestamps for people and other programs.
 KEEP_TIME_OF_DAY = ("tools/bench_trainer.cc", "train/summary/", "train/trainer/progress_host.cc")
 
 
 def deadlines_are_monotonic(tree):
-    """The time of day is for text: a change to it must not end a wait or prolong one."""
+    """The time of day is only for display: changing it must not shorten or extend a wait."""
     for path, text in tree.with_suffix(*CXX).items():
         if _top(path) not in LEVEL or path.startswith(("tests/", *KEEP_TIME_OF_DAY)):
             continue

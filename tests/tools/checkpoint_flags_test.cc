@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How long programs wait for checkpoints, by their flags.
+// Flags limit how long a program waits for checkpoints.
 #include "tools/flags/checkpoint_flags.h"
 
 #include <sys/file.h>
@@ -33,7 +33,7 @@ namespace {
 std::function<void()> before_flock;
 }  // namespace
 
-// Takes the place of the C library's function.
+// Replaces the C library's flock.
 extern "C" int flock(int fd, int operation) noexcept {
   if (before_flock) before_flock();
   return static_cast<int>(syscall(SYS_flock, fd, operation));
@@ -88,7 +88,7 @@ TEST_F(CheckpointFlagsTest, OthersWaitForWorker0ForPrepareTimeout) {
   std::thread worker_1([&] { EXPECT_EQ(open(1), absl::OkStatus()); });
   waits.WaitForNotification();
   MonotonicTime::AdvanceForTest(absl::Hours(1));
-  // A call that times out ends all others whose deadlines have passed.
+  // A call that times out also ends all other calls that are overdue.
   WorkerGroup& group = *(*workers)->session(0).state().connection().workers();
   const absl::Status never = group.Get("never put", MonotonicTime::Now()).status();
   EXPECT_TRUE(absl::IsDeadlineExceeded(never)) << never;
@@ -96,7 +96,7 @@ TEST_F(CheckpointFlagsTest, OthersWaitForWorker0ForPrepareTimeout) {
   worker_1.join();
 }
 
-// Otherwise no restart would succeed, however often it is tried.
+// Otherwise every restart would fail.
 TEST_F(CheckpointFlagsTest, HostWithoutPowerIsOutlastedWithShortConnectTimeout) {
   absl::SetFlag(&FLAGS_connect_timeout, absl::Seconds(1));
   WriteTemporary("flags/lock", "process 1 on elsewhere since yesterday, id 0123456789abcdef\n");

@@ -26,7 +26,8 @@ class DisturbedTest(unittest.TestCase):
         self.random = random.Random(self.SEED)
 
     def command(self, replicas, workers, directory, *flags, failpoints=None):
-        """`flags`: of the launcher. It must not see `failpoints`, of which it does not have all."""
+        """`flags` go to the launcher. `failpoints` go only to the program, because the launcher
+        rejects the names that it does not know."""
         program = [PROGRAM, str(replicas), str(directory), str(EPOCHS)]
         if failpoints:
             program = ["env", f"MIRRORFLOW_FAILPOINTS={failpoints}", *program]
@@ -35,7 +36,7 @@ class DisturbedTest(unittest.TestCase):
         return [MIRRORFLOW, "launch", "-n", str(workers), *flags, "--", *program]
 
     def start(self, *args, **kwargs):
-        """Starts the command of these arguments."""
+        """Starts command(*args, **kwargs)."""
         return subprocess.Popen(self.command(*args, **kwargs), text=True,
                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 

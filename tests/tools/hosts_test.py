@@ -209,7 +209,8 @@ class LaunchersTest(programs.ProgramTest):
                         (self.root / "whole" / name).read_bytes(), "the variables differ")
 
     def check_slow_link(self, *flags, delay, loss=0.0, protection):
-        """Training over the link has the bits of training without it. Returns the link."""
+        """Checks that training over a slow link gives the same bits as training without it. Returns
+        the link."""
         self.needs_hosts()
         for code, err in self.run_by_spec(*flags):
             self.assertEqual(code, 0, err)

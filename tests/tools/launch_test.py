@@ -21,7 +21,7 @@ STUBBORN = "trap '' TERM; sleep {mark} & sleep {mark} & wait; wait; sleep {mark}
 
 
 def unread(pipe):
-    """The number of bytes in the pipe."""
+    """Returns how many unread bytes the pipe holds."""
     count = array.array("i", [0])
     fcntl.ioctl(pipe.fileno(), termios.FIONREAD, count)
     return count[0]

@@ -18,7 +18,7 @@ from processes import is_stopped, takes_signal, tree_of
 # Each costs part of a run of the program. 100 take about five minutes on two cores.
 PREEMPTIONS = int(os.environ.get("MIRRORFLOW_PREEMPTIONS", "12"))
 WORKERS = 4
-# Where the failpoint of a worker stops it, so that it gets SIGTERM in that phase. The training
+# The failpoint that suspends a worker in each phase, so that SIGTERM reaches it there. The training
 # predicts twice before its first validation.
 PHASES = {"before Fit": "disturbed_training/before_fit=stop@1",
           "in a step": "session/run=stop@1#2",

@@ -31,7 +31,7 @@ def name_of(process):
 
 
 def is_stopped(process):
-    """Whether a signal has stopped the process."""
+    """Returns whether a signal has suspended the process."""
     return _read(process, "stat").rpartition(")")[2].split()[:1] == ["T"]
 
 

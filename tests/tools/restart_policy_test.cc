@@ -86,7 +86,7 @@ TEST(RestartPolicyTest, HostThatFailsRepeatedlyIsExcluded) {
   EXPECT_THAT(policy.excluded(), IsEmpty());
 }
 
-// A good host may fail now and then in a job of weeks.
+// In a job that runs for weeks, even a good host fails now and then.
 TEST(RestartPolicyTest, FailuresBeforeProgressDoNotExcludeHost) {
   RestartPolicy policy({.max_restarts = 9, .exclude_after = 2});
   for (const int step : {100, 200, 300}) {

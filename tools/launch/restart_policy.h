@@ -4,8 +4,8 @@
 //
 // A job restarts at most --max_restarts times without progress, which is a checkpoint of a later
 // step than all before. Progress resets the count, so that neither a flaky host nor a month of
-// preemptions uses up the restarts, and the failures of hosts, so that a month of rare failures
-// excludes no good host. The pause before a restart doubles until there is progress, so
+// preemptions uses up the restarts, and the failures of hosts, so that rare failures over a
+// month do not exclude a good host. The pause before a restart doubles until there is progress, so
 // that a job that cannot run does not keep its hosts busy. It is randomized, so that many jobs do
 // not restart at once.
 #ifndef MIRRORFLOW_TOOLS_LAUNCH_RESTART_POLICY_H_

@@ -62,8 +62,8 @@ class CheckpointManager {
     // Settings that must be equal when training resumes, by name, such as the size of a batch.
     std::map<std::string, std::string> settings = {};
     // How long worker 0 waits for another job that uses the directory to end; a line names it every
-    // 5 s. The same on all workers. With less than 45 s, no restart succeeds in the time after
-    // worker 0's host has lost its power.
+    // 5 s. The same on all workers. With less than 45 s, restarts fail for a while after worker
+    // 0's host has lost power.
     absl::Duration lock_timeout = absl::Minutes(5);
     // Limit for the other workers' wait until worker 0 has read or written a checkpoint. Create
     // adds lock_timeout.

@@ -139,7 +139,7 @@ void PreemptionHandler::WatchWorkers() {
   // A failure of the cluster is also one of the next step, which reports it.
   if (!signal.ok() || *signal == kNoSignal) return;
   const absl::StatusOr<int64_t> last = AgreeOnLastRun();
-  // The report also ends a worker that hangs before it has a handler.
+  // The report also ends a worker that hangs before it creates its handler.
   const absl::Status failure =
       last.ok() ? absl::OkStatus()
                 : group.ReportFailure(last.status(), MonotonicTime::Now() + kAgreementTimeout);
@@ -151,8 +151,8 @@ void PreemptionHandler::WatchWorkers() {
 
 // Returns the latest run that any worker has begun. After a worker has sent its own, it begins no
 // other run until it knows those of all. Its current run ends nevertheless: all others begin it as
-// well, because they wait only for threads like this one. A worker without a handler, because it
-// still loads its data, may be as late as one that prepares a step.
+// well, because they wait only for threads like this one. A worker that is still loading its data
+// has no handler yet. It gets as much time as one that prepares a step.
 absl::StatusOr<int64_t> PreemptionHandler::AgreeOnLastRun() {
   WorkerGroup& group = *session_.state().connection().workers();
   int64_t last;

@@ -46,7 +46,8 @@ absl::Status CannotListen(absl::StatusCode code, absl::string_view address, absl
                          "and no other one does"));
 }
 
-// Whether the same call may succeed later: once another process has ended, or the network is up.
+// Returns whether a retry may succeed, for example once another process has ended or the network is
+// up.
 bool MayPass(int error) { return error == EADDRINUSE || error == EADDRNOTAVAIL; }
 
 absl::Status CannotListen(absl::string_view address, int error) {

@@ -25,9 +25,9 @@ class ConnectionListener {
   using OnError = std::function<void(const absl::Status& why)>;
 
   // Listens on HOST:PORT, and on no other address; port 0 chooses one. Connections wait until
-  // Start. Unavailable, with the system's reason, if the address cannot be used now: a port that
-  // another process uses is an error, not shared. InvalidArgument if waiting does not help, such as
-  // for a port that needs privileges.
+  // Start. Unavailable, with the system's reason, if the address cannot be used yet. Ports are
+  // never shared: one that another process uses is an error. InvalidArgument if a retry cannot
+  // help, for example for a privileged port.
   static absl::StatusOr<std::unique_ptr<ConnectionListener>> Listen(absl::string_view address);
 
   // Stops accepting, and waits for a call of OnConnection in progress.

@@ -225,7 +225,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
     registration_.Join(process.worker, deadline, finish);
   }
 
-  // A process that is refused asks again.
+  // A refused process retries, so log only its first attempt.
   void LogRefusal(const WorkerProcess& process) {
     {
       std::lock_guard<std::mutex> lock(mu_);

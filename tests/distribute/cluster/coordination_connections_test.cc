@@ -320,14 +320,19 @@ TEST_F(CoordinationTest, FifthProcessOfAWorkerIsAskedToTryAgain) {
   for (const Client& client : ConnectAll(2)) EXPECT_TRUE(client.ok()) << client.status();
 }
 
+// The service, as a process that has completed the handshake calls it.
+std::unique_ptr<coordination::Coordination::Stub> StubOf(const RawProcess& process) {
+  return coordination::Coordination::NewStub(
+      grpc::CreateInsecureChannelFromFd("service", process.fd));
+}
+
 // A process completes the handshake and then violates the protocol.
 TEST_F(CoordinationTest, ForgedAndRepeatedRequestsAreRefused) {
   Start(1);
   RawProcess process(server_->port(), 7);
   ASSERT_EQ(process.Connect(), absl::OkStatus());
   const Handshake& handshake = process.handshake;
-  const auto stub =
-      coordination::Coordination::NewStub(grpc::CreateInsecureChannelFromFd("service", process.fd));
+  const auto stub = StubOf(process);
   coordination::Request registration;
   registration.set_operation(coordination::Request::REGISTER);
   registration.set_deadline_ms(30000);
@@ -356,14 +361,13 @@ TEST_F(CoordinationTest, ForgedAndRepeatedRequestsAreRefused) {
   EXPECT_EQ(code(), grpc::StatusCode::UNAUTHENTICATED);
 }
 
-// A worker whose session ends cancels a call that the service does not answer in time.
+// When its session ends, a worker cancels the calls that the service has not answered.
 TEST_F(CoordinationTest, CancelledCallDoesNotEndItsWorker) {
   Start(1);
   RawProcess process(server_->port(), 7);
   ASSERT_EQ(process.Connect(), absl::OkStatus());
   const Handshake& handshake = process.handshake;
-  const auto stub =
-      coordination::Coordination::NewStub(grpc::CreateInsecureChannelFromFd("service", process.fd));
+  const auto stub = StubOf(process);
   uint64_t sequence = 0;
   std::string value;  // the last reply's
   const auto perform = [&](coordination::Request request, grpc::ClientContext* context) {

@@ -53,7 +53,7 @@ TEST(CoordinationStateTest, ValueOfCancelledWorkerDoesNotCount) {
   EXPECT_TRUE(has_answer);
 }
 
-// Only then is a worker that all others wait for named as late.
+// This is how the service knows which worker is late: the one that all others wait for.
 TEST(CoordinationStateTest, WorkersWaitWithAndWithoutDeadlineUnlessInTheBackground) {
   CoordinationState state(5);
   const MonotonicTime never = MonotonicTime::InfiniteFuture();

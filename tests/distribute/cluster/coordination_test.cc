@@ -118,9 +118,9 @@ TEST_F(CoordinationTest, AddressThatTheHostLacksIsWaitedFor) {
   EXPECT_EQ(late.code(), absl::StatusCode::kDeadlineExceeded) << late;
 }
 
-// Such as a port that needs privileges.
+// For example, a privileged port.
 TEST_F(CoordinationTest, AddressThatNoWaitMakesUsableIsErrorAtOnce) {
-  // A link-local address names no network device without its scope.
+  // A link-local address without a scope does not say which network device to use.
   for (const char* address : {"[fe80::1]:0", "127.0.0.1"}) {
     const absl::Status status =
         CoordinationServer::Start({.address = address, .num_workers = 1}, In(1)).status();
@@ -151,7 +151,7 @@ TEST_F(CoordinationTest, DifferentSettingsAreNamedOnAllWorkers) {
   }
 }
 
-// Waits until the proxy has carried `text` from the service.
+// Waits until the service has sent `text` through the proxy.
 void AwaitText(TcpProxy& proxy, absl::string_view text) {
   for (int i = 0; i < 3000; ++i) {
     if (absl::StrContains(proxy.captured(), text)) return;
@@ -180,7 +180,7 @@ TEST_F(CoordinationTest, SecondProcessOfAWorkerIsRefusedAndTheFirstGoesOn) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// A worker may start again while the service does not know yet that another one has died.
+// A worker may restart before the service notices that another one has died.
 TEST_F(CoordinationTest, SecondProcessWaitsForTheEndOfACompleteCluster) {
   Start(2);
   std::vector<Client> clients = ConnectAll(2);
@@ -269,7 +269,7 @@ TEST_F(CoordinationTest, CallsThatNeedAWorkerThatHasLeftFailAtOnce) {
 
 // --- late workers -------------------------------------------------------------------------------
 
-// Worker 0 is inside a step, which makes no progress because of worker 1.
+// Worker 0 is inside a step that is stuck waiting for worker 1.
 class LateWorkerTest : public CoordinationTest {
  protected:
   // `patience`: how long worker 1 may be late.

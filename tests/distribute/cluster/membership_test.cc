@@ -63,7 +63,7 @@ TEST_F(MembershipTest, OnlyAnotherProcessIsRefused) {
   const absl::Status other = incomplete.Admit({.worker = 1, .number = 2}, Describe(1));
   EXPECT_EQ(other.code(), absl::StatusCode::kAborted) << other;  // it may try again
   EXPECT_THAT(std::string(other.message()), HasSubstr("process 101"));
-  // So it may once all have registered: another worker may have died unnoticed.
+  // It may retry even after all have registered, because another worker may have died unnoticed.
   EXPECT_EQ(membership_.Admit({.worker = 1, .number = 2}, Describe(1)).code(),
             absl::StatusCode::kAborted);
 }

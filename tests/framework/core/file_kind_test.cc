@@ -39,7 +39,7 @@ TEST(FileKindTest, FoldersOfModelsAreRecognised) {
   EXPECT_EQ(KindOfFile(TemporaryPath("no such file")), FileKind::kUnknown);
 }
 
-// The header's checksum says more than the file's name, or than its last bytes.
+// A valid header checksum is stronger evidence than the file's name or its last bytes.
 TEST(FileKindTest, RecordsThatLookLikeCheckpointAtTheEndAreRecords) {
   const auto files = ForeignFiles();
   const auto contents = [&](FileKind kind) {

@@ -228,7 +228,8 @@ TEST_F(CheckpointDirectoryTest, HeldFlockOfAnotherHostEndsWithTheLease) {
   close(fd);
 }
 
-// Garbage is treated like an owner that never renews its lease, and only the first bytes are read.
+// A corrupt lock file counts as an owner that never renews its lease. Only its first bytes are
+// read.
 TEST_F(CheckpointDirectoryTest, LockFileOfGarbageIsReadInPart) {
   for (const char c : {'\x1b', '\0', '\n'}) {
     SetUp();

@@ -139,7 +139,7 @@ TEST_F(StopRequestTest, GivesUpOnLateWorkerAfterPrepareTimeout) {
   EXPECT_THAT(std::string(stopped.message()), HasSubstr("missing worker 0"));
   ASSERT_TRUE(FailureOf(stopped).has_value()) << stopped;
   EXPECT_EQ(FailureOf(stopped)->worker, 0);
-  // It learns why, if it comes in the end.
+  // If it arrives after all, it gets the reason.
   const MonotonicTime deadline = MonotonicTime::Now() + absl::Seconds(30);
   EXPECT_EQ(Group(0).AllGather(gather_, "0", deadline).status(), stopped);
 }

@@ -223,8 +223,8 @@ TEST_P(TrainerWorkersTest, WorkerZeroWritesVariablesThatAllSave) {
 }
 
 // Worker 0 waits in its step for longer than a step may stand still, and worker 1 is in a callback.
-// The clock moves in small steps: the service forgives a long one, as a time in which it was
-// stopped.
+// The clock advances in small steps: the service treats a large jump as time in which it was
+// suspended itself.
 TEST_P(OwnCopiesTest, OthersWaitForLateWorker) {
   constexpr absl::Duration kProgressTimeout = absl::Seconds(1);  // a heartbeat every 250 ms
   const auto statuses = OnEach(
