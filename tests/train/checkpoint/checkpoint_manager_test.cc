@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -388,8 +389,13 @@ TEST_F(CheckpointManagerTest, FailedSavesWarnAndThenStopTraining) {
 TEST_F(CheckpointManagerTest, FailedLastSaveIsReported) {
   const auto strategy = Replicas(1);
   const auto remove = [&](int64_t step) {
-    // The save before it may still be writing.
-    for (std::error_code error; step == kSteps && std::filesystem::exists(directory_);) {
+    if (step != kSteps) return;
+    // The previous save must succeed: losing the directory while writing is another error.
+    while (!std::filesystem::exists(CheckpointPath(directory_, kSteps - 1))) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    // It may still be removing older checkpoints.
+    for (std::error_code error; std::filesystem::exists(directory_);) {
       std::filesystem::remove_all(directory_, error);
     }
   };
