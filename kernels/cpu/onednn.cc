@@ -9,6 +9,8 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
+#include <deque>
 #include <initializer_list>
 #include <map>
 #include <memory>
@@ -62,6 +64,37 @@ absl::Status ErrorOf(dnnl_status_t status, absl::string_view what) {
   return absl::InternalError(message);
 }
 
+// Allocates slots in the per-lane operand tables. Destroying a primitive frees its slot.
+class Places {
+ public:
+  static int Take() {
+    const std::lock_guard lock(Mutex());
+    std::vector<int>& free = Free();
+    if (free.empty()) return Count()++;
+    const int place = free.back();
+    free.pop_back();
+    return place;
+  }
+  static void Return(int place) {
+    const std::lock_guard lock(Mutex());
+    Free().push_back(place);
+  }
+
+ private:
+  static std::mutex& Mutex() {
+    static auto* const mutex = new std::mutex();
+    return *mutex;
+  }
+  static std::vector<int>& Free() {
+    static auto* const free = new std::vector<int>();
+    return *free;
+  }
+  static int& Count() {
+    static int count = 0;
+    return count;
+  }
+};
+
 class Primitive {
  public:
   // An operand: its number in oneDNN and its memory layout.
@@ -70,8 +103,11 @@ class Primitive {
     memory::desc desc;
   };
 
-  Primitive(int id, dnnl::primitive primitive, std::vector<Arg> args)
-      : id_(id), primitive_(std::move(primitive)), args_(std::move(args)) {}
+  Primitive(dnnl::primitive primitive, std::vector<Arg> args)
+      : primitive_(std::move(primitive)), args_(std::move(args)) {}
+  ~Primitive() { Places::Return(place_); }
+  Primitive(const Primitive&) = delete;
+  Primitive& operator=(const Primitive&) = delete;
 
   const memory::desc& desc(int i) const { return args_[i].desc; }
 
@@ -81,7 +117,10 @@ class Primitive {
  private:
   friend class LaneOperands;
 
-  const int id_;  // 0, 1, 2, … in order of creation
+  static inline std::atomic<uint64_t> num_made_{0};
+
+  const int place_ = Places::Take();
+  const uint64_t number_ = ++num_made_;  // serial number in this process, from 1
   const dnnl::primitive primitive_;
   const std::vector<Arg> args_;
 };
@@ -94,9 +133,7 @@ class LaneOperands {
   LaneOperands(const LaneOperands&) = delete;
   LaneOperands& operator=(const LaneOperands&) = delete;
   ~LaneOperands() {
-    for (const std::vector<dnnl_exec_arg_t>& args : by_id_) {
-      for (const dnnl_exec_arg_t& arg : args) dnnl_memory_destroy(arg.memory);
-    }
+    for (Operands& operands : by_place_) operands.Clear();
     if (stream_ != nullptr) dnnl_stream_destroy(stream_);
   }
 
@@ -110,8 +147,15 @@ class LaneOperands {
           dnnl_stream_create(&stream_, Engine().get(), dnnl_stream_default_flags);
       if (status != dnnl_success) return ErrorOf(status, "cannot create a stream");
     }
-    if (static_cast<size_t>(primitive.id_) >= by_id_.size()) by_id_.resize(primitive.id_ + 1);
-    std::vector<dnnl_exec_arg_t>& args = by_id_[primitive.id_];
+    if (static_cast<size_t>(primitive.place_) >= by_place_.size()) {
+      by_place_.resize(primitive.place_ + 1);
+    }
+    Operands& operands = by_place_[primitive.place_];
+    if (operands.of != primitive.number_) {
+      operands.Clear();
+      operands.of = primitive.number_;
+    }
+    std::vector<dnnl_exec_arg_t>& args = operands.args;
     for (size_t i = args.size(); i < primitive.args_.size(); ++i) {
       dnnl_memory_t object = nullptr;
       const dnnl_status_t status = dnnl_memory_create(&object, &primitive.args_[i].desc.data,
@@ -123,8 +167,18 @@ class LaneOperands {
   }
 
  private:
+  struct Operands {
+    uint64_t of = 0;  // the primitive's number, because slots are reused
+    std::vector<dnnl_exec_arg_t> args;
+
+    void Clear() {
+      for (const dnnl_exec_arg_t& arg : args) dnnl_memory_destroy(arg.memory);
+      args.clear();
+    }
+  };
+
   dnnl_stream_t stream_ = nullptr;
-  std::vector<std::vector<dnnl_exec_arg_t>> by_id_;
+  std::vector<Operands> by_place_;
 };
 
 absl::Status Primitive::Run(Lane& lane, std::initializer_list<const void*> operands) const {
@@ -158,19 +212,33 @@ absl::Status CheckMemoryForCode() {
   return Annotate(status, "oneDNN: the code of a primitive");
 }
 
-// Returns the primitive called `key`. The first call creates it with make(id).
-absl::StatusOr<const Primitive*> Cached(const std::string& key,
-                                        absl::FunctionRef<std::unique_ptr<Primitive>(int)> make) {
-  static std::mutex mu;
-  static auto* const primitives = new std::map<std::string, std::unique_ptr<Primitive>>();
-  std::lock_guard<std::mutex> lock(mu);
+using PrimitivePtr = std::shared_ptr<const Primitive>;
+
+// How many primitives stay alive without a plan, so that compiling a model again is fast. Each has
+// about 20 to 40 KB of code.
+constexpr size_t kRecentPrimitives = 256;
+
+// Returns the primitive called `key`, which all plans of this process share. Creates it if no plan
+// holds it, and removes expired entries from the table.
+absl::StatusOr<PrimitivePtr> Cached(const std::string& key,
+                                    absl::FunctionRef<PrimitivePtr()> make) {
+  static auto* const mu = new std::mutex();
+  static auto* const primitives = new std::map<std::string, std::weak_ptr<const Primitive>>();
+  static auto* const recent = new std::deque<PrimitivePtr>();
+  std::lock_guard<std::mutex> lock(*mu);
   const auto it = primitives->find(key);
-  if (it != primitives->end()) return it->second.get();
+  if (it != primitives->end()) {
+    if (PrimitivePtr known = it->second.lock()) return known;
+  }
+  std::erase_if(*primitives, [](const auto& entry) { return entry.second.expired(); });
   MF_RETURN_IF_ERROR(CheckMemoryForCode());
   const OneThread one_thread;
   try {
-    std::unique_ptr<Primitive> made = make(static_cast<int>(primitives->size()));
-    return primitives->emplace(key, std::move(made)).first->second.get();
+    PrimitivePtr made = make();
+    (*primitives)[key] = made;
+    recent->push_back(made);
+    if (recent->size() > kRecentPrimitives) recent->pop_front();
+    return made;
   } catch (const dnnl::error& error) {
     return ErrorOf(error.status, error.message);
   }
@@ -313,13 +381,13 @@ absl::Status CheckSizes(const ConvolutionGeometry& g) {
 }
 
 // Returns a primitive that copies a filter from one layout to the other, or null if they are equal.
-absl::StatusOr<const Primitive*> FilterReorder(const std::string& key, const memory::desc& from,
-                                               const memory::desc& to) {
-  if (from == to) return nullptr;
-  return Cached(key, [&](int id) {
+absl::StatusOr<PrimitivePtr> FilterReorder(const std::string& key, const memory::desc& from,
+                                           const memory::desc& to) {
+  if (from == to) return PrimitivePtr();
+  return Cached(key, [&] {
     const dnnl::reorder::primitive_desc pd(Engine(), from, Engine(), to, Attributes());
-    return std::make_unique<Primitive>(
-        id, dnnl::reorder(pd),
+    return std::make_shared<const Primitive>(
+        dnnl::reorder(pd),
         std::vector<Primitive::Arg>{{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}, Scratchpad(pd)});
   });
 }
@@ -327,9 +395,9 @@ absl::StatusOr<const Primitive*> FilterReorder(const std::string& key, const mem
 // Returns a kernel that converts the filter (input 1) to oneDNN's layout, then runs `primitive` on
 // input `input`, the filter, output 0 and, if there is one, the bias (input 2).
 absl::StatusOr<KernelPlan> WithReorderedFilter(const ConvolutionGeometry& g, const std::string& key,
-                                               const Primitive* primitive, int input) {
+                                               const PrimitivePtr& primitive, int input) {
   const memory::desc plain = PlainFilter(g);
-  MF_ASSIGN_OR_RETURN(const Primitive* reorder,
+  MF_ASSIGN_OR_RETURN(const PrimitivePtr reorder,
                       FilterReorder(absl::StrCat("reorder for ", key), plain, primitive->desc(1)));
   Scratch scratch;
   const int64_t filter = scratch.Add(primitive->desc(1));
@@ -363,7 +431,7 @@ absl::StatusOr<KernelPlan> OneDnnProduct(const ProductGeometry& g) {
   const std::string key = absl::StrCat("product ", g.m, " ", g.n, " ", g.k, " ", g.transpose_a, " ",
                                        g.transpose_b, " ", g.batch_a, " ", g.batch_b, " ", g.bias);
   MF_ASSIGN_OR_RETURN(
-      const Primitive* product, Cached(key, [&](int id) {
+      const PrimitivePtr product, Cached(key, [&] {
         const memory::desc a = FloatMatrices(batched, g.batch_a, g.m, g.k, g.transpose_a);
         const memory::desc b = FloatMatrices(batched, g.batch_b, g.k, g.n, g.transpose_b);
         const memory::desc out = FloatMatrices(batched, batch, g.m, g.n, false);
@@ -372,7 +440,7 @@ absl::StatusOr<KernelPlan> OneDnnProduct(const ProductGeometry& g) {
         std::vector<Primitive::Arg> args = {
             {DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, out}, Scratchpad(pd)};
         if (g.bias) args.push_back({DNNL_ARG_BIAS, bias});
-        return std::make_unique<Primitive>(id, dnnl::matmul(pd), std::move(args));
+        return std::make_shared<const Primitive>(dnnl::matmul(pd), std::move(args));
       }));
   Scratch scratch;
   scratch.Add(product->desc(3));
@@ -392,7 +460,7 @@ absl::StatusOr<KernelPlan> OneDnnConvolution(const ConvolutionGeometry& g) {
   MF_RETURN_IF_ERROR(CheckSizes(g));
   const std::string key = Key("convolution", g);
   MF_ASSIGN_OR_RETURN(
-      const Primitive* primitive, Cached(key, [&](int id) {
+      const PrimitivePtr primitive, Cached(key, [&] {
         const Convolution c(g);
         const memory::desc bias = FloatBias(g.bias, {g.out_channels}, memory::format_tag::a);
         const auto pd = c.Forward(bias);
@@ -401,7 +469,7 @@ absl::StatusOr<KernelPlan> OneDnnConvolution(const ConvolutionGeometry& g) {
                                             {DNNL_ARG_DST, c.output},
                                             Scratchpad(pd)};
         if (g.bias) args.push_back({DNNL_ARG_BIAS, bias});
-        return std::make_unique<Primitive>(id, dnnl::convolution_forward(pd), std::move(args));
+        return std::make_shared<const Primitive>(dnnl::convolution_forward(pd), std::move(args));
       }));
   return WithReorderedFilter(g, key, primitive, /*input=*/0);
 }
@@ -409,11 +477,11 @@ absl::StatusOr<KernelPlan> OneDnnConvolution(const ConvolutionGeometry& g) {
 absl::StatusOr<KernelPlan> OneDnnConvolutionBackpropInput(const ConvolutionGeometry& g) {
   MF_RETURN_IF_ERROR(CheckSizes(g));
   const std::string key = Key("convolution backprop input", g);
-  MF_ASSIGN_OR_RETURN(const Primitive* primitive, Cached(key, [&](int id) {
+  MF_ASSIGN_OR_RETURN(const PrimitivePtr primitive, Cached(key, [&] {
                         const Convolution c(g);
                         const auto pd = c.BackpropInput();
-                        return std::make_unique<Primitive>(
-                            id, dnnl::convolution_backward_data(pd),
+                        return std::make_shared<const Primitive>(
+                            dnnl::convolution_backward_data(pd),
                             std::vector<Primitive::Arg>{{DNNL_ARG_DIFF_DST, c.output},
                                                         {DNNL_ARG_WEIGHTS, pd.weights_desc()},
                                                         {DNNL_ARG_DIFF_SRC, c.images},
@@ -426,18 +494,18 @@ absl::StatusOr<KernelPlan> OneDnnConvolutionBackpropFilter(const ConvolutionGeom
   MF_RETURN_IF_ERROR(CheckSizes(g));
   const std::string key = Key("convolution backprop filter", g);
   MF_ASSIGN_OR_RETURN(
-      const Primitive* primitive, Cached(key, [&](int id) {
+      const PrimitivePtr primitive, Cached(key, [&] {
         const Convolution c(g);
         const auto pd = c.BackpropFilter();
-        return std::make_unique<Primitive>(
-            id, dnnl::convolution_backward_weights(pd),
+        return std::make_shared<const Primitive>(
+            dnnl::convolution_backward_weights(pd),
             std::vector<Primitive::Arg>{{DNNL_ARG_SRC, c.images},
                                         {DNNL_ARG_DIFF_WEIGHTS, pd.diff_weights_desc()},
                                         {DNNL_ARG_DIFF_DST, c.output},
                                         Scratchpad(pd)});
       }));
   const memory::desc plain = PlainFilter(g);
-  MF_ASSIGN_OR_RETURN(const Primitive* reorder,
+  MF_ASSIGN_OR_RETURN(const PrimitivePtr reorder,
                       FilterReorder(absl::StrCat("reorder for ", key), primitive->desc(1), plain));
   Scratch scratch;
   const int64_t filter = scratch.Add(primitive->desc(1));
