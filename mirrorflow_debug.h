@@ -6,12 +6,14 @@
 #ifndef MIRRORFLOW_MIRRORFLOW_DEBUG_H_
 #define MIRRORFLOW_MIRRORFLOW_DEBUG_H_
 
-#include "distribute/replicated_graph.h"      // a step with its replicas written out
-#include "framework/compiler/pass.h"          // observers of passes
-#include "framework/graph/text_form.h"        // graphs as text
-#include "framework/runtime/topology.h"       // replicas by worker, domain and device
-#include "framework/runtime/trace.h"          // timelines of steps
-#include "framework/session/session_state.h"  // layout, connection, compiled plans
+#include "distribute/replicated_graph.h"        // a step with its replicas written out
+#include "framework/compiler/pass.h"            // observers of passes
+#include "framework/graph/text_form.h"          // graphs as text
+#include "framework/runtime/topology.h"         // replicas by worker, domain and device
+#include "framework/runtime/trace.h"            // timelines of steps
+#include "framework/runtime/variable_layout.h"  // the places of variables
+#include "framework/session/step_plans.h"       // compiled steps
+#include "framework/workers/connection.h"       // how the workers are connected
 #include "mirrorflow.h"
 
 #endif  // MIRRORFLOW_MIRRORFLOW_DEBUG_H_

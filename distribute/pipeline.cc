@@ -104,9 +104,9 @@ Pipeline PlanPipeline() {
 
 namespace {
 
-absl::Status CheckPassNames(const CompileOptions& options, const SessionBackend& backend) {
+absl::Status CheckPassNames(const CompileOptions& options, const CompileTarget& target) {
   if (options.disabled_passes.empty()) return absl::OkStatus();
-  const Pipeline halves[] = {ProgramPipeline(backend.passes), PlanPipeline()};
+  const Pipeline halves[] = {ProgramPipeline(target.passes), PlanPipeline()};
   std::vector<std::string> known;
   for (const Pipeline& half : halves) {
     for (std::string& name : half.OptionalPasses()) known.push_back(std::move(name));
@@ -125,22 +125,22 @@ absl::Status CheckPassNames(const CompileOptions& options, const SessionBackend&
 absl::StatusOr<std::shared_ptr<const Program>> CompileProgram(const Graph& graph,
                                                               const GlobalSignature& signature,
                                                               const VariableLayout& layout,
-                                                              const SessionBackend& backend,
+                                                              const CompileTarget& target,
                                                               const CompileOptions& options) {
   if (signature.feed_shapes.size() != signature.step.feeds.size()) {
     return absl::InvalidArgumentError(absl::StrCat("expected ", signature.step.feeds.size(),
                                                    " feed shapes, got ",
                                                    signature.feed_shapes.size()));
   }
-  MF_RETURN_IF_ERROR(CheckPassNames(options, backend));
+  MF_RETURN_IF_ERROR(CheckPassNames(options, target));
   auto program = std::make_shared<Program>();
   Compilation& c = program->state;
   c.graph = graph.Clone();
-  c.ops = backend.ops;
-  c.kernels = backend.kernels;
+  c.ops = target.ops;
+  c.kernels = target.kernels;
   c.layout = &layout;
   c.options = options;
-  c.shard = signature.shard && backend.topology.world_size() > 1;
+  c.shard = signature.shard && target.world.size > 1;
   const auto own = [&](Node* node) { return c.graph.CopyOf(node, "program", "CompileProgram"); };
   for (const Output& feed : signature.step.feeds) {
     MF_ASSIGN_OR_RETURN(Node * node, own(feed.node));
@@ -160,11 +160,8 @@ absl::StatusOr<std::shared_ptr<const Program>> CompileProgram(const Graph& graph
     c.gathered.push_back(signature.step.gathers_fetches &&
                          !absl::c_linear_search(signature.step.local_fetches, fetch));
   }
-  c.world = {.size = backend.topology.world_size(),
-             .num_domains = backend.topology.num_domains(),
-             .has_teams = backend.has_teams,
-             .link = backend.link};
-  MF_RETURN_IF_ERROR(ProgramPipeline(backend.passes).Run(c));
+  c.world = target.world;
+  MF_RETURN_IF_ERROR(ProgramPipeline(target.passes).Run(c));
 
   return std::shared_ptr<const Program>(std::move(program));
 }

@@ -8,8 +8,11 @@
 
 #include "absl/types/span.h"
 #include "framework/compiler/compilation.h"
+#include "framework/compiler/compile_target.h"
 #include "framework/compiler/pass.h"
-#include "framework/session/session_state.h"
+#include "framework/runtime/plan.h"
+#include "framework/runtime/tuning_table.h"
+#include "framework/runtime/variable_layout.h"
 
 namespace mirrorflow {
 
@@ -25,7 +28,7 @@ Pipeline PlanPipeline();
 absl::StatusOr<std::shared_ptr<const Program>> CompileProgram(const Graph& graph,
                                                               const GlobalSignature& signature,
                                                               const VariableLayout& layout,
-                                                              const SessionBackend& backend,
+                                                              const CompileTarget& target,
                                                               const CompileOptions& options);
 
 // Runs the second half on a copy of the program's graph.

@@ -502,15 +502,14 @@ absl::StatusOr<Graph> ReplicatedGraph(const Graph& graph, const ReplicatedStep& 
   MF_ASSIGN_OR_RETURN(
       const VariableLayout layout,
       VariableLayout::Create(graph, DeviceTraits().bucket_bytes, step.num_replicas));
-  SessionBackend backend;
-  backend.ops = &AllOps();
-  backend.kernels = &AllKernels();
-  backend.topology =
-      Topology::OneWorker(std::vector<std::string>(step.num_replicas), /*one_domain=*/false);
+  const CompileTarget target = {
+      .ops = &AllOps(),
+      .kernels = &AllKernels(),
+      .world = {.size = step.num_replicas, .num_domains = step.num_replicas}};
   GlobalSignature signature{{step.feeds, step.fetches, {}}, step.feed_shapes};
   for (const Operation& target : step.targets) signature.step.targets.push_back(target.node);
   MF_ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program,
-                      CompileProgram(graph, signature, layout, backend, CompileOptions()));
+                      CompileProgram(graph, signature, layout, target, CompileOptions()));
   MF_ASSIGN_OR_RETURN(RowShares rows,
                       ShareRows(program->state.axes, step.replica_rows, step.num_replicas));
   return Replicator(graph, step, program->state, std::move(rows)).Run();

@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "framework/core/status.h"
+#include "framework/session/step_plans.h"
 #include "gtest/gtest.h"
 #include "ops/ops.h"
 #include "tests/support/test_session.h"

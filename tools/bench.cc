@@ -18,6 +18,7 @@
 #include "tools/bench_overhead.h"
 #include "tools/bench_peer.h"
 #include "tools/bench_report.h"
+#include "tools/bench_serving.h"
 #include "tools/bench_startup.h"
 #include "tools/bench_step.h"
 #include "tools/bench_trainer.h"
@@ -32,15 +33,16 @@ namespace {
 constexpr struct {
   const char* name;
   absl::Status (*run)(Report*);
-  absl::Status (*check_workers)() = nullptr;  // the flags that say where workers run
+  absl::Status (*check)() = nullptr;  // flags whose valid values depend on the benchmark
 } kBenches[] = {
-    {"step", BenchStep, CheckStepWorkers},
+    {"step", BenchStep, CheckStepSides},
     {"gates", BenchGates},
     {"allreduce", BenchAllReduce, CheckAllReduceWorkers},
     {"hooks", BenchHooks, CheckStepWorkers},
     {"overhead", BenchOverhead},
     {"trainer", BenchTrainer},
     {"data", BenchData},
+    {"serving", BenchServing, CheckServingFlags},
     {"compile", BenchCompile},
     {"graphs", BenchGraphs},
     {"startup", BenchStartup},
@@ -74,7 +76,7 @@ absl::Status Bench(const std::vector<std::string>& args, ExitCode* code) {
   for (const auto& bench : kBenches) {
     absl::StrAppend(&names, names.empty() ? "" : ", ", bench.name);
     if (what != bench.name) continue;
-    if (bench.check_workers != nullptr) MF_RETURN_IF_ERROR(bench.check_workers());
+    if (bench.check != nullptr) MF_RETURN_IF_ERROR(bench.check());
     *code = kExitBadInput;
     Report report = what == "gates" ? GatesReport() : Report();
     MF_RETURN_IF_ERROR(Annotate(bench.run(&report), absl::StrCat("bench ", what)));

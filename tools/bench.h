@@ -15,6 +15,7 @@ namespace mirrorflow {
 //   gates      all performance goals, including those against other frameworks, as one table
 //   allreduce  an all-reduce of two replicas, against Gloo
 //   overhead   the cost of a step and of a node that compute almost nothing; allocations of a step
+//   serving    requests per second and latency of inference, beside other frameworks
 //   compile    time from a graph to plans, by nodes and by replicas
 //   graphs     time from a file of many nodes to a result
 //   startup    time from process start to the end of the first step, ours and the peers'

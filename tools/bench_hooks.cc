@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "framework/core/json.h"
 #include "framework/core/status.h"
+#include "framework/session/step_plans.h"
 #include "tools/bench_peer.h"
 #include "tools/bench_training.h"
 #include "tools/bench_workers.h"

@@ -56,7 +56,7 @@ absl::StatusOr<std::vector<TraceWriter>> TraceSteps(const TrainingCase& training
   for (int i = 0; i < kWarmUpSteps; ++i) MF_RETURN_IF_ERROR(t.step.Run(t.feeds).status());
   std::vector<TraceWriter> traces(kTracedSteps);
   for (TraceWriter& trace : traces) {
-    t.session->TraceTo(&trace);
+    MF_RETURN_IF_ERROR(t.session->TraceTo(&trace));
     MF_RETURN_IF_ERROR(t.step.Run(t.feeds).status());
     const std::vector<TraceEvent>& events = trace.events();
     if (std::none_of(events.begin(), events.end(), IsStep)) {
@@ -69,7 +69,7 @@ absl::StatusOr<std::vector<TraceWriter>> TraceSteps(const TrainingCase& training
 absl::StatusOr<int64_t> GradientBytes(const TrainingCase& training) {
   MF_ASSIGN_OR_RETURN(const TrainingStep t, PrepareTraining(training));
   int64_t bytes = 0;
-  for (const VariableInfo& variable : t.session->state().layout().variables()) {
+  for (const VariableInfo& variable : t.session->layout().variables()) {
     if (!variable.is_slot) bytes += variable.bytes();
   }
   return bytes;

@@ -130,7 +130,7 @@ absl::StatusOr<absl::Duration> MeasureWork(const Work& step) {
 absl::Status TraceSteps(const TrainingStep& t, const Work& step, const std::string& path) {
   for (int i = 0; i < kStepsBeforeTrace; ++i) MF_RETURN_IF_ERROR(step());
   TraceWriter trace;
-  t.session->TraceTo(&trace);
+  MF_RETURN_IF_ERROR(t.session->TraceTo(&trace));
   for (int i = 0; i < kTracedSteps; ++i) MF_RETURN_IF_ERROR(step());
   return WriteTraceOfWorkers(*t.session, trace, path, *t.strategy);
 }

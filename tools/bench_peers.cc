@@ -3,15 +3,20 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "framework/core/status.h"
 #include "tools/launch/free_ports.h"
 
+ABSL_FLAG(std::vector<std::string>, peers, {},
+          "bench step: frameworks to compare with: tensorflow, torch, jax; bench serving: "
+          "onnxruntime, tensorflow");
 ABSL_FLAG(std::string, peers_dir, "tests/benchmark/peers", "bench: folder of the peers' programs");
 ABSL_FLAG(std::string, peers_python, "",
           "bench: the Python that has the peers' frameworks; default: the one that "
@@ -25,6 +30,16 @@ constexpr absl::Duration kPeerTimeout = absl::Seconds(120);
 std::string DirectoryOf(const std::string& path) { return path.substr(0, path.rfind('/')); }
 
 }  // namespace
+
+absl::Status CheckPeersFlag(std::initializer_list<absl::string_view> known) {
+  for (const std::string& peer : absl::GetFlag(FLAGS_peers)) {
+    if (std::find(known.begin(), known.end(), peer) != known.end()) continue;
+    return absl::InvalidArgumentError(absl::StrCat("--peers: unknown peer; expected any of ",
+                                                   absl::StrJoin(known, ", "), ", got '", peer,
+                                                   "'"));
+  }
+  return absl::OkStatus();
+}
 
 std::string PeersPython() {
   const std::string given = absl::GetFlag(FLAGS_peers_python);

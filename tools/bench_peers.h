@@ -4,6 +4,7 @@
 #ifndef MIRRORFLOW_TOOLS_BENCH_PEERS_H_
 #define MIRRORFLOW_TOOLS_BENCH_PEERS_H_
 
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,6 +23,9 @@ absl::StatusOr<std::unique_ptr<PeerProcess>> StartPeer(absl::string_view name,
                                                        const std::vector<std::string>& args,
                                                        int workers = 1,
                                                        const WorkerHosts& hosts = {});
+
+// Returns InvalidArgument, naming --peers, unless it names only `known` peers.
+absl::Status CheckPeersFlag(std::initializer_list<absl::string_view> known);
 
 // Returns the path of the Python that has the frameworks.
 std::string PeersPython();

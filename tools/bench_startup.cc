@@ -45,7 +45,7 @@ struct ProcessGoal {
 absl::Status MeasureProcesses(const ProcessGoal& goal, const std::string& model, double bound,
                               Report* report) {
   MF_ASSIGN_OR_RETURN(const TrainingStep t, PrepareTraining({.model = model}));
-  MF_ASSIGN_OR_RETURN(const auto file, CaseFile::Write(t));
+  MF_ASSIGN_OR_RETURN(const auto file, CaseFile::Write(*t.session, t.feeds));
   const std::vector<std::string> names = {"mirrorflow", "tensorflow", "torch", "jax"};
   auto start = [&](const std::string& name) {
     if (name != names[0]) return StartPeer(name, {model, "1", file->path()});

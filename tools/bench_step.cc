@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/bench_step.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -24,8 +23,6 @@ ABSL_FLAG(std::string, model, "mlp",
 ABSL_FLAG(int64_t, batch_size, 64, "bench, explain: examples per step and replica");
 ABSL_FLAG(int, rounds, 15,
           "bench: rounds, in each of which every side is measured once; at least 7");
-ABSL_FLAG(std::vector<std::string>, peers, {},
-          "bench step: frameworks to compare with: tensorflow, torch, jax");
 ABSL_FLAG(
     std::vector<std::string>, without, {},
     "bench step: also measure without these compiler passes; explain: leave these passes out");
@@ -38,6 +35,7 @@ ABSL_FLAG(
     std::string, svg, "",
     "bench step, gates: draw a chart to this file: the timeline of a step, or for gates the step "
     "times of all frameworks");
+ABSL_DECLARE_FLAG(std::vector<std::string>, peers);
 ABSL_DECLARE_FLAG(std::optional<int>, replicas);
 ABSL_DECLARE_FLAG(std::string, trace);
 ABSL_DECLARE_FLAG(std::string, collective);
@@ -46,7 +44,6 @@ ABSL_DECLARE_FLAG(int, workers);
 namespace mirrorflow {
 namespace {
 
-constexpr const char* kPeers[] = {"tensorflow", "torch", "jax"};
 constexpr int kCheckedSteps = 3;  // as in peer.py
 constexpr double kLossTolerance = 1e-3;
 constexpr double kPeerRoundMs = 300;
@@ -71,7 +68,7 @@ absl::StatusOr<StepRounds> MeasureStep(const TrainingCase& training,
   TrainingCase whole = training;
   whole.without.clear();
   MF_ASSIGN_OR_RETURN(TrainingStep t, PrepareTraining(whole));
-  MF_ASSIGN_OR_RETURN(const auto file, CaseFile::Write(t));
+  MF_ASSIGN_OR_RETURN(const auto file, CaseFile::Write(*t.session, t.feeds));
   std::vector<double> losses;
   for (int i = 0; i < kCheckedSteps; ++i) {
     MF_ASSIGN_OR_RETURN(const StepOutputs out, t.step.Run(t.feeds));
@@ -174,6 +171,11 @@ absl::Status CheckStepWorkers() {
   return CheckHostsFlags(workers);
 }
 
+absl::Status CheckStepSides() {
+  MF_RETURN_IF_ERROR(CheckPeersFlag({"tensorflow", "torch", "jax"}));
+  return CheckStepWorkers();
+}
+
 absl::Status CheckStepFlags() {
   MF_RETURN_IF_ERROR(CheckFlagRange("batch_size", absl::GetFlag(FLAGS_batch_size), 1,
                                     std::numeric_limits<int32_t>::max()));
@@ -182,12 +184,6 @@ absl::Status CheckStepFlags() {
       CheckFlagRange("replicas", absl::GetFlag(FLAGS_replicas).value_or(2), 1, 1024));
   MF_RETURN_IF_ERROR(CheckFlagRange("workers", absl::GetFlag(FLAGS_workers), 1, 64));
   MF_RETURN_IF_ERROR(CheckOutputFlag("svg", absl::GetFlag(FLAGS_svg)));
-  for (const std::string& peer : absl::GetFlag(FLAGS_peers)) {
-    if (std::find(std::begin(kPeers), std::end(kPeers), peer) != std::end(kPeers)) continue;
-    return absl::InvalidArgumentError(absl::StrCat("--peers: unknown peer; expected any of ",
-                                                   absl::StrJoin(kPeers, ", "), ", got '", peer,
-                                                   "'"));
-  }
   const std::string optimizer = absl::GetFlag(FLAGS_optimizer);
   MF_RETURN_IF_ERROR(Annotate(CheckOptimizer(optimizer), "--optimizer"));
   if (!absl::GetFlag(FLAGS_peers).empty() && optimizer != "sgd") {

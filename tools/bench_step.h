@@ -35,6 +35,7 @@ absl::Status BenchStep(Report* report);
 // Checks the flags of BenchStep.
 absl::Status CheckStepFlags();
 absl::Status CheckStepWorkers();
+absl::Status CheckStepSides();  // those of the workers, and --peers
 
 }  // namespace mirrorflow
 

@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "framework/core/status.h"
+#include "framework/runtime/variable_layout.h"
 #include "tools/models/classifiers.h"
 #include "tools/models/transformer.h"
 
@@ -24,6 +25,7 @@ void Train(const Classifier& model, TrainingGraph* t) {
   t->inputs = model.images;
   t->labels = model.labels;
   t->loss = model.loss;
+  t->logits = model.logits;
 }
 
 void BuildExample(const Scope& root, absl::string_view model, TrainingGraph* t) {
@@ -51,6 +53,7 @@ void BuildLanguageModel(const Scope& root, absl::string_view name, TrainingGraph
   t->inputs = model.tokens;
   t->labels = model.next;
   t->loss = model.loss;
+  t->logits = model.logits;
 }
 
 void BuildBig(const Scope& root, absl::string_view /*model*/, TrainingGraph* t) {
@@ -58,7 +61,8 @@ void BuildBig(const Scope& root, absl::string_view /*model*/, TrainingGraph* t) 
   t->labels = ops::Placeholder(root.WithName("labels"), DT_INT32, {-1});
   Output x = layers::Dense(root, t->inputs, 2048, ops::Relu);
   x = layers::Dense(root, x, 2048, ops::Relu);
-  t->loss = losses::SparseSoftmaxCrossEntropy(root, layers::Dense(root, x, t->classes), t->labels);
+  t->logits = layers::Dense(root, x, t->classes);
+  t->loss = losses::SparseSoftmaxCrossEntropy(root, t->logits, t->labels);
 }
 
 // An LSTM (Hochreiter and Schmidhuber, "Long short-term memory", 1997; forget gates: Gers et al.,
@@ -83,8 +87,8 @@ void BuildLstm(const Scope& root, absl::string_view /*model*/, TrainingGraph* t)
                        ops::Mul(s, ops::Sigmoid(s, gates[0]), ops::Tanh(s, gates[2])));
     output = ops::Mul(s, ops::Sigmoid(s, gates[3]), ops::Tanh(s, state));
   }
-  t->loss =
-      losses::SparseSoftmaxCrossEntropy(root, layers::Dense(root, output, t->classes), t->labels);
+  t->logits = layers::Dense(root, output, t->classes);
+  t->loss = losses::SparseSoftmaxCrossEntropy(root, t->logits, t->labels);
 }
 
 // Sines of sines of one number, which measure only dispatch. There is nothing to learn.
@@ -255,14 +259,29 @@ absl::StatusOr<TrainingStep> PrepareTraining(const TrainingCase& training, const
   return PrepareTraining(training, std::move(strategy));
 }
 
-absl::StatusOr<std::unique_ptr<CaseFile>> CaseFile::Write(const TrainingStep& t) {
+absl::StatusOr<ServingStep> PrepareServing(absl::string_view model) {
+  MF_ASSIGN_OR_RETURN(auto strategy, OneDeviceStrategy::Create());
+  ServingStep s{.strategy = std::move(strategy)};
+  MF_ASSIGN_OR_RETURN(const TrainingGraph g, BuildTraining(*s.strategy, model));
+  if (!g.logits.valid()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("model has no logits; expected a classifier, got '", model, "'"));
+  }
+  MF_ASSIGN_OR_RETURN(s.batch, NoiseBatch(g, /*rows=*/1));
+  MF_ASSIGN_OR_RETURN(s.session, s.strategy->NewSession(g.graph));
+  MF_ASSIGN_OR_RETURN(s.step, s.session->Prepare({g.inputs}, {g.logits}));
+  return s;
+}
+
+absl::StatusOr<std::unique_ptr<CaseFile>> CaseFile::Write(Session& session,
+                                                          absl::Span<const Tensor> batch) {
   std::map<NodeId, const VariableInfo*> in_order;
-  for (const VariableInfo& variable : t.session->state().layout().variables()) {
+  for (const VariableInfo& variable : session.layout().variables()) {
     if (!variable.is_slot) in_order[variable.handle] = &variable;
   }
-  std::map<std::string, Tensor> arrays = {{"inputs", t.feeds[0]}, {"labels", t.feeds[1]}};
+  std::map<std::string, Tensor> arrays = {{"inputs", batch[0]}, {"labels", batch[1]}};
   for (const auto& [id, variable] : in_order) {
-    MF_ASSIGN_OR_RETURN(Tensor value, t.session->ReadVariable(variable->name));
+    MF_ASSIGN_OR_RETURN(Tensor value, session.ReadVariable(variable->name));
     arrays[absl::StrFormat("weights/%03d", arrays.size())] = std::move(value);
   }
   std::unique_ptr<CaseFile> file(new CaseFile);

@@ -44,6 +44,7 @@ struct TrainingGraph {
   Output inputs;
   Output labels;
   Output loss;
+  Output logits;                   // for inference; none for `chain`
   std::vector<Operation> targets;  // the train op; none for `chain`
   int64_t classes = 10;            // number of labels, and of tokens if the inputs are tokens
 };
@@ -54,6 +55,14 @@ struct TrainingStep {
   std::unique_ptr<Session> session;
   Step step;
   std::vector<Tensor> feeds;  // inputs and labels of the global batch
+};
+
+// A step that answers requests, ready to run.
+struct ServingStep {
+  std::unique_ptr<Strategy> strategy;
+  std::unique_ptr<Session> session;
+  Step step;                  // takes the example and returns its logits, [1, classes]
+  std::vector<Tensor> batch;  // one example and its label
 };
 
 // Builds the training graph of `model`, one of
@@ -87,11 +96,17 @@ absl::StatusOr<TrainingStep> PrepareTraining(const TrainingCase& training);
 // Prepares it as a worker of the cluster, which may have only this one.
 absl::StatusOr<TrainingStep> PrepareTraining(const TrainingCase& training, const Cluster& cluster);
 
+// Prepares the step of a server with OneDeviceStrategy on CPU:0. Returns InvalidArgument for a
+// model without logits.
+absl::StatusOr<ServingStep> PrepareServing(absl::string_view model);
+
 // The file that a peer reads: the batch, and the weights in the order in which the model created
 // them. The destructor removes the file.
 class CaseFile {
  public:
-  static absl::StatusOr<std::unique_ptr<CaseFile>> Write(const TrainingStep& t);
+  // `batch` holds the inputs and the labels.
+  static absl::StatusOr<std::unique_ptr<CaseFile>> Write(Session& session,
+                                                         absl::Span<const Tensor> batch);
   CaseFile(const CaseFile&) = delete;
   CaseFile& operator=(const CaseFile&) = delete;
   const std::string& path() const { return path_; }

@@ -115,9 +115,9 @@ absl::Status ExplainStep(ReadyStep ready, Explanation e) {
     e.measured = *timing;
     MF_ASSIGN_OR_RETURN(e.fastest_ns, FastestInstructions(*ready.session, ready.step, ready.feeds,
                                                           *e.plan, kTraceBudget, &ignored));
-    ready.session->TraceTo(&trace);
+    MF_RETURN_IF_ERROR(ready.session->TraceTo(&trace));
     for (int i = 0; i < kShownSteps; ++i) MF_RETURN_IF_ERROR(run());
-    ready.session->TraceTo(nullptr);
+    MF_RETURN_IF_ERROR(ready.session->TraceTo(nullptr));
   } else {
     e.not_run = std::string(timing.status().message());
   }

@@ -114,7 +114,7 @@ absl::Status WriteTrace(Session& session, const Strategy& strategy, Step step, c
                         const std::string& path) {
   TraceWriter trace;
   DistributedDataset input = strategy.Distribute(train.Take(kTracedSteps));
-  session.TraceTo(&trace);
+  MF_RETURN_IF_ERROR(session.TraceTo(&trace));
   for (DistributedBatch batch; input.Next(&batch);) MF_RETURN_IF_ERROR(step.Run(batch).status());
   MF_RETURN_IF_ERROR(input.status());
   return WriteTraceOfWorkers(session, trace, path, strategy);
@@ -129,7 +129,7 @@ RunDescription Describe(const Strategy& strategy, const Session& session, int64_
                               : absl::StrCat("MultiWorkerMirroredStrategy (", workers, " workers)");
   run.replicas = strategy.num_replicas_in_sync();
   run.global_batch = batch_size;
-  for (const VariableInfo& variable : session.state().layout().variables()) {
+  for (const VariableInfo& variable : session.layout().variables()) {
     if (variable.bucket >= 0 && !variable.is_slot) run.parameters += variable.shape.num_elements();
   }
   run.precision = "float";

@@ -143,7 +143,7 @@ absl::Status PrintCompiled(const Graph& graph, const StepSelection& step, const 
                            int64_t batch_size, bool all) {
   MF_ASSIGN_OR_RETURN(const Compiled compiled, Compile(graph, step, strategy, batch_size));
   const StepPlans& plans = compiled.plans;
-  const VariableLayout& layout = compiled.session->state().layout();
+  const VariableLayout& layout = compiled.session->layout();
   std::printf("\ncompiled for %d replicas, global batch %lld, program %016llx\n",
               strategy.num_replicas_in_sync(), static_cast<long long>(batch_size),
               static_cast<unsigned long long>(plans.program->Fingerprint()));

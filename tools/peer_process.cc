@@ -59,15 +59,20 @@ absl::StatusOr<std::unique_ptr<PeerProcess>> PeerProcess::StartWorkers(
                                                      kMaxStartOutput, " bytes before 'ready'"));
     }
     const std::vector<std::string> words = absl::StrSplit(line, ' ');
-    double loss = 0;
+    double number = 0;
+    const bool has_number = words.size() == 2 && absl::SimpleAtod(words[1], &number);
     if (words[0] == "ready") return peer;
     if (words[0] == "version" && words.size() == 2) {
       peer->version_ = words[1];
-    } else if (words[0] == "loss" && words.size() == 2 && absl::SimpleAtod(words[1], &loss)) {
+    } else if (words[0] == "loss" && has_number) {
       if (peer->losses_.empty()) {
         peer->first_step_ms_ = absl::ToDoubleMilliseconds(MonotonicTime::Now() - start);
       }
-      peer->losses_.push_back(loss);
+      peer->losses_.push_back(number);
+    } else if (words[0] == "logit" && has_number) {
+      peer->logits_.push_back(number);
+    } else if (words[0] == "call" && has_number) {
+      peer->empty_call_ms_ = number * 1e-6;
     }
   }
 }
@@ -227,21 +232,38 @@ absl::StatusOr<int> PeerProcess::NumConnections(int worker) const {
   return connections;
 }
 
-absl::StatusOr<double> PeerProcess::Run(double round_ms) {
-  const std::string order = absl::StrCat("run ", round_ms * 1e-3, "\n");
+absl::StatusOr<std::vector<double>> PeerProcess::Ask(absl::string_view verb, double round_ms,
+                                                     absl::string_view expected) {
+  const std::string order = absl::StrCat(verb, " ", round_ms * 1e-3, "\n");
   if (send(children_[0].socket, order.data(), order.size(), MSG_NOSIGNAL) !=
       static_cast<ssize_t>(order.size())) {
     return NetworkError(errno, absl::StrCat("cannot write to ", name_));
   }
   MF_ASSIGN_OR_RETURN(const std::string line, ReadLine());
-  const std::vector<std::string> words = absl::StrSplit(line, ' ');
-  double steps = 0, seconds = 0;
-  if (words.size() != 3 || words[0] != "ran" || !absl::SimpleAtod(words[1], &steps) ||
-      !absl::SimpleAtod(words[2], &seconds) || !(steps > 0) || !(seconds > 0)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name_, ": expected 'ran STEPS SECONDS', got '", line, "'"));
+  const std::vector<absl::string_view> form = absl::StrSplit(expected, ' ');
+  const std::vector<absl::string_view> words = absl::StrSplit(line, ' ');
+  std::vector<double> numbers(form.size() - 1);
+  bool valid = words.size() == form.size() && words[0] == form[0];
+  for (size_t i = 0; valid && i < numbers.size(); ++i) {
+    valid = absl::SimpleAtod(words[i + 1], &numbers[i]) && numbers[i] > 0;
   }
-  return seconds * 1e3 / steps;
+  if (valid) return numbers;
+  return absl::InvalidArgumentError(
+      absl::StrCat(name_, ": expected '", expected, "', got '", line, "'"));
+}
+
+absl::StatusOr<double> PeerProcess::Run(double round_ms) {
+  MF_ASSIGN_OR_RETURN(const std::vector<double> ran, Ask("run", round_ms, "ran STEPS SECONDS"));
+  return ran[1] * 1e3 / ran[0];
+}
+
+absl::StatusOr<LoadTiming> PeerProcess::Serve(double round_ms) {
+  MF_ASSIGN_OR_RETURN(const std::vector<double> served,
+                      Ask("serve", round_ms, "served REQUESTS SECONDS P50 P99"));
+  return LoadTiming{.requests = static_cast<int64_t>(served[0]),
+                    .seconds = served[1],
+                    .p50_ms = served[2] * 1e-6,
+                    .p99_ms = served[3] * 1e-6};
 }
 
 }  // namespace mirrorflow

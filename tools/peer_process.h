@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // PeerProcess: child processes in which another framework trains the same case, one for each of its
-// workers. Start them, then call Run for each round; tests/benchmark/peers/peer.py describes the
-// protocol.
+// workers, or a single process that serves a model. Start them, then call Run or Serve for each
+// round; tests/benchmark/peers/peer.py and serving.py describe the protocols.
 #ifndef MIRRORFLOW_TOOLS_PEER_PROCESS_H_
 #define MIRRORFLOW_TOOLS_PEER_PROCESS_H_
 
@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "tools/closed_loop.h"
 #include "tools/launch/worker_output.h"
 
 namespace mirrorflow {
@@ -40,6 +41,9 @@ class PeerProcess {
   const std::string& version() const { return version_; }
   // The losses of its first steps.
   const std::vector<double>& losses() const { return losses_; }
+  // Its answer to the example, and the time of an empty call, if it serves.
+  const std::vector<double>& logits() const { return logits_; }
+  double empty_call_ms() const { return empty_call_ms_; }
 
   // The time from its start to the end of its first step.
   double first_step_ms() const { return first_step_ms_; }
@@ -50,6 +54,8 @@ class PeerProcess {
 
   // Trains for about `round_ms`; returns the milliseconds per step.
   absl::StatusOr<double> Run(double round_ms);
+  // Serves for about `round_ms`.
+  absl::StatusOr<LoadTiming> Serve(double round_ms);
 
  private:
   struct Child {
@@ -62,6 +68,10 @@ class PeerProcess {
       : name_(name), timeout_(timeout), errors_(std::move(errors)) {}
   absl::Status Launch(const std::vector<std::string>& command, bool talks);
   absl::StatusOr<std::string> ReadLine();
+  // Sends `VERB SECONDS` and returns the numbers of the answer, which must have the form of
+  // `expected`: its first word, and a positive number for each of the others.
+  absl::StatusOr<std::vector<double>> Ask(absl::string_view verb, double round_ms,
+                                          absl::string_view expected);
   // Prints what a worker has written to its standard error. Returns false if there is no more.
   bool PrintErrors(int worker);
   // The name of a file of a worker below /proc.
@@ -75,6 +85,8 @@ class PeerProcess {
   std::string unread_;
   std::string version_;
   std::vector<double> losses_;
+  std::vector<double> logits_;
+  double empty_call_ms_ = 0;
   double first_step_ms_ = 0;
 };
 

@@ -17,7 +17,8 @@
 #include "framework/graph/graph_endpoints.h"
 #include "framework/graph/graph_file.h"
 #include "framework/graph/shape_inference.h"
-#include "framework/session/session_state.h"
+#include "framework/runtime/variable_layout.h"
+#include "framework/session/session.h"
 #include "mirrorflow_debug.h"
 #include "ops/registry.h"
 #include "tools/flags/cluster_flags.h"
@@ -217,7 +218,7 @@ absl::StatusOr<Graph> ReadGraph() {
 // of ours; in one of TensorFlow, where it is not marked, it is required like the others.
 absl::Status LoadForStep(const std::string& path, const StepSelection& step, Session& session) {
   std::set<std::string> required = VariablesReadBy(step);
-  for (const VariableInfo& variable : session.state().layout().variables()) {
+  for (const VariableInfo& variable : session.layout().variables()) {
     if (variable.is_optimizer_state || variable.on_read) required.erase(variable.name);
   }
   const LoadOptions options = {.strict = !absl::GetFlag(FLAGS_partial_variables),
@@ -266,7 +267,9 @@ absl::Status RunSteps(const Strategy& strategy, std::vector<NamedFile> feeds,
   const bool traces = !absl::GetFlag(FLAGS_trace).empty();
   const int64_t steps = absl::GetFlag(FLAGS_steps);
   for (int64_t i = 0; i < steps; ++i) {
-    if (traces && i == std::max<int64_t>(steps - kTracedSteps, 0)) (*session)->TraceTo(&trace);
+    if (traces && i == std::max<int64_t>(steps - kTracedSteps, 0)) {
+      MF_RETURN_IF_ERROR((*session)->TraceTo(&trace));
+    }
     absl::StatusOr<StepOutputs> result = step->Run(values);
     if (!result.ok()) return Annotate(result.status(), absl::StrCat(path, ": step ", i));
     outputs = *result;

@@ -104,6 +104,7 @@ absl::StatusOr<Rounds> MeasureInTurns(absl::Span<const Side> sides, const Timing
   for (size_t side = 0; side < n; ++side) {
     for (const int round : kept) result.ms[side].push_back(ms[side][round]);
   }
+  result.kept = std::move(kept);
   return result;
 }
 

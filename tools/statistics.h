@@ -35,6 +35,7 @@ using Side = std::function<absl::StatusOr<double>(double round_ms)>;
 // The times of each side in each round.
 struct Rounds {
   std::vector<std::vector<double>> ms;  // by side, then round; the same rounds for every side
+  std::vector<int> kept;                // which rounds those are, from 0; the warm-up is not one
   int discarded = 0;
 };
 

@@ -17,14 +17,15 @@ absl::StatusOr<std::vector<double>> FastestInstructions(Session& session, Step& 
                                                         const Plan& plan, absl::Duration budget,
                                                         TraceWriter* trace) {
   const size_t first = trace->events().size();
-  session.TraceTo(trace);
+  MF_RETURN_IF_ERROR(session.TraceTo(trace));
   const MonotonicTime end = MonotonicTime::Now() + budget;
   for (int i = 0; i < kLeastSteps || (i < kMostSteps && MonotonicTime::Now() < end); ++i) {
-    const absl::Status status = step.Run(feeds).status();
-    if (!status.ok()) session.TraceTo(nullptr);
-    MF_RETURN_IF_ERROR(status);
+    absl::Status status = step.Run(feeds).status();
+    if (status.ok()) continue;
+    status.Update(session.TraceTo(nullptr));
+    return status;
   }
-  session.TraceTo(nullptr);
+  MF_RETURN_IF_ERROR(session.TraceTo(nullptr));
   // The spans of a step are in dispatch order; the span of the step itself is the last.
   std::vector<int> dispatched;
   for (const int32_t i : plan.dispatch.original) {

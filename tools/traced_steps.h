@@ -7,7 +7,9 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "framework/session/session_state.h"
+#include "framework/runtime/plan.h"
+#include "framework/runtime/trace.h"
+#include "framework/session/session.h"
 
 namespace mirrorflow {
 

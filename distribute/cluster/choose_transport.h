@@ -9,7 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "distribute/cluster/collective_kind.h"
 #include "framework/core/monotonic_time.h"
-#include "framework/session/worker_group.h"
+#include "framework/workers/worker_group.h"
 
 namespace mirrorflow {
 

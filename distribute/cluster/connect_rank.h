@@ -13,7 +13,7 @@
 #include "distribute/collective/address_space.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/runtime/communicator.h"
-#include "framework/session/worker_group.h"
+#include "framework/workers/worker_group.h"
 
 namespace mirrorflow {
 

@@ -12,8 +12,9 @@
 
 namespace mirrorflow {
 
-MemoryCluster::MemoryCluster(int num_workers, absl::Duration timeout)
-    : timeout_(timeout), groups_(CreateMemoryWorkerGroups(num_workers)) {}
+MemoryCluster::MemoryCluster(int num_workers, absl::Duration timeout) : timeout_(timeout) {
+  for (auto& group : CreateMemoryWorkerGroups(num_workers)) groups_.push_back(std::move(group));
+}
 
 absl::StatusOr<MemoryCluster::World*> MemoryCluster::WorldOf(uint64_t incarnation,
                                                              const Topology& topology) {

@@ -28,9 +28,9 @@ class MemoryCluster {
   // `timeout`: how long a collective waits for other ranks.
   MemoryCluster(int num_workers, absl::Duration timeout);
 
-  WorkerGroup& worker_group(int worker) { return *groups_[worker]; }
+  std::shared_ptr<WorkerGroup> worker_group(int worker) const { return groups_[worker]; }
 
-  // Implements SessionBackend::ConnectFn: returns the communicators of `local_ranks` once all
+  // Implements ConnectFn: returns the communicators of `local_ranks` once all
   // workers have called it.
   absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> Connect(
       const Topology& topology, absl::Span<const int> local_ranks, WorkerGroup* workers,
@@ -51,7 +51,7 @@ class MemoryCluster {
   absl::StatusOr<World*> WorldOf(uint64_t incarnation, const Topology& topology);
 
   const absl::Duration timeout_;
-  const std::vector<std::unique_ptr<MemoryWorkerGroup>> groups_;
+  std::vector<std::shared_ptr<MemoryWorkerGroup>> groups_;
   std::mutex mu_;
   std::map<uint64_t, World> worlds_;  // guarded by mu_
 };

@@ -14,7 +14,7 @@
 #include "distribute/cluster/collective_kind.h"
 #include "distribute/collective/shared_memory/host_memory.h"
 #include "framework/core/monotonic_time.h"
-#include "framework/session/worker_group.h"
+#include "framework/workers/worker_group.h"
 
 namespace mirrorflow {
 

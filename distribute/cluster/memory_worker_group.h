@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "framework/session/worker_group.h"
+#include "framework/workers/worker_group.h"
 
 namespace mirrorflow {
 

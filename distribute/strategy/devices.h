@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "framework/session/session_state.h"
+#include "framework/session/session_backend.h"
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/cuda/gpu.h"
 

@@ -12,7 +12,7 @@
 #include "absl/types/span.h"
 #include "distribute/strategy/strategy.h"
 #include "framework/runtime/topology.h"
-#include "framework/session/session_state.h"
+#include "framework/session/session_backend.h"
 
 namespace mirrorflow {
 

@@ -27,7 +27,7 @@
 #include "framework/core/dataset_fingerprint.h"
 #include "framework/core/file_share.h"
 #include "framework/core/tensor.h"
-#include "framework/session/worker_group.h"
+#include "framework/workers/worker_group.h"
 
 namespace mirrorflow {
 

@@ -90,6 +90,7 @@ MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(const Options& options,
                 .prepare_timeout = options.prepare_timeout,
                 .pin_threads = options.replicas.pin_threads,
                 .max_bytes = options.replicas.max_bytes,
+                .max_cached_steps = options.replicas.max_cached_steps,
                 .compile = options.replicas.compile}),
       options_(options),
       devices_(std::move(devices)),
@@ -445,8 +446,7 @@ absl::StatusOr<SessionBackend> MultiWorkerMirroredStrategy::MakeBackend() const 
                                : CreateCpuBackend());
   backend.core_sharers = coordination_->core_sharers;
   if (coordination_->client == nullptr) return backend;
-  backend.workers_owner = coordination_->client->NewGroup();
-  backend.workers = backend.workers_owner.get();
+  backend.workers = coordination_->client->NewGroup();
   if (options_.end_hanging_process) {
     backend.hang_policy = {.inside_step = options_.heartbeat_timeout,
                            .between_steps = options_.progress_timeout,

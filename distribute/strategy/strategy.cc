@@ -72,6 +72,8 @@ OneDeviceStrategy::OneDeviceStrategy(const Options& options)
     : Strategy({.seed = options.seed,
                 .step_timeout = options.step_timeout,
                 .max_bytes = options.max_bytes,
+                .max_cached_steps = options.max_cached_steps,
+                .max_concurrent_runs = options.max_concurrent_runs,
                 .compile = options.compile}),
       options_(options),
       topology_(Topology::OneWorker({options.device}, /*one_domain=*/true)) {}
@@ -81,6 +83,8 @@ absl::StatusOr<std::unique_ptr<OneDeviceStrategy>> OneDeviceStrategy::Create(
   MF_RETURN_IF_ERROR(CheckDevice(options.device));
   MF_RETURN_IF_ERROR(CheckTimeouts({{"step_timeout", options.step_timeout}}));
   MF_RETURN_IF_ERROR(CheckAtLeast("max_bytes", options.max_bytes, 1));
+  MF_RETURN_IF_ERROR(CheckAtLeast("max_cached_steps", options.max_cached_steps, 1));
+  MF_RETURN_IF_ERROR(CheckAtLeast("max_concurrent_runs", options.max_concurrent_runs, 0));
   if (options.extensions != nullptr) MF_RETURN_IF_ERROR(options.extensions->Check());
   return std::unique_ptr<OneDeviceStrategy>(new OneDeviceStrategy(options));
 }
@@ -105,6 +109,7 @@ MirroredStrategy::MirroredStrategy(const Options& options, Topology topology)
                 .step_timeout = *options.step_timeout,
                 .pin_threads = options.pin_threads,
                 .max_bytes = options.max_bytes,
+                .max_cached_steps = options.max_cached_steps,
                 .compile = options.compile}),
       options_(options),
       topology_(std::move(topology)) {}
@@ -114,7 +119,8 @@ absl::Status MirroredStrategy::Options::Check() const {
   MF_RETURN_IF_ERROR(CheckTimeouts({{"collective_timeout", collective_timeout.value_or(kDefault)},
                                     {"step_timeout", step_timeout.value_or(kDefault)}}));
   MF_RETURN_IF_ERROR(CheckAtLeast("bucket_bytes", bucket_bytes, 0));
-  return CheckAtLeast("max_bytes", max_bytes, 1);
+  MF_RETURN_IF_ERROR(CheckAtLeast("max_bytes", max_bytes, 1));
+  return CheckAtLeast("max_cached_steps", max_cached_steps, 1);
 }
 
 MirroredStrategy::Options MirroredStrategy::Options::WithTimeouts(absl::Duration collective,

@@ -135,7 +135,13 @@ class OneDeviceStrategy final : public Strategy {
     uint64_t seed = 0;             // for random ops without a seed attribute
     // A step that takes longer fails.
     absl::Duration step_timeout = SessionOptions().step_timeout;
-    int64_t max_bytes = SessionOptions().max_bytes;  // of memory, for variables and one step
+    // Memory limit for the variables and the runs in progress.
+    int64_t max_bytes = SessionOptions().max_bytes;
+    // Capacity of a session's LRU cache of compiled steps: one per set of feed shapes.
+    int max_cached_steps = SessionOptions().max_cached_steps;
+    // On a CPU, the maximum number of concurrent runs of steps that write no variables; 0: one for
+    // each CPU that the process may use. Further runs wait, for `step_timeout` at most.
+    int max_concurrent_runs = SessionOptions().max_concurrent_runs;
     // On GPUs, replay a step that has run before as CUDA graphs.
     bool capture_steps = true;
     CompileOptions compile = {};
@@ -177,6 +183,9 @@ class MirroredStrategy final : public Strategy {
     std::optional<absl::Duration> step_timeout = std::nullopt;
     bool pin_threads = true;                         // each to its share of the cores
     int64_t max_bytes = SessionOptions().max_bytes;  // of memory, for variables and one step
+    // Capacity of a session's LRU cache of compiled steps: one per set of feed shapes and row
+    // shares.
+    int max_cached_steps = SessionOptions().max_cached_steps;
     // On GPUs, replay a step that has run before as CUDA graphs.
     bool capture_steps = true;
     // On GPUs, capture a step and its collectives as a single graph; otherwise graphs end at
@@ -191,8 +200,8 @@ class MirroredStrategy final : public Strategy {
     // The user's own ops, kernels and passes; borrowed.
     const Extensions* extensions = nullptr;
 
-    // InvalidArgument, naming the option, unless timeouts and `max_bytes` are above 0 and
-    // `bucket_bytes` is not negative.
+    // InvalidArgument, naming the option, unless timeouts, `max_bytes` and `max_cached_steps` are
+    // above 0 and `bucket_bytes` is not negative.
     absl::Status Check() const;
     // Returns these options with the given defaults for timeouts that are not set.
     Options WithTimeouts(absl::Duration collective, absl::Duration step) const;

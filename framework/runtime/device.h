@@ -151,6 +151,9 @@ class Device {
 
   virtual absl::string_view name() const = 0;  // `CPU:0`
   virtual const DeviceTraits& traits() const = 0;
+  // Returns a device with the same name and memory but its own lanes, for concurrent steps; null if
+  // the device runs one step at a time.
+  virtual std::unique_ptr<Device> Clone() const { return nullptr; }
 
   // Makes this the current device of the calling thread, for libraries that ask for it (CUDA's):
   // plans for a device are made on a thread whose current device it is.

@@ -33,26 +33,25 @@ absl::Status CheckTime(MonotonicTime deadline) {
 
 absl::StatusOr<std::unique_ptr<Replica>> Replica::Create(
     Device* device, int rank, const VariableLayout& layout,
-    const std::vector<std::shared_ptr<std::byte>>& shared) {
+    absl::Span<const std::shared_ptr<std::byte>> memory) {
   std::unique_ptr<Replica> replica(new Replica(device, rank, layout));
   for (const LayoutRegion& region : layout.regions()) {
-    if (region.shared) {
-      replica->layout_.push_back(shared[replica->layout_.size()]);
+    if (const std::shared_ptr<std::byte>& given = memory[replica->layout_.size()]) {
+      replica->layout_.push_back(given);
       continue;
     }
-    auto memory = region.gradients ? device->AllocateForCollectives(region.bytes)
-                                   : device->Allocate(region.bytes);
-    MF_RETURN_IF_ERROR(AnnotateAllocation(memory.status(), "variables", rank, *device));
-    replica->layout_.push_back(*std::move(memory));
+    auto own = region.gradients ? device->AllocateForCollectives(region.bytes)
+                                : device->Allocate(region.bytes);
+    MF_RETURN_IF_ERROR(AnnotateAllocation(own.status(), "variables", rank, *device));
+    replica->layout_.push_back(*std::move(own));
   }
   return replica;
 }
 
 absl::Status Replica::RegisterGradients() {
-  const std::vector<LayoutRegion>& regions = variable_layout_.regions();
-  for (size_t r = 0; r < regions.size(); ++r) {
-    if (!regions[r].gradients) continue;
-    MF_RETURN_IF_ERROR(communicator_->Register(layout_[r].get(), regions[r].bytes));
+  for (size_t r = 0; r < regions_.size(); ++r) {
+    if (!regions_[r].gradients) continue;
+    MF_RETURN_IF_ERROR(communicator_->Register(layout_[r].get(), regions_[r].bytes));
   }
   return absl::OkStatus();
 }
@@ -157,9 +156,7 @@ absl::Status BoundPlan::Begin(uint64_t step, uint64_t seed, MonotonicTime deadli
   late_left_ = unfinished_ ? plan_->late.size() : 0;
   deadline_ = deadline;
   if (moves_arena()) {
-    // Free the old arena first: there may not be room for both.
-    replica_.arena_ = nullptr;
-    replica_.arena_bytes_ = 0;
+    replica_.FreeArena();  // first, because there may not be room for both
     auto arena = replica_.device().Allocate(plan_->arena_bytes);
     if (!arena.ok()) {
       const absl::Status why =

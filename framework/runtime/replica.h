@@ -40,11 +40,10 @@ struct TraceSpan {
 
 class Replica {
  public:
-  // Allocates and zeroes the regions of `layout`, which outlives the replica, except shared ones:
-  // these are in `shared`, by region.
+  // Takes the regions of `layout` from `memory`. Allocates and zeroes those that are null there.
   static absl::StatusOr<std::unique_ptr<Replica>> Create(
       Device* device, int rank, const VariableLayout& layout,
-      const std::vector<std::shared_ptr<std::byte>>& shared);
+      absl::Span<const std::shared_ptr<std::byte>> memory);
 
   Device& device() const { return *device_; }
   int rank() const { return rank_; }
@@ -58,11 +57,21 @@ class Replica {
   // Registers the memory of gradients, which collectives reduce in place, with the communicator.
   absl::Status RegisterGradients();
 
+  // The regions of the layout, for a replica that shares them.
+  absl::Span<const std::shared_ptr<std::byte>> layout_memory() const { return layout_; }
   // The device address of a region of the layout.
   std::byte* layout_region(int region) const { return layout_[region].get(); }
   // The address by which kernels and collectives reach a variable.
   std::byte* VariableAddress(const VariableInfo& variable) const {
     return device_->KernelAddress(layout_region(variable.region)) + variable.offset;
+  }
+
+  // The size of the arena: memory for intermediate values, which all plans of this replica share.
+  int64_t arena_bytes() const { return arena_bytes_; }
+  // Frees the arena until the next Run. REQUIRES: recordings of earlier Runs are dropped
+  void FreeArena() {
+    arena_ = nullptr;
+    arena_bytes_ = 0;
   }
 
   // Binds `plan` to this replica. `rows[axis][rank]` are the shares of all replicas. The arena is
@@ -73,7 +82,7 @@ class Replica {
  private:
   friend class BoundPlan;
   Replica(Device* device, int rank, const VariableLayout& layout)
-      : device_(device), rank_(rank), variable_layout_(layout) {}
+      : device_(device), rank_(rank), regions_(layout.regions()) {}
 
   // `inner`: a sub-plan, which uses the arguments and the scratch of the enclosing plan.
   absl::StatusOr<std::unique_ptr<BoundPlan>> Bind(std::shared_ptr<const Plan> plan,
@@ -82,10 +91,10 @@ class Replica {
 
   Device* const device_;
   const int rank_;
-  const VariableLayout& variable_layout_;
+  const std::vector<LayoutRegion> regions_;  // of the variables
   Communicator* communicator_ = nullptr;
   std::shared_ptr<CollectiveLog> collective_log_ = std::make_shared<CollectiveLog>();
-  std::vector<std::shared_ptr<std::byte>> layout_;
+  std::vector<std::shared_ptr<std::byte>> layout_;  // their memory
   // One for all plans: grows to the largest size that any of them has needed in a Run.
   std::shared_ptr<std::byte> arena_;
   int64_t arena_bytes_ = 0;
@@ -111,6 +120,12 @@ class BoundPlan {
   // Where the host finds fetch `i` after Run. REQUIRES: BringToHost named it.
   const std::byte* fetched(int i) const;
 
+  // Returns whether Run checks its deadline. A short plan without loops or collectives does not:
+  // reading the clock could take as long as its kernels.
+  bool checks_deadline() const {
+    return !replica_.device().traits().inline_lanes || replica_.communicator_ != nullptr ||
+           plan_->dispatch.stops.size() > 1 || !plan_->controls.empty();
+  }
   // Runs one step. Errors are annotated with node, op, device and rank. Returns DeadlineExceeded
   // after `deadline`, which is checked at intervals. Overwrites what the last Run of any plan of
   // this replica left in the arena.

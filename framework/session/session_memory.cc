@@ -16,16 +16,6 @@ void Add(int64_t bytes, int64_t* total) {
   *total = std::min(*total + std::min(bytes, kMany), kMany);
 }
 
-int64_t VariableBytes(const VariableLayout& layout, size_t replicas) {
-  int64_t total = 0;
-  for (size_t r = 0; r < replicas; ++r) {
-    for (const LayoutRegion& region : layout.regions()) {
-      if (r == 0 || !region.shared) Add(region.bytes, &total);
-    }
-  }
-  return total;
-}
-
 std::string LargestVariable(const VariableLayout& layout) {
   const auto& variables = layout.variables();
   const auto largest = std::max_element(
@@ -45,6 +35,25 @@ absl::Status CheckTotal(int64_t bytes, int64_t max_bytes, absl::string_view what
 
 }  // namespace
 
+int64_t VariableBytes(const VariableLayout& layout, size_t replicas) {
+  int64_t total = 0;
+  for (size_t r = 0; r < replicas; ++r) {
+    for (const LayoutRegion& region : layout.regions()) {
+      if (r == 0 || !region.shared) Add(region.bytes, &total);
+    }
+  }
+  return total;
+}
+
+int64_t FetchBytes(const Plan& plan) {
+  int64_t total = 0;
+  for (const PlannedFetch& fetch : plan.fetches) {
+    Add(fetch.global_shape.num_elements() * static_cast<int64_t>(DataTypeSize(fetch.dtype)),
+        &total);
+  }
+  return total;
+}
+
 absl::Status CheckVariableMemory(const VariableLayout& layout, size_t replicas, int64_t max_bytes) {
   return CheckTotal(VariableBytes(layout, replicas), max_bytes,
                     absl::StrCat("the variables of ", replicas, " replicas need too much memory"),
@@ -55,13 +64,10 @@ absl::Status CheckStepMemory(const VariableLayout& layout,
                              absl::Span<const std::shared_ptr<const Plan>> plans,
                              int64_t max_bytes) {
   int64_t total = VariableBytes(layout, plans.size());
+  Add(FetchBytes(*plans[0]), &total);
   for (const std::shared_ptr<const Plan>& plan : plans) {
     Add(plan->arena_bytes, &total);
     Add(plan->constants_bytes, &total);
-  }
-  for (const PlannedFetch& fetch : plans[0]->fetches) {
-    Add(fetch.global_shape.num_elements() * static_cast<int64_t>(DataTypeSize(fetch.dtype)),
-        &total);
   }
   return CheckTotal(total, max_bytes, "this step and its fetches need too much memory",
                     LargestValues(*plans[0]));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks that a session's memory fits its limit, before any of it is allocated. The error
-// (ResourceExhausted) names the largest part, the bytes needed and the limit.
+// Computes the memory of a session and checks it against the limit before anything is allocated.
+// The error (ResourceExhausted) names the largest part, the bytes needed and the limit.
 #ifndef MIRRORFLOW_FRAMEWORK_SESSION_SESSION_MEMORY_H_
 #define MIRRORFLOW_FRAMEWORK_SESSION_SESSION_MEMORY_H_
 
@@ -14,6 +14,12 @@
 #include "framework/runtime/variable_layout.h"
 
 namespace mirrorflow {
+
+// Returns the size of the variables of `replicas` replicas.
+int64_t VariableBytes(const VariableLayout& layout, size_t replicas);
+
+// Returns the size of the host copies of a step's fetches.
+int64_t FetchBytes(const Plan& plan);
 
 // Checks the variables of `replicas` replicas.
 absl::Status CheckVariableMemory(const VariableLayout& layout, size_t replicas, int64_t max_bytes);

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <fstream>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -26,11 +27,14 @@ class InlineLane final : public Lane {
 
 class CpuDevice final : public Device {
  public:
-  CpuDevice(int index, AllocateFn allocate)
-      : name_(absl::StrCat("CPU:", index)), allocate_(std::move(allocate)) {}
+  CpuDevice(std::string name, AllocateFn allocate)
+      : name_(std::move(name)), allocate_(std::move(allocate)) {}
 
   absl::string_view name() const override { return name_; }
   const DeviceTraits& traits() const override { return traits_; }
+  std::unique_ptr<Device> Clone() const override {
+    return std::make_unique<CpuDevice>(name_, allocate_);
+  }
 
   absl::StatusOr<std::shared_ptr<std::byte>> Allocate(size_t bytes) override {
     if (allocate_ != nullptr) return allocate_(bytes);
@@ -71,7 +75,7 @@ int Topology(int cpu, absl::string_view what) {
 }  // namespace
 
 std::unique_ptr<Device> CreateCpuDevice(int index, AllocateFn allocate) {
-  return std::make_unique<CpuDevice>(index, std::move(allocate));
+  return std::make_unique<CpuDevice>(absl::StrCat("CPU:", index), std::move(allocate));
 }
 
 int NumUsableCores(const Cgroup& cgroup) {

@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "framework/session/worker_group.h"
+#include "framework/workers/worker_group.h"
 #include "gtest/gtest.h"
 
 namespace mirrorflow {

@@ -18,7 +18,7 @@
 #include "distribute/strategy/multi_worker_mirrored_strategy.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
-#include "framework/session/session_state.h"
+#include "framework/session/session.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/fake_cuda.h"

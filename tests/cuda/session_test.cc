@@ -16,6 +16,7 @@
 #include "distribute/collective/nccl/nccl_communicator.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
+#include "framework/session/session_backend.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/fake_cuda.h"

@@ -13,7 +13,8 @@
 #include "distribute/collective/nccl/fake_nccl.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
-#include "framework/session/session_state.h"
+#include "framework/runtime/variable_layout.h"
+#include "framework/session/step_plans.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/fake_cuda.h"
 #include "ops/ops.h"
@@ -113,7 +114,7 @@ TEST(GpuStrategyTest, BucketsAreRegisteredAndUpdatedByOneKernel) {
   const std::vector<Tensor> batch = ClassifierBatch("mlp", 4);
   const auto loss = RunStep(**t, batch);
   ASSERT_TRUE(loss.ok()) << loss.status();
-  const size_t buckets = (*t)->session->state().layout().buckets().size();
+  const size_t buckets = (*t)->session->layout().buckets().size();
   EXPECT_EQ(buckets, 1);
   EXPECT_EQ(NumNcclRegistrations(), 2 * buckets);
   std::vector<Shape> shapes;
@@ -441,7 +442,7 @@ TEST(GpuStrategyErrorsTest, LabelOutOfRangeNamesPlaceAndLeavesVariablesUnchanged
     std::vector<Tensor> batch = ClassifierBatch("mlp", 4);
     ASSERT_TRUE(RunStep(**t, batch).ok());
     std::vector<Tensor> before;
-    const std::vector<VariableInfo>& variables = (*t)->session->state().layout().variables();
+    const std::vector<VariableInfo>& variables = (*t)->session->layout().variables();
     for (const VariableInfo& v : variables) {
       before.push_back(*(*t)->session->ReadVariable(v.name, 0)->Clone());
     }

@@ -7,7 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "distribute/strategy/strategy.h"
-#include "framework/session/session_state.h"
+#include "framework/runtime/variable_layout.h"
+#include "framework/session/step_plans.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops/ops.h"
@@ -68,7 +69,7 @@ class BadInputTest : public ::testing::TestWithParam<int> {
 
   std::vector<Tensor> Variables() const {
     std::vector<Tensor> values;
-    for (const VariableInfo& v : session_->state().layout().variables()) {
+    for (const VariableInfo& v : session_->layout().variables()) {
       for (int r = 0; r < session_->num_local_replicas(); ++r) {
         values.push_back(*session_->ReadVariable(v.name, r));
       }

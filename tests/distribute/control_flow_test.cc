@@ -12,6 +12,8 @@
 #include "framework/graph/gradients.h"
 #include "framework/graph/graph_def.h"
 #include "framework/reference/interpreter.h"
+#include "framework/runtime/variable_layout.h"
+#include "framework/session/step_plans.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops/ops.h"
@@ -58,7 +60,7 @@ class ControlFlowTest : public testing::Test {
         ASSERT_TRUE(step.ok()) << step.status();
         auto reference = Interpreter::Create(graph_, TestKernels(), {.ops = &AllOps()});
         ASSERT_TRUE(reference.ok()) << reference.status();
-        const std::vector<VariableInfo>& variables = (*session)->state().layout().variables();
+        const std::vector<VariableInfo>& variables = (*session)->layout().variables();
         for (const VariableInfo& variable : variables) {
           reference->variables()[variable.name] = *(*session)->ReadVariable(variable.name);
         }

@@ -11,6 +11,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
+#include "framework/runtime/variable_layout.h"
+#include "framework/session/step_plans.h"
+#include "framework/workers/connection.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops/ops.h"
@@ -80,7 +83,7 @@ absl::StatusOr<std::vector<Values>> Train(const Model& model, const Case& what, 
       MF_ASSIGN_OR_RETURN(values[w].emplace_back(), out[0].Clone());
       if (i + 1 < kSteps) MF_RETURN_IF_ERROR(what.between(model, session, steps, i));
     }
-    for (const VariableInfo& variable : session.state().layout().variables()) {
+    for (const VariableInfo& variable : session.layout().variables()) {
       MF_ASSIGN_OR_RETURN(values[w].emplace_back(), session.ReadVariable(variable.name));
     }
     return session.CheckReplicas();
@@ -93,12 +96,12 @@ std::vector<Case> Cases() {
            [](const Model&, Session&, std::vector<Step>&, int) { return absl::OkStatus(); }},
           {"VariableIsRead",
            [](const Model&, Session& session, std::vector<Step>&, int) {
-             return session.ReadVariable(session.state().layout().variables()[0].name).status();
+             return session.ReadVariable(session.layout().variables()[0].name).status();
            }},
           {"OnlyOneWorkerReads",
            [](const Model&, Session& session, std::vector<Step>&, int i) -> absl::Status {
-             if (session.state().connection().worker() != i % 2) return absl::OkStatus();
-             return session.ReadVariable(session.state().layout().variables()[0].name).status();
+             if (session.connection().worker() != i % 2) return absl::OkStatus();
+             return session.ReadVariable(session.layout().variables()[0].name).status();
            }},
           {"AnotherStepRuns", [](const Model& model, Session&, std::vector<Step>& steps,
                                  int i) { return steps[1].Run(model.Batch(100 + i, 8)).status(); }},
@@ -108,7 +111,7 @@ std::vector<Case> Cases() {
            }},
           {"VariableIsAssigned",
            [](const Model&, Session& session, std::vector<Step>&, int) -> absl::Status {
-             const VariableInfo& v = session.state().layout().variables()[0];
+             const VariableInfo& v = session.layout().variables()[0];
              MF_ASSIGN_OR_RETURN(const Tensor value, Tensor::Allocate(v.dtype, v.shape));
              std::fill(value.flat<float>().begin(), value.flat<float>().end(), 0.25f);
              return session.AssignVariable(v.name, value);
@@ -185,8 +188,7 @@ TEST(FinishUpdatesLateSessionTest, InvalidDataLeaveTheVariablesOfTheStepBefore) 
       std::vector<Tensor> invalid = model.Batch(2, 12);
       invalid[1].flat<int32_t>()[11] = 99;  // a row of worker 1
       EXPECT_FALSE(steps[w]->Run(invalid).ok());
-      MF_ASSIGN_OR_RETURN(got[w],
-                          session.ReadVariable(session.state().layout().variables()[0].name));
+      MF_ASSIGN_OR_RETURN(got[w], session.ReadVariable(session.layout().variables()[0].name));
       return absl::OkStatus();
     });
     EXPECT_EQ(statuses[1], absl::OkStatus());
@@ -216,7 +218,7 @@ TEST(FinishUpdatesLateSessionTest, SessionEndsWhileAnotherWorkerReads) {
     MF_ASSIGN_OR_RETURN(Step step,
                         session.Prepare({model.images, model.labels}, {model.loss}, {model.train}));
     MF_RETURN_IF_ERROR(step.Run(model.Batch(1, 12)).status());
-    if (w == 0) return session.ReadVariable(session.state().layout().variables()[0].name).status();
+    if (w == 0) return session.ReadVariable(session.layout().variables()[0].name).status();
     return absl::OkStatus();  // waits for worker 0, without any call on its session
   }),
             absl::OkStatus());

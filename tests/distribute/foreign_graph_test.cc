@@ -14,6 +14,7 @@
 #include "framework/core/status.h"
 #include "framework/graph/graph_file.h"
 #include "framework/graph/text_parser.h"
+#include "framework/session/step_plans.h"
 #include "gtest/gtest.h"
 #include "ops/registry.h"
 #include "tests/support/tensors.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Traces of several workers in one file, on one clock.
-#include "framework/session/gather_trace.h"
+#include "framework/workers/gather_trace.h"
 
 #include <map>
 #include <set>
@@ -107,10 +107,10 @@ absl::StatusOr<Gathered> TraceSkewedWorkers(bool knows_skew) {
     Session& session = workers->session(w);
     MF_ASSIGN_OR_RETURN(Step step, model.Prepare(session));
     TraceWriter trace;
-    session.TraceTo(&trace);
+    MF_RETURN_IF_ERROR(session.TraceTo(&trace));
     MF_RETURN_IF_ERROR(RunSteps(step, model, kSteps));
-    session.TraceTo(nullptr);
-    MF_ASSIGN_OR_RETURN(passages[w], session.state().PassBarriers());
+    MF_RETURN_IF_ERROR(session.TraceTo(nullptr));
+    MF_ASSIGN_OR_RETURN(passages[w], session.PassBarriers());
     const int64_t skew_ns = w == 1 ? kSkewNs : 0;
     for (TraceEvent event : trace.events()) {
       event.start_ns += skew_ns;
@@ -120,7 +120,7 @@ absl::StatusOr<Gathered> TraceSkewedWorkers(bool knows_skew) {
       passage.enter_ns += knows_skew ? skew_ns : 0;
       passage.leave_ns += knows_skew ? skew_ns : 0;
     }
-    return GatherTrace("trace", passages[w], workers->cluster().worker_group(w),
+    return GatherTrace("trace", passages[w], *workers->cluster().worker_group(w),
                        MonotonicTime::Now() + absl::Seconds(60), &traces[w]);
   }));
   MF_ASSIGN_OR_RETURN(const ClockOffset offset, OffsetOf(passages[1], passages[0]));
@@ -156,7 +156,7 @@ TEST(GatherTraceTest, SessionGathersTheReplicasOfAllWorkersAgainAndAgain) {
       Session& session = (*workers)->session(w);
       MF_ASSIGN_OR_RETURN(Step step, model.Prepare(session));
       MF_RETURN_IF_ERROR(RunSteps(step, model, 1));  // leaves updates in flight
-      session.TraceTo(&traces[w]);
+      MF_RETURN_IF_ERROR(session.TraceTo(&traces[w]));
       MF_RETURN_IF_ERROR(RunSteps(step, model, kSteps));
       MF_RETURN_IF_ERROR(session.GatherTrace());
       return RunSteps(step, model, 1);  // is not traced
@@ -183,7 +183,7 @@ TEST(GatherTraceTest, UpdateInFlightBetweenStepsIsOneSpan) {
   std::vector<TraceWriter> traces(kWorkers);
   const absl::Status status = (*workers)->OnAll([&](int w) -> absl::Status {
     MF_ASSIGN_OR_RETURN(Step step, model.Prepare((*workers)->session(w)));
-    (*workers)->session(w).TraceTo(&traces[w]);
+    MF_RETURN_IF_ERROR((*workers)->session(w).TraceTo(&traces[w]));
     MF_RETURN_IF_ERROR(RunSteps(step, model, kSteps));
     return (*workers)->session(w).GatherTrace();
   });
@@ -212,7 +212,7 @@ TEST(GatherTraceTest, WorkerThatDoesNotComeIsAnErrorAtTheDeadline) {
   TraceWriter trace;
   const auto statuses = (*workers)->OnEach([&](int w) {
     if (w == 1) return absl::OkStatus();
-    (*workers)->session(w).TraceTo(&trace);
+    MF_RETURN_IF_ERROR((*workers)->session(w).TraceTo(&trace));
     return (*workers)->session(w).GatherTrace();
   });
   EXPECT_EQ(statuses[0].code(), absl::StatusCode::kDeadlineExceeded) << statuses[0];

@@ -81,7 +81,6 @@ class LateWorkersTest : public testing::Test {
   Output x_, loss_;
   Operation train_;
   absl::Notification worker_0_waits_;
-  std::unique_ptr<WatchedGroup> groups_[2];
 };
 
 TEST_F(LateWorkersTest, WorkerMayAllocateLate) {
@@ -94,10 +93,9 @@ TEST_F(LateWorkersTest, WorkerMayAllocateLate) {
       return AllocateZeros(bytes);
     };
     if (worker == 1) return;
-    groups_[0] = std::make_unique<WatchedGroup>(*backend->workers, [&](absl::string_view) {
+    backend->workers = std::make_shared<WatchedGroup>(*backend->workers, [&](absl::string_view) {
       if (has_allocated && !worker_0_waits_.HasBeenNotified()) worker_0_waits_.Notify();
     });
-    backend->workers = groups_[0].get();
   });
   EXPECT_EQ(workers.status(), absl::OkStatus());
   EXPECT_TRUE(worker_0_waits_.HasBeenNotified());
@@ -105,13 +103,12 @@ TEST_F(LateWorkersTest, WorkerMayAllocateLate) {
 
 TEST_F(LateWorkersTest, WorkerMayCompileLate) {
   const auto workers = Start([&](int worker, SessionBackend* backend) {
-    groups_[worker] = std::make_unique<WatchedGroup>(
+    backend->workers = std::make_shared<WatchedGroup>(
         *backend->workers, [&, worker, group = backend->workers](absl::string_view name) {
           if (name != "agreement/preparation 0") return;
           if (worker == 0) worker_0_waits_.Notify();
           if (worker == 1) ComeLate(*group);
         });
-    backend->workers = groups_[worker].get();
   });
   ASSERT_TRUE(workers.ok()) << workers.status();
   EXPECT_EQ((*workers)->OnAll([&](int w) -> absl::Status {

@@ -15,6 +15,7 @@
 #include "framework/graph/gradients.h"
 #include "framework/graph/graph_file.h"
 #include "framework/graph/text_parser.h"
+#include "framework/session/step_plans.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops/ops.h"

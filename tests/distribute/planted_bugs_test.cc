@@ -9,6 +9,7 @@
 #include "framework/compiler/plan/check_plan.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
+#include "framework/session/step_plans.h"
 #include "gtest/gtest.h"
 #include "ops/ops.h"
 #include "tests/support/compare_with_reference.h"
@@ -136,7 +137,7 @@ bool GivesAnotherResult(const RandomProgram& program, int ignored_wait, uint64_t
     for (size_t i = 0; i < want->size(); ++i) {
       if (!Tensor::Identical((*want)[i], (*got)[i])) return true;
     }
-    for (const VariableInfo& v : (*good)->state().layout().variables()) {
+    for (const VariableInfo& v : (*good)->layout().variables()) {
       if (!Tensor::Identical(*(*good)->ReadVariable(v.name), *(*bad)->ReadVariable(v.name))) {
         return true;
       }
@@ -290,8 +291,8 @@ TEST_P(PlantedBitTest, FlippedBitInOneCopyOfGradientIsFound) {
 // The program of a worker that orders the buckets differently from its peers.
 absl::StatusOr<std::shared_ptr<const Program>> CompileWithSwappedBuckets(
     const Graph& graph, const GlobalSignature& signature, const VariableLayout& layout,
-    const SessionBackend& backend, const CompileOptions& options) {
-  MF_ASSIGN_OR_RETURN(auto made, CompileProgram(graph, signature, layout, backend, options));
+    const CompileTarget& target, const CompileOptions& options) {
+  MF_ASSIGN_OR_RETURN(auto made, CompileProgram(graph, signature, layout, target, options));
   auto program = std::const_pointer_cast<Program>(made);
   std::vector<Node*>& collectives = program->state.collectives;
   std::vector<size_t> buckets;
@@ -315,7 +316,7 @@ struct WorkersRun {
 constexpr absl::Duration kWorkersTimeout = absl::Seconds(60);
 
 // Runs one step on two workers with one replica each.
-absl::StatusOr<WorkersRun> RunTwoWorkers(SessionBackend::CompileFn compile_on_worker_1) {
+absl::StatusOr<WorkersRun> RunTwoWorkers(CompileProgramFn compile_on_worker_1) {
   const RandomProgram program = TwoLayers();
   TestWorkersOptions options{.replicas = 1, .collective_timeout = kWorkersTimeout};
   options.session.bucket_bytes = 64;

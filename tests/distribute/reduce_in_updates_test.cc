@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "framework/runtime/variable_layout.h"
+#include "framework/session/step_plans.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops/ops.h"
@@ -72,7 +74,7 @@ absl::StatusOr<Outcome> Train(const Net& net, TestSessionOptions options, bool r
     outcome.updates += c.is<PlannedUpdate>();
     outcome.all_reduces += c.is<PlannedAllReduce>();
   }
-  for (const VariableInfo& variable : session->state().layout().variables()) {
+  for (const VariableInfo& variable : session->layout().variables()) {
     MF_ASSIGN_OR_RETURN(const Tensor first, session->ReadVariable(variable.name, 0));
     for (int r = 1; r < options.replicas; ++r) {
       MF_ASSIGN_OR_RETURN(const Tensor other, session->ReadVariable(variable.name, r));
@@ -188,7 +190,7 @@ struct LargeLayer {
     Random random(3);
     MF_RETURN_IF_ERROR(
         session->AssignVariable("w", RandomTensor(DT_FLOAT, Shape({kRows, kColumns}), &random)));
-    if (session->state().layout().variables().size() > 1) {
+    if (session->layout().variables().size() > 1) {
       MF_RETURN_IF_ERROR(session->AssignVariable("accum", Filled(Shape({kRows, kColumns}), 0)));
     }
     const Tensor left = RandomTensor(DT_FLOAT, Shape({7, kRows}), &random);

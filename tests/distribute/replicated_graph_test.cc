@@ -9,6 +9,7 @@
 #include "framework/core/status.h"
 #include "framework/graph/graph_def.h"
 #include "framework/reference/interpreter.h"
+#include "framework/session/step_runner.h"
 #include "gtest/gtest.h"
 #include "ops/ops.h"
 #include "ops/registry.h"
@@ -34,7 +35,7 @@ struct Setting {
 
 absl::StatusOr<std::string> CompareVariables(Session& want, Session& got, Interpreter* interpreter,
                                              const Tolerance& tolerance) {
-  for (const VariableInfo& variable : want.state().layout().variables()) {
+  for (const VariableInfo& variable : want.layout().variables()) {
     MF_ASSIGN_OR_RETURN(const Tensor value, want.ReadVariable(variable.name));
     MF_ASSIGN_OR_RETURN(const Tensor other, got.ReadVariable(variable.name));
     std::string difference = Difference(value, other, tolerance);
@@ -59,7 +60,7 @@ absl::StatusOr<std::string> Compare(const Graph& graph, ReplicatedStep step,
   MF_ASSIGN_OR_RETURN(Interpreter interpreter,
                       Interpreter::Create(written_out, TestKernels(), {.ops = &AllOps()}));
   // The session draws the random initial values, and the interpreter copies them.
-  for (const VariableInfo& variable : one->state().layout().variables()) {
+  for (const VariableInfo& variable : one->layout().variables()) {
     MF_ASSIGN_OR_RETURN(interpreter.variables()[variable.name], one->ReadVariable(variable.name));
   }
   Interpreter* const reference = setting.interpret ? &interpreter : nullptr;

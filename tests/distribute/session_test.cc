@@ -13,7 +13,8 @@
 #include "framework/core/status.h"
 #include "framework/graph/text_parser.h"
 #include "framework/runtime/trace.h"
-#include "framework/session/session_state.h"
+#include "framework/session/session_backend.h"
+#include "framework/session/step_plans.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops/ops.h"
@@ -480,7 +481,7 @@ TEST_P(FailingStepTest, TracedStepTracksItsWrites) {
   Step early = session->Prepare({index_}, {}, {fails_early_}).value();
   Step late = session->Prepare({index_}, {}, {fails_late_}).value();
   TraceWriter trace;
-  session->TraceTo(&trace);
+  ASSERT_EQ(session->TraceTo(&trace), absl::OkStatus());
   ExpectError(early.Run(bad_).status(), kInvalid, "look_up");
   EXPECT_EQ(session->ReadVariable("other")->scalar<float>(), 30);
   const absl::Status status = early.Run(good_).status();
@@ -510,7 +511,7 @@ TEST_P(SessionTest, StepBeyondTimeoutFailsOnAllReplicasWithoutWriting) {
   Step step = session->Prepare({x}, {}, {add}).value();
   TraceWriter trace;
   for (const bool traced : {false, true}) {
-    session->TraceTo(traced ? &trace : nullptr);
+    ASSERT_EQ(session->TraceTo(traced ? &trace : nullptr), absl::OkStatus());
     const absl::Status status = step.Run({Floats({1, 2, 4})}).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr("on CPU:"));

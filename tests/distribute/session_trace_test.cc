@@ -61,7 +61,7 @@ class SessionTraceTest : public testing::TestWithParam<Setting> {
     ASSERT_TRUE(session.ok()) << session.status();
     auto step = (*session)->Prepare({x}, {loss}, {train});
     ASSERT_TRUE(step.ok()) << step.status();
-    (*session)->TraceTo(&trace_);
+    ASSERT_EQ((*session)->TraceTo(&trace_), absl::OkStatus());
     const Tensor rows = Tensor::Allocate(DT_FLOAT, Shape({6, 16})).value();
     for (int i = 0; i < kSteps; ++i) {
       const auto out = step->Run({rows});

@@ -43,7 +43,7 @@ struct Program {
     MF_ASSIGN_OR_RETURN(const StepOutputs out, step.Run({value}));
     std::vector<Tensor> results;
     for (const Tensor& t : out) results.push_back(*t.Clone());
-    for (const VariableInfo& v : session->state().layout().variables()) {
+    for (const VariableInfo& v : session->layout().variables()) {
       results.push_back(*session->ReadVariable(v.name));
     }
     return results;

@@ -10,7 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "framework/reference/in_double.h"
-#include "framework/session/session_state.h"
+#include "framework/runtime/variable_layout.h"
+#include "framework/session/step_plans.h"
 #include "gtest/gtest.h"
 #include "ops/ops.h"
 #include "tests/support/tensors.h"
@@ -58,7 +59,7 @@ std::vector<Tensor> Batch(int64_t rows) {
 
 std::vector<Tensor> Variables(const Session& session, int replica) {
   std::vector<Tensor> values;
-  for (const VariableInfo& v : session.state().layout().variables()) {
+  for (const VariableInfo& v : session.layout().variables()) {
     values.push_back(*session.ReadVariable(v.name, replica));
   }
   return values;
@@ -115,7 +116,7 @@ TEST(MirroredStrategyTest, ReplicasDivideProductsAndSendParametersOnce) {
       if (replicas == 1) flops_of_one = flops;
       EXPECT_EQ(flops, flops_of_one) << model << " on " << replicas;
       int64_t parameters = 0, statistics = 0, sent = 0;
-      for (const VariableInfo& v : (*t)->session->state().layout().variables()) {
+      for (const VariableInfo& v : (*t)->session->layout().variables()) {
         const bool moving = absl::StrContains(v.name, "/moving_");
         if (moving) statistics += 2 * v.bytes();
         if (!moving && !v.is_slot) parameters += v.bytes();

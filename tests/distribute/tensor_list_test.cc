@@ -12,6 +12,7 @@
 #include "framework/graph/graph_file.h"
 #include "framework/reference/interpreter.h"
 #include "framework/runtime/plan.h"
+#include "framework/session/step_plans.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops/ops.h"

@@ -16,6 +16,8 @@
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/runtime/failure.h"
+#include "framework/runtime/variable_layout.h"
+#include "framework/workers/connection.h"
 #include "gtest/gtest.h"
 #include "ops/ops.h"
 #include "tests/support/random_graph.h"
@@ -62,7 +64,7 @@ absl::StatusOr<Results> Run(const Training& training, Session& session,
       results.fetches.push_back(std::move(copy));
     }
   }
-  for (const VariableInfo& variable : session.state().layout().variables()) {
+  for (const VariableInfo& variable : session.layout().variables()) {
     if (!session.IsInitialized(variable.name)) continue;
     MF_ASSIGN_OR_RETURN(results.variables[variable.name], session.ReadVariable(variable.name));
   }
@@ -465,7 +467,7 @@ void FallSilent(const Layer& layer, TestWorkers& both, const TestWorkersOptions&
   if (round % 2 != 0) {
     ASSERT_EQ(both.OnAll(run), absl::OkStatus());
   }
-  const uint64_t incarnation = both.session(0).state().connection().incarnation();
+  const uint64_t incarnation = both.session(0).connection().incarnation();
   absl::Duration took;
   std::thread silencer([&] {
     absl::SleepFor(when);
@@ -485,8 +487,8 @@ void FallSilent(const Layer& layer, TestWorkers& both, const TestWorkersOptions&
   const std::optional<Failure> failure = FailureOf(cause);
   ASSERT_TRUE(failure.has_value()) << cause;
   EXPECT_EQ(failure->worker, silent) << cause;
-  EXPECT_EQ(both.session(other).state().connection().failure(), cause);
-  EXPECT_EQ(both.session(other).state().connection().state(), Connection::State::kBroken);
+  EXPECT_EQ(both.session(other).connection().failure(), cause);
+  EXPECT_EQ(both.session(other).connection().state(), Connection::State::kBroken);
   EXPECT_LT(took, options.session.prepare_timeout + 4 * options.collective_timeout);
 
   both.cluster().SetSilent(silent, false);
@@ -500,9 +502,8 @@ void FallSilent(const Layer& layer, TestWorkers& both, const TestWorkersOptions&
     return absl::OkStatus();
   });
   for (const absl::Status& status : connected) ASSERT_EQ(status, absl::OkStatus());
-  EXPECT_GT(both.session(0).state().connection().incarnation(), incarnation);
-  EXPECT_EQ(both.session(1).state().connection().incarnation(),
-            both.session(0).state().connection().incarnation());
+  EXPECT_GT(both.session(0).connection().incarnation(), incarnation);
+  EXPECT_EQ(both.session(1).connection().incarnation(), both.session(0).connection().incarnation());
   EXPECT_FLOAT_EQ(losses[0], 369.0f);
   EXPECT_EQ(losses[1], losses[0]);
 }

@@ -75,7 +75,7 @@ absl::Status Open(Variant* v) {
   v->variable_bytes = AllocatedCudaBytes() - allocated;
   MF_ASSIGN_OR_RETURN(t.step, t.session->Prepare({g.inputs, g.labels}, {g.loss}, g.targets));
   if (const std::string path = absl::GetFlag(FLAGS_case_file); !path.empty()) {
-    MF_ASSIGN_OR_RETURN(const auto file, CaseFile::Write(t));
+    MF_ASSIGN_OR_RETURN(const auto file, CaseFile::Write(*t.session, t.feeds));
     // The file is deleted with its object; the copy stays.
     MF_ASSIGN_OR_RETURN(const auto arrays, ReadNpz(file->path()));
     MF_RETURN_IF_ERROR(WriteNpz(path, arrays));

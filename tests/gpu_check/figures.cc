@@ -12,7 +12,7 @@
 #include "framework/core/json.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
-#include "framework/session/session_state.h"
+#include "framework/session/step_plans.h"
 #include "ops/ops.h"
 #include "tools/statistics.h"
 #include "train/layers/layers.h"

@@ -28,7 +28,7 @@ ROWS = (
     ("framework/core", "framework/proto"),
     ("framework/graph",),
     ("framework/runtime",),
-    ("framework/compiler", "framework/reference"),
+    ("framework/compiler", "framework/reference", "framework/workers"),
     ("framework/compiler/passes",),
     ("framework/compiler/plan", "framework/session"),
     ("ops",),

@@ -7,6 +7,8 @@
 #include "absl/strings/str_join.h"
 #include "framework/core/status.h"
 #include "framework/reference/interpreter.h"
+#include "framework/runtime/variable_layout.h"
+#include "framework/session/step_runner.h"
 #include "ops/registry.h"
 #include "tests/support/reference_lists.h"
 #include "tests/support/tensors.h"
@@ -20,7 +22,7 @@ constexpr Tolerance kTolerance{.relative = 1e-8, .absolute = 1e-9};
 constexpr int kSteps = 2;
 
 absl::StatusOr<std::string> DifferenceOfVariables(Session& session, Interpreter& reference) {
-  for (const VariableInfo& variable : session.state().layout().variables()) {
+  for (const VariableInfo& variable : session.layout().variables()) {
     MF_ASSIGN_OR_RETURN(const Tensor got, session.ReadVariable(variable.name));
     const std::string difference =
         Difference(reference.variables()[variable.name], got, kTolerance);
@@ -39,7 +41,7 @@ std::string ProgramSetting::ToString() const {
 }
 
 absl::StatusOr<std::string> DifferenceOfCopies(const Session& session) {
-  for (const VariableInfo& variable : session.state().layout().variables()) {
+  for (const VariableInfo& variable : session.layout().variables()) {
     if (variable.on_read) continue;
     MF_ASSIGN_OR_RETURN(const Tensor first, session.ReadVariable(variable.name, 0));
     for (int r = 1; r < session.num_local_replicas(); ++r) {
@@ -59,7 +61,7 @@ absl::StatusOr<std::string> CompareWithReference(const RandomProgram& program,
   const InterpreterOptions options = {.ops = &AllOps(), .run_list_op = RunListOp};
   MF_ASSIGN_OR_RETURN(Interpreter reference,
                       Interpreter::Create(program.graph, TestKernels(), options));
-  for (const VariableInfo& variable : session->state().layout().variables()) {
+  for (const VariableInfo& variable : session->layout().variables()) {
     MF_ASSIGN_OR_RETURN(reference.variables()[variable.name], session->ReadVariable(variable.name));
   }
   MF_ASSIGN_OR_RETURN(std::string difference, DifferenceOfCopies(*session));

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "framework/session/session_state.h"
+#include "framework/session/session.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/test_session.h"
 

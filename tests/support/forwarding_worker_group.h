@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "framework/core/monotonic_time.h"
-#include "framework/session/worker_group.h"
+#include "framework/workers/worker_group.h"
 
 namespace mirrorflow {
 

@@ -10,6 +10,7 @@
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/graph/variable_handle.h"
+#include "framework/session/session_backend.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/fake_cuda.h"

@@ -5,6 +5,7 @@
 #include "distribute/collective/device_copy/device_copy_communicator.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
+#include "framework/session/session_backend.h"
 #include "kernels/cuda/cuda_device.h"
 
 namespace mirrorflow {

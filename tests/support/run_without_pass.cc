@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "framework/core/status.h"
+#include "framework/session/step_plans.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_session.h"
 

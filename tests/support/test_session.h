@@ -8,7 +8,8 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "framework/session/session_state.h"
+#include "framework/session/session.h"
+#include "framework/session/session_backend.h"
 #include "ops/registry.h"
 #include "tests/support/queued_device.h"
 

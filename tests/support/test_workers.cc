@@ -33,7 +33,7 @@ absl::StatusOr<std::unique_ptr<TestWorkers>> TestWorkers::Create(
     backend.compile_plan = CompilePlan;
     backend.topology = topology;
     backend.has_teams = true;
-    backend.workers = &workers->cluster_.worker_group(w);
+    backend.workers = workers->cluster_.worker_group(w);
     backend.connect = [cluster = &workers->cluster_](
                           const Topology& topology, absl::Span<const int> ranks, WorkerGroup* group,
                           uint64_t incarnation, MonotonicTime deadline) {

@@ -16,7 +16,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "distribute/cluster/memory_cluster.h"
-#include "framework/session/session_state.h"
+#include "framework/session/session.h"
+#include "framework/session/session_backend.h"
 
 namespace mirrorflow {
 

@@ -6,6 +6,7 @@
 
 #include "framework/core/status.h"
 #include "framework/reference/interpreter.h"
+#include "framework/runtime/variable_layout.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/test_session.h"
@@ -30,7 +31,7 @@ absl::StatusOr<std::vector<double>> ReferenceLosses(const TrainingCase& training
   MF_ASSIGN_OR_RETURN(const TrainingStep t, PrepareTraining(training));
   MF_ASSIGN_OR_RETURN(const TrainingGraph g, BuildTraining(*t.strategy, training.model));
   MF_ASSIGN_OR_RETURN(Interpreter reference, Interpreter::Create(g.graph, TestKernels()));
-  for (const VariableInfo& variable : t.session->state().layout().variables()) {
+  for (const VariableInfo& variable : t.session->layout().variables()) {
     MF_ASSIGN_OR_RETURN(reference.variables()[variable.name],
                         t.session->ReadVariable(variable.name));
   }

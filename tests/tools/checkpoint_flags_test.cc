@@ -20,6 +20,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "framework/core/monotonic_time.h"
+#include "framework/workers/connection.h"
 #include "gtest/gtest.h"
 #include "tests/support/files.h"
 #include "tests/support/forwarding_worker_group.h"
@@ -72,14 +73,12 @@ class CheckpointFlagsTest : public testing::Test {
 TEST_F(CheckpointFlagsTest, OthersWaitForWorker0ForPrepareTimeout) {
   absl::SetFlag(&FLAGS_prepare_timeout, absl::Hours(2));
   absl::Notification waits;
-  std::unique_ptr<WatchedGroup> watched;
-  const auto workers =
-      TestWorkers::Create([&](int) -> const Graph& { return graph_; },
-                          {.change = [&](int worker, SessionOptions*, SessionBackend* backend) {
-                            if (worker == 0) return;
-                            watched = std::make_unique<WatchedGroup>(*backend->workers, &waits);
-                            backend->workers = watched.get();
-                          }});
+  const auto workers = TestWorkers::Create(
+      [&](int) -> const Graph& { return graph_; },
+      {.change = [&](int worker, SessionOptions*, SessionBackend* backend) {
+        if (worker == 0) return;
+        backend->workers = std::make_shared<WatchedGroup>(*backend->workers, &waits);
+      }});
   ASSERT_TRUE(workers.ok()) << workers.status();
   const auto open = [&](int worker) {
     ExitCode code = kExitOk;
@@ -89,7 +88,7 @@ TEST_F(CheckpointFlagsTest, OthersWaitForWorker0ForPrepareTimeout) {
   waits.WaitForNotification();
   MonotonicTime::AdvanceForTest(absl::Hours(1));
   // A call that times out also ends all other calls that are overdue.
-  WorkerGroup& group = *(*workers)->session(0).state().connection().workers();
+  WorkerGroup& group = *(*workers)->session(0).connection().workers();
   const absl::Status never = group.Get("never put", MonotonicTime::Now()).status();
   EXPECT_TRUE(absl::IsDeadlineExceeded(never)) << never;
   EXPECT_EQ(open(0), absl::OkStatus());

@@ -4,7 +4,7 @@
 #include "distribute/strategy/strategy.h"
 #include "framework/runtime/failure.h"
 #include "framework/runtime/numeric_error.h"
-#include "framework/session/session_state.h"
+#include "framework/session/session_backend.h"
 #include "gtest/gtest.h"
 #include "tools/flags/cluster_flags.h"
 #include "tools/flags/command_line.h"

@@ -53,6 +53,24 @@ TEST(PeerProcessTest, RunReturnsTimePerStep) {
   EXPECT_EQ(*ms, 50);
 }
 
+TEST(PeerProcessTest, StartReadsLogitsAndTimeOfEmptyCall) {
+  const auto peer = Start("echo logit 0.5; echo logit -2; echo call 1500; echo ready; cat");
+  ASSERT_TRUE(peer.ok()) << peer.status();
+  EXPECT_THAT((*peer)->logits(), ElementsAre(0.5, -2));
+  EXPECT_DOUBLE_EQ((*peer)->empty_call_ms(), 0.0015);
+}
+
+TEST(PeerProcessTest, ServeReturnsRateAndLatencies) {
+  const auto peer = Start("echo ready; read order; echo served 8 ${order#serve } 20000 3e6; cat");
+  ASSERT_TRUE(peer.ok()) << peer.status();
+  const auto load = (*peer)->Serve(200);
+  ASSERT_TRUE(load.ok()) << load.status();
+  EXPECT_EQ(load->requests, 8);
+  EXPECT_DOUBLE_EQ(load->seconds, 0.2);
+  EXPECT_DOUBLE_EQ(load->p50_ms, 0.02);
+  EXPECT_DOUBLE_EQ(load->p99_ms, 3);
+}
+
 TEST(PeerProcessTest, ReportsPeerThatEnded) {
   EXPECT_THAT(ErrorOf(Start("echo version 1; exit 1").status()), HasSubstr("/bin/sh ended"));
   const auto peer = Start("echo ready; read order");
@@ -134,6 +152,8 @@ TEST(PeerProcessTest, RejectsInvalidAnswer) {
   const auto peer = Start("echo ready; while read order; do echo ran 0 1; done");
   ASSERT_TRUE(peer.ok()) << peer.status();
   EXPECT_THAT(ErrorOf((*peer)->Run(200).status()), HasSubstr("expected 'ran STEPS SECONDS'"));
+  EXPECT_THAT(ErrorOf((*peer)->Serve(200).status()),
+              HasSubstr("expected 'served REQUESTS SECONDS P50 P99', got 'ran 0 1'"));
 }
 
 }  // namespace

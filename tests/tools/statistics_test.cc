@@ -26,6 +26,9 @@ TEST(MeasureInTurnsTest, AlternatesOrderOfSides) {
   ASSERT_TRUE(rounds.ok()) << rounds.status();
   EXPECT_EQ(order.substr(0, 12), "abcabccbaabc");  // a warm-up first
   ASSERT_EQ(rounds->ms.size(), 3u);
+  EXPECT_EQ(rounds->kept.size(), rounds->ms[0].size());
+  EXPECT_GE(rounds->kept.front(), 0);
+  EXPECT_LT(rounds->kept.back(), 7);
   for (int side = 0; side < 3; ++side) {
     const Timing timing = TimingOf(*rounds, side);
     EXPECT_EQ(timing.median_ms, 1 << side);

@@ -22,7 +22,8 @@
 #include "framework/runtime/error_report.h"
 #include "framework/runtime/failure.h"
 #include "framework/runtime/trace.h"
-#include "framework/session/session_state.h"
+#include "framework/session/session.h"
+#include "framework/workers/connection.h"
 
 ABSL_FLAG(std::string, strategy, "auto",
           "mirrored (this process alone), multi_worker, or auto: what the environment says");
@@ -249,7 +250,7 @@ std::string PathOfWorker(const std::string& path, const Strategy& strategy) {
 absl::Status WriteTraceOfWorkers(Session& session, const TraceWriter& trace,
                                  const std::string& path, const Strategy& strategy) {
   if (absl::StrContains(path, "{worker}")) {
-    session.TraceTo(nullptr);
+    MF_RETURN_IF_ERROR(session.TraceTo(nullptr));
   } else {
     MF_RETURN_IF_ERROR(session.GatherTrace());
   }
@@ -260,7 +261,7 @@ absl::Status WriteTraceOfWorkers(Session& session, const TraceWriter& trace,
 CleanupWatchdog::~CleanupWatchdog() {
   if (strategy_.topology().num_workers() == 1) return;
   const absl::Duration timeout = 2 * absl::GetFlag(FLAGS_heartbeat_timeout);
-  const absl::Status failure = session_.state().connection().failure();
+  const absl::Status failure = session_.connection().failure();
   absl::StatusOr<std::thread> watch = StartThread("cleanup", [timeout, failure] {
     absl::SleepFor(timeout);
     const std::string what = absl::StrCat("cleanup: hangs; expected the process to end within ",

@@ -28,7 +28,9 @@
 #include "framework/runtime/failure.h"
 #include "framework/runtime/numeric_error.h"
 #include "framework/runtime/status_proto.h"
-#include "framework/session/session_state.h"
+#include "framework/runtime/variable_layout.h"
+#include "framework/session/session.h"
+#include "framework/workers/connection.h"
 #include "train/checkpoint/data.h"
 #include "train/checkpoint/directory.h"
 #include "train/checkpoint/event_log.h"
@@ -98,7 +100,7 @@ std::vector<std::string> UpdatedVariables(const VariableLayout& layout) {
 
 absl::StatusOr<NamedTensors> CollectParts(Session& session) {
   NamedTensors tensors;
-  for (const VariableInfo& v : session.state().layout().variables()) {
+  for (const VariableInfo& v : session.layout().variables()) {
     if (!v.on_read || !session.IsInitialized(v.name)) continue;
     MF_ASSIGN_OR_RETURN(const std::vector<VariablePart> parts, session.ReadParts(v.name));
     for (const VariablePart& part : parts) {
@@ -274,7 +276,7 @@ class CheckpointManager::Writer {
 CheckpointManager::CheckpointManager(Session& session, const Options& options)
     : session_(session), options_(options) {}
 CheckpointManager::~CheckpointManager() {
-  const absl::Status& failure = session_.state().connection().failure();
+  const absl::Status failure = session_.connection().failure();
   if (writer_ != nullptr && !failure.ok()) writer_->events().Lost(failure);
 }
 
@@ -301,14 +303,14 @@ absl::StatusOr<std::unique_ptr<CheckpointManager>> CheckpointManager::Create(
   }
   std::unique_ptr<CheckpointManager> manager(new CheckpointManager(session, options));
   absl::StatusOr<std::string> opened = "";
-  const WorkerGroup* const workers = session.state().connection().workers();
+  const WorkerGroup* const workers = session.connection().workers();
   if (workers == nullptr || workers->worker() == 0) {
     const auto log = [&](absl::string_view line) { LogLine(options, line); };
     auto directory =
         CheckpointDirectory::Open(options.directory, {.timeout = options.lock_timeout}, log);
     if (directory.ok()) {
       manager->writer_ = std::make_unique<Writer>(manager->options_, *std::move(directory),
-                                                  UpdatedVariables(session.state().layout()));
+                                                  UpdatedVariables(session.layout()));
     } else {
       opened = directory.status();
     }
@@ -330,8 +332,8 @@ absl::Status CheckpointManager::LogWorkers() {
     }
     writer_->events().Joined(0, host, getpid());
   }
-  if (!session_.state().connection().has_other_workers()) return absl::OkStatus();
-  WorkerGroup& workers = *session_.state().connection().workers();
+  if (!session_.connection().has_other_workers()) return absl::OkStatus();
+  WorkerGroup& workers = *session_.connection().workers();
   const MonotonicTime deadline = MonotonicTime::Now() + options_.timeout;
   const auto key_of = [](int worker) { return absl::StrCat("checkpoint worker ", worker); };
   if (writer_ == nullptr) {
@@ -349,8 +351,8 @@ absl::Status CheckpointManager::LogWorkers() {
 
 absl::StatusOr<std::string> CheckpointManager::TakeFromWorker0(
     const absl::StatusOr<std::string>& result, absl::Duration longer) {
-  if (!session_.state().connection().has_other_workers()) return result;
-  WorkerGroup& workers = *session_.state().connection().workers();
+  if (!session_.connection().has_other_workers()) return result;
+  WorkerGroup& workers = *session_.connection().workers();
   const std::string key = absl::StrCat("checkpoint exchange ", num_exchanges_++);
   const MonotonicTime deadline = MonotonicTime::Now() + options_.timeout + longer;
   if (workers.worker() == 0) {
@@ -373,11 +375,11 @@ absl::StatusOr<std::string> CheckpointManager::TakeFromWorker0(
 absl::Status CheckpointManager::CheckOwn(const CheckpointData& data) const {
   const std::string path = CheckpointPath(options_.directory, data.manifest.step);
   CheckpointManifest own;
-  own.seed = session_.state().seed();
+  own.seed = session_.seed();
   own.settings = options_.settings;
   MF_RETURN_IF_ERROR(Annotate(CheckSettings(data.manifest, own), path));
   MF_RETURN_IF_ERROR(MatchVariables(data.variables, path, session_, {.all_state = true}).status());
-  MF_RETURN_IF_ERROR(Annotate(CheckParts(data, session_.state().layout()), path));
+  MF_RETURN_IF_ERROR(Annotate(CheckParts(data, session_.layout()), path));
   for (const std::string& name : NonFiniteTensors(data.variables)) {
     writer_->Log(
         absl::StrCat("WARNING: ", path, ": tensor '", name, "' has values that are not finite"));
@@ -419,7 +421,7 @@ absl::StatusOr<TrainingPosition> CheckpointManager::Restore() {
   };
   MF_ASSIGN_OR_RETURN(const std::string text,
                       TakeFromWorker0(writer_ != nullptr ? choose() : std::string()));
-  const Topology& topology = session_.state().connection().topology();
+  const Topology& topology = session_.connection().topology();
   CheckpointManifest manifest;
   if (!text.empty()) {
     MF_ASSIGN_OR_RETURN(manifest, ParseManifest(text));
@@ -453,14 +455,14 @@ absl::Status CheckpointManager::Save(const TrainingPosition& position, StateDict
     state_tensors[absl::StrCat(kStatePrefix, name)] = tensor;
   }
   writer_->data()->state_tensors.tensors = std::move(state_tensors);
-  const Topology& topology = session_.state().connection().topology();
+  const Topology& topology = session_.connection().topology();
   writer_->data()->manifest = {
       .step = position.step,
       .epoch = position.epoch,
       .batch = position.batch,
       .session_step = session_.step(),
       .reading_step = session_.reading_step(),
-      .seed = session_.state().seed(),
+      .seed = session_.seed(),
       .num_workers = topology.num_workers(),
       .num_replicas = topology.world_size(),
       .time = absl::FormatTime(absl::RFC3339_sec, absl::Now(), absl::UTCTimeZone()),

@@ -14,7 +14,9 @@
 #include "framework/core/names.h"
 #include "framework/core/status.h"
 #include "framework/graph/error_list.h"
-#include "framework/session/session_state.h"
+#include "framework/runtime/variable_layout.h"
+#include "framework/session/session.h"
+#include "framework/workers/connection.h"
 #include "train/safetensors/safetensors.h"
 
 namespace mirrorflow {
@@ -181,27 +183,18 @@ std::string LoadReport::ToString() const {
 }
 
 absl::Status CollectVariables(Session& session, Safetensors* contents) {
-  const WorkerGroup* const workers = session.state().connection().workers();
-  const bool takes_all = workers == nullptr || workers->worker() == 0;
   contents->metadata.clear();
+  MF_ASSIGN_OR_RETURN(const uint64_t step, session.CopyVariables(&contents->tensors));
   std::vector<std::string> optimizer_state, counters, uninitialized;
-  for (const VariableInfo& variable : session.state().layout().variables()) {
+  for (const VariableInfo& variable : session.layout().variables()) {
     if (variable.is_optimizer_state) {
       optimizer_state.push_back(variable.name);
     } else if (variable.on_read) {
       counters.push_back(variable.name);
     }
-    if (!session.IsInitialized(variable.name)) {
-      uninitialized.push_back(variable.name);
-      contents->tensors.erase(variable.name);
-      continue;
-    }
-    if (!takes_all && !variable.on_read) continue;
-    Tensor sum;
-    MF_RETURN_IF_ERROR(
-        session.CopyVariable(variable.name, takes_all ? &contents->tensors[variable.name] : &sum));
+    if (!contents->tensors.contains(variable.name)) uninitialized.push_back(variable.name);
   }
-  contents->metadata[kStep] = absl::StrCat(session.step());
+  contents->metadata[kStep] = absl::StrCat(step);
   if (!optimizer_state.empty()) {
     contents->metadata[kOptimizerState] = absl::StrJoin(optimizer_state, "\n");
   }
@@ -215,13 +208,12 @@ absl::Status CollectVariables(Session& session, Safetensors* contents) {
 absl::Status SaveVariables(Session& session, absl::string_view path) {
   Safetensors contents;
   MF_RETURN_IF_ERROR(CollectVariables(session, &contents));
-  return session.state().connection().worker() == 0 ? WriteSafetensors(path, contents)
-                                                    : absl::OkStatus();
+  return session.connection().worker() == 0 ? WriteSafetensors(path, contents) : absl::OkStatus();
 }
 
 absl::StatusOr<LoadReport> MatchVariables(const Safetensors& contents, absl::string_view path,
                                           const Session& session, const LoadOptions& options) {
-  const VariableLayout& layout = session.state().layout();
+  const VariableLayout& layout = session.layout();
   const Matcher matcher(contents, layout, options);
   LoadReport report;
   MF_RETURN_IF_ERROR(Annotate(matcher.MatchSession(&report), path));
@@ -256,9 +248,9 @@ absl::StatusOr<LoadReport> LoadVariables(absl::string_view path, Session& sessio
                                          const LoadOptions& options) {
   MF_ASSIGN_OR_RETURN(const Safetensors contents, ReadSafetensors(path));
   MF_ASSIGN_OR_RETURN(LoadReport report, MatchVariables(contents, path, session, options));
-  for (const std::string& name : report.loaded) {
-    MF_RETURN_IF_ERROR(session.AssignVariable(name, contents.tensors.at(name)));
-  }
+  std::map<std::string, Tensor> values;
+  for (const std::string& name : report.loaded) values[name] = contents.tensors.at(name);
+  MF_RETURN_IF_ERROR(session.AssignVariables(values));
   uint64_t step;
   const auto saved_step = contents.metadata.find(kStep);
   if (report.missing.empty() && report.kept_state.empty() &&

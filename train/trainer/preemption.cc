@@ -21,7 +21,8 @@
 #include "framework/core/status.h"
 #include "framework/core/system_error.h"
 #include "framework/core/thread.h"
-#include "framework/session/session_state.h"
+#include "framework/session/session.h"
+#include "framework/workers/connection.h"
 
 namespace mirrorflow {
 namespace {
@@ -81,7 +82,7 @@ absl::StatusOr<std::unique_ptr<PreemptionHandler>> PreemptionHandler::Create(Ses
     return absl::FailedPreconditionError("preemption: expected one handler at a time");
   }
   std::unique_ptr<PreemptionHandler> handler(new PreemptionHandler(session));
-  if (!session.state().connection().has_other_workers()) return handler;
+  if (!session.connection().has_other_workers()) return handler;
   handler->end_of_threads_ = eventfd(0, EFD_CLOEXEC);
   if (handler->end_of_threads_ < 0) return SystemError(errno, "eventfd");
   // In this order: StopThreads does nothing without workers_.
@@ -89,7 +90,7 @@ absl::StatusOr<std::unique_ptr<PreemptionHandler>> PreemptionHandler::Create(Ses
                       StartThread("preemption", [h = handler.get()] { h->WatchWorkers(); }));
   MF_ASSIGN_OR_RETURN(handler->signals_,
                       StartThread("preemption", [h = handler.get()] { h->WatchSignals(); }));
-  session.state().connection().workers()->OnStopRequest([](int signal) {
+  session.connection().workers()->OnStopRequest([](int signal) {
     int none = 0;
     received_signal.compare_exchange_strong(none, signal);
     WakeWatcher();
@@ -105,7 +106,7 @@ PreemptionHandler::~PreemptionHandler() {
 
 void PreemptionHandler::StopThreads() {
   if (!workers_.joinable()) return;
-  WorkerGroup& group = *session_.state().connection().workers();
+  WorkerGroup& group = *session_.connection().workers();
   group.OnStopRequest(nullptr);
   Announce(kNoSignal);
   const uint64_t one = 1;
@@ -124,7 +125,7 @@ void PreemptionHandler::WatchSignals() {
 }
 
 void PreemptionHandler::Announce(absl::string_view why) {
-  WorkerGroup& group = *session_.state().connection().workers();
+  WorkerGroup& group = *session_.connection().workers();
   // Without a deadline: the request is not lost while the service is out of reach.
   const absl::Status told = group.Put(key_, std::string(why), MonotonicTime::InfiniteFuture());
   // Another worker, or the end of training, may have been first. Any other failure ends the wait of
@@ -134,7 +135,7 @@ void PreemptionHandler::Announce(absl::string_view why) {
 }
 
 void PreemptionHandler::WatchWorkers() {
-  WorkerGroup& group = *session_.state().connection().workers();
+  WorkerGroup& group = *session_.connection().workers();
   const absl::StatusOr<std::string> signal = group.Watch(key_);
   // A failure of the cluster is also one of the next step, which reports it.
   if (!signal.ok() || *signal == kNoSignal) return;
@@ -154,7 +155,7 @@ void PreemptionHandler::WatchWorkers() {
 // well, because they wait only for threads like this one. A worker that is still loading its data
 // has no handler yet. It gets as much time as one that prepares a step.
 absl::StatusOr<int64_t> PreemptionHandler::AgreeOnLastRun() {
-  WorkerGroup& group = *session_.state().connection().workers();
+  WorkerGroup& group = *session_.connection().workers();
   int64_t last;
   {
     std::lock_guard<std::mutex> lock(mu_);
@@ -163,7 +164,7 @@ absl::StatusOr<int64_t> PreemptionHandler::AgreeOnLastRun() {
   }
   MF_ASSIGN_OR_RETURN(const std::vector<std::string> runs,
                       group.AllGather(absl::StrCat(key_, ": runs"), absl::StrCat(last),
-                                      session_.state().PrepareDeadline()));
+                                      session_.PrepareDeadline()));
   for (const std::string& text : runs) {
     int64_t run;
     if (!absl::SimpleAtoi(text, &run)) {
@@ -176,7 +177,7 @@ absl::StatusOr<int64_t> PreemptionHandler::AgreeOnLastRun() {
 }
 
 bool PreemptionHandler::MayBegin() {
-  if (!session_.state().connection().has_other_workers()) return received_signal == 0;
+  if (!session_.connection().has_other_workers()) return received_signal == 0;
   std::unique_lock<std::mutex> lock(mu_);
   agreed_.wait(lock, [&] { return !is_held_ || last_run_.has_value() || !failure_.ok(); });
   if (!failure_.ok() || (last_run_.has_value() && begun_ >= *last_run_)) return false;
@@ -186,13 +187,13 @@ bool PreemptionHandler::MayBegin() {
 
 absl::StatusOr<std::optional<int>> PreemptionHandler::Finish() {
   std::optional<int> stopped;
-  if (!session_.state().connection().has_other_workers()) {
+  if (!session_.connection().has_other_workers()) {
     if (received_signal != 0) stopped = received_signal;
     return stopped;
   }
   StopThreads();
   MF_RETURN_IF_ERROR(failure_);
-  WorkerGroup& group = *session_.state().connection().workers();
+  WorkerGroup& group = *session_.connection().workers();
   MF_ASSIGN_OR_RETURN(const std::string signal,
                       group.Get(key_, MonotonicTime::Now() + kAgreementTimeout));
   int number;

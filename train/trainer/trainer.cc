@@ -13,7 +13,8 @@
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
 #include "framework/runtime/numeric_error.h"
-#include "framework/session/session_state.h"
+#include "framework/runtime/variable_layout.h"
+#include "framework/session/step_plans.h"
 #include "train/inference.h"
 #include "train/numeric_options.h"
 #include "train/trainer/fit_loop.h"
@@ -279,7 +280,7 @@ absl::StatusOr<std::string> Trainer::Summary(int64_t rows) const {
   MF_ASSIGN_OR_RETURN(const StepPlans compiled, CompileStep(train_, shapes));
   const Plan& plan = *compiled.plans[0];
   int64_t variables = 0;
-  for (const LayoutRegion& region : session_->state().layout().regions()) variables += region.bytes;
+  for (const LayoutRegion& region : session_->layout().regions()) variables += region.bytes;
   const auto megabytes = [](int64_t bytes) { return static_cast<double>(bytes) / 1e6; };
   return absl::StrCat(
       model_summary_,

@@ -19,7 +19,7 @@
 #include "distribute/collective/tcp/stream.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/runtime/topology.h"
-#include "framework/session/worker_group.h"
+#include "framework/workers/worker_group.h"
 
 namespace mirrorflow {
 

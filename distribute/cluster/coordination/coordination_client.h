@@ -17,7 +17,7 @@
 #include "distribute/cluster/connections/tls_files.h"
 #include "distribute/cluster/coordination/coordination.pb.h"
 #include "framework/core/monotonic_time.h"
-#include "framework/session/worker_group.h"
+#include "framework/workers/worker_group.h"
 
 namespace mirrorflow {
 

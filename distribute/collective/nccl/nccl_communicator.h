@@ -29,7 +29,7 @@
 #include "framework/core/monotonic_time.h"
 #include "framework/runtime/communicator.h"
 #include "framework/runtime/topology.h"
-#include "framework/session/worker_group.h"
+#include "framework/workers/worker_group.h"
 #include "kernels/cuda/gpu_options.h"
 
 namespace mirrorflow {

@@ -22,7 +22,7 @@
 #include "distribute/collective/shared_memory/heap.h"
 #include "distribute/collective/shared_memory/unix_socket.h"
 #include "framework/core/monotonic_time.h"
-#include "framework/session/worker_group.h"
+#include "framework/workers/worker_group.h"
 
 namespace mirrorflow {
 

@@ -16,70 +16,7 @@ if peer.WORKERS > 1:
 
 import tensorflow as tf
 
-
-def feed_forward(weights, moving, x):
-    layers = peer.pairs(weights)
-    for i, (kernel, bias) in enumerate(layers):
-        if len(kernel.shape) == 4:
-            x = tf.nn.relu(tf.nn.bias_add(tf.nn.conv2d(x, kernel, 1, "VALID"), bias))
-            x = tf.nn.max_pool2d(x, 2, 2, "VALID")
-            continue
-        if len(x.shape) == 4:
-            x = tf.reshape(x, [x.shape[0], -1])
-        x = tf.nn.bias_add(tf.matmul(x, kernel), bias)
-        if i + 1 < len(layers):
-            x = tf.nn.relu(x)
-    return x
-
-
-def lstm(weights, moving, x):
-    kernel, bias, last_kernel, last_bias = weights
-    output = state = tf.zeros_like(x[:, 0])
-    for now in tf.unstack(x, axis=1):
-        gates = tf.nn.bias_add(tf.matmul(tf.concat([now, output], 1), kernel), bias)
-        i, f, new, o = tf.split(gates, 4, 1)
-        state = tf.sigmoid(f) * state + tf.sigmoid(i) * tf.tanh(new)
-        output = tf.sigmoid(o) * tf.tanh(state)
-    return tf.nn.bias_add(tf.matmul(output, last_kernel), last_bias)
-
-
-def batch_norm(x, gamma, beta, mean, variance):
-    context = tf.distribute.get_replica_context()
-    if context.num_replicas_in_sync == 1:
-        y, new_mean, new_variance, *_ = tf.raw_ops.FusedBatchNormV3(
-            x=x, scale=gamma, offset=beta, mean=mean, variance=variance, epsilon=peer.EPSILON,
-            exponential_avg_factor=peer.MOVING_FACTOR)
-        mean.assign(new_mean)
-        variance.assign(new_variance)
-        return y
-    # Statistics of all replicas, as in Keras with synchronized=True.
-    moments = tf.stack([tf.reduce_mean(x, [0, 1, 2]), tf.reduce_mean(x * x, [0, 1, 2])])
-    moments = context.all_reduce(tf.distribute.ReduceOp.MEAN, moments)
-    batch_mean, batch_variance = moments[0], moments[1] - moments[0] * moments[0]
-    rows = x.shape[0] * x.shape[1] * x.shape[2] * context.num_replicas_in_sync
-    for variable, value in (mean, batch_mean), (variance, batch_variance * (rows / (rows - 1))):
-        variable.assign(variable * (1 - peer.MOVING_FACTOR) + value * peer.MOVING_FACTOR)
-    return tf.nn.batch_normalization(x, batch_mean, batch_variance, beta, gamma, peer.EPSILON)
-
-
-def resnet(weights, moving, x):
-    weights, moving = iter(weights), iter(moving)
-
-    def conv_norm(x, strides):
-        x = tf.nn.conv2d(x, next(weights), strides, "SAME")
-        return batch_norm(x, next(weights), next(weights), next(moving), next(moving))
-
-    x = tf.nn.relu(conv_norm(x, 1))
-    for strides in peer.RESNET_STRIDES:
-        y = conv_norm(tf.nn.relu(conv_norm(x, strides)), 1)
-        if strides > 1:
-            added = (y.shape[3] - x.shape[3]) // 2
-            x = tf.pad(x[:, ::strides, ::strides], [(0, 0)] * 3 + [(added, added)])
-        x = tf.nn.relu(y + x)
-    return tf.nn.bias_add(tf.matmul(tf.reduce_mean(x, [1, 2]), next(weights)), next(weights))
-
-
-MODELS = {"lstm": lstm, "resnet": resnet}
+from tensorflow_models import model_of
 
 
 @tf.function
@@ -108,7 +45,7 @@ def main():
         variables = [tf.Variable(w) for w in case.weights]
         moving = [tf.Variable(m, trainable=False, aggregation=tf.VariableAggregation.MEAN)
                   for m in case.moving]
-    model = MODELS.get(case.model, feed_forward)
+    model = model_of(case.model)
 
     def update(distribution, *gradients):
         for variable, gradient in zip(variables, gradients):

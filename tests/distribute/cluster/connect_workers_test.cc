@@ -18,6 +18,7 @@
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/runtime/failure.h"
+#include "framework/workers/connection.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_device.h"
@@ -101,7 +102,7 @@ class RealCluster {
     for (const auto& client : cluster_.clients()) {
       meetings_.push_back(client->NewGroup());
       groups_.push_back(client->NewGroup());
-      proxied_.push_back(std::make_unique<ProxiedWorkerGroup>(*groups_.back()));
+      proxied_.push_back(std::make_shared<ProxiedWorkerGroup>(*groups_.back()));
     }
     if (link == Link::kTls) tls_ = WriteCertificate("worker", TemporaryPath("worker"));
     options->change = [this](int worker, SessionOptions*, SessionBackend* backend) {
@@ -138,7 +139,7 @@ class RealCluster {
         return memory->Share(bytes, name, group, deadline);
       };
     }
-    backend->workers = proxied_[worker].get();
+    backend->workers = proxied_[worker];
     backend->connect = [options](const Topology& topology, absl::Span<const int> local_ranks,
                                  WorkerGroup* workers, uint64_t incarnation,
                                  MonotonicTime deadline) {
@@ -150,7 +151,7 @@ class RealCluster {
   TlsFiles tls_;
   CoordinatedCluster cluster_{kWorkers};
   std::vector<std::unique_ptr<WorkerGroup>> meetings_, groups_;
-  std::vector<std::unique_ptr<ProxiedWorkerGroup>> proxied_;  // by worker
+  std::vector<std::shared_ptr<ProxiedWorkerGroup>> proxied_;  // by worker
 };
 
 absl::StatusOr<std::string> TrainOnWorkers(const Model& model, TestWorkersOptions options) {
@@ -264,9 +265,7 @@ TEST_P(ConnectWorkersTest, WorkersReconnect) {
   const auto workers =
       TestWorkers::Create([&](int) -> const Graph& { return (*model)->graph; }, options);
   ASSERT_TRUE(workers.ok()) << workers.status();
-  const auto incarnation = [&] {
-    return (*workers)->session(0).state().connection().incarnation();
-  };
+  const auto incarnation = [&] { return (*workers)->session(0).connection().incarnation(); };
   for (int round = 0; round < 3; ++round) {
     const uint64_t before = incarnation();
     const absl::Status status = (*workers)->OnAll([&](int w) -> absl::Status {

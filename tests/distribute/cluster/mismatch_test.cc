@@ -122,7 +122,7 @@ void RunLastCollective(Plan* plan) {
 struct Case {
   const char* name;
   ChangingCommunicator::Change change = nullptr;
-  SessionBackend::CompilePlanFn compile = CompilePlan;
+  CompilePlanFn compile = CompilePlan;
 };
 
 class MismatchTest : public testing::TestWithParam<Case> {};
@@ -165,7 +165,7 @@ class Cluster {
     options_.session.compile.disabled_passes = {"reduce_in_updates"};  // it leaves no buckets
     options_.change = [this, odd](int w, SessionOptions*, SessionBackend* backend) {
       Change(w == kOdd ? odd : Case{}, backend);
-      backend->workers = groups_[w].get();
+      backend->workers = groups_[w];
     };
   }
   const TestWorkersOptions& options() const { return options_; }
@@ -189,7 +189,7 @@ class Cluster {
   }
 
   CoordinatedCluster service_{kWorkers};
-  std::vector<std::unique_ptr<WorkerGroup>> groups_;
+  std::vector<std::shared_ptr<WorkerGroup>> groups_;
   TestWorkersOptions options_{.workers = kWorkers, .replicas = 1};
 };
 

@@ -2,6 +2,7 @@
 #include "framework/compiler/plan/memory_planner.h"
 
 #include "framework/core/buffer.h"
+#include "framework/session/step_plans.h"
 #include "gtest/gtest.h"
 #include "ops/ops.h"
 #include "tests/support/random_graph.h"

@@ -8,6 +8,8 @@
 
 #include "framework/core/status.h"
 #include "framework/graph/gradients.h"
+#include "framework/runtime/variable_layout.h"
+#include "framework/session/step_plans.h"
 #include "gtest/gtest.h"
 #include "ops/fused_ops.h"
 #include "ops/ops.h"
@@ -72,7 +74,7 @@ absl::StatusOr<Outcome> Train(const Layer& layer, int replicas, bool fuse, int64
   Random random(5);
   MF_RETURN_IF_ERROR(
       session->AssignVariable("w", RandomTensor(DT_FLOAT, Shape({kIn, kOut}), &random)));
-  for (const VariableInfo& variable : session->state().layout().variables()) {
+  for (const VariableInfo& variable : session->layout().variables()) {
     if (variable.name == "w") continue;
     MF_ASSIGN_OR_RETURN(const Tensor zeros, Tensor::Allocate(DT_FLOAT, Shape({kIn, kOut})));
     MF_RETURN_IF_ERROR(session->AssignVariable(variable.name, zeros));

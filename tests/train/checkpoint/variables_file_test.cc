@@ -8,7 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/graph/text_parser.h"
-#include "framework/session/session_state.h"
+#include "framework/runtime/variable_layout.h"
+#include "framework/session/session.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops/control.h"
@@ -179,7 +180,7 @@ Safetensors WeightsOf(Session& session) {
   Safetensors weights;
   EXPECT_TRUE(CollectVariables(session, &weights).ok());
   weights.metadata.clear();
-  for (const VariableInfo& v : session.state().layout().variables()) {
+  for (const VariableInfo& v : session.layout().variables()) {
     if (v.is_optimizer_state || v.on_read) weights.tensors.erase(v.name);
   }
   return weights;

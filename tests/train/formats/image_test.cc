@@ -20,6 +20,7 @@
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/process_memory.h"
 #include "train/formats/npz.h"
 
 namespace mirrorflow {
@@ -191,16 +192,6 @@ std::string Deflated(const std::string& text) {
   EXPECT_EQ(compress(out.data(), &size, reinterpret_cast<const Bytef*>(text.data()), text.size()),
             Z_OK);
   return std::string(out.begin(), out.begin() + size);
-}
-
-// A figure of /proc/self/status, such as VmHWM, in bytes; 0 if it has none.
-int64_t MemoryFigure(absl::string_view name) {
-  std::ifstream status("/proc/self/status");
-  for (std::string word; status >> word;) {
-    int64_t kibibytes;
-    if (word == absl::StrCat(name, ":") && status >> kibibytes) return kibibytes << 10;
-  }
-  return 0;
 }
 
 // The most resident memory at any time of `action`, beyond that of its start.

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "framework/core/status.h"
-#include "framework/session/session_state.h"
+#include "framework/session/step_plans.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops/ops.h"

@@ -324,7 +324,7 @@ std::map<std::string, GradientReducer> AllHooks() {
 // The values of all variables.
 Arrays Variables(const Session& session, int replica) {
   Arrays values;
-  for (const VariableInfo& v : session.state().layout().variables()) {
+  for (const VariableInfo& v : session.layout().variables()) {
     values[v.name] = session.ReadVariable(v.name, replica).value();
   }
   return values;
@@ -556,7 +556,7 @@ TEST(HookedStep, PowerSgdMatchesInterpreter) {
   auto t = Training::Create(r, {3, 0, 5});
   ASSERT_TRUE(t.ok()) << t.status();
   Interpreter reference = Interpreter::Create(r.graph, TestKernels(), {.ops = &AllOps()}).value();
-  for (const VariableInfo& v : t->session->state().layout().variables()) {
+  for (const VariableInfo& v : t->session->layout().variables()) {
     reference.variables()[v.name] = t->Read(v.name);
   }
   const Arrays& arrays = Reference("numpy");

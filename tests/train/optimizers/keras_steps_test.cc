@@ -12,6 +12,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "framework/runtime/variable_layout.h"
 #include "gtest/gtest.h"
 #include "ops/ops.h"
 #include "tests/support/tensors.h"
@@ -152,7 +153,7 @@ struct Regressions {
   }
   std::vector<Tensor> AllVariables() const {
     std::vector<Tensor> values;
-    for (const VariableInfo& v : session->state().layout().variables()) {
+    for (const VariableInfo& v : session->layout().variables()) {
       for (int r = 0; r < replicas; ++r) values.push_back(*session->ReadVariable(v.name, r));
     }
     return values;

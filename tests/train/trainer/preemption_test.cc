@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/runtime/failure.h"
+#include "framework/workers/connection.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/forwarding_worker_group.h"
@@ -35,7 +36,7 @@ TEST(PreemptionHandlerTest, EndsWithoutRoomToTellTheOthers) {
   const auto workers = TestWorkers::Create([&](int) -> const Graph& { return graph; },
                                            {.workers = 2, .replicas = 1});
   ASSERT_TRUE(workers.ok()) << workers.status();
-  WorkerGroup& group = *(*workers)->session(0).state().connection().workers();
+  WorkerGroup& group = *(*workers)->session(0).connection().workers();
   const MonotonicTime deadline = MonotonicTime::Now() + absl::Seconds(30);
   absl::Status full;
   for (int i = 0; full.ok(); ++i) full = group.Put(absl::StrCat("key ", i), "", deadline);
@@ -46,7 +47,7 @@ TEST(PreemptionHandlerTest, EndsWithoutRoomToTellTheOthers) {
     EXPECT_TRUE((*handler)->MayBegin());
   }
   // The other worker learns why.
-  WorkerGroup& other = *(*workers)->session(1).state().connection().workers();
+  WorkerGroup& other = *(*workers)->session(1).connection().workers();
   EXPECT_TRUE(absl::IsResourceExhausted(other.Get("never put", deadline).status()));
 }
 
@@ -84,8 +85,9 @@ class StopRequestTest : public testing::Test {
                             {.workers = num_workers,
                              .replicas = 1,
                              .change = [&](int w, SessionOptions*, SessionBackend* backend) {
-                               if (w == num_workers - 1)
-                                 backend->workers = &watched_.emplace(*backend->workers);
+                               if (w != num_workers - 1) return;
+                               watched_ = std::make_shared<WatchedGroup>(*backend->workers);
+                               backend->workers = watched_;
                              }});
     ASSERT_TRUE(workers.ok()) << workers.status();
     workers_ = *std::move(workers);
@@ -100,12 +102,10 @@ class StopRequestTest : public testing::Test {
     watched_->AllowStop();
     gather_ = watched_->AwaitGather();
   }
-  WorkerGroup& Group(int worker) {
-    return *workers_->session(worker).state().connection().workers();
-  }
+  WorkerGroup& Group(int worker) { return *workers_->session(worker).connection().workers(); }
 
   const Graph graph_;
-  std::optional<WatchedGroup> watched_;
+  std::shared_ptr<WatchedGroup> watched_;
   std::unique_ptr<TestWorkers> workers_;
   std::unique_ptr<PreemptionHandler> handler_;
   std::string gather_;

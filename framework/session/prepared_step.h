@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MIRRORFLOW_FRAMEWORK_SESSION_PREPARED_STEP_H_
+#define MIRRORFLOW_FRAMEWORK_SESSION_PREPARED_STEP_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "framework/compiler/compilation.h"
+
+namespace mirrorflow {
+
+class Session;
+
+// A prepared step: its signature in the session's own graph.
+struct PreparedStep {
+  size_t index = 0;  // in the session's list of prepared steps
+  StepSignature signature;
+  // Whether a run may write variables: initialised by ShowsWrites, and set once a compiled form of
+  // the step writes one.
+  std::atomic<bool> writes{false};
+  std::atomic<Session*> session{nullptr};  // null once the session is destroyed
+  std::atomic<bool> has_run{false};
+  std::atomic<int64_t> host_time_ns{0};  // Step::host_time
+};
+
+// Maps the arguments of Session::Prepare to `graph`, a clone of the caller's graph. Returns
+// InvalidArgument, naming the argument, for one that belongs to another graph.
+absl::StatusOr<StepSignature> ResolveSignature(const Graph& graph, absl::Span<const Output> feeds,
+                                               absl::Span<const Output> fetches,
+                                               absl::Span<const Operation> targets);
+
+// Returns whether the step needs a node that writes a variable. Misses writes inside functions of
+// the graph.
+bool ShowsWrites(const StepSignature& signature);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_FRAMEWORK_SESSION_PREPARED_STEP_H_

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/session/runner_pool.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/out_of_memory.h"
+#include "framework/core/status.h"
+
+namespace mirrorflow {
+
+RunnerPool::RunnerPool(std::unique_ptr<StepRunner> first, MakeRunner make, const Options& options)
+    : first_(std::move(first)),
+      make_(std::move(make)),
+      options_(options),
+      limit_(options.max_runners) {
+  // Reserved here so that no allocation can fail between updating word_ and the members.
+  others_.reserve(options.max_runners);
+  lent_.reserve(options.max_runners + 1);
+}
+
+void RunnerPool::BeginQueue() {
+  int word = word_.load(std::memory_order_relaxed);
+  while (word != kQueued) {
+    if (!word_.compare_exchange_weak(word, kQueued, std::memory_order_acquire,
+                                     std::memory_order_relaxed)) {
+      continue;
+    }
+    if (word == 0) return;
+    lent_.assign(1, first_.get());
+    exclusive_ = word == kExclusive;
+    return;
+  }
+}
+
+void RunnerPool::EndQueue() {
+  if (lent_.empty() && waiting_.empty() && making_ == 0) word_.store(0, std::memory_order_release);
+}
+
+bool RunnerPool::IsLent(const StepRunner& runner) const {
+  return std::find(lent_.begin(), lent_.end(), &runner) != lent_.end();
+}
+
+bool RunnerPool::MayTake(int kind) const {
+  const int busy = static_cast<int>(lent_.size()) + making_;
+  if (!waiting_for_memory_.empty()) return false;
+  return kind == kExclusive ? busy == 0 : !exclusive_ && busy < limit_;
+}
+
+StepRunner* RunnerPool::FindFree() {
+  if (!IsLent(*first_)) return first_.get();
+  for (const auto& other : others_) {
+    if (!IsLent(*other)) return other.get();
+  }
+  return nullptr;
+}
+
+bool RunnerPool::AwaitTurn(std::unique_lock<std::mutex>& lock, std::list<int>& line, int kind,
+                           absl::FunctionRef<bool()> may_go) {
+  const MonotonicTime deadline = MonotonicTime::Now() + options_.timeout;
+  const auto place = line.insert(line.end(), kind);
+  const bool came = changed_.wait_until(lock, deadline.ToChrono(),
+                                        [&] { return place == line.begin() && may_go(); });
+  line.erase(place);
+  changed_.notify_all();  // the next in line may be able to proceed
+  return came;
+}
+
+absl::StatusOr<RunnerLease> RunnerPool::TakeInTurn(int kind) {
+  return CatchOutOfMemory([&] { return Queue(kind); });
+}
+
+absl::StatusOr<RunnerLease> RunnerPool::Queue(int kind) {
+  std::unique_lock lock(mutex_);
+  BeginQueue();
+  if (options_.refuse_others && !MayTake(kind)) {
+    return absl::FailedPreconditionError(
+        "session: in use by another thread; expected one thread at a time, because all workers "
+        "must make the same calls in the same order");
+  }
+  if (!AwaitTurn(lock, waiting_, kind, [&] { return MayTake(kind); })) {
+    EndQueue();
+    return absl::DeadlineExceededError(
+        absl::StrCat("session: timed out after ", absl::FormatDuration(options_.timeout),
+                     " waiting for other runs, of which ", lent_.size(),
+                     " are in progress; expected them to finish, or a longer step_timeout"));
+  }
+  exclusive_ = kind == kExclusive;
+  StepRunner* runner = FindFree();
+  if (runner == nullptr) {
+    ++making_;
+    lock.unlock();
+    absl::StatusOr<std::unique_ptr<StepRunner>> made = CatchOutOfMemory(make_);
+    lock.lock();
+    --making_;
+    if (!made.ok()) {
+      changed_.notify_all();
+      EndQueue();
+      return made.status();
+    }
+    runner = others_.emplace_back(*std::move(made)).get();
+  }
+  lent_.push_back(runner);
+  return RunnerLease(this, runner, kind == kExclusive);
+}
+
+void RunnerPool::ReturnInTurn(StepRunner* runner, bool is_exclusive) {
+  const std::lock_guard lock(mutex_);
+  std::erase(lent_, runner);
+  if (is_exclusive) exclusive_ = false;
+  changed_.notify_all();
+  EndQueue();
+}
+
+bool RunnerPool::MakeRoom(const StepRunner& runner, int64_t bytes) {
+  const auto others_have = [&] {
+    int64_t sum = &runner != first_.get() ? first_->reserved_bytes() : 0;
+    for (const auto& other : others_) sum += other.get() != &runner ? other->reserved_bytes() : 0;
+    return sum;
+  };
+  if (bytes <= options_.max_bytes - others_have()) return true;
+  const auto free = [&](StepRunner& other) {
+    if (&other != &runner && !IsLent(other)) other.FreeMemory();
+  };
+  free(*first_);
+  for (const auto& other : others_) free(*other);
+  // A run that is alone may always proceed.
+  const int64_t beside = others_have();
+  return beside == 0 || bytes <= options_.max_bytes - beside;
+}
+
+absl::Status RunnerPool::ReserveMore(StepRunner& runner, int64_t bytes) {
+  std::unique_lock lock(mutex_);
+  if (!waiting_for_memory_.empty() || !MakeRoom(runner, bytes)) {
+    runner.FreeMemory();  // others may be waiting for it
+    changed_.notify_all();
+    if (!AwaitTurn(lock, waiting_for_memory_, kShared, [&] { return MakeRoom(runner, bytes); })) {
+      return absl::DeadlineExceededError(absl::StrCat(
+          "session: timed out after ", absl::FormatDuration(options_.timeout), " waiting for ",
+          bytes,
+          " bytes of memory in use by other runs; expected them to finish, or a larger max_bytes"));
+    }
+  }
+  runner.set_reserved_bytes(bytes);
+  return absl::OkStatus();
+}
+
+void RunnerPool::DropEvictedNow(const StepCache& cache) {
+  const std::lock_guard lock(mutex_);
+  evictions_.store(cache.evictions(), std::memory_order_relaxed);
+  for (const auto& other : others_) {
+    if (!IsLent(*other)) other->DropEvicted().IgnoreError();  // a leased runner does so itself
+  }
+}
+
+void RunnerPool::SetTraced(bool traced) {
+  const std::lock_guard lock(mutex_);
+  limit_ = traced ? 1 : options_.max_runners;
+}
+
+}  // namespace mirrorflow

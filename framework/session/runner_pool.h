@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// RunnerPool: a reader/writer lock that leases a session's runners to threads. Read-only runs hold
+// shared leases, each on its own runner; all other calls hold an exclusive lease. Leases are
+// granted in FIFO order, so no thread starves. The pool prefers the first runner, which always
+// exists, and creates the others on demand.
+#ifndef MIRRORFLOW_FRAMEWORK_SESSION_RUNNER_POOL_H_
+#define MIRRORFLOW_FRAMEWORK_SESSION_RUNNER_POOL_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "framework/core/monotonic_time.h"
+#include "framework/session/step_runner.h"
+
+namespace mirrorflow {
+
+class RunnerPool;
+
+// A lease on a runner, until End() or destruction.
+class RunnerLease {
+ public:
+  // Created by RunnerPool, which must outlive it.
+  RunnerLease(RunnerPool* pool, StepRunner* runner, bool is_exclusive)
+      : pool_(pool), runner_(runner), is_exclusive_(is_exclusive) {}
+  RunnerLease(RunnerLease&& other) noexcept
+      : pool_(std::exchange(other.pool_, nullptr)),
+        runner_(other.runner_),
+        is_exclusive_(other.is_exclusive_) {}
+  RunnerLease& operator=(RunnerLease&&) = delete;
+  ~RunnerLease() { End(); }
+
+  // REQUIRES: the lease has not ended
+  StepRunner& runner() const { return *runner_; }
+  bool is_exclusive() const { return is_exclusive_; }
+  inline void End();
+
+ private:
+  RunnerPool* pool_;
+  StepRunner* const runner_;
+  const bool is_exclusive_;
+};
+
+class RunnerPool {
+ public:
+  using MakeRunner = std::function<absl::StatusOr<std::unique_ptr<StepRunner>>()>;
+  struct Options {
+    int max_runners = 1;
+    // Whether a second thread fails instead of waiting.
+    bool refuse_others = false;
+    absl::Duration timeout = absl::Minutes(10);  // for each wait
+    // Limit for the memory of all runners together (StepRunner::reserved_bytes).
+    int64_t max_bytes = int64_t{1} << 60;
+  };
+  // `make` creates the other runners on demand, on the thread that needs one.
+  RunnerPool(std::unique_ptr<StepRunner> first, MakeRunner make, const Options& options);
+
+  // Leases a runner for a run that writes nothing. Returns DeadlineExceeded if none becomes free
+  // within the timeout, FailedPrecondition if `refuse_others` is set and the pool is in use.
+  absl::StatusOr<RunnerLease> Share() { return Take(kShared); }
+  // Waits until no runner is leased, then leases the first one exclusively. Fails like Share.
+  absl::StatusOr<RunnerLease> Exclude() { return Take(kExclusive); }
+
+  // Blocks until a run that needs `bytes` fits within `max_bytes` beside the runs in progress,
+  // freeing the memory of idle runners if necessary. No other lease is granted meanwhile. Returns
+  // immediately if the runner already has that much reserved.
+  absl::Status Reserve(const RunnerLease& lease, int64_t bytes) {
+    if (bytes <= lease.runner().reserved_bytes()) [[likely]]
+      return absl::OkStatus();
+    return ReserveMore(lease.runner(), bytes);
+  }
+
+  // Called by RunnerLease::End.
+  void Return(StepRunner* runner, bool is_exclusive) {
+    int own = is_exclusive ? kExclusive : kShared;
+    if (word_.compare_exchange_strong(own, 0, std::memory_order_release, std::memory_order_relaxed))
+        [[likely]] {
+      return;
+    }
+    ReturnInTurn(runner, is_exclusive);
+  }
+
+  // Makes idle runners release the steps that the cache has evicted since the last call.
+  void DropEvicted(const StepCache& cache) {
+    if (cache.evictions() != evictions_.load(std::memory_order_relaxed)) [[unlikely]]
+      DropEvictedNow(cache);
+  }
+
+  // Limits a traced session to one lease at a time. REQUIRES: no step runs
+  void SetTraced(bool traced);
+
+  // The first runner, for use while no step runs.
+  StepRunner& first() const { return *first_; }
+
+ private:
+  // Lease kinds.
+  static constexpr int kShared = 1;
+  static constexpr int kExclusive = 2;
+
+  // Without contention, word_ holds the whole state: 0 if nothing is leased, else the kind of the
+  // only lease, which is on the first runner. kQueued means that the members below hold the state.
+  static constexpr int kQueued = 4;
+
+  absl::StatusOr<RunnerLease> Take(int kind) {
+    int nobody = 0;
+    if (word_.compare_exchange_strong(nobody, kind, std::memory_order_acquire,
+                                      std::memory_order_relaxed)) [[likely]] {
+      return RunnerLease(this, first_.get(), kind == kExclusive);
+    }
+    return TakeInTurn(kind);
+  }
+  absl::StatusOr<RunnerLease> TakeInTurn(int kind);
+  absl::StatusOr<RunnerLease> Queue(int kind);
+  void ReturnInTurn(StepRunner* runner, bool is_exclusive);
+  absl::Status ReserveMore(StepRunner& runner, int64_t bytes);
+  void DropEvictedNow(const StepCache& cache);
+
+  // With mutex_ held:
+  // Moves the state from word_ to the members below.
+  void BeginQueue();
+  // Moves the state back to word_ if nothing is leased or queued.
+  void EndQueue();
+  bool MayTake(int kind) const;
+  // Returns a runner that is not leased, or null.
+  StepRunner* FindFree();
+  bool IsLent(const StepRunner& runner) const;
+  // Returns whether `bytes` fit beside what the other runners have reserved. Frees the memory of
+  // idle runners if necessary.
+  bool MakeRoom(const StepRunner& runner, int64_t bytes);
+  // Blocks until the calling thread is first in `line` and `may_go` returns true. Returns false on
+  // timeout.
+  bool AwaitTurn(std::unique_lock<std::mutex>& lock, std::list<int>& line, int kind,
+                 absl::FunctionRef<bool()> may_go);
+
+  const std::unique_ptr<StepRunner> first_;
+  const MakeRunner make_;
+  const Options options_;
+  std::atomic<int> word_{0};
+
+  std::mutex mutex_;  // guards all below
+  std::condition_variable changed_;
+  std::vector<std::unique_ptr<StepRunner>> others_;
+  std::vector<const StepRunner*> lent_;
+  int making_ = 0;          // runners under construction
+  bool exclusive_ = false;  // the first runner is leased exclusively
+  int limit_;               // maximum number of leases
+  // FIFO queues of the requested lease kinds: threads waiting for a lease, and leases waiting for
+  // memory.
+  std::list<int> waiting_, waiting_for_memory_;
+  std::atomic<uint64_t> evictions_{0};  // cache evictions that idle runners have handled
+};
+
+inline void RunnerLease::End() {
+  if (pool_ != nullptr) std::exchange(pool_, nullptr)->Return(runner_, is_exclusive_);
+}
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_FRAMEWORK_SESSION_RUNNER_POOL_H_

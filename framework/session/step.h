@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MIRRORFLOW_FRAMEWORK_SESSION_STEP_H_
+#define MIRRORFLOW_FRAMEWORK_SESSION_STEP_H_
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "framework/core/tensor.h"
+
+namespace mirrorflow {
+
+struct PreparedStep;  // framework/session/prepared_step.h
+
+// The fetched values of one Run, in the order of the fetches. They own their memory, so they, or
+// copies of single tensors, remain valid for as long as the caller keeps them. A fetch that differs
+// between replicas (ReplicaIndex) has no value here; Step::PerReplica() returns it.
+class StepOutputs {
+ public:
+  StepOutputs() = default;
+  void assign(absl::Span<const Tensor> values) { values_.assign(values.begin(), values.end()); }
+
+  size_t size() const { return values_.size(); }
+  bool empty() const { return values_.empty(); }
+  // Requires i < size().
+  const Tensor& operator[](size_t i) const {
+    if (i >= values_.size()) [[unlikely]]
+      OutOfRange(i);
+    return values_[i];
+  }
+  auto begin() const { return values_.begin(); }
+  auto end() const { return values_.end(); }
+  operator absl::Span<const Tensor>() const { return values_; }  // NOLINT: what Step::Run takes
+
+ private:
+  [[noreturn]] void OutOfRange(size_t i) const;
+
+  absl::InlinedVector<Tensor, 2> values_;
+};
+
+struct RunOptions {
+  // Row count of each replica of the world, for every split feed. Zeros are allowed. If empty, rows
+  // are split evenly, and the first replicas get the remainder, one row each.
+  absl::Span<const int64_t> replica_rows = {};
+  // The feeds of the next Run, if known, which are prefetched to the devices while this step
+  // computes. Their memory must not change until that Run.
+  absl::Span<const Tensor> next_feeds = {};
+  // Split feeds hold only the rows of this worker's replicas, not the global batch. Without
+  // `replica_rows`, every replica of the world then has as many rows as each replica of this
+  // worker.
+  bool local_feeds = false;
+};
+
+// A handle to a prepared step, cheap to copy. It may outlive its session; every call then fails
+// with FailedPrecondition. Thread-safe like its session (session.h).
+class Step {
+ public:
+  Step() = default;
+  // Made by Session::Prepare.
+  explicit Step(std::shared_ptr<PreparedStep> prepared) : prepared_(std::move(prepared)) {}
+
+  // Runs one step on all replicas. `feeds` are global values in the order of Prepare. After an
+  // error, the variables that the step writes are unchanged, or indeterminate if it had begun to
+  // write them. Returns FailedPrecondition if the step reads a variable that is indeterminate or
+  // not initialised, or if the session has several workers and another thread is using it.
+  absl::StatusOr<StepOutputs> Run(absl::Span<const Tensor> feeds, const RunOptions& options = {});
+  // Runs a DistributedDataset batch and prefetches the next one.
+  template <typename Batch>
+  auto Run(const Batch& batch, RunOptions options = {})
+      -> decltype(batch.next(), Run({}, options)) {
+    options.next_feeds = batch.next();
+    options.local_feeds |= batch.has_local_rows();
+    if (options.replica_rows.empty()) options.replica_rows = batch.replica_rows();
+    return Run(batch.components(), options);
+  }
+  // Returns how long the host took to enqueue the last Run on the first local replica. Zero before
+  // the first Run, and on devices that run on the host.
+  absl::Duration host_time() const;
+  // Returns a copy of every local replica's value of fetch `i`. Returns FailedPrecondition if any
+  // step of the session has run or failed, or a variable was assigned, since the last Run of this
+  // step.
+  absl::StatusOr<std::vector<Tensor>> PerReplica(int i) const;
+
+  // For tools and tests (step_plans.h); null for a step that was not prepared.
+  PreparedStep* prepared() const { return prepared_.get(); }
+
+ private:
+  std::shared_ptr<PreparedStep> prepared_;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_FRAMEWORK_SESSION_STEP_H_

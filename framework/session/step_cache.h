@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// StepCache: an LRU cache of a session's compiled steps, keyed by step, feed shapes, row shares and
+// variable states. All workers evict the same steps. Thread-safe; compilations are serialised, but
+// do not block lookups.
+#ifndef MIRRORFLOW_FRAMEWORK_SESSION_STEP_CACHE_H_
+#define MIRRORFLOW_FRAMEWORK_SESSION_STEP_CACHE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "framework/compiler/row_shares.h"
+#include "framework/runtime/plan.h"
+#include "framework/session/prepared_step.h"
+#include "framework/session/step_compiler.h"
+#include "framework/session/variable_store.h"
+#include "framework/workers/local_replicas.h"
+
+namespace mirrorflow {
+
+// A step compiled for one set of feed shapes and row shares.
+struct CompiledStep {
+  size_t step = 0;                    // PreparedStep::index
+  std::vector<Shape> shapes;          // of the feeds; global
+  std::vector<int64_t> replica_rows;  // as requested; empty: split evenly
+  RowShares rows;                     // by axis and rank
+  // The variable states on which it depends (VarIsInitializedOp): (variable, has a value).
+  std::vector<std::pair<int, bool>> states;
+  std::shared_ptr<const Program> program;
+  std::vector<std::shared_ptr<const Plan>> plans;  // by local replica; equal shares share one
+  int tuning_version = 0;                          // tuning table version that `plans` used
+  std::vector<int> reads_first;  // variables that must have a value before the step
+  std::vector<int> writes;
+  int64_t fetch_bytes = 0;  // of the fetches on the host
+  // Describes the step that was evicted to make room for it; empty: none.
+  std::string replaced;
+  // The incarnation in which the workers agreed on it; 0: none.
+  uint64_t agreed = 0;
+  // Whether the cache has evicted it. Runners must then release what they hold for it.
+  std::atomic<bool> evicted{false};
+};
+
+class StepCache {
+ public:
+  struct Options {
+    int max_steps = 128;
+    int64_t max_bytes = int64_t{1} << 60;  // for the variables and one step
+    // Fetches of several workers are gathered from all replicas.
+    int world_size = 1;
+  };
+  // All arguments must outlive the cache. Plans are compiled for `replicas`.
+  StepCache(StepCompiler& compiler, const VariableLayout& layout, const LocalReplicas& replicas,
+            const Options& options)
+      : compiler_(compiler), layout_(layout), replicas_(replicas), options_(options) {}
+
+  // Returns the step compiled for these feed shapes, row shares and variable states; compiles it on
+  // a miss. Marks it as the most recently used.
+  absl::StatusOr<std::shared_ptr<CompiledStep>> Get(const PreparedStep& step,
+                                                    absl::Span<const Shape> shapes,
+                                                    absl::Span<const int64_t> replica_rows,
+                                                    VariableStore::States states);
+  // Like Get, but leaves the cache unchanged.
+  absl::StatusOr<std::shared_ptr<const CompiledStep>> Peek(const PreparedStep& step,
+                                                           absl::Span<const Shape> shapes,
+                                                           absl::Span<const int64_t> replica_rows,
+                                                           VariableStore::States states);
+  // Marks a step that a runner already holds as the most recently used. Does nothing if it was
+  // evicted.
+  void Touch(const CompiledStep& step) {
+    if (newest_.load(std::memory_order_relaxed) != &step) MoveToFront(step);
+  }
+  // Recompiles the plans of a step if the tuning table has changed since.
+  absl::Status Retune(CompiledStep& step);
+  // Evicts all steps.
+  void Clear();
+
+  // The number of evictions so far. When it changes, runners look for evicted steps.
+  uint64_t evictions() const { return evictions_.load(std::memory_order_acquire); }
+  size_t size() const;
+
+  // Returns whether the step was compiled for these variable states.
+  static bool HasStates(const CompiledStep& step, VariableStore::States states);
+
+ private:
+  // The steps, most recently used first.
+  using List = std::list<std::shared_ptr<CompiledStep>>;
+
+  std::shared_ptr<CompiledStep> Find(const PreparedStep& step, absl::Span<const Shape> shapes,
+                                     absl::Span<const int64_t> replica_rows,
+                                     VariableStore::States states, bool touch);
+  absl::StatusOr<std::shared_ptr<CompiledStep>> Compile(const PreparedStep& step,
+                                                        absl::Span<const Shape> shapes,
+                                                        absl::Span<const int64_t> replica_rows,
+                                                        VariableStore::States states);
+  // Makes the plans of the local replicas, and reuses those of other forms where possible.
+  absl::Status MakePlans(CompiledStep& step);
+  void Insert(const std::shared_ptr<CompiledStep>& step);
+  void DropLast();  // with mutex_ held
+  void MoveToFront(const CompiledStep& step);
+  void MoveToFront(List::iterator position);  // with mutex_ held
+  // Returns all compiled forms of the step for these shapes.
+  std::vector<std::shared_ptr<CompiledStep>> FormsOf(size_t step,
+                                                     absl::Span<const Shape> shapes) const;
+
+  StepCompiler& compiler_;
+  const VariableLayout& layout_;
+  const LocalReplicas& replicas_;
+  const Options options_;
+  std::mutex compiling_;  // locked before mutex_
+  mutable std::mutex mutex_;
+  List steps_;  // guarded by mutex_
+  // The positions in steps_, by a hash of step and shapes; guarded by mutex_.
+  std::unordered_multimap<size_t, List::iterator> by_key_;
+  std::atomic<const CompiledStep*> newest_{nullptr};  // the first of steps_
+  std::atomic<uint64_t> evictions_{0};
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_FRAMEWORK_SESSION_STEP_CACHE_H_

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The compiled form of a step, for tools and tests (mirrorflow_debug.h).
+#ifndef MIRRORFLOW_FRAMEWORK_SESSION_STEP_PLANS_H_
+#define MIRRORFLOW_FRAMEWORK_SESSION_STEP_PLANS_H_
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "framework/compiler/compilation.h"
+#include "framework/runtime/link_costs.h"
+#include "framework/runtime/plan.h"
+#include "framework/runtime/topology.h"
+#include "framework/runtime/variable_layout.h"
+#include "framework/session/session.h"
+
+namespace mirrorflow {
+
+struct StepPlans {
+  std::shared_ptr<const Program> program;
+  std::vector<std::shared_ptr<const Plan>> plans;  // by local replica; equal shares share one
+};
+
+// Returns the step compiled for these feed shapes, from the cache if possible. With several
+// workers, a compilation does not enter the cache.
+absl::StatusOr<StepPlans> CompileStep(const Step& step, absl::Span<const Shape> feed_shapes,
+                                      const RunOptions& options = {});
+
+// The plan of rank 0 in another topology with the same kind of replicas.
+struct PlanElsewhere {
+  std::unique_ptr<const VariableLayout> layout;
+  std::shared_ptr<const Program> program;
+  std::shared_ptr<const Plan> plan;
+};
+absl::StatusOr<PlanElsewhere> CompileStepFor(const Step& step, std::vector<Shape> feed_shapes,
+                                             const Topology& topology, const LinkCosts& link);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_FRAMEWORK_SESSION_STEP_PLANS_H_

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// VariableStore: reads and assigns the variables of a session, and tracks which of them have a
+// value. Not thread-safe, except for states(). The session grants exclusive access, finishes
+// pending updates and connects the replicas before it calls the store.
+#ifndef MIRRORFLOW_FRAMEWORK_SESSION_VARIABLE_STORE_H_
+#define MIRRORFLOW_FRAMEWORK_SESSION_VARIABLE_STORE_H_
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "framework/core/tensor.h"
+#include "framework/runtime/variable_layout.h"
+#include "framework/session/variable_part.h"
+#include "framework/workers/rank_exchange.h"
+
+namespace mirrorflow {
+
+class VariableStore {
+ public:
+  enum class State : char { kUnset, kSet, kIndeterminate };
+
+  // How the workers of a memory domain use the regions that they share.
+  struct Sharing {
+    bool with_workers = false;  // another worker shares regions
+    bool writes = true;         // this worker, not another one, writes them
+  };
+
+  // Initially, no variable has a value. `exchange`, whose replicas hold the regions of `layout`,
+  // must outlive the store.
+  VariableStore(std::unique_ptr<const VariableLayout> layout, RankExchange& exchange,
+                const Sharing& sharing);
+
+  const VariableLayout& layout() const { return *layout_; }
+  const VariableInfo& info(int variable) const { return layout_->variables()[variable]; }
+  // Returns the index of a variable, or NotFound for an unknown name.
+  absl::StatusOr<int> Find(absl::string_view name) const;
+
+  // Any thread may read them. They change only under an exclusive lease.
+  using States = absl::Span<const std::atomic<State>>;
+  States states() const { return states_; }
+  void MarkSet(absl::Span<const int> variables);
+  // Records that a step failed with `cause` while it updated the variables.
+  void MarkIndeterminate(absl::Span<const int> variables, const absl::Status& cause);
+  // Returns FailedPrecondition if the variable has no value or is indeterminate.
+  absl::Status CheckReadable(int variable) const {
+    if (states_[variable] == State::kSet) [[likely]]
+      return absl::OkStatus();
+    return NotReadable(variable);
+  }
+
+  // Returns InvalidArgument for a variable that is synchronised on write.
+  absl::Status CheckOnRead(int variable) const;
+  // Returns InvalidArgument unless the value has the variable's type and shape.
+  absl::Status CheckValue(int variable, const Tensor& value) const;
+
+  // Returns whether Read communicates with other workers.
+  bool ReadsOtherWorkers(int variable) const;
+  // Copies the variable to `*value`, reusing its memory if it has the variable's type and shape.
+  // For a variable that is synchronised on read, copies the sum over all ranks.
+  absl::Status Read(int variable, Tensor* value) const;
+  // Copies the value on local replica `replica`.
+  absl::Status Read(int variable, int replica, Tensor* value) const;
+  // Returns the non-zero parts of a variable that is synchronised on read, by rank. Only worker 0
+  // gets parts.
+  absl::StatusOr<std::vector<VariablePart>> ReadParts(int variable) const;
+
+  // Returns whether assignments synchronise with other workers.
+  bool shares_with_workers() const { return sharing_.with_workers; }
+  struct Assignment {
+    int variable = 0;
+    Tensor value;
+  };
+  // Sets variables on all local replicas or, if one is synchronised on read, the sum over all.
+  // Changes nothing if a value does not have the type and shape of its variable.
+  absl::Status Assign(absl::Span<const Assignment> assignments);
+  // Sets one variable without waiting for the workers that share its copy.
+  absl::Status Set(int variable, const Tensor& value);
+  // Sets variables on all workers to the values of worker 0, by name.
+  absl::Status AssignFromWorker0(absl::Span<const int> variables,
+                                 const std::map<std::string, Tensor>& values);
+  // Sets each rank's part of a variable that is synchronised on read.
+  absl::Status AssignPartsFromWorker0(int variable, absl::Span<const VariablePart> parts);
+  // Sets the variables to rank 0's values, except those that are synchronised on read.
+  absl::Status TakeValuesOfRank0(absl::Span<const int> variables);
+  // Waits for the workers that share variables with this one, if any.
+  absl::Status WaitForSharers();
+
+ private:
+  absl::Status NotReadable(int variable) const;
+  absl::Status CheckDeterminate(int variable) const;
+  bool is_chief() const { return connection_.worker() == 0; }
+  // Returns whether `replica` is the one that writes its copy of the variable, which may be shared.
+  bool Writes(const Replica& replica, const VariableInfo& variable) const;
+
+  const std::unique_ptr<const VariableLayout> layout_;
+  RankExchange& exchange_;
+  LocalReplicas& replicas_;
+  const Connection& connection_;
+  const Sharing sharing_;
+  std::vector<std::atomic<State>> states_;
+  std::string indeterminate_cause_;  // the last error that left variables indeterminate
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_FRAMEWORK_SESSION_VARIABLE_STORE_H_

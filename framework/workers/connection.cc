@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/workers/connection.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/monotonic_time.h"
+#include "framework/core/stack_trace.h"
+#include "framework/core/status.h"
+#include "framework/runtime/error_report.h"
+#include "framework/runtime/failure.h"
+#include "framework/workers/collectives_json.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr absl::Duration kPollInterval = absl::Milliseconds(10);
+
+}  // namespace
+
+void Connection::Disconnect() {
+  has_noticed_ = true;
+  if (workers_ != nullptr) workers_->OnFailure(nullptr);  // its callback uses the communicators
+  for (Replica* replica : replicas_) replica->set_communicator(nullptr);
+  replicas_.clear();
+  communicators_.clear();
+  state_ = State::kBroken;
+}
+
+absl::Status Connection::Join(MonotonicTime deadline) {
+  Disconnect();
+  if (workers_ == nullptr) {
+    ++incarnation_;
+  } else {
+    MF_ASSIGN_OR_RETURN(incarnation_, workers_->Join(deadline));
+  }
+  state_ = State::kJoined;
+  return absl::OkStatus();
+}
+
+absl::Status Connection::Connect(absl::Span<const std::unique_ptr<Replica>> replicas,
+                                 MonotonicTime deadline) {
+  ShareProgress(replicas);
+  if (topology_.world_size() == 1) {
+    state_ = State::kConnected;
+    return absl::OkStatus();
+  }
+  state_ = State::kBroken;  // until all are connected
+  has_noticed_ = false;
+  const std::vector<int> ranks = local_ranks();
+  MF_ASSIGN_OR_RETURN(communicators_,
+                      connect_(topology_, ranks, workers_.get(), incarnation_, deadline));
+  if (communicators_.size() != ranks.size() || replicas.size() != ranks.size()) {
+    communicators_.clear();
+    return absl::InternalError("expected one communicator for each local replica");
+  }
+  for (size_t i = 0; i < replicas.size(); ++i) {
+    replicas[i]->set_communicator(communicators_[i].get());
+    replicas_.push_back(replicas[i].get());
+    MF_RETURN_IF_ERROR(replicas[i]->RegisterGradients());
+  }
+  if (workers_ != nullptr) {
+    workers_->OnFailure([this](const absl::Status& why) { TakeFailure(why); });
+  }
+  state_ = State::kConnected;
+  return absl::OkStatus();
+}
+
+void Connection::ShareProgress(absl::Span<const std::unique_ptr<Replica>> replicas) {
+  progress_ = std::make_shared<RunProgress>(static_cast<int>(replicas.size()));
+  for (size_t r = 0; r < replicas.size(); ++r) {
+    replicas[r]->set_collective_log(progress_->log(static_cast<int>(r)));
+  }
+  if (workers_ != nullptr) workers_->ShareProgress(progress_);
+}
+
+void Connection::TakeFailure(const absl::Status& why) {
+  for (const auto& communicator : communicators_) communicator->Abort(why);
+  if (hang_policy_.end_process != nullptr) AwaitNotice(why);
+}
+
+void Connection::AwaitNotice(const absl::Status& why) {
+  const MonotonicTime failed = MonotonicTime::Now();
+  while (!has_noticed_) {
+    absl::SleepFor(kPollInterval);
+    const bool is_running = progress_->position().running;
+    const absl::Duration limit = is_running ? hang_policy_.inside_step : hang_policy_.between_steps;
+    if (has_noticed_ || MonotonicTime::Now() < failed + limit) continue;
+    hang_policy_.end_process(WithDetails(
+        Locate(why, /*step=*/-1), CollectivesJson(*progress_, topology_, worker(), why), ""));
+  }
+}
+
+absl::Status Connection::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+absl::Status Connection::Check() const {
+  for (const auto& communicator : communicators_) {
+    const absl::Status status = communicator->status();
+    if (status.ok()) continue;
+    has_noticed_ = true;
+    return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Connection::Locate(const absl::Status& failure, int64_t step) const {
+  const Failure where = FailureOf(failure).value_or(Failure());
+  int rank = where.rank;
+  if (rank < 0 || rank >= topology_.world_size()) {
+    const bool names_worker = where.worker >= 0 && where.worker < topology_.num_workers();
+    rank = topology_.RanksOfWorker(names_worker ? where.worker : worker())[0];
+  }
+  return WithFailure(failure,
+                     {.rank = rank, .worker = topology_.replicas[rank].worker, .step = step});
+}
+
+absl::Status Connection::Break(const absl::Status& cause, uint64_t step, MonotonicTime deadline) {
+  has_noticed_ = true;
+  for (const auto& communicator : communicators_) communicator->Abort(cause);
+  // An earlier failure of any local rank wins.
+  absl::Status first = Locate(communicators_.empty() ? cause : Check(), static_cast<int64_t>(step));
+  if (workers_ != nullptr) {
+    first = Locate(workers_->ReportFailure(first, deadline), static_cast<int64_t>(step));
+  }
+  if (progress_ != nullptr) {
+    // The others may not know the last step of a lost worker, so add this worker's step.
+    const uint64_t at = progress_->position().step;
+    if (absl::IsUnavailable(first) && at > 0) first = Annotate(first, absl::StrCat("step ", at));
+    first =
+        WithDetails(first, CollectivesJson(*progress_, topology_, worker(), first), CaptureStack());
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    failure_ = first;
+  }
+  if (topology_.world_size() > 1) state_ = State::kBroken;
+  return first;
+}
+
+}  // namespace mirrorflow
