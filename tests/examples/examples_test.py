@@ -129,6 +129,15 @@ class ExamplesTest(unittest.TestCase):
             if name.startswith("base/"):
                 self.assertEqual(kept[name], given[name], name)
 
+    def test_serve_answers_all_requests_while_weights_change(self):
+        # More threads than cores: some wait for their turn.
+        _, printed = self.check_learns("examples/serve", "4", "4000", threads=(4, 4),
+                                       requests=(4000, 4000), updates=(1, math.inf),
+                                       requests_per_s=(1, math.inf))
+        p50, p99 = (float(ms) for ms in re.findall(r"p\d\d_ms=(\S+)", printed))
+        self.assertLessEqual(p50, p99)
+        self.assertEqual(run("examples/serve", "0").returncode, 2)
+
     def test_workers_compute_together_what_they_say(self):
         one = run("examples/workers")
         self.assertEqual(one.returncode, 0, one.stderr)
