@@ -408,7 +408,7 @@ absl::Status StepRunner::FailRun(BoundStep& bound, uint64_t step, const absl::St
   }
   const bool wrote = std::any_of(bound.plans.begin(), bound.plans.end(),
                                  [](const auto& plan) { return plan->wrote(); });
-  // If all replicas have completed the step, none of them waits for another.
+  // If all replicas completed the step, none of them is blocked in a collective.
   const bool completed = std::all_of(bound.plans.begin(), bound.plans.end(),
                                      [](const auto& plan) { return plan->completed(); });
   const absl::Status cause =

@@ -34,8 +34,8 @@ class VariableStore {
     bool writes = true;         // this worker, not another one, writes them
   };
 
-  // Initially, no variable has a value. `exchange`, whose replicas hold the regions of `layout`,
-  // must outlive the store.
+  // All variables start uninitialised. `exchange` must outlive the store, and its replicas must
+  // hold the regions of `layout`.
   VariableStore(std::unique_ptr<const VariableLayout> layout, RankExchange& exchange,
                 const Sharing& sharing);
 

@@ -214,8 +214,8 @@ absl::Status CheckMemoryForCode() {
 
 using PrimitivePtr = std::shared_ptr<const Primitive>;
 
-// How many primitives stay alive without a plan, so that compiling a model again is fast. Each has
-// about 20 to 40 KB of code.
+// Number of recently created primitives to keep after their last plan is gone, so that recompiling
+// a model is fast. Each holds tens of kilobytes of generated code.
 constexpr size_t kRecentPrimitives = 256;
 
 // Returns the primitive called `key`, which all plans of this process share. Creates it if no plan

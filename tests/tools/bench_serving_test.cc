@@ -16,7 +16,7 @@
 namespace mirrorflow {
 namespace {
 
-// A different example for each client, so that an answer to another one is noticed.
+// Returns a different example for each client, to detect answers that reach the wrong client.
 absl::StatusOr<Tensor> ExampleOf(const ServingStep& s, int client) {
   MF_ASSIGN_OR_RETURN(Tensor example, Tensor::Allocate(DT_FLOAT, s.batch[0].shape()));
   for (int64_t i = 0; i < example.num_elements(); ++i) {

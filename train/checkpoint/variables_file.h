@@ -62,10 +62,10 @@ struct LoadReport {
   std::string ToString() const;
 };
 
-// Sets the variables of the session from the file. Runs of other threads see either none of the new
-// values or all. If the file has all of them, also sets the session's step to the saved one, so
-// that training draws the same random numbers as an uninterrupted run. Saved state of an optimizer
-// or metric that the session lacks does not count as unexpected.
+// Sets the variables of the session from the file atomically: concurrent runs see either all of the
+// new values or none. If the file has all variables, also restores the session's step, so that
+// training draws the same random numbers as an uninterrupted run. Saved state of an optimizer or
+// metric that the session lacks does not count as unexpected.
 //
 // Returns InvalidArgument and sets nothing if dtypes or shapes differ, if names are missing or
 // unexpected with `strict`, if numbered names may have shifted, or if no tensor matches a variable.
