@@ -149,7 +149,9 @@ TEST(FinishUpdatesLatePlanTest, EachUpdateEndsWhereTheNextRunReadsItsVariable) {
   ASSERT_TRUE(workers.ok()) << workers.status();
   Session& session = (*workers)->session(0);
   const Step step = *session.Prepare({model.images, model.labels}, {model.loss}, {model.train});
-  const Plan& plan = *CompileStep(step, {Shape({12, 300}), Shape({12})})->plans[0];
+  const auto plans = CompileStep(step, {Shape({12, 300}), Shape({12})});
+  ASSERT_TRUE(plans.ok()) << plans.status();
+  const Plan& plan = *plans->plans[0];
   ASSERT_EQ(plan.late.size(), 6) << plan.ToString();  // weights and biases of three layers
   int products = 0, before_first_product = 0;
   for (const Instruction& instruction : plan.instructions) {
