@@ -9,7 +9,8 @@
 namespace mirrorflow {
 namespace {
 
-// The data that one domain sends for a collective, by the algorithms of ALGORITHMS.md.
+// The data that one domain sends for a collective, by the algorithms of
+// distribute/ALGORITHMS.md.
 struct Traffic {
   double bytes = 0;
   int rounds = 1;

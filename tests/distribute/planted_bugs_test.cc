@@ -359,8 +359,9 @@ TEST(PlantedBugsTest, BucketsSwappedOnOneWorkerAreFoundByAgreement) {
   EXPECT_LT(bad->took, kWorkersTimeout / 2);
 }
 
-// The trap of SHARDING.md section 2: gradient + λ·w with a partial gradient would count λ·w once
-// per replica. A rule that declares the sum multilinear does exactly that, and the results show it.
+// The trap of docs/design.md, "Partial sums": gradient + λ·w with a partial gradient would count
+// λ·w once per replica. A rule that declares the sum multilinear does that, and the results show
+// it.
 TEST(ShardingTest, WeightDecayOnPartialGradientChangesResults) {
   for (const bool planted : {false, true}) {
     Graph graph;

@@ -97,9 +97,8 @@ TEST(MirroredStrategyTest, RepeatedRunsGiveSameBits) {
   EXPECT_EQ(losses[0], losses[1]);
 }
 
-// SHARDING.md section 7: replicas divide the work instead of repeating it. They exchange only the
-// parameters, and four statistics for each channel that is normalised. (`fuse_updates` exchanges
-// rows, which is less.)
+// docs/design.md, "Division of work": replicas exchange only the parameters, and four statistics
+// for each channel that is normalised. (`fuse_updates` exchanges rows, which is less.)
 TEST(MirroredStrategyTest, ReplicasDivideProductsAndSendParametersOnce) {
   for (const char* model : {"mlp", "cnn", "resnet"}) {
     int64_t flops_of_one = 0;

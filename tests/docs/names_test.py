@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Pages of docs/ name only what exists: names of the API, flags, variables of the environment, commands and files.
+"""Pages of docs/ name only what exists: names of the API, flags, variables of the environment and commands.
 
 Bazel cannot pass all files of all packages to a test. The test finds the tree through the symbolic link of its own
 file. It is tagged `external`, so that it runs each time.
@@ -60,7 +60,7 @@ def spans(page):
             yield number, text
 
 
-def missing(name, page, words, code, commands):
+def missing(page, words, code, commands):
     for number, text in spans(page):
         for found in re.findall(r"\bmf::(\w+(?:::\w+)*)", text):
             if not set(found.split("::")) <= words:
@@ -75,10 +75,6 @@ def missing(name, page, words, code, commands):
         for found in re.findall(r"^(?:bin/)?mirrorflow ([a-z]+)", text):
             if found not in commands:
                 yield number, f"mirrorflow has no command {found}"
-    for number, line, in_code in lines(page):
-        for link in () if in_code else re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", line):
-            if not (ROOT / name).parent.joinpath(link).exists():
-                yield number, f"{link} does not exist"
 
 
 def main():
@@ -89,7 +85,7 @@ def main():
     count = 0
     for path in pages:
         name = str(path.relative_to(ROOT))
-        for number, what in missing(name, path.read_text(encoding="utf-8"), words, code, commands):
+        for number, what in missing(path.read_text(encoding="utf-8"), words, code, commands):
             print(f"{name}:{number}: {what}")
             count += 1
     print(f"{len(pages)} pages, {len(words)} names of the API, {count} findings")

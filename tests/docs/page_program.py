@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes a program of a page of docs/, of its C++ blocks one after another.
 
-    page_program.py PAGE.md > PROGRAM.cc
+    page_program.py PAGE > PROGRAM.cc
 
 If the blocks define main, they are the whole program. Otherwise they are the body of a function, except for
 their #include lines and for blocks that begin with ```cpp namespace, which stand before that function.

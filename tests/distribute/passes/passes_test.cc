@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rules of SHARDING.md, each as a small graph from text to text: the sharding of values, and
-// the placement, joining and ordering of collectives.
+// The rules of docs/design.md ("Sharding rules", "Partial sums" and "Where collectives come from"),
+// each as a small graph from text to text: the sharding of values, and the placement, joining and
+// ordering of collectives.
 #include <string>
 
 #include "distribute/passes/bucket_collectives.h"
