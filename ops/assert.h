@@ -19,8 +19,8 @@ struct AssertOptions {
 
 // Assert: fails the step unless `condition`, a scalar, is true. The error shows `data`, which has
 // at least one tensor. The step fails before any variable is written.
-// Text:     an Assert of TensorFlow has strings in its data. Tensors here cannot hold strings, so
-//           they are dropped when the graph is read.
+// Text:     TensorFlow's Assert may have strings in its data. Tensors here cannot hold strings, so
+//           reading a graph drops them.
 Operation Assert(const Scope& scope, Output condition, absl::Span<const Output> data,
                  const AssertOptions& options = {});
 

@@ -21,8 +21,8 @@ struct AttentionOptions {
   float scale = 0;      // 0: 1 / sqrt(d), where d must be known
   bool causal = false;  // query i attends only to keys 0 to i
   Output mask = {};     // added to the scaled products; broadcasts to [batch, heads, n, m]
-  // q, k, v, y and their gradients are [batch, n or m, heads, d or e], as products of all heads at
-  // once write them.
+  // q, k, v, y and their gradients are [batch, n or m, heads, d or e], which is how one product for
+  // all heads writes them.
   bool heads_inside = false;
 };
 struct AttentionOutputs {

@@ -22,7 +22,7 @@ struct AvgPoolOptions {
 // Shapes:   value [N,H,W,C] -> output [N,H',W',C]; with padding SAME H' = ceil(H/stride), with
 //           VALID H' = ceil((H-size+1)/stride). N may be 0.
 // Dtypes:   half, bfloat16, float, double.
-// Windows:  ksize {1, height, width, 1}, strides likewise.
+// Windows:  ksize and strides are {1, height, width, 1}.
 // Gradient: AvgPoolGrad.
 Output AvgPool(const Scope& scope, Output value, absl::Span<const int64_t> ksize,
                absl::Span<const int64_t> strides, absl::string_view padding,

@@ -46,7 +46,7 @@ Output TruncateDiv(const Scope& scope, Output x, Output y);
 Output TruncateMod(const Scope& scope, Output x, Output y);        // has the sign of x; not uint8
 Output Mod(const Scope& scope, Output x, Output y);                // same as TruncateMod
 Output Maximum(const Scope& scope, Output x, Output y);            // NaN if either is NaN
-Output Minimum(const Scope& scope, Output x, Output y);            // likewise
+Output Minimum(const Scope& scope, Output x, Output y);            // NaN if either is NaN
 Output Pow(const Scope& scope, Output x, Output y);                // not uint8
 Output SquaredDifference(const Scope& scope, Output x, Output y);  // not uint8
 

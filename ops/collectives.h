@@ -36,8 +36,8 @@ void RegisterCollectives(OpRegistry& ops);
 namespace ops {
 
 // LocalPart: the part of `value` that this replica holds. The parts of all replicas add up to the
-// value. Any op may be applied to a part, also one that is not linear: it then works on each
-// replica's part alone.
+// value. Any op may take a part, even one that is not linear: it then works on each replica's part
+// alone.
 // Sharding: partial(sum) -> per-replica. Of a value that is not a partial sum, replica 0 holds the
 //           whole, and the other replicas hold zeros.
 // Gradient: none; a part is not a function of the value.
@@ -55,14 +55,14 @@ struct ReduceOptions {
 //           parts of a sum, say AllReduce(LocalPart(value), mean).
 Output AllReduce(const Scope& scope, Output value, const ReduceOptions& options = {});
 
-// ReduceScatter: the same reduction, of which each replica holds an equal share of the rows
-// (dimension 0). If the rows are not a multiple of the number of replicas, or in a branch or a
-// loop, the same as AllReduce. The value of the whole is that of AllReduce.
+// ReduceScatter: the same reduction, divided: each replica holds an equal share of the rows
+// (dimension 0). If the rows are not a multiple of the number of replicas, and in a branch or a
+// loop, it is an AllReduce. The global value is that of AllReduce.
 // Sharding: partial -> sharded(dim 0), per-replica -> sharded(dim 0).
 // Gradient, errors: as for AllReduce.
 Output ReduceScatter(const Scope& scope, Output value, const ReduceOptions& options = {});
 
-// AllGather: the whole of a value of which each replica holds some rows.
+// AllGather: the whole value, where each replica holds some of its rows.
 // Sharding: sharded -> replicated.
 // Gradient: dy.
 // Errors:   InvalidArgument if the value is partial or per-replica, because it has no rows that are

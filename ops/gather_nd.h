@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ops that read, add or replace slices at positions that are given by several indices each.
+// Ops that read, add to or replace slices. Several indices give the position of each slice.
 #ifndef MIRRORFLOW_OPS_GATHER_ND_H_
 #define MIRRORFLOW_OPS_GATHER_ND_H_
 

@@ -31,7 +31,7 @@ Output RandomUniform(const Scope& scope, Output shape, DataType dtype,
 // Normal with mean 0 and standard deviation 1.
 Output RandomStandardNormal(const Scope& scope, Output shape, DataType dtype,
                             const RandomOptions& options = {});
-// Likewise, but values beyond two standard deviations are drawn again.
+// The same, but values beyond two standard deviations are drawn again.
 Output TruncatedNormal(const Scope& scope, Output shape, DataType dtype,
                        const RandomOptions& options = {});
 

@@ -24,8 +24,8 @@ inline constexpr char kMean[] = "Mean";
 inline constexpr char kSum[] = "Sum";
 
 // The dimensions to reduce; negative ones count from the end. Either numbers known here, `{0, -1}`,
-// or an integer scalar or vector that is a constant when a plan is made. A reduction for which none
-// are given reduces all dimensions, unlike one along `{}`.
+// or an integer scalar or vector that is a constant when a plan is made. If they are left out, the
+// op reduces all dimensions; `{}` reduces none.
 class ReductionAxes {
  public:
   static ReductionAxes All() { return ReductionAxes(Output()); }

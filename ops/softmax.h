@@ -18,7 +18,7 @@ inline constexpr char kSoftmax[] = "Softmax";  // for passes that match this op
 // Gradient: d logits = (dy - sum_c dy * softmax) * softmax
 Output Softmax(const Scope& scope, Output logits);
 
-// LogSoftmax: logits[…,c] - log sum_c exp(logits[…,c]), computed likewise.
+// LogSoftmax: logits[…,c] - log sum_c exp(logits[…,c]), computed in the same way.
 // Gradient: d logits = dy - exp(log softmax) * sum_c dy
 Output LogSoftmax(const Scope& scope, Output logits);
 

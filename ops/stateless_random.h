@@ -39,7 +39,7 @@ Output StatelessRandomUniformV2(const Scope& scope, Output shape, const KeyCount
 Output StatelessRandomNormal(const Scope& scope, Output shape, Output seed, DataType dtype);
 Output StatelessRandomNormalV2(const Scope& scope, Output shape, const KeyCounter& from, Output alg,
                                DataType dtype);
-// Likewise, but values beyond two standard deviations are skipped.
+// The same, but values beyond two standard deviations are skipped.
 Output StatelessTruncatedNormal(const Scope& scope, Output shape, Output seed, DataType dtype);
 Output StatelessTruncatedNormalV2(const Scope& scope, Output shape, const KeyCounter& from,
                                   Output alg, DataType dtype);

@@ -53,7 +53,7 @@ namespace ops {
 struct StridedSliceOptions {
   int64_t begin_mask = 0;        // bit i: entry i begins where the dimension does
   int64_t end_mask = 0;          // bit i: entry i ends where the dimension does
-  int64_t ellipsis_mask = 0;     // bit i: entry i stands for all dimensions that others leave
+  int64_t ellipsis_mask = 0;     // bit i: entry i stands for all dimensions not covered
   int64_t new_axis_mask = 0;     // bit i: entry i is a new dimension of size 1
   int64_t shrink_axis_mask = 0;  // bit i: entry i is the index begin[i]; removes its dimension
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Further element-wise functions of one operand, besides those in unary.h: trigonometric,
-// hyperbolic, error and gamma functions.
+// Element-wise functions of one operand beyond those in unary.h: trigonometric, hyperbolic, error
+// and gamma functions.
 #ifndef MIRRORFLOW_OPS_UNARY_MATH_H_
 #define MIRRORFLOW_OPS_UNARY_MATH_H_
 

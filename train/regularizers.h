@@ -50,13 +50,13 @@ std::vector<Output> TrainableVariablesNamed(const Graph& graph, absl::string_vie
 
 struct RegularizationOptions {
   // Handles of the variables to penalise. If empty: TrainableVariablesNamed(graph, "kernel"),
-  // those that are in the graph by now.
+  // as far as the graph has them already.
   std::vector<Output> variables = {};
   std::string name = "regularization";
 };
 
-// Returns the sum of the penalties on variables, a float scalar. Its gradient is part of that of a
-// loss to which it is added. Build it after the layers.
+// Returns the sum of the penalties on variables, a float scalar. Add it to the loss. Build it after
+// the layers.
 // Errors:   InvalidArgument if there are no variables.
 Output RegularizationLoss(const Scope& scope, const Regularizer& regularizer,
                           const RegularizationOptions& options = {});

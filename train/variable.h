@@ -56,8 +56,8 @@ Variable CreateVariable(const Scope& scope, absl::string_view name, const Shape&
 // Lets a piece of a model be built several times with the same variables: while one lives,
 // CreateVariable on this thread creates the variables of `shared` the first time and returns them,
 // in the same order, every other time. layers::Shared is the usual way to use it.
-// Fails the scope with InvalidArgument, which names `piece`, if another time asks for other
-// variables than the first, or creates variables through a VariableSharing of its own.
+// Fails the scope with InvalidArgument, which names `piece`, if a later use asks for different
+// variables, or creates variables through another VariableSharing.
 class [[nodiscard]] VariableSharing {
  public:
   // `shared` is empty the first time. It must outlive this object.

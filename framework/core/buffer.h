@@ -26,7 +26,7 @@ class Buffer {
   static absl::StatusOr<std::shared_ptr<Buffer>> Allocate(size_t bytes);
   ~Buffer();
 
-  // ResourceExhausted if `bytes` bytes, many enough to matter, are not available on this machine.
+  // Returns ResourceExhausted if this machine lacks `bytes` bytes. Small sizes are not checked.
   static absl::Status CheckAvailable(size_t bytes);
 
   Buffer(const Buffer&) = delete;
@@ -42,8 +42,8 @@ class Buffer {
   const size_t size_;
 };
 
-// Recycles buffers once every reference outside the pool is gone. Take must be called by one thread
-// at a time; any thread may drop references.
+// Recycles buffers after the last reference outside the pool is dropped. Take must be called by one
+// thread at a time; any thread may drop references.
 class BufferPool {
  public:
   // Returns a buffer of at least `bytes` bytes. A recycled buffer keeps its old contents.

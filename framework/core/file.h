@@ -30,7 +30,7 @@ class InputFile {
   const std::string& path() const { return path_; }
   uint64_t size() const { return size_; }
 
-  // Reads `size` bytes at `offset` into `out`; DataLoss if the file ends before.
+  // Reads `size` bytes at `offset` into `out`. Returns DataLoss if the file ends earlier.
   absl::Status Read(uint64_t offset, size_t size, void* out) const;
 
  private:
@@ -50,8 +50,8 @@ class InputFile {
 // last call (`fsync_directory`) fails, the new file stays, but a power failure may still
 // revert it. The file's mode is 0666 without the bits of the umask.
 //
-// `before_call` is called with the name of each step before that step, and its error ends the call:
-// for failpoints. The names are those of kWriteSteps.
+// Calls `before_call` with the name of each step (kWriteSteps) before that step, and stops if it
+// returns an error. Failpoints use it.
 inline constexpr absl::string_view kWriteSteps[] = {"open",  "reserve", "write",          "fsync",
                                                     "close", "rename",  "fsync_directory"};
 absl::Status WriteFileAtomically(
@@ -72,8 +72,9 @@ struct AppendOptions {
 // Links::kRefuse, a symbolic link. Never blocks, not even on a pipe.
 absl::StatusOr<int> OpenForAppending(absl::string_view path, const AppendOptions& options = {});
 
-// Appends `data` to the file of OpenForAppending, in a single call while there is space, so that an
-// interrupted process leaves whole lines. ResourceExhausted, naming `path`, if not all of it fits.
+// Appends `data` to a file that OpenForAppending opened. Uses a single system call unless space
+// runs out, so an interrupted process leaves whole lines. Returns ResourceExhausted, naming `path`,
+// if not all of it fits.
 absl::Status AppendTo(int fd, absl::string_view path, absl::string_view data);
 
 // Checks that WriteFileAtomically can write `path`, by creating and removing an empty temporary

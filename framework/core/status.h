@@ -17,7 +17,7 @@ absl::Status Annotate(const absl::Status& status, absl::string_view where);
 
 namespace internal {
 [[noreturn]] void CheckFailed(const char* file, int line, const char* condition);
-// Terminates the process over a caller's mistake that the function has no status to report.
+// Terminates the process because of a caller's mistake, in a function that returns no status.
 [[noreturn]] void Misused(absl::string_view what);
 }  // namespace internal
 }  // namespace mirrorflow

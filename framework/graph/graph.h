@@ -181,7 +181,7 @@ class Graph {
   Node* FindNode(absl::string_view name) const;
   // `prefix` itself if it is free, else `prefix_1`, `prefix_2`, …
   std::string UniqueName(absl::string_view prefix);
-  // Likewise for the prefix of a sub-scope. Each call reserves the prefix that it returns.
+  // The same for the prefix of a sub-scope. Each call reserves the prefix that it returns.
   std::string UniquePrefix(absl::string_view prefix);
 
   int num_nodes() const { return num_nodes_; }
@@ -226,10 +226,10 @@ class Graph {
 
   // Identity survives a move and is never reused, as the address of a destroyed graph may be.
   uint64_t identity_;
-  uint64_t cloned_from_ = 0;  // the identity of the graph of which this is a clone; 0 if none
+  uint64_t cloned_from_ = 0;  // for a clone: the identity of the original; else 0
 
   std::vector<std::unique_ptr<Node>> nodes_;
-  struct Names;  // in graph.cc, so that this header need not include those of its hash tables
+  struct Names;  // in graph.cc, to keep the headers of its hash tables out of here
   std::unique_ptr<Names> names_;
   std::map<std::pair<std::string, int>, std::shared_ptr<const OpDef>>
       unknown_ops_;  // by name and outputs

@@ -18,7 +18,7 @@ namespace mirrorflow {
 // kind. A truncated file is an error, never a smaller graph, with one exception: a GraphDef that is
 // truncated between two nodes looks like one without versions, which old programs write.
 // ResourceExhausted for a file, or a graph in it, that exceeds the limits. Text may be in UTF-8 or
-// UTF-16, with the line ends of any system.
+// UTF-16, with any system's line endings.
 absl::StatusOr<Graph> ReadGraphFile(absl::string_view path, const OpRegistry& registry,
                                     const GraphLimits& limits = {});
 

@@ -83,8 +83,8 @@ enum OpTrait : uint32_t {
   kOwnOp = 1u << 7,
   // Can fail because of the values of its operands.
   kFailsOnData = 1u << 8,
-  // The last three traits guide mixed precision. Sums products, which 16-bit floats make many times
-  // faster.
+  // The last three traits guide mixed precision. The op sums products, which is many times faster
+  // in 16-bit floats.
   kSumsProducts = 1u << 9,
   // Its results are as precise as its operands, up to one rounding: the op moves elements, adds a
   // bias or normalises.

@@ -30,8 +30,8 @@ class Scope {
   // The next node is named `name` (made unique if taken) instead of after its op.
   Scope WithName(absl::string_view name) const&;
   Scope WithName(absl::string_view name) &&;
-  // For a constant that a builder adds as an operand of the next node: if that has a name, the
-  // constant is called `name/operand` and does not take the name itself.
+  // Returns the scope for a constant that a builder adds as an operand of the next node. If that
+  // node has a name, the constant is called `name/operand`, and the node keeps the name.
   Scope ForOperand(absl::string_view operand) const;
   // Node names get the prefix `name/`, made unique among the sub-scopes of this scope's prefix.
   Scope SubScope(absl::string_view name) const;
@@ -44,8 +44,9 @@ class Scope {
   bool ok() const { return graph_->status().ok(); }
   void Fail(absl::Status status) const { graph_->Fail(std::move(status)); }
 
-  // Whether the graph owns `value`; otherwise fails it with the error of Graph::CheckOwns. For a
-  // function that may use or return a value without adding a node that takes it.
+  // Returns whether the graph owns `value`; if not, the graph records the error of
+  // Graph::CheckOwns. Call it for a value that a function may use or return without adding a node
+  // that takes it.
   bool Owns(const Output& value) const;
 
   // The shape, as far as it is known. Unknown for an invalid output and for an output of another

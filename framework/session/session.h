@@ -146,7 +146,7 @@ class Session {
   // Compares all replicas' copies of the variables, by the CRC-32C of their bytes. All workers must
   // make the call between the same steps. If a copy differs, all workers return the same DataLoss,
   // which names the first such variable in layout order, and the ranks by checksum. Skips variables
-  // that are synchronised on read, whose parts differ by design. Reads each copy once, also if
+  // that are synchronised on read, whose parts differ by design. Reads each copy once, even if
   // several replicas share it.
   absl::Status CheckReplicas();
 

@@ -7,7 +7,7 @@
 //     return GpuElementwise(c, "x0 / (1 + exp(-x0))");
 //   });
 //
-// In a build without CUDA, the functions return Unimplemented; no plan for a GPU is made there.
+// Builds without CUDA make no plans for GPUs, and these functions return Unimplemented.
 #ifndef MIRRORFLOW_KERNELS_CUDA_GPU_KERNEL_H_
 #define MIRRORFLOW_KERNELS_CUDA_GPU_KERNEL_H_
 
@@ -20,8 +20,8 @@
 namespace mirrorflow {
 
 // Makes a kernel that sets each element of output 0 to `expression`, in which x0, x1, … are the
-// elements of the inputs that belong to it. Inputs broadcast to the shape of the output. Elements
-// of half and bfloat16 are computed as float. The output may overwrite an input.
+// corresponding elements of the inputs. Inputs broadcast to the shape of the output. Elements of
+// half and bfloat16 are computed as float. The output may overwrite an input.
 absl::StatusOr<KernelPlan> GpuElementwise(const KernelContext& c, absl::string_view expression);
 
 struct GpuGrid {

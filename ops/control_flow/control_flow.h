@@ -14,7 +14,7 @@
 // A function sees only its arguments: values of the enclosing graph are passed to it, a variable by
 // its handle. Under a strategy a value keeps its sharding when it enters and leaves a function, and
 // the values of a loop keep theirs in every iteration. The predicate is the same on all replicas.
-// After an error there are as many invalid outputs as inputs, and at least one.
+// After an error, the builders return as many invalid outputs as inputs, and at least one.
 #ifndef MIRRORFLOW_OPS_CONTROL_FLOW_CONTROL_FLOW_H_
 #define MIRRORFLOW_OPS_CONTROL_FLOW_CONTROL_FLOW_H_
 
@@ -49,12 +49,12 @@ struct WhileOptions {
   std::optional<int64_t> maximum_iterations;  // then the loop ends, whatever `cond` says
 };
 
-// While (StatelessWhile likewise): starting with `inputs`, values = body(values) as long as
-// cond(values) is true; returns the last values. `cond` has one result.
+// While (StatelessWhile if neither function has state): starting with `inputs`, values =
+// body(values) as long as cond(values) is true; returns the last values. `cond` has one result.
 // Shapes:   the dtypes and shapes of the values do not change.
 // Errors:   InvalidArgument if `maximum_iterations` is not in [0, 2^31); `cond` must then be a
-// bool. Gradient: a loop that runs backward over the values that the iterations saved. The maximum
-// number
+//           bool.
+// Gradient: a loop that runs backward over the values that the iterations saved. The maximum number
 //           of iterations must be known when a plan is made: `maximum_iterations` is given, or
 //           `cond` compares a counter with a constant, alone or under LogicalAnd. The body may not
 //           write variables.

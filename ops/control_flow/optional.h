@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Optional values, in which TensorFlow's gradient of If keeps values of one branch that the other
-// branch does not have. Here an optional is a list of one tensor, or of none (tensor_list.h), and
-// LowerTensorLists lowers it like other lists. There are no builders, because our own gradient of
-// If needs no optionals.
+// Optional values. TensorFlow's gradient of If uses them for values that only one branch has. Here
+// an optional is a list of one tensor or none (tensor_list.h), and LowerTensorLists lowers it like
+// other lists. There are no builders, because this library's gradient of If needs no optionals.
 #ifndef MIRRORFLOW_OPS_CONTROL_FLOW_OPTIONAL_H_
 #define MIRRORFLOW_OPS_CONTROL_FLOW_OPTIONAL_H_
 

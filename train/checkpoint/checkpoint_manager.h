@@ -6,11 +6,11 @@
 //   MF_ASSIGN_OR_RETURN(auto checkpoints,
 //                       CheckpointManager::Create(*session, {.directory = "run/checkpoints"}));
 //   MF_ASSIGN_OR_RETURN(TrainingPosition position, checkpoints->Restore());
-//   trainer->Fit(…, {.start = position, .checkpoints = checkpoints.get(), .checkpoint_every =
-//   100});
+//   trainer->Fit(…, {.start = position, .checkpoints = checkpoints.get(),
+//                    .checkpoint_every = 100});
 //
 // Only worker 0 uses the directory: it writes the files and, on resuming, reads and checks them and
-// sends the values to the others. It also logs there what happens to training (EventLog).
+// sends the values to the others. It also logs training events there (EventLog).
 #ifndef MIRRORFLOW_TRAIN_CHECKPOINT_CHECKPOINT_MANAGER_H_
 #define MIRRORFLOW_TRAIN_CHECKPOINT_CHECKPOINT_MANAGER_H_
 
@@ -37,7 +37,8 @@ struct TrainingPosition {
   int64_t step = 0;
   int64_t epoch = 0;
   int64_t batch = 0;
-  // Those that saved the checkpoint which Restore() has read; 0 for training that starts here.
+  // The workers and replicas that saved the checkpoint that Restore() has read; 0 if training
+  // starts here.
   int num_workers = 0;
   int num_replicas = 0;  // of all workers
 
@@ -54,21 +55,21 @@ class CheckpointManager {
  public:
   struct Options {
     std::string directory;
-    int keep = 2;  // the newest checkpoints that are kept; at least 2
+    int keep = 2;  // how many checkpoints to keep; at least 2
     Resume resume = Resume::kAuto;
     // After this many failed saves in a row, Save fails. Before that, it only logs the failures.
     // WaitForSave returns any failure.
     int max_failed_saves = 3;  // at least 1
     // Settings that must be equal when training resumes, by name, such as the size of a batch.
     std::map<std::string, std::string> settings = {};
-    // How long worker 0 waits for another job that uses the directory to end; a line names it every
-    // 5 s. The same on all workers. With less than 45 s, restarts fail for a while after worker
-    // 0's host has lost power.
+    // How long worker 0 waits for another job that uses the directory to end; a log line names that
+    // job every 5 s. Must be equal on all workers. Below 45 s, restarts fail for a while after
+    // worker 0's host has lost power.
     absl::Duration lock_timeout = absl::Minutes(5);
-    // Limit for the other workers' wait until worker 0 has read or written a checkpoint. Create
-    // adds lock_timeout.
+    // How long the other workers wait for worker 0 to read or write a checkpoint. Create adds
+    // lock_timeout.
     absl::Duration timeout = absl::Minutes(30);
-    // Receives warnings and what Restore has done, on worker 0, from any thread. Null: stderr.
+    // Receives warnings and a report of Restore, on worker 0 and from any thread. Null: stderr.
     std::function<void(absl::string_view line)> log = nullptr;
   };
 
@@ -98,8 +99,8 @@ class CheckpointManager {
   // needs in order to resume; worker 0's is saved.
   absl::Status Save(const TrainingPosition& position, StateDict state = {});
 
-  // Waits until all workers know how the last save has ended, and returns its error: call it after
-  // the last one. OutOfRange, naming the variables and the newest earlier checkpoint, if variables
+  // Waits until all workers know the result of the last save, and returns its error. Call it after
+  // the last save. OutOfRange, naming the variables and the newest earlier checkpoint, if variables
   // that an optimizer updates, or the optimizer's own, were not finite: they are not saved, and
   // earlier checkpoints stay.
   absl::Status WaitForSave();

@@ -21,7 +21,7 @@ namespace mirrorflow {
 
 class StateDict {
  public:
-  // Every worker gets back the exact number or text. A text may hold any bytes.
+  // Every worker gets back the exact number or text. Text may contain any bytes.
   template <std::floating_point T>
   void Set(absl::string_view name, T value) {
     SetNumber(name, static_cast<double>(value));

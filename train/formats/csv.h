@@ -9,7 +9,8 @@
 // Lines end with \n, \r\n or \r. A field in quotes may contain delimiters, line ends and, doubled,
 // quotes. Blank lines and a final Ctrl-Z are ignored, and so are spaces around a number. The text
 // is UTF-8 or, with a byte order mark, UTF-16. A header with another control character or line
-// separator outside quotes is an error, so that a file whose line ends are unknown is not empty.
+// separator outside quotes is an error; otherwise, a file with unknown line endings would count as
+// empty.
 #ifndef MIRRORFLOW_TRAIN_FORMATS_CSV_H_
 #define MIRRORFLOW_TRAIN_FORMATS_CSV_H_
 
@@ -46,7 +47,7 @@ struct CsvOptions {
   // The first line has the names of the columns. Without it, their names are "0", "1", ….
   bool header = true;
   char delimiter = ',';
-  // The columns of the result, in its order. Empty: all, with inferred dtypes.
+  // The columns to return, in this order. Empty: all, with inferred dtypes.
   std::vector<CsvColumn> columns = {};
   // The value of missing fields of the columns that have no `missing`.
   std::optional<double> missing = std::nullopt;
@@ -71,8 +72,8 @@ struct CsvTable {
 
 // InvalidArgument for options that are invalid or do not fit the header, and for a file of another
 // kind, which the error names. DataLoss for a file that is not CSV or has more bad records than
-// allowed: `path: line 7, column 'age': what; expected …,
-// got …`, where the lines count from 1. A record may have at most 16 MiB.
+// allowed: `path: line 7, column 'age': what; expected …, got …`, where the lines count from 1. A
+// record may have at most 16 MiB.
 absl::StatusOr<CsvTable> ReadCsv(absl::string_view path, const CsvOptions& options = {});
 
 }  // namespace mirrorflow

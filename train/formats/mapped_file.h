@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MappedFile: the contents of a file as memory, of which the system reads the parts that are used.
+// MappedFile: the contents of a file as memory. The system reads only the parts that are used.
 #ifndef MIRRORFLOW_TRAIN_FORMATS_MAPPED_FILE_H_
 #define MIRRORFLOW_TRAIN_FORMATS_MAPPED_FILE_H_
 

@@ -22,13 +22,14 @@ namespace mirrorflow {
 // Reads the array in row-major order, whatever the order in the file. DataLoss, `path: what;
 // expected …, got …`, for a file that breaks the format or is longer or shorter than its header
 // declares. Unimplemented for elements that a tensor cannot hold: Python objects (loading them
-// would execute code), text, records. Allocates nothing before the file is known to hold it.
+// would execute code), text, records. Checks that the file is large enough before it allocates
+// memory.
 absl::StatusOr<Tensor> ReadNpy(absl::string_view path);
 
 // Like ReadNpy(), but the tensor shares a read-only mapping of the file, which the system reads
 // when it is used: for arrays larger than memory. An array in another byte order, in column-major
-// order or at an unaligned place is read. A program that writes to the tensor is killed, and so is
-// one that reads after the file was truncated.
+// order or at an unaligned place is copied instead. A program that writes to the tensor is killed,
+// and so is one that reads after the file was truncated.
 absl::StatusOr<Tensor> MapNpy(absl::string_view path);
 
 // The same for the `size` bytes at `offset` of a larger file, but returns a tensor without a value

@@ -17,7 +17,7 @@
 namespace mirrorflow {
 
 // Returns the names of all arrays (without `.npy`), in alphabetical order. Other members of the
-// archive have no name here.
+// archive are left out.
 absl::StatusOr<std::vector<std::string>> NpzNames(absl::string_view path);
 
 // Returns all arrays by name, or an error that begins with the path and the name: DataLoss for a
@@ -26,8 +26,8 @@ absl::StatusOr<std::vector<std::string>> NpzNames(absl::string_view path);
 // a path. Never allocates more than the file can hold, compressed or not.
 absl::StatusOr<std::map<std::string, Tensor>> ReadNpz(absl::string_view path);
 
-// Returns these arrays, in this order, whatever the others of the file are. NotFound for a name
-// that the file lacks. Arrays that are neither compressed nor at an unaligned place share a
+// Returns these arrays, in this order. Other arrays of the file may be unreadable. NotFound for a
+// name that the file lacks. Arrays that are neither compressed nor at an unaligned place share a
 // read-only mapping of the file (MapNpy), and their checksums are not verified.
 absl::StatusOr<std::vector<Tensor>> MapNpz(absl::string_view path,
                                            const std::vector<std::string>& names);

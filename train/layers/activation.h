@@ -21,7 +21,7 @@ namespace layers {
 class Activation {
  public:
   Activation(std::nullptr_t = nullptr) {}  // NOLINT: the identity
-  // NOLINTNEXTLINE: an op, of which the compiler chooses this overload
+  // NOLINTNEXTLINE: selects the overload of an op such as ops::Gelu
   Activation(Output (*op)(const Scope&, Output)) : apply_(op) {}
   template <std::invocable<const Scope&, Output> F>
   Activation(F apply) : apply_(std::move(apply)) {}  // NOLINT

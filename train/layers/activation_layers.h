@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Activations with options or variables. Those without are ops (ops::Relu, ops::Gelu, …), which
-// layers take as their activation. Their numbers must be finite: InvalidArgument.
+// layers take as their activation. InvalidArgument unless their numbers are finite.
 #ifndef MIRRORFLOW_TRAIN_LAYERS_ACTIVATION_LAYERS_H_
 #define MIRRORFLOW_TRAIN_LAYERS_ACTIVATION_LAYERS_H_
 

@@ -19,15 +19,14 @@ struct BidirectionalOptions {
 
 namespace internal {
 
-// Merges the results of both directions; `backward` has the order of the steps.
+// Merges the results of both directions; `backward` is in the order of the steps.
 Output MergeDirections(const Scope& scope, Output forward, Output backward, bool sequences,
                        const BidirectionalOptions& options);
 
 }  // namespace internal
 
-// Bidirectional: a recurrent layer over a sequence and another one, with its own variables, from
-// the
-//                end to the start:
+// Bidirectional: a recurrent layer over a sequence, and another one, with its own variables, from
+//                the end to the start:
 //   Bidirectional(scope, x, 64, layers::LSTM, {.return_sequences = true})
 // Shapes:    y [batch, 2 * units], or [batch, n, 2 * units] with return_sequences, in the order of
 //            x; `units` instead of 2 * units for a merge mode other than concat.

@@ -30,8 +30,8 @@ struct MultiHeadAttentionOptions {
 };
 
 // MultiHeadAttention: softmax(q · kᵀ / sqrt(key_dim) + mask) · v for each head, where q, k and v
-// are
-//                     linear in the query, the key and the value; then a linear map of all heads.
+//                     are linear in the query, the key and the value; then a linear map of all
+//                     heads.
 // Shapes:    query [batch, n, in], value and key [batch, m, …] -> [batch, n, output_shape]; all but
 //            the batch must be known.
 // Variables: query/kernel [in, num_heads, key_dim], query/bias [num_heads, key_dim], the same for
@@ -57,7 +57,7 @@ struct GroupQueryAttentionOptions {
 // GroupQueryAttention: MultiHeadAttention in which consecutive query heads share a head of keys and
 //                      values.
 // Variables: as above; key/kernel and value/kernel are [in, num_key_value_heads, head_dim].
-// Errors:    likewise, and InvalidArgument unless num_query_heads is a multiple of
+// Errors:    as above, and InvalidArgument unless num_query_heads is a multiple of
 //            num_key_value_heads.
 // Source:    Ainslie et al., "GQA", 2023; Keras' GroupQueryAttention.
 Output GroupQueryAttention(const Scope& scope, Output query, Output value, int64_t head_dim,

@@ -17,7 +17,7 @@ namespace layers {
 Output ZeroPadding1D(const Scope& scope, Output x, Border padding = 1);
 Output ZeroPadding2D(const Scope& scope, Output x, Border2D padding = 1);
 
-// Cropping1D, Cropping2D: removes this many elements likewise.
+// Cropping1D, Cropping2D: removes this many elements in the same places.
 // Errors:   the same, and InvalidArgument if no element would be left.
 Output Cropping1D(const Scope& scope, Output x, Border cropping = 1);
 Output Cropping2D(const Scope& scope, Output x, Border2D cropping = 0);

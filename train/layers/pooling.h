@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Pooling of sequences [batch, n, channels], images [batch, height, width, channels] and volumes
-// [batch, depth, height, width, channels]: by windows, and of everything.
+// [batch, depth, height, width, channels]: within windows, and over whole examples.
 #ifndef MIRRORFLOW_TRAIN_LAYERS_POOLING_H_
 #define MIRRORFLOW_TRAIN_LAYERS_POOLING_H_
 

@@ -4,9 +4,8 @@
 // return the last result; with return_sequences, those of all steps.
 //
 // Padding:  `mask`, bool [batch, n], is false for steps that are skipped: they leave the states
-//           unchanged, and their result is that of the step before, or zeros if there is none.
-//           With zero_output_for_mask, it is zeros in any case where return_sequences is set.
-//           masking.h makes masks.
+//           unchanged, and their result is that of the step before, or zeros if there is none. With
+//           zero_output_for_mask and return_sequences, it is always zeros. masking.h makes masks.
 // Dropout:  in training, `dropout` is that of x and `recurrent_dropout` that of the state before it
 //           is multiplied by the recurrent kernel. An example's factors are the same in all steps.
 //           As in Keras, gates share their factors, but with recurrent_dropout each gate has its
@@ -41,8 +40,8 @@ struct SimpleRNNOptions {
   double dropout = 0;
   double recurrent_dropout = 0;
   bool return_sequences = false;
-  bool go_backwards = false;  // from the last element to the first; results are in this order, too
-  bool unroll = false;        // a copy of the step for each element instead of a loop
+  bool go_backwards = false;               // last element first, in the results, too
+  bool unroll = false;                     // a copy of the step for each element instead of a loop
   std::vector<Output> initial_state = {};  // h [batch, units]; zeros by default
   Output mask = {};
   bool zero_output_for_mask = false;

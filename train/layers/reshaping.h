@@ -22,8 +22,7 @@ Output Flatten(const Scope& scope, Output x);
 Output Reshape(const Scope& scope, Output x, const Shape& target_shape);
 
 // Permute: dimension i of the result is dimension dims[i - 1] of x, where dimensions after the
-// batch
-//          are counted from 1. Permute(s, x, {2, 1}) swaps the dimensions of sequences.
+//          batch are counted from 1. Permute(s, x, {2, 1}) swaps the dimensions of sequences.
 // Errors:   InvalidArgument unless `dims` is a permutation of 1, …, rank - 1.
 Output Permute(const Scope& scope, Output x, absl::Span<const int64_t> dims);
 

@@ -21,7 +21,7 @@ namespace layers {
 //
 // `layer` is a function of a scope and any further arguments. Its nodes are named below `name`.
 // Errors:   InvalidArgument if an application needs variables of other shapes or dtypes than the
-//           first, or creates a Shared layer of its own: one inside of another is created outside.
+//           first, or creates a Shared layer itself. Create the inner one outside and capture it.
 template <typename Layer>
 class Shared {
  public:

@@ -25,7 +25,7 @@ struct Size3D {
   int64_t depth, height, width;
 };
 
-// The number of elements before and after those of one dimension.
+// The number of elements to add or remove before and after one dimension.
 struct Border {
   Border(int64_t both) : before(both), after(both) {}  // NOLINT: 1 is {1, 1}
   Border(int64_t before, int64_t after) : before(before), after(after) {}

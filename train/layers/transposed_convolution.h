@@ -43,8 +43,8 @@ struct Conv2DTransposeOptions {
   std::string name = "conv2d_transpose";
 };
 
-// Conv2DTranspose: y = activation(xᵀ + bias), where xᵀ is the gradient that a convolution with the
-//                  kernel passes to its input if that of its output is x.
+// Conv2DTranspose: y = activation(xᵀ + bias), where xᵀ is the input gradient of a convolution with
+//                  the kernel whose output gradient is x.
 // Shapes:   x [batch, h, w, in] -> y [batch, h', w', filters]; variables kernel [height, width,
 //           filters, in], bias [filters]. h' is
 //             VALID: (h - 1) * stride + size + padding, by default max(size, stride) - size

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Losses that are 0 from a margin on. Below, p is a prediction and y its label.
+// Losses that are 0 beyond a margin. Below, p is a prediction and y its label.
 // Shapes:   predictions and labels [batch, …] -> scalar.
 // Dtypes:   half, bfloat16, float, double; labels are cast to the dtype of the predictions.
 // Errors:   InvalidArgument unless both have the same shape; nothing is broadcast.
@@ -17,7 +17,7 @@ namespace losses {
 // max(1 - y p, 0), the mean over the last dimension. Labels are -1 or 1; a label of 0 counts as -1.
 Output Hinge(const Scope& scope, Output predictions, Output labels,
              const LossOptions& options = {});
-// max(1 - y p, 0)², likewise.
+// max(1 - y p, 0)², the mean over the last dimension.
 Output SquaredHinge(const Scope& scope, Output predictions, Output labels,
                     const LossOptions& options = {});
 

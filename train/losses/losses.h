@@ -5,8 +5,8 @@
 //
 //   auto loss = losses::Huber(root, predictions, labels, {.delta = 2, .sample_weight = weights});
 //
-// Labels have the shape of the predictions and are cast to their dtype; nothing is broadcast. A
-// loss of each example is what `.reduction = LossReduction::kNone` returns, for metrics::Mean.
+// Labels have the shape of the predictions and are cast to their dtype; nothing is broadcast.
+// `.reduction = LossReduction::kNone` returns the loss of each example, for metrics::Mean.
 #ifndef MIRRORFLOW_TRAIN_LOSSES_LOSSES_H_
 #define MIRRORFLOW_TRAIN_LOSSES_LOSSES_H_
 

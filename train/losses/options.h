@@ -10,7 +10,7 @@
 namespace mirrorflow {
 namespace losses {
 
-// The options of a loss that has no parameters of its own. Every other loss has these, too.
+// The options of a loss without parameters. All other losses have these options, too.
 struct LossOptions {
   // A factor for the loss of each example: the shape of the losses or their first dimensions, or
   // sizes of 1 in their place. Any numeric dtype.

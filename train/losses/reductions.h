@@ -49,8 +49,8 @@ struct LossArguments {
 Output ReduceLosses(const Scope& scope, absl::string_view what, Output losses,
                     const LossArguments& arguments);
 
-// The same for terms of which the mean over the last dimension is the loss of an example. Terms
-// [batch] are losses.
+// The same for terms whose mean over the last dimension is the loss of an example. Terms of shape
+// [batch] are already losses.
 Output ReduceTerms(const Scope& scope, absl::string_view what, Output terms,
                    const LossArguments& arguments);
 

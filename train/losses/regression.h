@@ -53,8 +53,8 @@ struct HuberOptions {
 Output Huber(const Scope& scope, Output predictions, Output labels,
              const HuberOptions& options = {});
 
-// -sum(p y) / (|p| |y|) over the last dimension: -1 for vectors of one direction, 1 for opposite
-// ones. Vectors of length 0 have a loss of 0.
+// -sum(p y) / (|p| |y|) over the last dimension: -1 for vectors in the same direction, 1 for
+// opposite ones. Vectors of length 0 have a loss of 0.
 // Errors:   InvalidArgument unless predictions have at least two dimensions.
 Output CosineSimilarity(const Scope& scope, Output predictions, Output labels,
                         const LossOptions& options = {});

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The share of right predictions over all batches: a float in [0, 1], 0 before the first batch.
+// The fraction of correct predictions over all batches: a float in [0, 1], 0 before the first
+// batch.
 #ifndef MIRRORFLOW_TRAIN_METRICS_ACCURACY_H_
 #define MIRRORFLOW_TRAIN_METRICS_ACCURACY_H_
 
@@ -13,7 +14,7 @@
 namespace mirrorflow {
 namespace metrics {
 
-// Right if the largest prediction, or the first of several, is at the label.
+// Correct if the largest prediction, or the first of several, is at the label.
 // Shapes:   predictions [batch, …, classes], probabilities or logits; labels [batch, …] (int32 or
 //           int64).
 // Errors:   InvalidArgument for other shapes.
@@ -30,7 +31,8 @@ struct BinaryAccuracyOptions {
   std::string name = "binary_accuracy";
 };
 
-// Right if the prediction is above the threshold and the label is 1, or neither and it is 0.
+// Correct if the prediction is above the threshold and the label is 1, or the prediction is not
+// above the threshold and the label is 0.
 // Shapes:   predictions, probabilities, and labels [batch, …]; labels of any numeric dtype.
 // Errors:   InvalidArgument for other shapes, and for a threshold outside (0, 1), as in Keras.
 Metric BinaryAccuracy(const Scope& scope, Output predictions, Output labels,
@@ -42,8 +44,8 @@ struct TopKAccuracyOptions {
   std::string name = "";
 };
 
-// Right if fewer than k predictions are larger than that at the label, and none is infinite. Shapes
-// and errors as for the accuracies above; InvalidArgument also for k < 1.
+// Correct if fewer than k predictions are larger than that at the label, and none is infinite.
+// Shapes and errors as for the accuracies above; InvalidArgument also for k < 1.
 Metric SparseTopKCategoricalAccuracy(const Scope& scope, Output predictions, Output labels,
                                      const TopKAccuracyOptions& options = {});
 Metric TopKCategoricalAccuracy(const Scope& scope, Output predictions, Output labels,

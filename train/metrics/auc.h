@@ -12,7 +12,7 @@ namespace mirrorflow {
 namespace metrics {
 
 enum class Curve {
-  kRoc,  // recall over the share of negatives above the threshold
+  kRoc,  // recall over the false positive rate
   kPr,   // precision over recall
 };
 

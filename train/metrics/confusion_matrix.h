@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Metrics of the numbers of predictions of each class for labels of each class. Predictions and
+// Metrics that count predictions by the class of the label and the predicted class. Predictions and
 // labels outside [0, num_classes) do not count.
 //
-// Shapes:   predictions and labels [batch, …], classes (int32 or int64) as ops::ArgMax has them.
+// Shapes:   predictions and labels [batch, …], classes (int32 or int64) as ops::ArgMax returns
+//           them.
 //
 // Errors:   InvalidArgument for other shapes, or less than one class.
 #ifndef MIRRORFLOW_TRAIN_METRICS_CONFUSION_MATRIX_H_

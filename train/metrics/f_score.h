@@ -13,15 +13,16 @@ namespace metrics {
 
 enum class FScoreAverage {
   kNone,      // a score for each class: [classes]
-  kMicro,     // of all classes' counts together
+  kMicro,     // one score from the counts of all classes
   kMacro,     // the mean of the classes' scores
-  kWeighted,  // their mean weighted by the classes' numbers of labels
+  kWeighted,  // their mean, weighted by the label count of each class
 };
 
 struct FBetaScoreOptions {
   FScoreAverage average = FScoreAverage::kNone;
   double beta = 1;  // the weight of recall against precision; above 0 and finite
-  // A prediction is positive if it is above, in (0, 1]. Without one, the largest of each row is.
+  // A prediction above this threshold, in (0, 1], is positive. Without a threshold, the largest
+  // prediction of each row is positive.
   std::optional<double> threshold = std::nullopt;
   Output sample_weight = {};  // [batch]
   std::string name = "fbeta_score";

@@ -13,7 +13,7 @@ namespace mirrorflow {
 namespace metrics {
 
 // Mean of all values of all batches: sum(values * weights) / sum(weights), a float; 0 before the
-// first one. A scalar, such as a loss, counts as one value a step, unless it has a weight.
+// first one. A scalar, such as a loss, counts as one value per step, unless it has a weight.
 // Shapes:   values of any known rank.
 // Source:   Keras, as for all metrics here.
 Metric Mean(const Scope& scope, Output values, const MetricOptions& options = {});

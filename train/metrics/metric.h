@@ -26,7 +26,7 @@ struct Metric {
   Operation reset;        // forgets all batches
 };
 
-// The options of a metric that has no parameters of its own. Every other metric has these, too.
+// The options of a metric without parameters. All other metrics have these options, too.
 struct MetricOptions {
   // A factor for each example: the shape of the values or their first dimensions, or sizes of 1 in
   // their place. Any numeric dtype.

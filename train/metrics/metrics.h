@@ -5,8 +5,7 @@
 //   const metrics::Metric accuracy = metrics::SparseCategoricalAccuracy(root, logits, labels);
 //   auto test = session->Prepare({images, labels}, {}, {accuracy.update});   // for each batch
 //   auto result = session->Prepare({}, {accuracy.result}, {});               // after the last one
-//   auto reset = session->Prepare({}, {}, {accuracy.reset});                 // before the next
-//   pass
+//   auto reset = session->Prepare({}, {}, {accuracy.reset});                 // before a new pass
 //
 // Any loss is a metric, too: metrics::Mean of the losses that `LossReduction::kNone` returns.
 // metrics::Accuracy, which returns an Output, is the accuracy of one batch.

@@ -2,8 +2,7 @@
 //
 // Precision and recall of binary predictions over all batches.
 // Shapes:   predictions, probabilities, and labels [batch, …] -> a float scalar, or a vector with
-// an
-//           element for each threshold if there are several.
+//           an element for each threshold if there are several.
 // Dtypes:   predictions half, bfloat16, float, double; labels of any numeric dtype or bool, where
 //           0 is negative and all else is positive.
 // Errors:   InvalidArgument for other shapes, for thresholds outside [0, 1], and for a top_k or
@@ -23,7 +22,7 @@ namespace mirrorflow {
 namespace metrics {
 
 struct ThresholdOptions {
-  // A prediction is positive if it is above. Empty: 0.5, or with top_k below all numbers.
+  // A prediction above the threshold is positive. Empty: 0.5; with top_k, no threshold.
   std::vector<double> thresholds = {};
   // Predictions that are not among the k largest of the last dimension are negative.
   std::optional<int64_t> top_k = std::nullopt;

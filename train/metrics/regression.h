@@ -22,7 +22,7 @@ Metric MeanAbsolutePercentageError(const Scope& scope, Output predictions, Outpu
                                    const MetricOptions& options = {});
 Metric MeanSquaredLogarithmicError(const Scope& scope, Output predictions, Output labels,
                                    const MetricOptions& options = {});
-// Minus the loss: 1 for vectors of one direction, -1 for opposite ones.
+// The negative of the loss: 1 for vectors in the same direction, -1 for opposite ones.
 Metric CosineSimilarity(const Scope& scope, Output predictions, Output labels,
                         const MetricOptions& options = {});
 

@@ -57,8 +57,8 @@ struct PowerSGDOptions {
   // Starts each step from the last step's factor instead of a random one. Without error feedback
   // and warm start the approximation does not get better over the steps.
   bool warm_start = true;
-  // Is added to the norm of a column before it is divided by it. A column of zeros stays zero even
-  // if this is 0.
+  // Added to the norm of a column before the column is divided by it. A column of zeros stays zero
+  // even if this is 0.
   double orthogonalization_epsilon = 0;
 };
 

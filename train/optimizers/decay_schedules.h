@@ -34,7 +34,8 @@ struct InverseTimeDecayOptions {
   bool staircase = false;
 };
 
-// initial_learning_rate / (1 + decay_rate * step / decay_steps), with staircase likewise.
+// initial_learning_rate / (1 + decay_rate * step / decay_steps), and staircase rounds the quotient
+// down.
 LearningRateSchedule InverseTimeDecay(const InverseTimeDecayOptions& options);
 
 struct PolynomialDecayOptions {
@@ -58,7 +59,7 @@ struct CosineDecayRestartsOptions {
   double alpha = 0;               // ends at initial_learning_rate * alpha
 };
 
-// CosineDecay, again and again. t_mul is 1 or more.
+// CosineDecay with restarts. t_mul is 1 or more.
 // Source: Loshchilov and Hutter, "SGDR: stochastic gradient descent with warm restarts", 2017.
 LearningRateSchedule CosineDecayRestarts(const CosineDecayRestartsOptions& options);
 

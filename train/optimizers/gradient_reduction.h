@@ -38,7 +38,7 @@ class GradientReduction {
   const Shape& shape() const;
   DataType dtype() const;
 
-  // Creates a variable that keeps something for the next step. It is part of the optimizer's state.
+  // Creates a variable that carries a value to the next step. It is part of the optimizer's state.
   // With kOnRead, each replica has its own value, and they are parts of a sum: `value` is that sum
   // as a partial value, of which LocalPart returns this replica's value. A checkpoint contains the
   // sum, which replica 0 has after it is loaded, whatever the number of replicas.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The options that all optimizers have: what happens to gradients and variables besides the rule.
+// The options of all optimizers: what happens to gradients and variables besides the update rule.
 #ifndef MIRRORFLOW_TRAIN_OPTIMIZERS_MINIMIZE_OPTIONS_H_
 #define MIRRORFLOW_TRAIN_OPTIMIZERS_MINIMIZE_OPTIONS_H_
 
@@ -34,8 +34,8 @@ struct MinimizeOptions {
   // Reduces each gradient over the replicas (see Optimizer::ReduceGradients). Null: the compiler
   // inserts what the updates need.
   GradientReducer reduce = nullptr;
-  // Before its update, variable -= learning_rate * weight_decay * variable. Without a value, what
-  // the optimizer has itself: AdamW's and Muon's weight_decay, otherwise 0.
+  // Before its update, variable -= learning_rate * weight_decay * variable. If unset, the
+  // optimizer's own: the weight_decay of AdamW and Muon, otherwise 0.
   std::optional<double> weight_decay = std::nullopt;
   VariableSet exclude_from_weight_decay = {};
   // The first entry that has a variable multiplies the learning rate of its update and of its
@@ -43,19 +43,19 @@ struct MinimizeOptions {
   std::vector<LearningRateMultiplier> learning_rate_multipliers = {};
   // Keeps a moving average of each updated variable (moving_average.h):
   //   average = ema_momentum * average + (1 - ema_momentum) * variable
-  // after each update; the first average is the variable itself. If ema_overwrite_frequency is not
-  // 0, every so many steps the variable becomes its average.
+  // after each update; the first average is the variable itself. With a positive
+  // ema_overwrite_frequency N, every N steps the variable becomes its average.
   bool use_ema = false;
   double ema_momentum = 0.99;
   int64_t ema_overwrite_frequency = 0;
-  // Only for Minimize. Every so many steps, one update with the mean gradient over the rows of
-  // their batches, as for one large batch; the other steps change no variable of the model and
+  // Only for Minimize. With N, every Nth step makes one update with the mean gradient over the rows
+  // of N batches, as for one large batch. The other steps change no variable of the model and
   // reduce no gradient over the replicas (Keras' gradient_accumulation_steps). If the loss of one
-  // of these steps is not finite, none of them counts. Not with `reduce`.
+  // of the N steps is not finite, none of them counts. Not with `reduce`.
   int64_t accumulate_steps = 1;
-  // The number of rows, or of tokens, over which the loss of a step is the mean: a scalar. Invalid:
-  // dimension 0 of the first placeholder of the loss for which it is unknown; without such a
-  // placeholder, all steps count the same.
+  // A scalar that weights a step: the number of rows, or of tokens, over which its loss is the
+  // mean. By default, it is dimension 0 of the first placeholder of the loss that has this
+  // dimension unknown. Without such a placeholder, all steps weigh the same.
   Output accumulate_weight = {};
   // Only for Minimize. Scales the loss, for gradients of half-precision values (loss_scale.h). A
   // step whose gradients are not all finite changes no variable.

@@ -21,7 +21,7 @@
 
 namespace mirrorflow {
 
-// Returns `output` as it is with the moving averages in place of the variables. Copies the part of
+// Returns `output` computed from the moving averages instead of the variables. Copies the part of
 // the graph that differs; the copies have names that begin with `averaged/` and use the same
 // inputs. Returns `output` itself if it depends on no variable that has an average. Until the first
 // update the averages are 0.

@@ -46,9 +46,10 @@ class SafetensorsFile {
 // new one (WriteFileAtomically).
 absl::Status WriteSafetensors(absl::string_view path, const Safetensors& contents);
 
-// Returns all tensors, of which some may be unreadable, or an error. Allocates nothing before the
-// file is known to hold it. A file that breaks a rule of the format is DataLoss, `path: RuleName:
-// what; expected …, got …`; a file of another kind, which the error names, is InvalidArgument.
+// Returns all tensors, some of which may be unreadable, or an error. Checks that the file is large
+// enough before it allocates memory. A file that breaks a rule of the format is DataLoss, `path:
+// RuleName: what; expected …, got …`; a file of another kind, which the error names, is
+// InvalidArgument.
 absl::StatusOr<Safetensors> ReadSafetensors(absl::string_view path);
 
 }  // namespace mirrorflow

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// EventFileWriter: writes one of TensorBoard's event files, a TFRecord file of Event messages, on a
-// thread of its own. SummaryWriter makes the events.
+// EventFileWriter: writes one of TensorBoard's event files, a TFRecord file of Event messages, on
+// its own thread. SummaryWriter makes the events.
 //
 // A call waits for the disk only if the queue is full, and in Flush() and Close(). The first error
 // of the disk is kept: every later call returns it, and the events that come after it are dropped.
@@ -31,10 +31,10 @@ class Event;
 }
 
 struct EventFileOptions {
-  // The events that may wait for the disk. PyTorch's max_queue counts them; their sizes differ too
-  // much for that.
+  // How many bytes of events may wait for the disk. PyTorch's max_queue counts events, but their
+  // sizes differ too much.
   size_t max_queue_bytes = size_t{16} << 20;
-  // The longest time that an event waits for others, to be written with them.
+  // How long an event may wait to be written together with later ones.
   absl::Duration flush_interval = absl::Seconds(120);
   std::string filename_suffix;
   // Where training resumes: readers drop the events of this step and of later ones from files that
@@ -68,7 +68,7 @@ class EventFileWriter {
   // The events of the step so far, serialized; none if there are events of a later one. Requires
   // `keep_last_step`.
   std::vector<std::string> EventsOfStep(int64_t step) const;
-  // Returns when all events that were added before are in the file.
+  // Blocks until all events that were added before are in the file.
   absl::Status Flush();
   // Writes all events and closes the file. Every call returns the status of the first.
   absl::Status Close();

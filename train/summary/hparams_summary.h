@@ -21,8 +21,8 @@ using HparamValue = std::variant<bool, int64_t, double, std::string>;
 using Hparams = std::map<std::string, HparamValue>;
 using HparamMetrics = std::map<std::string, double>;
 
-// The three values by which TensorBoard's plugin `hparams` knows a run that ended well: which
-// hyperparameters and metrics there are, the hyperparameters of this run, and its end. The metrics
+// The three values by which TensorBoard's `hparams` plugin recognises a successful run: the names
+// of hyperparameters and metrics, the hyperparameters of this run, and its end. The metrics
 // themselves are scalars. InvalidArgument for a name or a text that is not UTF-8.
 absl::StatusOr<proto::Summary> HparamsSummary(const Hparams& hparams, const HparamMetrics& metrics,
                                               absl::Time start, absl::Time end);

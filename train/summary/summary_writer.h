@@ -9,8 +9,8 @@
 //
 //   tensorboard --logdir logs        # or: mirrorflow report logs/run1
 //
-// A run is a directory; what follows a `/` in a tag is shown in a group of what comes before. Only
-// one worker of a cluster should write a run.
+// A run is a directory. Tags with the same text before a `/` are shown as a group. Only one worker
+// of a cluster should write a run.
 //
 // Calls compute and encode, but do not wait for the disk (event_file_writer.h). The first error of
 // the disk is returned by each later call.
@@ -77,13 +77,13 @@ class SummaryWriter {
   absl::Status AddGraph(const Graph& graph, const AddOptions& options = {});
 
   // The hyperparameters of the run and the metrics it reached, which TensorBoard compares with
-  // those of other runs in the same directory. Also adds the metrics as scalars, unlike the others
-  // at most once: FailedPrecondition. Call it when the run ends.
+  // those of other runs in the same directory. Also adds the metrics as scalars. Call it once, when
+  // the run ends; another call returns FailedPrecondition.
   //   writer->AddHparams({{"batch", 64}, {"lr", 0.1}, {"optimizer", "adam"}}, {{"accuracy", 0.9}});
   absl::Status AddHparams(const Hparams& hparams, const HparamMetrics& metrics, int64_t step = 0,
                           const AddOptions& options = {});
 
-  // Returns when everything that was added before is in the file.
+  // Blocks until everything that was added before is in the file.
   absl::Status Flush() { return file_->Flush(); }
   // Writes everything and closes the file, as the destructor does. The status is that of the file:
   // OK if it holds everything.

@@ -28,12 +28,12 @@ namespace mirrorflow {
 // Values by name: `loss`, the metrics, and the same with the prefix `val_` for the validation set.
 using Logs = std::map<std::string, double>;
 
-// State of training. All workers see the same numbers, so that all decide alike.
+// State of training. All workers see the same numbers, so all make the same decisions.
 struct TrainingState {
   const Strategy& strategy;
   Session& session;
-  int64_t epochs = 0;                           // as Fit was asked
-  std::optional<int64_t> steps_per_epoch = {};  // if the dataset tells its size
+  int64_t epochs = 0;                           // as passed to Fit
+  std::optional<int64_t> steps_per_epoch = {};  // if the size of the dataset is known
   // This run saves checkpoints or resumes from one, so logs must be resumable.
   bool has_checkpoints = false;
   TrainingPosition position = {};               // the steps that have run
@@ -44,8 +44,8 @@ struct TrainingState {
   std::optional<std::string> interrupted = {};  // why this run ends before training is over
 
   // Ends training for good: before the step in OnStepBegin, else after the step or the epoch. The
-  // epoch ends with it. A run that resumes from a later checkpoint does not train on. All workers
-  // must call it in the same event. The first reason counts.
+  // epoch ends with it. A run that resumes from a later checkpoint does not continue training. All
+  // workers must call it in the same event. The first reason counts.
   void StopTraining(std::string why) {
     if (!stopped) stopped = std::move(why);
   }
@@ -66,7 +66,7 @@ class Callback {
   // Before the first step of each epoch, once: a run that resumes from a checkpoint after it does
   // not call it again.
   virtual absl::Status OnEpochBegin(TrainingState&) { return absl::OkStatus(); }
-  // Before each step, also once, if the run is interrupted before the step.
+  // Before each step, once, even if the run is interrupted before the step.
   virtual absl::Status OnStepBegin(TrainingState&) { return absl::OkStatus(); }
   virtual absl::Status OnStep(TrainingState&) { return absl::OkStatus(); }
   // Before each batch that Trainer::Evaluate and Predict run during Fit, those of the validation
@@ -77,8 +77,8 @@ class Callback {
   // After the validation that follows every `validation_steps` steps or every epoch. The logs have
   // the values of the validation set.
   virtual absl::Status OnValidationEnd(TrainingState&) { return absl::OkStatus(); }
-  // After the last step of each epoch, and its validation. An epoch that a limit of steps or an
-  // interruption has cut ends in the run that resumes it.
+  // After the last step of each epoch, and its validation. An epoch that a step limit or an
+  // interruption cuts short ends in the run that resumes it.
   virtual absl::Status OnEpochEnd(TrainingState&) { return absl::OkStatus(); }
   // After the last step and the last checkpoint, if there was no error; else OnException. What it
   // changes is a result of this run, and not part of the training that a checkpoint resumes.

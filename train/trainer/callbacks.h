@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Callbacks for Trainer::Fit, with the names and defaults of Keras where it has them. Options that
-// are numbers out of range, NaN or infinite, are an InvalidArgument error of Fit.
+// Callbacks for Trainer::Fit, with the names and defaults of Keras where it has them. Fit returns
+// InvalidArgument for numeric options that are out of range, NaN or infinite.
 #ifndef MIRRORFLOW_TRAIN_TRAINER_CALLBACKS_H_
 #define MIRRORFLOW_TRAIN_TRAINER_CALLBACKS_H_
 
@@ -30,7 +30,7 @@ class Monitor {
  public:
   Monitor(std::string name, MonitorMode mode, double min_delta);
   // Whether the value in `logs` beats the best so far by more than min_delta; if so, it becomes the
-  // best. InvalidArgument, with the names that there are, if it is missing.
+  // best. InvalidArgument, with the names that exist, if it is missing.
   absl::StatusOr<bool> Improves(const Logs& logs);
   const std::string& name() const { return name_; }
   double best() const { return best_; }
@@ -181,7 +181,7 @@ class ProgressBar final : public Callback {
 };
 
 // Interrupts all workers after the same step when one of them receives SIGTERM or SIGINT
-// (PreemptionHandler), also within a validation, or between the batches of Trainer::Predict during
+// (PreemptionHandler), even during a validation, or between the batches of Trainer::Predict during
 // Fit. Fit then returns a result with `stopped`; signal() says which signal it was.
 // Training takes the signals over. A program that calls PreemptionHandler::TakeSignals early in
 // main also ends with PreemptionHandler's exit codes before that.

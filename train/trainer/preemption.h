@@ -6,8 +6,8 @@
 //
 //   MF_RETURN_IF_ERROR(PreemptionHandler::TakeSignals());  // early in main
 //   MF_ASSIGN_OR_RETURN(auto preemption, PreemptionHandler::Create(*session));
-//   while (preemption->MayBegin()) …                        // one step, or one batch of a
-//   validation
+//   while (preemption->MayBegin()) …  // one step, or one batch of a validation
+//
 // StopOnSignal (callbacks.h) is a callback that has one.
 #ifndef MIRRORFLOW_TRAIN_TRAINER_PREEMPTION_H_
 #define MIRRORFLOW_TRAIN_TRAINER_PREEMPTION_H_
@@ -33,10 +33,10 @@ inline constexpr int kPreemptedExitCode = 75;
 
 class PreemptionHandler {
  public:
-  // Takes over SIGTERM and SIGINT. As long as there is no handler, they end the process at once,
-  // with kPreemptedExitCode and 130: nothing has to be saved. While there is one, the first of them
-  // is kept for it, and a second one ends the process at once, except for a SIGTERM repeated within
-  // 5 s: all processes of a job may receive it, and pass it on. Has no effect after the first call.
+  // Takes over SIGTERM and SIGINT. Without a handler, they end the process at once, with
+  // kPreemptedExitCode and 130, because there is nothing to save. A handler gets the first of them;
+  // a second one ends the process at once, except for a SIGTERM repeated within 5 s, because all
+  // processes of a job may receive it and pass it on. Has no effect after the first call.
   static absl::Status TakeSignals();
 
   // All workers must call this, and the methods of the result, at the same step. The session must
@@ -48,8 +48,8 @@ class PreemptionHandler {
   // last run before the stop, which is the same on all workers.
   bool MayBegin();
 
-  // Call after the last step. Returns the signal that has stopped training, on all workers the
-  // same; nothing if none has. Later signals no longer stop it.
+  // Call after the last step. Returns the signal that has stopped training, the same on all
+  // workers; nullopt if none has. Later signals no longer stop it.
   absl::StatusOr<std::optional<int>> Finish();
 
  private:

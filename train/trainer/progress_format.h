@@ -36,7 +36,7 @@ struct LogField {
   static LogField Metric(absl::string_view key, double value);  // null in JSON unless finite
 };
 
-// `2026-01-05T12:00:10Z worker=0 epoch=3`; a text with spaces is quoted as a JSON string.
+// `2026-01-05T12:00:10Z worker=0 epoch=3`; values with spaces are quoted as JSON strings.
 std::string TextLine(absl::Time time, absl::Span<const LogField> fields);
 // `{"time":"2026-01-05T12:00:10Z","worker":0,"epoch":3}`
 std::string JsonLine(absl::Time time, absl::Span<const LogField> fields);

@@ -13,16 +13,16 @@
 
 namespace mirrorflow {
 
-// Negative numbers are InvalidArgument errors of Fit.
+// Fit returns InvalidArgument for negative numbers.
 struct TensorBoardOptions {
-  // Steps from one loss of a batch to the next; 0 writes values of epochs only (Keras' "epoch").
+  // Steps between two batch losses; 0 writes only the values of epochs (Keras' "epoch").
   int64_t update_freq = 0;
-  // Epochs from one histogram of each floating-point variable to the next; 0: none.
+  // Epochs between two histograms of each floating-point variable; 0: none.
   int64_t histogram_freq = 0;
 };
 
 // Writes the logs of training for TensorBoard and `mirrorflow report`, on worker 0: `loss/train`,
-// `loss/val` and likewise for the metrics, at the number of the epoch's last step;
+// `loss/val` and the same for the metrics, at the number of the epoch's last step;
 // `examples_per_second`; and, with update_freq, `loss/batch`. With checkpoints, readers
 // discard what an earlier run has written after the checkpoint, so each step and epoch appears
 // once.
@@ -40,7 +40,7 @@ class TensorBoard final : public Callback {
   absl::Status LoadState(TrainingState& state, const StateDict& saved) override;
   std::string state_key() const override;
 
-  // For values of one's own, during training; null on other workers.
+  // Takes the program's own values during training; null on all workers except worker 0.
   SummaryWriter* writer() { return writer_.get(); }
 
  private:

@@ -10,7 +10,7 @@
 //       trainer->Fit(train.Shuffle(1).Batch(256), {.epochs = 10, .validation = test.Batch(256),
 //                                                  .callbacks = {&progress}}));
 //
-// A loop of one's own uses the parts: TrainStep(), Evaluate(), Predict() and session().
+// A custom loop uses the parts: TrainStep(), Evaluate(), Predict() and session().
 #ifndef MIRRORFLOW_TRAIN_TRAINER_TRAINER_H_
 #define MIRRORFLOW_TRAIN_TRAINER_TRAINER_H_
 
@@ -48,25 +48,25 @@ struct Model {
   std::vector<Output> prediction_inputs = {};  // those of `inputs` that it needs. Empty: the first
 };
 
-// Negative numbers, and no epochs without `steps`, are InvalidArgument errors of Fit.
+// Fit returns InvalidArgument for negative numbers, and if `epochs` and `steps` are both 0.
 struct FitOptions {
   int64_t epochs = 1;
   // Stop after this many steps, regardless of `epochs`; those before `start` count. 0: no limit. An
-  // epoch that the limit cuts does not end: no validation, no OnEpochEnd.
+  // epoch that the limit cuts short does not end: no validation, no OnEpochEnd.
   int64_t steps = 0;
-  // Evaluated after each epoch and, with `validation_steps`, after every so many steps (0: never).
-  // The metrics of the training set cover the steps since the last validation.
+  // Evaluated after each epoch and, unless `validation_steps` is 0, after every `validation_steps`
+  // steps. The metrics of the training set cover the steps since the last validation.
   std::optional<Dataset> validation = std::nullopt;
   int64_t validation_steps = 0;
   // Called in this order; they must outlive Fit.
   std::vector<Callback*> callbacks = {};
   // Called after each step with its number, from 1, and its loss; an error ends training.
   std::function<absl::Status(int64_t step, float loss)> on_step = nullptr;
-  // Where training goes on: what CheckpointManager::Restore has returned. With `checkpoints`, the
-  // callbacks, metrics and the mean loss of the epoch go on, too.
+  // The position at which training continues, from CheckpointManager::Restore. With `checkpoints`,
+  // the callbacks, metrics and the mean loss of the epoch continue, too.
   TrainingPosition start = {};
-  // Resume on a dataset that differs from the one with which the checkpoint was saved, as
-  // Dataset::ToString() and size() tell. Otherwise that is InvalidArgument.
+  // Resume on a dataset that differs from the one with which the checkpoint was saved, by its
+  // Dataset::ToString() and size(). If false, that is InvalidArgument.
   bool accept_other_dataset = false;
   // Saves a checkpoint every `checkpoint_every` steps (0: never) and after the last one. May be
   // null; else it must outlive Fit.
@@ -88,7 +88,7 @@ struct InferenceOptions {
 
 struct TrainResult {
   int64_t steps = 0;  // including those before `start`
-  // The logs of each epoch that this call has ended, and of one that `steps` has cut.
+  // The logs of each epoch that this call has ended, and of one that `steps` has cut short.
   std::vector<Logs> history = {};
   double loss = 0;                     // the mean over the rows of the last epoch
   double median_step_ms = 0;           // without the first step, which compiles
@@ -103,9 +103,8 @@ struct TrainResult {
 class Trainer {
  public:
   // Opens a session of `graph`, to which it adds inference forms. The strategy must outlive the
-  // trainer. InvalidArgument if the model lacks inputs or a loss that is a
-  // float scalar, or if the result of a metric is not a scalar (prepare a step of
-  // session() for it).
+  // trainer. InvalidArgument if the model lacks inputs or a loss that is a float scalar, or if the
+  // result of a metric is not a scalar (prepare a step of session() for it).
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(const Strategy& strategy, Graph& graph,
                                                          const Model& model);
 
@@ -116,9 +115,8 @@ class Trainer {
   // of that step is saved either.
   absl::StatusOr<TrainResult> Fit(const Dataset& dataset, const FitOptions& options = {});
 
-  // The loss, weighted by rows, and the metrics over a batched dataset. Forgets what the metrics
-  // have counted before. InvalidArgument for a dataset without batches; OutOfRange if a loss is not
-  // finite.
+  // The loss, weighted by rows, and the metrics over a batched dataset. Resets the metrics first.
+  // InvalidArgument for a dataset without batches; OutOfRange if a loss is not finite.
   absl::StatusOr<Logs> Evaluate(const Dataset& dataset, const InferenceOptions& options = {});
 
   // The predictions for all rows of a batched dataset, on every worker. Its components are those of
