@@ -9,7 +9,7 @@
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
-#include "framework/runtime/shared_update.h"
+#include "framework/runtime/communicator.h"
 #include "kernels/cpu/update.h"
 #include "tools/machine.h"
 #include "tools/statistics.h"
@@ -46,17 +46,27 @@ TwoRanks::Work ReduceThenUpdate(int64_t n) {
   };
 }
 
+class DescentRule final : public UpdateRule {
+ public:
+  explicit DescentRule(float* weights) : weights_(weights) {}
+  void Apply(int64_t first, const void* gradient, int64_t count) override {
+    GradientDescent<float>{kRate}(weights_ + first, static_cast<const float*>(gradient), count);
+  }
+
+ private:
+  float* const weights_;
+};
+
 TwoRanks::Work ReduceInUpdate(int64_t n, std::shared_ptr<ReplicaMemory> shared) {
   const auto replica = std::make_shared<Replica>(n, std::move(shared));
-  const auto update = std::make_shared<SharedUpdate>(
-      SharedUpdate::Description{.name = "benchmark", .count = n},
-      [replica](int64_t first, const void* gradient, int64_t count) {
-        GradientDescent<float>{kRate}(replica->weights->floats() + first,
-                                      static_cast<const float*>(gradient), count);
-      });
-  return [update, replica](Communicator& communicator) {
-    MF_RETURN_IF_ERROR(update->Start(&communicator, replica->gradient.data(), replica->variables));
-    return update->Finish(&communicator);
+  const auto rule = std::make_shared<DescentRule>(replica->weights->floats());
+  return [n, replica, rule](Communicator& communicator) {
+    return communicator.Run({.operation = Update{.reduction = Reduction::kSum,
+                                                 .count = n,
+                                                 .variables = replica->variables,
+                                                 .rule = rule.get()},
+                             .in = replica->gradient.data(),
+                             .name = "benchmark"});
   };
 }
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "distribute/collective/share_pieces.h"
+#include "distribute/collective/shard_pieces.h"
 
 namespace mirrorflow {
 namespace {
@@ -21,7 +21,7 @@ Traffic TrafficOf(const PlannedCollective& c, int domains) {
   const auto* update = std::get_if<PlannedUpdate>(&c.operation);
   if (update != nullptr && !update->reduction.has_value()) return {};  // of values that all have
   if (c.is<PlannedAllReduce>() || update != nullptr) {
-    if (RouteOf(domains, c.bytes(), {}) == ShareRoute::kOneRound) {
+    if (RouteOf(domains, c.bytes(), {}) == ShardRoute::kOneRound) {
       return {.bytes = bytes * (domains - 1)};
     }
     return {.bytes = 2 * bytes * (domains - 1) / domains, .rounds = 2};

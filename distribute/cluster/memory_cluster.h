@@ -15,10 +15,10 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "distribute/cluster/memory_worker_group.h"
+#include "distribute/collective/local_team.h"
 #include "distribute/collective/memory_transport.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/runtime/communicator.h"
-#include "framework/runtime/local_team.h"
 #include "framework/runtime/topology.h"
 
 namespace mirrorflow {

@@ -20,6 +20,7 @@ struct Fields {
   std::optional<int64_t> count;
   std::optional<absl::Span<const int64_t>> counts;
   std::optional<int> root;
+  size_t num_variables = 0;
 };
 
 Fields FieldsOf(const Collective& c) {
@@ -35,6 +36,17 @@ Fields FieldsOf(const Collective& c) {
           [](const AllGather& g) { return Fields{.kind = "all-gather", .counts = g.counts}; },
           [](const Broadcast& b) {
             return Fields{.kind = "broadcast", .count = b.count, .root = b.root};
+          },
+          [](const Update& u) {
+            return Fields{.kind = "update",
+                          .reduction = u.reduction,
+                          .count = u.count,
+                          .num_variables = u.variables.size()};
+          },
+          [](const ProductUpdate& u) {
+            return Fields{.kind = "update by product",
+                          .counts = u.counts,
+                          .num_variables = u.variables.size()};
           },
       },
       c.operation);
@@ -98,6 +110,8 @@ int64_t InputElements(const Collective& c, int rank) {
                         [](const ReduceScatter& r) { return Sum(r.counts); },
                         [&](const AllGather& g) { return g.counts[rank]; },
                         [&](const Broadcast& b) { return b.root == rank ? b.count : 0; },
+                        [](const Update& u) { return u.count; },
+                        [&](const ProductUpdate& u) { return u.counts[rank] * u.rows; },
                     },
                     c.operation);
 }
@@ -109,8 +123,20 @@ int64_t OutputElements(const Collective& c, int rank) {
                         [&](const ReduceScatter& r) { return r.counts[rank]; },
                         [](const AllGather& g) { return Sum(g.counts); },
                         [](const Broadcast& b) { return b.count; },
+                        [](const Update&) { return int64_t{0}; },
+                        [](const ProductUpdate&) { return int64_t{0}; },
                     },
                     c.operation);
+}
+
+bool IsUpdate(const Collective& c) {
+  return std::holds_alternative<Update>(c.operation) ||
+         std::holds_alternative<ProductUpdate>(c.operation);
+}
+
+absl::Status NeedsHostMemory(const Collective& c, int rank) {
+  return absl::FailedPreconditionError(absl::StrCat(
+      CollectiveToString(c), ": expected ranks on host memory, got a device's on rank ", rank));
 }
 
 uint64_t Fingerprint(const Collective& c) {
@@ -124,6 +150,10 @@ uint64_t Fingerprint(const Collective& c) {
   if (f.counts) {
     for (const int64_t count : *f.counts) hasher.Add(count);
   }
+  if (f.num_variables > 0) hasher.Add(static_cast<int64_t>(f.num_variables));
+  if (const auto* product = std::get_if<ProductUpdate>(&c.operation)) {
+    hasher.Add(product->rows).Add(product->row_bytes);
+  }
   return hasher.hash();
 }
 
@@ -132,8 +162,10 @@ std::string CollectiveToString(const Collective& c) {
   std::string text = absl::StrCat(f.kind, " '", c.name, "'");
   if (f.count) absl::StrAppend(&text, " of ", *f.count);
   if (f.counts) absl::StrAppend(&text, " of [", absl::StrJoin(*f.counts, ","), "]");
+  if (std::holds_alternative<ProductUpdate>(c.operation)) absl::StrAppend(&text, " rows");
   if (!IsBarrier(c)) absl::StrAppend(&text, " ", DataTypeName(c.dtype));
   if (f.reduction) absl::StrAppend(&text, " (", ReductionName(*f.reduction), ")");
+  if (std::holds_alternative<Update>(c.operation) && !f.reduction) text += " (whole)";
   if (f.root) absl::StrAppend(&text, " (root ", *f.root, ")");
   return text;
 }

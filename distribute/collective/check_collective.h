@@ -26,11 +26,16 @@ absl::Status CheckCollective(const Collective& collective, int rank, int world_s
 int64_t InputElements(const Collective& collective, int rank);
 int64_t OutputElements(const Collective& collective, int rank);
 
+bool IsUpdate(const Collective& collective);  // Update or ProductUpdate
+// The error of a communicator whose ranks are not on host memory, which updates need.
+absl::Status NeedsHostMemory(const Collective& collective, int rank);
+
 // A hash of everything that must agree between ranks: all fields except memory and sequence number.
 uint64_t Fingerprint(const Collective& collective);
 
 // `all-reduce 'gradients/0' of 100 float (sum)`, `all-gather 'x' of [3,0] int32`,
-// `broadcast 'w' of 10 double (root 2)`, `barrier 'start'`.
+// `broadcast 'w' of 10 double (root 2)`, `barrier 'start'`,
+// `update 'w' of 10 float (mean)`, `update by product 'w' of [3,0] rows float`.
 std::string CollectiveToString(const Collective& collective);
 
 }  // namespace mirrorflow

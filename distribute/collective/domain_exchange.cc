@@ -8,12 +8,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "distribute/collective/check_collective.h"
+#include "distribute/collective/shard.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/runtime/bfloat16_values.h"
 #include "framework/runtime/failure.h"
 #include "framework/runtime/reduce_in_rank_order.h"
-#include "framework/runtime/share.h"
 
 namespace mirrorflow {
 namespace {
@@ -48,7 +48,7 @@ struct DomainExchange::Flight {
   };
   Layout* layout = nullptr;
   DomainWork* work = nullptr;
-  DomainShare share;
+  DomainShard shard;
   MessageTag tag;
   const std::byte* own = nullptr;   // this rank's values, as they travel
   std::vector<std::byte> narrowed;  // those of float32 that travel as bfloat16
@@ -61,8 +61,8 @@ struct DomainExchange::Flight {
 
 // All reductions of one size.
 struct DomainExchange::Layout {
-  std::vector<SharePiece> pieces;
-  Share share;
+  std::vector<ShardPiece> pieces;
+  Shard shard;
   int64_t wire_bytes = 0;  // of an element
   // By piece: where in Flight::received the values of other domains are, in order; the first
   // becomes their sum. The result follows, if another rank reduces it.
@@ -71,9 +71,9 @@ struct DomainExchange::Layout {
   std::vector<std::unique_ptr<Flight>> flights;
   std::vector<Flight*> free;
 
-  int64_t bytes(const SharePiece& piece) const { return piece.count * wire_bytes; }
-  int64_t offset_of_own(const SharePiece& piece) const {
-    return (piece.first - share.first) * wire_bytes;
+  int64_t bytes(const ShardPiece& piece) const { return piece.count * wire_bytes; }
+  int64_t offset_of_own(const ShardPiece& piece) const {
+    return (piece.first - shard.first) * wire_bytes;
   }
 };
 
@@ -106,25 +106,25 @@ MessageTag DomainExchange::NextTag(uint64_t fingerprint) {
           .fingerprint = fingerprint};
 }
 
-// --- reductions of shares -----------------------------------------------------------------------
+// --- reductions of shards -----------------------------------------------------------------------
 
-DataType DomainExchange::WireTypeOf(const DomainShare& share) const {
-  const bool is_large = share.count * int64_t{sizeof(float)} > kOneRoundBytes;
-  return share.dtype == DT_FLOAT && is_large ? options_.wire_dtype : share.dtype;
+DataType DomainExchange::WireTypeOf(const DomainShard& shard) const {
+  const bool is_large = shard.count * int64_t{sizeof(float)} > kOneRoundBytes;
+  return shard.dtype == DT_FLOAT && is_large ? options_.wire_dtype : shard.dtype;
 }
 
-DomainExchange::Layout& DomainExchange::LayoutOf(const DomainShare& share) {
-  const auto element_bytes = static_cast<int64_t>(DataTypeSize(share.dtype));
-  const auto wire_bytes = static_cast<int64_t>(DataTypeSize(WireTypeOf(share)));
-  std::unique_ptr<Layout>& layout = layouts_[{share.count, element_bytes, wire_bytes}];
+DomainExchange::Layout& DomainExchange::LayoutOf(const DomainShard& shard) {
+  const auto element_bytes = static_cast<int64_t>(DataTypeSize(shard.dtype));
+  const auto wire_bytes = static_cast<int64_t>(DataTypeSize(WireTypeOf(shard)));
+  std::unique_ptr<Layout>& layout = layouts_[{shard.count, element_bytes, wire_bytes}];
   if (layout != nullptr) return *layout;
   layout = std::make_unique<Layout>();
-  layout->pieces = PiecesOfShare(topology_, rank_, share.count, element_bytes,
-                                 RouteOf(num_domains(), share.count * element_bytes, options_));
+  layout->pieces = PiecesOfShard(topology_, rank_, shard.count, element_bytes,
+                                 RouteOf(num_domains(), shard.count * element_bytes, options_));
   layout->wire_bytes = wire_bytes;
-  layout->share =
-      ShareOf(share.count, element_bytes, index_, static_cast<int>(domains_[domain_].size()));
-  for (const SharePiece& piece : layout->pieces) {
+  layout->shard =
+      ShardOf(shard.count, element_bytes, index_, static_cast<int>(domains_[domain_].size()));
+  for (const ShardPiece& piece : layout->pieces) {
     layout->offset.push_back(layout->received_bytes);
     const size_t messages = piece.values_from.size() + (piece.result_from >= 0 ? 1 : 0);
     layout->received_bytes += messages * layout->bytes(piece);
@@ -134,11 +134,11 @@ DomainExchange::Layout& DomainExchange::LayoutOf(const DomainShare& share) {
 
 absl::Status DomainExchange::Start(Flight& flight, size_t p, int domain, bool sends, bool is_result,
                                    std::byte* memory) {
-  const SharePiece& piece = flight.layout->pieces[p];
+  const ShardPiece& piece = flight.layout->pieces[p];
   Flight::Piece& state = flight.pieces[p];
   Transfer transfer = {.peer = piece.ranks[domain],
                        .tag = flight.tag,
-                       .urgency = flight.share.urgency,
+                       .urgency = flight.shard.urgency,
                        .unfinished = &flight.sends,
                        .name = flight.work->offer().name};
   transfer.tag.part = 2 * piece.parts[domain] + (is_result ? 1 : 0);
@@ -150,17 +150,17 @@ absl::Status DomainExchange::Start(Flight& flight, size_t p, int domain, bool se
   return transport_->StartReceive(transfer, bytes);
 }
 
-absl::Status DomainExchange::Launch(const DomainShare& share, Flight& flight) {
+absl::Status DomainExchange::Launch(const DomainShard& shard, Flight& flight) {
   const Layout& layout = *flight.layout;
-  flight.own = static_cast<const std::byte*>(share.in);
-  if (WireTypeOf(share) != share.dtype) {
-    flight.narrowed.resize(layout.share.count * layout.wire_bytes);
-    NarrowToBFloat16(static_cast<const float*>(share.in), layout.share.count,
+  flight.own = static_cast<const std::byte*>(shard.in);
+  if (WireTypeOf(shard) != shard.dtype) {
+    flight.narrowed.resize(layout.shard.count * layout.wire_bytes);
+    NarrowToBFloat16(static_cast<const float*>(shard.in), layout.shard.count,
                      flight.narrowed.data());
     flight.own = flight.narrowed.data();
   }
   for (size_t p = 0; p < layout.pieces.size(); ++p) {
-    const SharePiece& piece = layout.pieces[p];
+    const ShardPiece& piece = layout.pieces[p];
     std::byte* received = flight.received.data() + layout.offset[p];
     for (const int d : piece.values_from) {
       MF_RETURN_IF_ERROR(Start(flight, p, d, /*sends=*/false, /*is_result=*/false, received));
@@ -213,12 +213,12 @@ DomainExchange::Flight& DomainExchange::NewFlight(Layout& layout, DomainWork* wo
 }
 
 absl::Status DomainExchange::Begin(DomainWork* work,
-                                   const std::variant<DomainShare, DomainPart>& needs) {
+                                   const std::variant<DomainShard, DomainPart>& needs) {
   const std::lock_guard<std::mutex> lock(mu_);
-  if (const auto* share = std::get_if<DomainShare>(&needs)) {
-    Flight& flight = NewFlight(LayoutOf(*share), work);
-    flight.share = *share;
-    MF_RETURN_IF_ERROR(Launch(*share, flight));
+  if (const auto* shard = std::get_if<DomainShard>(&needs)) {
+    Flight& flight = NewFlight(LayoutOf(*shard), work);
+    flight.shard = *shard;
+    MF_RETURN_IF_ERROR(Launch(*shard, flight));
   } else {
     if (parts_layout_ == nullptr) parts_layout_ = std::make_unique<Layout>();
     MF_RETURN_IF_ERROR(Launch(std::get<DomainPart>(needs), NewFlight(*parts_layout_, work)));
@@ -229,7 +229,7 @@ absl::Status DomainExchange::Begin(DomainWork* work,
 // Reduces what has arrived of a piece and this rank's own. Returns the place of the sum.
 std::byte* DomainExchange::Reduce(Flight& flight, size_t p) {
   const Layout& layout = *flight.layout;
-  const SharePiece& piece = layout.pieces[p];
+  const ShardPiece& piece = layout.pieces[p];
   const std::byte* const received = flight.received.data() + layout.offset[p];
   size_t n = 0;
   bool has_own = false;
@@ -242,12 +242,12 @@ std::byte* DomainExchange::Reduce(Flight& flight, size_t p) {
     parts_[n++] = received + i * layout.bytes(piece);
   }
   if (!has_own) add_own();
-  const Reduction reduction = flight.share.reduction;
-  const DataType dtype = WireTypeOf(flight.share);
+  const Reduction reduction = flight.shard.reduction;
+  const DataType dtype = WireTypeOf(flight.shard);
   const bool is_result = piece.result_from < 0;
   std::byte* sum = flight.received.data() + layout.offset[p];
-  if (is_result && flight.share.out != nullptr && dtype == flight.share.dtype) {
-    sum = static_cast<std::byte*>(flight.share.out) + layout.offset_of_own(piece);
+  if (is_result && flight.shard.out != nullptr && dtype == flight.shard.dtype) {
+    sum = static_cast<std::byte*>(flight.shard.out) + layout.offset_of_own(piece);
   }
   const int ranks = is_result ? topology_.world_size() : kNotAll;
   ReduceDomains(reduction, dtype, {parts_.data(), n}, sum, piece.count, ranks);
@@ -255,9 +255,9 @@ std::byte* DomainExchange::Reduce(Flight& flight, size_t p) {
 }
 
 void DomainExchange::Take(const Flight& flight, size_t p, const std::byte* result) {
-  const SharePiece& piece = flight.layout->pieces[p];
+  const ShardPiece& piece = flight.layout->pieces[p];
   const void* values = result;
-  if (WireTypeOf(flight.share) != flight.share.dtype) {
+  if (WireTypeOf(flight.shard) != flight.shard.dtype) {
     widened_.resize(std::max<size_t>(widened_.size(), piece.count));
     WidenBFloat16(result, piece.count, widened_.data());
     values = widened_.data();
@@ -272,7 +272,7 @@ absl::StatusOr<bool> DomainExchange::Advance(Flight& flight) {
   for (size_t p = flight.first_waiting; p < layout.pieces.size(); ++p) {
     Flight::Piece& state = flight.pieces[p];
     if (state.taken || (state.values != 0 && !state.reduced)) continue;
-    const SharePiece& piece = layout.pieces[p];
+    const ShardPiece& piece = layout.pieces[p];
     std::byte* result = flight.received.data() + layout.offset[p];
     if (piece.reduces() && !state.reduced) {
       result = Reduce(flight, p);

@@ -27,12 +27,12 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "distribute/collective/domain_work.h"
 #include "distribute/collective/exchange_options.h"
-#include "distribute/collective/share_pieces.h"
+#include "distribute/collective/shard_pieces.h"
 #include "distribute/collective/transport.h"
 #include "framework/core/dtype.h"
 #include "framework/graph/sharding.h"
-#include "framework/runtime/communicator.h"
 #include "framework/runtime/topology.h"
 
 namespace mirrorflow {
@@ -43,10 +43,6 @@ inline constexpr double kBetweenDomains = 1.25;
 
 class DomainExchange {
  public:
-  using DomainShare = Communicator::DomainShare;
-  using DomainPart = Communicator::DomainPart;
-  using DomainWork = Communicator::DomainWork;
-
   // `timeout`: of every wait.
   DomainExchange(const Topology& topology, int rank, std::unique_ptr<Transport> transport,
                  absl::Duration timeout, const ExchangeOptions& options = {});
@@ -57,9 +53,9 @@ class DomainExchange {
 
   int num_domains() const { return static_cast<int>(domains_.size()); }
 
-  // Begins what `work` needs of the other domains: to reduce a share, whose pieces it takes as they
+  // Begins what `work` needs of the other domains: to reduce a shard, whose pieces it takes as they
   // become known, or to exchange parts.
-  absl::Status Begin(DomainWork* work, const std::variant<DomainShare, DomainPart>& needs);
+  absl::Status Begin(DomainWork* work, const std::variant<DomainShard, DomainPart>& needs);
   // Waits until `work` has all, and the other domains what they need of this rank.
   absl::Status Finish(const DomainWork* work);
 
@@ -107,12 +103,12 @@ class DomainExchange {
   absl::Status Receive(int rank, const MessageTag& tag, void* memory, int64_t bytes);
 
   // The form in which the values travel.
-  DataType WireTypeOf(const DomainShare& share) const;
-  Layout& LayoutOf(const DomainShare& share);
+  DataType WireTypeOf(const DomainShard& shard) const;
+  Layout& LayoutOf(const DomainShard& shard);
   // Starts one message of piece `p`, with the rank of `domain`.
   absl::Status Start(Flight& flight, size_t p, int domain, bool sends, bool is_result,
                      std::byte* memory);
-  absl::Status Launch(const DomainShare& share, Flight& flight);
+  absl::Status Launch(const DomainShard& shard, Flight& flight);
   std::byte* Reduce(Flight& flight, size_t p);
   void Take(const Flight& flight, size_t p, const std::byte* result);
   absl::Status Launch(const DomainPart& part, Flight& flight);
@@ -141,7 +137,7 @@ class DomainExchange {
   std::vector<std::byte> scratch_;      // grows to the largest size needed
   std::vector<const void*> parts_;      // by domain, while a piece is reduced
   std::vector<const void*> scattered_;  // by domain, while a reduce-scatter waits
-  int unfinished_ = 0;  // transfers of the collective that is not a share's reduction
+  int unfinished_ = 0;  // transfers of the collective that is not a shard's reduction
   std::map<std::tuple<int64_t, int64_t, int64_t>, std::unique_ptr<Layout>>
       layouts_;                           // by count, element size, that on the wire
   std::unique_ptr<Layout> parts_layout_;  // of exchanges of parts, which have no pieces

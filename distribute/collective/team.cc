@@ -216,7 +216,6 @@ class Team final : public LocalTeam {
 
   int rank() const override { return rank_; }
   int size() const override { return group_->size(); }
-  bool spans_processes() const override { return group_->spans_processes(); }
 
   absl::Status Start(const TeamOffer& offer) override {
     if (group_->waiter.ended()) [[unlikely]]

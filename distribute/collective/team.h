@@ -17,7 +17,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "distribute/collective/address_space.h"
-#include "framework/runtime/local_team.h"
+#include "distribute/collective/local_team.h"
 
 namespace mirrorflow {
 

@@ -9,10 +9,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "distribute/collective/check_collective.h"
+#include "distribute/collective/shard.h"
 #include "distribute/collective/team.h"
+#include "distribute/collective/team_update.h"
 #include "framework/core/status.h"
 #include "framework/runtime/reduce_in_rank_order.h"
-#include "framework/runtime/share.h"
 
 namespace mirrorflow {
 namespace {
@@ -28,58 +29,76 @@ const std::byte* Skip(const void* memory, int64_t bytes) {
 }
 std::byte* Skip(void* memory, int64_t bytes) { return static_cast<std::byte*>(memory) + bytes; }
 
-// A collective in flight.
-struct Pending final : TeamWork, Communicator::DomainWork {
-  Collective collective;
-  TeamOffer team_offer;
-  std::byte* out[1] = {};
-  // For an all-reduce over several domains: this rank's share, and all places of its result.
-  Share share;
-  std::vector<void*> outs;
-  std::vector<const void*> ins;  // while its ranks' values are reduced
-
-  void Hold(const Collective& c) {
-    collective = c;
-    out[0] = static_cast<std::byte*>(c.out);
-    team_offer = {.fingerprint = Fingerprint(c),
-                  .work = this,
-                  .name = c.name,
-                  .sequence = c.sequence,
-                  .in = c.in};
-    // In the other operations, each rank writes only its own result.
-    if (is_all_reduce()) team_offer.out = out;
+// A collective in flight that is not an update.
+class TeamCollective final : public CollectiveInFlight {
+ public:
+  // So that later calls allocate nothing.
+  void Reserve(size_t members) {
+    ins_.reserve(members);
+    outs_.reserve(members);
   }
-  std::string ToString() const override { return CollectiveToString(collective); }
-  bool is_all_reduce() const { return std::holds_alternative<AllReduce>(collective.operation); }
+  void Hold(const Collective& c, const TeamPlace& place) {
+    out_[0] = static_cast<std::byte*>(c.out);
+    // In the other operations, each rank writes only its own result.
+    Offer(c, is_all_reduce(c) ? absl::MakeConstSpan(out_) : absl::Span<std::byte* const>());
+    offer_.in_bytes = InputElements(c, place.rank) * element_bytes();
+    if (const auto* all_reduce = std::get_if<AllReduce>(&c.operation)) {
+      shard_ = ShardOf(all_reduce->count, element_bytes(), place.index,
+                       static_cast<int>(place.members.size()));
+    }
+  }
+  bool is_all_reduce() const { return is_all_reduce(collective_); }
 
-  const TeamOffer& offer() const override { return team_offer; }
-  std::variant<Communicator::DomainShare, Communicator::DomainPart> Prepare(Ranks ranks) override {
-    const auto& all_reduce = std::get<AllReduce>(collective.operation);
-    const int64_t first = share.first * element_bytes();
-    outs.clear();
-    for (const TeamMemory& rank : ranks) outs.push_back(Skip(rank.out[0], first));
-    const void* in = Skip(collective.in, first);
-    void* const own = Skip(collective.out, first);
+  // Only an all-reduce lets the exchange call these.
+  std::variant<DomainShard, DomainPart> Prepare(Ranks ranks) override {
+    const auto& all_reduce = std::get<AllReduce>(collective_.operation);
+    void* const own = Skip(collective_.out, shard_.first * element_bytes());
+    const void* in = Skip(collective_.in, shard_.first * element_bytes());
+    FindShards(ranks);
     if (ranks.size() > 1) {
-      ins.clear();
-      for (const TeamMemory& rank : ranks) ins.push_back(Skip(rank.in, first));
-      ReduceInRankOrder(WithinDomain(all_reduce.reduction), collective.dtype, ins, {&own, 1},
-                        share.count);
+      ReduceInRankOrder(WithinDomain(all_reduce.reduction), collective_.dtype, ins_, {&own, 1},
+                        shard_.count);
       in = own;
     }
-    return Communicator::DomainShare{.reduction = all_reduce.reduction,
-                                     .dtype = collective.dtype,
-                                     .count = all_reduce.count,
-                                     .in = in,
-                                     .out = own};
+    return DomainShard{.reduction = all_reduce.reduction,
+                       .dtype = collective_.dtype,
+                       .count = all_reduce.count,
+                       .in = in,
+                       .out = own,
+                       .urgency = collective_.urgency};
   }
   void Take(int64_t first, const void* values, int64_t count) override {
-    const int64_t at = (first - share.first) * element_bytes();
-    for (void* out : outs) Copy(values, Skip(out, at), count * element_bytes());
+    const int64_t at = (first - shard_.first) * element_bytes();
+    for (void* out : outs_) Copy(values, Skip(out, at), count * element_bytes());
+  }
+
+  // Reduces this rank's shard of an all-reduce, if the team has all ranks.
+  void ReduceShard(Ranks ranks) {
+    FindShards(ranks);
+    ReduceInRankOrder(std::get<AllReduce>(collective_.operation).reduction, collective_.dtype, ins_,
+                      absl::MakeSpan(outs_), shard_.count);
   }
 
  private:
-  int64_t element_bytes() const { return static_cast<int64_t>(DataTypeSize(collective.dtype)); }
+  static bool is_all_reduce(const Collective& c) {
+    return std::holds_alternative<AllReduce>(c.operation);
+  }
+  int64_t element_bytes() const { return static_cast<int64_t>(DataTypeSize(collective_.dtype)); }
+  void FindShards(Ranks ranks) {
+    const int64_t first = shard_.first * element_bytes();
+    ins_.clear();
+    outs_.clear();
+    for (const TeamMemory& rank : ranks) {
+      ins_.push_back(Skip(rank.in, first));
+      outs_.push_back(Skip(rank.out[0], first));
+    }
+  }
+
+  std::byte* out_[1] = {};
+  // Of an all-reduce: this rank's shard, and where each rank's values and results of it are.
+  Shard shard_;
+  std::vector<const void*> ins_;
+  std::vector<void*> outs_;
 };
 
 // Whether `c` is the collective `started`; compares the fields that a caller can get wrong.
@@ -92,14 +111,17 @@ class TeamCommunicator final : public Communicator, ProgressThread::Rank {
  public:
   TeamCommunicator(const Topology& topology, int rank, std::unique_ptr<LocalTeam> team,
                    std::shared_ptr<DomainExchange> exchange, std::shared_ptr<ProgressThread> thread)
-      : rank_(rank),
-        world_size_(topology.world_size()),
-        domain_(topology.RanksOfDomain(topology.replicas[rank].domain)),
+      : domain_(topology.RanksOfDomain(topology.replicas[rank].domain)),
         team_(std::move(team)),
+        place_({.rank = rank,
+                .index = team_->rank(),
+                .members = domain_,
+                .world_size = topology.world_size()}),
         exchange_(std::move(exchange)),
         thread_(std::move(thread)),
-        ins_(domain_.size()),
-        outs_(domain_.size()) {
+        updates_(place_),
+        ins_(domain_.size()) {
+    for (TeamCollective& pending : pending_) pending.Reserve(domain_.size());
     if (thread_ != nullptr) thread_->Add(this);
   }
   ~TeamCommunicator() override {
@@ -107,69 +129,15 @@ class TeamCommunicator final : public Communicator, ProgressThread::Rank {
     if (thread_ != nullptr) thread_->Remove(this);
   }
 
-  int rank() const override { return rank_; }
-  int world_size() const override { return world_size_; }
-  LocalTeam* team() override { return team_.get(); }
-  int num_domains() const override { return exchange_ == nullptr ? 1 : exchange_->num_domains(); }
-  absl::Span<const int> domain_ranks() const override { return domain_; }
+  int rank() const override { return place_.rank; }
+  int world_size() const override { return place_.world_size; }
   absl::Status status() const override { return team_->status(); }
   void Abort(absl::Status why) override { team_->Abort(std::move(why)); }
   void BeginStep(uint64_t step) override {
     GoOn();
     if (exchange_ != nullptr) exchange_->set_step(step);
   }
-
-  absl::Status Start(const Collective& collective, Lane*) override {
-    absl::Status status = CheckCollective(collective, rank_, world_size_);
-    if (!status.ok()) [[unlikely]] {
-      team_->Abort(status);
-      return team_->Start({});  // returns the first failure
-    }
-    if (started_ - finished_ == kMaxInFlight) [[unlikely]] {
-      Pending refused;
-      refused.Hold(collective);
-      return team_->Start(refused.team_offer);
-    }
-    Pending& pending = pending_[started_ % kMaxInFlight];
-    pending.Hold(collective);
-    const auto element_bytes = static_cast<int64_t>(DataTypeSize(collective.dtype));
-    pending.team_offer.in_bytes = InputElements(collective, rank_) * element_bytes;
-    if (exchange_ == nullptr) {
-      MF_RETURN_IF_ERROR(team_->Start(pending.team_offer));
-    } else {
-      if (const auto* all_reduce = std::get_if<AllReduce>(&collective.operation)) {
-        pending.share = ShareOf(all_reduce->count, element_bytes, team_->rank(), team_->size());
-      }
-      MF_RETURN_IF_ERROR(team_->Start(pending.team_offer));
-      waiting_.push_back({&pending, pending.is_all_reduce()});
-      MF_RETURN_IF_ERROR(Advance());
-    }
-    ++started_;
-    return absl::OkStatus();
-  }
-
-  absl::Status Finish(const Collective& collective, Lane*) override {
-    Pending& next = pending_[finished_ % kMaxInFlight];
-    if (finished_ == started_ || !IsSame(next.collective, collective)) [[unlikely]] {
-      team_->Abort(absl::FailedPreconditionError(
-          absl::StrCat(CollectiveToString(collective), ": rank ", rank_,
-                       " finishes it out of order; expected the oldest one in flight")));
-      return team_->Start({});  // returns the first failure
-    }
-    if (exchange_ != nullptr && next.is_all_reduce()) {
-      MF_RETURN_IF_ERROR(FinishOverDomains(&next));
-    } else {
-      if (exchange_ != nullptr) MF_RETURN_IF_ERROR(BeginUpTo(&next));
-      MF_RETURN_IF_ERROR(team_->Finish(next.team_offer, [&](Ranks ranks) {
-        return std::visit([&](const auto& operation) { return Work(operation, next, ranks); },
-                          next.collective.operation);
-      }));
-    }
-    ++finished_;
-    return absl::OkStatus();
-  }
-
-  absl::Status Settle() override {
+  absl::Status EndStep() override {
     while (!waiting_.empty() && waiting_.front().reduces) {
       MF_RETURN_IF_ERROR(Begin(waiting_.front().work, /*waits=*/true).status());
     }
@@ -177,13 +145,84 @@ class TeamCommunicator final : public Communicator, ProgressThread::Rank {
     return absl::OkStatus();
   }
 
-  absl::Status StartOverDomains(DomainWork* work) override {
+  absl::Status Start(const Collective& collective, Lane*) override {
+    absl::Status status = CheckCollective(collective, rank(), world_size());
+    if (!status.ok()) [[unlikely]] {
+      team_->Abort(status);
+      return team_->Start({});  // returns the first failure
+    }
+    if (IsUpdate(collective)) return StartUpdate(collective);
+    if (started_ - finished_ == kMaxInFlight) [[unlikely]] {
+      TeamCollective refused;
+      refused.Hold(collective, place_);
+      return team_->Start(refused.offer());
+    }
+    TeamCollective& next = pending_[started_ % kMaxInFlight];
+    next.Hold(collective, place_);
+    MF_RETURN_IF_ERROR(
+        StartWork(&next, /*over_domains=*/exchange_ != nullptr, next.is_all_reduce()));
+    ++started_;
+    return absl::OkStatus();
+  }
+
+  absl::Status Finish(const Collective& collective, Lane*) override {
+    if (IsUpdate(collective)) return FinishUpdate(collective);
+    TeamCollective& next = pending_[finished_ % kMaxInFlight];
+    if (finished_ == started_ || !IsSame(next.collective(), collective)) [[unlikely]] {
+      return OutOfOrder(collective);
+    }
+    if (exchange_ != nullptr && next.is_all_reduce()) {
+      MF_RETURN_IF_ERROR(FinishOverDomains(&next));
+    } else {
+      if (exchange_ != nullptr) MF_RETURN_IF_ERROR(BeginUpTo(&next));
+      MF_RETURN_IF_ERROR(team_->Finish(next.offer(), [&](Ranks ranks) {
+        return std::visit([&](const auto& operation) { return Work(operation, next, ranks); },
+                          next.collective().operation);
+      }));
+    }
+    ++finished_;
+    return absl::OkStatus();
+  }
+
+ private:
+  // Work over domains that this rank has started and not begun. All domains number their work in
+  // the order in which it begins, so none may overtake another.
+  struct Waiting {
+    DomainWork* work;
+    bool reduces;  // others begin when they are finished, and are done then
+  };
+
+  absl::Status StartWork(CollectiveInFlight* work, bool over_domains, bool reduces) {
     MF_RETURN_IF_ERROR(team_->Start(work->offer()));
-    waiting_.push_back({work, /*reduces=*/true});
+    if (!over_domains) return absl::OkStatus();
+    waiting_.push_back({work, reduces});
     return Advance();
   }
 
-  absl::Status FinishOverDomains(DomainWork* work) override {
+  absl::Status StartUpdate(const Collective& collective) {
+    TeamUpdate* const update = updates_.Start(collective);
+    const absl::Status started = StartWork(update, update->needs_domains(), /*reduces=*/true);
+    if (!started.ok()) [[unlikely]]
+      updates_.Finish(update);
+    return started;
+  }
+  absl::Status FinishUpdate(const Collective& collective) {
+    TeamUpdate* const update = updates_.Find(collective);
+    if (update == nullptr) [[unlikely]]
+      return OutOfOrder(collective);
+    if (update->needs_domains()) {
+      MF_RETURN_IF_ERROR(FinishOverDomains(update));
+    } else {
+      MF_RETURN_IF_ERROR(team_->Finish(update->offer(), [update](Ranks ranks) {
+        update->RunShard(ranks);
+        return absl::OkStatus();
+      }));
+    }
+    updates_.Finish(update);
+    return absl::OkStatus();
+  }
+
+  absl::Status FinishOverDomains(DomainWork* work) {
     MF_RETURN_IF_ERROR(Advance());
     MF_RETURN_IF_ERROR(BeginUpTo(work));
     return team_->Finish(work->offer(), [&](Ranks ranks) -> absl::Status {
@@ -193,13 +232,12 @@ class TeamCommunicator final : public Communicator, ProgressThread::Rank {
     });
   }
 
- private:
-  // Work over domains that this rank has started and not begun. Works of all domains are numbered
-  // in the order in which they begin, so none may overtake another.
-  struct Waiting {
-    DomainWork* work;
-    bool reduces;  // others begin when they are finished, and are done then
-  };
+  absl::Status OutOfOrder(const Collective& collective) {
+    team_->Abort(absl::FailedPreconditionError(
+        absl::StrCat(CollectiveToString(collective), ": rank ", rank(),
+                     " finishes it out of order; expected the oldest one in flight")));
+    return team_->Start({});  // returns the first failure
+  }
 
   // Begins what all ranks of the domain have started, and moves all that is in flight.
   absl::Status Advance() {
@@ -248,7 +286,7 @@ class TeamCommunicator final : public Communicator, ProgressThread::Rank {
         waiting_.erase(waiting_.begin());
       } else {
         team_->Abort(absl::FailedPreconditionError(
-            absl::StrCat(work->offer().name, ": rank ", rank_, " finishes it before '",
+            absl::StrCat(work->offer().name, ": rank ", rank(), " finishes it before '",
                          first.work->offer().name, "', which it has started before")));
         return team_->Start({});  // returns the first failure
       }
@@ -256,26 +294,19 @@ class TeamCommunicator final : public Communicator, ProgressThread::Rank {
     return absl::OkStatus();
   }
 
-  // Does this rank's share of a collective that all ranks of its domain have started.
-  absl::Status Work(const Barrier&, const Pending& p, Ranks) {
-    return exchange_ == nullptr ? absl::OkStatus() : exchange_->Barrier(p.team_offer.fingerprint);
+  // Does this rank's part of a collective that all ranks of its domain have started.
+  absl::Status Work(const Barrier&, const TeamCollective& t, Ranks) {
+    return exchange_ == nullptr ? absl::OkStatus() : exchange_->Barrier(t.offer().fingerprint);
   }
 
   // Within one domain: FinishOverDomains does it over several.
-  absl::Status Work(const AllReduce& all_reduce, const Pending& p, Ranks ranks) {
-    const Collective& c = p.collective;
-    const auto element = static_cast<int64_t>(DataTypeSize(c.dtype));
-    const Share share = ShareOf(all_reduce.count, element, team_->rank(), team_->size());
-    for (size_t r = 0; r < ranks.size(); ++r) {
-      ins_[r] = Skip(ranks[r].in, share.first * element);
-      outs_[r] = Skip(ranks[r].out[0], share.first * element);
-    }
-    ReduceInRankOrder(all_reduce.reduction, c.dtype, ins_, absl::MakeSpan(outs_), share.count);
+  absl::Status Work(const AllReduce&, TeamCollective& t, Ranks ranks) {
+    t.ReduceShard(ranks);
     return absl::OkStatus();
   }
 
-  absl::Status Work(const ReduceScatter& scatter, const Pending& p, Ranks ranks) {
-    const Collective& c = p.collective;
+  absl::Status Work(const ReduceScatter& scatter, const TeamCollective& t, Ranks ranks) {
+    const Collective& c = t.collective();
     const auto element = static_cast<int64_t>(DataTypeSize(c.dtype));
     const auto reduce = [&](Reduction reduction, int rank, void* out) {
       const int64_t first = FirstOf(rank, scatter.counts) * element;
@@ -283,50 +314,56 @@ class TeamCommunicator final : public Communicator, ProgressThread::Rank {
       ReduceInRankOrder(reduction, c.dtype, ins_, {&out, 1}, scatter.counts[rank]);
     };
     if (exchange_ == nullptr) {
-      reduce(scatter.reduction, rank_, c.out);
+      reduce(scatter.reduction, rank(), c.out);
       return absl::OkStatus();
     }
     return exchange_->ReduceScatterParts(
         scatter.reduction, c.dtype, scatter.counts, c.out,
         [&](int rank, void* out) { reduce(WithinDomain(scatter.reduction), rank, out); },
-        p.team_offer.fingerprint);
+        t.offer().fingerprint);
   }
 
-  absl::Status Work(const AllGather& gather, const Pending& p, Ranks ranks) {
-    const Collective& c = p.collective;
+  absl::Status Work(const AllGather& gather, const TeamCollective& t, Ranks ranks) {
+    const Collective& c = t.collective();
     const auto element = static_cast<int64_t>(DataTypeSize(c.dtype));
     for (size_t r = 0; r < ranks.size(); ++r) {
       Copy(ranks[r].in, Skip(c.out, FirstOf(domain_[r], gather.counts) * element),
            gather.counts[domain_[r]] * element);
     }
     if (exchange_ == nullptr) return absl::OkStatus();
-    return exchange_->GatherParts(c.dtype, gather.counts, c.in, c.out, p.team_offer.fingerprint);
+    return exchange_->GatherParts(c.dtype, gather.counts, c.in, c.out, t.offer().fingerprint);
   }
 
-  absl::Status Work(const Broadcast& broadcast, const Pending& p, Ranks ranks) {
-    const Collective& c = p.collective;
+  absl::Status Work(const Broadcast& broadcast, const TeamCollective& t, Ranks ranks) {
+    const Collective& c = t.collective();
     const int64_t bytes = broadcast.count * static_cast<int64_t>(DataTypeSize(c.dtype));
     for (size_t r = 0; r < ranks.size(); ++r) {
       if (domain_[r] == broadcast.root) Copy(ranks[r].in, c.out, bytes);
     }
     if (exchange_ == nullptr) return absl::OkStatus();
-    return exchange_->Broadcast(broadcast.root, c.in, c.out, bytes, p.team_offer.fingerprint);
+    return exchange_->Broadcast(broadcast.root, c.in, c.out, bytes, t.offer().fingerprint);
   }
 
-  const int rank_;
-  const int world_size_;
+  // Not called: updates_ has the updates.
+  absl::Status Work(const Update&, const TeamCollective& c, Ranks) {
+    return absl::InternalError(c.ToString());
+  }
+  absl::Status Work(const ProductUpdate&, const TeamCollective& c, Ranks) {
+    return absl::InternalError(c.ToString());
+  }
+
   const std::vector<int> domain_;  // the ranks of this rank's domain
   const std::unique_ptr<LocalTeam> team_;
+  const TeamPlace place_;
   const std::shared_ptr<DomainExchange> exchange_;
   const std::shared_ptr<ProgressThread> thread_;  // may be null
-  bool rests_ = false;                            // since Settle
-  std::array<Pending, kMaxInFlight> pending_;
-  uint64_t started_ = 0;
+  bool rests_ = false;                            // since EndStep
+  std::array<TeamCollective, kMaxInFlight> pending_;
+  uint64_t started_ = 0;  // of pending_
   uint64_t finished_ = 0;
+  TeamUpdates updates_;
   std::vector<Waiting> waiting_;
-  // The memory of each rank, while Finish runs; not local, as the number of ranks varies.
-  std::vector<const void*> ins_;
-  std::vector<void*> outs_;
+  std::vector<const void*> ins_;  // the memory of each rank, while Finish runs
 };
 
 }  // namespace

@@ -17,9 +17,9 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "distribute/collective/domain_exchange.h"
+#include "distribute/collective/local_team.h"
 #include "distribute/collective/progress_thread.h"
 #include "framework/runtime/communicator.h"
-#include "framework/runtime/local_team.h"
 #include "framework/runtime/topology.h"
 
 namespace mirrorflow {

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/runtime/bound_collective.h"
 
-#include <type_traits>
 #include <utility>
 
 #include "absl/time/clock.h"
 #include "framework/core/overloaded.h"
-#include "framework/runtime/shared_update.h"
 #include "framework/runtime/update_kernel.h"
 
 namespace mirrorflow {
@@ -23,7 +21,7 @@ std::vector<int64_t> CountsOf(const SplitRows& split,
   return counts;
 }
 
-// A collective that the communicator runs alone, without an update kernel.
+// A collective without an update kernel.
 class BoundTransfer final : public BoundCollective {
  public:
   BoundTransfer(int sequence, Collective collective, std::vector<int64_t> counts,
@@ -32,9 +30,6 @@ class BoundTransfer final : public BoundCollective {
         binding_(binding),
         counts_(std::move(counts)),
         collective_(std::move(collective)) {
-    collective_.dtype = planned_.dtype;
-    collective_.name = planned_.name;
-    collective_.sequence = sequence;
     if (auto* scatter = std::get_if<ReduceScatter>(&collective_.operation)) {
       scatter->counts = counts_;
     } else if (auto* gather = std::get_if<AllGather>(&collective_.operation)) {
@@ -79,11 +74,8 @@ class BoundCall {
   }
 
   // Called before the other ranks can write the variables.
-  void BeforeStart(Communicator* communicator) {
-    if (communicator == nullptr || communicator->team() == nullptr) return;
-    if (communicator->team()->spans_processes()) {
-      binding_.updated.store(true, std::memory_order_relaxed);
-    }
+  void BeforeStart() {
+    if (binding_.shares_variables) binding_.updated.store(true, std::memory_order_relaxed);
   }
 
   // Calls `work(kernel, args)`, and adds its time to nanoseconds() if the step is traced.
@@ -110,79 +102,92 @@ class BoundCall {
   uint64_t run_ = 0;  // in which the collective was started
 };
 
-class BoundUpdate final : public BoundCollective {
+class BoundUpdate final : public BoundCollective, UpdateRule {
  public:
-  BoundUpdate(int sequence, const CollectiveBinding& binding)
-      : planned_(binding.plan.collectives[sequence]),
+  BoundUpdate(const Collective& collective, const PlannedUpdate& planned,
+              const CollectiveBinding& binding)
+      : planned_(binding.plan.collectives[collective.sequence]),
         binding_(binding),
-        call_(*planned_.update(), binding),
-        update_({.name = planned_.name,
-                 .sequence = sequence,
-                 .reduction = std::get<PlannedUpdate>(planned_.operation).reduction,
-                 .dtype = planned_.dtype,
-                 .count = planned_.count,
-                 .num_variables = planned_.update()->variables.size(),
-                 .urgency = planned_.urgency},
-                [this](int64_t first, const void* gradient, int64_t count) {
-                  call_.Run<UpdateKernel>([&](const UpdateKernel& kernel, const KernelArgs& args) {
-                    kernel.RunPart(args, gradient, first, count);
-                  });
-                }) {}
+        call_(planned.call, binding),
+        collective_(collective),
+        update_({.reduction = planned.reduction, .count = planned_.count, .rule = this}) {}
 
-  absl::Status Start(Communicator* communicator, Lane&) override {
-    call_.BeforeStart(communicator);
-    return update_.Start(communicator, Locate(binding_, planned_.in), call_.LocateVariables());
+  absl::Status Start(Communicator* communicator, Lane& lane) override {
+    collective_.in = Locate(binding_, planned_.in);
+    update_.variables = call_.LocateVariables();
+    if (communicator == nullptr) return absl::OkStatus();
+    call_.BeforeStart();
+    collective_.operation = update_;
+    return communicator->Start(collective_, &lane);
   }
-  absl::Status Finish(Communicator* communicator, Lane&) override {
-    return update_.Finish(communicator);
+  absl::Status Finish(Communicator* communicator, Lane& lane) override {
+    if (communicator != nullptr) return communicator->Finish(collective_, &lane);
+    Apply(0, collective_.in, update_.count);
+    return absl::OkStatus();
   }
   int64_t update_ns() const override { return call_.nanoseconds(); }
 
  private:
+  void Apply(int64_t first, const void* gradient, int64_t count) override {
+    call_.Run<UpdateKernel>([&](const UpdateKernel& kernel, const KernelArgs& args) {
+      kernel.RunPart(args, gradient, first, count);
+    });
+  }
+
   const PlannedCollective& planned_;
   const CollectiveBinding binding_;
   BoundCall call_;
-  SharedUpdate update_;
+  Collective collective_;
+  Update update_;
 };
 
-class BoundProductUpdate final : public BoundCollective {
+class BoundProductUpdate final : public BoundCollective, ProductUpdateRule {
  public:
-  BoundProductUpdate(int sequence, std::vector<int64_t> counts, const CollectiveBinding& binding)
-      : planned_(binding.plan.collectives[sequence]),
-        product_(std::get<PlannedProductUpdate>(planned_.operation)),
+  BoundProductUpdate(const Collective& collective, const PlannedProductUpdate& planned,
+                     std::vector<int64_t> counts, const CollectiveBinding& binding)
+      : planned_(binding.plan.collectives[collective.sequence]),
+        right_(planned.right),
         binding_(binding),
-        call_(product_.call, binding),
-        update_({.name = planned_.name,
-                 .sequence = sequence,
-                 .dtype = planned_.dtype,
-                 .rows = product_.rows,
-                 .row_bytes = product_.row_bytes,
-                 .counts = std::move(counts),
-                 .num_variables = product_.call.variables.size(),
-                 .urgency = planned_.urgency},
-                [this](absl::Span<const ProductRows> parts, int64_t first, int64_t last) {
-                  call_.Run<UpdateByProductKernel>(
-                      [&](const UpdateByProductKernel& kernel, const KernelArgs& args) {
-                        kernel.RunRows(args, parts, first, last);
-                      });
-                }) {}
+        counts_(std::move(counts)),
+        call_(planned.call, binding),
+        collective_(collective),
+        update_({.counts = counts_,
+                 .rows = planned.rows,
+                 .row_bytes = planned.row_bytes,
+                 .rule = this}) {}
 
-  absl::Status Start(Communicator* communicator, Lane&) override {
-    call_.BeforeStart(communicator);
-    return update_.Start(communicator, Locate(binding_, planned_.in),
-                         Locate(binding_, product_.right), call_.LocateVariables());
+  absl::Status Start(Communicator* communicator, Lane& lane) override {
+    collective_.in = Locate(binding_, planned_.in);
+    update_.right = Locate(binding_, right_);
+    update_.variables = call_.LocateVariables();
+    if (communicator == nullptr) return absl::OkStatus();
+    call_.BeforeStart();
+    collective_.operation = update_;
+    return communicator->Start(collective_, &lane);
   }
-  absl::Status Finish(Communicator* communicator, Lane&) override {
-    return update_.Finish(communicator);
+  absl::Status Finish(Communicator* communicator, Lane& lane) override {
+    if (communicator != nullptr) return communicator->Finish(collective_, &lane);
+    const ProductRows rows{collective_.in, update_.right, counts_[0]};
+    Apply({&rows, 1}, 0, update_.rows);
+    return absl::OkStatus();
   }
   int64_t update_ns() const override { return call_.nanoseconds(); }
 
  private:
+  void Apply(absl::Span<const ProductRows> parts, int64_t first, int64_t last) override {
+    call_.Run<UpdateByProductKernel>(
+        [&](const UpdateByProductKernel& kernel, const KernelArgs& args) {
+          kernel.RunRows(args, parts, first, last);
+        });
+  }
+
   const PlannedCollective& planned_;
-  const PlannedProductUpdate& product_;
+  const Operand right_;
   const CollectiveBinding binding_;
+  const std::vector<int64_t> counts_;
   BoundCall call_;
-  SharedProductUpdate update_;
+  Collective collective_;
+  ProductUpdate update_;
 };
 
 }  // namespace
@@ -192,9 +197,13 @@ std::unique_ptr<BoundCollective> BindCollective(int sequence,
                                                 const CollectiveBinding& binding) {
   const PlannedCollective& planned = binding.plan.collectives[sequence];
   using Bound = std::unique_ptr<BoundCollective>;
+  Collective collective{.dtype = planned.dtype,
+                        .name = planned.name,
+                        .sequence = sequence,
+                        .urgency = planned.urgency};
   const auto transfer = [&](auto operation, std::vector<int64_t> counts = {}) -> Bound {
-    return std::make_unique<BoundTransfer>(sequence, Collective{.operation = operation},
-                                           std::move(counts), binding);
+    collective.operation = operation;
+    return std::make_unique<BoundTransfer>(sequence, collective, std::move(counts), binding);
   };
   return std::visit(
       Overloaded{
@@ -206,11 +215,12 @@ std::unique_ptr<BoundCollective> BindCollective(int sequence,
             return transfer(ReduceScatter{p.reduction, {}}, CountsOf(p.split, rows));
           },
           [&](const PlannedAllGather& p) { return transfer(AllGather{}, CountsOf(p.split, rows)); },
-          [&](const PlannedUpdate&) -> Bound {
-            return std::make_unique<BoundUpdate>(sequence, binding);
+          [&](const PlannedUpdate& p) -> Bound {
+            return std::make_unique<BoundUpdate>(collective, p, binding);
           },
           [&](const PlannedProductUpdate& p) -> Bound {
-            return std::make_unique<BoundProductUpdate>(sequence, CountsOf(p.split, rows), binding);
+            return std::make_unique<BoundProductUpdate>(collective, p, CountsOf(p.split, rows),
+                                                        binding);
           },
       },
       planned.operation);

@@ -36,7 +36,9 @@ struct CollectiveBinding {
   std::byte* const* bases;  // by region
   const std::atomic<bool>& traced;
   const std::atomic<uint64_t>& run;  // the number of the current run
-  std::atomic<bool>& updated;        // set when an update of this run begins to write
+  // Whether ranks of other processes write the variables once this rank has started an update.
+  const bool& shares_variables;
+  std::atomic<bool>& updated;  // set when an update of this run begins to write
 };
 
 // Binds collective `sequence` of the plan. `rows[axis][rank]` are the shares of all ranks.

@@ -84,11 +84,11 @@ struct PlannedReduceScatter {
 struct PlannedAllGather {
   SplitRows split;
 };
-struct PlannedUpdate {  // by `in`, a gradient (SharedUpdate)
+struct PlannedUpdate {  // by `in`, a gradient
   std::optional<Reduction> reduction = std::nullopt;
   UpdateCall call;
 };
-struct PlannedProductUpdate {  // by the product of `in` and `right` (SharedProductUpdate)
+struct PlannedProductUpdate {  // by the product of `in` and `right`
   Operand right;
   SplitRows split;        // of both
   int64_t rows = 0;       // of the variable

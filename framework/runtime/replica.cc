@@ -101,6 +101,7 @@ absl::StatusOr<std::unique_ptr<BoundPlan>> Replica::Bind(
                                      .bases = bound->kernel_bases_.data(),
                                      .traced = bound->traced_,
                                      .run = bound->run_,
+                                     .shares_variables = shares_variables_,
                                      .updated = bound->updated_};
   for (size_t i = 0; i < plan->collectives.size(); ++i) {
     bound->collectives_.push_back(BindCollective(static_cast<int>(i), rows, binding));
@@ -248,7 +249,7 @@ absl::Status BoundPlan::EndRun(const absl::Status& status) {
     if (!RunInstruction(instructions[i]).ok()) break;
   }
   unfinished_ = status.ok() && replica_.communicator_ != nullptr && !plan_->late.empty();
-  return unfinished_ ? replica_.communicator_->Settle() : status;
+  return unfinished_ ? replica_.communicator_->EndStep() : status;
 }
 
 absl::Status BoundPlan::FinishLate() {

@@ -48,7 +48,12 @@ class Replica {
   Device& device() const { return *device_; }
   int rank() const { return rank_; }
   // The replica's endpoint of the communicator, not owned; null in a world of one rank.
-  void set_communicator(Communicator* communicator) { communicator_ = communicator; }
+  // `domain_spans_processes`: whether ranks of its memory domain are in other processes, which then
+  // write the variables in updates.
+  void set_communicator(Communicator* communicator, bool domain_spans_processes = false) {
+    communicator_ = communicator;
+    shares_variables_ = domain_spans_processes;
+  }
   Communicator* communicator() const { return communicator_; }
 
   // Where the replica records its collectives.
@@ -93,6 +98,7 @@ class Replica {
   const int rank_;
   const std::vector<LayoutRegion> regions_;  // of the variables
   Communicator* communicator_ = nullptr;
+  bool shares_variables_ = false;  // with other processes
   std::shared_ptr<CollectiveLog> collective_log_ = std::make_shared<CollectiveLog>();
   std::vector<std::shared_ptr<std::byte>> layout_;  // their memory
   // One for all plans: grows to the largest size that any of them has needed in a Run.

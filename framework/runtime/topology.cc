@@ -40,6 +40,13 @@ std::vector<int> Topology::RanksOfDomain(int domain) const {
   return RanksWhere(*this, [&](const Place& replica) { return replica.domain == domain; });
 }
 
+bool Topology::DomainSpansWorkers(int rank) const {
+  const Place& own = replicas[rank];
+  return std::any_of(replicas.begin(), replicas.end(), [&own](const Place& other) {
+    return other.domain == own.domain && other.worker != own.worker;
+  });
+}
+
 absl::Status Topology::Check() const {
   if (replicas.empty()) return absl::InvalidArgumentError("topology: expected a replica or more");
   int last_worker = -1;

@@ -31,6 +31,8 @@ struct Topology {
   std::vector<std::string> devices() const;  // by rank
   std::vector<int> RanksOfWorker(int worker) const;
   std::vector<int> RanksOfDomain(int domain) const;
+  // Whether the memory domain of `rank` has ranks of several workers.
+  bool DomainSpansWorkers(int rank) const;
 
   // InvalidArgument unless there is at least one replica, workers and domains are numbered from 0
   // without gaps, and ranks are ordered by worker. The error names the rank.

@@ -55,7 +55,7 @@ absl::Status Connection::Connect(absl::Span<const std::unique_ptr<Replica>> repl
     return absl::InternalError("expected one communicator for each local replica");
   }
   for (size_t i = 0; i < replicas.size(); ++i) {
-    replicas[i]->set_communicator(communicators_[i].get());
+    replicas[i]->set_communicator(communicators_[i].get(), topology_.DomainSpansWorkers(ranks[i]));
     replicas_.push_back(replicas[i].get());
     MF_RETURN_IF_ERROR(replicas[i]->RegisterGradients());
   }

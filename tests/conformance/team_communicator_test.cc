@@ -12,13 +12,13 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "distribute/collective/domain_exchange.h"
 #include "distribute/collective/memory_transport.h"
 #include "distribute/collective/team.h"
 #include "framework/core/status.h"
 #include "framework/runtime/failure.h"
-#include "framework/runtime/shared_update.h"
 #include "gtest/gtest.h"
 #include "tests/conformance/communicator_conformance.h"
 #include "tests/conformance/connect_domains.h"
@@ -302,14 +302,28 @@ void AddToVariable(int64_t first, const void* gradient, int64_t count, float* va
   }
 }
 
+// Adds the gradient to the variable of a rank, and counts the elements.
+class CountingRule final : public UpdateRule {
+ public:
+  explicit CountingRule(float* variable) : variable_(variable) {}
+  void Apply(int64_t first, const void* gradient, int64_t count) override {
+    AddToVariable(first, gradient, count, variable_);
+    updated += count;
+  }
+  int64_t updated = 0;
+
+ private:
+  float* const variable_;
+};
+
 struct UpdateCase {
   const char* name;
   std::optional<Reduction> reduction;
   int num_domains;
 };
 
-class SharedUpdateTest : public testing::TestWithParam<UpdateCase> {};
-INSTANTIATE_TEST_SUITE_P(, SharedUpdateTest,
+class UpdateTest : public testing::TestWithParam<UpdateCase> {};
+INSTANTIATE_TEST_SUITE_P(, UpdateTest,
                          testing::Values(UpdateCase{"SumInOneDomain", Reduction::kSum, 1},
                                          UpdateCase{"MeanInOneDomain", Reduction::kMean, 1},
                                          UpdateCase{"WholeInOneDomain", std::nullopt, 1},
@@ -318,7 +332,7 @@ INSTANTIATE_TEST_SUITE_P(, SharedUpdateTest,
                                          UpdateCase{"WholeInTwoDomains", std::nullopt, 2}),
                          [](const auto& info) { return std::string(info.param.name); });
 
-TEST_P(SharedUpdateTest, EachElementIsUpdatedOnceAndVisibleToAllRanks) {
+TEST_P(UpdateTest, EachElementIsUpdatedOnceAndVisibleToAllRanks) {
   for (const int world_size : {1, 2, 3, 5}) {
     for (const int64_t count : {0, 1, 17, 4096, 50'001}) {
       SCOPED_TRACE(absl::StrCat(count, " elements, ", world_size, " ranks"));
@@ -337,17 +351,17 @@ TEST_P(SharedUpdateTest, EachElementIsUpdatedOnceAndVisibleToAllRanks) {
         threads.emplace_back([&, rank] {
           std::byte* const variables[] = {reinterpret_cast<std::byte*>(first[rank].data()),
                                           reinterpret_cast<std::byte*>(second[rank].data())};
-          SharedUpdate update(
-              {.name = "u", .reduction = GetParam().reduction, .count = count, .num_variables = 2},
-              [&](int64_t at, const void* gradient, int64_t n) {
-                AddToVariable(at, gradient, n, first[rank].data());
-                updated[rank] += n;
-              });
+          CountingRule rule(first[rank].data());
+          const Collective update = {.operation = Update{.reduction = GetParam().reduction,
+                                                         .count = count,
+                                                         .variables = variables,
+                                                         .rule = &rule},
+                                     .in = gradients[rank].data(),
+                                     .name = "u"};
           for (int round = 0; round < 2; ++round) {
-            EXPECT_EQ(update.Start(ranks[rank].get(), gradients[rank].data(), variables),
-                      absl::OkStatus());
-            EXPECT_EQ(update.Finish(ranks[rank].get()), absl::OkStatus());
+            EXPECT_EQ(ranks[rank]->Run(update), absl::OkStatus());
           }
+          updated[rank] = rule.updated;
         });
       }
       for (std::thread& thread : threads) thread.join();
@@ -358,7 +372,7 @@ TEST_P(SharedUpdateTest, EachElementIsUpdatedOnceAndVisibleToAllRanks) {
         EXPECT_EQ(second[rank], std::vector<float>(count, 20));
         EXPECT_EQ(gradients[rank], given[rank]);
       }
-      EXPECT_EQ(all_updated, 2 * count * ranks[0]->num_domains());
+      EXPECT_EQ(all_updated, 2 * count * std::min(GetParam().num_domains, world_size));
       float sum = is_whole ? 6.0f : static_cast<float>(world_size * (world_size + 1) / 2);
       if (GetParam().reduction == Reduction::kMean) sum *= 1.0f / static_cast<float>(world_size);
       for (int64_t i = 0; i < count; ++i) {
@@ -368,16 +382,56 @@ TEST_P(SharedUpdateTest, EachElementIsUpdatedOnceAndVisibleToAllRanks) {
   }
 }
 
-TEST_P(SharedUpdateTest, SingleRankNeedsNoCommunicator) {
-  float gradient[] = {1, 2, 3}, variable[] = {10, 10, 10};
-  std::byte* const variables[] = {reinterpret_cast<std::byte*>(variable)};
-  SharedUpdate update({.name = "u", .reduction = GetParam().reduction, .count = 3},
-                      [&](int64_t first, const void* values, int64_t n) {
-                        AddToVariable(first, values, n, variable);
-                      });
-  ASSERT_EQ(update.Start(nullptr, gradient, variables), absl::OkStatus());
-  ASSERT_EQ(update.Finish(nullptr), absl::OkStatus());
-  EXPECT_EQ(variable[2], 10 + 3 + 2);
+// Those of a step may be finished in the next one, between and after its other collectives.
+TEST_P(UpdateTest, MayBeFinishedAfterLaterCollectives) {
+  constexpr int kWorldSize = 4;
+  auto ranks = ConnectInMemory(kWorldSize, GetParam().num_domains, absl::Seconds(50)).value();
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < kWorldSize; ++rank) {
+    threads.emplace_back([&, rank] {
+      Communicator& communicator = *ranks[rank];
+      std::vector<float> gradient(100, 1), a(100, 0), b(100, 0), sum(100);
+      std::byte* const of_a[] = {reinterpret_cast<std::byte*>(a.data())};
+      std::byte* const of_b[] = {reinterpret_cast<std::byte*>(b.data())};
+      CountingRule rule_a(a.data()), rule_b(b.data());
+      Update update = {.reduction = GetParam().reduction, .count = 100};
+      const auto of = [&](UpdateRule* rule, absl::Span<std::byte* const> variables) {
+        update.rule = rule;
+        update.variables = variables;
+        return Collective{.operation = update, .in = gradient.data(), .name = "u"};
+      };
+      const Collective update_a = of(&rule_a, of_a), update_b = of(&rule_b, of_b);
+      for (int step = 0; step < 3; ++step) {
+        communicator.BeginStep(step);
+        EXPECT_EQ(communicator.Start(update_a, nullptr), absl::OkStatus());
+        EXPECT_EQ(communicator.Start(update_b, nullptr), absl::OkStatus());
+        EXPECT_EQ(communicator.EndStep(), absl::OkStatus());
+        communicator.BeginStep(step + 100);
+        EXPECT_EQ(communicator.Run({.operation = AllReduce{Reduction::kSum, 100},
+                                    .in = gradient.data(),
+                                    .out = sum.data(),
+                                    .name = "between"}),
+                  absl::OkStatus());
+        EXPECT_EQ(sum[0], kWorldSize);
+        EXPECT_EQ(communicator.Finish(update_b, nullptr), absl::OkStatus());
+        EXPECT_EQ(communicator.Finish(update_a, nullptr), absl::OkStatus());
+      }
+      const float each = GetParam().reduction == Reduction::kSum ? kWorldSize : 1;
+      EXPECT_EQ(a[7], 3 * (each + 7));
+      EXPECT_EQ(b, a);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(TeamCommunicatorTest, UpdateFinishedWithoutStartIsError) {
+  auto ranks = CreateTeamCommunicators(1).value();
+  float gradient[] = {1};
+  CountingRule rule(gradient);
+  const absl::Status status = ranks[0]->Finish(
+      {.operation = Update{.count = 1, .rule = &rule}, .in = gradient, .name = "u"}, nullptr);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(absl::StrContains(status.message(), "update 'u'")) << status;
 }
 
 constexpr int64_t kColumns = 3;
@@ -395,51 +449,73 @@ void AddProduct(absl::Span<const ProductRows> parts, int64_t first, int64_t last
   }
 }
 
-class SharedProductUpdateTest : public testing::TestWithParam<int> {};  // number of domains
-INSTANTIATE_TEST_SUITE_P(Domains, SharedProductUpdateTest, testing::Values(1, 2, 3));
+class ProductRule final : public ProductUpdateRule {
+ public:
+  ProductRule(int64_t rows, float* variable) : rows_(rows), variable_(variable) {}
+  void Apply(absl::Span<const ProductRows> parts, int64_t first, int64_t last) override {
+    AddProduct(parts, first, last, rows_, variable_);
+    updated += last - first;
+  }
+  int64_t updated = 0;
 
-TEST_P(SharedProductUpdateTest, UpdateUsesRowsOfAllRanksAndIsVisibleToAll) {
+ private:
+  const int64_t rows_;
+  float* const variable_;
+};
+
+class ProductUpdateTest : public testing::TestWithParam<int> {};  // number of domains
+INSTANTIATE_TEST_SUITE_P(Domains, ProductUpdateTest, testing::Values(1, 2, 3));
+
+TEST_P(ProductUpdateTest, UpdateUsesRowsOfAllRanksAndIsVisibleToAll) {
   for (const int world_size : {1, 2, 3, 5}) {
     for (const int64_t rows : {1, 4, 50}) {
       SCOPED_TRACE(absl::StrCat(rows, " rows, ", world_size, " ranks"));
       auto ranks = GetParam() == 1
                        ? CreateTeamCommunicators(world_size).value()
                        : ConnectInMemory(world_size, GetParam(), absl::Seconds(50)).value();
-      std::vector<int64_t> counts;  // of examples: the first rank has none
-      for (int rank = 0; rank < world_size; ++rank) counts.push_back(world_size > 1 ? rank : 2);
+      // Of examples, by round. The first rank has none, then the last one, whose buffers hold those
+      // of the round before.
+      std::vector<int64_t> counts[2];
+      for (int rank = 0; rank < world_size; ++rank) {
+        counts[0].push_back(world_size > 1 ? rank : 2);
+      }
+      counts[1] = counts[0];
+      counts[1].back() = 0;
       std::vector<std::vector<float>> left(world_size), right(world_size), variable(world_size);
       std::vector<int64_t> updated(world_size);
       for (int rank = 0; rank < world_size; ++rank) {
-        for (int64_t i = 0; i < counts[rank] * rows; ++i) left[rank].push_back(rank + i % 7);
-        for (int64_t i = 0; i < counts[rank] * kColumns; ++i) {
+        for (int64_t i = 0; i < counts[0][rank] * rows; ++i) left[rank].push_back(rank + i % 7);
+        for (int64_t i = 0; i < counts[0][rank] * kColumns; ++i) {
           right[rank].push_back(static_cast<float>(i % 5));
         }
         variable[rank].assign(rows * kColumns, 10);
       }
       std::vector<float> want = variable[0];
       for (int rank = 0; rank < world_size; ++rank) {
-        const ProductRows part = {left[rank].data(), right[rank].data(), counts[rank]};
-        for (int round = 0; round < 2; ++round) AddProduct({&part, 1}, 0, rows, rows, want.data());
+        for (const auto& of_round : counts) {
+          const ProductRows part = {left[rank].data(), right[rank].data(), of_round[rank]};
+          AddProduct({&part, 1}, 0, rows, rows, want.data());
+        }
       }
       std::vector<std::thread> threads;
       for (int rank = 0; rank < world_size; ++rank) {
         threads.emplace_back([&, rank] {
           std::byte* const variables[] = {reinterpret_cast<std::byte*>(variable[rank].data())};
-          SharedProductUpdate update(
-              {.name = "u",
-               .rows = rows,
-               .row_bytes = kColumns * static_cast<int64_t>(sizeof(float)),
-               .counts = counts},
-              [&](absl::Span<const ProductRows> parts, int64_t first, int64_t last) {
-                AddProduct(parts, first, last, rows, variable[rank].data());
-                updated[rank] += last - first;
-              });
-          for (int round = 0; round < 2; ++round) {
-            EXPECT_EQ(
-                update.Start(ranks[rank].get(), left[rank].data(), right[rank].data(), variables),
-                absl::OkStatus());
-            EXPECT_EQ(update.Finish(ranks[rank].get()), absl::OkStatus());
+          ProductRule rule(rows, variable[rank].data());
+          for (const auto& of_round : counts) {
+            const absl::Status status = ranks[rank]->Run(
+                {.operation =
+                     ProductUpdate{.right = right[rank].data(),
+                                   .counts = of_round,
+                                   .rows = rows,
+                                   .row_bytes = kColumns * static_cast<int64_t>(sizeof(float)),
+                                   .variables = variables,
+                                   .rule = &rule},
+                 .in = left[rank].data(),
+                 .name = "u"});
+            EXPECT_EQ(status, absl::OkStatus());
           }
+          updated[rank] = rule.updated;
         });
       }
       for (std::thread& thread : threads) thread.join();
@@ -448,7 +524,7 @@ TEST_P(SharedProductUpdateTest, UpdateUsesRowsOfAllRanksAndIsVisibleToAll) {
         all_updated += updated[rank];
         EXPECT_EQ(variable[rank], want) << "on rank " << rank;
       }
-      EXPECT_EQ(all_updated, 2 * rows * ranks[0]->num_domains());
+      EXPECT_EQ(all_updated, 2 * rows * std::min(GetParam(), world_size));
     }
   }
 }

@@ -210,8 +210,9 @@ TEST(PlantedBugsTest, FlippedBitInOneCopyOfVariableIsFound) {
             "replica 0");
 }
 
-// Flips a bit in the result of each all-reduce in double precision on this rank. The change is
-// smaller than the rounding tolerance, so only a comparison of the copies detects it.
+// Flips a bit in the result of each update, and of each all-reduce in double precision, on this
+// rank. The change is smaller than the rounding tolerance, so only a comparison of the copies
+// detects it.
 class FlippingCommunicator final : public Communicator {
  public:
   explicit FlippingCommunicator(std::unique_ptr<Communicator> communicator)
@@ -227,9 +228,10 @@ class FlippingCommunicator final : public Communicator {
     if (collective.dtype == DT_DOUBLE && reduce != nullptr && reduce->count > 0) {
       FlipBit(collective.out);
     }
+    const auto* update = std::get_if<Update>(&collective.operation);
+    if (update != nullptr) FlipBit(update->variables[0]);
     return absl::OkStatus();
   }
-  LocalTeam* team() override { return &team_; }
   absl::Status status() const override { return communicator_->status(); }
   void Abort(absl::Status why) override { communicator_->Abort(std::move(why)); }
 
@@ -241,33 +243,7 @@ class FlippingCommunicator final : public Communicator {
     std::memcpy(made, &bits, sizeof(bits));
   }
 
-  // Flips the same bit in the results of updates.
-  class Team final : public LocalTeam {
-   public:
-    explicit Team(LocalTeam* team) : team_(team) {}
-    int rank() const override { return team_->rank(); }
-    int size() const override { return team_->size(); }
-    absl::Status Start(const TeamOffer& offer) override { return team_->Start(offer); }
-    absl::StatusOr<bool> Begin(const TeamOffer& offer, bool waits, Work work) override {
-      return team_->Begin(offer, waits, work);
-    }
-    absl::Status Access(absl::FunctionRef<absl::Status()> access) override {
-      return team_->Access(access);
-    }
-    absl::Status Finish(const TeamOffer& offer, Work work) override {
-      MF_RETURN_IF_ERROR(team_->Finish(offer, work));
-      FlipBit(offer.out[0]);
-      return absl::OkStatus();
-    }
-    absl::Status status() const override { return team_->status(); }
-    void Abort(absl::Status why) override { team_->Abort(std::move(why)); }
-
-   private:
-    LocalTeam* const team_;
-  };
-
   const std::unique_ptr<Communicator> communicator_;
-  Team team_{communicator_->team()};
 };
 
 class PlantedBitTest : public testing::TestWithParam<bool> {};

@@ -77,7 +77,6 @@ class DeviceCopyCommunicator final : public Communicator {
   }
   absl::Status Finish(const Collective&, Lane*) override { return group_->meeting.status(); }
   absl::Status status() const override { return group_->meeting.status(); }
-  int num_domains() const override { return world_size(); }
   void Abort(absl::Status why) override { group_->meeting.Fail(why); }
 
  private:
@@ -109,6 +108,13 @@ class DeviceCopyCommunicator final : public Communicator {
   // Enqueues this rank's share of a collective.
   absl::Status Share(const Collective& c, cudaStream_t stream) const {
     return std::visit([&](const auto& what) { return Share(what, c, stream); }, c.operation);
+  }
+
+  absl::Status Share(const Update&, const Collective& c, cudaStream_t) const {
+    return NeedsHostMemory(c, rank_);
+  }
+  absl::Status Share(const ProductUpdate&, const Collective& c, cudaStream_t) const {
+    return NeedsHostMemory(c, rank_);
   }
 
   absl::Status Share(const Barrier&, const Collective&, cudaStream_t) const {

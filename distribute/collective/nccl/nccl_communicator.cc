@@ -423,7 +423,6 @@ class NcclCommunicator final : public Communicator {
 
   int rank() const override { return group_->world_rank(local_); }
   int world_size() const override { return group_->world_size(); }
-  int num_domains() const override { return world_size(); }
 
   absl::Status Start(const Collective& c, Lane* lane) override {
     if (lane == nullptr) return absl::InvalidArgumentError("NCCL: expected a lane, got none");
@@ -467,6 +466,13 @@ class NcclCommunicator final : public Communicator {
 
   absl::Status Issue(const Collective& c, ncclComm_t comm, cudaStream_t stream) const {
     return std::visit([&](const auto& what) { return Issue(what, c, comm, stream); }, c.operation);
+  }
+
+  absl::Status Issue(const Update&, const Collective& c, ncclComm_t, cudaStream_t) const {
+    return NeedsHostMemory(c, rank());
+  }
+  absl::Status Issue(const ProductUpdate&, const Collective& c, ncclComm_t, cudaStream_t) const {
+    return NeedsHostMemory(c, rank());
   }
 
   absl::Status Issue(const Barrier&, const Collective&, ncclComm_t comm,

@@ -75,7 +75,7 @@ class Mover {
     return memory_.try_emplace({storage.region, storage.offset}, root).first->second;
   }
 
-  // The rows that an update by product sends are copied at its start (SharedProductUpdate).
+  // The rows that an update by product sends are copied at its start (team_update.cc).
   void ForgetRows(int finish) {
     const Instruction& instruction = plan_.instructions[finish];
     if (instruction.kind != InstructionKind::kFinish) return;

@@ -44,15 +44,13 @@ class ChangingCommunicator final : public Communicator {
   int rank() const override { return communicator_->rank(); }
   int world_size() const override { return communicator_->world_size(); }
   void BeginStep(uint64_t step) override { communicator_->BeginStep(step); }
+  absl::Status EndStep() override { return communicator_->EndStep(); }
   absl::Status Start(const Collective& collective, Lane* lane) override {
     return communicator_->Start(Changed(collective), lane);
   }
   absl::Status Finish(const Collective& collective, Lane* lane) override {
     return communicator_->Finish(Changed(collective), lane);
   }
-  LocalTeam* team() override { return communicator_->team(); }
-  int num_domains() const override { return communicator_->num_domains(); }
-  absl::Span<const int> domain_ranks() const override { return communicator_->domain_ranks(); }
   absl::Status status() const override { return communicator_->status(); }
   void Abort(absl::Status why) override { communicator_->Abort(std::move(why)); }
 

@@ -3,7 +3,6 @@
 
 #include <functional>
 
-#include "framework/runtime/share.h"
 #include "gtest/gtest.h"
 
 namespace mirrorflow {
@@ -59,19 +58,10 @@ TEST(TopologyTest, GapsInNumberingAreErrors) {
   }
 }
 
-TEST(ShareTest, SharesAreDisjointWholeCacheLinesAndCoverRange) {
-  for (const int64_t count : {0, 1, 15, 16, 17, 1000}) {
-    for (const int size : {1, 2, 3, 7}) {
-      int64_t next = 0;
-      for (int i = 0; i < size; ++i) {
-        const Share share = ShareOf(count, /*element_bytes=*/4, i, size);
-        EXPECT_EQ(share.first, next);
-        EXPECT_TRUE(share.first % 16 == 0 || share.count == 0);
-        next = share.end();
-      }
-      EXPECT_EQ(next, count);
-    }
-  }
+TEST(TopologyTest, DomainSpansWorkersIfItHasRanksOfSeveral) {
+  const Topology topology = ThreeWorkers();
+  for (const int rank : {0, 1, 2}) EXPECT_TRUE(topology.DomainSpansWorkers(rank));
+  for (const int rank : {3, 4}) EXPECT_FALSE(topology.DomainSpansWorkers(rank));
 }
 
 }  // namespace

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SharePieces: how the ranks of different domains divide the all-reduce of a value.
+// ShardPieces: how the ranks of different domains divide the all-reduce of a value.
 //
-// Each rank holds a share of the value, reduced over its domain (ShareOf, share.h). The ranks with
+// Each rank holds a shard of the value, reduced over its domain (ShardOf, shard.h). The ranks with
 // the same elements, one per domain, work together, in one of three ways:
 //   - Each owns a part of these elements, which it reduces and sends to the others: two rounds of
-//     messages, 2 (D - 1)/D of the share's bytes sent and received.
+//     messages, 2 (D - 1)/D of the shard's bytes sent and received.
 //   - The same bytes go around a ring of the domains: 2 (D - 1) rounds, but each rank sends to one
 //     other rank and receives from one.
 //   - Each sends all to the others, and reduces all: one round, (D - 1) times the bytes. This is
 //     better for two domains, and for small values.
-// Where domains have different numbers of ranks, a share is cut wherever a share of any domain
+// Where domains have different numbers of ranks, a shard is cut wherever a shard of any domain
 // ends. The values travel in pieces that stay in a core's cache.
-#ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_SHARE_PIECES_H_
-#define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_SHARE_PIECES_H_
+#ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_SHARD_PIECES_H_
+#define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_SHARD_PIECES_H_
 
 #include <cstdint>
 #include <vector>
@@ -28,14 +28,14 @@ inline constexpr int64_t kPieceBytes = int64_t{256} << 10;
 // latency of 50 µs and 0.2 ns a byte, for any number of domains.
 inline constexpr int64_t kOneRoundBytes = int64_t{16} << 10;
 
-enum class ShareRoute { kOneRound, kDirect, kRing };
+enum class ShardRoute { kOneRound, kDirect, kRing };
 
 // The best way for a value of `bytes`.
-ShareRoute RouteOf(int num_domains, int64_t bytes, const ExchangeOptions& options);
+ShardRoute RouteOf(int num_domains, int64_t bytes, const ExchangeOptions& options);
 
 // A rank gets the values of some domains and sends its own; the sum of all is the result. Values
 // are reduced in the order of the domains, those that arrived and its own.
-struct SharePiece {
+struct ShardPiece {
   int64_t first = 0, count = 0;  // elements of the whole value
   std::vector<int> ranks;        // by domain: the one that has these elements
   // By domain: the index of this piece among those that this rank has in common with that domain's
@@ -50,10 +50,10 @@ struct SharePiece {
   bool passes_sums() const { return reduces() && result_from >= 0; }
 };
 
-// The pieces of the share of `rank` of a value of `count` elements, in the order of elements.
-std::vector<SharePiece> PiecesOfShare(const Topology& topology, int rank, int64_t count,
-                                      int64_t element_bytes, ShareRoute route);
+// The pieces of the shard of `rank` of a value of `count` elements, in the order of elements.
+std::vector<ShardPiece> PiecesOfShard(const Topology& topology, int rank, int64_t count,
+                                      int64_t element_bytes, ShardRoute route);
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_DISTRIBUTE_COLLECTIVE_SHARE_PIECES_H_
+#endif  // MIRRORFLOW_DISTRIBUTE_COLLECTIVE_SHARD_PIECES_H_

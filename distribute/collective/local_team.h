@@ -16,8 +16,8 @@
 // rank's memory after that rank's Finish, or after one of that rank's calls has returned an error.
 // Every wait has a deadline. After the first failure or Abort, all calls of all ranks return that
 // first status.
-#ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_LOCAL_TEAM_H_
-#define MIRRORFLOW_FRAMEWORK_RUNTIME_LOCAL_TEAM_H_
+#ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_LOCAL_TEAM_H_
+#define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_LOCAL_TEAM_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -28,6 +28,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "framework/runtime/communicator.h"
 
 namespace mirrorflow {
 
@@ -63,17 +64,14 @@ struct TeamMemory {
 
 class LocalTeam {
  public:
-  static constexpr int kMaxInFlight = 256;
-  static constexpr size_t kMaxOuts = 11;
+  static constexpr int kMaxInFlight = Communicator::kMaxInFlight;
+  static constexpr size_t kMaxOuts = Communicator::kMaxVariables;
   using Work = absl::FunctionRef<absl::Status(absl::Span<const TeamMemory> ranks)>;
 
   virtual ~LocalTeam() = default;
 
   virtual int rank() const = 0;  // among the ranks of the domain
   virtual int size() const = 0;
-  // Whether ranks of other processes belong to the team. Once this rank has started an update, they
-  // may write the variables.
-  virtual bool spans_processes() const { return false; }
 
   virtual absl::Status Start(const TeamOffer& offer) = 0;
   // Calls `work` once all ranks have started, and returns true; the share is not done yet. If it
@@ -93,4 +91,4 @@ class LocalTeam {
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_FRAMEWORK_RUNTIME_LOCAL_TEAM_H_
+#endif  // MIRRORFLOW_DISTRIBUTE_COLLECTIVE_LOCAL_TEAM_H_

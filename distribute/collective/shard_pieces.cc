@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "distribute/collective/share_pieces.h"
+#include "distribute/collective/shard_pieces.h"
 
 #include <algorithm>
 #include <map>
 #include <utility>
 
-#include "framework/runtime/share.h"
+#include "distribute/collective/shard.h"
 
 namespace mirrorflow {
 namespace {
@@ -13,16 +13,16 @@ namespace {
 constexpr int kNoOwner = -1;
 
 // Fills in what the rank of `own` exchanges of a piece that `owner` reduces.
-void SetRoute(ShareRoute route, int own, int owner, int num_domains, SharePiece* piece) {
+void SetRoute(ShardRoute route, int own, int owner, int num_domains, ShardPiece* piece) {
   std::vector<int> others;
   for (int d = 0; d < num_domains; ++d) {
     if (d != own) others.push_back(d);
   }
-  if (route == ShareRoute::kOneRound) {
+  if (route == ShardRoute::kOneRound) {
     piece->values_from = piece->values_to = others;
-  } else if (route == ShareRoute::kDirect && own == owner) {
+  } else if (route == ShardRoute::kDirect && own == owner) {
     piece->values_from = piece->result_to = others;
-  } else if (route == ShareRoute::kDirect) {
+  } else if (route == ShardRoute::kDirect) {
     piece->values_to = {owner};
     piece->result_from = owner;
   } else {
@@ -37,28 +37,28 @@ void SetRoute(ShareRoute route, int own, int owner, int num_domains, SharePiece*
 
 }  // namespace
 
-ShareRoute RouteOf(int num_domains, int64_t bytes, const ExchangeOptions& options) {
-  if (bytes <= kOneRoundBytes) return ShareRoute::kOneRound;
-  if (options.ring_from > 0 && num_domains >= options.ring_from) return ShareRoute::kRing;
-  return num_domains == 2 ? ShareRoute::kOneRound : ShareRoute::kDirect;
+ShardRoute RouteOf(int num_domains, int64_t bytes, const ExchangeOptions& options) {
+  if (bytes <= kOneRoundBytes) return ShardRoute::kOneRound;
+  if (options.ring_from > 0 && num_domains >= options.ring_from) return ShardRoute::kRing;
+  return num_domains == 2 ? ShardRoute::kOneRound : ShardRoute::kDirect;
 }
 
-std::vector<SharePiece> PiecesOfShare(const Topology& topology, int rank, int64_t count,
-                                      int64_t element_bytes, ShareRoute route) {
+std::vector<ShardPiece> PiecesOfShard(const Topology& topology, int rank, int64_t count,
+                                      int64_t element_bytes, ShardRoute route) {
   const int own_domain = topology.replicas[rank].domain;
   std::vector<std::vector<int>> domains;  // their ranks
   for (int d = 0; d < topology.num_domains(); ++d) domains.push_back(topology.RanksOfDomain(d));
-  const auto share_of = [&](int d, size_t index) {
-    return ShareOf(count, element_bytes, static_cast<int>(index),
+  const auto shard_of = [&](int d, size_t index) {
+    return ShardOf(count, element_bytes, static_cast<int>(index),
                    static_cast<int>(domains[d].size()));
   };
   const std::vector<int>& own_ranks = domains[own_domain];
-  const Share own =
-      share_of(own_domain, std::find(own_ranks.begin(), own_ranks.end(), rank) - own_ranks.begin());
+  const Shard own =
+      shard_of(own_domain, std::find(own_ranks.begin(), own_ranks.end(), rank) - own_ranks.begin());
   std::vector<int64_t> cuts = {own.first, own.end()};
   for (size_t d = 0; d < domains.size(); ++d) {
     for (size_t i = 0; i < domains[d].size(); ++i) {
-      const int64_t cut = share_of(static_cast<int>(d), i).first;
+      const int64_t cut = shard_of(static_cast<int>(d), i).first;
       if (cut > own.first && cut < own.end()) cuts.push_back(cut);
     }
   }
@@ -67,11 +67,11 @@ std::vector<SharePiece> PiecesOfShare(const Topology& topology, int rank, int64_
 
   const int num_domains = static_cast<int>(domains.size());
   std::map<int, uint32_t> next_part;  // by rank
-  std::vector<SharePiece> pieces;
-  const auto add_pieces = [&](const Share& part, int owner, const std::vector<int>& ranks) {
+  std::vector<ShardPiece> pieces;
+  const auto add_pieces = [&](const Shard& part, int owner, const std::vector<int>& ranks) {
     const int64_t per_piece = kPieceBytes / element_bytes;
     for (int64_t first = part.first; first < part.end(); first += per_piece) {
-      SharePiece& piece = pieces.emplace_back();
+      ShardPiece& piece = pieces.emplace_back();
       piece = {.first = first, .count = std::min(per_piece, part.end() - first), .ranks = ranks};
       SetRoute(route, own_domain, owner, num_domains, &piece);
       for (const int other : ranks) piece.parts.push_back(next_part[other]++);
@@ -81,16 +81,16 @@ std::vector<SharePiece> PiecesOfShare(const Topology& topology, int rank, int64_
     std::vector<int> ranks;
     for (int d = 0; d < num_domains; ++d) {
       size_t index = 0;
-      while (share_of(d, index).end() <= cuts[c]) ++index;
+      while (shard_of(d, index).end() <= cuts[c]) ++index;
       ranks.push_back(domains[d][index]);
     }
-    const Share cell = {.first = cuts[c], .count = cuts[c + 1] - cuts[c]};
-    if (route == ShareRoute::kOneRound) {
+    const Shard cell = {.first = cuts[c], .count = cuts[c + 1] - cuts[c]};
+    if (route == ShardRoute::kOneRound) {
       add_pieces(cell, kNoOwner, ranks);
       continue;
     }
     for (int owner = 0; owner < num_domains; ++owner) {
-      Share part = ShareOf(cell.count, element_bytes, owner, num_domains);
+      Shard part = ShardOf(cell.count, element_bytes, owner, num_domains);
       part.first += cell.first;
       add_pieces(part, owner, ranks);
     }

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// DomainWork: a piece of a team's work that needs the other memory domains (DomainExchange).
+#ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_DOMAIN_WORK_H_
+#define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_DOMAIN_WORK_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <variant>
+
+#include "absl/types/span.h"
+#include "distribute/collective/local_team.h"
+#include "framework/core/dtype.h"
+#include "framework/graph/sharding.h"
+
+namespace mirrorflow {
+
+// This rank's shard of a value. The exchange reduces it over the domains, and hands the result back
+// piece by piece.
+struct DomainShard {
+  Reduction reduction = Reduction::kSum;
+  DataType dtype = DT_FLOAT;
+  int64_t count = 0;  // elements of the whole value, of which the rank has ShardOf (shard.h)
+  // The shard, reduced over the rank's domain. Must stay until the work is finished, but elements
+  // that have been taken may be written.
+  const void* in = nullptr;
+  // Where results may be written before they are taken, element by element; may be `in`. Null:
+  // nowhere.
+  void* out = nullptr;
+  int urgency = 0;  // as in Collective
+};
+
+// A part that all ranks of other domains get.
+struct DomainPart {
+  absl::Span<const std::byte> own;
+  // By rank: where its part goes; unused for ranks of this domain. The size is that of the part.
+  absl::Span<const absl::Span<std::byte>> others;
+  int urgency = 0;
+};
+
+class DomainWork {
+ public:
+  virtual ~DomainWork() = default;
+  virtual const TeamOffer& offer() const = 0;
+  // Called once all ranks of the domain have started.
+  virtual std::variant<DomainShard, DomainPart> Prepare(absl::Span<const TeamMemory> ranks) = 0;
+  // Takes the result of elements [first, first + count) of the whole value of a shard.
+  virtual void Take(int64_t first, const void* values, int64_t count) {
+    static_cast<void>(first), static_cast<void>(values), static_cast<void>(count);
+  }
+  // Called when nothing of the work is in flight any more.
+  virtual void Complete(absl::Span<const TeamMemory> ranks) { static_cast<void>(ranks); }
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_DISTRIBUTE_COLLECTIVE_DOMAIN_WORK_H_

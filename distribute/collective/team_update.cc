@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/collective/team_update.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+#include <variant>
+
+#include "absl/algorithm/container.h"
+#include "distribute/collective/check_collective.h"
+#include "distribute/collective/shard.h"
+#include "framework/core/overloaded.h"
+#include "framework/runtime/reduce_in_rank_order.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr int64_t kPieceOfL1 =
+    16 << 10;  // bytes of a gradient; fits into a part of a small L1 cache
+
+const std::byte* At(const void* memory, int64_t bytes) {
+  return static_cast<const std::byte*>(memory) + bytes;
+}
+
+// Identifies an update from Start to Finish. Null if the collective is not an update.
+const void* RuleOf(const Collective& collective) {
+  if (const auto* update = std::get_if<Update>(&collective.operation)) return update->rule;
+  if (const auto* update = std::get_if<ProductUpdate>(&collective.operation)) return update->rule;
+  return nullptr;
+}
+
+}  // namespace
+
+void CollectiveInFlight::Offer(const Collective& collective, absl::Span<std::byte* const> out) {
+  collective_ = collective;
+  offer_ = {.fingerprint = Fingerprint(collective),
+            .work = this,
+            .name = collective.name,
+            .sequence = collective.sequence,
+            .in = collective.in,
+            .out = out};
+}
+
+std::string CollectiveInFlight::ToString() const { return CollectiveToString(collective_); }
+
+namespace {
+
+class GradientUpdate final : public TeamUpdate {
+ public:
+  explicit GradientUpdate(const TeamPlace& place) : place_(place), ins_(place.members.size()) {}
+
+  void Hold(const Collective& collective) override {
+    update_ = std::get<Update>(collective.operation);
+    Offer(collective, update_.variables);
+    element_bytes_ = static_cast<int64_t>(DataTypeSize(collective.dtype));
+    offer_.in_bytes = update_.count * element_bytes_;
+    own_ = ShardOf(update_.count, element_bytes_, place_.index,
+                   static_cast<int>(place_.members.size()));
+  }
+  bool needs_domains() const override {
+    return update_.reduction.has_value() && !place_.team_is_world();
+  }
+
+  void RunShard(absl::Span<const TeamMemory> ranks) override {
+    FindOthers(ranks);
+    alignas(64) std::byte piece[kPieceOfL1];
+    void* const out = piece;
+    const int64_t per_piece = kPieceOfL1 / element_bytes_;
+    for (int64_t first = own_.first; first < own_.end(); first += per_piece) {
+      const int64_t n = std::min(per_piece, own_.end() - first);
+      if (!update_.reduction.has_value()) {
+        Apply(first, At(offer_.in, first * element_bytes_), n);
+        continue;
+      }
+      for (size_t r = 0; r < ranks.size(); ++r) ins_[r] = At(ranks[r].in, first * element_bytes_);
+      ReduceInRankOrder(*update_.reduction, collective_.dtype, ins_, {&out, 1}, n);
+      Apply(first, piece, n);
+    }
+  }
+
+  std::variant<DomainShard, DomainPart> Prepare(absl::Span<const TeamMemory> ranks) override {
+    FindOthers(ranks);
+    const void* in = offer_.in;
+    if (ranks.size() > 1) {
+      shard_.resize(own_.count * element_bytes_);
+      void* const sum = shard_.data();
+      for (size_t r = 0; r < ranks.size(); ++r) {
+        ins_[r] = At(ranks[r].in, own_.first * element_bytes_);
+      }
+      ReduceInRankOrder(WithinDomain(*update_.reduction), collective_.dtype, ins_, {&sum, 1},
+                        own_.count);
+      in = sum;
+    }
+    return DomainShard{.reduction = *update_.reduction,
+                       .dtype = collective_.dtype,
+                       .count = update_.count,
+                       .in = in,
+                       .urgency = collective_.urgency};
+  }
+  void Take(int64_t first, const void* values, int64_t count) override {
+    const int64_t per_piece = kPieceOfL1 / element_bytes_;
+    for (int64_t at = 0; at < count; at += per_piece) {
+      Apply(first + at, At(values, at * element_bytes_), std::min(per_piece, count - at));
+    }
+  }
+
+ private:
+  void FindOthers(absl::Span<const TeamMemory> ranks) {
+    others_.clear();
+    for (const TeamMemory& rank : ranks) {
+      others_.insert(others_.end(), rank.out.begin(), rank.out.end());
+    }
+  }
+  // Updates a part of the shard, and copies it to the variables of other ranks.
+  void Apply(int64_t first, const void* gradient, int64_t count) {
+    update_.rule->Apply(first, gradient, count);
+    const int64_t at = first * element_bytes_, bytes = count * element_bytes_;
+    for (size_t i = 0; i < others_.size(); ++i) {
+      const std::byte* const own = offer_.out[i % offer_.out.size()];
+      if (others_[i] != own) std::memcpy(others_[i] + at, own + at, bytes);
+    }
+  }
+
+  const TeamPlace place_;
+  Update update_;
+  int64_t element_bytes_ = 0;
+  Shard own_;
+  std::vector<const void*> ins_;    // the gradient of each rank
+  std::vector<std::byte*> others_;  // where else each variable is, by rank and variable
+  std::vector<std::byte> shard_;    // of the gradient, while it is reduced over the domains
+};
+
+class RowsUpdate final : public TeamUpdate {
+ public:
+  explicit RowsUpdate(const TeamPlace& place) : place_(place) {}
+
+  void Hold(const Collective& collective) override {
+    update_ = std::get<ProductUpdate>(collective.operation);
+    Offer(collective, update_.variables);
+    a_row_bytes_ = update_.rows * static_cast<int64_t>(DataTypeSize(collective.dtype));
+    const int64_t own_rows = update_.counts[place_.rank];
+    offer_.in_bytes = own_rows * a_row_bytes_;
+    offer_.right = update_.right;
+    offer_.right_bytes = own_rows * update_.row_bytes;
+    if (needs_domains()) CopyOwnRows();
+  }
+  bool needs_domains() const override { return !place_.team_is_world(); }
+
+  void RunShard(absl::Span<const TeamMemory> ranks) override {
+    parts_.assign(place_.world_size, {});
+    for (size_t r = 0; r < others_.size(); ++r) {
+      if (others_[r].empty()) continue;  // a rank of this domain, or one without rows
+      parts_[r] = {others_[r].data(), others_[r].data() + update_.counts[r] * a_row_bytes_,
+                   update_.counts[r]};
+    }
+    for (size_t i = 0; i < ranks.size(); ++i) {
+      const int rank = place_.members[i];
+      parts_[rank] = {ranks[i].in, ranks[i].right, update_.counts[rank]};
+    }
+    const int64_t first = FirstRowOf(place_.index), last = FirstRowOf(place_.index + 1);
+    update_.rule->Apply(parts_, first, last);
+    CopyRows(ranks, first * update_.row_bytes, (last - first) * update_.row_bytes);
+  }
+
+  std::variant<DomainShard, DomainPart> Prepare(absl::Span<const TeamMemory>) override {
+    return DomainPart{.own = rows_[place_.rank], .others = others_, .urgency = collective_.urgency};
+  }
+  void Complete(absl::Span<const TeamMemory> ranks) override { RunShard(ranks); }
+
+ private:
+  // The rows that the others get are copied, so that the plan need not keep them.
+  void CopyOwnRows() {
+    rows_.resize(update_.counts.size());
+    others_.assign(update_.counts.size(), {});
+    for (size_t r = 0; r < rows_.size(); ++r) {
+      const bool is_near = absl::c_linear_search(place_.members, static_cast<int>(r));
+      if (is_near && static_cast<int>(r) != place_.rank) continue;
+      rows_[r].resize(update_.counts[r] * (a_row_bytes_ + update_.row_bytes));
+      if (!is_near) others_[r] = absl::MakeSpan(rows_[r]);
+    }
+    std::byte* const own = rows_[place_.rank].data();
+    if (offer_.in_bytes > 0) std::memcpy(own, offer_.in, offer_.in_bytes);
+    if (offer_.right_bytes > 0) {
+      std::memcpy(own + offer_.in_bytes, offer_.right, offer_.right_bytes);
+    }
+    offer_.in = own;
+    offer_.right = own + offer_.in_bytes;
+  }
+
+  int64_t FirstRowOf(int index) const {
+    constexpr int64_t kTogether = 4;  // rows; products are faster on several rows at a time
+    const auto size = static_cast<int64_t>(place_.members.size());
+    return index == size ? update_.rows : update_.rows * index / size / kTogether * kTogether;
+  }
+
+  // Copies what this rank has written to its variables to those of the other ranks, unless they are
+  // the same memory.
+  void CopyRows(absl::Span<const TeamMemory> ranks, int64_t first, int64_t bytes) const {
+    for (const TeamMemory& other : ranks) {
+      for (size_t v = 0; v < offer_.out.size(); ++v) {
+        if (bytes == 0 || other.out[v] == offer_.out[v]) continue;
+        std::memcpy(other.out[v] + first, offer_.out[v] + first, bytes);
+      }
+    }
+  }
+
+  const TeamPlace place_;
+  ProductUpdate update_;
+  int64_t a_row_bytes_ = 0;
+  std::vector<ProductRows> parts_;  // by rank, while RunShard runs
+  // With several domains: the rows of a, then those of b, of each rank whose memory is elsewhere,
+  // and of this one.
+  std::vector<std::vector<std::byte>> rows_;
+  std::vector<absl::Span<std::byte>> others_;
+};
+
+}  // namespace
+
+TeamUpdate* TeamUpdates::Start(const Collective& collective) {
+  const auto* product = std::get_if<ProductUpdate>(&collective.operation);
+  const int64_t bytes = product != nullptr
+                            ? product->rows * product->row_bytes
+                            : std::get<Update>(collective.operation).count *
+                                  static_cast<int64_t>(DataTypeSize(collective.dtype));
+  Idle& idle = idle_[{product != nullptr, bytes}];
+  if (idle.empty() && product != nullptr) idle.push_back(std::make_unique<RowsUpdate>(place_));
+  if (idle.empty()) idle.push_back(std::make_unique<GradientUpdate>(place_));
+  in_flight_.push_back({std::move(idle.back()), &idle});
+  idle.pop_back();
+  TeamUpdate* const update = in_flight_.back().update.get();
+  update->Hold(collective);
+  return update;
+}
+
+TeamUpdate* TeamUpdates::Find(const Collective& collective) const {
+  for (const Started& started : in_flight_) {
+    if (RuleOf(started.update->collective()) == RuleOf(collective)) return started.update.get();
+  }
+  return nullptr;
+}
+
+void TeamUpdates::Finish(TeamUpdate* update) {
+  const auto it = absl::c_find_if(
+      in_flight_, [update](const Started& started) { return started.update.get() == update; });
+  it->home->push_back(std::move(it->update));
+  in_flight_.erase(it);
+}
+
+}  // namespace mirrorflow

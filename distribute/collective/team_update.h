@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// TeamUpdate: this rank's part of an optimizer update (Update or ProductUpdate, communicator.h) on
+// the memory of a local team.
+//
+// An update by a gradient has three stages. Each rank reduces its shard of the gradient over its
+// domain; the shard is reduced over the domains; each rank updates its shard of the variables, for
+// all ranks of its domain, piece by piece, while each piece is in the cache. If one domain has all
+// ranks, the second stage is empty; else the pieces are updated as they arrive, perhaps before
+// Finish is called.
+//
+// An update by a product divides the rows of the variables among the ranks of a domain. With
+// several domains, each gets the rows of a and b of the others and computes the whole product.
+#ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_TEAM_UPDATE_H_
+#define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_TEAM_UPDATE_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "distribute/collective/domain_work.h"
+#include "distribute/collective/local_team.h"
+#include "framework/runtime/communicator.h"
+
+namespace mirrorflow {
+
+// A collective that a rank has started and not finished, as its team and the other domains see it.
+class CollectiveInFlight : public TeamWork, public DomainWork {
+ public:
+  const Collective& collective() const { return collective_; }
+  const TeamOffer& offer() const final { return offer_; }
+  std::string ToString() const final;
+
+ protected:
+  // Offers `collective`, with `out` as the memory that other ranks may write.
+  void Offer(const Collective& collective, absl::Span<std::byte* const> out);
+
+  Collective collective_;
+  TeamOffer offer_;
+};
+
+// A rank's position in its team and in the world.
+struct TeamPlace {
+  int rank = 0;                   // in the world
+  int index = 0;                  // in the team
+  absl::Span<const int> members;  // of the team: their ranks in the world
+  int world_size = 1;
+
+  bool team_is_world() const { return static_cast<int>(members.size()) == world_size; }
+};
+
+class TeamUpdate : public CollectiveInFlight {
+ public:
+  // Takes over an update, whose memory stays until it is finished.
+  virtual void Hold(const Collective& collective) = 0;
+  // Whether other domains have a part of its gradient.
+  virtual bool needs_domains() const = 0;
+  // Updates this rank's shard. REQUIRES: the team's memory has all that it needs.
+  virtual void RunShard(absl::Span<const TeamMemory> ranks) = 0;
+};
+
+// The updates that a rank has in flight. Those that are finished serve later updates of variables
+// of the same size, since their buffers may be as large as the variables.
+class TeamUpdates {
+ public:
+  explicit TeamUpdates(const TeamPlace& place) : place_(place) {}
+
+  // REQUIRES: `collective` is an update
+  TeamUpdate* Start(const Collective& collective);
+  // Returns the update that Start was called with; null if it is not in flight.
+  TeamUpdate* Find(const Collective& collective) const;
+  void Finish(TeamUpdate* update);
+
+ private:
+  using Idle = std::vector<std::unique_ptr<TeamUpdate>>;
+  struct Started {
+    std::unique_ptr<TeamUpdate> update;
+    Idle* home;
+  };
+
+  const TeamPlace place_;
+  std::map<std::pair<bool, int64_t>, Idle> idle_;  // by: is it by product, bytes of a variable
+  std::vector<Started> in_flight_;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_DISTRIBUTE_COLLECTIVE_TEAM_UPDATE_H_
