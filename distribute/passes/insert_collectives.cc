@@ -40,7 +40,7 @@ class Inserter {
       }
     }
     for (Node* node : nodes) {
-      if (node->op().role == OpRole::kCollective) MF_RETURN_IF_ERROR(Settle(node));
+      if (node->op().role == OpRole::kCollective) MF_RETURN_IF_ERROR(Resolve(node));
       if (node->op().name == kEnsureReplicated) Remove(node);
     }
     c_.RemoveDeadNodes();
@@ -75,7 +75,7 @@ class Inserter {
 
   // Completes a collective of the user's graph, or removes it if its operand already has the
   // sharding of its result.
-  absl::Status Settle(Node* node) {
+  absl::Status Resolve(Node* node) {
     const Sharding have = Required(*node, 0), want = c_.shardings.at(node->output(0));
     if (have == want) {
       Remove(node);

@@ -182,7 +182,7 @@ class Device {
     return CopyIn(input.host, input.ahead, input.bytes);
   }
   // Waits for the end of a step that Execute has left running, and returns its error.
-  virtual absl::Status Settle(MonotonicTime) { return absl::OkStatus(); }
+  virtual absl::Status Synchronize(MonotonicTime) { return absl::OkStatus(); }
 
   virtual Lane& lane(LaneKind kind) = 0;
   // Prepares events 0 … count-1.

@@ -41,7 +41,8 @@ absl::StatusOr<std::unique_ptr<StepTransfers>> StepTransfers::Create(Device* dev
 }
 
 StepTransfers::~StepTransfers() {
-  device_.Settle(MonotonicTime::Now() + kCopyTimeout).IgnoreError();  // there is no one to tell
+  device_.Synchronize(MonotonicTime::Now() + kCopyTimeout)
+      .IgnoreError();  // there is no one to tell
 }
 
 void StepTransfers::SetNext(uint64_t step, absl::Span<const std::byte* const> feeds) {
@@ -77,7 +78,7 @@ absl::StatusOr<StepInput> StepTransfers::Prepare(const StepParams& params, Monot
   last_params_ = params;
   if (!expected) {
     // Both halves may be in use: by the step before, and by the input that was sent.
-    if (sent) MF_RETURN_IF_ERROR(device_.Settle(deadline));
+    if (sent) MF_RETURN_IF_ERROR(device_.Synchronize(deadline));
     Fill(params, feeds_);
   }
   StepInput input = Input();

@@ -247,7 +247,8 @@ absl::Status StepRunner::DropEvicted() {
   // A step that still runs on its device, or has updates in flight, needs its memory.
   if (unfinished_ != nullptr && is_evicted(*unfinished_)) MF_RETURN_IF_ERROR(FinishUpdates());
   const MonotonicTime deadline = MonotonicTime::Now() + options_.step_timeout;
-  for (const auto& replica : *replicas_) MF_RETURN_IF_ERROR(replica->device().Settle(deadline));
+  for (const auto& replica : *replicas_)
+    MF_RETURN_IF_ERROR(replica->device().Synchronize(deadline));
   for (Forms& forms : forms_) {
     std::erase_if(forms.bound, [&](const std::unique_ptr<BoundStep>& bound) {
       if (!is_evicted(*bound)) return false;

@@ -111,7 +111,7 @@ class CudaDevice final : public Device {
   }
   ~CudaDevice() override {
     cudaSetDevice(ordinal_);
-    Settle(MonotonicTime::Now() + kCopyTimeout).IgnoreError();
+    Synchronize(MonotonicTime::Now() + kCopyTimeout).IgnoreError();
     if (*lost_) {
       staging_.Leak();
       reads_.Leak();
@@ -179,7 +179,7 @@ class CudaDevice final : public Device {
     sending_ = true;
     return absl::OkStatus();
   }
-  absl::Status Settle(MonotonicTime deadline) override {
+  absl::Status Synchronize(MonotonicTime deadline) override {
     MF_RETURN_IF_ERROR(Select());
     if (sending_) MF_RETURN_IF_ERROR(Watch(sent_.WaitUntil(deadline)));
     return SettleStep(deadline);

@@ -50,10 +50,10 @@ class FakesTest : public testing::Test {
     if (in_a_group) ncclGroupStart();
     for (int r = 0; r < 2; ++r) ncclCommInitRankConfig(&ranks[r], 2, id, r, &config);
     if (in_a_group) ncclGroupEnd();
-    for (ncclComm_t rank : ranks) Settle(rank);
+    for (ncclComm_t rank : ranks) WaitWhileInProgress(rank);
     return ranks;
   }
-  static void Settle(ncclComm_t rank) {
+  static void WaitWhileInProgress(ncclComm_t rank) {
     ncclResult_t state = ncclSuccess;
     ncclCommGetAsyncError(rank, &state);
   }
@@ -62,7 +62,7 @@ class FakesTest : public testing::Test {
   }
   ncclResult_t AllReduce(ncclComm_t rank, int stream, ncclRedOp_t op = ncclSum) {
     const ncclResult_t result = Enqueue(rank, stream, op);
-    Settle(rank);
+    WaitWhileInProgress(rank);
     return result;
   }
   void ExpectMisuse(const char* what) {

@@ -25,7 +25,9 @@ class ForwardingDevice : public Device {
     return device_->AllocateOnHost(bytes);
   }
   absl::Status Send(const StepInput& input) override { return device_->Send(input); }
-  absl::Status Settle(MonotonicTime deadline) override { return device_->Settle(deadline); }
+  absl::Status Synchronize(MonotonicTime deadline) override {
+    return device_->Synchronize(deadline);
+  }
   std::byte* KernelAddress(std::byte* address) const override {
     return device_->KernelAddress(address);
   }

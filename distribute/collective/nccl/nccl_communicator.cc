@@ -221,7 +221,7 @@ class Group {
       if (ranks_[r].comms[use] == nullptr) return status();
       issued = issue(ranks_[r].comms[use]);
     }
-    if (issued.ok()) issued = Settle(r, use, MonotonicTime::Now() + options_.timeout);
+    if (issued.ok()) issued = WaitWhileInProgress(r, use, MonotonicTime::Now() + options_.timeout);
     if (issued.ok()) return issued;
     Fail(Annotate(issued, describe()));
     return status();
@@ -344,7 +344,7 @@ class Group {
     MF_RETURN_IF_ERROR(BeginConnecting(use, id));
     for (int r = 0; r < num_local(); ++r) {
       MF_RETURN_IF_ERROR(Annotate(
-          Settle(r, use, deadline),
+          WaitWhileInProgress(r, use, deadline),
           absl::StrCat("connecting rank ", world_ranks_[r],
                        workers_ == nullptr ? ""
                                            : " (all workers have met; NCCL_DEBUG=INFO shows which "
@@ -363,7 +363,7 @@ class Group {
   }
 
   // Waits until the last call of rank `r` is no longer in progress.
-  absl::Status Settle(int r, Use use, MonotonicTime deadline) {
+  absl::Status WaitWhileInProgress(int r, Use use, MonotonicTime deadline) {
     while (true) {
       const ncclResult_t state = Ask(r, use);
       if (state != ncclInProgress) {
