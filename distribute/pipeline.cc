@@ -51,27 +51,24 @@ constexpr int kMaxSimplifyRounds = 16;
 
 Pipeline ProgramPipeline(absl::Span<const PassMaker> extensions) {
   Pipeline p;
-  p.Phase("understand");
   p.Add<Prune>();
   p.Add<FunctionalizeControlFlow>();
   p.Add<CountReplicas>();
   p.Add<MarkRows>(&LoopBound);
   p.Add<InferAndFold>(&LoopBound);
   p.Add<LowerTensorLists>();
-  p.Phase("extend");  // before any rewrite, so that user passes find the nodes that they match
+  // Before any rewrite, so that user passes find the nodes that they match.
   for (const PassMaker& make : extensions) p.Add(make);
-  p.Phase("simplify");
+
   p.Add<MakeProducts>();
   p.Add<SinkReluBelowMaxPool>();
   p.AddUntilStable<SimplifyAlgebra, CommonSubexpressions>(kMaxSimplifyRounds);
   p.Add<FuseAttention>();
   p.Add<MoveHeadsInside>();
-  p.Phase("shard");
+
   p.Add<PropagateSharding>();
   p.Add<InsertCollectives>();
-  p.Phase("mix");
   p.Add<MixedPrecision>();
-  p.Phase("communicate");
   p.Add<ReduceInUpdates>();
   p.Add<BucketCollectives>(kSmallBucketBytes);
   p.Add<OrderVariables>();
@@ -79,21 +76,19 @@ Pipeline ProgramPipeline(absl::Span<const PassMaker> extensions) {
   return p;
 }
 
-Pipeline PlanPipeline() {
-  Pipeline p;
-  p.Phase("fuse");  // creates only nodes for which the device has kernels
+PipelineOver<PlanState> PlanPipeline() {
+  PipelineOver<PlanState> p;
+  // Fusions create only nodes for which the device has kernels.
   p.Add<FreeReaders>();
   p.Add<FuseBiasAndRelu>();
   p.Add<FuseElementwise>();
   p.Add<OrderVariables>();
   p.Add<FuseUpdates>();
-  p.Phase("local");
+
   p.Add<Localise>();
   p.Add<ChooseKernels>();
   p.Add<GuardWrites>();
-  p.Phase("schedule");
   p.Add<ScheduleNodes>();
-  p.Phase("memory");
   p.Add<AssignStorage>();
   p.Add<EmitInstructions>();
   p.Add<FinishUpdatesLate>();
@@ -106,13 +101,12 @@ namespace {
 
 absl::Status CheckPassNames(const CompileOptions& options, const CompileTarget& target) {
   if (options.disabled_passes.empty()) return absl::OkStatus();
-  const Pipeline halves[] = {ProgramPipeline(target.passes), PlanPipeline()};
-  std::vector<std::string> known;
-  for (const Pipeline& half : halves) {
-    for (std::string& name : half.OptionalPasses()) known.push_back(std::move(name));
-  }
+  const Pipeline program = ProgramPipeline(target.passes);
+  const PipelineOver<PlanState> plan = PlanPipeline();
   for (const std::string& name : options.disabled_passes) {
-    if (halves[0].Has(name) || halves[1].Has(name)) continue;
+    if (program.Has(name) || plan.Has(name)) continue;
+    std::vector<std::string> known = program.OptionalPasses();
+    for (std::string& optional : plan.OptionalPasses()) known.push_back(std::move(optional));
     return absl::InvalidArgumentError(
         absl::StrCat("disabled_passes: unknown pass; expected some of ", absl::StrJoin(known, ", "),
                      ", got ", name));

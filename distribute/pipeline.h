@@ -9,7 +9,8 @@
 #include "absl/types/span.h"
 #include "framework/compiler/compilation.h"
 #include "framework/compiler/compile_target.h"
-#include "framework/compiler/pass.h"
+#include "framework/compiler/pipeline.h"
+#include "framework/compiler/plan/plan_state.h"
 #include "framework/runtime/plan.h"
 #include "framework/runtime/tuning_table.h"
 #include "framework/runtime/variable_layout.h"
@@ -21,7 +22,7 @@ namespace mirrorflow {
 Pipeline ProgramPipeline(absl::Span<const PassMaker> extensions = {});
 // Returns the second half, which compiles a Program into the Plan of one device type and one share
 // of rows.
-Pipeline PlanPipeline();
+PipelineOver<PlanState> PlanPipeline();
 
 // Runs the first half on a copy of `graph`. InvalidArgument if `disabled_passes` contains a name
 // that neither half knows.

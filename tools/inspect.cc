@@ -16,7 +16,6 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "framework/compiler/plan/plan_state.h"
 #include "framework/core/file.h"
 #include "framework/core/status.h"
 #include "framework/core/terminal.h"
@@ -176,12 +175,12 @@ class RecordPass final : public PassObserver {
     // Initial values are compiled before the step; only the step counts.
     if (pass == first_) before_ = after_ = "";
     // A pass may run several times: record from before the first to after the last.
-    if (Matches(pass, c) && before_.empty()) before_ = TextOf(c);
+    if (Matches(pass, c) && before_.empty()) before_ = c.ToString(kShownElements);
   }
   void AfterPass(absl::string_view pass, const Compilation& c) override {
     if (!Matches(pass, c)) return;
     pass_ = std::string(pass);
-    after_ = TextOf(c);
+    after_ = c.ToString(kShownElements);
   }
 
   absl::Status Print() const {
@@ -195,18 +194,9 @@ class RecordPass final : public PassObserver {
   }
 
  private:
-  static const PlanState* PlanOf(const Compilation& c) {
-    return dynamic_cast<const PlanState*>(&c);
-  }
-  static std::string TextOf(const Compilation& c) {
-    const PlanState* const plan = PlanOf(c);
-    return plan != nullptr
-               ? plan->ToString(kShownElements)
-               : GraphToText(c.graph, {.omit_defaults = true, .max_elements = kShownElements});
-  }
   // Passes that make plans run once for each replica; only the first replica's plan is recorded.
   bool Matches(absl::string_view pass, const Compilation& c) const {
-    return IsCalled(pass, pass_) && (PlanOf(c) == nullptr || after_.empty());
+    return IsCalled(pass, pass_) && (c.device_type.empty() || after_.empty());
   }
 
   std::string pass_;

@@ -20,8 +20,8 @@ class BucketCollectives final : public Pass {
   explicit BucketCollectives(int64_t small_bucket_bytes)
       : small_bucket_bytes_(small_bucket_bytes) {}
   absl::string_view name() const override { return "bucket_collectives"; }
-  Facts needs() const override { return kDuplicatesMerged | kUpdatesReduce; }
-  Facts gives() const override { return kBucketed; }
+  Facts needs() const override { return kDuplicatesMerged | kReductionsKnown; }
+  Facts gives() const override { return kCollectivesFinal; }
   bool optional() const override { return true; }
   absl::StatusOr<bool> Run(Compilation& c) override;
 

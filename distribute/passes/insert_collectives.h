@@ -13,7 +13,7 @@ class InsertCollectives final : public Pass {
  public:
   absl::string_view name() const override { return "insert_collectives"; }
   Facts needs() const override { return kSharded; }
-  Facts gives() const override { return kCollectivesInserted; }
+  Facts gives() const override { return kShardingsMet; }
   absl::StatusOr<bool> Run(Compilation& c) override;
 };
 

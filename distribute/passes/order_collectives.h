@@ -16,7 +16,7 @@ namespace mirrorflow {
 class OrderCollectives final : public Pass {
  public:
   absl::string_view name() const override { return "order_collectives"; }
-  Facts needs() const override { return kBucketed | kVariablesOrdered; }
+  Facts needs() const override { return kCollectivesFinal | kVariablesOrdered; }
   Facts gives() const override { return kCollectivesOrdered; }
   absl::StatusOr<bool> Run(Compilation& c) override;
 };

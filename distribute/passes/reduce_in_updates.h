@@ -19,8 +19,8 @@ namespace mirrorflow {
 class ReduceInUpdates final : public Pass {
  public:
   absl::string_view name() const override { return "reduce_in_updates"; }
-  Facts needs() const override { return kCollectivesInserted | kDtypesFinal; }
-  Facts gives() const override { return kUpdatesReduce; }
+  Facts needs() const override { return kShardingsMet | kDtypesFinal; }
+  Facts gives() const override { return kReductionsKnown; }
   bool optional() const override { return true; }
   absl::StatusOr<bool> Run(Compilation& c) override;
 };

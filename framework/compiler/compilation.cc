@@ -92,6 +92,10 @@ std::string ToText(const Compilation& state) {
 
 }  // namespace
 
+std::string Compilation::ToString(int max_elements) const {
+  return GraphToText(graph, {.omit_defaults = true, .max_elements = max_elements});
+}
+
 std::string Program::ToString() const { return ToText(state); }
 
 uint64_t Program::Fingerprint() const { return StableHash(ToString()); }

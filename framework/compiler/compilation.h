@@ -74,7 +74,8 @@ inline bool Computes(const OpDef& op) {
 inline bool IsControlFlow(const OpDef& op) {
   return op.role == OpRole::kBranch || op.role == OpRole::kLoop;
 }
-// The attribute of a read that must be a copy (OrderVariables).
+// The attribute of a read that must be a copy, because a write of the variable precedes its last
+// use.
 inline constexpr char kCopyAttr[] = "_copy";
 // An update with this attribute is a collective: each rank updates a part of the variable for all
 // ranks. The attribute names the reduction over the ranks' gradients; kNoReduction if these are
@@ -102,7 +103,7 @@ struct World {
   int size = 1;
   int num_domains = 1;  // memory domains
   bool one_domain() const { return num_domains == 1; }
-  // Whether the ranks of a domain can share updates (LocalTeam).
+  // Whether the ranks of a domain can divide an update among themselves.
   bool has_teams = false;
   LinkCosts link = {};  // between domains
 };
@@ -120,6 +121,9 @@ struct Compilation {
   Compilation(Compilation&&) = default;
   Compilation& operator=(Compilation&&) = default;
   virtual ~Compilation() = default;  // the base of PlanState
+  // The graph as text; a PlanState adds what its passes have found. Prints at most `max_elements`
+  // elements of a constant.
+  virtual std::string ToString(int max_elements) const;
 
   Graph graph;
   const OpRegistry* ops = nullptr;
@@ -147,12 +151,11 @@ struct Compilation {
   // The collectives, in the order in which every rank starts them, including branches and loops
   // that contain collectives.
   std::vector<Node*> collectives;
-  // The control edges from users of reads to writes, added by OrderVariables.
+  // The control edges from users of reads to writes, which order them.
   std::vector<std::pair<Node*, Node*>> reader_edges;
 
   // The functions that a branch (then, else) or a loop (condition, body) runs, by node id. Their
-  // feeds and fetches are the arguments and results. They have no variables
-  // (FunctionalizeControlFlow).
+  // feeds and fetches are the arguments and results. They have no variables.
   using Bodies = std::vector<std::unique_ptr<Compilation>>;
   std::map<NodeId, Bodies> bodies;
   // Only for bodies: the known argument values, and the shardings of arguments and results.
@@ -161,6 +164,8 @@ struct Compilation {
   Shardings result_shardings;
   bool is_body = false;
   World world;
+
+  Compilation& body(NodeId id, size_t i) const { return *bodies.at(id)[i]; }
 
   ShapeTable& values() const { return graph.values(); }
   Scope scope() { return Scope(&graph); }

@@ -19,12 +19,11 @@ enum Fact : uint32_t {
   kDuplicatesMerged = 1u << 4,  // no two nodes compute the same value, to be sent twice
   // Shardings can be chosen: the ops are those that will run, or parts of them.
   kReadyToShard = 1u << 5,
-  kSharded = 1u << 6,              // every value has a sharding
-  kCollectivesInserted = 1u << 7,  // every use gets the sharding that it needs
-  kDtypesFinal = 1u << 8,          // every value has the dtype in which it is computed and sent
-  // Updates that reduce their own gradient are marked; they get no all-reduce.
-  kUpdatesReduce = 1u << 9,
-  kBucketed = 1u << 10,            // small reductions share collectives
+  kSharded = 1u << 6,          // every value has a sharding
+  kShardingsMet = 1u << 7,     // every use gets the sharding that it needs
+  kDtypesFinal = 1u << 8,      // every value has the dtype in which it is computed and sent
+  kReductionsKnown = 1u << 9,  // every gradient is reduced either by a collective or in its update
+  kCollectivesFinal = 1u << 10,    // no pass adds, merges or removes collectives any more
   kVariablesOrdered = 1u << 11,    // control edges order reads and writes of each variable
   kCollectivesOrdered = 1u << 12,  // Compilation::collectives is complete
   // Facts about a plan.

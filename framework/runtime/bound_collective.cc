@@ -79,7 +79,7 @@ class BoundCall {
   }
 
   // Calls `work(kernel, args)`, and adds its time to nanoseconds() if the step is traced.
-  template <typename K, typename Work>
+  template <typename Work>
   void Run(const Work& work) {
     if (run_ == binding_.run.load(std::memory_order_relaxed)) {
       binding_.updated.store(true, std::memory_order_relaxed);
@@ -88,7 +88,7 @@ class BoundCall {
     const KernelArgs args(binding_.bases, &plan.operands[call_.first_operand], call_.num_inputs,
                           /*num_outputs=*/0);
     const int64_t begin_ns = binding_.traced ? absl::GetCurrentTimeNanos() : 0;
-    work(static_cast<const K&>(*plan.kernels[call_.kernel]), args);
+    work(*plan.kernels[call_.kernel], args);
     if (binding_.traced) nanoseconds_ += absl::GetCurrentTimeNanos() - begin_ns;
   }
 
@@ -129,8 +129,8 @@ class BoundUpdate final : public BoundCollective, UpdateRule {
 
  private:
   void Apply(int64_t first, const void* gradient, int64_t count) override {
-    call_.Run<UpdateKernel>([&](const UpdateKernel& kernel, const KernelArgs& args) {
-      kernel.RunPart(args, gradient, first, count);
+    call_.Run([&](const Kernel& kernel, const KernelArgs& args) {
+      kernel.AsUpdate()->RunPart(args, gradient, first, count);
     });
   }
 
@@ -175,10 +175,9 @@ class BoundProductUpdate final : public BoundCollective, ProductUpdateRule {
 
  private:
   void Apply(absl::Span<const ProductRows> parts, int64_t first, int64_t last) override {
-    call_.Run<UpdateByProductKernel>(
-        [&](const UpdateByProductKernel& kernel, const KernelArgs& args) {
-          kernel.RunRows(args, parts, first, last);
-        });
+    call_.Run([&](const Kernel& kernel, const KernelArgs& args) {
+      kernel.AsUpdateByProduct()->RunRows(args, parts, first, last);
+    });
   }
 
   const PlannedCollective& planned_;

@@ -93,11 +93,18 @@ class KernelArgs {
   int num_outputs_;
 };
 
+class UpdateKernel;
+class UpdateByProductKernel;
+
 class Kernel {
  public:
   virtual ~Kernel() = default;
   // Computes, or enqueues work on the lane's stream. Must not allocate, lock or wait.
   virtual absl::Status Run(const KernelArgs& args, Lane& lane) const = 0;
+
+  // This kernel, if it can update a part of a variable (update_kernel.h); else null.
+  virtual const UpdateKernel* AsUpdate() const { return nullptr; }
+  virtual const UpdateByProductKernel* AsUpdateByProduct() const { return nullptr; }
 };
 
 // The result of a kernel factory.

@@ -15,6 +15,7 @@ namespace mirrorflow {
 // An update that works element by element. The gradient may be anywhere in memory.
 class UpdateKernel : public Kernel {
  public:
+  const UpdateKernel* AsUpdate() const final { return this; }
   // Updates elements [first, first + count) of the variables. `gradient` has only these elements;
   // the operand of that name is not read.
   virtual void RunPart(const KernelArgs& args, const void* gradient, int64_t first,
@@ -24,6 +25,7 @@ class UpdateKernel : public Kernel {
 // An update whose gradient is a product aᵀ · b, which the kernel computes.
 class UpdateByProductKernel : public Kernel {
  public:
+  const UpdateByProductKernel* AsUpdateByProduct() const final { return this; }
   // Updates rows [first, last) of the variable. Reads `parts` instead of the operands a and b.
   virtual void RunRows(const KernelArgs& args, absl::Span<const ProductRows> parts, int64_t first,
                        int64_t last) const = 0;

@@ -234,7 +234,7 @@ class UpdateOfProduct final : public UpdateByProductKernel {
   void RunRows(const KernelArgs& args, absl::Span<const ProductRows> parts, int64_t first,
                int64_t last) const override {
     if (!inputs_.Open(args)) return;
-    const auto& update = static_cast<const UpdateKernel&>(*update_);
+    const UpdateKernel& update = *update_->AsUpdate();
     absl::InlinedVector<ProductTerm, 16> terms;
     for (const ProductRows& part : parts) {
       terms.push_back({.a = {static_cast<const float*>(part.a) + first, 1, p_.m},

@@ -19,7 +19,7 @@ class FuseBiasAndRelu final : public Pass {
  public:
   absl::string_view name() const override { return "fuse_bias_and_relu"; }
   Facts needs() const override {
-    return kShapesKnown | kCollectivesInserted | kDtypesFinal | kReadersFree;
+    return kShapesKnown | kShardingsMet | kDtypesFinal | kReadersFree;
   }
   Facts gives() const override { return kLayersFused; }
   bool optional() const override { return true; }

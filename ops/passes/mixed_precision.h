@@ -17,7 +17,7 @@ namespace mirrorflow {
 class MixedPrecision final : public Pass {
  public:
   absl::string_view name() const override { return "mixed_precision"; }
-  Facts needs() const override { return kShapesKnown | kCollectivesInserted; }
+  Facts needs() const override { return kShapesKnown | kShardingsMet; }
   Facts gives() const override { return kDtypesFinal; }
   // InvalidArgument for a compute_dtype other than float, bfloat16 and half.
   absl::StatusOr<bool> Run(Compilation& c) override;

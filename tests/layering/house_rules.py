@@ -306,14 +306,12 @@ def _op_names(tree):
 
 
 def a_pass_has_the_name_of_its_file(tree):
-    """A pass that --without, --pass or the golden list names can be found by its file."""
+    """A pass that --without or --pass names can be found by its file."""
     for path, text in tree.with_suffix(".h").items():
         if _top(path) == "tests":
             continue
         class_name = "".join(word.capitalize() for word in _stem(path).split("_"))
-        for line, match in _find(r"^class (\w+)[^;{]*: public (?:Pass|PlanStage)\b", text):
-            if match[1] == "PlanStage":
-                continue  # The base of passes that work on a plan.
+        for line, match in _find(r"^class (\w+)[^;{]*: public (?:Pass|PlanPass)\b", text):
             names = re.findall(r'string_view name\(\) const override { return "(\w+)"', text)
             if match[1] != class_name or names != [_stem(path)]:
                 what = f"expected {class_name}, named {_stem(path)}, got {match[1]}, named {names}"

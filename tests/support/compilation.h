@@ -11,7 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "framework/compiler/compilation.h"
-#include "framework/compiler/pass.h"
+#include "framework/compiler/pipeline.h"
 #include "framework/runtime/variable_layout.h"
 
 namespace mirrorflow {
@@ -43,12 +43,12 @@ std::string StepToText(const Compilation& c, const StepToTextOptions& options = 
 
 // Runs each pass once, and the verifier after each. Assumes that the facts which the passes need
 // hold.
-template <typename... P>
-absl::Status RunPasses(Compilation& c, P... passes) {
-  Pipeline pipeline;
+template <typename State, typename... P>
+absl::Status RunPasses(State& c, P... passes) {
+  PipelineOver<State> pipeline;
   c.options.verify = true;
   c.facts = (passes.needs() | ...);
-  (pipeline.Add<P>(std::move(passes)), ...);
+  (pipeline.template Add<P>(std::move(passes)), ...);
   return pipeline.Run(c);
 }
 

@@ -19,7 +19,7 @@ namespace mirrorflow {
 class OrderVariables final : public Pass {
  public:
   absl::string_view name() const override { return "order_variables"; }
-  Facts needs() const override { return kBucketed; }
+  Facts needs() const override { return kCollectivesFinal; }
   Facts gives() const override { return kVariablesOrdered; }
   Facts ends() const override { return kReadersFree; }
   absl::StatusOr<bool> Run(Compilation& c) override;

@@ -170,7 +170,7 @@ class Assigner {
 
 }  // namespace
 
-absl::StatusOr<bool> AssignStorage::RunOn(PlanState& s) {
+absl::StatusOr<bool> AssignStorage::Run(PlanState& s) {
   s.storage = StorageTable(s.graph);
   Assigner(s).Run();
   return true;

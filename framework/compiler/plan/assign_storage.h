@@ -14,15 +14,13 @@ namespace mirrorflow {
 inline bool IsBarrier(const Node& collective) { return collective.num_outputs() == 0; }
 inline bool ChangesRows(const Node& collective) { return collective.has_attr("axis"); }
 
-class AssignStorage final : public PlanStage {
+class AssignStorage final : public PlanPass {
  public:
   absl::string_view name() const override { return "assign_storage"; }
   // Kernels determine which outputs may be in place, and the order which node reads a value last.
   Facts needs() const override { return kKernelsChosen | kScheduled; }
   Facts gives() const override { return kStorageAssigned; }
-
- private:
-  absl::StatusOr<bool> RunOn(PlanState& s) override;
+  absl::StatusOr<bool> Run(PlanState& s) override;
 };
 
 }  // namespace mirrorflow

@@ -232,7 +232,7 @@ class Checker {
 
 absl::Status CheckPlan::Check(const Plan& plan) { return Checker(plan).Run(); }
 
-absl::StatusOr<bool> CheckPlan::RunOn(PlanState& s) {
+absl::StatusOr<bool> CheckPlan::Run(PlanState& s) {
   if (s.options.check_plan) MF_RETURN_IF_ERROR(Check(*s.plan));
   return false;
 }

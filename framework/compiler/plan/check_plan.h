@@ -12,7 +12,7 @@
 
 namespace mirrorflow {
 
-class CheckPlan final : public PlanStage {
+class CheckPlan final : public PlanPass {
  public:
   absl::string_view name() const override { return "check_plan"; }
   Facts needs() const override { return kPlaced; }
@@ -26,9 +26,7 @@ class CheckPlan final : public PlanStage {
   //  * every event is recorded at most once, and before any wait for it.
   // Otherwise Internal, naming the two instructions and the bytes.
   static absl::Status Check(const Plan& plan);
-
- private:
-  absl::StatusOr<bool> RunOn(PlanState& s) override;
+  absl::StatusOr<bool> Run(PlanState& s) override;
 };
 
 }  // namespace mirrorflow

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/compiler/passes/order_variables.h"
 #include "framework/core/status.h"
-#include "framework/runtime/update_kernel.h"
+#include "framework/runtime/kernel.h"
 
 namespace mirrorflow {
 namespace {
@@ -43,7 +43,7 @@ bool NeedsKernel(const Node& node) {
 KernelPlan OfControlFlow(const PlanState& s, const Node& node) {
   KernelPlan kernel;
   for (int i = 0; i < 2; ++i) {
-    const Plan& plan = *s.body(node, i).plan;
+    const Plan& plan = *s.body(node.id(), i).plan;
     kernel.fails_on_data |= plan.fails_on_data;
     kernel.flops = std::max(kernel.flops, plan.flops);
   }
@@ -54,9 +54,9 @@ KernelPlan OfControlFlow(const PlanState& s, const Node& node) {
   return kernel;
 }
 
-absl::Status CheckUpdatesParts(const Node& node, const Kernel* kernel) {
-  if (dynamic_cast<const UpdateKernel*>(kernel) != nullptr ||
-      dynamic_cast<const UpdateByProductKernel*>(kernel) != nullptr) {
+absl::Status CheckUpdatesParts(const Node& node, const Kernel& kernel) {
+  const bool is_by_product = node.op().update_gradient.empty();
+  if (is_by_product ? kernel.AsUpdateByProduct() != nullptr : kernel.AsUpdate() != nullptr) {
     return absl::OkStatus();
   }
   return absl::InternalError(
@@ -65,7 +65,7 @@ absl::Status CheckUpdatesParts(const Node& node, const Kernel* kernel) {
 
 }  // namespace
 
-absl::StatusOr<bool> ChooseKernels::RunOn(PlanState& s) {
+absl::StatusOr<bool> ChooseKernels::Run(PlanState& s) {
   s.kernel_plans.resize(s.graph.id_limit());
   for (const Node* node : s.graph.Nodes()) {
     KernelPlan& kernel = s.kernel_plans[node->id()];
@@ -73,7 +73,7 @@ absl::StatusOr<bool> ChooseKernels::RunOn(PlanState& s) {
       kernel = OfControlFlow(s, *node);
     } else if (NeedsKernel(*node)) {
       MF_ASSIGN_OR_RETURN(kernel, s.kernels->Create(s.traits.type, LocalContext(s, *node)));
-      if (IsCollective(*node)) MF_RETURN_IF_ERROR(CheckUpdatesParts(*node, kernel.kernel.get()));
+      if (IsCollective(*node)) MF_RETURN_IF_ERROR(CheckUpdatesParts(*node, *kernel.kernel));
     }
     s.plan->flops += kernel.flops;
     s.plan->fails_on_data |= kernel.fails_on_data;

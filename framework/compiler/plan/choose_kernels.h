@@ -8,15 +8,13 @@
 
 namespace mirrorflow {
 
-class ChooseKernels final : public PlanStage {
+class ChooseKernels final : public PlanPass {
  public:
   absl::string_view name() const override { return "choose_kernels"; }
   // OrderVariables decides which reads must be copies. Only those have a kernel.
   Facts needs() const override { return kLocal | kVariablesOrdered; }
   Facts gives() const override { return kKernelsChosen; }
-
- private:
-  absl::StatusOr<bool> RunOn(PlanState& s) override;
+  absl::StatusOr<bool> Run(PlanState& s) override;
 };
 
 }  // namespace mirrorflow

@@ -66,8 +66,8 @@ class Emitter {
   void EmitControl(const Node& node) {
     const bool loops = node.op().role == OpRole::kLoop;
     PlannedControl control{.first_argument = FirstArgument(node.op())};
-    for (int i = 0; i < 2; ++i) control.plans[i] = s_.body(node, i).plan;
-    const PlanState& condition = s_.body(node, 0);
+    for (int i = 0; i < 2; ++i) control.plans[i] = s_.body(node.id(), i).plan;
+    const PlanState& condition = s_.body(node.id(), 0);
     const Output& predicate = loops ? condition.fetches[0] : node.input(0);
     const Shape& shape = (loops ? condition : s_).values().shape(predicate);
     control.has_elements = shape.num_elements() > 0;
@@ -115,7 +115,7 @@ class Emitter {
 
 }  // namespace
 
-absl::StatusOr<bool> EmitInstructions::RunOn(PlanState& s) {
+absl::StatusOr<bool> EmitInstructions::Run(PlanState& s) {
   Emitter(s).Run();
   return true;
 }

@@ -9,14 +9,12 @@
 
 namespace mirrorflow {
 
-class EmitInstructions final : public PlanStage {
+class EmitInstructions final : public PlanPass {
  public:
   absl::string_view name() const override { return "emit_instructions"; }
   Facts needs() const override { return kStorageAssigned | kWritesGuarded; }
   Facts gives() const override { return kEmitted; }
-
- private:
-  absl::StatusOr<bool> RunOn(PlanState& s) override;
+  absl::StatusOr<bool> Run(PlanState& s) override;
 };
 
 }  // namespace mirrorflow

@@ -151,7 +151,7 @@ class Mover {
 
 }  // namespace
 
-absl::StatusOr<bool> FinishUpdatesLate::RunOn(PlanState& s) {
+absl::StatusOr<bool> FinishUpdatesLate::Run(PlanState& s) {
   if (!s.world.has_teams || s.world.one_domain() || s.is_body) return false;
   return Mover(s).Run();
 }

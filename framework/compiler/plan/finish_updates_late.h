@@ -13,15 +13,13 @@
 
 namespace mirrorflow {
 
-class FinishUpdatesLate final : public PlanStage {
+class FinishUpdatesLate final : public PlanPass {
  public:
   absl::string_view name() const override { return "finish_updates_late"; }
   Facts needs() const override { return kEmitted; }
   Facts gives() const override { return 0; }
   bool optional() const override { return true; }
-
- private:
-  absl::StatusOr<bool> RunOn(PlanState& s) override;
+  absl::StatusOr<bool> Run(PlanState& s) override;
 };
 
 }  // namespace mirrorflow

@@ -47,7 +47,7 @@ size_t FindGate(const PlanState& s, const std::vector<Node*>& failing) {
 
 }  // namespace
 
-absl::StatusOr<bool> GuardWrites::RunOn(PlanState& s) {
+absl::StatusOr<bool> GuardWrites::Run(PlanState& s) {
   std::vector<Node*> failing, writes;
   for (Node* node : s.graph.Nodes()) {
     if (s.kernel_plans[node->id()].fails_on_data) failing.push_back(node);

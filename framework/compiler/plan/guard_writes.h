@@ -15,14 +15,12 @@
 
 namespace mirrorflow {
 
-class GuardWrites final : public PlanStage {
+class GuardWrites final : public PlanPass {
  public:
   absl::string_view name() const override { return "guard_writes"; }
   Facts needs() const override { return kVariablesOrdered | kCollectivesOrdered | kKernelsChosen; }
   Facts gives() const override { return kWritesGuarded; }
-
- private:
-  absl::StatusOr<bool> RunOn(PlanState& s) override;
+  absl::StatusOr<bool> Run(PlanState& s) override;
 };
 
 }  // namespace mirrorflow

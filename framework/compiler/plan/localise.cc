@@ -19,7 +19,7 @@ LocalShapes ShapesOfShare(const Compilation& c, const std::vector<int64_t>& rows
   return shapes;
 }
 
-absl::StatusOr<bool> Localise::RunOn(PlanState& s) {
+absl::StatusOr<bool> Localise::Run(PlanState& s) {
   s.shapes = ShapesOfShare(s, s.plan->axis_rows);
   for (const Output& feed : s.feeds) {
     s.plan->feeds.push_back(

@@ -14,14 +14,12 @@ namespace mirrorflow {
 // The shapes on a replica that has `rows[axis]` rows of each axis.
 LocalShapes ShapesOfShare(const Compilation& c, const std::vector<int64_t>& rows);
 
-class Localise final : public PlanStage {
+class Localise final : public PlanPass {
  public:
   absl::string_view name() const override { return "localise"; }
-  Facts needs() const override { return kShapesKnown | kCollectivesInserted; }
+  Facts needs() const override { return kShapesKnown | kShardingsMet; }
   Facts gives() const override { return kLocal; }
-
- private:
-  absl::StatusOr<bool> RunOn(PlanState& s) override;
+  absl::StatusOr<bool> Run(PlanState& s) override;
 };
 
 }  // namespace mirrorflow

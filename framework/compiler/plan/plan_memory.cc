@@ -115,7 +115,7 @@ absl::Status FillConstants(PlanState& s) {
 
 }  // namespace
 
-absl::StatusOr<bool> PlanMemory::RunOn(PlanState& s) {
+absl::StatusOr<bool> PlanMemory::Run(PlanState& s) {
   Plan& plan = *s.plan;
   for (const Instruction& instruction : plan.instructions) {
     const bool has_functions =

@@ -9,7 +9,7 @@
 
 namespace mirrorflow {
 
-class PlanMemory final : public PlanStage {
+class PlanMemory final : public PlanPass {
  public:
   absl::string_view name() const override { return "plan_memory"; }
   Facts needs() const override { return kEmitted; }
@@ -17,7 +17,7 @@ class PlanMemory final : public PlanStage {
 
  private:
   // ResourceExhausted for values that no machine can hold.
-  absl::StatusOr<bool> RunOn(PlanState& s) override;
+  absl::StatusOr<bool> Run(PlanState& s) override;
 };
 
 }  // namespace mirrorflow

@@ -39,6 +39,7 @@ PlanState::PlanState(const Compilation& program, const std::vector<int64_t>& row
     for (size_t i = 0; i < functions.size(); ++i) {
       auto state = std::make_unique<PlanState>(*functions[i], rows, device, library, tuning);
       state->owns_feeds = graph.node(id)->op().role == OpRole::kLoop && i == 1;
+      plan_bodies_[id].push_back(state.get());
       bodies[id].push_back(std::move(state));
     }
   }

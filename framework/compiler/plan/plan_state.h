@@ -2,8 +2,8 @@
 //
 // PlanState: the state of the second half of the compiler. It is a Compilation for one device type
 // and one share of rows, with the results of each stage up to the Plan. It owns a copy of the
-// program's graph, which stages rewrite, and does not depend on a rank. PlanStage is the base class
-// of the passes that work on it.
+// program's graph, which passes rewrite, and does not depend on a rank. PlanPass is the base class
+// of the passes that fill its tables.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_PLAN_STATE_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_PLAN_STATE_H_
 
@@ -31,16 +31,14 @@ struct PlanState final : Compilation {
             const DeviceTraits& device, std::shared_ptr<KernelLibrary> library,
             TuningTable* tuning = nullptr);
 
-  // The state of function i of a branch or loop, from `bodies`.
-  PlanState& body(const Node& node, int i) const {
-    return static_cast<PlanState&>(*bodies.at(node.id())[i]);
-  }
+  // The state of function i of a branch or loop.
+  PlanState& body(NodeId id, size_t i) const { return *plan_bodies_.at(id)[i]; }
   const Shape& local_shape(const Output& o) const { return shapes[o.node->id()][o.index]; }
   int64_t LocalBytes(const Output& o) const {
     return local_shape(o).num_elements() * static_cast<int64_t>(DataTypeSize(o.dtype()));
   }
   // The graph and all results so far.
-  std::string ToString(int max_elements) const;
+  std::string ToString(int max_elements) const override;
 
   const DeviceTraits traits;
   TuningTable* const tuning;
@@ -55,6 +53,10 @@ struct PlanState final : Compilation {
 
   // Operands from EmitInstructions are Unplaced until PlanMemory assigns addresses.
   const std::shared_ptr<Plan> plan = std::make_shared<Plan>();
+
+ private:
+  // The objects of `bodies`, which owns them.
+  std::map<NodeId, std::vector<PlanState*>> plan_bodies_;
 };
 
 // Stands for the address of a storage; an empty operand if `storage` is -1.
@@ -63,14 +65,7 @@ inline Operand Unplaced(int storage) {
   return storage >= 0 ? Operand{kUnplaced, storage} : Operand();
 }
 
-// Runs on the functions of branches and loops first, as every pass does.
-class PlanStage : public Pass {
- public:
-  absl::StatusOr<bool> Run(Compilation& c) final { return RunOn(static_cast<PlanState&>(c)); }
-
- private:
-  virtual absl::StatusOr<bool> RunOn(PlanState& s) = 0;
-};
+using PlanPass = PassOver<PlanState>;
 
 }  // namespace mirrorflow
 

@@ -193,7 +193,7 @@ class Scheduler {
 
 }  // namespace
 
-absl::StatusOr<bool> ScheduleNodes::RunOn(PlanState& s) {
+absl::StatusOr<bool> ScheduleNodes::Run(PlanState& s) {
   MF_ASSIGN_OR_RETURN(s.order, Scheduler(s).Run());
   return true;
 }

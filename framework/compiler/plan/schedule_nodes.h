@@ -16,16 +16,14 @@
 
 namespace mirrorflow {
 
-class ScheduleNodes final : public PlanStage {
+class ScheduleNodes final : public PlanPass {
  public:
   absl::string_view name() const override { return "schedule_nodes"; }
   Facts needs() const override {
     return kVariablesOrdered | kCollectivesOrdered | kKernelsChosen | kWritesGuarded;
   }
   Facts gives() const override { return kScheduled; }
-
- private:
-  absl::StatusOr<bool> RunOn(PlanState& s) override;
+  absl::StatusOr<bool> Run(PlanState& s) override;
 };
 
 }  // namespace mirrorflow
