@@ -6,10 +6,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
-#include "kernels/cuda/autotune.h"
-#include "kernels/cuda/cuda_device.h"
-#include "kernels/cuda/cudnn_attention.h"
+#include "kernels/cuda/device/cuda_device.h"
 #include "kernels/cuda/elementwise.h"
+#include "kernels/cuda/libraries/autotune.h"
+#include "kernels/cuda/libraries/cudnn_attention.h"
 #include "kernels/cuda/reduce.h"
 
 namespace mirrorflow {

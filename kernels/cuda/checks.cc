@@ -2,7 +2,7 @@
 //
 // Ops that check data, and fail if it is invalid.
 #include "absl/strings/str_cat.h"
-#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/device/cuda_device.h"
 #include "kernels/cuda/elementwise.h"
 
 namespace mirrorflow {

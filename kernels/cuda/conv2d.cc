@@ -7,9 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
-#include "kernels/cuda/cuda_device.h"
-#include "kernels/cuda/cudnn_convolution.h"
+#include "kernels/cuda/device/cuda_device.h"
 #include "kernels/cuda/elementwise.h"
+#include "kernels/cuda/libraries/cudnn_convolution.h"
 #include "ops/convolution.h"
 #include "ops/fused_ops.h"
 

@@ -5,7 +5,7 @@
 #include "absl/strings/str_join.h"
 #include "framework/core/status.h"
 #include "framework/graph/variable_handle.h"
-#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/device/cuda_device.h"
 
 namespace mirrorflow {
 namespace {

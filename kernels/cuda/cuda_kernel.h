@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "framework/runtime/kernel_registry.h"
-#include "kernels/cuda/code_text.h"
-#include "kernels/cuda/program.h"
+#include "kernels/cuda/libraries/code_text.h"
+#include "kernels/cuda/libraries/program.h"
 
 namespace mirrorflow {
 

@@ -3,8 +3,8 @@
 // The table of contents: one line per stem, sorted.
 #include "kernels/cuda/cuda_kernels.h"
 
-#include "kernels/cuda/cuda_device.h"
-#include "kernels/cuda/program.h"
+#include "kernels/cuda/device/cuda_device.h"
+#include "kernels/cuda/libraries/program.h"
 
 namespace mirrorflow {
 

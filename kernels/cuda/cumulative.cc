@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
-#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/device/cuda_device.h"
 #include "kernels/cuda/reduce.h"
 
 namespace mirrorflow {

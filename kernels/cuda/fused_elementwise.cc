@@ -5,7 +5,7 @@
 #include "framework/core/reduced_float.h"
 #include "framework/core/status.h"
 #include "framework/graph/text_parser.h"
-#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/device/cuda_device.h"
 #include "kernels/cuda/elementwise.h"
 #include "ops/fused_ops.h"
 #include "ops/registry.h"

@@ -5,7 +5,7 @@
 #include "absl/strings/str_join.h"
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
-#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/device/cuda_device.h"
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/moves.h"
 

@@ -7,9 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "framework/core/status.h"
-#include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/cuda_kernels.h"
-#include "kernels/cuda/cuda_status.h"
+#include "kernels/cuda/device/cuda_device.h"
+#include "kernels/cuda/device/cuda_status.h"
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/gpu_kernel.h"
 

@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "framework/runtime/device.h"
 #include "framework/runtime/kernel_registry.h"
-#include "kernels/cuda/gpu_options.h"
+#include "kernels/cuda/device/gpu_options.h"
 
 namespace mirrorflow {
 

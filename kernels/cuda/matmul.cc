@@ -12,11 +12,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
-#include "kernels/cuda/cublas_lt.h"
-#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/device/cuda_device.h"
 #include "kernels/cuda/elementwise.h"
+#include "kernels/cuda/libraries/cublas_lt.h"
+#include "kernels/cuda/libraries/program.h"
 #include "kernels/cuda/plain_product.h"
-#include "kernels/cuda/program.h"
 #include "kernels/cuda/reduce.h"
 #include "ops/fused_ops.h"
 

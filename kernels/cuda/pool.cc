@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
-#include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/cuda_kernel.h"
+#include "kernels/cuda/device/cuda_device.h"
 #include "ops/window_attrs.h"
 
 namespace mirrorflow {

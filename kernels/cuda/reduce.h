@@ -11,8 +11,8 @@
 #include "absl/strings/string_view.h"
 #include "framework/core/dtype.h"
 #include "framework/core/shape.h"
-#include "kernels/cuda/code_text.h"
 #include "kernels/cuda/cuda_kernel.h"
+#include "kernels/cuda/libraries/code_text.h"
 
 namespace mirrorflow {
 

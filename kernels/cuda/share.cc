@@ -3,7 +3,7 @@
 // Nodes that sharding inserts where a replica needs a part of what all replicas have.
 // distribute/collective defines their ops.
 #include "absl/strings/str_cat.h"
-#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/device/cuda_device.h"
 #include "kernels/cuda/moves.h"
 
 namespace mirrorflow {

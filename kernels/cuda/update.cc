@@ -9,8 +9,8 @@
 #include "absl/strings/strip.h"
 #include "absl/types/span.h"
 #include "framework/core/status.h"
-#include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/cuda_kernel.h"
+#include "kernels/cuda/device/cuda_device.h"
 #include "ops/fused_ops.h"
 
 namespace mirrorflow {

@@ -3,7 +3,7 @@
 // Reads and writes of variables. In a plan, the output of a read is the variable's memory, and
 // nothing runs; the copy here serves evaluation node by node.
 #include "absl/strings/str_cat.h"
-#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/device/cuda_device.h"
 #include "kernels/cuda/elementwise.h"
 
 namespace mirrorflow {

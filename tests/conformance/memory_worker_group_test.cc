@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "distribute/cluster/memory_worker_group.h"
+#include "tests/fakes/cluster/memory_worker_group.h"
 
 #include <utility>
 

@@ -15,13 +15,13 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "distribute/collective/domain_exchange.h"
-#include "distribute/collective/memory_transport.h"
 #include "distribute/collective/team.h"
 #include "framework/core/status.h"
 #include "framework/runtime/failure.h"
 #include "gtest/gtest.h"
 #include "tests/conformance/communicator_conformance.h"
 #include "tests/conformance/connect_domains.h"
+#include "tests/fakes/cluster/memory_transport.h"
 
 namespace mirrorflow {
 namespace {

@@ -10,9 +10,9 @@
 #include "absl/strings/str_replace.h"
 #include "framework/runtime/tuning_table.h"
 #include "gtest/gtest.h"
-#include "kernels/cuda/cuda_device.h"
-#include "kernels/cuda/fake_cuda.h"
+#include "kernels/cuda/device/cuda_device.h"
 #include "ops/registry.h"
+#include "tests/fakes/cuda/fake_cuda.h"
 #include "tests/support/cpu_and_gpu_kernels.h"
 #include "tests/support/run_on_device.h"
 

@@ -8,16 +8,16 @@
 #include <utility>
 #include <vector>
 
-#include "distribute/cluster/memory_worker_group.h"
 #include "distribute/collective/device_copy/device_copy_communicator.h"
-#include "distribute/collective/nccl/fake_nccl.h"
 #include "distribute/collective/nccl/nccl_communicator.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "gtest/gtest.h"
-#include "kernels/cuda/cuda_device.h"
-#include "kernels/cuda/fake_cuda.h"
+#include "kernels/cuda/device/cuda_device.h"
 #include "tests/conformance/communicator_conformance.h"
+#include "tests/fakes/cluster/memory_worker_group.h"
+#include "tests/fakes/cuda/fake_cuda.h"
+#include "tests/fakes/nccl/fake_nccl.h"
 
 namespace mirrorflow {
 namespace {

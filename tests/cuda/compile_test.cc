@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Programs compiled for GPUs are cached in files, and only intact files are used.
-#include "kernels/cuda/compile.h"
+#include "kernels/cuda/libraries/compile.h"
 
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "kernels/cuda/fake_cuda.h"
-#include "kernels/cuda/program.h"
+#include "kernels/cuda/libraries/program.h"
+#include "tests/fakes/cuda/fake_cuda.h"
 
 namespace mirrorflow {
 namespace {

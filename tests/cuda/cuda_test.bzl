@@ -7,8 +7,8 @@ NEEDS_CUDA = if_cuda([], ["//bazel:needs_cuda"])
 
 # Attributes of tests that run kernels on the fakes and compare them with the CPU's.
 KERNEL_DEPS = [
-    "//kernels/cuda:cuda_device",
-    "//kernels/cuda:fake_cuda",
+    "//kernels/cuda/device:cuda_device",
+    "//tests/fakes/cuda:fake_cuda",
     "//ops",
     "//tests/support:cpu_and_gpu_kernels",
     "//tests/support:run_on_device",
@@ -32,7 +32,7 @@ def real_cudnn_test(of, **kwargs):
         deps = [
             ":described_gpu",
             "//distribute:gpu_libraries",
-            "//kernels/cuda:cuda_kernels",
+            "//kernels/cuda/libraries:cudnn",
             "@com_google_googletest//:gtest_main",
         ],
         **kwargs

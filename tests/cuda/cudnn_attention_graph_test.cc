@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "kernels/cuda/cudnn_attention.h"
+#include "kernels/cuda/libraries/cudnn_attention.h"
 #include "tests/cuda/capabilities.h"
 #include "tests/cuda/described_gpu.h"
 

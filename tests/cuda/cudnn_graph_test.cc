@@ -2,7 +2,7 @@
 //
 // The graphs that we give to cuDNN, and misuse that it rejects. Runs on the fake and, because
 // graphs need only the properties of a GPU, with the real library.
-#include "kernels/cuda/cudnn_graph.h"
+#include "kernels/cuda/libraries/cudnn_graph.h"
 
 #include <string>
 #include <vector>

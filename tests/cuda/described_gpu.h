@@ -7,8 +7,8 @@
 #include <set>
 
 #include "absl/status/statusor.h"
-#include "kernels/cuda/cudnn_backend.h"
-#include "kernels/cuda/cudnn_engine.h"
+#include "kernels/cuda/libraries/cudnn_backend.h"
+#include "kernels/cuda/libraries/cudnn_engine.h"
 
 namespace mirrorflow {
 

@@ -9,7 +9,7 @@
 #include "absl/strings/substitute.h"
 #include "framework/core/tensor.h"
 #include "gtest/gtest.h"
-#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/device/cuda_device.h"
 #include "ops/fused_ops.h"
 #include "ops/registry.h"
 #include "tests/support/cpu_and_gpu_kernels.h"

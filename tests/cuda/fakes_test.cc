@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "distribute/collective/nccl/fake_nccl.h"
 #include "gtest/gtest.h"
-#include "kernels/cuda/block_emulator.h"
-#include "kernels/cuda/cudnn_graph.h"
-#include "kernels/cuda/fake_cuda.h"
+#include "kernels/cuda/libraries/cudnn_graph.h"
+#include "tests/fakes/cuda/block_emulator.h"
+#include "tests/fakes/cuda/fake_cuda.h"
+#include "tests/fakes/nccl/fake_nccl.h"
 
 namespace mirrorflow {
 namespace {

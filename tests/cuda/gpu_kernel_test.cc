@@ -8,15 +8,15 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "distribute/collective/nccl/fake_nccl.h"
 #include "distribute/strategy/extensions.h"
 #include "distribute/strategy/strategy.h"
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
 #include "gtest/gtest.h"
-#include "kernels/cuda/cuda_device.h"
-#include "kernels/cuda/fake_cuda.h"
+#include "kernels/cuda/device/cuda_device.h"
 #include "ops/ops.h"
+#include "tests/fakes/cuda/fake_cuda.h"
+#include "tests/fakes/nccl/fake_nccl.h"
 
 namespace mirrorflow {
 namespace {

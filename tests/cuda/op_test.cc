@@ -5,8 +5,8 @@
 #include <map>
 
 #include "gtest/gtest.h"
-#include "kernels/cuda/cuda_device.h"
-#include "kernels/cuda/cudnn_convolution.h"
+#include "kernels/cuda/device/cuda_device.h"
+#include "kernels/cuda/libraries/cudnn_convolution.h"
 #include "ops/registry.h"
 #include "tests/support/cpu_and_gpu_kernels.h"
 #include "tests/support/run_on_device.h"

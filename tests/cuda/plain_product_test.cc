@@ -5,9 +5,9 @@
 
 #include "gtest/gtest.h"
 #include "kernels/cpu/all_kernels.h"
-#include "kernels/cuda/code_text.h"
-#include "kernels/cuda/cuda_device.h"
-#include "kernels/cuda/program.h"
+#include "kernels/cuda/device/cuda_device.h"
+#include "kernels/cuda/libraries/code_text.h"
+#include "kernels/cuda/libraries/program.h"
 #include "ops/registry.h"
 #include "tests/support/run_on_device.h"
 

@@ -10,14 +10,14 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "distribute/collective/nccl/fake_nccl.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/runtime/variable_layout.h"
 #include "framework/session/step_plans.h"
 #include "gtest/gtest.h"
-#include "kernels/cuda/fake_cuda.h"
 #include "ops/ops.h"
+#include "tests/fakes/cuda/fake_cuda.h"
+#include "tests/fakes/nccl/fake_nccl.h"
 #include "tests/support/classifier_training.h"
 #include "tools/models/transformer.h"
 #include "train/optimizers/optimizers.h"

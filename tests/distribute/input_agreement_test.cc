@@ -12,12 +12,12 @@
 #include <vector>
 
 #include "absl/strings/str_join.h"
-#include "distribute/cluster/memory_worker_group.h"
 #include "distribute/strategy/distributed_dataset.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/runtime/failure.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/fakes/cluster/memory_worker_group.h"
 
 namespace mirrorflow {
 namespace {

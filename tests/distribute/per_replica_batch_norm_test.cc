@@ -6,10 +6,10 @@
 
 #include "absl/strings/match.h"
 #include "framework/core/status.h"
-#include "framework/reference/interpreter.h"
 #include "gtest/gtest.h"
 #include "ops/gradients.h"
 #include "ops/ops.h"
+#include "tests/oracle/interpreter.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_session.h"
 #include "train/variable.h"

@@ -7,10 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "distribute/replicated_graph.h"
-#include "framework/reference/interpreter.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops/ops.h"
+#include "tests/oracle/interpreter.h"
 #include "tests/support/test_session.h"
 
 namespace mirrorflow {

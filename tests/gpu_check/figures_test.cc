@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "kernels/cuda/fake_cuda.h"
+#include "tests/fakes/cuda/fake_cuda.h"
 
 namespace mirrorflow {
 namespace {

@@ -9,7 +9,7 @@
 #include "distribute/strategy/strategy.h"
 #include "framework/core/status.h"
 #include "gtest/gtest.h"
-#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/device/cuda_device.h"
 #include "tests/support/classifier_training.h"
 #include "tools/models/classifiers.h"
 #include "train/optimizers/optimizers.h"

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/device/cuda_device.h"
 #include "ops/registry.h"
 #include "tests/support/cpu_and_gpu_kernels.h"
 #include "tests/support/run_on_device.h"

@@ -28,7 +28,7 @@ ROWS = (
     ("framework/core", "framework/proto"),
     ("framework/graph",),
     ("framework/runtime",),
-    ("framework/compiler", "framework/reference", "framework/workers"),
+    ("framework/compiler", "framework/workers"),
     ("framework/compiler/passes",),
     ("framework/compiler/plan", "framework/session"),
     ("ops",),
@@ -61,7 +61,8 @@ MAY_NAME_A_STRATEGY = ("train/trainer/",)
 
 # Inlining replaces a call with a few of TensorFlow's ops, which messages name, too.
 MAY_NAME_OPS = ("framework/graph/inline_functions",)
-DEVICE_ROOMS = ("kernels/cuda/", "distribute/collective/nccl/", "distribute/collective/device_copy/")
+DEVICE_ROOMS = ("kernels/cuda/", "distribute/collective/nccl/", "distribute/collective/device_copy/",
+                "tests/fakes/")
 
 CXX = (".h", ".cc", ".cu", ".cuh")
 MAX_LINES = 800
@@ -421,16 +422,14 @@ def setup_installs_what_the_build_names(tree):
 GUARDED_CALLS = (
     (r"[Jj]son\w*::(?:(?:sax_)?parse|accept)\(|>>\s*\w*[Jj]son\b", "framework/core/parse_json.h",
      ("framework/core/parse_json.h", "train/safetensors/safetensors_json.cc")),
-    # Links, pipes and half-written files. The fake compiler writes to a folder of its own, and the
-    # benchmark to /proc.
+    # Links, pipes and half-written files. The benchmark writes to /proc.
     (r"\bstd::o?fstream\b|\bfopen\([^;]*\"[aw]|\b(?:creat|freopen)\(|\bO_(?:CREAT|TRUNC)\b",
      "framework/core/file.h",
-     ("framework/core/file.cc", "kernels/cuda/fake_nvrtc.cc", "tools/bench_graphs.cc")),
+     ("framework/core/file.cc", "tools/bench_graphs.cc")),
     # Texts that control the terminal. These files print only texts of their own, or escape them.
     (r'\bf?printf\([^";]*"(?:[^"\\]|\\.|"\s*")*%[-\d.*]*s', "framework/core/terminal.h",
-     ("framework/core/status.cc", "framework/core/terminal.cc", "kernels/cuda/block_emulator.cc",
-      "tools/fashion_mnist.cc", "tools/launch/supervisor_process.cc", "tools/mirrorflow.cc",
-      "tools/op_reference.cc")),
+     ("framework/core/status.cc", "framework/core/terminal.cc", "tools/fashion_mnist.cc",
+      "tools/launch/supervisor_process.cc", "tools/mirrorflow.cc", "tools/op_reference.cc")),
     # The same, printed without a format, by a format that is not a literal, or by a stream.
     (r'\b(?:puts|fputs|perror)\((?!\s*")|\bfwrite\('
      r'|\bstd::(?:cout|cerr|clog)\b|\babsl::F?PrintF\('

@@ -3,7 +3,6 @@
 // Gradients of the array ops where shapes are unknown while the graph is built. The nodes differ,
 // but the numbers must equal those for known shapes, which tests/ops/op_test.cc compares with
 // central differences.
-#include "framework/reference/interpreter.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/all_kernels.h"
@@ -19,6 +18,7 @@
 #include "ops/strided_slice.h"
 #include "ops/tile.h"
 #include "ops/transpose.h"
+#include "tests/oracle/interpreter.h"
 #include "tests/support/tensors.h"
 
 namespace mirrorflow {

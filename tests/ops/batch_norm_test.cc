@@ -2,7 +2,6 @@
 #include "ops/batch_norm.h"
 
 #include "framework/graph/shape_inference.h"
-#include "framework/reference/interpreter.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/all_kernels.h"
@@ -11,6 +10,7 @@
 #include "ops/control.h"
 #include "ops/gradients.h"
 #include "ops/reduction.h"
+#include "tests/oracle/interpreter.h"
 #include "tests/support/tensors.h"
 
 namespace mirrorflow {

@@ -7,7 +7,6 @@
 #include <algorithm>
 
 #include "framework/graph/shape_inference.h"
-#include "framework/reference/interpreter.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/all_kernels.h"
 #include "ops/binary.h"
@@ -16,6 +15,7 @@
 #include "ops/gradients.h"
 #include "ops/matmul.h"
 #include "ops/select.h"
+#include "tests/oracle/interpreter.h"
 
 namespace mirrorflow {
 namespace {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/dropout.h"
 
-#include "framework/reference/interpreter.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/all_kernels.h"
 #include "ops/control.h"
 #include "ops/gradients.h"
+#include "tests/oracle/interpreter.h"
 
 namespace mirrorflow {
 namespace {

@@ -4,7 +4,6 @@
 // single ops do not cover how gradients are combined.
 #include <cmath>
 
-#include "framework/reference/interpreter.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/all_kernels.h"
 #include "ops/bias_add.h"
@@ -17,6 +16,7 @@
 #include "ops/softmax_xent.h"
 #include "ops/unary.h"
 #include "ops/variable.h"
+#include "tests/oracle/interpreter.h"
 #include "tests/support/tensors.h"
 
 namespace mirrorflow {

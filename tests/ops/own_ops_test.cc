@@ -8,11 +8,11 @@
 #include "framework/core/reduced_float.h"
 #include "framework/core/status.h"
 #include "framework/graph/graph_def.h"
-#include "framework/reference/interpreter.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/all_kernels.h"
 #include "ops/ops.h"
 #include "ops/registry.h"
+#include "tests/oracle/interpreter.h"
 #include "tests/support/op_checks.h"
 
 namespace mirrorflow {

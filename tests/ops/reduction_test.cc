@@ -8,7 +8,6 @@
 #include <limits>
 
 #include "framework/graph/shape_inference.h"
-#include "framework/reference/interpreter.h"
 #include "framework/runtime/evaluate_node.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/all_kernels.h"
@@ -17,6 +16,7 @@
 #include "ops/control.h"
 #include "ops/gradients.h"
 #include "ops/shape_ops.h"
+#include "tests/oracle/interpreter.h"
 #include "tests/support/test_session.h"
 
 namespace mirrorflow {

@@ -8,7 +8,7 @@
 #include "framework/core/status.h"
 #include "framework/graph/scope.h"
 #include "framework/graph/shape_inference.h"
-#include "framework/reference/interpreter.h"
+#include "tests/oracle/interpreter.h"
 #include "tests/support/op_checks.h"
 #include "tests/support/strict_kernel.h"
 

@@ -6,8 +6,8 @@
 #include "framework/core/reduced_float.h"
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
-#include "framework/reference/in_double.h"
-#include "framework/reference/interpreter.h"
+#include "tests/oracle/in_double.h"
+#include "tests/oracle/interpreter.h"
 #include "tests/support/op_checks.h"
 
 namespace mirrorflow {

@@ -6,10 +6,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "framework/core/status.h"
-#include "framework/reference/interpreter.h"
 #include "framework/runtime/variable_layout.h"
 #include "framework/session/step_runner.h"
 #include "ops/registry.h"
+#include "tests/oracle/interpreter.h"
 #include "tests/support/reference_lists.h"
 #include "tests/support/tensors.h"
 

@@ -11,9 +11,9 @@
 #include "framework/core/status.h"
 #include "framework/graph/variable_handle.h"
 #include "framework/session/session_backend.h"
-#include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/cuda_kernels.h"
-#include "kernels/cuda/fake_cuda.h"
+#include "kernels/cuda/device/cuda_device.h"
+#include "tests/fakes/cuda/fake_cuda.h"
 #include "tests/support/logical_gpus.h"
 
 namespace mirrorflow {

@@ -6,7 +6,7 @@
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/session/session_backend.h"
-#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/device/cuda_device.h"
 
 namespace mirrorflow {
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "framework/reference/interpreter.h"
+#include "tests/oracle/interpreter.h"
 
 namespace mirrorflow {
 

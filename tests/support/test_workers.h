@@ -15,9 +15,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "distribute/cluster/memory_cluster.h"
 #include "framework/session/session.h"
 #include "framework/session/session_backend.h"
+#include "tests/fakes/cluster/memory_cluster.h"
 
 namespace mirrorflow {
 

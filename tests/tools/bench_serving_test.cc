@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
-#include "framework/reference/interpreter.h"
 #include "framework/runtime/variable_layout.h"
 #include "gtest/gtest.h"
+#include "tests/oracle/interpreter.h"
 #include "tests/support/test_session.h"
 #include "tools/bench_training.h"
 #include "tools/closed_loop.h"

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "framework/core/status.h"
-#include "framework/reference/interpreter.h"
 #include "framework/runtime/variable_layout.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/oracle/interpreter.h"
 #include "tests/support/test_session.h"
 
 namespace mirrorflow {

@@ -10,8 +10,8 @@
 #include "distribute/collective/device_copy/reduce_on_device.h"
 #include "distribute/collective/rendezvous.h"
 #include "framework/core/status.h"
-#include "kernels/cuda/cuda_device.h"
-#include "kernels/cuda/cuda_status.h"
+#include "kernels/cuda/device/cuda_device.h"
+#include "kernels/cuda/device/cuda_status.h"
 
 namespace mirrorflow {
 namespace {

@@ -22,8 +22,8 @@
 #include "framework/core/terminal.h"
 #include "framework/core/thread.h"
 #include "framework/runtime/failure.h"
-#include "kernels/cuda/cuda_device.h"
-#include "kernels/cuda/cuda_status.h"
+#include "kernels/cuda/device/cuda_device.h"
+#include "kernels/cuda/device/cuda_status.h"
 
 namespace mirrorflow {
 namespace {

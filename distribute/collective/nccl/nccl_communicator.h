@@ -30,7 +30,7 @@
 #include "framework/runtime/communicator.h"
 #include "framework/runtime/topology.h"
 #include "framework/workers/worker_group.h"
-#include "kernels/cuda/gpu_options.h"
+#include "kernels/cuda/device/gpu_options.h"
 
 namespace mirrorflow {
 

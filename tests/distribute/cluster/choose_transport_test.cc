@@ -9,10 +9,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "distribute/cluster/memory_worker_group.h"
 #include "distribute/cluster/rdma_devices.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/fakes/cluster/memory_worker_group.h"
 #include "tests/support/files.h"
 
 namespace mirrorflow {

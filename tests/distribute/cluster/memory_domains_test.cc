@@ -8,10 +8,10 @@
 #include <thread>
 #include <vector>
 
-#include "distribute/cluster/memory_worker_group.h"
 #include "framework/core/monotonic_time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/fakes/cluster/memory_worker_group.h"
 
 namespace mirrorflow {
 namespace {

@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "distribute/cluster/memory_worker_group.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/runtime/failure.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/fakes/cluster/memory_worker_group.h"
 
 namespace mirrorflow {
 namespace {

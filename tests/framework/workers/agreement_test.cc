@@ -9,10 +9,10 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "distribute/cluster/memory_worker_group.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/runtime/failure.h"
 #include "gtest/gtest.h"
+#include "tests/fakes/cluster/memory_worker_group.h"
 
 namespace mirrorflow {
 namespace {

@@ -1,0 +1,516 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cuda/device/cuda_device.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/monotonic_time.h"
+#include "framework/core/status.h"
+#include "framework/core/terminal.h"
+#include "kernels/cuda/device/cuda_event.h"
+#include "kernels/cuda/device/cuda_graph.h"
+#include "kernels/cuda/device/cuda_status.h"
+#include "kernels/cuda/device/pinned_memory.h"
+
+namespace mirrorflow {
+namespace {
+
+// Not tuned by measurements; PyTorch's DistributedDataParallel uses 25 MiB.
+constexpr int64_t kBucketBytes = int64_t{16} << 20;
+// The timeout of copies that no step's deadline covers.
+constexpr absl::Duration kCopyTimeout = absl::Minutes(5);
+
+// The report that the host receives after each step: the DataFailure, and the fetches that fit
+// behind it.
+constexpr size_t kReportBytes = 4096;
+constexpr size_t kFetchAlignment = 16;
+
+std::atomic<int64_t> allocated_bytes{0};
+
+struct AtomicActivity {
+  std::atomic<int64_t> copies_in{0}, copies_out{0}, graph_launches{0}, waits{0};
+};
+AtomicActivity activity;
+
+void Count(std::atomic<int64_t>& counter) { counter.fetch_add(1, std::memory_order_relaxed); }
+
+// Memory from cudaMalloc.
+const CollectiveMemory& CudaMemory() {
+  class Memory final : public CollectiveMemory {
+    absl::StatusOr<void*> Allocate(size_t bytes) const override {
+      void* memory = nullptr;
+      MF_RETURN_IF_CUDA_ERROR(cudaMalloc(&memory, bytes));
+      return memory;
+    }
+    void Free(void* memory) const override { cudaFree(memory); }
+  };
+  static const Memory memory;
+  return memory;
+}
+
+class StreamLane final : public CudaLane {
+ public:
+  ~StreamLane() override {
+    if (stream_ != nullptr) cudaStreamDestroy(stream_);
+  }
+  void set_failure(DataFailure* failure) { failure_ = failure; }
+  void set_reads(StagedReads* reads) { reads_ = reads; }
+  // The GPU prefers blocks of an urgent lane: collectives, which other GPUs wait for, then run
+  // beside the kernels of a large step and not after them.
+  absl::Status Make(const std::vector<CudaEvent>* events, bool urgent) {
+    events_ = events;
+    int least = 0, greatest = 0;
+    MF_RETURN_IF_CUDA_ERROR(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+    MF_RETURN_IF_CUDA_ERROR(
+        cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, urgent ? greatest : least));
+    return end_.Make();
+  }
+
+  absl::Status Wait(EventId id) override { return (*events_)[id].HoldUp(stream_); }
+  absl::Status Record(EventId id) override { return (*events_)[id].Record(stream_); }
+  absl::Status Copy(const std::byte* from, std::byte* to, size_t bytes) override {
+    MF_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_));
+    return absl::OkStatus();
+  }
+  absl::Status Read(const std::byte* from, std::byte* host, size_t bytes,
+                    MonotonicTime deadline) override {
+    return reads_->Read(stream_, from, host, bytes, deadline);
+  }
+  absl::Status Finish(MonotonicTime deadline) override {
+    MF_RETURN_IF_ERROR(end_.Record(stream_));
+    return end_.WaitUntil(deadline);
+  }
+
+  // Makes later work on `other` wait for all work enqueued here so far.
+  absl::Status HoldUp(const StreamLane& other) const {
+    MF_RETURN_IF_ERROR(end_.Record(stream_));
+    return end_.HoldUp(other.stream_);
+  }
+
+ private:
+  const std::vector<CudaEvent>* events_ = nullptr;  // of the device
+  StagedReads* reads_ = nullptr;                    // of the device
+  CudaEvent end_;
+};
+
+class CudaDevice final : public Device {
+ public:
+  CudaDevice(int index, int ordinal, const GpuOptions& options)
+      : name_(absl::StrCat(kGpu, ":", index)), ordinal_(ordinal), options_(options) {
+    traits_.type = kGpu;
+    traits_.host_memory = false;
+    traits_.inline_lanes = false;
+    traits_.enqueues_collectives = true;
+    traits_.bucket_bytes = kBucketBytes;
+  }
+  ~CudaDevice() override {
+    cudaSetDevice(ordinal_);
+    Synchronize(MonotonicTime::Now() + kCopyTimeout).IgnoreError();
+    if (*lost_) {
+      staging_.Leak();
+      reads_.Leak();
+      host_report_.Release();
+    }
+  }
+
+  absl::Status Open() {
+    MF_RETURN_IF_ERROR(Select());
+    for (int kind = 0; kind < kNumLanes; ++kind) {
+      const bool urgent = static_cast<LaneKind>(kind) == LaneKind::kCommunicate;
+      MF_RETURN_IF_ERROR(lanes_[kind].Make(&events_, urgent));
+    }
+    MF_RETURN_IF_ERROR(ahead_.Make(&events_, /*urgent=*/false));
+    for (CudaEvent* event : {&sent_, &taken_, &ends_[0], &ends_[1]}) {
+      MF_RETURN_IF_ERROR(event->Make());
+    }
+    MF_ASSIGN_OR_RETURN(report_, Allocate(kReportBytes));
+    MF_RETURN_IF_ERROR(host_report_.Make(kReportBytes));
+    std::memset(host_report_.get(), 0, kReportBytes);
+    MF_RETURN_IF_ERROR(reads_.Make());
+    for (StreamLane& lane : lanes_) {
+      lane.set_failure(reinterpret_cast<DataFailure*>(report_.get()));
+      lane.set_reads(&reads_);
+    }
+    return staging_.Make(compute().stream());
+  }
+
+  absl::string_view name() const override { return name_; }
+  const DeviceTraits& traits() const override { return traits_; }
+  absl::Status MakeCurrent() override { return Select(); }
+
+  absl::StatusOr<std::shared_ptr<std::byte>> Allocate(size_t bytes) override {
+    return Allocate(CudaMemory(), bytes);
+  }
+  absl::StatusOr<std::shared_ptr<std::byte>> AllocateForCollectives(size_t bytes) override {
+    const CollectiveMemory* const memory = options_.collective_memory;
+    return Allocate(memory != nullptr ? *memory : CudaMemory(), bytes);
+  }
+  absl::StatusOr<std::shared_ptr<std::byte>> AllocateOnHost(size_t bytes) override {
+    MF_RETURN_IF_ERROR(Select());
+    PinnedMemory memory;
+    MF_RETURN_IF_ERROR(memory.Make(bytes));
+    auto free_it = [ordinal = ordinal_, lost = lost_](std::byte* freed) {
+      if (*lost) return;
+      cudaSetDevice(ordinal);
+      cudaFreeHost(freed);
+    };
+    return std::shared_ptr<std::byte>(memory.Release(), free_it);
+  }
+
+  // Earlier uses of `device` need no wait: they were enqueued before, or belong to a step that has
+  // ended.
+  absl::Status CopyIn(const std::byte* host, std::byte* device, size_t bytes) override {
+    MF_RETURN_IF_ERROR(Select());
+    return staging_.Copy(host, device, bytes);
+  }
+  // Uses a stream of its own, once the step that runs has taken its own input.
+  absl::Status Send(const StepInput& input) override {
+    MF_RETURN_IF_ERROR(Select());
+    if (std::exchange(clears_, false)) MF_RETURN_IF_ERROR(compute().HoldUp(ahead_));
+    MF_RETURN_IF_ERROR(taken_.HoldUp(ahead_.stream()));
+    MF_RETURN_IF_ERROR(CopyInput(input, ahead_));
+    MF_RETURN_IF_ERROR(sent_.Record(ahead_.stream()));
+    sending_ = true;
+    return absl::OkStatus();
+  }
+  absl::Status Synchronize(MonotonicTime deadline) override {
+    MF_RETURN_IF_ERROR(Select());
+    if (sending_) MF_RETURN_IF_ERROR(Watch(sent_.WaitUntil(deadline)));
+    return SettleStep(deadline);
+  }
+  absl::Status CopyOut(const std::byte* device, std::byte* host, size_t bytes) override {
+    MF_RETURN_IF_ERROR(Select());
+    if (bytes == 0) return absl::OkStatus();
+    return compute().Read(device, host, bytes, MonotonicTime::Now() + kCopyTimeout);
+  }
+
+  Lane& lane(LaneKind kind) override { return lanes_[static_cast<int>(kind)]; }
+  absl::Status ReserveEvents(int count) override {
+    MF_RETURN_IF_ERROR(Select());
+    while (static_cast<int>(events_.size()) < count) {
+      MF_RETURN_IF_ERROR(events_.emplace_back().Make());
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Execute(const Execution& execution) override {
+    MF_RETURN_IF_ERROR(Select());
+    if (!execution.may_outlive) MF_RETURN_IF_ERROR(SettleStep(execution.deadline));
+    absl::Status status = EnqueueStep(execution);
+    end_ = 1 - end_;
+    if (status.ok()) status = ends_[end_].Record(compute().stream());
+    // At most one step is left running behind this one.
+    if (status.ok() && running_) {
+      Count(activity.waits);
+      status = Watch(ends_[1 - end_].WaitUntil(execution.deadline));
+    }
+    if (status.ok()) execution.meanwhile();
+    running_ = status.ok() && execution.may_outlive;
+    if (running_) {
+      if (execution.outcome != nullptr) *execution.outcome = {.completed = true, .wrote = true};
+      return absl::OkStatus();
+    }
+    if (status.ok()) {
+      Count(activity.waits);
+      status = Watch(ends_[end_].WaitUntil(execution.deadline));
+    }
+    if (!status.ok()) {
+      // Waits even after an error: memory that kernels still use must not be reused.
+      for (StreamLane& lane : lanes_) Watch(lane.Finish(execution.deadline)).IgnoreError();
+      return status;
+    }
+    if (execution.outcome != nullptr) {
+      *execution.outcome = {.completed = true, .wrote = failure().writes != writes_};
+    }
+    writes_ = failure().writes;
+    if (failure().what != nullptr) return TakeFailure();
+    ForEachFetch(execution.fetches, [&](const StepFetch& fetch, size_t place) {
+      if (place != 0) std::memcpy(fetch.host, host_report_.get() + place, fetch.bytes);
+      return absl::OkStatus();
+    }).IgnoreError();
+    return absl::OkStatus();
+  }
+
+ private:
+  // A step as graphs, and the instructions between them.
+  class StepRecording final : public Recording {
+   public:
+    struct Part {
+      int begin, end;   // instructions
+      bool may_repeat;  // it becomes a graph when it is captured
+      std::unique_ptr<CudaGraph> graph = nullptr;
+    };
+    std::vector<Part> parts;
+    bool whole = false;  // the only part is the whole step, on all lanes
+  };
+
+  absl::StatusOr<std::shared_ptr<std::byte>> Allocate(const CollectiveMemory& of, size_t bytes) {
+    MF_RETURN_IF_ERROR(Select());
+    const absl::StatusOr<void*> memory = of.Allocate(std::max<size_t>(bytes, 1));
+    if (!memory.ok()) {
+      size_t free = 0, all = 0;
+      if (cudaMemGetInfo(&free, &all) != cudaSuccess) return memory.status();
+      return Annotate(memory.status(),
+                      absl::StrCat("expected ", bytes, " bytes, got ", free, " free of ", all));
+    }
+    allocated_bytes += static_cast<int64_t>(bytes);
+    auto free_it = [ordinal = ordinal_, lost = lost_, bytes, &of](std::byte* freed) {
+      allocated_bytes -= static_cast<int64_t>(bytes);
+      if (*lost) return;
+      cudaSetDevice(ordinal);
+      of.Free(freed);
+    };
+    std::shared_ptr<std::byte> owned(static_cast<std::byte*>(*memory), free_it);
+    MF_RETURN_IF_CUDA_ERROR(cudaMemsetAsync(*memory, 0, bytes, compute().stream()));
+    clears_ = true;
+    return owned;
+  }
+
+  absl::Status Run(const Execution& execution, int begin, int end) {
+    for (int i = begin; i < end; ++i) MF_RETURN_IF_ERROR(execution.run(i));
+    return absl::OkStatus();
+  }
+
+  absl::Status RunAll(const Execution& execution, bool captured) {
+    MF_RETURN_IF_ERROR(BeginStep(execution, captured));
+    MF_RETURN_IF_ERROR(Run(execution, 0, execution.count));
+    return EndStep(execution);
+  }
+
+  absl::Status CopyInput(const StepInput& input, const StreamLane& lane) {
+    Count(activity.copies_in);
+    MF_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(input.ahead, input.host, input.bytes,
+                                            cudaMemcpyHostToDevice, lane.stream()));
+    return absl::OkStatus();
+  }
+  // Waits for the step that was left running, and takes its report.
+  absl::Status SettleStep(MonotonicTime deadline) {
+    if (!std::exchange(running_, false)) return absl::OkStatus();
+    Count(activity.waits);
+    MF_RETURN_IF_ERROR(Watch(ends_[end_].WaitUntil(deadline)));
+    writes_ = failure().writes;
+    return absl::OkStatus();
+  }
+  // Brings the input to where BeginStep takes it from.
+  absl::Status BringInput(const StepInput& input) {
+    // Also if something else was sent: it must not arrive later.
+    if (std::exchange(sending_, false)) MF_RETURN_IF_ERROR(sent_.HoldUp(compute().stream()));
+    return input.bytes == 0 || input.sent ? absl::OkStatus() : CopyInput(input, compute());
+  }
+  absl::Status BeginStep(const Execution& execution, bool captured) {
+    if (const StepInput& input = execution.input; input.bytes > 0) {
+      MF_RETURN_IF_ERROR(compute().Copy(input.ahead, input.device, input.bytes));
+      MF_RETURN_IF_ERROR(captured ? taken_.RecordFromGraph(compute().stream())
+                                  : taken_.Record(compute().stream()));
+    }
+    for (StreamLane& lane : lanes_) {
+      if (&lane != &compute()) MF_RETURN_IF_ERROR(compute().HoldUp(lane));
+    }
+    return absl::OkStatus();
+  }
+  // Copies the report, with the fetches that fit, and the others to the host.
+  absl::Status EndStep(const Execution& execution) {
+    for (StreamLane& lane : lanes_) {
+      if (&lane != &compute()) MF_RETURN_IF_ERROR(lane.HoldUp(compute()));
+    }
+    size_t used = sizeof(DataFailure);
+    MF_RETURN_IF_ERROR(
+        ForEachFetch(execution.fetches, [&](const StepFetch& fetch, size_t place) -> absl::Status {
+          if (place == 0) return CopyToHost(fetch.device, fetch.host, fetch.bytes);
+          used = place + fetch.bytes;
+          return compute().Copy(fetch.device, report_.get() + place, fetch.bytes);
+        }));
+    return CopyToHost(report_.get(), host_report_.get(), used);
+  }
+  absl::Status CopyToHost(const std::byte* device, std::byte* host, size_t bytes) {
+    MF_RETURN_IF_CUDA_ERROR(
+        cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, compute().stream()));
+    return absl::OkStatus();
+  }
+  // Calls visit(fetch, place) for each fetch that is not empty: its place in the report, or 0.
+  template <typename Visit>
+  static absl::Status ForEachFetch(absl::Span<const StepFetch> fetches, Visit visit) {
+    size_t used = sizeof(DataFailure);
+    for (const StepFetch& fetch : fetches) {
+      if (fetch.bytes == 0) continue;
+      const size_t place = (used + kFetchAlignment - 1) / kFetchAlignment * kFetchAlignment;
+      const bool fits = fetch.bytes <= kReportBytes - std::min(place, kReportBytes);
+      if (fits) used = place + fetch.bytes;
+      MF_RETURN_IF_ERROR(visit(fetch, fits ? place : 0));
+    }
+    return absl::OkStatus();
+  }
+
+  // The first time, runs instruction by instruction: that is when kernels are loaded, libraries
+  // create their handles and communicators connect. The second time, captures the parts that
+  // repeat.
+  absl::Status EnqueueStep(const Execution& execution) {
+    MF_RETURN_IF_ERROR(BringInput(execution.input));
+    CountFetches(execution.fetches);
+    const bool records = options_.capture_steps && execution.recording != nullptr;
+    if (!records || *execution.recording == nullptr) {
+      if (records) *execution.recording = Divide(execution);
+      return RunAll(execution, /*captured=*/false);
+    }
+    auto& recording = static_cast<StepRecording&>(**execution.recording);
+    if (!recording.whole) MF_RETURN_IF_ERROR(BeginStep(execution, /*captured=*/false));
+    for (StepRecording::Part& part : recording.parts) {
+      MF_RETURN_IF_ERROR(EnqueuePart(execution, recording.whole, part));
+    }
+    return recording.whole ? absl::OkStatus() : EndStep(execution);
+  }
+  static void CountFetches(absl::Span<const StepFetch> fetches) {
+    Count(activity.copies_out);  // the report
+    ForEachFetch(fetches, [](const StepFetch&, size_t place) {
+      if (place == 0) Count(activity.copies_out);
+      return absl::OkStatus();
+    }).IgnoreError();
+  }
+
+  absl::Status EnqueuePart(const Execution& execution, bool whole, StepRecording::Part& part) {
+    const auto run = [&](bool captured) {
+      return whole ? RunAll(execution, captured) : Run(execution, part.begin, part.end);
+    };
+    if (!part.may_repeat) return run(/*captured=*/false);
+    if (part.graph == nullptr) {
+      absl::StatusOr<std::unique_ptr<CudaGraph>> graph =
+          CudaGraph::Capture(compute().stream(), [&] { return run(/*captured=*/true); });
+      if (!graph.ok()) {
+        // Other replicas replay their collectives, which do not meet those of a step that is run.
+        if (whole && Communicates(execution)) {
+          return Annotate(graph.status(), "capturing a step with its collectives");
+        }
+        // Some call cannot be captured. If it cannot be run either, running it reports the error.
+        part.may_repeat = false;
+        WarnOnce(graph.status());
+        return run(/*captured=*/false);
+      }
+      part.graph = *std::move(graph);
+    }
+    Count(activity.graph_launches);
+    return part.graph->Launch(compute().stream());
+  }
+
+  // Makes the whole step one graph if possible. Else each stretch of repeating work on the compute
+  // lane is one, and the instructions between them, in which the host, other devices or other lanes
+  // take part, stay outside: a graph cannot wait for events from outside.
+  static std::unique_ptr<Recording> Divide(const Execution& execution) {
+    constexpr int kMinInstructions = 2;  // in a graph
+    auto recording = std::make_unique<StepRecording>();
+    bool whole = true;
+    int begin = 0;
+    const auto end_part = [&](int end, bool may_repeat) {
+      if (begin < end) {
+        recording->parts.push_back({begin, end, may_repeat && end - begin >= kMinInstructions});
+      }
+      begin = end;
+    };
+    for (int i = 0; i < execution.count; ++i) {
+      const Repetition repetition = execution.repetition_of(i);
+      whole = whole && repetition != Repetition::kNone;
+      if (repetition == Repetition::kWork && execution.lane_of(i) == LaneKind::kCompute) continue;
+      end_part(i, /*may_repeat=*/true);
+      end_part(i + 1, /*may_repeat=*/false);
+    }
+    end_part(execution.count, /*may_repeat=*/true);
+    if (whole) {
+      recording->parts.clear();
+      recording->parts.push_back({0, execution.count, /*may_repeat=*/true});
+      recording->whole = true;
+    }
+    return recording;
+  }
+
+  static bool Communicates(const Execution& execution) {
+    for (int i = 0; i < execution.count; ++i) {
+      if (execution.lane_of(i) == LaneKind::kCommunicate) return true;
+    }
+    return false;
+  }
+
+  // Says once that steps are slower than they could be.
+  void WarnOnce(const absl::Status& status) {
+    if (std::exchange(warned_, true)) return;
+    PrintErrorLine(absl::StrCat(
+        "mirrorflow: ", name_, ": work runs without a CUDA graph, because of ", status.ToString()));
+  }
+
+  const DataFailure& failure() const {
+    return *reinterpret_cast<const DataFailure*>(host_report_.get());
+  }
+  absl::Status TakeFailure() {
+    MF_RETURN_IF_CUDA_ERROR(
+        cudaMemsetAsync(report_.get(), 0, sizeof failure().what, compute().stream()));
+    return absl::InvalidArgumentError(
+        absl::StrCat(*failure().what, " ", failure().value, ", on ", name_));
+  }
+  // The result of a wait: after a deadline, the device is lost.
+  absl::Status Watch(const absl::Status& waited) {
+    if (absl::IsDeadlineExceeded(waited)) *lost_ = true;
+    return Annotate(waited, name_);
+  }
+  absl::Status Select() const {
+    if (*lost_) {
+      return absl::UnavailableError(
+          absl::StrCat(name_, ": an earlier step did not finish in time"));
+    }
+    MF_RETURN_IF_CUDA_ERROR(cudaSetDevice(ordinal_));
+    return absl::OkStatus();
+  }
+  StreamLane& compute() { return lanes_[static_cast<int>(LaneKind::kCompute)]; }
+
+  const std::string name_;
+  const int ordinal_;
+  const GpuOptions options_;
+  DeviceTraits traits_;
+  // Whether a step was abandoned that may still run. Freeing its memory would wait for it.
+  const std::shared_ptr<std::atomic<bool>> lost_ = std::make_shared<std::atomic<bool>>(false);
+  std::vector<CudaEvent> events_;
+  std::array<StreamLane, kNumLanes> lanes_;
+  std::shared_ptr<std::byte> report_;  // begins with the DataFailure of the lanes
+  PinnedMemory host_report_;           // the same after the last step
+  uint64_t writes_ = 0;                // failure().writes after the last step
+  StagedCopies staging_;
+  StagedReads reads_;
+  StreamLane ahead_;      // for Send
+  CudaEvent sent_;        // the last input that was sent has arrived
+  bool sending_ = false;  // no step has waited for sent_
+  CudaEvent taken_;       // the last step has taken its input: another may be sent
+  CudaEvent ends_[2];     // of the last two steps
+  int end_ = 0;           // the last of them
+  bool running_ = false;  // the last step was left running
+  bool warned_ = false;
+  bool clears_ = false;  // whether ahead_ must wait for the compute lane to clear new memory
+};
+
+}  // namespace
+
+int64_t AllocatedCudaBytes() { return allocated_bytes.load(); }
+
+CudaActivity ActivityOfSteps() {
+  return {.copies_in = activity.copies_in.load(),
+          .copies_out = activity.copies_out.load(),
+          .graph_launches = activity.graph_launches.load(),
+          .waits = activity.waits.load()};
+}
+
+absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(int index, int ordinal,
+                                                         const GpuOptions& options) {
+  int num_gpus = 0;
+  MF_RETURN_IF_CUDA_ERROR(cudaGetDeviceCount(&num_gpus));
+  if (ordinal < 0 || ordinal >= num_gpus) {
+    return absl::NotFoundError(absl::StrCat(kGpu, ":", index, ": expected a GPU from 0 to ",
+                                            num_gpus - 1, ", got ", ordinal));
+  }
+  auto device = std::make_unique<CudaDevice>(index, ordinal, options);
+  MF_RETURN_IF_ERROR(Annotate(device->Open(), device->name()));
+  return device;
+}
+
+}  // namespace mirrorflow

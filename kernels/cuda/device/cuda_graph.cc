@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cuda/device/cuda_graph.h"
+
+#include "framework/core/status.h"
+#include "kernels/cuda/device/cuda_status.h"
+
+namespace mirrorflow {
+
+absl::StatusOr<std::unique_ptr<CudaGraph>> CudaGraph::Capture(
+    cudaStream_t stream, absl::FunctionRef<absl::Status()> enqueue) {
+  // Thread-local, so that other threads, which have GPUs of their own, can go on.
+  MF_RETURN_IF_CUDA_ERROR(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  absl::Status status = enqueue();
+  cudaGraph_t graph = nullptr;
+  const cudaError_t ended = cudaStreamEndCapture(stream, &graph);  // also after an error
+  if (status.ok()) status = CudaStatus(ended, "cudaStreamEndCapture");
+  cudaGraphExec_t executable = nullptr;
+  if (status.ok()) {
+    status = CudaStatus(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
+  }
+  if (graph != nullptr) cudaGraphDestroy(graph);
+  MF_RETURN_IF_ERROR(status);
+  return std::unique_ptr<CudaGraph>(new CudaGraph(executable));
+}
+
+CudaGraph::~CudaGraph() { cudaGraphExecDestroy(graph_); }
+
+absl::Status CudaGraph::Launch(cudaStream_t stream) const {
+  MF_RETURN_IF_CUDA_ERROR(cudaGraphLaunch(graph_, stream));
+  return absl::OkStatus();
+}
+
+}  // namespace mirrorflow

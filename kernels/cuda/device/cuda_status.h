@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MIRRORFLOW_KERNELS_CUDA_DEVICE_CUDA_STATUS_H_
+#define MIRRORFLOW_KERNELS_CUDA_DEVICE_CUDA_STATUS_H_
+
+#include <cuda_runtime_api.h>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace mirrorflow {
+
+// OK, or the error of `call`: ResourceExhausted if memory ran out, else Internal. Clears the
+// runtime's error, unless it is a sticky one, after which every call fails.
+absl::Status CudaStatus(cudaError_t error, absl::string_view call);
+
+}  // namespace mirrorflow
+
+// Returns from the function if a call of the CUDA runtime fails.
+#define MF_RETURN_IF_CUDA_ERROR(call) MF_RETURN_IF_ERROR(::mirrorflow::CudaStatus((call), #call))
+
+#endif  // MIRRORFLOW_KERNELS_CUDA_DEVICE_CUDA_STATUS_H_

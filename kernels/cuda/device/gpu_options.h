@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Options of a GPU as a device. Does not depend on CUDA.
+#ifndef MIRRORFLOW_KERNELS_CUDA_DEVICE_GPU_OPTIONS_H_
+#define MIRRORFLOW_KERNELS_CUDA_DEVICE_GPU_OPTIONS_H_
+
+#include <cstddef>
+
+#include "absl/status/statusor.h"
+
+namespace mirrorflow {
+
+// GPU memory that a library of collectives allocates in a way that other GPUs can access.
+class CollectiveMemory {
+ public:
+  virtual ~CollectiveMemory() = default;
+  // Allocates on the GPU that the calling thread has selected.
+  virtual absl::StatusOr<void*> Allocate(size_t bytes) const = 0;
+  virtual void Free(void* memory) const = 0;
+};
+
+struct GpuOptions {
+  // Runs the parts of a step that repeat as CUDA graphs from the second time on: one for the whole
+  // step, or one for each stretch between two collectives.
+  bool capture_steps = true;
+  // The memory of gradients that collectives reduce; null for memory from cudaMalloc. Must outlive
+  // the device.
+  const CollectiveMemory* collective_memory = nullptr;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_KERNELS_CUDA_DEVICE_GPU_OPTIONS_H_

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Memory of the host that a GPU reads and writes while the host goes on, and copies through it for
+// callers whose memory is ordinary: CUDA would make them wait for such a copy.
+#ifndef MIRRORFLOW_KERNELS_CUDA_DEVICE_PINNED_MEMORY_H_
+#define MIRRORFLOW_KERNELS_CUDA_DEVICE_PINNED_MEMORY_H_
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "framework/core/monotonic_time.h"
+#include "kernels/cuda/device/cuda_event.h"
+
+namespace mirrorflow {
+
+class PinnedMemory {
+ public:
+  PinnedMemory() = default;
+  ~PinnedMemory() {
+    if (memory_ != nullptr) cudaFreeHost(memory_);
+  }
+  PinnedMemory(const PinnedMemory&) = delete;
+  PinnedMemory& operator=(const PinnedMemory&) = delete;
+
+  absl::Status Make(size_t bytes);
+  std::byte* get() const { return memory_; }
+  // Gives the memory up without freeing it, because a GPU may still use it.
+  std::byte* Release() { return std::exchange(memory_, nullptr); }
+
+ private:
+  std::byte* memory_ = nullptr;
+};
+
+// Copies from the host to one GPU. One half is filled while the copy from the other is in flight.
+class StagedCopies {
+ public:
+  absl::Status Make(cudaStream_t stream);
+  void Leak() { memory_.Release(); }
+  // Copies in order with the work on the stream. On return, the caller may reuse `host`.
+  absl::Status Copy(const std::byte* host, std::byte* device, size_t bytes);
+
+ private:
+  cudaStream_t stream_ = nullptr;  // of the device
+  PinnedMemory memory_;
+  size_t staged_ = 0;  // bytes of the half that is being filled
+  int half_ = 0;
+  CudaEvent travelled_[2];  // by half: when the GPU has read it
+};
+
+// Copies from one GPU to the host. One half is emptied while the copy to the other is in flight.
+class StagedReads {
+ public:
+  absl::Status Make();
+  void Leak() { memory_.Release(); }
+  // Waits for all earlier work on the stream, until the deadline at most, then for the copy.
+  absl::Status Read(cudaStream_t stream, const std::byte* device, std::byte* host, size_t bytes,
+                    MonotonicTime deadline);
+
+ private:
+  PinnedMemory memory_;
+  CudaEvent arrived_[2];  // by half
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_KERNELS_CUDA_DEVICE_PINNED_MEMORY_H_

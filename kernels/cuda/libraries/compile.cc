@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cuda/libraries/compile.h"
+
+#include <nvrtc.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "framework/core/file.h"
+#include "framework/core/status.h"
+#include "framework/core/terminal.h"
+#include "framework/graph/sharding.h"
+#include "kernels/cuda/code/code_files.h"
+#include "kernels/cuda/device/cuda_status.h"
+
+namespace mirrorflow {
+namespace {
+
+std::atomic<int64_t> num_compilations{0};
+
+// `sm_90`; or `compute_80` if the GPUs differ: the driver compiles that further for each of them.
+absl::StatusOr<std::string> ArchOfThisMachine() {
+  int num_gpus = 0;
+  MF_RETURN_IF_CUDA_ERROR(cudaGetDeviceCount(&num_gpus));
+  int least = 0, most = 0;
+  for (int gpu = 0; gpu < num_gpus; ++gpu) {
+    int major = 0, minor = 0;
+    MF_RETURN_IF_CUDA_ERROR(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, gpu));
+    MF_RETURN_IF_CUDA_ERROR(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, gpu));
+    const int capability = 10 * major + minor;
+    least = gpu == 0 ? capability : std::min(least, capability);
+    most = std::max(most, capability);
+  }
+  return absl::StrCat(least == most ? "sm_" : "compute_", least);
+}
+
+absl::Status NvrtcStatus(nvrtcResult result, absl::string_view call) {
+  if (result == NVRTC_SUCCESS) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat(call, ": ", nvrtcGetErrorString(result)));
+}
+
+std::vector<std::string> OptionsFor(const std::string& arch) {
+  return {absl::StrCat("--gpu-architecture=", arch),
+          absl::StrCat("-DMF_MAX_AXES=", kMaxAxes),
+          "--std=c++17",
+          "-default-device",
+          "--disable-warnings",
+          "--split-compile=0"};  // functions side by side, on all cores
+}
+
+class NvrtcProgram {
+ public:
+  ~NvrtcProgram() {
+    if (program_ != nullptr) nvrtcDestroyProgram(&program_);
+  }
+  absl::StatusOr<std::string> Compile(const std::string& source, const std::string& arch) {
+    std::vector<const char*> texts, names;
+    for (const CodeFile& file : CudaCodeFiles()) {
+      names.push_back(file.name);
+      texts.push_back(file.text);
+    }
+    MF_RETURN_IF_ERROR(
+        NvrtcStatus(nvrtcCreateProgram(&program_, source.c_str(), "plan.cu",
+                                       static_cast<int>(names.size()), texts.data(), names.data()),
+                    "nvrtcCreateProgram"));
+    const std::vector<std::string> options = OptionsFor(arch);
+    std::vector<const char*> option_texts;
+    for (const std::string& option : options) option_texts.push_back(option.c_str());
+    const nvrtcResult result =
+        nvrtcCompileProgram(program_, static_cast<int>(option_texts.size()), option_texts.data());
+    if (result != NVRTC_SUCCESS) {
+      return absl::InternalError(absl::StrCat("NVRTC failed to compile the plan's kernels: ",
+                                              nvrtcGetErrorString(result), "\n", Log()));
+    }
+    ++num_compilations;
+    size_t size = 0;
+    std::string code;
+    if (arch[0] == 's') {
+      MF_RETURN_IF_ERROR(NvrtcStatus(nvrtcGetCUBINSize(program_, &size), "nvrtcGetCUBINSize"));
+      code.resize(size);
+      MF_RETURN_IF_ERROR(NvrtcStatus(nvrtcGetCUBIN(program_, code.data()), "nvrtcGetCUBIN"));
+    } else {
+      MF_RETURN_IF_ERROR(NvrtcStatus(nvrtcGetPTXSize(program_, &size), "nvrtcGetPTXSize"));
+      code.resize(size);
+      MF_RETURN_IF_ERROR(NvrtcStatus(nvrtcGetPTX(program_, code.data()), "nvrtcGetPTX"));
+    }
+    return code;
+  }
+
+ private:
+  // The first lines of the log: errors of a hundred kernels would fill many screens.
+  std::string Log() const {
+    constexpr size_t kMaxLines = 20;
+    size_t size = 0;
+    if (nvrtcGetProgramLogSize(program_, &size) != NVRTC_SUCCESS || size == 0) return "";
+    std::string log(size, '\0');
+    if (nvrtcGetProgramLog(program_, log.data()) != NVRTC_SUCCESS) return "";
+    std::vector<std::string> lines = absl::StrSplit(log.c_str(), '\n');
+    if (lines.size() > kMaxLines) lines.resize(kMaxLines);
+    return absl::StrJoin(lines, "\n");
+  }
+
+  nvrtcProgram program_ = nullptr;
+};
+
+// ---- The cache on disk ----
+//
+// Its files are programs, which a checksum does not protect against other users. So the folder and
+// the file must belong to this user, and no other user may write them.
+
+constexpr uint64_t kMaxCachedBytes = uint64_t{256} << 20;
+
+std::string FolderOfEnvironment() {
+  const char* const own = getenv("MIRRORFLOW_KERNEL_CACHE");
+  if (own != nullptr) return absl::string_view(own) == "none" ? "" : own;
+  if (const char* const xdg = getenv("XDG_CACHE_HOME")) {
+    return absl::StrCat(xdg, "/mirrorflow/kernels");
+  }
+  const char* const home = getenv("HOME");
+  return home != nullptr ? absl::StrCat(home, "/.cache/mirrorflow/kernels") : "";
+}
+
+// FNV-1a. The hash names the file, which also holds the whole key for comparison.
+uint64_t HashOf(const std::string& key) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : key) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
+}
+
+// Whether `path` exists and can be changed only by this user.
+bool IsOwn(const std::string& path) {
+  struct stat info = {};
+  return stat(path.c_str(), &info) == 0 && info.st_uid == geteuid() &&
+         (info.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+// Makes the folder if it does not exist. Empty if there is none to use.
+std::string CacheFolder() {
+  std::string folder = FolderOfEnvironment();
+  if (folder.empty()) return "";
+  std::error_code error;
+  if (std::filesystem::create_directories(folder, error)) {
+    std::filesystem::permissions(folder, std::filesystem::perms::owner_all, error);
+  }
+  if (!error && IsOwn(folder)) return folder;
+  static std::once_flag warned;
+  std::call_once(warned, [&] {
+    PrintErrorLine(absl::StrCat("WARNING: ", folder, ": compiled kernels are not kept; expected a ",
+                                "folder that belongs to this user and that no other can write"));
+  });
+  return "";
+}
+
+std::string FileOf(const std::string& key) {
+  const std::string folder = CacheFolder();
+  return folder.empty() ? "" : absl::StrCat(folder, "/", absl::Hex(HashOf(key), absl::kZeroPad16));
+}
+
+// A file holds the key's length in decimal digits, a newline, the key, kDigits hexadecimal digits
+// of a checksum, and the code.
+constexpr size_t kDigits = 16;
+
+std::string ReadCached(const std::string& key) {
+  const std::string path = FileOf(key);
+  if (path.empty()) return "";
+  const absl::StatusOr<InputFile> file = InputFile::Open(path, InputFile::Links::kRefuse);
+  if (!file.ok() || !IsOwn(path) || file->size() > kMaxCachedBytes) return "";
+  std::string all(file->size(), '\0');
+  if (!file->Read(0, all.size(), all.data()).ok()) return "";
+  const std::string head = absl::StrCat(key.size(), "\n", key);
+  if (all.size() < head.size() + kDigits || all.compare(0, head.size(), head) != 0) return "";
+  std::string code = all.substr(head.size() + kDigits);
+  // A truncated or modified file counts as missing.
+  const std::string sum = absl::StrCat(absl::Hex(HashOf(code), absl::kZeroPad16));
+  return all.compare(head.size(), kDigits, sum) == 0 ? code : "";
+}
+
+// A reader sees the whole file or none. A failure is harmless: the next process compiles again.
+void WriteCached(const std::string& key, const std::string& code) {
+  const std::string path = FileOf(key);
+  if (path.empty()) return;
+  const std::string length = absl::StrCat(key.size(), "\n");
+  const std::string sum = absl::StrCat(absl::Hex(HashOf(code), absl::kZeroPad16));
+  if (!WriteFileAtomically(path, {length, key, sum, code}).ok()) return;
+  using std::filesystem::perms;
+  std::error_code ignored;  // whatever the umask allows
+  std::filesystem::permissions(path, perms::owner_read | perms::owner_write, ignored);
+}
+
+// Everything that the code depends on.
+std::string KeyOf(const std::string& source, const std::string& arch) {
+  int major = 0, minor = 0;
+  nvrtcVersion(&major, &minor);
+  std::string key =
+      absl::StrCat("nvrtc ", major, ".", minor, " ", absl::StrJoin(OptionsFor(arch), " "), "\n");
+  for (const CodeFile& file : CudaCodeFiles()) absl::StrAppend(&key, file.text);
+  return absl::StrCat(key, source);
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> CompileCudaFor(const std::string& source, const std::string& arch) {
+  return NvrtcProgram().Compile(source, arch);
+}
+
+CudaLibrary::~CudaLibrary() { cudaLibraryUnload(library_); }
+
+absl::StatusOr<cudaKernel_t> CudaLibrary::Find(const std::string& name) const {
+  cudaKernel_t kernel = nullptr;
+  MF_RETURN_IF_CUDA_ERROR(cudaLibraryGetKernel(&kernel, library_, name.c_str()));
+  return kernel;
+}
+
+namespace {
+
+// A program of this process. Threads that ask for the same one wait for its compilation.
+struct Loaded {
+  std::mutex mu;
+  std::weak_ptr<const CudaLibrary> library;  // guarded by mu
+};
+
+// The entry of `key`. Forgets programs that are no longer in use.
+std::shared_ptr<Loaded> EntryOf(const std::string& key) {
+  static std::mutex* const mu = new std::mutex();
+  static auto* const loaded = new std::map<std::string, std::shared_ptr<Loaded>>();
+  std::lock_guard<std::mutex> lock(*mu);
+  for (auto it = loaded->begin(); it != loaded->end();) {
+    const bool unused = it->second.use_count() == 1 && it->second->library.expired();
+    it = unused ? loaded->erase(it) : std::next(it);
+  }
+  std::shared_ptr<Loaded>& entry = (*loaded)[key];
+  if (entry == nullptr) entry = std::make_shared<Loaded>();
+  return entry;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const CudaLibrary>> CompileCuda(const std::string& source) {
+  MF_ASSIGN_OR_RETURN(const std::string arch, ArchOfThisMachine());
+  const std::string key = KeyOf(source, arch);
+  const std::shared_ptr<Loaded> entry = EntryOf(key);
+  std::lock_guard<std::mutex> lock(entry->mu);
+  if (auto library = entry->library.lock()) return library;
+  std::string code = ReadCached(key);
+  if (code.empty()) {
+    MF_ASSIGN_OR_RETURN(code, CompileCudaFor(source, arch));
+    WriteCached(key, code);
+  }
+  cudaLibrary_t handle = nullptr;
+  MF_RETURN_IF_CUDA_ERROR(
+      cudaLibraryLoadData(&handle, code.c_str(), nullptr, nullptr, 0, nullptr, nullptr, 0));
+  auto library = std::make_shared<const CudaLibrary>(handle);
+  entry->library = library;
+  return library;
+}
+
+int64_t NumCudaCompilations() { return num_compilations.load(); }
+
+}  // namespace mirrorflow

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cuda/libraries/cudnn_attention.h"
+
+#include <limits>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "framework/core/buffer.h"
+#include "framework/core/status.h"
+#include "kernels/cuda/device/cuda_device.h"
+#include "kernels/cuda/libraries/cudnn_backend.h"
+
+namespace mirrorflow {
+namespace {
+
+// The ids of the tensors in memory. Those of virtual tensors, which exist only within an engine,
+// follow.
+enum Id : int64_t { kQ = 1, kK, kV, kY, kLogSum, kScale, kNoWeight, kFirstVirtual };
+
+// Dimensions: batch, heads, rows, columns.
+using Dims = std::vector<int64_t>;
+
+// cudnn-frontend rejects 9.10.0 and 9.10.1 because of bugs, and earlier versions expect a finite
+// kNoWeight.
+constexpr size_t kFirstVersion = 91002;
+
+// The longest row that all of the library's engines take, and what its length is a multiple of.
+constexpr int64_t kMaxDepth = 128, kDepthStep = 8;
+
+// Builds the graph of attention. After an error, the other calls do nothing.
+class GraphBuilder {
+ public:
+  explicit GraphBuilder(const CudnnAttention& attention)
+      : a_(attention),
+        scores_({a_.batch, a_.heads, a_.queries, a_.keys}),
+        rows_({a_.batch, a_.heads, a_.queries, 1}) {}
+
+  // The graph is the last of the descriptors; the others are what it refers to.
+  absl::StatusOr<std::vector<CudnnDescriptor>> Build() {
+    const Index q = Rows(kQ, a_.queries, a_.depth);
+    Dims k_strides = RowStrides(a_.keys, a_.depth);
+    std::swap(k_strides[2], k_strides[3]);
+    const Index k_transposed =
+        Tensor(kK, a_.type, {a_.batch, a_.heads, a_.depth, a_.keys}, k_strides, Kind::kStored);
+    const Index v = Rows(kV, a_.keys, a_.value_depth);
+    const Index y = Rows(kY, a_.queries, a_.value_depth);
+    const Index products = Virtual(CUDNN_DATA_FLOAT, scores_);
+    MatMul(q, k_transposed, products);
+    Index x = Virtual(CUDNN_DATA_FLOAT, scores_);
+    Pointwise(CUDNN_POINTWISE_MUL, {.x = products, .b = Scalar(kScale), .y = x});
+    if (a_.causal) x = MaskOfLaterKeys(x);
+    const Index most = Virtual(CUDNN_DATA_FLOAT, rows_);
+    Reduce(CUDNN_REDUCE_TENSOR_MAX, x, most);
+    const Index reduced = Virtual(CUDNN_DATA_FLOAT, scores_);
+    Pointwise(CUDNN_POINTWISE_SUB, {.x = x, .b = most, .y = reduced});
+    const Index weights = Virtual(CUDNN_DATA_FLOAT, scores_);
+    Pointwise(CUDNN_POINTWISE_EXP, {.x = reduced, .y = weights});
+    const Index sum = Virtual(CUDNN_DATA_FLOAT, rows_);
+    Reduce(CUDNN_REDUCE_TENSOR_ADD, weights, sum);
+    const Index log = Virtual(CUDNN_DATA_FLOAT, rows_);
+    Pointwise(CUDNN_POINTWISE_LOG, {.x = sum, .y = log});
+    Pointwise(CUDNN_POINTWISE_ADD,
+              {.x = most, .b = log, .y = Stored(kLogSum, CUDNN_DATA_FLOAT, rows_)});
+    // The product requires operands of one type.
+    const Index softmax = Virtual(a_.type, scores_);
+    Pointwise(CUDNN_POINTWISE_DIV, {.x = weights, .b = sum, .y = softmax});
+    MatMul(softmax, v, y);
+    MF_RETURN_IF_ERROR(status_);
+    MF_ASSIGN_OR_RETURN(CudnnDescriptor graph, CudnnBuilder(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR)
+                                                   .Set(CUDNN_ATTR_OPERATIONGRAPH_OPS, operations_)
+                                                   .Build());
+    for (CudnnDescriptor& operation : operations_) parts_.push_back(std::move(operation));
+    parts_.push_back(std::move(graph));
+    return std::move(parts_);
+  }
+
+ private:
+  using Index = size_t;  // of a tensor in parts_
+  enum class Kind { kStored, kVirtual, kByValue };
+  struct Operands {
+    Index x;
+    std::optional<Index> b = {}, t = {};
+    Index y;
+  };
+
+  static Dims PackedStrides(const Dims& d) { return {d[1] * d[2] * d[3], d[2] * d[3], d[3], 1}; }
+
+  // Keeps a descriptor. After an error, returns the index of an empty one.
+  Index Keep(CudnnBuilder& builder) {
+    absl::StatusOr<CudnnDescriptor> made = builder.Build();
+    status_.Update(made.status());
+    parts_.push_back(made.ok() ? *std::move(made) : CudnnDescriptor());
+    return parts_.size() - 1;
+  }
+  void KeepOperation(CudnnBuilder& builder) {
+    absl::StatusOr<CudnnDescriptor> made = builder.Build();
+    status_.Update(made.status());
+    if (made.ok()) operations_.push_back(*std::move(made));
+  }
+
+  Index Tensor(int64_t id, cudnnDataType_t type, const Dims& dims, const Dims& strides, Kind kind) {
+    return Keep(CudnnBuilder(CUDNN_BACKEND_TENSOR_DESCRIPTOR)
+                    .Set(CUDNN_ATTR_TENSOR_UNIQUE_ID, id)
+                    .Set(CUDNN_ATTR_TENSOR_DATA_TYPE, type)
+                    .Set(CUDNN_ATTR_TENSOR_DIMENSIONS, dims)
+                    .Set(CUDNN_ATTR_TENSOR_STRIDES, strides)
+                    .Set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, static_cast<int64_t>(kBufferAlignment))
+                    .Set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, kind == Kind::kVirtual)
+                    .Set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, kind == Kind::kByValue));
+  }
+  Index Stored(Id id, cudnnDataType_t type, const Dims& dims) {
+    return Tensor(id, type, dims, PackedStrides(dims), Kind::kStored);
+  }
+  // The strides of an operand or result with `rows` rows for each head.
+  Dims RowStrides(int64_t rows, int64_t columns) const {
+    const int64_t of_example = a_.heads * rows * columns;
+    return a_.heads_inside ? Dims{of_example, columns, a_.heads * columns, 1}
+                           : Dims{of_example, rows * columns, columns, 1};
+  }
+  Index Rows(Id id, int64_t rows, int64_t columns) {
+    return Tensor(id, a_.type, {a_.batch, a_.heads, rows, columns}, RowStrides(rows, columns),
+                  Kind::kStored);
+  }
+  Index Virtual(cudnnDataType_t type, const Dims& dims) {
+    return Tensor(next_virtual_++, type, dims, PackedStrides(dims), Kind::kVirtual);
+  }
+  Index Scalar(Id id) {
+    return Tensor(id, CUDNN_DATA_FLOAT, {1, 1, 1, 1}, {1, 1, 1, 1}, Kind::kByValue);
+  }
+
+  void MatMul(Index a, Index b, Index c) {
+    const Index product = Keep(CudnnBuilder(CUDNN_BACKEND_MATMUL_DESCRIPTOR)
+                                   .Set(CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_DATA_FLOAT));
+    if (!status_.ok()) return;
+    KeepOperation(CudnnBuilder(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR)
+                      .Set(CUDNN_ATTR_OPERATION_MATMUL_DESC, parts_[product])
+                      .Set(CUDNN_ATTR_OPERATION_MATMUL_ADESC, parts_[a])
+                      .Set(CUDNN_ATTR_OPERATION_MATMUL_BDESC, parts_[b])
+                      .Set(CUDNN_ATTR_OPERATION_MATMUL_CDESC, parts_[c]));
+  }
+
+  void Reduce(cudnnReduceTensorOp_t op, Index x, Index y) {
+    const Index reduction = Keep(CudnnBuilder(CUDNN_BACKEND_REDUCTION_DESCRIPTOR)
+                                     .Set(CUDNN_ATTR_REDUCTION_OPERATOR, op)
+                                     .Set(CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_DATA_FLOAT));
+    if (!status_.ok()) return;
+    KeepOperation(CudnnBuilder(CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR)
+                      .Set(CUDNN_ATTR_OPERATION_REDUCTION_DESC, parts_[reduction])
+                      .Set(CUDNN_ATTR_OPERATION_REDUCTION_XDESC, parts_[x])
+                      .Set(CUDNN_ATTR_OPERATION_REDUCTION_YDESC, parts_[y]));
+  }
+
+  // `axis` is for CUDNN_POINTWISE_GEN_INDEX.
+  void Pointwise(cudnnPointwiseMode_t mode, const Operands& operands,
+                 cudnnDataType_t precision = CUDNN_DATA_FLOAT, std::optional<int64_t> axis = {}) {
+    CudnnBuilder function(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+    function.Set(CUDNN_ATTR_POINTWISE_MODE, mode).Set(CUDNN_ATTR_POINTWISE_MATH_PREC, precision);
+    if (axis.has_value()) function.Set(CUDNN_ATTR_POINTWISE_AXIS, *axis);
+    const Index made = Keep(function);
+    if (!status_.ok()) return;
+    CudnnBuilder operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+    operation.Set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, parts_[made])
+        .Set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, parts_[operands.x])
+        .Set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, parts_[operands.y]);
+    if (operands.b) operation.Set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, parts_[*operands.b]);
+    if (operands.t) operation.Set(CUDNN_ATTR_OPERATION_POINTWISE_TDESC, parts_[*operands.t]);
+    KeepOperation(operation);
+  }
+
+  // The scores where the query's number is that of the key or greater; elsewhere, kNoWeight.
+  Index MaskOfLaterKeys(Index scores) {
+    const Index query = Virtual(CUDNN_DATA_INT32, scores_),
+                key = Virtual(CUDNN_DATA_INT32, scores_);
+    Pointwise(CUDNN_POINTWISE_GEN_INDEX, {.x = scores, .y = query}, CUDNN_DATA_FLOAT, 2);
+    Pointwise(CUDNN_POINTWISE_GEN_INDEX, {.x = scores, .y = key}, CUDNN_DATA_FLOAT, 3);
+    const Index sees = Virtual(CUDNN_DATA_BOOLEAN, scores_);
+    Pointwise(CUDNN_POINTWISE_CMP_GE, {.x = query, .b = key, .y = sees}, CUDNN_DATA_BOOLEAN);
+    const Index masked = Virtual(CUDNN_DATA_FLOAT, scores_);
+    Pointwise(CUDNN_POINTWISE_BINARY_SELECT,
+              {.x = scores, .b = Scalar(kNoWeight), .t = sees, .y = masked});
+    return masked;
+  }
+
+  const CudnnAttention& a_;
+  const Dims scores_, rows_;
+  int64_t next_virtual_ = kFirstVirtual;
+  absl::Status status_;
+  std::vector<CudnnDescriptor> parts_, operations_;
+};
+
+class CudnnAttentionKernel final : public Kernel {
+ public:
+  CudnnAttentionKernel(std::shared_ptr<const CudnnEngine> engine, float scale, bool causal)
+      : engine_(std::move(engine)), scale_(scale), causal_(causal) {}
+
+  absl::Status Run(const KernelArgs& args, Lane& lane) const override {
+    float scale = scale_, no_weight = -std::numeric_limits<float>::infinity();
+    // The library takes mutable addresses even of what it only reads.
+    const auto input = [&](int i) { return const_cast<char*>(args.input<char>(i)); };
+    CudnnBindings bindings = {
+        .ids = {kQ, kK, kV, kY, kLogSum, kScale},
+        .addresses = {input(0), input(1), input(2), args.output<char>(0), args.output<char>(1),
+                      &scale},
+        .workspace = engine_->workspace_bytes > 0 ? args.scratch<char>() : nullptr};
+    if (causal_) {
+      bindings.ids.push_back(kNoWeight);
+      bindings.addresses.push_back(&no_weight);
+    }
+    return lane.Library<CudnnLane>().Execute(StreamOf(lane), engine_, bindings);
+  }
+
+ private:
+  const std::shared_ptr<const CudnnEngine> engine_;
+  const float scale_;
+  const bool causal_;
+};
+
+bool TakesDepth(int64_t depth) { return depth <= kMaxDepth && depth % kDepthStep == 0; }
+
+// The node's attention, if the library can have an engine for it.
+std::optional<CudnnAttention> AttentionOf(const KernelContext& c) {
+  const DataType dtype = c.attr<DataType>("T");
+  const Shape &q = c.input_shape(0), &v = c.input_shape(2);
+  if (cudnnGetVersion() < kFirstVersion) return std::nullopt;
+  const bool is_empty = q.num_elements() == 0 || v.num_elements() == 0;
+  if ((dtype != DT_HALF && dtype != DT_BFLOAT16) || c.attr<int64_t>("num_masks") > 0 || is_empty ||
+      !TakesDepth(q.dim(3)) || !TakesDepth(v.dim(3))) {
+    return std::nullopt;
+  }
+  const bool inside = c.attr<bool>("heads_inside");
+  return CudnnAttention{.type = dtype == DT_HALF ? CUDNN_DATA_HALF : CUDNN_DATA_BFLOAT16,
+                        .batch = q.dim(0),
+                        .heads = q.dim(inside ? 2 : 1),
+                        .queries = q.dim(inside ? 1 : 2),
+                        .keys = v.dim(inside ? 1 : 2),
+                        .depth = q.dim(3),
+                        .value_depth = v.dim(3),
+                        .causal = c.attr<bool>("causal"),
+                        .heads_inside = inside};
+}
+
+}  // namespace
+
+absl::StatusOr<CudnnProposals> ProposeEngines(const CudnnAttention& attention,
+                                              const CudnnDescriptor& gpu, int max_count) {
+  MF_ASSIGN_OR_RETURN(std::vector<CudnnDescriptor> graph, GraphBuilder(attention).Build());
+  return ProposeEngines(std::move(graph), gpu, /*allow_tensor_cores=*/true, max_count);
+}
+
+std::vector<KernelPlan> CudnnAttentionKernels(const KernelContext& c) {
+  std::vector<KernelPlan> kernels;
+  const std::optional<CudnnAttention> attention = AttentionOf(c);
+  const absl::StatusOr<CudnnDescriptor> gpu = PropertiesOfGpu();
+  if (!attention.has_value() || !gpu.ok()) return kernels;
+  const absl::StatusOr<CudnnProposals> proposed =
+      ProposeEngines(*attention, *gpu, kMaxCudnnAttentions);
+  if (!proposed.ok()) return kernels;
+  for (const auto& engine : *proposed) {
+    kernels.push_back({.kernel = std::make_unique<CudnnAttentionKernel>(
+                           engine, c.attr<float>("scale"), attention->causal),
+                       .scratch_bytes = static_cast<int64_t>(engine->workspace_bytes)});
+  }
+  return kernels;
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CudaProgram: our own kernels of one plan as one translation unit. NVRTC compiles it when the plan
+// is made, with the plan's shapes as constants. Kernel factories add functions to it; the code that
+// these share is in kernels/cuda/code.
+#ifndef MIRRORFLOW_KERNELS_CUDA_LIBRARIES_PROGRAM_H_
+#define MIRRORFLOW_KERNELS_CUDA_LIBRARIES_PROGRAM_H_
+
+#include <cuda_runtime_api.h>
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "framework/graph/graph.h"
+#include "framework/runtime/device.h"
+#include "framework/runtime/kernel.h"
+
+namespace mirrorflow {
+
+class CudaLibrary;
+
+// A `__global__` function without its name.
+struct CudaCode {
+  std::string parameters;  // `const float* x, float* y`
+  std::string body;        // `ForEach<100>([&](auto i) { … });`
+  // The files of kernels/cuda/code that the body needs, besides base.cuh: `"math.cuh"`.
+  std::vector<std::string> includes = {};
+  int threads = 256;  // per block, at most
+};
+
+// The numbers of blocks and of threads per block.
+struct CudaGrid {
+  unsigned int x = 1, y = 1, z = 1;
+  unsigned int threads = 256;
+  unsigned int threads_y = 1;
+};
+
+// A function of the program, which can be launched once the program is finished.
+class CudaFunction {
+ public:
+  // The arguments must have the types of the parameters, in their order.
+  template <typename... Args>
+  absl::Status Launch(Lane& lane, const CudaGrid& grid, Args... args) const {
+    void* addresses[] = {&args...};
+    return LaunchWith(lane, grid, addresses);
+  }
+  // The same with the addresses of the arguments.
+  absl::Status LaunchWith(Lane& lane, const CudaGrid& grid, void** args) const;
+
+ private:
+  friend class CudaProgram;
+
+  std::string name_;
+  cudaKernel_t kernel_ = nullptr;
+};
+
+class CudaProgram final : public KernelLibrary {
+ public:
+  CudaProgram();
+  ~CudaProgram() override;
+
+  // Adds a function, which lives as long as the program. Adding the same code again returns the
+  // same function.
+  const CudaFunction* Add(const CudaCode& code);
+  // Compiles the functions, or takes what an earlier plan, of this process or another one, has
+  // compiled from the same text for the same GPUs. Internal, with the compiler's log, if the code
+  // does not compile.
+  absl::Status Finish() override;
+
+  // Records that the kernel of this _FusedMatMulRelu writes its mask, in cuBLASLt's order of bits.
+  // The masks of all other nodes, also of those without a kernel yet, must not be read.
+  void AddMaskWriter(const Node& node) { mask_writers_.insert(&node); }
+  bool WritesMask(const Node& node) const { return mask_writers_.contains(&node); }
+
+  // The source so far.
+  std::string Source() const;
+
+ private:
+  std::map<std::string, std::unique_ptr<CudaFunction>> functions_;  // by text
+  std::map<std::string, std::string> text_of_;                      // by name
+  std::map<std::string, bool> includes_;
+  std::set<const Node*> mask_writers_;
+  std::shared_ptr<const CudaLibrary> library_;
+};
+
+// The program of the plan that the context's kernel is for.
+inline CudaProgram& ProgramOf(const KernelContext& c) {
+  return static_cast<CudaProgram&>(*c.library());
+}
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_KERNELS_CUDA_LIBRARIES_PROGRAM_H_

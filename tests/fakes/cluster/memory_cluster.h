@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// MemoryCluster: several workers in one process, each with its own session, for tests. It provides
+// their worker groups and connects their CPU replicas. Ranks of one memory domain form a team of
+// threads, even if they belong to different workers; domains communicate over an in-memory network.
+#ifndef MIRRORFLOW_TESTS_FAKES_CLUSTER_MEMORY_CLUSTER_H_
+#define MIRRORFLOW_TESTS_FAKES_CLUSTER_MEMORY_CLUSTER_H_
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "distribute/collective/local_team.h"
+#include "framework/core/monotonic_time.h"
+#include "framework/runtime/communicator.h"
+#include "framework/runtime/topology.h"
+#include "tests/fakes/cluster/memory_transport.h"
+#include "tests/fakes/cluster/memory_worker_group.h"
+
+namespace mirrorflow {
+
+class MemoryCluster {
+ public:
+  // `timeout`: how long a collective waits for other ranks.
+  MemoryCluster(int num_workers, absl::Duration timeout);
+
+  std::shared_ptr<WorkerGroup> worker_group(int worker) const { return groups_[worker]; }
+
+  // Implements ConnectFn: returns the communicators of `local_ranks` once all
+  // workers have called it.
+  absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> Connect(
+      const Topology& topology, absl::Span<const int> local_ranks, WorkerGroup* workers,
+      uint64_t incarnation, MonotonicTime deadline);
+
+  // Cuts off the transport and the worker group of a worker. Later connections work again, and so
+  // does the worker group after a call with false. May be called from any thread.
+  void SetSilent(int worker, bool silent);
+
+ private:
+  // The connection of one incarnation.
+  struct World {
+    Topology topology;
+    std::shared_ptr<MemoryNetwork> network;                        // null with one domain
+    std::vector<std::unique_ptr<LocalTeam>> teams;                 // by rank; null once taken
+    std::vector<std::shared_ptr<class DomainExchange>> exchanges;  // by rank
+  };
+  absl::StatusOr<World*> WorldOf(uint64_t incarnation, const Topology& topology);
+
+  const absl::Duration timeout_;
+  std::vector<std::shared_ptr<MemoryWorkerGroup>> groups_;
+  std::mutex mu_;
+  std::map<uint64_t, World> worlds_;  // guarded by mu_
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TESTS_FAKES_CLUSTER_MEMORY_CLUSTER_H_

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/fakes/cluster/memory_transport.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "framework/core/system_error.h"
+#include "framework/runtime/failure.h"
+
+namespace mirrorflow {
+
+class MemoryNetwork::End final : public Transport {
+ public:
+  End(std::shared_ptr<MemoryNetwork> network, int rank)
+      : network_(std::move(network)), rank_(rank), event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    if (event_ < 0) failure_ = NetworkError(errno, "eventfd");
+    std::lock_guard<std::mutex> lock(network_->mu_);
+    network_->events_[rank] = event_;
+  }
+  ~End() override {
+    std::lock_guard<std::mutex> lock(network_->mu_);
+    network_->events_[rank_] = -1;
+    if (event_ >= 0) close(event_);
+  }
+
+  absl::Status StartSend(const Transfer& transfer, absl::Span<const std::byte> bytes) override {
+    std::lock_guard<std::mutex> lock(network_->mu_);
+    MF_RETURN_IF_ERROR(failure_);
+    if (network_->silent_.contains(rank_) || network_->silent_.contains(transfer.peer)) {
+      return absl::OkStatus();
+    }
+    network_->Box(rank_, transfer.peer).push_back({transfer.tag, {bytes.begin(), bytes.end()}});
+    if (network_->events_[transfer.peer] >= 0) eventfd_write(network_->events_[transfer.peer], 1);
+    return absl::OkStatus();
+  }
+
+  absl::Status StartReceive(const Transfer& transfer, absl::Span<std::byte> bytes) override {
+    std::lock_guard<std::mutex> lock(network_->mu_);
+    MF_RETURN_IF_ERROR(failure_);
+    ++*transfer.unfinished;
+    last_sequence_ = std::max(last_sequence_, transfer.tag.sequence);
+    receives_.push_back({transfer, bytes});
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<bool> Progress() override {
+    std::lock_guard<std::mutex> lock(network_->mu_);
+    bool moved = false;
+    for (int from = 0; from < network_->world_size_; ++from) {
+      std::deque<Message>& box = network_->Box(from, rank_);
+      for (auto message = box.begin(); message != box.end();) {
+        MF_RETURN_IF_ERROR(failure_);
+        const auto receive = std::find_if(receives_.begin(), receives_.end(), [&](const auto& r) {
+          return r.transfer.peer == from && r.transfer.tag.sequence == message->tag.sequence &&
+                 r.transfer.tag.part == message->tag.part;
+        });
+        if (receive == receives_.end() && message->tag.sequence > last_sequence_) {
+          ++message;  // of a collective that this rank has not started
+          continue;
+        }
+        const Receive expected = receive == receives_.end() ? Receive() : *receive;
+        if (message->tag != expected.transfer.tag ||
+            message->bytes.size() != expected.bytes.size()) {
+          failure_ = UnexpectedMessage(from, expected.transfer.tag, expected.bytes.size(),
+                                       message->tag, message->bytes.size());
+          return failure_;
+        }
+        std::copy(message->bytes.begin(), message->bytes.end(), expected.bytes.begin());
+        --*expected.transfer.unfinished;
+        receives_.erase(receive);
+        message = box.erase(message);
+        moved = true;
+      }
+    }
+    MF_RETURN_IF_ERROR(failure_);
+    return moved;
+  }
+
+  bool PrepareToWait(std::vector<pollfd>* events) override {
+    eventfd_t count = 0;
+    if (eventfd_read(event_, &count) == 0) return false;  // there was news since the last time
+    events->push_back({.fd = event_, .events = POLLIN, .revents = 0});
+    return true;
+  }
+
+  std::optional<Pending> pending() const override {
+    std::lock_guard<std::mutex> lock(network_->mu_);
+    if (receives_.empty()) return std::nullopt;
+    const Receive& oldest = receives_.front();
+    return Pending{.peer = oldest.transfer.peer,
+                   .tag = oldest.transfer.tag,
+                   .bytes = oldest.bytes.size(),
+                   .is_receive = true,
+                   .name = oldest.transfer.name};
+  }
+
+  void Abort(const absl::Status& why) override {
+    std::lock_guard<std::mutex> lock(network_->mu_);
+    if (failure_.ok()) failure_ = why;
+    eventfd_write(event_, 1);
+  }
+
+ private:
+  struct Receive {
+    Transfer transfer;
+    absl::Span<std::byte> bytes;
+  };
+
+  const std::shared_ptr<MemoryNetwork> network_;
+  const int rank_;
+  const int event_;
+  // Guarded by the network's mutex.
+  std::vector<Receive> receives_;  // in flight
+  uint64_t last_sequence_ = 0;     // of a receive
+  absl::Status failure_;
+};
+
+std::shared_ptr<MemoryNetwork> MemoryNetwork::Create(int world_size) {
+  return std::shared_ptr<MemoryNetwork>(new MemoryNetwork(world_size));
+}
+
+std::unique_ptr<Transport> MemoryNetwork::TransportOf(int rank) {
+  return std::make_unique<End>(shared_from_this(), rank);
+}
+
+void MemoryNetwork::Silence(int rank) {
+  std::lock_guard<std::mutex> lock(mu_);
+  silent_.insert(rank);
+}
+
+}  // namespace mirrorflow

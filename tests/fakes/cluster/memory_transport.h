@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// MemoryNetwork: a network in the memory of one process, for tests with several workers. Messages
+// are copied twice, and ranks can be silenced.
+#ifndef MIRRORFLOW_TESTS_FAKES_CLUSTER_MEMORY_TRANSPORT_H_
+#define MIRRORFLOW_TESTS_FAKES_CLUSTER_MEMORY_TRANSPORT_H_
+
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <vector>
+
+#include "distribute/collective/transport.h"
+
+namespace mirrorflow {
+
+class MemoryNetwork : public std::enable_shared_from_this<MemoryNetwork> {
+ public:
+  static std::shared_ptr<MemoryNetwork> Create(int world_size);
+
+  // The transport of one rank.
+  std::unique_ptr<Transport> TransportOf(int rank);
+
+  // Drops all later messages from and to the rank. May be called from any thread.
+  void Silence(int rank);
+
+ private:
+  class End;
+  struct Message {
+    MessageTag tag;
+    std::vector<std::byte> bytes;
+  };
+
+  explicit MemoryNetwork(int world_size)
+      : world_size_(world_size), boxes_(world_size * world_size), events_(world_size, -1) {}
+  std::deque<Message>& Box(int from, int to) { return boxes_[from * world_size_ + to]; }
+
+  const int world_size_;
+  std::mutex mu_;
+  // Guarded by mu_.
+  std::vector<std::deque<Message>> boxes_;  // unreceived messages
+  std::vector<int> events_;                 // by rank: an eventfd to write when there is news
+  std::set<int> silent_;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TESTS_FAKES_CLUSTER_MEMORY_TRANSPORT_H_

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/fakes/cluster/memory_worker_group.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "distribute/cluster/coordination_state.h"
+#include "distribute/cluster/failure_listener.h"
+#include "framework/core/monotonic_time.h"
+#include "framework/core/status.h"
+
+namespace mirrorflow {
+namespace {
+
+class Member final : public MemoryWorkerGroup {
+ public:
+  Member(std::shared_ptr<CoordinationState> state, int worker)
+      : state_(std::move(state)), worker_(worker), own_(std::make_shared<Own>()) {
+    Listen();
+  }
+  ~Member() override {
+    OnFailure(nullptr);
+    state_->Cancel(worker_);
+  }
+
+  int worker() const override { return worker_; }
+  int num_workers() const override { return state_->num_workers(); }
+
+  absl::StatusOr<uint64_t> Join(MonotonicTime deadline) override {
+    MF_ASSIGN_OR_RETURN(const std::string number, Call("join", deadline, [&](auto done) {
+                          state_->Join(worker_, deadline, std::move(done));
+                        }));
+    uint64_t incarnation = 0;
+    if (!absl::SimpleAtoi(number, &incarnation)) return absl::InternalError("no incarnation");
+    incarnation_ = incarnation;
+    Listen();
+    return incarnation;
+  }
+
+  absl::Status Put(absl::string_view key, std::string value, MonotonicTime deadline) override {
+    return PutForReaders(key, /*readers=*/0, std::move(value), deadline);
+  }
+  absl::Status PutForReaders(absl::string_view key, int readers, std::string value,
+                             MonotonicTime deadline) override {
+    if (!own_->Reach(deadline)) return TimedOut(absl::StrCat("put '", key, "'"));
+    return state_->Put(worker_, incarnation_, key, std::move(value), readers);
+  }
+
+  absl::StatusOr<std::string> Get(absl::string_view key, MonotonicTime deadline) override {
+    return Call(absl::StrCat("get '", key, "'"), deadline, [&](auto done) {
+      state_->Get(worker_, incarnation_, key, deadline, std::move(done));
+    });
+  }
+  absl::StatusOr<std::string> Watch(absl::string_view key) override {
+    const MonotonicTime never = MonotonicTime::InfiniteFuture();
+    return Call(absl::StrCat("watch '", key, "'"), never, [&](auto done) {
+      state_->Get(worker_, incarnation_, key, never, std::move(done), /*in_background=*/true);
+    });
+  }
+
+  absl::StatusOr<std::vector<std::string>> AllGather(absl::string_view name, std::string value,
+                                                     MonotonicTime deadline) override {
+    MF_ASSIGN_OR_RETURN(const std::string joined,
+                        Call(absl::StrCat("all-gather '", name, "'"), deadline, [&](auto done) {
+                          state_->AllGather(worker_, incarnation_, name, std::move(value), deadline,
+                                            std::move(done));
+                        }));
+    return SplitValues(joined, num_workers());
+  }
+
+  absl::Status ReportFailure(const absl::Status& cause, MonotonicTime deadline) override {
+    if (!own_->Reach(deadline)) return cause;
+    return state_->ReportFailure(incarnation_, cause);
+  }
+
+  void OnFailure(std::function<void(const absl::Status&)> call) override {
+    own_->listener.Set(std::move(call));
+  }
+
+  void SetSilent(bool silent) override {
+    std::lock_guard<std::mutex> lock(own_->mu);
+    own_->silent = silent;
+    own_->changed.notify_all();
+  }
+
+ private:
+  // Outlives the Member in calls that the state has yet to answer.
+  struct Own {
+    std::mutex mu;
+    std::condition_variable changed;
+    bool silent = false;  // guarded by mu
+    FailureListener listener;
+
+    bool IsSilent() {
+      std::lock_guard<std::mutex> lock(mu);
+      return silent;
+    }
+    // Waits until `condition` holds, which is called with mu held. Returns whether it does.
+    bool Wait(MonotonicTime deadline, absl::FunctionRef<bool()> condition) {
+      std::unique_lock<std::mutex> lock(mu);
+      if (deadline == MonotonicTime::InfiniteFuture()) {
+        changed.wait(lock, condition);
+        return true;
+      }
+      return changed.wait_until(lock, deadline.ToChrono(), condition);
+    }
+    // Waits until this worker is not silent.
+    bool Reach(MonotonicTime deadline) {
+      return Wait(deadline, [&] { return !silent; });
+    }
+  };
+
+  // Waits for the failure of the current incarnation.
+  void Listen() {
+    own_->listener.Reset();
+    state_->WaitForFailure(worker_, incarnation_, [own = own_](absl::StatusOr<std::string> why) {
+      if (!why.ok() && !own->IsSilent()) own->listener.Notify(why.status());
+    });
+  }
+
+  absl::Status TimedOut(absl::string_view what) const {
+    return absl::DeadlineExceededError(
+        absl::StrCat("worker ", worker_, ": ", what, ": deadline exceeded"));
+  }
+
+  // Starts a call of the state and waits for its answer.
+  absl::StatusOr<std::string> Call(absl::string_view what, MonotonicTime deadline,
+                                   absl::FunctionRef<void(CoordinationState::Done)> start) {
+    if (!own_->Reach(deadline)) return TimedOut(what);
+    struct Answer {
+      bool there = false;  // guarded by Own::mu, as is `result`
+      absl::StatusOr<std::string> result = "";
+    };
+    const auto answer = std::make_shared<Answer>();
+    start([own = own_, answer](absl::StatusOr<std::string> result) {
+      std::lock_guard<std::mutex> lock(own->mu);
+      answer->result = std::move(result);
+      answer->there = true;
+      own->changed.notify_all();
+    });
+    const auto there = [&] { return answer->there; };
+    if (!own_->Wait(deadline, there)) {
+      state_->Expire(MonotonicTime::Now());
+      // Another thread may be about to deliver the answer.
+      own_->Wait(MonotonicTime::InfiniteFuture(), there);
+    }
+    if (!own_->Reach(deadline)) return TimedOut(what);
+    return answer->result;
+  }
+
+  const std::shared_ptr<CoordinationState> state_;
+  const int worker_;
+  const std::shared_ptr<Own> own_;
+  std::atomic<uint64_t> incarnation_{0};
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<MemoryWorkerGroup>> CreateMemoryWorkerGroups(int num_workers) {
+  const auto state = std::make_shared<CoordinationState>(num_workers);
+  std::vector<std::unique_ptr<MemoryWorkerGroup>> groups;
+  for (int w = 0; w < num_workers; ++w) groups.push_back(std::make_unique<Member>(state, w));
+  return groups;
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Interpreter: runs a graph node by node, in topological order, on host tensors. It has no passes,
+// no plan and no memory planning: its results define what a graph means, and the compiler is tested
+// against them.
+//
+//   * It runs only the nodes that fetches and targets need, and no node that is fed.
+//   * A read sees the writes that it is ordered after, or else the value from before the step.
+//     Writes change a variable in the order of the graph.
+//   * A step that fails leaves every variable unchanged.
+//   * With `in_double`, all floating-point computation is in double precision. Random ops still
+//     draw in their own dtype, so the numbers are the same.
+//
+// It does not run collectives. Not thread-safe.
+#ifndef MIRRORFLOW_TESTS_ORACLE_INTERPRETER_H_
+#define MIRRORFLOW_TESTS_ORACLE_INTERPRETER_H_
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "framework/core/tensor.h"
+#include "framework/graph/graph.h"
+#include "framework/graph/op_registry.h"
+#include "framework/runtime/kernel_registry.h"
+
+namespace mirrorflow {
+
+// A list of tensors; an item without a value is zeros. The interpreter represents a value of dtype
+// variant by the index of its list in the table of the step.
+struct ReferenceList {
+  DataType dtype = DT_INVALID;
+  Shape element = Shape::UnknownRank();
+  std::vector<Tensor> items;
+};
+using ReferenceLists = std::vector<ReferenceList>;
+
+// Runs a node that has lists among its inputs or outputs; returns its outputs. The list ops are not
+// part of the framework, so the layer that defines them supplies this function.
+using RunListOpFn = absl::StatusOr<std::vector<Tensor>> (*)(const Node& node,
+                                                            absl::Span<const Tensor> inputs,
+                                                            ReferenceLists& lists);
+
+struct InterpreterOptions {
+  bool in_double = false;
+  // Instantiates the functions of branches and loops; only graphs that have some need it.
+  const OpRegistry* ops = nullptr;
+  RunListOpFn run_list_op = nullptr;  // only graphs that have lists need it
+};
+
+class Interpreter {
+ public:
+  // Copies `graph`. `kernels`, of which those of device type CPU are used, must outlive the
+  // interpreter.
+  static absl::StatusOr<Interpreter> Create(const Graph& graph, const KernelRegistry& kernels,
+                                            const InterpreterOptions& options = {});
+
+  // Runs one step: everything that `fetches` and `targets` need. Returns the values of `fetches`.
+  // All arguments refer to the graph that was passed to Create. Errors name the node.
+  absl::StatusOr<std::vector<Tensor>> Run(absl::Span<const std::pair<Output, Tensor>> feeds,
+                                          absl::Span<const Output> fetches,
+                                          absl::Span<const Operation> targets = {},
+                                          const StepParams& params = {});
+
+  // Initializes each variable that has no value yet from the node that attribute `_initializer` of
+  // its handle names, if there is one.
+  absl::Status InitializeVariables(const StepParams& params = {});
+
+  // Values by variable name. May be read and modified between steps.
+  std::map<std::string, Tensor>& variables() { return variables_; }
+
+ private:
+  class StepRun;
+
+  Interpreter() = default;
+  absl::StatusOr<Output> Translate(const Output& output) const;
+
+  const KernelRegistry* kernels_ = nullptr;
+  InterpreterOptions options_;
+  Graph original_;
+  Graph graph_;               // the graph that runs: a copy of original_, in double if requested
+  std::vector<Node*> nodes_;  // nodes of graph_, by their id in original_
+  std::map<std::string, Tensor> variables_;
+  std::shared_ptr<ReferenceLists> lists_;  // of the current step; its functions share them
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TESTS_ORACLE_INTERPRETER_H_
