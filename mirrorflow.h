@@ -10,7 +10,7 @@
 #include "framework/core/tensor.h"            // tensors, dtypes, shapes, status macros
 #include "framework/graph/graph_file.h"       // graphs from and to files
 #include "framework/graph/scope.h"            // graphs and how to build them
-#include "ops/ops.h"                          // a builder for each op
+#include "ops/all/ops.h"                      // a builder for each op
 #include "train/checkpoint/variables_file.h"  // variables from and to files
 #include "train/data/data.h"                  // pipelines of batches
 #include "train/formats/formats.h"            // tensors from and to NumPy files

@@ -21,7 +21,7 @@
 #include "framework/graph/graph_def.h"
 #include "framework/graph/shape_inference.h"
 #include "framework/graph/variable_handle.h"
-#include "ops/ops.h"
+#include "ops/all/ops.h"
 #include "ops/registry.h"
 
 namespace mirrorflow {

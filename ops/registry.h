@@ -11,7 +11,7 @@
 
 namespace mirrorflow {
 
-// Every op in ops/all_ops.cc. Created by the first call, immutable, thread-safe.
+// Every op in ops/all/all_ops.cc. Created by the first call, immutable, thread-safe.
 const OpRegistry& AllOps();
 
 namespace ops {

@@ -12,7 +12,7 @@
 #include "framework/core/status.h"
 #include "framework/session/step_plans.h"
 #include "gtest/gtest.h"
-#include "ops/ops.h"
+#include "ops/all/ops.h"
 #include "tests/support/test_session.h"
 #include "train/layers/layers.h"
 #include "train/losses/losses.h"

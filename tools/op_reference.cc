@@ -17,7 +17,7 @@
 #include "framework/core/file.h"
 #include "framework/core/status.h"
 #include "kernels/cuda/gpu.h"
-#include "ops/all_ops.h"
+#include "ops/all/all_ops.h"
 #include "ops/fused_ops.h"
 #include "ops/registry.h"
 #include "ops/sharding_rules.h"

@@ -11,7 +11,7 @@
 #include "framework/graph/function_body.h"
 #include "framework/graph/scope.h"
 #include "framework/graph/shape_inference.h"
-#include "ops/ops.h"
+#include "ops/all/ops.h"
 
 namespace mirrorflow {
 namespace {

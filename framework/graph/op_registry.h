@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OpRegistry: the set of known ops. It is filled by explicit calls (ops/all_ops.cc is the table of
-// contents), never by static initialisers, so a test can start with an empty one.
+// OpRegistry: the set of known ops. It is filled by explicit calls (ops/all/all_ops.cc is the table
+// of contents), never by static initialisers, so a test can start with an empty one.
 //
 //   void RegisterMatMul(OpRegistry& ops) {
 //     ops.Define("MatMul")

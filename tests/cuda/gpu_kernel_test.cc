@@ -14,7 +14,7 @@
 #include "framework/graph/shape_inference.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/device/cuda_device.h"
-#include "ops/ops.h"
+#include "ops/all/ops.h"
 #include "tests/fakes/cuda/fake_cuda.h"
 #include "tests/fakes/nccl/fake_nccl.h"
 

@@ -18,7 +18,7 @@
 #include "framework/session/session_backend.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/device/cuda_device.h"
-#include "ops/ops.h"
+#include "ops/all/ops.h"
 #include "tests/fakes/cuda/fake_cuda.h"
 #include "tests/fakes/nccl/fake_nccl.h"
 #include "tests/support/compare_with_reference.h"

@@ -15,7 +15,7 @@
 #include "framework/runtime/variable_layout.h"
 #include "framework/session/step_plans.h"
 #include "gtest/gtest.h"
-#include "ops/ops.h"
+#include "ops/all/ops.h"
 #include "tests/fakes/cuda/fake_cuda.h"
 #include "tests/fakes/nccl/fake_nccl.h"
 #include "tests/support/classifier_training.h"

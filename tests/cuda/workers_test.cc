@@ -19,7 +19,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/gpu.h"
-#include "ops/ops.h"
+#include "ops/all/ops.h"
 #include "tests/fakes/cluster/memory_worker_group.h"
 #include "tests/fakes/cuda/fake_cuda.h"
 #include "tests/fakes/nccl/fake_nccl.h"

@@ -11,7 +11,7 @@
 #include "framework/session/step_plans.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/ops.h"
+#include "ops/all/ops.h"
 #include "train/layers/layers.h"
 #include "train/losses/losses.h"
 #include "train/optimizers/optimizers.h"

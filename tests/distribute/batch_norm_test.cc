@@ -2,7 +2,7 @@
 //
 // Batch normalisation uses the statistics of the global batch, however the batch is split.
 #include "gtest/gtest.h"
-#include "ops/ops.h"
+#include "ops/all/ops.h"
 #include "tests/support/compare_with_reference.h"
 #include "tests/support/tensors.h"
 #include "train/optimizers/optimizers.h"

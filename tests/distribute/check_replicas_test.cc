@@ -13,7 +13,7 @@
 #include "framework/core/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/ops.h"
+#include "ops/all/ops.h"
 #include "tests/support/flipping_device.h"
 #include "tests/support/test_session.h"
 #include "tests/support/test_workers.h"

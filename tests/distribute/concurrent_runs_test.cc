@@ -24,7 +24,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_device.h"
-#include "ops/ops.h"
+#include "ops/all/ops.h"
 #include "tests/support/process_memory.h"
 #include "tests/support/session_parts.h"
 #include "tests/support/test_session.h"

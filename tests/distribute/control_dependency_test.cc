@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "ops/ops.h"
+#include "ops/all/ops.h"
 #include "ops/registry.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_session.h"

@@ -14,7 +14,7 @@
 #include "framework/core/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/ops.h"
+#include "ops/all/ops.h"
 #include "tests/support/test_workers.h"
 #include "train/layers/layers.h"
 #include "train/optimizers/optimizers.h"

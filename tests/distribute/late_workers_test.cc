@@ -14,7 +14,7 @@
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "gtest/gtest.h"
-#include "ops/ops.h"
+#include "ops/all/ops.h"
 #include "tests/support/forwarding_worker_group.h"
 #include "tests/support/test_workers.h"
 #include "train/optimizers/optimizers.h"

@@ -18,7 +18,7 @@
 #include "framework/session/step_plans.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/ops.h"
+#include "ops/all/ops.h"
 #include "ops/registry.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_session.h"

@@ -11,7 +11,7 @@
 #include "framework/core/monotonic_time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/ops.h"
+#include "ops/all/ops.h"
 #include "ops/registry.h"
 #include "ops/sharding_rules.h"
 #include "tests/support/test_session.h"

@@ -10,7 +10,7 @@
 #include "framework/core/status.h"
 #include "framework/session/step_plans.h"
 #include "gtest/gtest.h"
-#include "ops/ops.h"
+#include "ops/all/ops.h"
 #include "tests/support/compare_with_reference.h"
 #include "tests/support/flipping_device.h"
 #include "tests/support/random_graph.h"

@@ -10,7 +10,7 @@
 #include "framework/graph/gradients.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/ops.h"
+#include "ops/all/ops.h"
 #include "ops/registry.h"
 #include "tests/support/loops.h"
 #include "tests/support/test_session.h"

@@ -10,7 +10,7 @@
 #include "framework/graph/graph_def.h"
 #include "framework/session/step_runner.h"
 #include "gtest/gtest.h"
-#include "ops/ops.h"
+#include "ops/all/ops.h"
 #include "ops/registry.h"
 #include "tests/oracle/interpreter.h"
 #include "tests/support/random_graph.h"

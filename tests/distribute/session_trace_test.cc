@@ -12,7 +12,7 @@
 #include "framework/runtime/trace.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "ops/ops.h"
+#include "ops/all/ops.h"
 #include "tests/support/test_session.h"
 #include "train/layers/layers.h"
 #include "train/optimizers/optimizers.h"

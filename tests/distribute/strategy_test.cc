@@ -12,7 +12,7 @@
 #include "framework/runtime/variable_layout.h"
 #include "framework/session/step_plans.h"
 #include "gtest/gtest.h"
-#include "ops/ops.h"
+#include "ops/all/ops.h"
 #include "tests/oracle/in_double.h"
 #include "tests/support/tensors.h"
 #include "tools/models/classifiers.h"

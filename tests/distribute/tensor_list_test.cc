@@ -14,7 +14,7 @@
 #include "framework/session/step_plans.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/ops.h"
+#include "ops/all/ops.h"
 #include "ops/registry.h"
 #include "tests/oracle/interpreter.h"
 #include "tests/support/loops.h"

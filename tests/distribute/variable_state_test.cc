@@ -9,7 +9,7 @@
 #include "distribute/replicated_graph.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/ops.h"
+#include "ops/all/ops.h"
 #include "tests/oracle/interpreter.h"
 #include "tests/support/test_session.h"
 

@@ -19,7 +19,7 @@
 #include "framework/runtime/variable_layout.h"
 #include "framework/workers/connection.h"
 #include "gtest/gtest.h"
-#include "ops/ops.h"
+#include "ops/all/ops.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_session.h"

@@ -13,7 +13,7 @@
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/session/step_plans.h"
-#include "ops/ops.h"
+#include "ops/all/ops.h"
 #include "tools/statistics.h"
 #include "train/layers/layers.h"
 #include "train/losses/losses.h"

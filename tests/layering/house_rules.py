@@ -52,9 +52,9 @@ ROW = {folder: row for row, folders in enumerate(ROWS) for folder in folders}
 # Files in ops that name every op, including those of subfolders. They count as a folder of their
 # own, above both. Builders get all ops from ops/registry.h, which names none.
 TABLES_OF_CONTENTS = {
-    "ops/all_ops.cc": "ops/(tables of contents)",
-    "ops/all_ops.h": "ops/(tables of contents)",
-    "ops/ops.h": "ops/(tables of contents)",
+    "ops/all/all_ops.cc": "ops/(tables of contents)",
+    "ops/all/all_ops.h": "ops/(tables of contents)",
+    "ops/all/ops.h": "ops/(tables of contents)",
 }
 # `train` builds graphs; only its trainer may depend on a strategy.
 MAY_NAME_A_STRATEGY = ("train/trainer/",)

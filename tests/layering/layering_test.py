@@ -15,7 +15,7 @@ import house_rules
 def main():
     root = pathlib.Path(__file__).resolve().parents[2]
     tree = house_rules.Tree(root)
-    missing = [folder for folder in ("WORKSPACE", "framework/core/BUILD", "ops/all_ops.cc")
+    missing = [folder for folder in ("WORKSPACE", "framework/core/BUILD", "ops/all/all_ops.cc")
                if folder not in tree.files]
     if missing:
         print(f"{root} is not the source tree: it lacks {', '.join(missing)}")

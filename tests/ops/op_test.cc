@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/all_kernels.h"
-#include "ops/all_ops.h"
+#include "ops/all/all_ops.h"
 #include "tests/support/op_checks.h"
 
 namespace mirrorflow {

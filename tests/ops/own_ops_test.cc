@@ -10,7 +10,7 @@
 #include "framework/graph/graph_def.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/all_kernels.h"
-#include "ops/ops.h"
+#include "ops/all/ops.h"
 #include "ops/registry.h"
 #include "tests/oracle/interpreter.h"
 #include "tests/support/op_checks.h"

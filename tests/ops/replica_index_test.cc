@@ -6,7 +6,7 @@
 #include "framework/graph/graph_def.h"
 #include "framework/graph/text_form.h"
 #include "gtest/gtest.h"
-#include "ops/ops.h"
+#include "ops/all/ops.h"
 #include "ops/registry.h"
 #include "tests/support/test_session.h"
 

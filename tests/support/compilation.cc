@@ -7,7 +7,7 @@
 #include "distribute/collective/collective_ops.h"
 #include "framework/core/status.h"
 #include "framework/graph/text_parser.h"
-#include "ops/all_ops.h"
+#include "ops/all/all_ops.h"
 #include "tests/support/test_session.h"
 
 namespace mirrorflow {

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "ops/ops.h"
+#include "ops/all/ops.h"
 
 namespace mirrorflow {
 

@@ -13,7 +13,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/all_kernels.h"
-#include "ops/all_ops.h"
+#include "ops/all/all_ops.h"
 #include "ops/matmul.h"
 
 namespace mirrorflow {

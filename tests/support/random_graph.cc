@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "framework/core/status.h"
-#include "ops/ops.h"
+#include "ops/all/ops.h"
 #include "tests/support/tensors.h"
 #include "train/optimizers/optimizers.h"
 #include "train/variable.h"

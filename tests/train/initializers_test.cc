@@ -10,7 +10,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/ops.h"
+#include "ops/all/ops.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_session.h"
 #include "train/formats/npz.h"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "framework/core/status.h"
-#include "ops/ops.h"
+#include "ops/all/ops.h"
 #include "train/numeric_options.h"
 
 namespace mirrorflow {

@@ -22,7 +22,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_device.h"
-#include "ops/ops.h"
+#include "ops/all/ops.h"
 #include "tests/support/certificates.h"
 #include "tests/support/coordination.h"
 #include "tests/support/files.h"

@@ -19,7 +19,7 @@
 #include "framework/runtime/plan.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/ops.h"
+#include "ops/all/ops.h"
 #include "tests/support/coordination.h"
 #include "tests/support/test_workers.h"
 #include "train/layers/layers.h"

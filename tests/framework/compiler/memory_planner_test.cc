@@ -4,7 +4,7 @@
 #include "framework/core/buffer.h"
 #include "framework/session/step_plans.h"
 #include "gtest/gtest.h"
-#include "ops/ops.h"
+#include "ops/all/ops.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_session.h"

@@ -12,7 +12,7 @@
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/ops.h"
+#include "ops/all/ops.h"
 #include "tests/support/session_parts.h"
 
 namespace mirrorflow {

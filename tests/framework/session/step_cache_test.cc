@@ -10,7 +10,7 @@
 #include "distribute/pipeline.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/ops.h"
+#include "ops/all/ops.h"
 #include "tests/support/session_parts.h"
 #include "train/variable.h"
 

@@ -9,7 +9,7 @@
 #include "framework/runtime/failure.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/ops.h"
+#include "ops/all/ops.h"
 #include "tests/support/session_parts.h"
 #include "train/variable.h"
 

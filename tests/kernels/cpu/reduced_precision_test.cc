@@ -9,7 +9,7 @@
 #include "framework/runtime/evaluate_node.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/all_kernels.h"
-#include "ops/ops.h"
+#include "ops/all/ops.h"
 
 namespace mirrorflow {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "framework/graph/gradients.h"
 #include "gtest/gtest.h"
-#include "ops/ops.h"
+#include "ops/all/ops.h"
 #include "tests/support/run_without_pass.h"
 #include "tests/support/tensors.h"
 

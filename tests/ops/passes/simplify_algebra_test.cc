@@ -7,7 +7,7 @@
 #include "framework/compiler/passes/common_subexpressions.h"
 #include "framework/compiler/passes/infer_and_fold.h"
 #include "gtest/gtest.h"
-#include "ops/ops.h"
+#include "ops/all/ops.h"
 #include "tests/support/compilation.h"
 #include "tests/support/test_session.h"
 

@@ -6,7 +6,7 @@
 #include "absl/strings/match.h"
 #include "framework/core/status.h"
 #include "gtest/gtest.h"
-#include "ops/ops.h"
+#include "ops/all/ops.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_session.h"
 #include "train/layers/layers.h"

@@ -13,7 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "framework/core/status.h"
 #include "gtest/gtest.h"
-#include "ops/ops.h"
+#include "ops/all/ops.h"
 #include "tests/support/reference_cases.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_session.h"

@@ -16,7 +16,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "mirrorflow_debug.h"
-#include "ops/ops.h"
+#include "ops/all/ops.h"
 #include "tests/oracle/interpreter.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_session.h"

@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/runtime/variable_layout.h"
 #include "gtest/gtest.h"
-#include "ops/ops.h"
+#include "ops/all/ops.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_session.h"
 #include "train/formats/npz.h"

@@ -19,7 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/ops.h"
+#include "ops/all/ops.h"
 #include "tests/train/numbers/header_numbers.h"
 #include "train/layers/layers.h"
 #include "train/optimizers/optimizers.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "framework/graph/scope.h"
-#include "ops/ops.h"
+#include "ops/all/ops.h"
 #include "train/summary/summary_writer.h"
 
 namespace mirrorflow {

@@ -7,7 +7,7 @@
 #include "framework/graph/scope.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/ops.h"
+#include "ops/all/ops.h"
 #include "tests/support/files.h"
 #include "tests/train/summary/event_file.h"
 

@@ -7,7 +7,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/ops.h"
+#include "ops/all/ops.h"
 #include "train/layers/layers.h"
 #include "train/losses/losses.h"
 #include "train/metrics/metrics.h"

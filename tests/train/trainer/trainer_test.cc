@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/ops.h"
+#include "ops/all/ops.h"
 #include "train/layers/layers.h"
 #include "train/losses/losses.h"
 #include "train/metrics/metrics.h"

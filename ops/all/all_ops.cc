@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The table of contents: one line for each stem, in alphabetical order of the function.
-#include "ops/all_ops.h"
+#include "ops/all/all_ops.h"
 
 #include "framework/core/status.h"
-#include "ops/ops.h"
+#include "ops/all/ops.h"
 #include "ops/registry.h"
 
 namespace mirrorflow {

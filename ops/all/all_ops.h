@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MIRRORFLOW_OPS_ALL_OPS_H_
-#define MIRRORFLOW_OPS_ALL_OPS_H_
+#ifndef MIRRORFLOW_OPS_ALL_ALL_OPS_H_
+#define MIRRORFLOW_OPS_ALL_ALL_OPS_H_
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -22,4 +22,4 @@ void RegisterAllOps(OpRegistry& ops);
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_OPS_ALL_OPS_H_
+#endif  // MIRRORFLOW_OPS_ALL_ALL_OPS_H_

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The builders of all ops, in namespace mirrorflow::ops.
-#ifndef MIRRORFLOW_OPS_OPS_H_
-#define MIRRORFLOW_OPS_OPS_H_
+#ifndef MIRRORFLOW_OPS_ALL_OPS_H_
+#define MIRRORFLOW_OPS_ALL_OPS_H_
 
 #include "ops/activation.h"
 #include "ops/add_n.h"
@@ -71,4 +71,4 @@
 #include "ops/update.h"
 #include "ops/variable.h"
 
-#endif  // MIRRORFLOW_OPS_OPS_H_
+#endif  // MIRRORFLOW_OPS_ALL_OPS_H_
