@@ -95,7 +95,7 @@ class TeamCollective final : public CollectiveInFlight {
   }
 
   std::byte* out_[1] = {};
-  // Of an all-reduce: this rank's shard, and where each rank's values and results of it are.
+  // An all-reduce needs this rank's shard, and where each rank's values and results of it are.
   Shard shard_;
   std::vector<const void*> ins_;
   std::vector<void*> outs_;

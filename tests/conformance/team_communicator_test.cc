@@ -473,8 +473,8 @@ TEST_P(ProductUpdateTest, UpdateUsesRowsOfAllRanksAndIsVisibleToAll) {
       auto ranks = GetParam() == 1
                        ? CreateTeamCommunicators(world_size).value()
                        : ConnectInMemory(world_size, GetParam(), absl::Seconds(50)).value();
-      // Of examples, by round. The first rank has none, then the last one, whose buffers hold those
-      // of the round before.
+      // The examples of each rank, by round. The first rank has none, then the last one, whose
+      // buffers hold those of the round before.
       std::vector<int64_t> counts[2];
       for (int rank = 0; rank < world_size; ++rank) {
         counts[0].push_back(world_size > 1 ? rank : 2);

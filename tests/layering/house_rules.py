@@ -23,7 +23,8 @@ LEVEL = {
     "tests": 5,
 }
 # The same within top folders, from the lowest row to the highest. Folders in one row must not
-# depend on each other. A folder stands for its own files, without those of its subfolders.
+# depend on each other. A folder stands for its own files, without those of its subfolders. Folders
+# of tests that are not here form one row above the others.
 ROWS = (
     ("framework/core", "framework/proto"),
     ("framework/graph",),
@@ -33,7 +34,10 @@ ROWS = (
     ("framework/compiler/plan", "framework/session"),
     ("ops",),
     ("ops/control_flow",),
-    ("ops/control_flow/passes", "ops/passes", "ops/(tables of contents)"),
+    ("ops/all", "ops/control_flow/passes", "ops/passes"),
+    ("kernels/cpu", "kernels/cuda/code", "kernels/cuda/device"),
+    ("kernels/cuda/libraries",),
+    ("kernels/cuda",),
     ("distribute/collective",),
     ("distribute/collective/device_copy", "distribute/collective/nccl",
      "distribute/collective/shared_memory", "distribute/collective/tcp", "distribute/collective/ucx",
@@ -47,15 +51,18 @@ ROWS = (
     ("train/formats", "train/layers", "train/losses", "train/optimizers", "train/safetensors"),
     ("train/checkpoint", "train/data", "train/metrics", "train/summary"),
     ("train/trainer",),
+    ("examples", "examples/cluster", "examples/external"),
+    ("tools/charts", "tools/flags", "tools/models"),
+    ("tools/launch", "tools/report"),
+    ("tools",),
+    ("tests/fakes/cluster", "tests/fakes/cuda", "tests/oracle", "tests/references"),
+    ("tests/fakes/nccl",),
+    ("tests/support",),
+    ("tests/conformance", "tests/kernels/cuda", "tests/ops", "tests/tools", "tests/tools/report",
+     "tests/train/numbers"),
+    ("tests/cuda",),
 )
 ROW = {folder: row for row, folders in enumerate(ROWS) for folder in folders}
-# Files in ops that name every op, including those of subfolders. They count as a folder of their
-# own, above both. Builders get all ops from ops/registry.h, which names none.
-TABLES_OF_CONTENTS = {
-    "ops/all/all_ops.cc": "ops/(tables of contents)",
-    "ops/all/all_ops.h": "ops/(tables of contents)",
-    "ops/all/ops.h": "ops/(tables of contents)",
-}
 # `train` builds graphs; only its trainer may depend on a strategy.
 MAY_NAME_A_STRATEGY = ("train/trainer/",)
 
@@ -203,15 +210,11 @@ class _Arrow:
     line: int
 
 
-def _folder(path):
-    return TABLES_OF_CONTENTS.get(path) or os.path.dirname(path)
-
-
 def _include_arrows(tree):
     for path, text in tree.with_suffix(*CXX).items():
         for line, match in _find(r'^\s*#\s*include\s+"([^"]+)', text):
             if _top(path) in LEVEL and _top(match[1]) in LEVEL:
-                yield _Arrow(_folder(path), _folder(match[1]), path, line)
+                yield _Arrow(os.path.dirname(path), os.path.dirname(match[1]), path, line)
 
 
 def _dep_arrows(tree):
@@ -248,14 +251,14 @@ def no_two_folders_include_each_other(tree):
 
 
 def folders_keep_their_rows(tree):
-    has_rows = {_top(folder) for folder in ROW}
     for path in tree.with_suffix(*CXX, "BUILD"):
-        if _top(path) in has_rows and _folder(path) not in ROW:
-            yield Violation(path, 1, f"{_folder(path)} is not in house_rules.ROWS")
+        folder = os.path.dirname(path)
+        if _top(path) in LEVEL and _top(path) != "tests" and folder not in ROW:
+            yield Violation(path, 1, f"{folder} is not in house_rules.ROWS")
     for arrow in [*_include_arrows(tree), *_dep_arrows(tree)]:
         if _top(arrow.source) != _top(arrow.target) or arrow.source == arrow.target:
             continue  # LEVEL orders the top folders.
-        if ROW.get(arrow.target, -1) >= ROW.get(arrow.source, len(ROWS)):
+        if ROW.get(arrow.target, len(ROWS)) >= ROW.get(arrow.source, len(ROWS)):
             what = f"{arrow.source} is not above {arrow.target} and must not depend on it"
             yield Violation(arrow.path, arrow.line, what)
 
@@ -377,6 +380,63 @@ def folders_say_what_they_are(tree):
             yield Violation(readme, lines, what)
 
 
+# The names that READMEs give to the libraries of bazel/workspace.bzl, and their headers.
+LIBRARIES = {
+    "com_google_absl": ("Abseil", "absl/"),
+    "com_google_protobuf": ("protobuf", r"google/protobuf/|\S*\.pb\.h"),
+    "com_github_grpc_grpc": ("gRPC", r"grpc(pp)?/|\S*\.grpc\.pb\.h"),
+    "com_google_googletest": ("GoogleTest", "g(test|mock)/"),
+    "com_github_google_benchmark": ("Google Benchmark", "benchmark/"),
+    "eigen_archive": ("Eigen", "(unsupported/)?Eigen/"),
+    "nlohmann_json": ("nlohmann/json", "nlohmann/"),
+    "openssl": ("OpenSSL", "openssl/"),
+    "libjpeg": ("libjpeg", r"j(peglib|error)\.h"),
+    "libpng": ("libpng", r"png\.h"),
+    "zlib": ("zlib", r"zlib\.h"),
+    "onednn": ("oneDNN", r"dnnl\.h"),
+    "isal": ("isa-l", "isa-l/"),
+    "gloo": ("Gloo", "gloo/"),
+    "local_cuda": ("CUDA", r"cu(da|blas|dnn)\w*\.h|nvrtc\.h"),
+    "nccl": ("NCCL", r"nccl\.h"),  # a part of local_cuda
+    "ucx": ("UCX", "ucp/"),         # loaded at run time
+}
+
+
+def _may_depend_on(readme):
+    """Returns the sentence of a README that names the folders and libraries its folder uses."""
+    match = re.search(r"^May depend on: (.*?)\n(?:\n|\Z)", readme, re.MULTILINE | re.DOTALL)
+    return match[1].replace("\n", " ") if match else ""
+
+
+def readmes_name_what_folders_use(tree):
+    """All folders and libraries that a top folder includes, and no other library."""
+    for line, match in _find(r'\b(?:pkg_config_repo|cuda_configure)\(\s*name = "(\w+)"',
+                             tree.files.get("bazel/workspace.bzl", "")):
+        if match[1] not in LIBRARIES:
+            what = f"{match[1]} is not in house_rules.LIBRARIES"
+            yield Violation("bazel/workspace.bzl", line, what)
+    for top in LEVEL:
+        sentence = _may_depend_on(tree.files.get(f"{top}/README.md", ""))
+        if sentence.startswith("everything"):
+            continue
+        used = set()
+        for path, text in tree.with_suffix(*CXX).items():
+            if _top(path) != top:
+                continue
+            for line, match in _find(r'^\s*#\s*include\s+[<"]([^>"]+)', text):
+                names = {name for name, headers in LIBRARIES.values()
+                         if re.match(headers, match[1])}
+                if _top(match[1]) in LEVEL and _top(match[1]) != top:
+                    names.add(f"`{_top(match[1])}`")
+                used |= names
+                for name in sorted(names):
+                    if name not in sentence:
+                        yield Violation(path, line, f"{top}/README.md does not name {name}")
+        for name, _ in LIBRARIES.values():
+            if name in sentence and name not in used:
+                yield Violation(f"{top}/README.md", 1, f"{top} does not use {name}")
+
+
 def examples_can_be_copied(tree):
     """Into a user's project: public headers only, and no namespace of ours."""
     for path, text in tree.with_suffix(".h", ".cc").items():
@@ -477,6 +537,7 @@ RULES = [
     an_optional_pass_shows_its_gain,
     files_are_short,
     folders_say_what_they_are,
+    readmes_name_what_folders_use,
     examples_can_be_copied,
     no_path_of_one_machine,
     files_begin_with_the_licence,

@@ -10,7 +10,11 @@ import house_rules
 
 LICENCE = "// SPDX-License-Identifier: Apache-2.0\n"
 
-README = "Things.\n\nRead first: `README.md`, `../tools/setup`, `../ops/relu.cc`.\n"
+README = ("Things.\n\nMay depend on: everything.\n\n"
+          "Read first: `README.md`, `../tools/setup`, `../ops/relu.cc`.\n")
+
+KERNELS = ("Things.\n\nMay depend on: `framework`, %s.\n\n"
+           "Read first: `README.md`, `cpu/relu.cc`, `../tools/setup`.\n")
 
 OPTIONAL = "  bool optional() const override { return true; }\n"
 NAME = '  absl::string_view name() const override { return "%s"; }\n};\n#endif\n'
@@ -23,8 +27,9 @@ GOOD = {
                                        "#define MIRRORFLOW_OPS_PASSES_FUSE_SOME_H_\n"
                                        "class FuseSome final : public Pass {\n"
                                        + OPTIONAL + NAME % "fuse_some",
-    "kernels/README.md": README,
-    "kernels/cpu/relu.cc": LICENCE + 'void G() { kernels.Register("Relu"); }  // not "Add"\n',
+    "kernels/README.md": KERNELS % "\nCUDA",
+    "kernels/cpu/relu.cc": LICENCE + '#include "framework/graph/op.h"\n'
+                                     'void G() { kernels.Register("Relu"); }  // not "Add"\n',
     "kernels/cuda/formulas.cc": LICENCE + 'const char* kOps[] = {"Relu", "Add"};\n',
     "kernels/cuda/relu.cu": LICENCE + "#include <cuda_runtime.h>\n#if CUDA_VERSION\n#endif\n",
     "framework/README.md": README,
@@ -58,7 +63,7 @@ GOOD = {
                                 'write(fd, c, 1);\nstd::snprintf(d, 2, "%s", e);\n'
                                 'std::fprintf(stderr,\n  "%d\\n", 1);\n',
     "tools/setup": "packages=(\n  libabsl-dev zlib1g-dev\n)\n",
-    "bazel/workspace.bzl": 'repo(apt = "libabsl-dev")\n',
+    "bazel/workspace.bzl": 'pkg_config_repo(\n  name = "com_google_absl", apt = "libabsl-dev")\n',
 }
 
 # (rule, file that violates it, contents)
@@ -72,6 +77,10 @@ PLANTED = [
     ("includes_go_down", "train/a.cc", '#include "mirrorflow.h"\n'),
     ("includes_go_down", "train/optimizers/optimizer.cc", '#include "distribute/strategy.h"\n'),
     ("includes_go_down", "examples/a.cc", '#include "tests/support/device.h"\n'),
+    ("readmes_name_what_folders_use", "kernels/a.cc", '#include <openssl/sha.h>\n'),
+    ("readmes_name_what_folders_use", "kernels/a.cc", '#include "ops/relu.h"\n'),
+    ("readmes_name_what_folders_use", "kernels/README.md", KERNELS % "CUDA, zlib"),
+    ("readmes_name_what_folders_use", "bazel/workspace.bzl", 'pkg_config_repo(name = "lz4")\n'),
     ("examples_can_be_copied", "examples/a.cc", '#include "ops/relu.h"\n'),
     ("examples_can_be_copied", "examples/a.cc", "namespace mirrorflow {\n"),
     ("build_deps_go_down", "framework/core/BUILD", 'cc_library(name = "a", deps = ["//ops"])\n'),
@@ -94,6 +103,11 @@ PLANTED = [
     ("folders_keep_their_rows", "distribute/passes/BUILD",
      'cc_library(name = "a", deps = ["//distribute:pipeline"])\n'),
     ("folders_keep_their_rows", "framework/utilities/a.cc", "int a;\n"),
+    ("folders_keep_their_rows", "kernels/cuda/device/a.cc",
+     '#include "kernels/cuda/libraries/program.h"\n'),
+    ("folders_keep_their_rows", "tools/flags/a.cc", '#include "tools/bench.h"\n'),
+    ("folders_keep_their_rows", "tests/support/a.cc", '#include "tests/train/loop.h"\n'),
+    ("folders_keep_their_rows", "tests/ops/a.cc", '#include "tests/train/loop.h"\n'),
     ("visibility_goes_up", "train/BUILD", 'f(name = "a", visibility = ["//ops:__pkg__"])\n'),
     ("devices_stay_in_their_rooms", "framework/a.cc", "#include <cuda_runtime_api.h>\n"),
     ("devices_stay_in_their_rooms", "distribute/a.cc", '#include "nccl.h"\n'),
