@@ -20,6 +20,7 @@
 #include "framework/graph/validate_graph_def.h"
 #include "framework/proto/graph.pb.h"
 #include "mirrorflow_debug.h"
+#include "nlohmann/json.hpp"
 #include "tools/flags/command_line.h"
 #include "tools/temporary_directory.h"
 
@@ -145,11 +146,13 @@ void ReportGraph(absl::string_view shape, const GraphCost& cost, Report* report)
                       shape, cost.nodes, cost.load_ms, cost.session_ms, cost.compile_ms,
                       cost.run_ms, cost.total_ms() * 1e3 / nodes,
                       static_cast<double>(cost.peak_bytes) / nodes),
-      absl::StrFormat("\"case\": \"graphs/%s\", \"nodes\": %d, \"load_ms\": %.6g, "
-                      "\"session_ms\": %.6g, \"compile_ms\": %.6g, \"run_ms\": %.6g, "
-                      "\"peak_bytes\": %d",
-                      shape, cost.nodes, cost.load_ms, cost.session_ms, cost.compile_ms,
-                      cost.run_ms, cost.peak_bytes));
+      {{"case", absl::StrCat("graphs/", shape)},
+       {"nodes", cost.nodes},
+       {"load_ms", cost.load_ms},
+       {"session_ms", cost.session_ms},
+       {"compile_ms", cost.compile_ms},
+       {"run_ms", cost.run_ms},
+       {"peak_bytes", cost.peak_bytes}});
 }
 
 }  // namespace

@@ -9,9 +9,9 @@
 #include "absl/flags/declare.h"
 #include "absl/flags/flag.h"
 #include "absl/strings/str_format.h"
-#include "framework/core/json.h"
 #include "framework/core/status.h"
 #include "framework/session/step_plans.h"
+#include "nlohmann/json.hpp"
 #include "tools/bench_peer.h"
 #include "tools/bench_training.h"
 #include "tools/bench_workers.h"
@@ -103,10 +103,13 @@ absl::Status BenchHooks(Report* report) {
             "loss of step %d: %.4g",
             training.model, kCases[i].name, ms, ratio.median, ratio.low, ratio.high, mb, kSteps,
             effects[i].loss),
-        absl::StrFormat("\"case\": %s, \"hook\": %s, \"median_ms\": %.9g, \"speedup\": %.9g, "
-                        "\"sent_bytes\": %d, \"steps\": %d, \"loss\": %.9g",
-                        JsonQuote("hooks/" + training.model), JsonQuote(kCases[i].name), ms,
-                        ratio.median, effects[i].sent_bytes, kSteps, effects[i].loss));
+        {{"case", "hooks/" + training.model},
+         {"hook", kCases[i].name},
+         {"median_ms", ms},
+         {"speedup", ratio.median},
+         {"sent_bytes", effects[i].sent_bytes},
+         {"steps", kSteps},
+         {"loss", effects[i].loss}});
   }
   return absl::OkStatus();
 }

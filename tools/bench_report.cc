@@ -11,6 +11,7 @@
 #include "framework/core/file.h"
 #include "framework/core/json.h"
 #include "framework/core/terminal.h"
+#include "nlohmann/json.hpp"
 
 ABSL_FLAG(std::string, json, "", "bench, explain: write one JSON object per line to this file");
 
@@ -89,11 +90,15 @@ void Report::Add(absl::string_view name, int replicas, int64_t batch_size, const
                           "iqr_ms=%.4f rounds=%d discarded=%d",
                           name, of.name, replicas, batch_size, timing.median_ms, timing.min_ms,
                           timing.iqr_ms, timing.rounds, timing.discarded),
-          absl::StrFormat("\"case\": \"%s\", \"implementation\": \"%s\", \"version\": %s, "
-                          "\"replicas\": %d, \"batch_size_per_replica\": %d, \"median_ms\": %.6f, "
-                          "\"min_ms\": %.6f, \"iqr_ms\": %.6f, \"rounds\": %d",
-                          name, of.name, JsonQuote(of.version), replicas, batch_size,
-                          timing.median_ms, timing.min_ms, timing.iqr_ms, timing.rounds));
+          {{"case", name},
+           {"implementation", of.name},
+           {"version", of.version},
+           {"replicas", replicas},
+           {"batch_size_per_replica", batch_size},
+           {"median_ms", timing.median_ms},
+           {"min_ms", timing.min_ms},
+           {"iqr_ms", timing.iqr_ms},
+           {"rounds", timing.rounds}});
 }
 
 void Report::AddStep(absl::string_view model, int replicas, int64_t batch_size,
@@ -106,42 +111,47 @@ void Report::AddRatio(absl::string_view name, int replicas, int64_t batch_size,
                       absl::string_view peer, const Estimate& ratio) {
   AddLine(absl::StrFormat("%-20s %s / mirrorflow = %.3f (90 %%: %.3f to %.3f)", name, peer,
                           ratio.median, ratio.low, ratio.high),
-          absl::StrFormat("\"case\": \"%s\", \"peer\": \"%s\", \"replicas\": %d, "
-                          "\"batch_size_per_replica\": %d, \"ratio\": %.6g, \"low\": %.6g, "
-                          "\"high\": %.6g",
-                          name, peer, replicas, batch_size, ratio.median, ratio.low, ratio.high));
+          {{"case", name},
+           {"peer", peer},
+           {"replicas", replicas},
+           {"batch_size_per_replica", batch_size},
+           {"ratio", ratio.median},
+           {"low", ratio.low},
+           {"high", ratio.high}});
 }
 
 void Report::Add(const Goal& goal) {
   if (!Wants(goal.gate)) return;
   const char* verdict = Verdict(goal);
-  const std::string bound = goal.at_most ? "at_most" : "at_least";
   AddLine(absl::StrFormat("%-3s %-45s %s (%s %s) %s", goal.gate, goal.what,
                           FigureText(goal.figure, goal.unit), goal.at_most ? "at most" : "at least",
                           FormatNumber(goal.bound), verdict),
-          absl::StrFormat("\"gate\": \"%s\", \"case\": %s, \"ours\": %s, \"peer\": %s, "
-                          "\"value\": %.6g, \"low\": %.6g, \"high\": %.6g, \"unit\": \"%s\", "
-                          "\"%s\": %.6g, \"verdict\": \"%s\"",
-                          goal.gate, JsonQuote(goal.what), JsonQuote(goal.ours),
-                          JsonQuote(goal.peer), goal.figure.median, goal.figure.low,
-                          goal.figure.high, goal.unit, bound, goal.bound, verdict));
+          {{"gate", goal.gate},
+           {"case", goal.what},
+           {"ours", goal.ours},
+           {"peer", goal.peer},
+           {"value", goal.figure.median},
+           {"low", goal.figure.low},
+           {"high", goal.figure.high},
+           {"unit", goal.unit},
+           {goal.at_most ? "at_most" : "at_least", goal.bound},
+           {"verdict", verdict}});
   if (table_) Print(TableRow(goal, verdict, ""));
 }
 
 void Report::AddUnmeasured(const Goal& goal, absl::string_view verdict, absl::string_view why) {
   if (!Wants(goal.gate)) return;
   AddLine(absl::StrFormat("%-3s %-45s %s: %s", goal.gate, goal.what, verdict, why),
-          absl::StrFormat("\"gate\": \"%s\", \"case\": %s, \"verdict\": \"%s\", \"why\": %s",
-                          goal.gate, JsonQuote(goal.what), verdict, JsonQuote(why)));
+          {{"gate", goal.gate}, {"case", goal.what}, {"verdict", verdict}, {"why", why}});
   // A message may contain line breaks and bars, which a table cell cannot.
   std::string cell(why);
   for (char& c : cell) c = c == '\n' || c == '|' ? ' ' : c;
   if (table_) Print(TableRow(goal, verdict, cell));
 }
 
-void Report::AddLine(absl::string_view text, absl::string_view json) {
+void Report::AddLine(absl::string_view text, const nlohmann::ordered_json& json) {
   if (!table_) Print(text);
-  absl::StrAppend(&json_, "{", json, "}\n");
+  absl::StrAppend(&json_, JsonText(json), "\n");
 }
 
 absl::Status Report::Write() const {

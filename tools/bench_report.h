@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "nlohmann/json_fwd.hpp"
 #include "tools/statistics.h"
 
 namespace mirrorflow {
@@ -65,8 +66,8 @@ class Report {
   void Add(const Goal& goal);
   // Adds a goal without a figure, and the reason.
   void AddUnmeasured(const Goal& goal, absl::string_view verdict, absl::string_view why);
-  // Adds any other result: a line of text, which a table leaves out, and the fields of an object.
-  void AddLine(absl::string_view text, absl::string_view json);
+  // Adds any other result: a line of text, which a table leaves out, and an object.
+  void AddLine(absl::string_view text, const nlohmann::ordered_json& json);
 
   // The steps that were passed to AddStep.
   const std::vector<StepTime>& steps() const { return steps_; }

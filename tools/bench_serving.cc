@@ -14,8 +14,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
-#include "framework/core/json.h"
 #include "framework/core/status.h"
+#include "nlohmann/json.hpp"
 #include "tools/bench_peers.h"
 #include "tools/bench_training.h"
 #include "tools/closed_loop.h"
@@ -30,6 +30,8 @@ ABSL_DECLARE_FLAG(int, rounds);
 
 namespace mirrorflow {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 constexpr const char* kModels[] = {"mlp", "cnn", "lstm"};
 constexpr double kLogitTolerance = 1e-4;
@@ -86,9 +88,8 @@ std::string Text(const Estimate& e, std::string (*format)(double)) {
   return absl::StrCat(format(e.median), " (", format(e.low), " to ", format(e.high), ")");
 }
 
-std::string Json(absl::string_view name, const Estimate& e) {
-  return absl::StrFormat(", \"%s\": %.6g, \"%s_low\": %.6g, \"%s_high\": %.6g", name, e.median,
-                         name, e.low, name, e.high);
+void AddTo(Json* json, const std::string& name, const Estimate& e) {
+  json->update({{name, e.median}, {name + "_low", e.low}, {name + "_high", e.high}});
 }
 
 void ReportServer(absl::string_view model, int threads, const Server& server, const Rounds& rounds,
@@ -96,21 +97,22 @@ void ReportServer(absl::string_view model, int threads, const Server& server, co
   const Estimate rate = MedianOf(InRounds(server, rounds, RequestsPerSecond));
   std::string text = absl::StrFormat("serving/%-5s threads=%d %-12s requests_per_s=%s", model,
                                      threads, server.of.name, Text(rate, FormatNumber));
-  std::string json = absl::StrFormat(
-      "\"case\": \"serving/%s\", \"threads\": %d, \"implementation\": \"%s\", \"version\": %s",
-      model, threads, server.of.name, JsonQuote(server.of.version));
-  absl::StrAppend(&json, Json("requests_per_s", rate));
+  Json json = {{"case", absl::StrCat("serving/", model)},
+               {"threads", threads},
+               {"implementation", server.of.name},
+               {"version", server.of.version}};
+  AddTo(&json, "requests_per_s", rate);
   for (const Time& latency : kLatencies) {
     const Estimate ms = MedianOf(InRounds(server, rounds, latency.ms));
     absl::StrAppend(&text, " ", latency.name, "=", Text(ms, FormatMs));
-    absl::StrAppend(&json, Json(absl::StrCat(latency.name, "_ms"), ms));
+    AddTo(&json, absl::StrCat(latency.name, "_ms"), ms);
   }
   if (server.empty_call_ms > 0) {
     absl::StrAppend(&text, " empty_call=", FormatMs(server.empty_call_ms));
-    absl::StrAppend(&json, ", \"empty_call_ms\": ", server.empty_call_ms);
+    json["empty_call_ms"] = server.empty_call_ms;
   }
   absl::StrAppend(&text, " rounds=", rounds.kept.size(), " discarded=", rounds.discarded);
-  absl::StrAppend(&json, ", \"rounds\": ", rounds.kept.size());
+  json["rounds"] = rounds.kept.size();
   report->AddLine(text, json);
 }
 
@@ -119,13 +121,13 @@ void ReportRatios(absl::string_view model, int threads, const Server& ours, cons
                   const Rounds& rounds, Report* report) {
   std::string text = absl::StrFormat("serving/%-5s threads=%d %s / %s:", model, threads,
                                      peer.of.name, ours.of.name);
-  std::string json = absl::StrFormat("\"case\": \"serving/%s\", \"threads\": %d, \"peer\": \"%s\"",
-                                     model, threads, peer.of.name);
+  Json json = {
+      {"case", absl::StrCat("serving/", model)}, {"threads", threads}, {"peer", peer.of.name}};
   for (const Time& time : {kTimePerRequest, kLatencies[0], kLatencies[1]}) {
     const Estimate ratio =
         RatioOf(InRounds(peer, rounds, time.ms), InRounds(ours, rounds, time.ms));
     absl::StrAppend(&text, " ", time.name, "=", Text(ratio, FormatNumber));
-    absl::StrAppend(&json, Json(absl::StrCat(time.name, "_ratio"), ratio));
+    AddTo(&json, absl::StrCat(time.name, "_ratio"), ratio);
   }
   report->AddLine(text, json);
 }

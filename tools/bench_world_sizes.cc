@@ -8,6 +8,7 @@
 #include "absl/flags/flag.h"
 #include "absl/strings/str_format.h"
 #include "framework/core/status.h"
+#include "nlohmann/json.hpp"
 #include "tools/bench_peer.h"
 #include "tools/bench_training.h"
 #include "tools/flags/command_line.h"
@@ -77,9 +78,11 @@ absl::Status BenchWorldSizes(Report* report) {
         absl::StrFormat("world_sizes  workers=%-3d first_step_ms=%-6.0f peak_mb=%.1f (%+.1f) "
                         "connections=%d",
                         workers, job.first_step_ms, peak_mb, added_mb, job.connections),
-        absl::StrFormat("\"case\": \"world_sizes\", \"workers\": %d, \"first_step_ms\": %.6g, "
-                        "\"peak_bytes\": %d, \"connections\": %d",
-                        workers, job.first_step_ms, job.peak_bytes, job.connections));
+        {{"case", "world_sizes"},
+         {"workers", workers},
+         {"first_step_ms", job.first_step_ms},
+         {"peak_bytes", job.peak_bytes},
+         {"connections", job.connections}});
   }
   return absl::OkStatus();
 }

@@ -10,9 +10,12 @@
 #include "absl/strings/str_format.h"
 #include "framework/core/json.h"
 #include "framework/core/terminal.h"
+#include "nlohmann/json.hpp"
 
 namespace mirrorflow {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 constexpr size_t kPrintedRows = 15;
 
@@ -225,43 +228,52 @@ std::string ExplanationJson(const Explanation& e) {
   const Plan& plan = *e.plan;
   const Breakdown breakdown = BreakDown(e);
   const Totals& t = breakdown.totals;
-  std::string json = absl::StrFormat(
-      "{\"case\": %s, \"replicas\": %d, \"batch_size_per_replica\": %d, \"kernels\": %d, "
-      "\"collectives\": %d, \"arena_bytes\": %d, \"flops\": %d, \"read_bytes\": %d, "
-      "\"written_bytes\": %d, \"collective_bytes\": %d, \"fma_gflops\": %.6g, \"limit_ms\": %.9g, "
-      "\"predicted_ms\": %.9g, \"critical_path_ms\": %.9g, \"exposed_ms\": %.9g",
-      JsonQuote(absl::StrCat("explain/", e.name)), e.replicas, e.batch_size, plan.kernels.size(),
-      plan.collectives.size(), plan.arena_bytes, plan.flops, t.read_bytes, t.written_bytes,
-      t.collective_bytes, e.machine.fma_flops_per_ns, t.limit_ns * 1e-6, t.predicted_ns * 1e-6,
-      t.path_ns * 1e-6, t.exposed_ns * 1e-6);
+  Json json = {{"case", absl::StrCat("explain/", e.name)},
+               {"replicas", e.replicas},
+               {"batch_size_per_replica", e.batch_size},
+               {"kernels", plan.kernels.size()},
+               {"collectives", plan.collectives.size()},
+               {"arena_bytes", plan.arena_bytes},
+               {"flops", plan.flops},
+               {"read_bytes", t.read_bytes},
+               {"written_bytes", t.written_bytes},
+               {"collective_bytes", t.collective_bytes},
+               {"fma_gflops", e.machine.fma_flops_per_ns},
+               {"limit_ms", t.limit_ns * 1e-6},
+               {"predicted_ms", t.predicted_ns * 1e-6},
+               {"critical_path_ms", t.path_ns * 1e-6},
+               {"exposed_ms", t.exposed_ns * 1e-6}};
   if (e.not_run.empty()) {
-    absl::StrAppendFormat(
-        &json, ", \"min_ms\": %.9g, \"median_ms\": %.9g, \"rounds\": %d, \"undisturbed_ms\": %.9g",
-        e.measured.min_ms, e.measured.median_ms, e.measured.rounds, Sum(e.fastest_ns) * 1e-6);
+    json.update({{"min_ms", e.measured.min_ms},
+                 {"median_ms", e.measured.median_ms},
+                 {"rounds", e.measured.rounds},
+                 {"undisturbed_ms", Sum(e.fastest_ns) * 1e-6}});
   }
   if (e.exchange.has_value()) {
-    absl::StrAppendFormat(&json,
-                          ", \"workers\": %d, \"transport\": %s, \"step_with_others_ms\": %.9g, "
-                          "\"network_ms\": %.9g, \"network_exposed_ms\": %.9g, \"sent_bytes\": %d",
-                          e.workers, JsonQuote(e.transport), e.exchange->step_ns * 1e-6,
-                          e.exchange->network_ns * 1e-6, e.exchange->exposed_ns * 1e-6,
-                          e.exchange->sent_bytes);
+    json.update({{"workers", e.workers},
+                 {"transport", e.transport},
+                 {"step_with_others_ms", e.exchange->step_ns * 1e-6},
+                 {"network_ms", e.exchange->network_ns * 1e-6},
+                 {"network_exposed_ms", e.exchange->exposed_ns * 1e-6},
+                 {"sent_bytes", e.exchange->sent_bytes}});
   }
-  json += "}\n";
+  std::string lines = JsonText(json) + "\n";
+  auto add_line = [&](const Json& line) { absl::StrAppend(&lines, JsonText(line), "\n"); };
   for (const OpRow& row : breakdown.ops) {
-    absl::StrAppendFormat(&json,
-                          "{\"op\": %s, \"count\": %d, \"flops\": %.9g, \"bytes\": %.9g, "
-                          "\"predicted_ms\": %.9g, \"share\": %.9g, \"measured_ms\": %.9g}\n",
-                          JsonQuote(row.op), row.count, row.flops, row.bytes,
-                          row.predicted_ns * 1e-6, Percent(row.predicted_ns, t.predicted_ns),
-                          row.measured_ns * 1e-6);
+    add_line({{"op", row.op},
+              {"count", row.count},
+              {"flops", row.flops},
+              {"bytes", row.bytes},
+              {"predicted_ms", row.predicted_ns * 1e-6},
+              {"share", Percent(row.predicted_ns, t.predicted_ns)},
+              {"measured_ms", row.measured_ns * 1e-6}});
   }
   for (const int i : breakdown.path) {
-    absl::StrAppendFormat(&json, "{\"node\": %s, \"predicted_ms\": %.9g, \"share\": %.9g}\n",
-                          JsonQuote(NodeName(plan, i)), e.predicted_ns[i] * 1e-6,
-                          Percent(e.predicted_ns[i], t.path_ns));
+    add_line({{"node", NodeName(plan, i)},
+              {"predicted_ms", e.predicted_ns[i] * 1e-6},
+              {"share", Percent(e.predicted_ns[i], t.path_ns)}});
   }
-  return json;
+  return lines;
 }
 
 }  // namespace mirrorflow

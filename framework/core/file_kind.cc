@@ -14,8 +14,8 @@
 #include "absl/strings/strip.h"
 #include "framework/core/file.h"
 #include "framework/core/file_kind_names.h"
-#include "framework/core/json.h"
 #include "framework/core/masked_crc32c.h"
+#include "framework/core/utf8.h"
 
 namespace mirrorflow {
 namespace {

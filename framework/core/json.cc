@@ -1,77 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/core/json.h"
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "nlohmann/json.hpp"
 
 namespace mirrorflow {
 namespace {
 
-// Table 3-7 of the Unicode standard. The range of the second byte excludes overlong forms,
-// surrogates and code points above U+10FFFF; the bytes after it are 80..BF.
-struct Utf8Row {
-  unsigned char first_low, first_high, second_low, second_high;
-  size_t length;
-};
-constexpr Utf8Row kUtf8Rows[] = {
-    {0xC2, 0xDF, 0x80, 0xBF, 2}, {0xE0, 0xE0, 0xA0, 0xBF, 3}, {0xE1, 0xEC, 0x80, 0xBF, 3},
-    {0xED, 0xED, 0x80, 0x9F, 3}, {0xEE, 0xEF, 0x80, 0xBF, 3}, {0xF0, 0xF0, 0x90, 0xBF, 4},
-    {0xF1, 0xF3, 0x80, 0xBF, 4}, {0xF4, 0xF4, 0x80, 0x8F, 4},
-};
-
-bool Within(char c, unsigned char low, unsigned char high) {
-  const auto byte = static_cast<unsigned char>(c);
-  return low <= byte && byte <= high;
+template <typename Json>
+std::string Dump(const Json& json) {
+  return json.dump(/*indent=*/-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
 }
 
 }  // namespace
 
-size_t Utf8CharacterLength(absl::string_view text) {
-  if (text.empty()) return 0;
-  if (Within(text[0], 0x00, 0x7F)) return 1;
-  for (const Utf8Row& row : kUtf8Rows) {
-    if (!Within(text[0], row.first_low, row.first_high)) continue;
-    if (text.size() < row.length || !Within(text[1], row.second_low, row.second_high)) return 0;
-    for (size_t i = 2; i < row.length; ++i) {
-      if (!Within(text[i], 0x80, 0xBF)) return 0;
-    }
-    return row.length;
-  }
-  return 0;
-}
-
-bool IsUtf8(absl::string_view text) {
-  while (!text.empty()) {
-    const size_t length = Utf8CharacterLength(text);
-    if (length == 0) return false;
-    text.remove_prefix(length);
-  }
-  return true;
-}
-
-std::string JsonQuote(absl::string_view text) {
-  constexpr absl::string_view kShort = "\"\"\\\\\bb\ff\nn\rr\tt";  // character, letter after `\`
-  std::string out = "\"";
-  while (!text.empty()) {
-    const size_t length = Utf8CharacterLength(text);
-    if (length == 0) {
-      out += "\xEF\xBF\xBD";
-      text.remove_prefix(1);
-      continue;
-    }
-    size_t pair = 0;
-    while (pair < kShort.size() && kShort[pair] != text[0]) pair += 2;
-    if (pair < kShort.size()) {
-      out += '\\';
-      out += kShort[pair + 1];
-    } else if (Within(text[0], 0x00, 0x1F)) {
-      absl::StrAppendFormat(&out, "\\u%04x", text[0]);
-    } else {
-      absl::StrAppend(&out, text.substr(0, length));
-    }
-    text.remove_prefix(length);
-  }
-  return out + "\"";
-}
+std::string JsonText(const nlohmann::json& json) { return Dump(json); }
+std::string JsonText(const nlohmann::ordered_json& json) { return Dump(json); }
+std::string JsonQuote(absl::string_view text) { return Dump(nlohmann::json(std::string(text))); }
 
 }  // namespace mirrorflow

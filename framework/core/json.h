@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// JSON strings, for everything here that writes JSON: traces, checkpoint headers, log lines.
+// Writes JSON: files build a nlohmann::ordered_json, whose keys keep their order, and pass it to
+// JsonText(). parse_json.h reads JSON.
 #ifndef MIRRORFLOW_FRAMEWORK_CORE_JSON_H_
 #define MIRRORFLOW_FRAMEWORK_CORE_JSON_H_
 
-#include <cstddef>
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "nlohmann/json_fwd.hpp"
 
 namespace mirrorflow {
 
-// The length in bytes of the well-formed UTF-8 character at the start of `text`; 0 if there is
-// none.
-size_t Utf8CharacterLength(absl::string_view text);
-bool IsUtf8(absl::string_view text);
+// Returns `json` on one line. Unlike dump(), accepts strings that are not UTF-8: U+FFFD replaces
+// each malformed sequence, so the result is always valid.
+std::string JsonText(const nlohmann::json& json);
+std::string JsonText(const nlohmann::ordered_json& json);
 
-// `text` as a JSON string, quotes included. Escapes only what JSON requires (as serde_json does). A
-// byte that is not valid UTF-8 becomes U+FFFD, so the result is always valid.
+// Returns `text` as a JSON string, quotes included.
 std::string JsonQuote(absl::string_view text);
 
 }  // namespace mirrorflow

@@ -9,7 +9,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "framework/core/json.h"
+#include "framework/core/utf8.h"
 
 namespace mirrorflow {
 namespace {

@@ -18,12 +18,15 @@
 #include "framework/core/hash.h"
 #include "framework/core/json.h"
 #include "framework/core/launcher_file.h"
+#include "framework/core/parse_json.h"
 #include "framework/core/stack_trace.h"
 #include "framework/core/terminal.h"
 #include "framework/runtime/failure.h"
 
 namespace mirrorflow {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 constexpr char kDetails[] = "mirrorflow/details";
 
@@ -84,15 +87,15 @@ int OpenErrorFile() {
 void WriteErrorFile(int file, const absl::Status& status, bool is_victim, absl::string_view stack) {
   const Failure where = FailureOf(status).value_or(Failure());
   const Details details = DetailsOf(status);
-  const std::string text =
-      absl::StrCat("{\"message\":", JsonQuote(status.message()),
-                   ",\"code\":", JsonQuote(absl::StatusCodeToString(status.code())),
-                   ",\"node\":", JsonQuote(where.name), ",\"rank\":", where.rank,
-                   ",\"timestamp_us\":", absl::ToUnixMicros(absl::Now()),
-                   is_victim ? ",\"cause\":\"another worker\"" : "",
-                   ",\"stack\":", JsonQuote(stack.empty() ? StackText(details.stack) : stack),
-                   ",\"collectives\":", details.collectives_json, "}\n");
-  AppendTo(file, "MIRRORFLOW_ERROR_FILE", text).IgnoreError();
+  Json json = {{"message", status.message()},
+               {"code", absl::StatusCodeToString(status.code())},
+               {"node", where.name},
+               {"rank", where.rank},
+               {"timestamp_us", absl::ToUnixMicros(absl::Now())}};
+  if (is_victim) json["cause"] = "another worker";
+  json["stack"] = stack.empty() ? StackText(details.stack) : std::string(stack);
+  json["collectives"] = ParseJson<Json>(details.collectives_json).value_or(Json::array());
+  AppendTo(file, "MIRRORFLOW_ERROR_FILE", JsonText(json) + "\n").IgnoreError();
   close(file);
 }
 

@@ -4,14 +4,16 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "framework/core/json.h"
 #include "framework/runtime/failure.h"
+#include "nlohmann/json.hpp"
 
 namespace mirrorflow {
+
+using Json = nlohmann::ordered_json;
 
 std::string CollectivesJson(const RunProgress& progress, const Topology& topology, int worker,
                             const absl::Status& failure) {
@@ -27,19 +29,20 @@ std::string CollectivesJson(const RunProgress& progress, const Topology& topolog
   }
   const auto latest = std::max_element(own.begin(), own.end(),
                                        [&](int a, int b) { return started[a] < started[b]; });
-  std::vector<std::string> entries;
+  Json entries = Json::array();
   for (const CollectiveLog::Entry& entry :
        progress.log(static_cast<int>(latest - own.begin()))->Latest()) {
-    std::vector<int> missing;
+    Json missing = Json::array();
     for (const auto& [rank, count] : started) {
       if (count < entry.number) missing.push_back(rank);
     }
-    entries.push_back(absl::StrCat("{\"step\":", entry.step, ",\"sequence\":", entry.sequence,
-                                   ",\"name\":", JsonQuote(entry.name),
-                                   ",\"finished\":", entry.finished ? "true" : "false",
-                                   ",\"missing_ranks\":[", absl::StrJoin(missing, ","), "]}"));
+    entries.push_back({{"step", entry.step},
+                       {"sequence", entry.sequence},
+                       {"name", entry.name},
+                       {"finished", entry.finished},
+                       {"missing_ranks", std::move(missing)}});
   }
-  return absl::StrCat("[", absl::StrJoin(entries, ","), "]");
+  return JsonText(entries);
 }
 
 }  // namespace mirrorflow

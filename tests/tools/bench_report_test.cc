@@ -81,10 +81,10 @@ TEST(ReportTest, KeepsOnlyGoalsOfRequestedGates) {
   report.Add(kRatio);
   report.AddUnmeasured({.gate = "C10", .what = "scaling"}, "not measured", "a\n\"reason\" | why");
   EXPECT_EQ(report.json(),
-            "{\"gate\": \"C9\", \"case\": \"mlp 64, 2 replicas\", \"ours\": \"1.2 ms\", \"peer\": "
-            "\"tensorflow 3 ms\", \"value\": 2.5, \"low\": 2.25, \"high\": 2.75, \"unit\": \"\", "
-            "\"at_least\": 1.6, \"verdict\": \"met\"}\n"
-            "{\"gate\": \"C10\", \"case\": \"scaling\", \"verdict\": \"not measured\", \"why\": "
+            "{\"gate\":\"C9\",\"case\":\"mlp 64, 2 replicas\",\"ours\":\"1.2 ms\",\"peer\":"
+            "\"tensorflow 3 ms\",\"value\":2.5,\"low\":2.25,\"high\":2.75,\"unit\":\"\","
+            "\"at_least\":1.6,\"verdict\":\"met\"}\n"
+            "{\"gate\":\"C10\",\"case\":\"scaling\",\"verdict\":\"not measured\",\"why\":"
             "\"a\\n\\\"reason\\\" | why\"}\n");
 }
 
@@ -101,7 +101,7 @@ TEST(ReportTest, TextsOfPeersCannotControlTheTerminal) {
 TEST(ReportTest, VersionOfAPeerIsQuotedInJson) {
   Report report;
   report.Add("step/mlp", 1, 64, {}, {.name = "peer", .version = "1\", \"x\": \"\033"});
-  EXPECT_THAT(report.json(), HasSubstr(R"("version": "1\", \"x\": \"\u001b", "replicas": 1)"));
+  EXPECT_THAT(report.json(), HasSubstr(R"("version":"1\", \"x\": \"\u001b","replicas":1)"));
 }
 
 TEST(FormatMsTest, SelectsUnitByMagnitude) {

@@ -13,6 +13,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "framework/core/json.h"
 #include "framework/core/status.h"
 #include "nlohmann/json.hpp"
 
@@ -167,8 +168,7 @@ std::map<std::string, std::string> VariablesOfWorker(absl::Span<const Placement>
           {"LOCAL_WORLD_SIZE", local_size},
           {"MASTER_ADDR", first.address},
           {"MASTER_PORT", absl::StrCat(ports[1])},
-          {"TF_CONFIG", tf_config.dump(/*indent=*/-1, ' ', /*ensure_ascii=*/false,
-                                       nlohmann::json::error_handler_t::replace)}};
+          {"TF_CONFIG", JsonText(tf_config)}};
 }
 
 std::string GpuOfWorker(int local_rank, absl::string_view visible) {

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "framework/core/json.h"
+#include "framework/core/utf8.h"
 
 namespace mirrorflow {
 namespace {

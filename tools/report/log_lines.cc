@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
+#include "framework/core/json.h"
 #include "framework/core/parse_json.h"
 
 namespace mirrorflow {
@@ -22,8 +23,7 @@ constexpr absl::string_view kNotMetrics[] = {"worker",    "epoch", "step",   "st
                                              "elapsed_s", "eta_s", "total_s"};
 
 std::string TextOf(const Json& value) {
-  return value.is_string() ? value.get<std::string>()
-                           : value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return value.is_string() ? value.get<std::string>() : JsonText(value);
 }
 
 int64_t IntOr(const Json& line, const char* field, int64_t otherwise) {

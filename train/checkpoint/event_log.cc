@@ -10,40 +10,42 @@
 #include "framework/core/json.h"
 #include "framework/core/terminal.h"
 #include "framework/runtime/failure.h"
+#include "nlohmann/json.hpp"
 
 namespace mirrorflow {
 
 void EventLog::Restarted(int64_t count, absl::string_view reason) const {
-  Append("restarted", absl::StrCat("\"count\":", count, ",\"reason\":", JsonQuote(reason)));
+  Append({{"event", "restarted"}, {"count", count}, {"reason", reason}});
 }
 
 void EventLog::Joined(int worker, absl::string_view host, int64_t process) const {
-  Append("joined", absl::StrCat("\"worker\":", worker, ",\"host\":", JsonQuote(host),
-                                ",\"process\":", process));
+  Append({{"event", "joined"}, {"worker", worker}, {"host", host}, {"process", process}});
 }
 
 void EventLog::Started(int64_t step, int num_workers, int num_replicas) const {
-  Append("started", absl::StrCat("\"step\":", step, ",\"workers\":", num_workers,
-                                 ",\"replicas\":", num_replicas));
+  Append(
+      {{"event", "started"}, {"step", step}, {"workers", num_workers}, {"replicas", num_replicas}});
 }
 
-void EventLog::Saved(int64_t step) const { Append("saved", absl::StrCat("\"step\":", step)); }
+void EventLog::Saved(int64_t step) const { Append({{"event", "saved"}, {"step", step}}); }
 
 void EventLog::Lost(const absl::Status& failure) const {
   const Failure where = FailureOf(failure).value_or(Failure());
-  Append("lost", absl::StrCat("\"worker\":", where.worker, ",\"rank\":", where.rank, ",\"step\":",
-                              where.step, ",\"message\":", JsonQuote(failure.message())));
+  Append({{"event", "lost"},
+          {"worker", where.worker},
+          {"rank", where.rank},
+          {"step", where.step},
+          {"message", failure.message()}});
 }
 
-void EventLog::Append(absl::string_view event, absl::string_view fields) const {
-  const std::string time =
-      absl::FormatTime("%Y-%m-%d%ET%H:%M:%E3SZ", absl::Now(), absl::UTCTimeZone());
-  const std::string line =
-      absl::StrCat("{\"time\":\"", time, "\",\"event\":\"", event, "\",", fields, "}\n");
+void EventLog::Append(const nlohmann::ordered_json& event) const {
+  nlohmann::ordered_json line = {
+      {"time", absl::FormatTime("%Y-%m-%d%ET%H:%M:%E3SZ", absl::Now(), absl::UTCTimeZone())}};
+  line.update(event);
   const absl::StatusOr<int> file = OpenForAppending(path_, {.mode = 0644});
   absl::Status status = file.status();
   if (file.ok()) {
-    status = AppendTo(*file, path_, line);
+    status = AppendTo(*file, path_, JsonText(line) + "\n");
     close(*file);
   }
   if (status.ok() || has_warned_.exchange(true)) return;

@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "nlohmann/json_fwd.hpp"
 
 namespace mirrorflow {
 
@@ -33,8 +34,8 @@ class EventLog {
   void Lost(const absl::Status& failure) const;
 
  private:
-  // `fields`: those after the time, as JSON.
-  void Append(absl::string_view event, absl::string_view fields) const;
+  // Adds the time to `event`, an object.
+  void Append(const nlohmann::ordered_json& event) const;
 
   const std::string path_;
   mutable std::atomic<bool> has_warned_{false};

@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "framework/core/crc32c.h"
+#include "framework/core/json.h"
 #include "framework/core/names.h"
 #include "framework/core/parse_json.h"
 #include "framework/core/status.h"
@@ -246,8 +247,7 @@ absl::StatusOr<CheckpointManifest> FromJson(const Json& json) {
 }  // namespace
 
 std::string FormatManifest(const CheckpointManifest& manifest) {
-  const std::string body = ToJson(manifest).dump(/*indent=*/-1, ' ', /*ensure_ascii=*/false,
-                                                 Json::error_handler_t::replace);
+  const std::string body = JsonText(ToJson(manifest));
   return absl::StrCat(kPrefix, Hex(Crc32c(body)), kMiddle, body, kSuffix);
 }
 

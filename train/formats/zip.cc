@@ -14,9 +14,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "framework/core/json.h"
 #include "framework/core/names.h"
 #include "framework/core/status.h"
+#include "framework/core/utf8.h"
 
 namespace mirrorflow {
 namespace {

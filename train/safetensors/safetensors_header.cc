@@ -10,6 +10,8 @@
 #include "absl/strings/str_join.h"
 #include "framework/core/json.h"
 #include "framework/core/status.h"
+#include "framework/core/utf8.h"
+#include "nlohmann/json.hpp"
 #include "train/safetensors/safetensors_json.h"
 
 namespace mirrorflow {
@@ -150,26 +152,27 @@ absl::StatusOr<std::string> FormatSafetensorsHeader(
   std::stable_sort(items.begin(), items.end(),
                    [](const Item& a, const Item& b) { return a.dtype > b.dtype; });
 
+  // Joins the fields as text, because ordered_json compares a new key with all others.
   std::vector<std::string> fields;
+  auto add_field = [&](absl::string_view name, const nlohmann::ordered_json& value) {
+    fields.push_back(absl::StrCat(JsonQuote(name), ":", JsonText(value)));
+  };
   if (!metadata.empty()) {
-    std::vector<std::string> pairs;
     for (const auto& [key, value] : metadata) {
       if (!IsUtf8(key) || !IsUtf8(value)) {
         return absl::InvalidArgumentError(
             absl::StrCat("metadata ", JsonQuote(key), " cannot be written; expected UTF-8"));
       }
-      pairs.push_back(absl::StrCat(JsonQuote(key), ":", JsonQuote(value)));
     }
-    fields.push_back(
-        absl::StrCat(JsonQuote(kSafetensorsMetadataKey), ":{", absl::StrJoin(pairs, ","), "}"));
+    add_field(kSafetensorsMetadataKey, metadata);
   }
   uint64_t begin = 0;
   order->clear();
   for (const Item& item : items) {
     const uint64_t end = begin + item.tensor->bytes();
-    fields.push_back(absl::StrCat(JsonQuote(*item.name), ":{\"dtype\":\"", item.dtype->name,
-                                  "\",\"shape\":[", absl::StrJoin(item.tensor->shape().dims(), ","),
-                                  "],\"data_offsets\":[", begin, ",", end, "]}"));
+    add_field(*item.name, {{"dtype", item.dtype->name},
+                           {"shape", item.tensor->shape().dims()},
+                           {"data_offsets", {begin, end}}});
     order->push_back(item.tensor);
     begin = end;
   }

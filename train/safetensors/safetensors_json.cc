@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/core/json.h"
 #include "framework/core/parse_json.h"
+#include "framework/core/utf8.h"
 
 namespace mirrorflow {
 namespace {

@@ -2,10 +2,10 @@
 #include "train/summary/hparams_summary.h"
 
 #include "absl/strings/str_cat.h"
-#include "framework/core/json.h"
 #include "framework/core/names.h"
 #include "framework/core/overloaded.h"
 #include "framework/core/status.h"
+#include "framework/core/utf8.h"
 #include "framework/proto/serialize.h"
 #include "train/summary/event.pb.h"
 #include "train/summary/hparams.pb.h"

@@ -5,9 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "framework/core/json.h"
 #include "framework/core/names.h"
 #include "framework/core/status.h"
+#include "framework/core/utf8.h"
 #include "framework/graph/graph_def.h"
 #include "framework/proto/serialize.h"
 #include "train/summary/event.pb.h"

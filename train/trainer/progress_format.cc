@@ -7,9 +7,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "framework/core/json.h"
+#include "framework/core/parse_json.h"
 
 namespace mirrorflow {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 constexpr int kBarWidth = 20;
 constexpr int kMinBarWidth = 5;
@@ -72,11 +75,11 @@ std::string TextLine(absl::Time time, absl::Span<const LogField> fields) {
 }
 
 std::string JsonLine(absl::Time time, absl::Span<const LogField> fields) {
-  std::string line = absl::StrCat("{\"time\":\"", TimeStamp(time), "\"");
+  Json line = {{"time", TimeStamp(time)}};
   for (const LogField& field : fields) {
-    if (!field.json.empty()) absl::StrAppend(&line, ",", JsonQuote(field.key), ":", field.json);
+    if (!field.json.empty()) line[field.key] = ParseJson<Json>(field.json).value_or(nullptr);
   }
-  return line + "}";
+  return JsonText(line);
 }
 
 std::string BarLine(absl::string_view head, int64_t done, std::optional<int64_t> total,
