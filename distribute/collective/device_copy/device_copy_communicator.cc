@@ -9,6 +9,7 @@
 #include "distribute/collective/check_collective.h"
 #include "distribute/collective/device_copy/reduce_on_device.h"
 #include "distribute/collective/rendezvous.h"
+#include "framework/core/byte_offset.h"
 #include "framework/core/status.h"
 #include "kernels/cuda/device/cuda_device.h"
 #include "kernels/cuda/device/cuda_status.h"
@@ -47,11 +48,6 @@ struct Group {
   Rendezvous meeting;
   std::vector<Rank> ranks;
 };
-
-std::byte* At(const void* memory, DataType dtype, int64_t element) {
-  return static_cast<std::byte*>(const_cast<void*>(memory)) +
-         element * static_cast<int64_t>(DataTypeSize(dtype));
-}
 
 class DeviceCopyCommunicator final : public Communicator {
  public:
@@ -125,24 +121,24 @@ class DeviceCopyCommunicator final : public Communicator {
     const int64_t end = a.count * (rank_ + 1) / world_size();
     Pointers<void*> out;
     for (const Group::Rank& rank : group_->ranks) {
-      out.push_back(At(rank.collective.out, c.dtype, begin));
+      out.push_back(ByteOffset(rank.collective.out, begin * SizeOf(c)));
     }
-    MF_RETURN_IF_CUDA_ERROR(ReduceOnDevice(a.reduction, c.dtype, InsFrom(begin, c.dtype),
+    MF_RETURN_IF_CUDA_ERROR(ReduceOnDevice(a.reduction, c.dtype, InsFrom(begin * SizeOf(c)),
                                            absl::MakeSpan(out), end - begin, stream));
     return absl::OkStatus();
   }
   absl::Status Share(const ReduceScatter& s, const Collective& c, cudaStream_t stream) const {
     void* const out = c.out;
     MF_RETURN_IF_CUDA_ERROR(ReduceOnDevice(s.reduction, c.dtype,
-                                           InsFrom(FirstOf(rank_, s.counts), c.dtype), {&out, 1},
+                                           InsFrom(FirstOf(rank_, s.counts) * SizeOf(c)), {&out, 1},
                                            s.counts[rank_], stream));
     return absl::OkStatus();
   }
   absl::Status Share(const AllGather& g, const Collective& c, cudaStream_t stream) const {
     const int64_t first = FirstOf(rank_, g.counts);
     for (const Group::Rank& rank : group_->ranks) {
-      MF_RETURN_IF_ERROR(
-          Copy(c.in, At(rank.collective.out, c.dtype, first), g.counts[rank_] * SizeOf(c), stream));
+      MF_RETURN_IF_ERROR(Copy(c.in, ByteOffset(rank.collective.out, first * SizeOf(c)),
+                              g.counts[rank_] * SizeOf(c), stream));
     }
     return absl::OkStatus();
   }
@@ -152,11 +148,11 @@ class DeviceCopyCommunicator final : public Communicator {
 
   template <typename T>
   using Pointers = absl::InlinedVector<T, kMaxLogicalGpus>;
-  // Addresses of this element in the inputs of all ranks.
-  Pointers<const void*> InsFrom(int64_t element, DataType dtype) const {
+  // Addresses in the inputs of all ranks.
+  Pointers<const void*> InsFrom(int64_t bytes) const {
     Pointers<const void*> in;
     for (const Group::Rank& rank : group_->ranks) {
-      in.push_back(At(rank.collective.in, dtype, element));
+      in.push_back(ByteOffset(rank.collective.in, bytes));
     }
     return in;
   }

@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "distribute/collective/check_collective.h"
 #include "distribute/collective/collective_agreement.h"
+#include "framework/core/byte_offset.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/core/terminal.h"
@@ -428,7 +429,7 @@ class NcclCommunicator final : public Communicator {
     if (lane == nullptr) return absl::InvalidArgumentError("NCCL: expected a lane, got none");
     const absl::Status possible = CheckCollective(c, rank(), world_size());
     if (!possible.ok()) {
-      group_->Fail(Located(possible, c));
+      group_->Fail(WithCollective(possible, c));
       return group_->status();
     }
     const cudaStream_t stream = StreamOf(*lane);
@@ -439,7 +440,7 @@ class NcclCommunicator final : public Communicator {
     const auto use = capturing == cudaStreamCaptureStatusNone ? Group::kEager : Group::kCaptured;
     MF_RETURN_IF_ERROR(group_->Compare(local_, c, use));
     return group_->Run(
-        local_, use, [&](ncclComm_t comm) { return Located(Issue(c, comm, stream), c); },
+        local_, use, [&](ncclComm_t comm) { return WithCollective(Issue(c, comm, stream), c); },
         [&] { return CollectiveToString(c); });
   }
   absl::Status Finish(const Collective&, Lane*) override { return group_->status(); }
@@ -459,7 +460,7 @@ class NcclCommunicator final : public Communicator {
   void Abort(absl::Status why) override { group_->Fail(why); }
 
  private:
-  absl::Status Located(const absl::Status& status, const Collective& c) const {
+  absl::Status WithCollective(const absl::Status& status, const Collective& c) const {
     return WithFailure(status,
                        {.rank = rank(), .sequence = c.sequence, .name = std::string(c.name)});
   }
@@ -506,7 +507,8 @@ class NcclCommunicator final : public Communicator {
     }
     // ncclAllGather needs equal parts; unequal ones are broadcast, each by its rank.
     return ForEachPart(g.counts, [&](int root, int64_t first, int64_t count) {
-      return ncclBroadcast(c.in, At(c.out, c.dtype, first), count, type, root, comm, stream);
+      return ncclBroadcast(c.in, ByteOffset(c.out, first * DataTypeSize(c.dtype)), count, type,
+                           root, comm, stream);
     });
   }
 
@@ -520,17 +522,14 @@ class NcclCommunicator final : public Communicator {
       return absl::OkStatus();
     }
     return ForEachPart(s.counts, [&](int root, int64_t first, int64_t count) {
-      return ncclReduce(At(const_cast<void*>(c.in), c.dtype, first), c.out, count, type, reduction,
-                        root, comm, stream);
+      return ncclReduce(ByteOffset(c.in, first * DataTypeSize(c.dtype)), c.out, count, type,
+                        reduction, root, comm, stream);
     });
   }
 
   static bool AllEqual(absl::Span<const int64_t> counts) {
     return std::all_of(counts.begin(), counts.end(),
                        [&](int64_t count) { return count == counts[0]; });
-  }
-  static void* At(void* memory, DataType dtype, int64_t element) {
-    return static_cast<std::byte*>(memory) + element * DataTypeSize(dtype);
   }
   // Calls call(rank, first element, count) for each rank with elements, in one group of NCCL.
   template <typename Call>
