@@ -13,6 +13,7 @@
 namespace mirrorflow {
 
 // Returns `status` with `where: ` prepended to its message and its payloads kept; OK stays OK.
+// Functions called With... attach a payload.
 absl::Status Annotate(const absl::Status& status, absl::string_view where);
 
 namespace internal {

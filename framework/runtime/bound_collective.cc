@@ -10,7 +10,7 @@
 namespace mirrorflow {
 namespace {
 
-std::byte* Locate(const CollectiveBinding& binding, const Operand& operand) {
+std::byte* AddressOf(const CollectiveBinding& binding, const Operand& operand) {
   return binding.bases[operand.region] + operand.offset;
 }
 
@@ -40,8 +40,8 @@ class BoundTransfer final : public BoundCollective {
   absl::Status Start(Communicator* communicator, Lane& lane) override {
     if (communicator == nullptr) return absl::OkStatus();
     if (!std::holds_alternative<Barrier>(collective_.operation)) {
-      collective_.in = Locate(binding_, planned_.in);
-      collective_.out = Locate(binding_, planned_.out);
+      collective_.in = AddressOf(binding_, planned_.in);
+      collective_.out = AddressOf(binding_, planned_.out);
     }
     return communicator->Start(collective_, &lane);
   }
@@ -68,7 +68,7 @@ class BoundCall {
     run_ = binding_.run.load(std::memory_order_relaxed);
     for (size_t i = 0; i < variables_.size(); ++i) {
       const Plan& plan = binding_.plan;
-      variables_[i] = Locate(binding_, plan.operands[call_.first_operand + call_.variables[i]]);
+      variables_[i] = AddressOf(binding_, plan.operands[call_.first_operand + call_.variables[i]]);
     }
     return variables_;
   }
@@ -113,7 +113,7 @@ class BoundUpdate final : public BoundCollective, UpdateRule {
         update_({.reduction = planned.reduction, .count = planned_.count, .rule = this}) {}
 
   absl::Status Start(Communicator* communicator, Lane& lane) override {
-    collective_.in = Locate(binding_, planned_.in);
+    collective_.in = AddressOf(binding_, planned_.in);
     update_.variables = call_.LocateVariables();
     if (communicator == nullptr) return absl::OkStatus();
     call_.BeforeStart();
@@ -157,8 +157,8 @@ class BoundProductUpdate final : public BoundCollective, ProductUpdateRule {
                  .rule = this}) {}
 
   absl::Status Start(Communicator* communicator, Lane& lane) override {
-    collective_.in = Locate(binding_, planned_.in);
-    update_.right = Locate(binding_, right_);
+    collective_.in = AddressOf(binding_, planned_.in);
+    update_.right = AddressOf(binding_, right_);
     update_.variables = call_.LocateVariables();
     if (communicator == nullptr) return absl::OkStatus();
     call_.BeforeStart();

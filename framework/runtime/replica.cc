@@ -188,7 +188,8 @@ absl::Status BoundPlan::WriteParams() {
   return replica_.device().CopyIn(params, bases_[kParamsRegion], sizeof params_);
 }
 
-absl::Status BoundPlan::Locate(const absl::Status& status, const Instruction& instruction) const {
+absl::Status BoundPlan::WithInstruction(const absl::Status& status,
+                                        const Instruction& instruction) const {
   if (status.ok() || instruction.node < 0) return status;
   const std::string& name = plan_->node_names[instruction.node];
   const absl::Status located =
@@ -272,7 +273,7 @@ absl::Status BoundPlan::Run(uint64_t step, uint64_t seed, MonotonicTime deadline
   const std::vector<Instruction>& instructions = plan_->dispatch.instructions;
   const bool ended = reached_ == static_cast<int>(instructions.size());
   has_run_ = has_run_ || ended;
-  return EndRun(status.ok() || ended ? status : Locate(status, instructions[reached_]));
+  return EndRun(status.ok() || ended ? status : WithInstruction(status, instructions[reached_]));
 }
 
 absl::Status BoundPlan::RunInline(MonotonicTime deadline) {
@@ -372,7 +373,7 @@ absl::Status BoundPlan::Execute(absl::FunctionRef<absl::Status(int)> run, Monoto
        .run =
            [&](int i) {
              absl::Status result = CatchOutOfMemory([&] { return run(i); });
-             if (!result.ok()) return Locate(result, instructions[i]);
+             if (!result.ok()) return WithInstruction(result, instructions[i]);
              int seen = reached.load();
              while (seen <= i && !reached.compare_exchange_weak(seen, i + 1)) {
              }

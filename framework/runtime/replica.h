@@ -184,7 +184,8 @@ class BoundPlan {
   // The whole step on a device with inline lanes. On an error, `reached_` is the instruction.
   absl::Status RunInline(MonotonicTime deadline);
   absl::Status RunInstruction(const Instruction& instruction);
-  absl::Status Locate(const absl::Status& status, const Instruction& instruction) const;
+  // Adds the instruction to the message and, unless the error already has a place, to the payload.
+  absl::Status WithInstruction(const absl::Status& status, const Instruction& instruction) const;
   absl::Status Begin(uint64_t step, uint64_t seed, MonotonicTime deadline);
   absl::Status EndRun(const absl::Status& status);
   absl::Status WriteParams();

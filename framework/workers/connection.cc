@@ -87,7 +87,7 @@ void Connection::AwaitNotice(const absl::Status& why) {
     const absl::Duration limit = is_running ? hang_policy_.inside_step : hang_policy_.between_steps;
     if (has_noticed_ || MonotonicTime::Now() < failed + limit) continue;
     hang_policy_.end_process(WithDetails(
-        Locate(why, /*step=*/-1), CollectivesJson(*progress_, topology_, worker(), why), ""));
+        WithStep(why, /*step=*/-1), CollectivesJson(*progress_, topology_, worker(), why), ""));
   }
 }
 
@@ -106,7 +106,7 @@ absl::Status Connection::Check() const {
   return absl::OkStatus();
 }
 
-absl::Status Connection::Locate(const absl::Status& failure, int64_t step) const {
+absl::Status Connection::WithStep(const absl::Status& failure, int64_t step) const {
   const Failure where = FailureOf(failure).value_or(Failure());
   int rank = where.rank;
   if (rank < 0 || rank >= topology_.world_size()) {
@@ -121,9 +121,10 @@ absl::Status Connection::Break(const absl::Status& cause, uint64_t step, Monoton
   has_noticed_ = true;
   for (const auto& communicator : communicators_) communicator->Abort(cause);
   // An earlier failure of any local rank wins.
-  absl::Status first = Locate(communicators_.empty() ? cause : Check(), static_cast<int64_t>(step));
+  absl::Status first =
+      WithStep(communicators_.empty() ? cause : Check(), static_cast<int64_t>(step));
   if (workers_ != nullptr) {
-    first = Locate(workers_->ReportFailure(first, deadline), static_cast<int64_t>(step));
+    first = WithStep(workers_->ReportFailure(first, deadline), static_cast<int64_t>(step));
   }
   if (progress_ != nullptr) {
     // The others may not know the last step of a lost worker, so add this worker's step.

@@ -100,8 +100,8 @@ class Connection {
   // session has noticed it.
   void TakeFailure(const absl::Status& why);
   void AwaitNotice(const absl::Status& why);
-  // Adds to a failure the rank and worker at fault, and what is known about the collectives.
-  absl::Status Locate(const absl::Status& failure, int64_t step) const;
+  // Attaches the step, and the rank and worker at fault.
+  absl::Status WithStep(const absl::Status& failure, int64_t step) const;
 
   const Topology topology_;
   const bool has_other_workers_;  // cached, because every step reads it

@@ -213,7 +213,9 @@ class CheckpointManager::Writer {
       const bool is_damaged = absl::IsDataLoss(data.status()) || absl::IsNotFound(data.status());
       if (!is_damaged) return data.status();
       if (!must_exist) {
-        return Annotated(data.status(), "; to resume from an older checkpoint: latest_valid");
+        return absl::Status(data.status().code(),
+                            absl::StrCat(data.status().message(),
+                                         "; to resume from an older checkpoint: latest_valid"));
       }
       Log(absl::StrCat("WARNING: damaged checkpoint is not used: ", data.status().message()));
     }
@@ -223,10 +225,6 @@ class CheckpointManager::Writer {
   }
 
  private:
-  static absl::Status Annotated(const absl::Status& status, absl::string_view hint) {
-    return absl::Status(status.code(), absl::StrCat(status.message(), hint));
-  }
-
   absl::Status CheckFinite() const {
     std::vector<std::string> wrong;
     for (const std::string& name : updated_) {

@@ -49,10 +49,8 @@ absl::Status CheckBytes(absl::string_view bytes, absl::string_view footer) {
                                           absl::Hex(expected), ", got ", absl::Hex(crc)));
 }
 
-absl::Status At(const absl::Status& status, absl::string_view path, int64_t record,
-                uint64_t offset) {
-  if (status.ok()) return status;
-  return Annotate(status, absl::StrCat(path, ": record ", record, " at byte ", offset));
+std::string PlaceOf(absl::string_view path, int64_t record, uint64_t offset) {
+  return absl::StrCat(path, ": record ", record, " at byte ", offset);
 }
 
 // Names the kind of a file that is not a TFRecord file, if its first record is bad.
@@ -184,7 +182,7 @@ absl::Status TfRecordReader::Bad(const absl::Status& status) {
   if (failed_.ok()) {
     const std::string path = absl::StrCat(file_->path(), ": ");
     const absl::Status without_path(status.code(), absl::StripPrefix(status.message(), path));
-    failed_ = At(without_path, file_->path(), record_, offset_);
+    failed_ = Annotate(without_path, PlaceOf(file_->path(), record_, offset_));
     if (record_ == 0) failed_ = Explained(failed_, file_->path());
   }
   return failed_;
@@ -205,7 +203,7 @@ absl::StatusOr<TfRecordIndex> TfRecordIndex::Build(absl::string_view path,
     if (left == 0) return index;
     auto at = [&](const absl::Status& status) {
       const int64_t record = static_cast<int64_t>(index.offsets_.size()) - 1;
-      const absl::Status error = At(status, path, record, offset);
+      const absl::Status error = Annotate(status, PlaceOf(path, record, offset));
       return record == 0 ? Explained(error, path) : error;
     };
     if (left < kHeaderBytes) return at(CutShort(kHeaderBytes, left));
@@ -238,7 +236,8 @@ absl::Status TfRecordIndex::ReadAt(int64_t i, std::string* record) const {
     const size_t length = size - kFooterBytes;
     const absl::Status valid = CheckBytes(bytes.substr(0, length), bytes.substr(length));
     record->resize(length);
-    return At(valid, file_.path(), i, offsets_[i]);
+    if (valid.ok()) return valid;
+    return Annotate(valid, PlaceOf(file_.path(), i, offsets_[i]));
   });
 }
 

@@ -23,9 +23,7 @@ absl::Status CheckTag(absl::string_view tag) {
       absl::StrCat("summary: a tag must be UTF-8 and not empty, got '", Printable(tag), "'"));
 }
 
-absl::Status OfTag(const absl::Status& status, absl::string_view tag) {
-  return Annotate(status, absl::StrCat("summary '", Printable(tag), "'"));
-}
+std::string OfTag(absl::string_view tag) { return absl::StrCat("summary '", Printable(tag), "'"); }
 
 void SetTime(const std::optional<absl::Time>& walltime, proto::Event* event) {
   event->set_wall_time(absl::ToDoubleSeconds(walltime.value_or(absl::Now()) - absl::UnixEpoch()));
@@ -64,7 +62,7 @@ absl::Status SummaryWriter::AddHistogram(absl::string_view tag, const Tensor& va
                                          const AddHistogramOptions& options) {
   MF_RETURN_IF_ERROR(CheckTag(tag));
   absl::StatusOr<proto::HistogramProto> histogram = HistogramSummary(values, options.buckets);
-  if (!histogram.ok()) return OfTag(histogram.status(), tag);
+  if (!histogram.ok()) return Annotate(histogram.status(), OfTag(tag));
   proto::Summary summary;
   summary.add_value()->set_tag(std::string(tag));
   *summary.mutable_value(0)->mutable_histo() = *std::move(histogram);
@@ -75,7 +73,7 @@ absl::Status SummaryWriter::AddImage(absl::string_view tag, const Tensor& image,
                                      const AddImageOptions& options) {
   MF_RETURN_IF_ERROR(CheckTag(tag));
   absl::StatusOr<proto::Summary::Image> encoded = ImageSummary(image, options.data_format);
-  if (!encoded.ok()) return OfTag(encoded.status(), tag);
+  if (!encoded.ok()) return Annotate(encoded.status(), OfTag(tag));
   proto::Summary summary;
   summary.add_value()->set_tag(std::string(tag));
   *summary.mutable_value(0)->mutable_image() = *std::move(encoded);
@@ -86,9 +84,9 @@ absl::Status SummaryWriter::AddText(absl::string_view tag, absl::string_view tex
                                     const AddOptions& options) {
   MF_RETURN_IF_ERROR(CheckTag(tag));
   if (!IsUtf8(text)) {
-    return OfTag(absl::InvalidArgumentError(
-                     absl::StrCat("the text must be UTF-8, got '", Printable(text), "'")),
-                 tag);
+    return Annotate(absl::InvalidArgumentError(
+                        absl::StrCat("the text must be UTF-8, got '", Printable(text), "'")),
+                    OfTag(tag));
   }
   proto::Summary summary;
   proto::Summary::Value* const value = summary.add_value();

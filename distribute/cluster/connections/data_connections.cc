@@ -95,7 +95,7 @@ class Connector {
   bool IsNear(int a, int b) const {
     return topology_.replicas[a].domain == topology_.replicas[b].domain;
   }
-  absl::Status At(const absl::Status& status, int rank) const {
+  absl::Status WithRank(const absl::Status& status, int rank) const {
     return WithFailure(status, {.rank = rank, .worker = topology_.replicas[rank].worker});
   }
   std::map<int, std::unique_ptr<Stream>>* ConnectionsOf(int local_rank) {
@@ -177,7 +177,7 @@ class Connector {
   }
 
   absl::Status Keep(int local, int peer, std::unique_ptr<Stream> stream) {
-    MF_RETURN_IF_ERROR(At(SetConnectionOptions(stream->fd(), options_.timeout), peer));
+    MF_RETURN_IF_ERROR(WithRank(SetConnectionOptions(stream->fd(), options_.timeout), peer));
     ConnectionsOf(local)->emplace(peer, std::move(stream));
     return absl::OkStatus();
   }
@@ -187,7 +187,7 @@ class Connector {
       if (!call->conversation.has_value() && MonotonicTime::Now() >= call->next) {
         absl::StatusOr<OwnedSocket> socket = StartConnect(options_.address, call->address);
         if (absl::IsResourceExhausted(socket.status())) return socket.status();
-        if (!socket.ok()) return At(socket.status(), call->ranks.accepting);
+        if (!socket.ok()) return WithRank(socket.status(), call->ranks.accepting);
         call->conversation.emplace(tls_ == nullptr
                                        ? PlainStream(*std::move(socket))
                                        : TlsStream(*std::move(socket), tls_, TlsEnd::kConnecting),
@@ -200,7 +200,7 @@ class Connector {
           call->conversation.reset();
           call->next = MonotonicTime::Now() + call->pause.Next();
         } else if (!status.ok()) {
-          return At(Annotate(status, call->address), call->ranks.accepting);
+          return WithRank(Annotate(status, call->address), call->ranks.accepting);
         } else if (call->conversation->done()) {
           MF_RETURN_IF_ERROR(Keep(call->ranks.connecting, call->ranks.accepting,
                                   call->conversation->TakeStream()));
@@ -216,14 +216,14 @@ class Connector {
   absl::Status TimedOut(int missing) const {
     for (const Call& call : calls_) {
       if (call.ranks.accepting == missing && !call.last.ok()) {
-        return At(
+        return WithRank(
             absl::DeadlineExceededError(absl::StrCat("rank ", missing, " at ", call.address,
                                                      " did not connect: ", call.last.message())),
             missing);
       }
     }
-    return At(absl::DeadlineExceededError(absl::StrCat("rank ", missing, " did not connect")),
-              missing);
+    return WithRank(absl::DeadlineExceededError(absl::StrCat("rank ", missing, " did not connect")),
+                    missing);
   }
 
   const Topology& topology_;

@@ -120,9 +120,8 @@ class HostMemory::Meeting {
       absl::StatusOr<UnixSocket> socket = UnixSocket::Connect(names[i], user_);
       const absl::Status sent = socket.ok() ? SendHeap(*socket) : socket.status();
       if (!sent.ok()) {
-        return absl::Status(sent.code(), absl::StrCat("shared memory: worker ", workers_[process_],
-                                                      " cannot connect to worker ", workers_[i],
-                                                      ": ", sent.message()));
+        return Annotate(sent, absl::StrCat("shared memory: worker ", workers_[process_],
+                                           " cannot connect to worker ", workers_[i]));
       }
       peers[i].socket = *std::move(socket);
     }
