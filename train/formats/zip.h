@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reads and writes zip archives with the features that NumPy's npz files use: stored and deflated
-// members, zip64, no encryption, one disk.
+// members, zip64, no encryption, one disk. libzip cannot tell where a stored member lies in the
+// file, which mapping it requires, and accepts archives whose members overlap.
 #ifndef MIRRORFLOW_TRAIN_FORMATS_ZIP_H_
 #define MIRRORFLOW_TRAIN_FORMATS_ZIP_H_
 
