@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "distribute/collective/check_collective.h"
 #include "distribute/collective/shard.h"
+#include "framework/core/byte_offset.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/runtime/bfloat16_values.h"
@@ -22,11 +23,6 @@ namespace {
 // network answers in microseconds.
 constexpr absl::Duration kSpin = absl::Microseconds(50);
 constexpr absl::Duration kLongestSleep = absl::Milliseconds(50);
-
-std::byte* At(void* memory, int64_t bytes) { return static_cast<std::byte*>(memory) + bytes; }
-const std::byte* At(const void* memory, int64_t bytes) {
-  return static_cast<const std::byte*>(memory) + bytes;
-}
 
 constexpr int kNotAll = 0;
 
@@ -247,7 +243,7 @@ std::byte* DomainExchange::Reduce(Flight& flight, size_t p) {
   const bool is_result = piece.result_from < 0;
   std::byte* sum = flight.received.data() + layout.offset[p];
   if (is_result && flight.shard.out != nullptr && dtype == flight.shard.dtype) {
-    sum = static_cast<std::byte*>(flight.shard.out) + layout.offset_of_own(piece);
+    sum = ByteOffset(flight.shard.out, layout.offset_of_own(piece));
   }
   const int ranks = is_result ? topology_.world_size() : kNotAll;
   ReduceDomains(reduction, dtype, {parts_.data(), n}, sum, piece.count, ranks);
@@ -302,7 +298,7 @@ absl::StatusOr<bool> DomainExchange::ProgressLocked() {
   bool moved = false;
   for (bool moves = true; moves; moved = moved || moves) {
     const absl::StatusOr<bool> progressed = transport_->Progress();
-    if (!progressed.ok()) return Located(progressed.status());
+    if (!progressed.ok()) return WithSequence(progressed.status());
     moves = *progressed;
     for (Flight* flight : flights_) {
       if (flight->left == 0) continue;
@@ -313,8 +309,8 @@ absl::StatusOr<bool> DomainExchange::ProgressLocked() {
   return moved;
 }
 
-// Adds the place in the step of the work that an error names.
-absl::Status DomainExchange::Located(const absl::Status& status) const {
+// Attaches the place in the step of the work that an error names.
+absl::Status DomainExchange::WithSequence(const absl::Status& status) const {
   const std::optional<Failure> failure = FailureOf(status);
   for (const Flight* flight : flights_) {
     const TeamOffer& offer = flight->work->offer();
@@ -389,13 +385,13 @@ absl::Status DomainExchange::Send(int rank, const MessageTag& tag, const void* m
                                   int64_t bytes) {
   if (bytes == 0) return absl::OkStatus();
   return transport_->StartSend({.peer = rank, .tag = tag, .unfinished = &unfinished_},
-                               {At(memory, 0), static_cast<size_t>(bytes)});
+                               {ByteOffset(memory, 0), static_cast<size_t>(bytes)});
 }
 
 absl::Status DomainExchange::Receive(int rank, const MessageTag& tag, void* memory, int64_t bytes) {
   if (bytes == 0) return absl::OkStatus();
   return transport_->StartReceive({.peer = rank, .tag = tag, .unfinished = &unfinished_},
-                                  {At(memory, 0), static_cast<size_t>(bytes)});
+                                  {ByteOffset(memory, 0), static_cast<size_t>(bytes)});
 }
 
 absl::Status DomainExchange::ReduceScatterParts(
@@ -441,7 +437,8 @@ absl::Status DomainExchange::GatherParts(DataType dtype, absl::Span<const int64_
   for (int r = 0; r < static_cast<int>(counts.size()); ++r) {
     if (IsNear(r)) continue;
     MF_RETURN_IF_ERROR(Send(r, tag, own, counts[rank_] * size));
-    MF_RETURN_IF_ERROR(Receive(r, tag, At(all, FirstOf(r, counts) * size), counts[r] * size));
+    MF_RETURN_IF_ERROR(
+        Receive(r, tag, ByteOffset(all, FirstOf(r, counts) * size), counts[r] * size));
   }
   return WaitFor(unfinished_, lock);
 }

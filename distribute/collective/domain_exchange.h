@@ -120,7 +120,7 @@ class DomainExchange {
   // Makes progress until `unfinished` is 0. Releases `lock` while it sleeps.
   absl::Status WaitFor(const int& unfinished, std::unique_lock<std::mutex>& lock);
   absl::Status TimedOut() const;
-  absl::Status Located(const absl::Status& status) const;
+  absl::Status WithSequence(const absl::Status& status) const;
 
   const Topology topology_;
   const int rank_;

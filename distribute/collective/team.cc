@@ -229,7 +229,7 @@ class Team final : public LocalTeam {
     Slot& slot = self_.slots[(started_ + 1) % kMaxInFlight];
     const absl::Status written = WriteOffer(offer, &slot);
     if (!written.ok()) [[unlikely]]
-      return Fail(At(group_->world_ranks[rank_], offer, written));
+      return Fail(WithRank(group_->world_ranks[rank_], offer, written));
     in_flight_[(started_ + 1) % kMaxInFlight] = true;
     group_->waiter.Publish(&slot.number, ++started_);
     return absl::OkStatus();
@@ -409,7 +409,7 @@ class Team final : public LocalTeam {
 
   absl::Status TimedOut(const TeamOffer& offer, uint64_t number, const char* what,
                         const std::vector<int>& missing) const {
-    return At(
+    return WithRank(
         missing[0], offer,
         absl::DeadlineExceededError(absl::StrCat(
             offer.work->ToString(), ", collective ", number, ": rank ", group_->world_ranks[rank_],
@@ -418,19 +418,19 @@ class Team final : public LocalTeam {
   }
 
   // Names `rank` of the world as the one at fault in a piece of work.
-  static absl::Status At(int rank, const TeamOffer& offer, absl::Status status) {
+  static absl::Status WithRank(int rank, const TeamOffer& offer, absl::Status status) {
     return WithFailure(std::move(status),
                        {.rank = rank, .sequence = offer.sequence, .name = std::string(offer.name)});
   }
 
   // Adds the work to an error, unless the error already names its collective: then it is an abort
   // from outside the team.
-  absl::Status Located(const absl::Status& status, const TeamOffer& offer) const {
+  absl::Status WithWork(const absl::Status& status, const TeamOffer& offer) const {
     const std::optional<Failure> where = FailureOf(status);
     if (where.has_value() && !where->name.empty()) return status;
     const int self = group_->world_ranks[rank_];
-    return At(where.has_value() && where->rank >= 0 ? where->rank : self, offer,
-              Annotate(status, offer.work->ToString()));
+    return WithRank(where.has_value() && where->rank >= 0 ? where->rank : self, offer,
+                    Annotate(status, offer.work->ToString()));
   }
 
   // Calls `access` while this rank is marked as inside; returns the first failure if it, or another
@@ -453,7 +453,7 @@ class Team final : public LocalTeam {
         status = work(ranks_);
       }
       if (!status.ok()) {
-        group_->Abort(Located(status, offer));
+        group_->Abort(WithWork(status, offer));
       } else if (completes) {
         group_->waiter.Publish(&self_.slots[number % kMaxInFlight].done, number);
       }
@@ -500,7 +500,7 @@ class Team final : public LocalTeam {
     const std::string text = absl::StrCat("collective ", number, " differs between ranks: rank ",
                                           group_->world_ranks[rank], " runs ", work_of(rank),
                                           ", rank ", group_->world_ranks[0], " ", work_of(0));
-    return At(group_->world_ranks[rank], offer, absl::InvalidArgumentError(text));
+    return WithRank(group_->world_ranks[rank], offer, absl::InvalidArgumentError(text));
   }
 
   const std::shared_ptr<Group> group_;

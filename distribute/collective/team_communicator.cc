@@ -12,6 +12,7 @@
 #include "distribute/collective/shard.h"
 #include "distribute/collective/team.h"
 #include "distribute/collective/team_update.h"
+#include "framework/core/byte_offset.h"
 #include "framework/core/status.h"
 #include "framework/runtime/reduce_in_rank_order.h"
 
@@ -23,11 +24,6 @@ using Ranks = absl::Span<const TeamMemory>;
 void Copy(const void* from, void* to, int64_t bytes) {
   if (bytes > 0 && from != to) std::memcpy(to, from, bytes);
 }
-
-const std::byte* Skip(const void* memory, int64_t bytes) {
-  return static_cast<const std::byte*>(memory) + bytes;
-}
-std::byte* Skip(void* memory, int64_t bytes) { return static_cast<std::byte*>(memory) + bytes; }
 
 // A collective in flight that is not an update.
 class TeamCollective final : public CollectiveInFlight {
@@ -52,8 +48,8 @@ class TeamCollective final : public CollectiveInFlight {
   // Only an all-reduce lets the exchange call these.
   std::variant<DomainShard, DomainPart> Prepare(Ranks ranks) override {
     const auto& all_reduce = std::get<AllReduce>(collective_.operation);
-    void* const own = Skip(collective_.out, shard_.first * element_bytes());
-    const void* in = Skip(collective_.in, shard_.first * element_bytes());
+    void* const own = ByteOffset(collective_.out, shard_.first * element_bytes());
+    const void* in = ByteOffset(collective_.in, shard_.first * element_bytes());
     FindShards(ranks);
     if (ranks.size() > 1) {
       ReduceInRankOrder(WithinDomain(all_reduce.reduction), collective_.dtype, ins_, {&own, 1},
@@ -69,7 +65,7 @@ class TeamCollective final : public CollectiveInFlight {
   }
   void Take(int64_t first, const void* values, int64_t count) override {
     const int64_t at = (first - shard_.first) * element_bytes();
-    for (void* out : outs_) Copy(values, Skip(out, at), count * element_bytes());
+    for (void* out : outs_) Copy(values, ByteOffset(out, at), count * element_bytes());
   }
 
   // Reduces this rank's shard of an all-reduce, if the team has all ranks.
@@ -89,8 +85,8 @@ class TeamCollective final : public CollectiveInFlight {
     ins_.clear();
     outs_.clear();
     for (const TeamMemory& rank : ranks) {
-      ins_.push_back(Skip(rank.in, first));
-      outs_.push_back(Skip(rank.out[0], first));
+      ins_.push_back(ByteOffset(rank.in, first));
+      outs_.push_back(ByteOffset(rank.out[0], first));
     }
   }
 
@@ -310,7 +306,7 @@ class TeamCommunicator final : public Communicator, ProgressThread::Rank {
     const auto element = static_cast<int64_t>(DataTypeSize(c.dtype));
     const auto reduce = [&](Reduction reduction, int rank, void* out) {
       const int64_t first = FirstOf(rank, scatter.counts) * element;
-      for (size_t r = 0; r < ranks.size(); ++r) ins_[r] = Skip(ranks[r].in, first);
+      for (size_t r = 0; r < ranks.size(); ++r) ins_[r] = ByteOffset(ranks[r].in, first);
       ReduceInRankOrder(reduction, c.dtype, ins_, {&out, 1}, scatter.counts[rank]);
     };
     if (exchange_ == nullptr) {
@@ -327,7 +323,7 @@ class TeamCommunicator final : public Communicator, ProgressThread::Rank {
     const Collective& c = t.collective();
     const auto element = static_cast<int64_t>(DataTypeSize(c.dtype));
     for (size_t r = 0; r < ranks.size(); ++r) {
-      Copy(ranks[r].in, Skip(c.out, FirstOf(domain_[r], gather.counts) * element),
+      Copy(ranks[r].in, ByteOffset(c.out, FirstOf(domain_[r], gather.counts) * element),
            gather.counts[domain_[r]] * element);
     }
     if (exchange_ == nullptr) return absl::OkStatus();

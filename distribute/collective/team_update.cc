@@ -9,6 +9,7 @@
 #include "absl/algorithm/container.h"
 #include "distribute/collective/check_collective.h"
 #include "distribute/collective/shard.h"
+#include "framework/core/byte_offset.h"
 #include "framework/core/overloaded.h"
 #include "framework/runtime/reduce_in_rank_order.h"
 
@@ -17,10 +18,6 @@ namespace {
 
 constexpr int64_t kPieceOfL1 =
     16 << 10;  // bytes of a gradient; fits into a part of a small L1 cache
-
-const std::byte* At(const void* memory, int64_t bytes) {
-  return static_cast<const std::byte*>(memory) + bytes;
-}
 
 // Identifies an update from Start to Finish. Null if the collective is not an update.
 const void* RuleOf(const Collective& collective) {
@@ -69,10 +66,12 @@ class GradientUpdate final : public TeamUpdate {
     for (int64_t first = own_.first; first < own_.end(); first += per_piece) {
       const int64_t n = std::min(per_piece, own_.end() - first);
       if (!update_.reduction.has_value()) {
-        Apply(first, At(offer_.in, first * element_bytes_), n);
+        Apply(first, ByteOffset(offer_.in, first * element_bytes_), n);
         continue;
       }
-      for (size_t r = 0; r < ranks.size(); ++r) ins_[r] = At(ranks[r].in, first * element_bytes_);
+      for (size_t r = 0; r < ranks.size(); ++r) {
+        ins_[r] = ByteOffset(ranks[r].in, first * element_bytes_);
+      }
       ReduceInRankOrder(*update_.reduction, collective_.dtype, ins_, {&out, 1}, n);
       Apply(first, piece, n);
     }
@@ -85,7 +84,7 @@ class GradientUpdate final : public TeamUpdate {
       shard_.resize(own_.count * element_bytes_);
       void* const sum = shard_.data();
       for (size_t r = 0; r < ranks.size(); ++r) {
-        ins_[r] = At(ranks[r].in, own_.first * element_bytes_);
+        ins_[r] = ByteOffset(ranks[r].in, own_.first * element_bytes_);
       }
       ReduceInRankOrder(WithinDomain(*update_.reduction), collective_.dtype, ins_, {&sum, 1},
                         own_.count);
@@ -100,7 +99,7 @@ class GradientUpdate final : public TeamUpdate {
   void Take(int64_t first, const void* values, int64_t count) override {
     const int64_t per_piece = kPieceOfL1 / element_bytes_;
     for (int64_t at = 0; at < count; at += per_piece) {
-      Apply(first + at, At(values, at * element_bytes_), std::min(per_piece, count - at));
+      Apply(first + at, ByteOffset(values, at * element_bytes_), std::min(per_piece, count - at));
     }
   }
 
