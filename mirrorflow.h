@@ -12,7 +12,7 @@
 #include "framework/graph/scope.h"            // graphs and how to build them
 #include "ops/all/ops.h"                      // a builder for each op
 #include "train/checkpoint/variables_file.h"  // variables from and to files
-#include "train/data/data.h"                  // pipelines of batches
+#include "train/data/input_pipelines.h"       // pipelines of batches
 #include "train/formats/formats.h"            // tensors from and to NumPy files
 #include "train/inference.h"                  // the inference form of a model
 #include "train/layers/layers.h"              // layers

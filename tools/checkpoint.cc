@@ -8,7 +8,7 @@
 #include "framework/core/names.h"
 #include "framework/core/status.h"
 #include "framework/core/terminal.h"
-#include "train/checkpoint/data.h"
+#include "train/checkpoint/checkpoint_contents.h"
 #include "train/checkpoint/directory.h"
 
 namespace mirrorflow {
@@ -28,7 +28,7 @@ absl::Status ListAndCheckCheckpoints(const std::vector<std::string>& args, ExitC
   absl::Status damaged;
   for (const int64_t step : steps) {
     const std::string path = CheckpointPath(args[0], step);
-    const absl::StatusOr<CheckpointData> data = ReadCheckpointData(path);
+    const absl::StatusOr<CheckpointContents> data = ReadCheckpointContents(path);
     if (!data.ok()) {
       PrintLine(absl::StrCat(path, "  DAMAGED"));
       damaged.Update(data.status());

@@ -31,7 +31,7 @@
 #include "framework/runtime/variable_layout.h"
 #include "framework/session/session.h"
 #include "framework/workers/connection.h"
-#include "train/checkpoint/data.h"
+#include "train/checkpoint/checkpoint_contents.h"
 #include "train/checkpoint/directory.h"
 #include "train/checkpoint/event_log.h"
 #include "train/checkpoint/lost_directory.h"
@@ -137,7 +137,7 @@ absl::StatusOr<std::map<std::string, std::vector<VariablePart>>> PartsIn(
 }
 
 // Checks that each part belongs to a variable of this session and fits it.
-absl::Status CheckParts(const CheckpointData& data, const VariableLayout& layout) {
+absl::Status CheckParts(const CheckpointContents& data, const VariableLayout& layout) {
   MF_ASSIGN_OR_RETURN(const auto parts,
                       PartsIn(data.manifest.state_tensors, data.state_tensors.tensors));
   for (const auto& [name, by_rank] : parts) {
@@ -175,7 +175,7 @@ class CheckpointManager::Writer {
   void Log(absl::string_view line) const { LogLine(options_, line); }
 
   // The data that Start writes. It must not change before Wait has returned.
-  CheckpointData* data() { return &data_; }
+  CheckpointContents* data() { return &data_; }
   void Start() {
     const auto write = [this] { status_ = CatchOutOfMemory([&] { return Write(); }); };
     absl::StatusOr<std::thread> thread = StartThread("checkpoint", write);
@@ -192,7 +192,7 @@ class CheckpointManager::Writer {
   }
 
   // Reads the checkpoint from which to resume; none for a fresh start.
-  absl::StatusOr<std::optional<CheckpointData>> Read() {
+  absl::StatusOr<std::optional<CheckpointContents>> Read() {
     MF_ASSIGN_OR_RETURN(std::vector<int64_t> steps, ListCheckpoints(directory_->path()));
     if (options_.resume == Resume::kNever && !steps.empty()) {
       return absl::AlreadyExistsError(
@@ -201,8 +201,8 @@ class CheckpointManager::Writer {
     }
     const bool must_exist = options_.resume == Resume::kLatestValid;
     for (; !steps.empty(); steps.pop_back()) {
-      absl::StatusOr<CheckpointData> data =
-          ReadCheckpointData(CheckpointPath(directory_->path(), steps.back()));
+      absl::StatusOr<CheckpointContents> data =
+          ReadCheckpointContents(CheckpointPath(directory_->path(), steps.back()));
       if (data.ok()) {
         newest_ = steps.back();
         MF_RETURN_IF_ERROR(directory_->Abandon(newest_));
@@ -251,7 +251,7 @@ class CheckpointManager::Writer {
     MF_RETURN_IF_ERROR(CheckFinite());
     const int64_t step = data_.manifest.step;
     MF_RETURN_IF_ERROR(directory_->Commit(
-        step, [&](const std::string& path) { return WriteCheckpointData(path, data_); }));
+        step, [&](const std::string& path) { return WriteCheckpointContents(path, data_); }));
     newest_ = step;
     events_.Saved(step);
     TellLauncher(step);
@@ -265,8 +265,8 @@ class CheckpointManager::Writer {
   const std::unique_ptr<CheckpointDirectory> directory_;
   const EventLog events_;
   const std::vector<std::string> updated_;
-  CheckpointData data_;  // its variables are kept between saves for their memory
-  int64_t newest_ = -1;  // the step of the newest checkpoint; -1: none
+  CheckpointContents data_;  // its variables are kept between saves for their memory
+  int64_t newest_ = -1;      // the step of the newest checkpoint; -1: none
   std::thread thread_;
   absl::Status status_;  // of the thread's work, once it has ended
 };
@@ -370,7 +370,7 @@ absl::StatusOr<std::string> CheckpointManager::TakeFromWorker0(
   return workers.Get(absl::StrCat(key, " value"), deadline);
 }
 
-absl::Status CheckpointManager::CheckOwn(const CheckpointData& data) const {
+absl::Status CheckpointManager::CheckOwn(const CheckpointContents& data) const {
   const std::string path = CheckpointPath(options_.directory, data.manifest.step);
   CheckpointManifest own;
   own.seed = session_.seed();
@@ -385,7 +385,8 @@ absl::Status CheckpointManager::CheckOwn(const CheckpointData& data) const {
   return absl::OkStatus();
 }
 
-absl::Status CheckpointManager::TakeOver(const CheckpointManifest& manifest, CheckpointData data) {
+absl::Status CheckpointManager::TakeOver(const CheckpointManifest& manifest,
+                                         CheckpointContents data) {
   std::vector<std::string> names;
   for (const auto& [name, tensor] : manifest.variables.tensors) names.push_back(name);
   MF_RETURN_IF_ERROR(session_.AssignFromWorker0(names, data.variables.tensors));
@@ -408,10 +409,10 @@ absl::Status CheckpointManager::TakeOver(const CheckpointManifest& manifest, Che
 }
 
 absl::StatusOr<TrainingPosition> CheckpointManager::Restore() {
-  CheckpointData data;  // on worker 0
+  CheckpointContents data;  // on worker 0
   // Returns the message of worker 0: the manifest, or an empty text for a fresh start.
   const auto choose = [&]() -> absl::StatusOr<std::string> {
-    MF_ASSIGN_OR_RETURN(std::optional<CheckpointData> read, writer_->Read());
+    MF_ASSIGN_OR_RETURN(std::optional<CheckpointContents> read, writer_->Read());
     if (!read.has_value()) return "";
     MF_RETURN_IF_ERROR(CheckOwn(*read));
     data = *std::move(read);

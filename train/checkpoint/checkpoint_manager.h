@@ -28,7 +28,7 @@
 
 namespace mirrorflow {
 
-struct CheckpointData;
+struct CheckpointContents;
 struct CheckpointManifest;
 
 // Where training is: `step` steps have run, and the next batch is batch `batch` of epoch `epoch`,
@@ -115,9 +115,9 @@ class CheckpointManager {
   class Writer;  // of worker 0
 
   CheckpointManager(Session& session, const Options& options);
-  absl::Status CheckOwn(const CheckpointData& data) const;
+  absl::Status CheckOwn(const CheckpointContents& data) const;
   // Sets everything that the checkpoint holds. Only worker 0 has its tensors.
-  absl::Status TakeOver(const CheckpointManifest& manifest, CheckpointData data);
+  absl::Status TakeOver(const CheckpointManifest& manifest, CheckpointContents data);
   // Ends the save in progress, if there is one. `saved` tells, on all workers, how it has ended.
   absl::Status EndSave(absl::Status* saved);
   // Fails if the previous save has failed for good, or too many have.

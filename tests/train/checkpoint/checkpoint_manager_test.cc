@@ -32,7 +32,7 @@
 #include "gtest/gtest.h"
 #include "mirrorflow.h"
 #include "tests/support/files.h"
-#include "train/checkpoint/data.h"
+#include "train/checkpoint/checkpoint_contents.h"
 #include "train/checkpoint/directory.h"
 #include "train/checkpoint/lost_directory.h"
 
@@ -275,7 +275,7 @@ TEST_F(CheckpointManagerTest, RestoreWarnsAboutNonFiniteTensors) {
   const auto strategy = Replicas(1);
   ASSERT_TRUE(Train(*strategy, 1, Options()).ok());
   const std::string path = CheckpointPath(directory_, 1);
-  auto data = ReadCheckpointData(path);
+  auto data = ReadCheckpointContents(path);
   ASSERT_TRUE(data.ok()) << data.status();
   std::string infinite;
   for (auto& [name, tensor] : data->variables.tensors) {
@@ -284,7 +284,7 @@ TEST_F(CheckpointManagerTest, RestoreWarnsAboutNonFiniteTensors) {
     infinite = name;
     break;
   }
-  ASSERT_TRUE(WriteCheckpointData(path, *data).ok());
+  ASSERT_TRUE(WriteCheckpointContents(path, *data).ok());
   ASSERT_TRUE(Train(*strategy, 1, Options()).ok());
   EXPECT_THAT(log_, testing::Contains(absl::StrCat("WARNING: ", path, ": tensor '", infinite,
                                                    "' has values that are not finite")));

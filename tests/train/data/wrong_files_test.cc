@@ -15,7 +15,7 @@
 #include "ops/registry.h"
 #include "tests/support/files.h"
 #include "tests/support/foreign_files.h"
-#include "train/checkpoint/data.h"
+#include "train/checkpoint/checkpoint_contents.h"
 #include "train/checkpoint/directory.h"
 #include "train/data/dataset.h"
 #include "train/data/sources.h"
@@ -105,7 +105,7 @@ std::vector<Reader> ReadersOfFolders() {
       {"manifest",
        "/manifest.json",
        {K::kJson},
-       [](auto& p) { return ReadCheckpointData(p).status(); }},
+       [](auto& p) { return ReadCheckpointContents(p).status(); }},
   };
 }
 

@@ -2,8 +2,8 @@
 //
 // The contents of one checkpoint: the manifest, the variables and, if there are any, the tensors of
 // the training state, each as a safetensors file.
-#ifndef MIRRORFLOW_TRAIN_CHECKPOINT_DATA_H_
-#define MIRRORFLOW_TRAIN_CHECKPOINT_DATA_H_
+#ifndef MIRRORFLOW_TRAIN_CHECKPOINT_CHECKPOINT_CONTENTS_H_
+#define MIRRORFLOW_TRAIN_CHECKPOINT_CHECKPOINT_CONTENTS_H_
 
 #include <string>
 #include <vector>
@@ -14,7 +14,7 @@
 
 namespace mirrorflow {
 
-struct CheckpointData {
+struct CheckpointContents {
   CheckpointManifest manifest;
   Safetensors variables;
   Safetensors state_tensors;
@@ -22,11 +22,11 @@ struct CheckpointData {
 
 // Writes the files to the directory `path`, the manifest last, and makes them durable. Fills in
 // what the manifest says about the other files.
-absl::Status WriteCheckpointData(const std::string& path, const CheckpointData& data);
+absl::Status WriteCheckpointContents(const std::string& path, const CheckpointContents& data);
 
 // Reads and checks all of the checkpoint `path`. DataLoss, naming the file and the tensor, if a
 // byte of it is not as it was written. Opens no file outside of `path`.
-absl::StatusOr<CheckpointData> ReadCheckpointData(const std::string& path);
+absl::StatusOr<CheckpointContents> ReadCheckpointContents(const std::string& path);
 
 // Whether the tensor has neither an infinity nor a NaN. True for integers.
 bool IsFinite(const Tensor& tensor);
@@ -36,4 +36,4 @@ std::vector<std::string> NonFiniteTensors(const Safetensors& contents);
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_TRAIN_CHECKPOINT_DATA_H_
+#endif  // MIRRORFLOW_TRAIN_CHECKPOINT_CHECKPOINT_CONTENTS_H_

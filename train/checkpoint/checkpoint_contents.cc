@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/checkpoint/data.h"
+#include "train/checkpoint/checkpoint_contents.h"
 
 #include <algorithm>
 #include <array>
@@ -172,7 +172,7 @@ bool HasExponent(const Tensor& tensor, Bits exponent) {
 
 }  // namespace
 
-absl::Status WriteCheckpointData(const std::string& path, const CheckpointData& data) {
+absl::Status WriteCheckpointContents(const std::string& path, const CheckpointContents& data) {
   CheckpointManifest manifest = data.manifest;
   MF_ASSIGN_OR_RETURN(manifest.variables, WriteFile(path, kVariablesFile, data.variables));
   if (!data.state_tensors.tensors.empty()) {
@@ -188,7 +188,7 @@ absl::Status WriteCheckpointData(const std::string& path, const CheckpointData& 
                              [](absl::string_view step) { return manifest_failpoints.Pass(step); });
 }
 
-absl::StatusOr<CheckpointData> ReadCheckpointData(const std::string& path) {
+absl::StatusOr<CheckpointContents> ReadCheckpointContents(const std::string& path) {
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::symlink_status(path, error);
   if (status.type() == std::filesystem::file_type::not_found) {
@@ -198,7 +198,7 @@ absl::StatusOr<CheckpointData> ReadCheckpointData(const std::string& path) {
   if (!std::filesystem::is_directory(status)) {
     return absl::DataLossError(absl::StrCat(path, ": expected a directory, got something else"));
   }
-  CheckpointData data;
+  CheckpointContents data;
   MF_ASSIGN_OR_RETURN(data.manifest, ReadManifest(absl::StrCat(path, "/", kManifestFile)));
   MF_ASSIGN_OR_RETURN(data.variables, ReadFile(path, data.manifest.variables));
   if (!data.manifest.state_tensors.name.empty()) {

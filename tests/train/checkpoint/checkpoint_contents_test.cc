@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Damaged checkpoints: none is read as another one.
-#include "train/checkpoint/data.h"
+#include "train/checkpoint/checkpoint_contents.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -25,7 +25,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class CheckpointDataTest : public testing::Test {
+class CheckpointContentsTest : public testing::Test {
  protected:
   void SetUp() override {
     std::filesystem::remove_all(path_);
@@ -33,9 +33,9 @@ class CheckpointDataTest : public testing::Test {
     contents_.tensors["weights"] = Tensor::Vector<float>({1, 2, 3});
     contents_.tensors["count"] = Tensor::Vector<int64_t>({4});
     contents_.metadata["mirrorflow.step"] = "7";
-    CheckpointData data = {.variables = contents_};
+    CheckpointContents data = {.variables = contents_};
     data.manifest.step = 7;
-    ASSERT_EQ(WriteCheckpointData(path_, data), absl::OkStatus());
+    ASSERT_EQ(WriteCheckpointContents(path_, data), absl::OkStatus());
   }
   std::string Path(const char* name) const { return absl::StrCat(path_, "/", name); }
   static std::string Read(const std::string& path) {
@@ -46,7 +46,7 @@ class CheckpointDataTest : public testing::Test {
     std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
   }
   std::string ErrorOfReading() const {
-    const absl::Status status = ReadCheckpointData(path_).status();
+    const absl::Status status = ReadCheckpointContents(path_).status();
     EXPECT_FALSE(status.ok());
     return std::string(status.message());
   }
@@ -79,8 +79,8 @@ TEST(NonFiniteTensorsTest, NamesThoseWithAnInfinityOrNan) {
               testing::ElementsAre("bfloat16", "double", "float", "half", "nan"));
 }
 
-TEST_F(CheckpointDataTest, HasWhatWasWritten) {
-  const auto data = ReadCheckpointData(path_);
+TEST_F(CheckpointContentsTest, HasWhatWasWritten) {
+  const auto data = ReadCheckpointContents(path_);
   ASSERT_TRUE(data.ok()) << data.status();
   EXPECT_EQ(data->manifest.step, 7);
   EXPECT_EQ(data->variables.metadata, contents_.metadata);
@@ -89,19 +89,19 @@ TEST_F(CheckpointDataTest, HasWhatWasWritten) {
 }
 
 // It may be undamaged, and must not be removed as if it were not.
-TEST_F(CheckpointDataTest, CheckpointThatCannotBeExaminedIsNotDamaged) {
+TEST_F(CheckpointContentsTest, CheckpointThatCannotBeExaminedIsNotDamaged) {
   const std::string path = Path(std::string(300, 'x').c_str());  // longer than a name may be
-  EXPECT_EQ(ReadCheckpointData(path).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ReadCheckpointContents(path).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 // It could not be read again.
-TEST_F(CheckpointDataTest, TooLargeManifestIsNotWritten) {
-  CheckpointData data = {.variables = contents_};
+TEST_F(CheckpointContentsTest, TooLargeManifestIsNotWritten) {
+  CheckpointContents data = {.variables = contents_};
   data.manifest.state["text"] = std::string(kMaxManifestBytes, 'x');
-  EXPECT_EQ(WriteCheckpointData(path_, data).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(WriteCheckpointContents(path_, data).code(), absl::StatusCode::kResourceExhausted);
 }
 
-TEST_F(CheckpointDataTest, EveryOtherLengthIsFound) {
+TEST_F(CheckpointContentsTest, EveryOtherLengthIsFound) {
   for (const char* file : {"variables.safetensors", "manifest.json"}) {
     const std::string bytes = Read(Path(file));
     for (size_t size = 0; size < bytes.size(); ++size) {
@@ -112,12 +112,12 @@ TEST_F(CheckpointDataTest, EveryOtherLengthIsFound) {
     EXPECT_THAT(ErrorOfReading(), HasSubstr(Path(file)));
     Write(Path(file), bytes);
   }
-  EXPECT_TRUE(ReadCheckpointData(path_).ok());
+  EXPECT_TRUE(ReadCheckpointContents(path_).ok());
 }
 
-TEST_F(CheckpointDataTest, EveryFlippedBitIsFoundAndItsTensorNamed) {
+TEST_F(CheckpointContentsTest, EveryFlippedBitIsFoundAndItsTensorNamed) {
   const std::string file = Path("variables.safetensors"), bytes = Read(file);
-  const size_t header = ReadCheckpointData(path_)->manifest.variables.header_bytes;
+  const size_t header = ReadCheckpointContents(path_)->manifest.variables.header_bytes;
   for (size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
     std::string flipped = bytes;
     flipped[bit / 8] ^= static_cast<char>(1 << bit % 8);
@@ -131,7 +131,7 @@ TEST_F(CheckpointDataTest, EveryFlippedBitIsFoundAndItsTensorNamed) {
 }
 
 // The checksums are right, but the file is not that of the manifest.
-TEST_F(CheckpointDataTest, OtherTensorsThanInTheManifestAreFound) {
+TEST_F(CheckpointContentsTest, OtherTensorsThanInTheManifestAreFound) {
   const auto rewrite = [&](const char* from, const char* to) {
     std::string text = Read(Path("manifest.json"));
     const size_t at = text.find(from);
@@ -149,33 +149,33 @@ TEST_F(CheckpointDataTest, OtherTensorsThanInTheManifestAreFound) {
   rewrite("[3]", "[4]");
   EXPECT_THAT(ErrorOfReading(), HasSubstr("tensor 'weights': expected float[4]"));
   rewrite("[4]", "[3]");
-  EXPECT_TRUE(ReadCheckpointData(path_).ok());
+  EXPECT_TRUE(ReadCheckpointContents(path_).ok());
   rewrite("variables.safetensors", "manifest.json");
   EXPECT_THAT(ErrorOfReading(), HasSubstr("manifest.json"));
 }
 
-TEST_F(CheckpointDataTest, LinksAreRefused) {
+TEST_F(CheckpointContentsTest, LinksAreRefused) {
   const std::string file = Path("variables.safetensors"), elsewhere = TemporaryPath("elsewhere");
   std::filesystem::rename(file, elsewhere);
   ASSERT_EQ(symlink(elsewhere.c_str(), file.c_str()), 0);
   EXPECT_THAT(ErrorOfReading(), HasSubstr("symbolic link"));
   std::filesystem::remove(file);
   std::filesystem::rename(elsewhere, file);
-  EXPECT_TRUE(ReadCheckpointData(path_).ok());
+  EXPECT_TRUE(ReadCheckpointContents(path_).ok());
 
   const std::string link = TemporaryPath("link");
   std::filesystem::remove(link);
   std::filesystem::create_directory_symlink(path_, link);
-  EXPECT_EQ(ReadCheckpointData(link).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(ReadCheckpointContents(link).status().code(), absl::StatusCode::kDataLoss);
 }
 
-TEST_F(CheckpointDataTest, MissingFilesAreNamed) {
+TEST_F(CheckpointContentsTest, MissingFilesAreNamed) {
   std::filesystem::remove(Path("variables.safetensors"));
   EXPECT_THAT(ErrorOfReading(), HasSubstr("variables.safetensors"));
   std::filesystem::remove(Path("manifest.json"));
   EXPECT_THAT(ErrorOfReading(), HasSubstr("manifest.json"));
   std::filesystem::remove(path_);
-  EXPECT_EQ(ReadCheckpointData(path_).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(ReadCheckpointContents(path_).status().code(), absl::StatusCode::kNotFound);
 }
 
 }  // namespace

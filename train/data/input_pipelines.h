@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Pipelines of batches, and data sets.
-#ifndef MIRRORFLOW_TRAIN_DATA_DATA_H_
-#define MIRRORFLOW_TRAIN_DATA_DATA_H_
+#ifndef MIRRORFLOW_TRAIN_DATA_INPUT_PIPELINES_H_
+#define MIRRORFLOW_TRAIN_DATA_INPUT_PIPELINES_H_
 
 #include "train/data/augmentation.h"
 #include "train/data/dataset.h"
@@ -10,4 +10,4 @@
 #include "train/data/image_ops.h"
 #include "train/data/sources.h"
 
-#endif  // MIRRORFLOW_TRAIN_DATA_DATA_H_
+#endif  // MIRRORFLOW_TRAIN_DATA_INPUT_PIPELINES_H_
