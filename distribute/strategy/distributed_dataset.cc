@@ -3,24 +3,21 @@
 
 #include <numeric>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "framework/data/batch_source.h"
 
 namespace mirrorflow {
 
-DistributedDataset::DistributedDataset(absl::StatusOr<std::unique_ptr<BatchSource>> source,
-                                       bool has_local_rows, const BatchShare& share)
-    : has_local_rows_(has_local_rows), share_(share), status_(source.status()) {
-  if (source.ok()) source_ = *std::move(source);
-}
-
 DistributedDataset::DistributedDataset(absl::StatusOr<FingerprintedBatches> batches,
-                                       bool has_local_rows, const BatchShare& share,
+                                       bool has_local_rows, const BatchShard& shard,
                                        std::unique_ptr<InputAgreement> comparison)
     : has_local_rows_(has_local_rows),
-      share_(share),
+      shard_(shard),
       comparison_(std::move(comparison)),
       ahead_status_(batches.status()) {
+  if (comparison_ == nullptr) status_ = batches.status();
   if (!batches.ok()) return;
   source_ = std::move(batches->source);
   fingerprint_ = std::move(batches->fingerprint);
@@ -76,28 +73,26 @@ bool DistributedDataset::Next(DistributedBatch* batch) {
     status_ = CompareData();
     if (!status_.ok()) return false;
   }
-  batch->next_.clear();
-  batch->replica_rows_.clear();
-  status_ = agreement_ != nullptr
-                ? agreement_->Settle(&ahead_.components, &batch->replica_rows_).status()
-                : ahead_status_;
+  std::vector<int64_t> replica_rows;
+  status_ = agreement_ != nullptr ? agreement_->Await(&ahead_.components, &replica_rows).status()
+                                  : ahead_status_;
   over_ = ahead_.components.empty();
   if (!status_.ok() || over_) return false;
-  batch->components_ = std::move(ahead_.components);
-  const bool is_share = share_.num_ranks < share_.world_size;
-  const Shape& shape = batch->components_[0].shape();
-  batch->num_rows_ = is_share || shape.rank() == 0 ? ahead_.global_rows : shape.dim(0);
-  batch->has_local_rows_ = has_local_rows_;
+  std::vector<Tensor> components = std::move(ahead_.components);
+  const bool is_sharded = shard_.num_ranks < shard_.world_size;
+  const Shape& shape = components[0].shape();
+  int64_t num_rows = is_sharded || shape.rank() == 0 ? ahead_.global_rows : shape.dim(0);
   if (agreement_ != nullptr) {
-    batch->num_rows_ =
-        std::accumulate(batch->replica_rows_.begin(), batch->replica_rows_.end(), int64_t{0});
+    num_rows = std::accumulate(replica_rows.begin(), replica_rows.end(), int64_t{0});
   }
-  for (int r = 0; r < share_.world_size && is_share; ++r) {
-    batch->replica_rows_.push_back(FirstRowOf(r + 1, batch->num_rows_, share_.world_size) -
-                                   FirstRowOf(r, batch->num_rows_, share_.world_size));
+  for (int r = 0; r < shard_.world_size && is_sharded; ++r) {
+    replica_rows.push_back(FirstRowOf(r + 1, num_rows, shard_.world_size) -
+                           FirstRowOf(r, num_rows, shard_.world_size));
   }
+  *batch = DistributedBatch();  // the source reuses the memory of a batch that is released
   ReadAhead();
-  batch->next_ = ahead_.components;
+  *batch = DistributedBatch(std::move(components), ahead_.components, num_rows, has_local_rows_,
+                            std::move(replica_rows));
   return true;
 }
 

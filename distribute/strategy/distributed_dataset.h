@@ -5,21 +5,16 @@
 #ifndef MIRRORFLOW_DISTRIBUTE_STRATEGY_DISTRIBUTED_DATASET_H_
 #define MIRRORFLOW_DISTRIBUTE_STRATEGY_DISTRIBUTED_DATASET_H_
 
-#include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "absl/status/status.h"
-#include "absl/types/span.h"
 #include "distribute/strategy/input_agreement.h"
-#include "framework/core/batch_source.h"
-#include "framework/core/dataset_fingerprint.h"
-#include "framework/core/file_share.h"
-#include "framework/core/tensor.h"
+#include "framework/data/batch_provider.h"
+#include "framework/data/distributed_batch.h"
 
 namespace mirrorflow {
 
-// How the workers share the reading of a dataset; TensorFlow's names.
+// How the workers divide a dataset; TensorFlow's names.
 enum class AutoShardPolicy {
   kAuto,  // the same as kData, so that batches never depend on the number of workers
   kData,  // every worker has the same dataset, and gathers only the rows of its own replicas
@@ -40,39 +35,15 @@ struct DistributeOptions {
   bool compare_data = true;
 };
 
-// One batch, with one tensor per component. Each replica takes its rows from it.
-class DistributedBatch {
- public:
-  // The rows of this worker's replicas; with a single worker, the global batch.
-  absl::Span<const Tensor> components() const { return components_; }
-  // The components of the next batch; empty if this worker has no more rows.
-  absl::Span<const Tensor> next() const { return next_; }
-  operator absl::Span<const Tensor>() const { return components_; }  // NOLINT: what Step::Run takes
-  // Rows of the global batch. With AutoShardPolicy::kOff, those of this worker.
-  int64_t num_rows() const { return num_rows_; }
-
-  // Options of Step::Run for these components.
-  bool has_local_rows() const { return has_local_rows_; }
-  absl::Span<const int64_t> replica_rows() const { return replica_rows_; }
-
- private:
-  friend class DistributedDataset;
-  std::vector<Tensor> components_, next_;
-  int64_t num_rows_ = 0;
-  bool has_local_rows_ = false;
-  std::vector<int64_t> replica_rows_;  // of all replicas; empty: split evenly
-};
-
 class DistributedDataset {
  public:
-  // `source` provides the rows of `share`, or all rows if `has_local_rows` is not set.
-  DistributedDataset(absl::StatusOr<std::unique_ptr<BatchSource>> source, bool has_local_rows,
-                     const BatchShare& share);
-  // Also compares the dataset with those of the other workers before the first batch. Without a
-  // fingerprint, compares the first batch: its values if it has all rows, and otherwise its number
-  // of rows and their types.
+  // `batches` has the rows of `shard`, or all rows if `has_local_rows` is not set. `comparison`, if
+  // not null, compares the data with that of the other workers before the first batch. Without a
+  // fingerprint, it compares the first batch: its values if it has all rows, and otherwise its
+  // number of rows and their types.
   DistributedDataset(absl::StatusOr<FingerprintedBatches> batches, bool has_local_rows,
-                     const BatchShare& share, std::unique_ptr<InputAgreement> comparison);
+                     const BatchShard& shard = {},
+                     std::unique_ptr<InputAgreement> comparison = nullptr);
   // The rows of this worker's files.
   DistributedDataset(absl::StatusOr<FileBatches> files, std::unique_ptr<InputAgreement> agreement);
 
@@ -90,7 +61,7 @@ class DistributedDataset {
 
   std::unique_ptr<BatchSource> source_;  // null at the end
   bool has_local_rows_ = true;
-  BatchShare share_;
+  BatchShard shard_;
   std::unique_ptr<InputAgreement> agreement_;   // null unless each worker has its own files
   FileBatches files_;                           // without their source
   std::unique_ptr<InputAgreement> comparison_;  // null if there is none, or once done

@@ -8,10 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "framework/core/batch_source.h"
 #include "framework/core/crc32c.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
+#include "framework/data/batch_source.h"
 #include "framework/runtime/failure.h"
 #include "framework/runtime/status_proto.h"
 
@@ -155,7 +155,7 @@ void InputAgreement::Offer(const FileBatches& files, const absl::Status& status,
     for (const Tensor& t : components) absl::StrAppend(&text, "\n", TypeOfRow(t));
   }
   drop_remainder_ = files.drop_remainder;
-  // Without a thread, Settle() does it.
+  // Without a thread, Await() does it.
   answers_ =
       std::async(std::launch::async | std::launch::deferred,
                  [group = options_.group, name = absl::StrCat(options_.name, " ", messages_++),
@@ -164,8 +164,8 @@ void InputAgreement::Offer(const FileBatches& files, const absl::Status& status,
                  });
 }
 
-absl::StatusOr<bool> InputAgreement::Settle(std::vector<Tensor>* components,
-                                            std::vector<int64_t>* replica_rows) {
+absl::StatusOr<bool> InputAgreement::Await(std::vector<Tensor>* components,
+                                           std::vector<int64_t>* replica_rows) {
   MF_ASSIGN_OR_RETURN(const std::vector<std::string> answers, answers_.get());
   const auto own = static_cast<size_t>(options_.group->worker());
   MF_ASSIGN_OR_RETURN(const std::vector<Offered> workers, ParseAll(answers, kRows, own));

@@ -11,7 +11,7 @@
 // tell one another how many they have, until none has any:
 //
 //   agreement.Offer(files, status, components);  // of the next step; does not wait
-//   MF_ASSIGN_OR_RETURN(bool more, agreement.Settle(&components, &replica_rows));
+//   MF_ASSIGN_OR_RETURN(bool more, agreement.Await(&components, &replica_rows));
 #ifndef MIRRORFLOW_DISTRIBUTE_STRATEGY_INPUT_AGREEMENT_H_
 #define MIRRORFLOW_DISTRIBUTE_STRATEGY_INPUT_AGREEMENT_H_
 
@@ -24,9 +24,9 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "framework/core/dataset_fingerprint.h"
-#include "framework/core/file_share.h"
 #include "framework/core/tensor.h"
+#include "framework/data/batch_provider.h"
+#include "framework/data/dataset_fingerprint.h"
 #include "framework/workers/worker_group.h"
 
 namespace mirrorflow {
@@ -52,7 +52,7 @@ class InputAgreement {
   // Waits for what all workers have. Returns false if the input of all has ended. Otherwise, sets
   // the rows of each replica of all workers, and `components` without rows if this worker has none.
   // The error is that of this worker or, if it has none, of the first other one.
-  absl::StatusOr<bool> Settle(std::vector<Tensor>* components, std::vector<int64_t>* replica_rows);
+  absl::StatusOr<bool> Await(std::vector<Tensor>* components, std::vector<int64_t>* replica_rows);
 
  private:
   // Waits until all workers have sent a message.

@@ -31,15 +31,11 @@ absl::Status Strategy::CheckScopes(const Graph& graph) const {
   return absl::OkStatus();
 }
 
-BatchShare Strategy::LocalShare() const {
+BatchShard Strategy::LocalShard() const {
   const std::vector<int> ranks = topology().RanksOfWorker(worker());
   return {.first_rank = ranks[0],
           .num_ranks = static_cast<int>(ranks.size()),
           .world_size = topology().world_size()};
-}
-
-FileShare Strategy::LocalFiles() const {
-  return {.worker = worker(), .num_workers = topology().num_workers(), .batch = LocalShare()};
 }
 
 absl::StatusOr<std::unique_ptr<InputAgreement>> Strategy::AgreeOnInput() const {
@@ -48,17 +44,39 @@ absl::StatusOr<std::unique_ptr<InputAgreement>> Strategy::AgreeOnInput() const {
       "or compare_data = false with another policy than FILE");
 }
 
-DistributedDataset Strategy::DistributeCompared(absl::StatusOr<FingerprintedBatches> batches,
-                                                bool has_local_rows) const {
-  absl::StatusOr<std::unique_ptr<InputAgreement>> comparison = AgreeOnInput();
-  if (!comparison.ok()) return DistributedDataset(comparison.status(), true, {});
-  return DistributedDataset(std::move(batches), has_local_rows,
-                            has_local_rows ? LocalShare() : BatchShare(), *std::move(comparison));
-}
-
-absl::Status Strategy::NoFiles() {
-  return absl::InvalidArgumentError(
-      "AutoShardPolicy FILE: expected a Dataset, got another type, which has no list of files");
+DistributedDataset Strategy::Distribute(const BatchProvider& dataset, int64_t epoch,
+                                        const DistributeOptions& options) const {
+  const AutoShardPolicy policy = options.auto_shard_policy;
+  const bool alone = topology().num_workers() == 1;
+  const bool reads_alone = alone || policy == AutoShardPolicy::kOff;
+  const bool by_file = policy == AutoShardPolicy::kFile;
+  const bool compares = !reads_alone && !by_file && options.compare_data;
+  const absl::Status batched = dataset.CheckBatched();
+  if (!batched.ok() && !compares) return DistributedDataset(batched, /*has_local_rows=*/true);
+  if (reads_alone) {
+    return DistributedDataset(FingerprintedBatches{dataset.MakeIterator(epoch, {})},
+                              /*has_local_rows=*/!alone);
+  }
+  std::unique_ptr<InputAgreement> agreement;
+  if (by_file || compares) {
+    absl::StatusOr<std::unique_ptr<InputAgreement>> made = AgreeOnInput();
+    if (!made.ok()) return DistributedDataset(made.status(), /*has_local_rows=*/true);
+    agreement = *std::move(made);
+  }
+  const BatchShard shard = LocalShard();
+  if (by_file) {
+    const FileShard files = {
+        .worker = worker(), .num_workers = topology().num_workers(), .batch = shard};
+    return DistributedDataset(dataset.OpenFiles(epoch, files), std::move(agreement));
+  }
+  const bool is_sharded = dataset.is_sharded();
+  const auto open = [&]() -> absl::StatusOr<FingerprintedBatches> {
+    MF_RETURN_IF_ERROR(batched);  // reaches all workers through the agreement
+    if (compares) return dataset.OpenShard(epoch, shard);
+    return FingerprintedBatches{dataset.MakeIterator(epoch, shard)};
+  };
+  return DistributedDataset(open(), is_sharded, is_sharded ? shard : BatchShard(),
+                            std::move(agreement));
 }
 
 absl::StatusOr<std::unique_ptr<Session>> Strategy::NewSession(const Graph& graph) const {

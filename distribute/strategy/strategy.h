@@ -19,9 +19,7 @@
 #include "absl/time/time.h"
 #include "distribute/strategy/distributed_dataset.h"
 #include "distribute/strategy/input_agreement.h"
-#include "framework/core/batch_source.h"
-#include "framework/core/dataset_fingerprint.h"
-#include "framework/core/file_share.h"
+#include "framework/data/batch_provider.h"
 #include "framework/graph/creation_scope.h"
 #include "framework/runtime/topology.h"
 #include "framework/session/session.h"
@@ -47,55 +45,14 @@ class Strategy {
   // created outside this strategy's scope().
   absl::StatusOr<std::unique_ptr<Session>> NewSession(const Graph& graph) const;
 
-  // Returns the batches of one epoch of `dataset`, a type with MakeIterator(epoch, share). A
-  // Dataset produces them ahead of time on a separate thread. A type with only MakeIterator(epoch)
-  // gives every worker whole global batches. Unless each worker has its own dataset
-  // (AutoShardPolicy::kOff), all workers must call this for the same datasets in the same order,
-  // and read the batches. If the datasets differ, the first Next() fails on all workers. For
-  // types with OpenShare(epoch, share), such as Dataset, DistributeOptions::compare_data controls
-  // the comparison. For other types, only the first batch is compared: its values if every worker
-  // has the whole batch, otherwise only its number of rows and their types.
-  template <typename D>
-  DistributedDataset Distribute(const D& dataset, int64_t epoch = 0,
-                                const DistributeOptions& options = {}) const {
-    absl::Status batched;
-    if constexpr (requires { dataset.CheckBatched(); }) batched = dataset.CheckBatched();
-    const bool alone = topology().num_workers() == 1;
-    const AutoShardPolicy policy = options.auto_shard_policy;
-    const bool shares_data = policy == AutoShardPolicy::kAuto || policy == AutoShardPolicy::kData;
-    if (!alone && shares_data && options.compare_data) {
-      if (!batched.ok()) return DistributeCompared(batched, /*has_local_rows=*/true);
-      if constexpr (requires { dataset.OpenShare(epoch, BatchShare()); }) {
-        return DistributeCompared(dataset.OpenShare(epoch, LocalShare()), /*has_local_rows=*/true);
-      } else if constexpr (requires { dataset.MakeIterator(epoch, BatchShare()); }) {
-        return DistributeCompared(
-            FingerprintedBatches{dataset.MakeIterator(epoch, LocalShare()), nullptr},
-            /*has_local_rows=*/true);
-      } else {
-        return DistributeCompared(FingerprintedBatches{dataset.MakeIterator(epoch), nullptr},
-                                  /*has_local_rows=*/false);
-      }
-    }
-    if (!batched.ok()) return DistributedDataset(std::move(batched), true, {});
-    if (alone || policy == AutoShardPolicy::kOff) {
-      return DistributedDataset(dataset.MakeIterator(epoch), /*has_local_rows=*/!alone, {});
-    }
-    if (policy == AutoShardPolicy::kFile) {
-      if constexpr (requires { dataset.OpenFiles(epoch, FileShare()); }) {
-        absl::StatusOr<std::unique_ptr<InputAgreement>> agreement = AgreeOnInput();
-        if (!agreement.ok()) return DistributedDataset(agreement.status(), true, {});
-        return DistributedDataset(dataset.OpenFiles(epoch, LocalFiles()), *std::move(agreement));
-      } else {
-        return DistributedDataset(NoFiles(), /*has_local_rows=*/true, {});
-      }
-    }
-    if constexpr (requires { dataset.MakeIterator(epoch, BatchShare()); }) {
-      const BatchShare share = LocalShare();
-      return DistributedDataset(dataset.MakeIterator(epoch, share), /*has_local_rows=*/true, share);
-    } else {
-      return DistributedDataset(dataset.MakeIterator(epoch), /*has_local_rows=*/false, {});
-    }
-  }
+  // Returns the batches of one epoch of `dataset`. A Dataset produces them ahead of time on a
+  // separate thread. Unless each worker has its own dataset (AutoShardPolicy::kOff), all workers
+  // must call this for the same datasets in the same order, and read the batches. If the datasets
+  // differ, the first Next() fails on all workers. DistributeOptions::compare_data controls the
+  // comparison. Of a provider without a fingerprint, only the first batch is compared: its values
+  // if every worker has the whole batch, otherwise only its number of rows and their types.
+  DistributedDataset Distribute(const BatchProvider& dataset, int64_t epoch = 0,
+                                const DistributeOptions& options = {}) const;
 
   // Reduces the replicas' values to their sum, mean, maximum or minimum, in rank order. All must
   // have the same shape and the same dtype: a floating-point type, int32 or int64.
@@ -107,9 +64,6 @@ class Strategy {
   explicit Strategy(SessionOptions options);
 
   virtual absl::StatusOr<SessionBackend> MakeBackend() const = 0;
-  // The rows of this worker's replicas.
-  BatchShare LocalShare() const;
-  FileShare LocalFiles() const;
   // With several workers, how they agree on their input.
   virtual absl::StatusOr<std::unique_ptr<InputAgreement>> AgreeOnInput() const;
   // Whether variables must be created inside scope().
@@ -117,11 +71,8 @@ class Strategy {
 
  private:
   absl::Status CheckScopes(const Graph& graph) const;
-  // Distributes the batches once all workers have compared theirs. An error on one worker reaches
-  // all of them.
-  DistributedDataset DistributeCompared(absl::StatusOr<FingerprintedBatches> batches,
-                                        bool has_local_rows) const;
-  static absl::Status NoFiles();
+  // The rows of this worker's replicas.
+  BatchShard LocalShard() const;
 
   const int64_t id_;  // unique in this process
   const SessionOptions session_options_;

@@ -36,6 +36,13 @@ absl::StatusOr<StepOutputs> Step::Run(absl::Span<const Tensor> feeds, const RunO
   return NoSession(prepared_.get());
 }
 
+absl::StatusOr<StepOutputs> Step::Run(const DistributedBatch& batch, RunOptions options) {
+  options.next_feeds = batch.next();
+  options.local_feeds |= batch.has_local_rows();
+  if (options.replica_rows.empty()) options.replica_rows = batch.replica_rows();
+  return Run(batch.components(), options);
+}
+
 absl::Duration Step::host_time() const {
   const Session* const session = SessionOf(prepared_.get());
   return session != nullptr ? absl::Nanoseconds(prepared_->host_time_ns.load())

@@ -3,6 +3,7 @@
 #define MIRRORFLOW_FRAMEWORK_SESSION_STEP_H_
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "framework/core/tensor.h"
+#include "framework/data/distributed_batch.h"
 
 namespace mirrorflow {
 
@@ -69,15 +71,12 @@ class Step {
   // write them. Returns FailedPrecondition if the step reads a variable that is indeterminate or
   // not initialised, or if the session has several workers and another thread is using it.
   absl::StatusOr<StepOutputs> Run(absl::Span<const Tensor> feeds, const RunOptions& options = {});
-  // Runs a DistributedDataset batch and prefetches the next one.
-  template <typename Batch>
-  auto Run(const Batch& batch, RunOptions options = {})
-      -> decltype(batch.next(), Run({}, options)) {
-    options.next_feeds = batch.next();
-    options.local_feeds |= batch.has_local_rows();
-    if (options.replica_rows.empty()) options.replica_rows = batch.replica_rows();
-    return Run(batch.components(), options);
+  absl::StatusOr<StepOutputs> Run(std::initializer_list<Tensor> feeds,
+                                  const RunOptions& options = {}) {
+    return Run(absl::Span<const Tensor>(feeds), options);
   }
+  // Runs a batch and prefetches the next one.
+  absl::StatusOr<StepOutputs> Run(const DistributedBatch& batch, RunOptions options = {});
   // Returns how long the host took to enqueue the last Run on the first local replica. Zero before
   // the first Run, and on devices that run on the host.
   absl::Duration host_time() const;

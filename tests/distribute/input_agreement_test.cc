@@ -251,7 +251,7 @@ TEST(InputAgreementTest, DifferentPolicyOfOneWorkerFailsBoth) {
         EXPECT_FALSE(input.Next(&batch));
         statuses[w] = input.status();
       } else {
-        DistributedDataset input(FingerprintedBatches{std::move(source), nullptr},
+        DistributedDataset input(FingerprintedBatches{std::move(source)},
                                  /*has_local_rows=*/false, {}, std::move(agreement));
         EXPECT_FALSE(input.Next(&batch));
         statuses[w] = input.status();

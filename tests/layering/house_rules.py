@@ -27,7 +27,7 @@ LEVEL = {
 # of tests that are not here form one row above the others.
 ROWS = (
     ("framework/core", "framework/proto"),
-    ("framework/graph",),
+    ("framework/data", "framework/graph"),
     ("framework/runtime",),
     ("framework/compiler", "framework/workers"),
     ("framework/compiler/passes",),

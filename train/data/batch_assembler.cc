@@ -57,11 +57,11 @@ void CopyInto(const Tensor& from, const Shape& shape, std::byte* to) {
 
 class BatchAssembler final : public BatchSource {
  public:
-  BatchAssembler(RowReaderPtr reader, std::unique_ptr<RowStream> order, const BatchShare& share,
+  BatchAssembler(RowReaderPtr reader, std::unique_ptr<RowStream> order, const BatchShard& shard,
                  const AssembleOptions& options)
       : reader_(std::move(reader)),
         order_(std::move(order)),
-        share_(share),
+        shard_(shard),
         padding_(options.padding),
         fingerprint_(options.fingerprint),
         threads_(reader_->tensors() != nullptr ? 1 : options.num_threads) {}
@@ -76,9 +76,9 @@ class BatchAssembler final : public BatchSource {
       fingerprint_.reset();
     }
     batch->global_rows = static_cast<int64_t>(refs_.size());
-    first_ = FirstRowOf(share_.first_rank, batch->global_rows, share_.world_size);
+    first_ = FirstRowOf(shard_.first_rank, batch->global_rows, shard_.world_size);
     count_ =
-        FirstRowOf(share_.first_rank + share_.num_ranks, batch->global_rows, share_.world_size) -
+        FirstRowOf(shard_.first_rank + shard_.num_ranks, batch->global_rows, shard_.world_size) -
         first_;
     MF_RETURN_IF_ERROR(reader_->tensors() != nullptr ? CopyTensors(batch) : ReadRows(batch));
     return true;
@@ -286,14 +286,14 @@ class BatchAssembler final : public BatchSource {
 
   const RowReaderPtr reader_;
   const std::unique_ptr<RowStream> order_;
-  const BatchShare share_;
+  const BatchShard shard_;
   const std::optional<Padding> padding_;
   std::optional<FingerprintTask> fingerprint_;  // until it is done
   ParallelRows threads_;
   std::vector<BufferPool> pools_;  // one per component
   // The current batch:
   std::vector<RowRef> refs_;  // of all workers
-  int64_t first_ = 0;         // the share is refs_[first_, first_ + count_)
+  int64_t first_ = 0;         // the shard is refs_[first_, first_ + count_)
   int64_t count_ = 0;
   std::vector<Row> rows_;  // those that have been read
   std::vector<std::byte*> buffers_;
@@ -302,9 +302,9 @@ class BatchAssembler final : public BatchSource {
 }  // namespace
 
 std::unique_ptr<BatchSource> AssembleBatches(RowReaderPtr reader, std::unique_ptr<RowStream> order,
-                                             const BatchShare& share,
+                                             const BatchShard& shard,
                                              const AssembleOptions& options) {
-  return std::make_unique<BatchAssembler>(std::move(reader), std::move(order), share, options);
+  return std::make_unique<BatchAssembler>(std::move(reader), std::move(order), shard, options);
 }
 
 }  // namespace mirrorflow

@@ -5,8 +5,8 @@
 #include <memory>
 #include <optional>
 
-#include "framework/core/batch_source.h"
-#include "framework/core/dataset_fingerprint.h"
+#include "framework/data/batch_source.h"
+#include "framework/data/dataset_fingerprint.h"
 #include "train/data/padding.h"
 #include "train/data/row_readers.h"
 #include "train/data/row_stream.h"
@@ -27,10 +27,10 @@ struct AssembleOptions {
   std::optional<FingerprintTask> fingerprint = std::nullopt;  // done before the first batch
 };
 
-// Reads the rows of each element of `order` and copies those of the share into a batch. The buffers
+// Reads the rows of each element of `order` and copies those of the shard into a batch. The buffers
 // of a batch are reused as soon as it is released. `order` must have been started.
 std::unique_ptr<BatchSource> AssembleBatches(RowReaderPtr reader, std::unique_ptr<RowStream> order,
-                                             const BatchShare& share,
+                                             const BatchShard& shard,
                                              const AssembleOptions& options);
 
 }  // namespace mirrorflow

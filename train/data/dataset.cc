@@ -9,12 +9,14 @@
 #include "absl/strings/str_join.h"
 #include "framework/core/cgroup.h"
 #include "framework/core/status.h"
+#include "framework/data/dataset_fingerprint.h"
 #include "framework/runtime/usable_cpus.h"
-#include "train/data/batch_assembler.h"
 #include "train/data/combined_rows.h"
+#include "train/data/dataset_base.h"
 #include "train/data/file_cache.h"
+#include "train/data/file_dataset.h"
 #include "train/data/loaded_rows.h"
-#include "train/data/prefetch.h"
+#include "train/data/row_pipeline.h"
 #include "train/data/row_readers.h"
 #include "train/data/row_stream.h"
 #include "train/data/value_streams.h"
@@ -73,80 +75,88 @@ class GeneratorSource final : public RowSource {
   const Generator next_;
 };
 
+absl::Status Error(absl::string_view message) {
+  return absl::InvalidArgumentError(absl::StrCat("dataset: ", message));
+}
+
 // The rows of a batch that come from the files of a worker.
-int64_t RowsOf(const FileShare& share, int64_t rows) {
-  const auto& [first_rank, num_ranks, world_size] = share.batch;
-  return FirstRowOf(first_rank + num_ranks, rows, world_size) -
-         FirstRowOf(first_rank, rows, world_size);
-}
-
-// A worker without a row in a batch would never read its files.
-absl::Status CheckBatchOf(const FileShare& share, int64_t rows) {
-  if (rows <= 0 || rows >= share.batch.world_size) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("Batch() of fewer rows than replicas; expected at "
-                   "least ",
-                   share.batch.world_size, " with AutoShardPolicy FILE, got ", rows));
-}
-
-// The longest row of the batch may be another worker's.
-absl::Status CheckPaddingOf(const FileShare& share, const Padding& padding) {
-  if (share.num_workers == 1 || padding.has_fixed_shapes()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      "PaddedBatch() to the longest row; expected padded_shapes without unknown dimensions with "
-      "AutoShardPolicy FILE, got others");
+absl::StatusOr<int64_t> RowsOfBatch(const FileShard& shard, int64_t rows) {
+  const auto& [first_rank, num_ranks, world_size] = shard.batch;
+  if (rows > 0 && rows < world_size) {  // a worker without a row would never read its files
+    return Error(absl::StrCat("Batch() of fewer rows than replicas; expected at least ", world_size,
+                              " with AutoShardPolicy FILE, got ", rows));
+  }
+  const int64_t own = FirstRowOf(first_rank + num_ranks, rows, world_size) -
+                      FirstRowOf(first_rank, rows, world_size);
+  if (own > 0) return own;
+  return Error(absl::StrCat("Batch() size out of range; expected at least 1, got ", own));
 }
 
 // Numbers rows differently on each worker, so that random changes keyed by them differ.
-RowFunction WithNumbersOf(const FileShare& share, RowFunction function) {
-  if (share.num_workers == 1) return function;
-  return [share, function = std::move(function)](const RowId& id, Row* row) {
-    return function({id.epoch, id.row * share.num_workers + share.worker}, row);
+RowFunction WithNumbersOf(const FileShard& shard, RowFunction function) {
+  if (shard.num_workers == 1) return function;
+  return [shard, function = std::move(function)](const RowId& id, Row* row) {
+    return function({id.epoch, id.row * shard.num_workers + shard.worker}, row);
   };
+}
+
+std::unique_ptr<BatchSource> Iterate(const absl::StatusOr<RowPipeline>& rows, int64_t epoch,
+                                     const BatchShard& shard,
+                                     std::shared_ptr<DatasetFingerprint> fingerprint) {
+  if (!rows.ok()) return std::make_unique<FailedSource>(rows.status());
+  absl::StatusOr<std::unique_ptr<BatchSource>> source =
+      rows->MakeIterator(epoch, shard, std::move(fingerprint));
+  if (!source.ok()) return std::make_unique<FailedSource>(source.status());
+  return *std::move(source);
 }
 
 }  // namespace
 
+Dataset::Dataset()
+    : Dataset(Of(absl::FailedPreconditionError("dataset: used before it was initialized"))) {}
+
+Dataset::Dataset(std::shared_ptr<const DatasetBase> base) : base_(std::move(base)) {}
+
+Dataset Dataset::Of(absl::StatusOr<RowPipeline> rows) {
+  return Dataset(std::make_shared<const RowDataset>(std::move(rows)));
+}
+
+Dataset Dataset::OrError(absl::StatusOr<Dataset> dataset) {
+  return dataset.ok() ? *std::move(dataset) : Of(dataset.status());
+}
+
 Dataset Dataset::FromTensors(std::vector<Tensor> components) {
-  Dataset d;
-  d.status_ = CheckComponents(components);
-  if (!d.status_.ok()) return d;
-  const int64_t rows = components[0].shape().dim(0);
-  d.description_ = absl::StrCat("FromTensors(", rows, " x ", TypesOfRows(components), ")");
-  d.reader_ = std::make_shared<TensorRows>(std::move(components));
-  d.stream_ = [rows] { return AllRows(rows); };
-  d.size_ = rows;
-  d.in_order_ = true;
-  return d;
+  const absl::Status status = CheckComponents(components);
+  if (!status.ok()) return Of(status);
+  const int64_t num_rows = components[0].shape().dim(0);
+  RowPipeline rows;
+  rows.description = absl::StrCat("FromTensors(", num_rows, " x ", TypesOfRows(components), ")");
+  rows.ReadInOrder(std::make_shared<TensorRows>(std::move(components)), num_rows);
+  return Of(std::move(rows));
 }
 
 Dataset Dataset::FromRandomAccess(int64_t rows, std::function<absl::Status(int64_t, Row*)> read) {
-  Dataset d;
-  d.status_ = absl::OkStatus();
   if (rows < 0 || read == nullptr) {
-    return d.WithError(absl::StrCat("FromRandomAccess(): expected 0 or more rows and a function, ",
-                                    "got ", rows, " and ", read == nullptr ? "none" : "one"));
+    return Of(Error(absl::StrCat("FromRandomAccess(): expected 0 or more rows and a function, ",
+                                 "got ", rows, " and ", read == nullptr ? "none" : "one")));
   }
-  d.description_ = absl::StrCat("FromRandomAccess(", rows, ")");
-  d.reader_ = FunctionRows(std::move(read));
-  d.stream_ = [rows] { return AllRows(rows); };
-  d.size_ = rows;
-  d.in_order_ = true;
-  return d;
+  RowPipeline all;
+  all.description = absl::StrCat("FromRandomAccess(", rows, ")");
+  all.ReadInOrder(FunctionRows(std::move(read)), rows);
+  return Of(std::move(all));
 }
 
 Dataset Dataset::FromSource(OpenSource open, std::optional<int64_t> rows) {
-  Dataset d;
-  d.status_ = absl::OkStatus();
-  if (open == nullptr) return d.WithError("FromSource(): expected a function, got none");
+  if (open == nullptr) return Of(Error("FromSource(): expected a function, got none"));
   if (rows.value_or(0) < 0) {
-    return d.WithError(absl::StrCat("rows out of range; expected 0 or more, got ", *rows));
+    return Of(Error(absl::StrCat("rows out of range; expected 0 or more, got ", *rows)));
   }
-  d.description_ = absl::StrCat("FromSource(", rows ? absl::StrCat(*rows) : "", ")");
-  d.reader_ = ValueRows();
-  d.stream_ = [open = std::move(open)] { return SourceRows(open); };
-  d.size_ = rows;
-  return d;
+  RowPipeline all;
+  all.description = absl::StrCat("FromSource(", rows ? absl::StrCat(*rows) : "", ")");
+  all.reader = ValueRows();
+  all.stream = [open = std::move(open)] { return SourceRows(open); };
+  all.size = rows;
+  return Of(std::move(all));
 }
 
 Dataset Dataset::FromGenerator(std::function<Generator(int64_t epoch)> make,
@@ -163,507 +173,444 @@ Dataset Dataset::FromGenerator(std::function<Generator(int64_t epoch)> make,
       rows);
 }
 
+Dataset Dataset::FromFiles(std::vector<std::string> named, ListFiles list, ReadFiles read) {
+  auto read_rows = [read = std::move(read)](
+                       const std::vector<std::string>& paths) -> absl::StatusOr<RowPipeline> {
+    MF_ASSIGN_OR_RETURN(const Dataset opened, read(paths));
+    return opened.Rows();
+  };
+  return Dataset(FileDataset::Create(std::move(named), std::move(list), std::move(read_rows)));
+}
+
 Dataset Dataset::Zip(std::vector<Dataset> datasets) {
-  Dataset d;
-  d.status_ = absl::OkStatus();
-  if (datasets.empty()) return d.WithError("Zip(): expected at least one dataset, got none");
-  d.description_ = absl::StrCat(
+  if (datasets.empty()) return Of(Error("Zip(): expected at least one dataset, got none"));
+  RowPipeline zipped;
+  zipped.description = absl::StrCat(
       "Zip(",
       absl::StrJoin(datasets, ", ",
-                    [](std::string* out, const Dataset& input) { *out += input.description_; }),
+                    [](std::string* out, const Dataset& input) { *out += input.ToString(); }),
       ")");
-  for (Dataset& input : datasets) input = Dataset(input.Opened());  // a copy: input owns it
+  zipped.is_endless = true;
+  bool in_order = true, is_known = true;
   std::optional<int64_t> size;
-  d.is_endless_ = d.in_order_ = true;
-  bool is_known = true;
-  for (const Dataset& input : datasets) {
-    if (!input.status_.ok()) return input;
-    if (input.batched_) return d.WithError("Zip() after Batch(); expected rows, got batches");
-    d.in_order_ = d.in_order_ && input.in_order();
-    d.is_endless_ = d.is_endless_ && input.is_endless_;
-    is_known = is_known && (input.size_ || input.is_endless_);
-    if (input.size_) size = std::min(size.value_or(*input.size_), *input.size_);
-    d.source_files_ = JoinFiles(d.source_files_, input.source_files_);
-    d.num_threads_ = std::max(d.num_threads_, input.num_threads_);
-  }
-  d.size_ = is_known ? size : std::nullopt;
-  if (!d.in_order_) {
-    std::vector<MakeStream> inputs;
-    for (const Dataset& input : datasets) inputs.push_back(input.Values());
-    d.reader_ = ValueRows();
-    d.stream_ = [inputs] {
-      std::vector<std::unique_ptr<RowStream>> streams;
-      for (const MakeStream& make : inputs) streams.push_back(make());
-      return ZipRows(std::move(streams));
-    };
-    return d;
-  }
   std::vector<RowReaderPtr> readers;
+  std::vector<RowPipeline::MakeStream> streams;
+  for (const Dataset& dataset : datasets) {
+    if (!dataset.status().ok()) return Of(dataset.status());
+    const RowPipeline& input = *dataset.Rows();
+    const absl::Status are_rows = input.CheckRows("Zip()");
+    if (!are_rows.ok()) return Of(are_rows);
+    readers.push_back(input.reader);
+    streams.push_back(input.Values());
+    in_order = in_order && input.in_order;
+    zipped.is_endless = zipped.is_endless && input.is_endless;
+    is_known = is_known && (input.size || input.is_endless);
+    if (input.size) size = std::min(size.value_or(*input.size), *input.size);
+    zipped.files = JoinFiles(zipped.files, input.files);
+    zipped.num_threads = std::max(zipped.num_threads, input.num_threads);
+  }
+  if (!in_order) {
+    zipped.reader = ValueRows();
+    zipped.stream = [streams = std::move(streams)] {
+      std::vector<std::unique_ptr<RowStream>> inputs;
+      for (const RowPipeline::MakeStream& make : streams) inputs.push_back(make());
+      return ZipRows(std::move(inputs));
+    };
+    zipped.size = is_known ? size : std::nullopt;
+    return Of(std::move(zipped));
+  }
   std::vector<Tensor> tensors;
-  for (const Dataset& input : datasets) {
-    readers.push_back(input.reader_);
-    if (input.reader_->tensors() == nullptr) continue;
-    for (const Tensor& t : *input.reader_->tensors()) tensors.push_back(t.Rows(0, *size));
+  bool all_tensors = true;
+  for (const RowReaderPtr& reader : readers) {
+    all_tensors = all_tensors && reader->tensors() != nullptr;
+    if (!all_tensors) break;
+    for (const Tensor& t : *reader->tensors()) tensors.push_back(t.Rows(0, *size));
   }
-  const bool all_tensors = std::all_of(readers.begin(), readers.end(), [](const RowReaderPtr& r) {
-    return r->tensors() != nullptr;
-  });
   if (all_tensors) {
-    Dataset zipped = FromTensors(std::move(tensors));
-    zipped.description_ = d.description_;
-    zipped.source_files_ = d.source_files_;
-    return zipped;
+    zipped.ReadInOrder(std::make_shared<TensorRows>(std::move(tensors)), *size);
+  } else {
+    zipped.ReadInOrder(ZippedRows(std::move(readers)), *size);
   }
-  d.reader_ = ZippedRows(std::move(readers));
-  d.stream_ = [rows = *size] { return AllRows(rows); };
-  return d;
+  return Of(std::move(zipped));
 }
 
 Dataset Dataset::Map(RowFunction function, const MapOptions& options) const {
-  if (files_ != nullptr) {
-    return Then([=](const Dataset& d, const FileShare& share) {
-             return d.Map(WithNumbersOf(share, function), options);
-           })
-        .Named("Map()");
-  }
   const int threads = options.num_parallel_calls;
-  constexpr int kMaxThreads = 1024;
-  if (threads != kAutotune && (threads < 1 || threads > kMaxThreads)) {
-    return WithError(absl::StrCat("Map() num_parallel_calls out of range; expected 1 to ",
-                                  kMaxThreads, " or kAutotune, got ", threads));
-  }
-  if (batched_) return WithError("Map() after Batch(); expected rows, got batches");
-  if (!status_.ok()) return *this;
-  Dataset d = *this;
-  d.reader_ = MappedRows(reader_, std::move(function));
-  d.num_threads_ = std::max<int>(num_threads_, threads == kAutotune ? NumUsableCpus() : threads);
-  return d.Named("Map()");
+  return Then("Map()", [=](RowPipeline rows) -> absl::StatusOr<RowPipeline> {
+    constexpr int kMaxThreads = 1024;
+    if (threads != kAutotune && (threads < 1 || threads > kMaxThreads)) {
+      return Error(absl::StrCat("Map() num_parallel_calls out of range; expected 1 to ",
+                                kMaxThreads, " or kAutotune, got ", threads));
+    }
+    MF_RETURN_IF_ERROR(rows.CheckRows("Map()"));
+    rows.reader = MappedRows(rows.reader, WithNumbersOf(rows.shard, function));
+    rows.num_threads =
+        std::max<int>(rows.num_threads, threads == kAutotune ? NumUsableCpus() : threads);
+    return rows;
+  });
 }
 
 Dataset Dataset::Filter(RowPredicate keep) const {
-  if (files_ != nullptr)
-    return Then([=](const Dataset& d) { return d.Filter(keep); }).Named("Filter()");
-  return WithValues(
-             "Filter()",
-             [keep = std::move(keep)](std::unique_ptr<RowStream> input) {
-               return FilterRows(std::move(input), keep);
-             },
-             std::nullopt)
-      .Named("Filter()");
+  return Then("Filter()", [=](RowPipeline rows) -> absl::StatusOr<RowPipeline> {
+    return std::move(rows).AppendToValues(
+        "Filter()",
+        [keep](std::unique_ptr<RowStream> input) { return FilterRows(std::move(input), keep); },
+        std::nullopt);
+  });
 }
 
 Dataset Dataset::Interleave(std::function<absl::StatusOr<Dataset>(const Row&)> open,
                             const InterleaveOptions& options) const {
-  const std::string name =
-      absl::StrCat("Interleave(", options.cycle_length, ", ", options.block_length, ")");
-  if (files_ != nullptr)
-    return Then([=](const Dataset& d) { return d.Interleave(open, options); }).Named(name);
-  constexpr int64_t kMaxOpen = 1 << 16;
-  if (options.cycle_length < 1 || options.cycle_length > kMaxOpen || options.block_length < 1) {
-    return WithError(absl::StrCat("Interleave() out of range; expected a cycle_length of 1 to ",
-                                  kMaxOpen, " and a block_length of at least 1, got ",
-                                  options.cycle_length, " and ", options.block_length));
-  }
   OpenRows open_rows =
       [open = std::move(open)](const Row& row) -> absl::StatusOr<std::unique_ptr<RowStream>> {
-    MF_ASSIGN_OR_RETURN(const Dataset opened, open(row));
-    const Dataset& dataset = opened.Opened();
-    MF_RETURN_IF_ERROR(dataset.status_);
-    if (dataset.batched_) {
+    MF_ASSIGN_OR_RETURN(const Dataset dataset, open(row));
+    MF_RETURN_IF_ERROR(dataset.status());
+    const RowPipeline& rows = *dataset.Rows();
+    if (rows.batched) {
       return absl::InvalidArgumentError(
           "dataset: Interleave() of a batched dataset; expected rows, got batches");
     }
-    return dataset.Values()();
+    return rows.Values()();
   };
-  return WithValues(
-             "Interleave()",
-             [open_rows, options](std::unique_ptr<RowStream> input) {
-               return InterleaveRows(std::move(input), open_rows, options.cycle_length,
-                                     options.block_length);
-             },
-             std::nullopt)
-      .Named(name);
+  const std::string name =
+      absl::StrCat("Interleave(", options.cycle_length, ", ", options.block_length, ")");
+  return Then(name, [=](RowPipeline rows) -> absl::StatusOr<RowPipeline> {
+    constexpr int64_t kMaxOpen = 1 << 16;
+    if (options.cycle_length < 1 || options.cycle_length > kMaxOpen || options.block_length < 1) {
+      return Error(absl::StrCat("Interleave() out of range; expected a cycle_length of 1 to ",
+                                kMaxOpen, " and a block_length of at least 1, got ",
+                                options.cycle_length, " and ", options.block_length));
+    }
+    return std::move(rows).AppendToValues(
+        "Interleave()",
+        [=](std::unique_ptr<RowStream> input) {
+          return InterleaveRows(std::move(input), open_rows, options.cycle_length,
+                                options.block_length);
+        },
+        std::nullopt);
+  });
 }
 
 Dataset Dataset::Concatenate(const Dataset& other) const {
-  if (files_ || other.files_) return Opened().Concatenate(other.Opened());
-  if (!status_.ok()) return *this;
-  if (!other.status_.ok()) return other;
-  if (batched_ || other.batched_) {
-    return WithError("Concatenate() after Batch(); expected rows, got batches");
+  if (!status().ok()) return Of(status());
+  if (!other.status().ok()) return Of(other.status());
+  const RowPipeline &first = *Rows(), &second = *other.Rows();
+  if (first.batched || second.batched) {
+    return Of(Error("Concatenate() after Batch(); expected rows, got batches"));
   }
-  if (is_endless_)
-    return WithError("Concatenate() to an endless dataset; expected one that ends, got Repeat()");
-  Dataset d = Named(absl::StrCat("Concatenate(", other.description_, ")"));
-  d.source_files_ = JoinFiles(source_files_, other.source_files_);
-  d.num_threads_ = std::max(num_threads_, other.num_threads_);
-  d.is_endless_ = other.is_endless_;
-  d.size_ = size_ && other.size_ ? std::make_optional(*size_ + *other.size_) : std::nullopt;
-  if (in_order() && other.in_order()) {
-    d.reader_ = ConcatenatedRows({{reader_, *size_}, {other.reader_, *other.size_}});
-    d.stream_ = [rows = *d.size_] { return AllRows(rows); };
-    return d;
+  if (first.is_endless) {
+    return Of(Error("Concatenate() to an endless dataset; expected one that ends, got Repeat()"));
   }
-  d.in_order_ = false;
-  d.reader_ = ValueRows();
-  d.stream_ = [first = Values(), second = other.Values()] {
+  RowPipeline rows = first;
+  absl::StrAppend(&rows.description, ".Concatenate(", second.description, ")");
+  rows.files = JoinFiles(first.files, second.files);
+  rows.num_threads = std::max(first.num_threads, second.num_threads);
+  rows.is_endless = second.is_endless;
+  if (first.in_order && second.in_order) {
+    rows.ReadInOrder(ConcatenatedRows({{first.reader, *first.size}, {second.reader, *second.size}}),
+                     *first.size + *second.size);
+    return Of(std::move(rows));
+  }
+  rows.reader = ValueRows();
+  rows.stream = [first = first.Values(), second = second.Values()] {
     std::vector<std::unique_ptr<RowStream>> streams;
     streams.push_back(first());
     streams.push_back(second());
     return ConcatenateRows(std::move(streams));
   };
-  return d;
+  rows.size =
+      first.size && second.size ? std::make_optional(*first.size + *second.size) : std::nullopt;
+  rows.in_order = false;
+  return Of(std::move(rows));
 }
 
 Dataset Dataset::Window(int64_t size, const WindowOptions& options) const {
   const std::string name =
       absl::StrCat("Window(", size, ", ", options.shift, ", ", options.stride, ")");
-  if (files_ != nullptr)
-    return Then([=](const Dataset& d) { return d.Window(size, options); }).Named(name);
-  constexpr int64_t kMax = int64_t{1} << 31;  // the span of a window does not overflow
-  const auto is_in_range = [](int64_t n) { return n >= 1 && n <= kMax; };
-  if (!is_in_range(size) || !is_in_range(options.shift) || !is_in_range(options.stride)) {
-    return WithError(
-        absl::StrCat("Window() out of range; expected a size, a shift and a stride of ", "1 to ",
-                     kMax, ", got ", size, ", ", options.shift, " and ", options.stride));
-  }
-  const WindowRange range = {.size = size, .shift = options.shift, .stride = options.stride};
-  std::optional<int64_t> windows;
-  if (size_) windows = *size_ < range.span() ? 0 : (*size_ - range.span()) / range.shift + 1;
-  if (in_order()) {
-    Dataset d = *this;
-    d.reader_ = WindowedRows(reader_, range);
-    d.stream_ = [rows = *windows] { return AllRows(rows); };
-    d.size_ = windows;
-    return d.Named(name);
-  }
-  return WithValues(
-             "Window()",
-             [range](std::unique_ptr<RowStream> input) {
-               return WindowRows(std::move(input), range);
-             },
-             windows)
-      .Named(name);
+  return Then(name, [=](RowPipeline rows) -> absl::StatusOr<RowPipeline> {
+    constexpr int64_t kMax = int64_t{1} << 31;  // the span of a window does not overflow
+    const auto is_in_range = [](int64_t n) { return n >= 1 && n <= kMax; };
+    if (!is_in_range(size) || !is_in_range(options.shift) || !is_in_range(options.stride)) {
+      return Error(absl::StrCat("Window() out of range; expected a size, a shift and a stride of ",
+                                "1 to ", kMax, ", got ", size, ", ", options.shift, " and ",
+                                options.stride));
+    }
+    const WindowRange range = {.size = size, .shift = options.shift, .stride = options.stride};
+    std::optional<int64_t> windows;
+    if (rows.size)
+      windows = *rows.size < range.span() ? 0 : (*rows.size - range.span()) / range.shift + 1;
+    if (rows.in_order) {
+      rows.ReadInOrder(WindowedRows(rows.reader, range), *windows);
+      return rows;
+    }
+    return std::move(rows).AppendToValues(
+        "Window()",
+        [range](std::unique_ptr<RowStream> input) { return WindowRows(std::move(input), range); },
+        windows);
+  });
 }
 
 Dataset Dataset::Cache() const {
-  if (files_ != nullptr) return Then([](const Dataset& d) { return d.Cache(); });
-  if (is_endless_)
-    return WithError("Cache() of an endless dataset; expected one that ends, got Repeat()");
-  return WithValues(
-      "Cache()",
-      [cache = CreateRowCache()](std::unique_ptr<RowStream> input) {
-        return CacheRows(std::move(input), cache);
-      },
-      size_);
+  return Then("", [](RowPipeline rows) -> absl::StatusOr<RowPipeline> {
+    if (rows.is_endless)
+      return Error("Cache() of an endless dataset; expected one that ends, got Repeat()");
+    return std::move(rows).AppendToValues(
+        "Cache()",
+        [cache = CreateRowCache()](std::unique_ptr<RowStream> input) {
+          return CacheRows(std::move(input), cache);
+        },
+        rows.size);
+  });
 }
 
 Dataset Dataset::Cache(const std::string& path) const {
-  if (files_ != nullptr) {
-    return Then([=](const Dataset& d, const FileShare& share) {
-      const std::string of_share = absl::StrCat(".", share.worker, "-of-", share.num_workers);
-      return d.Cache(absl::StrCat(path, share.num_workers > 1 ? of_share : ""));
-    });
-  }
-  if (is_endless_)
-    return WithError("Cache() of an endless dataset; expected one that ends, got Repeat()");
-  return WithValues(
-      "Cache()",
-      [cache = CreateFileCache(path)](std::unique_ptr<RowStream> input) {
-        return CacheRowsInFile(std::move(input), cache);
-      },
-      size_);
+  return Then("", [path](RowPipeline rows) -> absl::StatusOr<RowPipeline> {
+    if (rows.is_endless)
+      return Error("Cache() of an endless dataset; expected one that ends, got Repeat()");
+    const auto& [worker, num_workers, batch] = rows.shard;
+    const std::string of_shard = absl::StrCat(".", worker, "-of-", num_workers);
+    return std::move(rows).AppendToValues(
+        "Cache()",
+        [cache = CreateFileCache(absl::StrCat(path, num_workers > 1 ? of_shard : ""))](
+            std::unique_ptr<RowStream> input) { return CacheRowsInFile(std::move(input), cache); },
+        rows.size);
+  });
 }
 
 Dataset Dataset::IgnoreErrors(int64_t limit) const {
-  const std::string name = absl::StrCat("IgnoreErrors(", limit, ")");
-  if (files_ != nullptr)
-    return Then([=](const Dataset& d) { return d.IgnoreErrors(limit); }).Named(name);
-  if (limit < 0) {
-    return WithError(
-        absl::StrCat("IgnoreErrors() limit out of range; expected 0 or more, got ", limit));
-  }
-  if (batched_) return WithError("IgnoreErrors() after Batch(); expected rows, got batches");
-  if (!status_.ok() || limit == 0) return *this;
-  Dataset d = *this;
-  d.stream_ = Values(limit);
-  d.reader_ = ValueRows();
-  d.size_ = std::nullopt;
-  d.in_order_ = false;
-  return d.Named(name);
+  const std::string name = limit == 0 ? "" : absl::StrCat("IgnoreErrors(", limit, ")");
+  return Then(name, [limit](RowPipeline rows) -> absl::StatusOr<RowPipeline> {
+    if (limit < 0) {
+      return Error(
+          absl::StrCat("IgnoreErrors() limit out of range; expected 0 or more, got ", limit));
+    }
+    MF_RETURN_IF_ERROR(rows.CheckRows("IgnoreErrors()"));
+    if (limit == 0) return rows;
+    rows.stream = rows.Values(limit);
+    rows.reader = ValueRows();
+    rows.size = std::nullopt;
+    rows.in_order = false;
+    return rows;
+  });
 }
 
 Dataset Dataset::Shuffle(uint64_t seed, const ShuffleOptions& options) const {
-  const std::string name = absl::StrCat(
-      "Shuffle(seed ", seed,
-      options.buffer_size > 0 ? absl::StrCat(", buffer ", options.buffer_size) : "", ")");
-  if (files_ != nullptr)
-    return Then([=](const Dataset& d) { return d.Shuffle(seed, options); }).Named(name);
-  if (options.buffer_size < 0) {
-    return WithError(absl::StrCat("Shuffle() buffer_size out of range; expected 0 or more, got ",
-                                  options.buffer_size));
-  }
-  if (options.buffer_size > 0) {
-    Dataset d = With(
-                    [seed, options](std::unique_ptr<RowStream> input) {
-                      return ShuffleInBuffer(std::move(input), seed, options.buffer_size);
-                    },
-                    size_)
-                    .Named(name);
-    d.skips_fast_ = false;
-    return d;
-  }
-  if (is_endless_) {
-    return WithError("Shuffle() of an endless dataset; expected a dataset that ends, got Repeat()");
-  }
-  if (!size_) {
-    return WithError(
-        "Shuffle() of a dataset of unknown size; expected a buffer_size, got 0 (all elements)");
-  }
-  // Each element needs a row reference, a begin offset and a position in the order, which may not
-  // fit in memory after a huge Repeat().
-  constexpr int64_t kBytesOfElement = sizeof(RowRef) + 2 * sizeof(int64_t);
-  if (const int64_t most = static_cast<int64_t>(UsableMemory()) / kBytesOfElement; *size_ > most) {
-    return WithError(
-        absl::StrCat("Shuffle() of more elements than fit in memory; expected at most ", most,
-                     " elements, got ", *size_));
-  }
-  return With([seed](
-                  std::unique_ptr<RowStream> input) { return ShuffleRows(std::move(input), seed); },
-              size_)
-      .Named(name);
+  const int64_t buffer = options.buffer_size;
+  const std::string name =
+      absl::StrCat("Shuffle(seed ", seed, buffer > 0 ? absl::StrCat(", buffer ", buffer) : "", ")");
+  return Then(name, [seed, buffer](RowPipeline rows) -> absl::StatusOr<RowPipeline> {
+    if (buffer < 0) {
+      return Error(
+          absl::StrCat("Shuffle() buffer_size out of range; expected 0 or more, got ", buffer));
+    }
+    if (buffer > 0) {
+      rows.skips_fast = false;
+      return std::move(rows).Append(
+          [seed, buffer](std::unique_ptr<RowStream> input) {
+            return ShuffleInBuffer(std::move(input), seed, buffer);
+          },
+          rows.size);
+    }
+    if (rows.is_endless) {
+      return Error("Shuffle() of an endless dataset; expected a dataset that ends, got Repeat()");
+    }
+    if (!rows.size) {
+      return Error(
+          "Shuffle() of a dataset of unknown size; expected a buffer_size, got 0 (all elements)");
+    }
+    // Each element needs a row reference, a begin offset and a position in the order, which may not
+    // fit in memory after a huge Repeat().
+    constexpr int64_t kBytesOfElement = sizeof(RowRef) + 2 * sizeof(int64_t);
+    const int64_t most = static_cast<int64_t>(UsableMemory()) / kBytesOfElement;
+    if (*rows.size > most) {
+      return Error(absl::StrCat("Shuffle() of more elements than fit in memory; expected at most ",
+                                most, " elements, got ", *rows.size));
+    }
+    return std::move(rows).Append(
+        [seed](std::unique_ptr<RowStream> input) { return ShuffleRows(std::move(input), seed); },
+        rows.size);
+  });
 }
 
 Dataset Dataset::Batch(int64_t rows, BatchOptions options) const {
   const std::string name =
       absl::StrCat("Batch(", rows, options.drop_remainder ? ", drop_remainder" : "", ")");
-  if (files_ != nullptr) {
-    Dataset batches = Then([=](const Dataset& d, const FileShare& share) {
-                        const absl::Status status = CheckBatchOf(share, rows);
-                        return status.ok() ? d.Batch(RowsOf(share, rows), options)
-                                           : d.WithError(status.message());
-                      }).Named(name);
-    batches.batched_ = true;
-    return batches;
-  }
-  if (rows <= 0) {
-    return WithError(absl::StrCat("Batch() size out of range; expected at least 1, got ", rows));
-  }
-  if (batched_) return WithError("Batch() after Batch(); expected rows, got batches");
-  // A batch is never larger than the dataset, but a preceding Repeat() can make that any size.
-  const int64_t largest = size_ ? std::min(*size_, rows) : rows;
-  const int64_t most = status_.ok() ? static_cast<int64_t>(UsableMemory()) /
-                                          (reader_->row_bytes() + int64_t{sizeof(RowRef)})
-                                    : 0;
-  if (status_.ok() && largest > most) {
-    return WithError(absl::StrCat("Batch() of more rows than fit in memory; expected at most ",
-                                  most, " rows, got ", largest));
-  }
-  std::optional<int64_t> size = size_;
-  if (size) size = *size / rows + (!options.drop_remainder && *size % rows != 0 ? 1 : 0);
-  Dataset d = With(
-                  [rows, options](std::unique_ptr<RowStream> input) {
-                    return BatchRows(std::move(input), rows, options.drop_remainder);
-                  },
-                  size)
-                  .Named(name);
-  d.batched_ = true;
-  d.drop_remainder_ = options.drop_remainder;
-  return d;
+  const auto group = [=](RowPipeline elements) -> absl::StatusOr<RowPipeline> {
+    MF_ASSIGN_OR_RETURN(const int64_t own, RowsOfBatch(elements.shard, rows));
+    MF_RETURN_IF_ERROR(elements.CheckRows("Batch()"));
+    // A batch is never larger than the dataset, but a preceding Repeat() can make that any size.
+    const int64_t largest = elements.size ? std::min(*elements.size, own) : own;
+    const int64_t most = static_cast<int64_t>(UsableMemory()) /
+                         (elements.reader->row_bytes() + int64_t{sizeof(RowRef)});
+    if (largest > most) {
+      return Error(absl::StrCat("Batch() of more rows than fit in memory; expected at most ", most,
+                                " rows, got ", largest));
+    }
+    std::optional<int64_t> size = elements.size;
+    if (size) size = *size / own + (!options.drop_remainder && *size % own != 0 ? 1 : 0);
+    elements.drop_remainder = options.drop_remainder;
+    return std::move(elements).Append(
+        [own, options](std::unique_ptr<RowStream> input) {
+          return BatchRows(std::move(input), own, options.drop_remainder);
+        },
+        size);
+  };
+  return Then(name, group, /*makes_batches=*/true);
 }
 
 Dataset Dataset::PaddedBatch(int64_t rows, const Padding& padding, BatchOptions options) const {
-  if (files_ != nullptr) {
-    Dataset batches = Then([=](const Dataset& d, const FileShare& share) {
-                        absl::Status status = CheckBatchOf(share, rows);
-                        if (status.ok()) status = CheckPaddingOf(share, padding);
-                        return status.ok() ? d.PaddedBatch(RowsOf(share, rows), padding, options)
-                                           : d.WithError(status.message());
-                      }).Named(absl::StrCat("PaddedBatch(", rows, ")"));
-    batches.batched_ = true;
-    return batches;
-  }
-  Dataset d = Batch(rows, options);
-  d.padding_ = padding;
-  return d;
+  return Batch(rows, options)
+      .Then("", [padding](RowPipeline batches) -> absl::StatusOr<RowPipeline> {
+        if (batches.shard.num_workers > 1 && !padding.has_fixed_shapes()) {
+          // The longest row of the batch may be another worker's.
+          return Error(
+              "PaddedBatch() to the longest row; expected padded_shapes without unknown dimensions "
+              "with AutoShardPolicy FILE, got others");
+        }
+        batches.padding = padding;
+        return batches;
+      });
 }
 
 Dataset Dataset::Repeat(int64_t count) const {
   const std::string name =
       absl::StrCat("Repeat(", count == kForever ? "" : absl::StrCat(count), ")");
-  if (files_ != nullptr) return Then([=](const Dataset& d) { return d.Repeat(count); }).Named(name);
-  if (count < 0 && count != kForever) {
-    return WithError(absl::StrCat("Repeat() count out of range; expected 0 or more, got ", count));
-  }
-  std::optional<int64_t> size = size_;
-  if (size_ && *size_ > 0) {
-    const absl::StatusOr<int64_t> total = CheckedMultiply(*size_, std::max<int64_t>(count, 0));
-    size = total.ok() ? *total : std::numeric_limits<int64_t>::max();
-    if (count == kForever) size = std::nullopt;
-  } else if (count == 0) {
-    size = 0;
-  }
-  Dataset d =
-      With(
-          [count](std::unique_ptr<RowStream> input) { return RepeatRows(std::move(input), count); },
-          size)
-          .Named(name);
-  d.is_endless_ = is_endless_ || (count == kForever && size_ != 0);
-  return d;
+  return Then(name, [count](RowPipeline rows) -> absl::StatusOr<RowPipeline> {
+    if (count < 0 && count != kForever) {
+      return Error(absl::StrCat("Repeat() count out of range; expected 0 or more, got ", count));
+    }
+    std::optional<int64_t> size = rows.size;
+    if (size && *size > 0) {
+      const absl::StatusOr<int64_t> total = CheckedMultiply(*size, std::max<int64_t>(count, 0));
+      size = total.ok() ? *total : std::numeric_limits<int64_t>::max();
+      if (count == kForever) size = std::nullopt;
+    } else if (count == 0) {
+      size = 0;
+    }
+    rows.is_endless |= count == kForever && rows.size != 0;
+    return std::move(rows).Append(
+        [count](std::unique_ptr<RowStream> input) { return RepeatRows(std::move(input), count); },
+        size);
+  });
 }
 
 Dataset Dataset::Take(int64_t count) const {
-  const std::string name = absl::StrCat("Take(", count, ")");
-  if (files_ != nullptr) return Then([=](const Dataset& d) { return d.Take(count); }).Named(name);
-  if (count < 0) {
-    return WithError(absl::StrCat("Take() count out of range; expected 0 or more, got ", count));
-  }
-  std::optional<int64_t> size;
-  if (size_ || is_endless_) size = std::min(size_.value_or(count), count);
-  if (in_order()) {
-    Dataset d = *this;
-    d.stream_ = [rows = *size] { return AllRows(rows); };
-    d.size_ = size;
-    return d.Named(name);
-  }
-  Dataset d =
-      With([count](std::unique_ptr<RowStream> input) { return TakeRows(std::move(input), count); },
-           size)
-          .Named(name);
-  d.is_endless_ = false;
-  return d;
+  return Then(
+      absl::StrCat("Take(", count, ")"), [count](RowPipeline rows) -> absl::StatusOr<RowPipeline> {
+        if (count < 0) {
+          return Error(absl::StrCat("Take() count out of range; expected 0 or more, got ", count));
+        }
+        std::optional<int64_t> size;
+        if (rows.size || rows.is_endless) size = std::min(rows.size.value_or(count), count);
+        if (rows.in_order) {
+          rows.ReadInOrder(rows.reader, *size);
+          return rows;
+        }
+        rows.is_endless = false;
+        return std::move(rows).Append(
+            [count](std::unique_ptr<RowStream> input) { return TakeRows(std::move(input), count); },
+            size);
+      });
 }
 
 Dataset Dataset::Skip(int64_t count) const {
-  const std::string name = absl::StrCat("Skip(", count, ")");
-  if (files_ != nullptr) return Then([=](const Dataset& d) { return d.Skip(count); }).Named(name);
-  if (count < 0) {
-    return WithError(absl::StrCat("Skip() count out of range; expected 0 or more, got ", count));
-  }
-  std::optional<int64_t> size = size_;
-  if (size) size = std::max<int64_t>(*size - count, 0);
-  return With([count](
-                  std::unique_ptr<RowStream> input) { return SkipRows(std::move(input), count); },
-              size)
-      .Named(name);
+  return Then(
+      absl::StrCat("Skip(", count, ")"), [count](RowPipeline rows) -> absl::StatusOr<RowPipeline> {
+        if (count < 0) {
+          return Error(absl::StrCat("Skip() count out of range; expected 0 or more, got ", count));
+        }
+        std::optional<int64_t> size = rows.size;
+        if (size) size = std::max<int64_t>(*size - count, 0);
+        return std::move(rows).Append(
+            [count](std::unique_ptr<RowStream> input) { return SkipRows(std::move(input), count); },
+            size);
+      });
 }
 
 Dataset Dataset::Shard(int64_t num_shards, int64_t index) const {
   const std::string name = absl::StrCat("Shard(", num_shards, ", ", index, ")");
-  if (files_ != nullptr)
-    return Then([=](const Dataset& d) { return d.Shard(num_shards, index); }).Named(name);
-  if (num_shards < 1 || index < 0 || index >= num_shards) {
-    return WithError(absl::StrCat("Shard() out of range; expected an index of 0 to ",
-                                  num_shards - 1, " of at least 1 shard, got ", index, " of ",
-                                  num_shards));
-  }
-  std::optional<int64_t> size = size_;
-  if (size) size = *size / num_shards + (index < *size % num_shards ? 1 : 0);
-  return With(
-             [num_shards, index](std::unique_ptr<RowStream> input) {
-               return ShardRows(std::move(input), num_shards, index);
-             },
-             size)
-      .Named(name);
+  return Then(name, [=](RowPipeline rows) -> absl::StatusOr<RowPipeline> {
+    if (num_shards < 1 || index < 0 || index >= num_shards) {
+      return Error(absl::StrCat("Shard() out of range; expected an index of 0 to ", num_shards - 1,
+                                " of at least 1 shard, got ", index, " of ", num_shards));
+    }
+    std::optional<int64_t> size = rows.size;
+    if (size) size = *size / num_shards + (index < *size % num_shards ? 1 : 0);
+    return std::move(rows).Append(
+        [=](std::unique_ptr<RowStream> input) {
+          return ShardRows(std::move(input), num_shards, index);
+        },
+        size);
+  });
 }
 
 Dataset Dataset::Prefetch(int batches) const {
-  if (files_ != nullptr) return Then([=](const Dataset& d) { return d.Prefetch(batches); });
-  constexpr int kMax = 1 << 16;
-  if (batches < 0 || batches > kMax) {
-    return WithError(
-        absl::StrCat("Prefetch() out of range; expected 0 to ", kMax, " batches, got ", batches));
-  }
-  Dataset d = *this;
-  d.prefetch_ = batches;
-  return d;
+  return Then("", [batches](RowPipeline rows) -> absl::StatusOr<RowPipeline> {
+    constexpr int kMax = 1 << 16;
+    if (batches < 0 || batches > kMax) {
+      return Error(
+          absl::StrCat("Prefetch() out of range; expected 0 to ", kMax, " batches, got ", batches));
+    }
+    rows.prefetch = batches;
+    return rows;
+  });
 }
+
+const absl::Status& Dataset::status() const { return Rows().status(); }
 
 std::optional<int64_t> Dataset::size() const {
-  const Dataset& d = Opened();
-  return d.status_.ok() ? d.size_ : std::nullopt;
+  const absl::StatusOr<RowPipeline>& rows = Rows();
+  return rows.ok() ? rows->size : std::nullopt;
 }
 
-absl::Status Dataset::CheckBatched() const {
-  if (files_ == nullptr) MF_RETURN_IF_ERROR(status_);
-  if (batched_) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("dataset: expected batches, as Batch() makes them, got rows of ", description_));
+absl::Status Dataset::CheckBatched() const { return base_->CheckBatched(); }
+
+std::string Dataset::ToString() const { return base_->ToString(); }
+
+std::unique_ptr<BatchSource> Dataset::MakeIterator(int64_t epoch, const BatchShard& shard) const {
+  return Iterate(Rows(), epoch, shard, /*fingerprint=*/nullptr);
 }
 
-std::unique_ptr<BatchSource> Dataset::MakeIterator(int64_t epoch, const BatchShare& share) const {
-  return Opened().Iterate(epoch, share, /*fingerprint=*/nullptr);
+std::unique_ptr<BatchSource> Dataset::MakeIterator(int64_t epoch) const {
+  return MakeIterator(epoch, {});
 }
 
-FingerprintedBatches Dataset::OpenShare(int64_t epoch, const BatchShare& share) const {
-  const Dataset& d = Opened();
+FingerprintedBatches Dataset::OpenShard(int64_t epoch, const BatchShard& shard) const {
+  const absl::StatusOr<RowPipeline>& rows = Rows();
   const auto fingerprint = std::make_shared<DatasetFingerprint>();
-  fingerprint->pipeline = d.description_;
-  fingerprint->files = d.source_files_;
-  if (d.size_) fingerprint->batches = absl::StrCat(*d.size_);
-  return {d.Iterate(epoch, share, fingerprint), fingerprint};
-}
-
-std::unique_ptr<BatchSource> Dataset::Iterate(
-    int64_t epoch, const BatchShare& share, std::shared_ptr<DatasetFingerprint> fingerprint) const {
-  if (!status_.ok()) return std::make_unique<FailedSource>(status_);
-  std::unique_ptr<RowStream> order = stream_();
-  const absl::Status started = order->Start(epoch);
-  if (!started.ok()) return std::make_unique<FailedSource>(started);
-  AssembleOptions options = {.num_threads = num_threads_, .padding = padding_};
-  if (fingerprint != nullptr) {
-    options.fingerprint =
-        FingerprintTask{std::move(fingerprint), epoch, skips_fast_ ? size_ : std::nullopt};
+  if (rows.ok()) {
+    fingerprint->pipeline = rows->description;
+    fingerprint->files = rows->files;
+    if (rows->size) fingerprint->batches = absl::StrCat(*rows->size);
   }
-  std::unique_ptr<BatchSource> source = AssembleBatches(reader_, std::move(order), share, options);
-  return prefetch_ > 0 ? mirrorflow::Prefetch(std::move(source), prefetch_) : std::move(source);
+  return {Iterate(rows, epoch, shard, fingerprint), fingerprint};
 }
 
-Dataset Dataset::Named(absl::string_view stage) const {
-  Dataset d = *this;
-  absl::StrAppend(&d.description_, ".", stage);
-  return d;
+absl::StatusOr<FileBatches> Dataset::OpenFiles(int64_t epoch, const FileShard& shard) const {
+  return base_->OpenFiles(epoch, shard);
 }
 
-Dataset Dataset::With(Stage stage, std::optional<int64_t> size) const {
-  if (!status_.ok()) return *this;
-  Dataset d = *this;
-  d.stream_ = [input = stream_, stage = std::move(stage)] { return stage(input()); };
-  d.size_ = size;
-  d.in_order_ = false;
-  return d;
+Dataset Dataset::Then(std::string name,
+                      std::function<absl::StatusOr<RowPipeline>(RowPipeline)> apply,
+                      bool makes_batches) const {
+  return Dataset(base_->Then({std::move(name), std::move(apply), makes_batches}));
 }
 
-Dataset Dataset::WithValues(absl::string_view name, Stage stage,
-                            std::optional<int64_t> size) const {
-  if (batched_) return WithError(absl::StrCat(name, " after Batch(); expected rows, got batches"));
-  if (!status_.ok()) return *this;
-  Dataset d = *this;
-  d.stream_ = [input = Values(), stage = std::move(stage)] { return stage(input()); };
-  d.reader_ = ValueRows();
-  d.size_ = size;
-  d.in_order_ = false;
-  return d;
+Dataset Dataset::ReadFrom(const std::vector<std::string>& paths) const {
+  return WithIdentity(IdentityOfFiles(paths, /*named=*/paths));
 }
 
-Dataset::MakeStream Dataset::Values(int64_t max_errors) const {
-  if (reader_ == ValueRows() && max_errors == 0) return stream_;
-  const LoadRowsOptions options = {.num_threads = num_threads_, .max_errors = max_errors};
-  return
-      [input = stream_, reader = reader_, options] { return LoadRows(input(), reader, options); };
+Dataset Dataset::ReadFromNames(const std::vector<std::string>& names) const {
+  return WithIdentity(IdentityOfNames(names));
 }
 
-Dataset Dataset::OrError(absl::StatusOr<Dataset> dataset) {
-  if (dataset.ok()) return *std::move(dataset);
-  Dataset d;
-  d.status_ = dataset.status();
-  return d;
+Dataset Dataset::WithIdentity(const std::string& files) const {
+  return Then("", [files](RowPipeline rows) {
+    rows.files = files;
+    return rows;
+  });
 }
 
-Dataset Dataset::WithError(absl::string_view message) const {
-  Dataset d = *this;
-  if (d.status_.ok()) d.status_ = absl::InvalidArgumentError(absl::StrCat("dataset: ", message));
-  return d;
-}
+const absl::StatusOr<RowPipeline>& Dataset::Rows() const { return base_->Rows(); }
 
 }  // namespace mirrorflow

@@ -25,18 +25,18 @@
 #include <string>
 #include <vector>
 
-#include "framework/core/batch_source.h"
-#include "framework/core/dataset_fingerprint.h"
-#include "framework/core/file_share.h"
 #include "framework/core/tensor.h"
+#include "framework/data/batch_provider.h"
+#include "framework/data/batch_source.h"
 #include "train/data/padding.h"
 #include "train/data/row.h"
 
 namespace mirrorflow {
 
-class RowStream;
+class DatasetBase;
 struct CsvSource;
 struct ImageFolderSource;
+struct RowPipeline;
 struct TFRecordSource;
 
 struct BatchOptions {
@@ -69,12 +69,15 @@ struct WindowOptions {
 // Fills a row, or returns false at the end of the pass; it is not called again after that.
 using Generator = std::function<absl::StatusOr<bool>(Row*)>;
 
-class Dataset {
+class Dataset final : public BatchProvider {
  public:
   static constexpr int64_t kForever = -1;
   static constexpr int kAutotune = -1;
 
-  Dataset() = default;  // empty; status() is an error
+  Dataset();  // empty; status() is an error
+  // A move copies, which costs as little, so that every dataset has a base_.
+  Dataset(const Dataset&) = default;
+  Dataset& operator=(const Dataset&) = default;
 
   // The elements are the rows of the leading dimension, which must be the same in all components
   // (TensorFlow's from_tensor_slices). The dataset shares the memory of the components, which must
@@ -145,85 +148,55 @@ class Dataset {
   // regardless of its position in the pipeline.
   Dataset Prefetch(int batches) const;
 
-  const absl::Status& status() const { return Opened().status_; }
+  const absl::Status& status() const;
   // Number of elements that an iterator returns: rows, or batches after Batch(). nullopt if the
   // iterator never ends, if the number is not known before all rows are read, or if status() is not
   // OK.
   std::optional<int64_t> size() const;
   // InvalidArgument unless the elements are batches; before that, the first error of a stage. Opens
   // no file.
-  absl::Status CheckBatched() const;
+  absl::Status CheckBatched() const override;
   // The source and the stages that determine its elements, with what is known about them, such as
   // `FromTensors(400 x float[2], int32[]).Shuffle(seed 1).Batch(32)`. Functions and the names of
   // files are left out. Opens no file.
-  std::string ToString() const { return description_; }
+  std::string ToString() const;
 
   // Returns an iterator that runs the pipeline once. Iterators of the same epoch return the same
   // batches. A training loop that makes one iterator per epoch passes the number of the epoch, and
-  // so gets the same batches as with Repeat(). Only the rows of the share are copied.
-  std::unique_ptr<BatchSource> MakeIterator(int64_t epoch = 0, const BatchShare& share = {}) const;
-  // The same with a fingerprint, with which the workers of all shares compare their datasets.
-  FingerprintedBatches OpenShare(int64_t epoch, const BatchShare& share) const;
+  // so gets the same batches as with Repeat(). Only the rows of the shard are copied.
+  std::unique_ptr<BatchSource> MakeIterator(int64_t epoch, const BatchShard& shard) const override;
+  std::unique_ptr<BatchSource> MakeIterator(int64_t epoch = 0) const;
+  // The same with a fingerprint, with which the workers of all shards compare their datasets.
+  FingerprintedBatches OpenShard(int64_t epoch, const BatchShard& shard) const override;
   // The same for the files of one worker: the pipeline runs on their rows alone, and a batch has
-  // the share's part of the rows that Batch() was given. InvalidArgument for a dataset that has no
+  // the shard's part of the rows that Batch() was given. InvalidArgument for a dataset that has no
   // list of files, or fewer files than workers.
-  absl::StatusOr<FileBatches> OpenFiles(int64_t epoch, const FileShare& share) const;
+  absl::StatusOr<FileBatches> OpenFiles(int64_t epoch, const FileShard& shard) const override;
 
  private:
-  class Files;  // from which a dataset is made for any share of them
   // Lists the files, once.
   using ListFiles = std::function<absl::StatusOr<std::vector<std::string>>()>;
   // Makes the dataset of some of them.
   using ReadFiles = std::function<absl::StatusOr<Dataset>(const std::vector<std::string>& paths)>;
-  using MakeStream = std::function<std::unique_ptr<RowStream>()>;
-  using Stage = std::function<std::unique_ptr<RowStream>(std::unique_ptr<RowStream>)>;
 
-  // Appends a stage to ToString().
-  Dataset Named(absl::string_view stage) const;
-  // Adds a stage that only chooses and orders elements.
-  Dataset With(Stage stage, std::optional<int64_t> size) const;
-  // Adds a stage of rows with values.
-  Dataset WithValues(absl::string_view name, Stage stage, std::optional<int64_t> size) const;
-  Dataset WithError(absl::string_view message) const;
+  explicit Dataset(std::shared_ptr<const DatasetBase> base);
+  static Dataset Of(absl::StatusOr<RowPipeline> rows);
   // The dataset, or one whose status() is the error.
   static Dataset OrError(absl::StatusOr<Dataset> dataset);
-  // Whether the rows are still all rows of a source with random access, in its order.
-  bool in_order() const { return in_order_ && status_.ok() && !batched_; }
   // `named` are the paths that the user has given, some of which may be patterns.
   static Dataset FromFiles(std::vector<std::string> named, ListFiles list, ReadFiles read);
-  // Requires files_. Adds a stage to the dataset of each share.
-  Dataset Then(std::function<Dataset(const Dataset&, const FileShare&)> stage) const;
-  Dataset Then(std::function<Dataset(const Dataset&)> stage) const;
-  // The dataset of all files, which this opens; without files_, this dataset.
-  const Dataset& Opened() const;
-  std::unique_ptr<BatchSource> Iterate(int64_t epoch, const BatchShare& share,
-                                       std::shared_ptr<DatasetFingerprint> fingerprint) const;
-  // Notes the files of a source for the fingerprint, by their sizes. Those that the user has not
-  // named came from a pattern, and their names count, too, because they determine the order.
-  Dataset ReadFrom(const std::vector<std::string>& paths,
-                   const std::vector<std::string>& named) const;
+  // Appends a stage (row_pipeline.h).
+  Dataset Then(std::string name, std::function<absl::StatusOr<RowPipeline>(RowPipeline)> apply,
+               bool makes_batches = false) const;
+  // Notes the files of a source for the fingerprint, by their sizes.
+  Dataset ReadFrom(const std::vector<std::string>& paths) const;
   // The same by their names alone, for files that are too many to ask for their sizes.
   Dataset ReadFromNames(const std::vector<std::string>& names) const;
-  // The stream of rows with their values.
-  MakeStream Values(int64_t max_errors = 0) const;
+  Dataset WithIdentity(const std::string& files) const;
+  // All rows; opens their files.
+  const absl::StatusOr<RowPipeline>& Rows() const;
 
-  std::string description_;
-  std::string source_files_;  // of all sources, as DatasetFingerprint::files
-  bool batched_ = false;
-  // If set, the fields below count only in the datasets that it makes.
-  std::shared_ptr<Files> files_;
-
-  std::shared_ptr<const RowReader> reader_;  // reads the rows of the stream
-  MakeStream stream_;
-  std::optional<int64_t> size_ = 0;
-  bool is_endless_ = false;
-  bool in_order_ = false;
-  bool skips_fast_ = true;  // without drawing the elements before
-  bool drop_remainder_ = false;
-  std::optional<Padding> padding_;
-  int num_threads_ = 1;
-  int prefetch_ = 1;
-  absl::Status status_ = absl::FailedPreconditionError("dataset: used before it was initialized");
+  std::shared_ptr<const DatasetBase> base_;  // never null
 };
 
 }  // namespace mirrorflow

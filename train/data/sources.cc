@@ -309,11 +309,11 @@ Dataset Dataset::FromCsv(const std::string& path, const CsvSource& source) {
 }
 
 Dataset Dataset::FromNpy(const std::vector<std::string>& paths) {
-  return OrError(OpenNpy(paths)).ReadFrom(paths, paths);
+  return OrError(OpenNpy(paths)).ReadFrom(paths);
 }
 
 Dataset Dataset::FromNpz(const std::string& path, const std::vector<std::string>& names) {
-  return OrError(OpenNpz(path, names)).ReadFrom({path}, {path});
+  return OrError(OpenNpz(path, names)).ReadFrom({path});
 }
 
 Dataset Dataset::FromTFRecords(const std::vector<std::string>& paths,

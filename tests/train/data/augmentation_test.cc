@@ -220,9 +220,9 @@ TEST(AugmentationTest, PipelineGivesTheSamePicturesToAllWorkers) {
                               .Map(augment::RandomFlip(), {.num_parallel_calls = 2})
                               .Map(augment::RandomCrop(4, 4, {.padding = 2}))
                               .Batch(8);
-  const auto batches = [&](const BatchShare& share) {
+  const auto batches = [&](const BatchShard& shard) {
     std::vector<std::vector<float>> all;
-    const auto source = dataset.MakeIterator(3, share);
+    const auto source = dataset.MakeIterator(3, shard);
     for (SourceBatch batch; *source->Next(&batch);) all.push_back(ValuesOf(batch.components[0]));
     return all;
   };

@@ -205,10 +205,10 @@ TEST(DatasetTest, PrefetchKeepsBatches) {
 
 TEST(DatasetTest, SharesOfWorkersAreTheRowsOfTheWholeBatch) {
   // Three workers of 1, 0 and 2 replicas; the last batch has fewer rows than replicas.
-  const BatchShare shares[] = {{0, 1, 3}, {1, 0, 3}, {1, 2, 3}};
+  const BatchShard shards[] = {{0, 1, 3}, {1, 0, 3}, {1, 2, 3}};
   const Dataset dataset = Pairs(16).Shuffle(3).Batch(7);
   std::vector<std::unique_ptr<BatchSource>> parts;
-  for (const BatchShare& share : shares) parts.push_back(dataset.MakeIterator(0, share));
+  for (const BatchShard& shard : shards) parts.push_back(dataset.MakeIterator(0, shard));
   for (const Labels& whole : Batches(dataset)) {
     Labels together;
     std::vector<int64_t> rows;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The fingerprint of a dataset is the same for every share, differs for different data, and leaves
+// The fingerprint of a dataset is the same for every shard, differs for different data, and leaves
 // the batches unchanged.
 #include <atomic>
 #include <cstring>
@@ -29,7 +29,7 @@ using Ints = std::vector<int32_t>;
 
 constexpr int kRows = 22;
 constexpr int64_t kEpoch = 3;
-const BatchShare kShares[] = {{0, 1, 3}, {1, 2, 3}};
+const BatchShard kShards[] = {{0, 1, 3}, {1, 2, 3}};
 
 Ints Values(int rows) {
   Ints values(rows);
@@ -63,8 +63,8 @@ std::vector<Ints> Read(BatchSource& source, int limit = 100) {
   return all;
 }
 
-DatasetFingerprint FingerprintOf(const Dataset& dataset, const BatchShare& share = kShares[0]) {
-  const FingerprintedBatches batches = dataset.OpenShare(kEpoch, share);
+DatasetFingerprint FingerprintOf(const Dataset& dataset, const BatchShard& shard = kShards[0]) {
+  const FingerprintedBatches batches = dataset.OpenShard(kEpoch, shard);
   SourceBatch batch;
   EXPECT_TRUE(batches.source->Next(&batch).ok());
   return *batches.fingerprint;
@@ -127,12 +127,12 @@ INSTANTIATE_TEST_SUITE_P(
 TEST_P(FingerprintTest, AllSharesHaveOneFingerprintAndTheirUsualBatches) {
   constexpr int kLimit = 40;
   std::vector<std::string> texts;
-  for (const BatchShare& share : kShares) {
+  for (const BatchShard& shard : kShards) {
     const Dataset dataset = GetParam().make(Values(kRows));
-    const FingerprintedBatches batches = dataset.OpenShare(kEpoch, share);
+    const FingerprintedBatches batches = dataset.OpenShard(kEpoch, shard);
     const std::vector<Ints> read = Read(*batches.source, kLimit);
     const Dataset again = GetParam().make(Values(kRows));
-    EXPECT_EQ(read, Read(*again.MakeIterator(kEpoch, share), kLimit));
+    EXPECT_EQ(read, Read(*again.MakeIterator(kEpoch, shard), kLimit));
     EXPECT_THAT(read, testing::Not(IsEmpty()));
     texts.push_back(batches.fingerprint->Serialize());
     EXPECT_THAT(batches.fingerprint->first_batch, HasSubstr("CRC-32C"));
@@ -197,8 +197,8 @@ TEST(DatasetFingerprintTest, ReadsOnlySomeRowsOfLargeBatches) {
                                 })
           .Batch(kManyRows)
           .Prefetch(0);
-  const BatchShare share = {0, 1, 10};
-  EXPECT_THAT(FingerprintOf(dataset, share).first_batch, HasSubstr("10000 rows"));
+  const BatchShard shard = {0, 1, 10};
+  EXPECT_THAT(FingerprintOf(dataset, shard).first_batch, HasSubstr("10000 rows"));
   EXPECT_LT(reads, kManyRows / 10 + 500);
 }
 
@@ -217,8 +217,8 @@ TEST(DatasetFingerprintTest, ReadsOnlySomeRowsIfTheyAreLarge) {
                                                     })
                               .Batch(20)
                               .Prefetch(0);
-  const BatchShare share = {0, 1, 20};
-  EXPECT_THAT(FingerprintOf(dataset, share).last_batch, HasSubstr("20 rows"));
+  const BatchShard shard = {0, 1, 20};
+  EXPECT_THAT(FingerprintOf(dataset, shard).last_batch, HasSubstr("20 rows"));
   EXPECT_LE(reads, 10);
 }
 
@@ -245,12 +245,12 @@ TEST(DatasetFingerprintTest, GeneratorRunsOnce) {
                             };
                             return std::make_unique<Source>();
                           }).Batch(4);
-  EXPECT_EQ(Read(*dataset.OpenShare(0, {}).source).size(), 6u);
+  EXPECT_EQ(Read(*dataset.OpenShard(0, {}).source).size(), 6u);
   EXPECT_EQ(opened, 1);
 }
 
 TEST(DatasetFingerprintTest, EmptyDatasetHasNoFirstBatch) {
-  const FingerprintedBatches batches = Numbers(Values(2)).Batch(4).Skip(1).OpenShare(0, {});
+  const FingerprintedBatches batches = Numbers(Values(2)).Batch(4).Skip(1).OpenShard(0, {});
   EXPECT_THAT(Read(*batches.source), IsEmpty());
   EXPECT_EQ(batches.fingerprint->batches, "0");
   EXPECT_THAT(batches.fingerprint->first_batch, IsEmpty());
@@ -259,7 +259,7 @@ TEST(DatasetFingerprintTest, EmptyDatasetHasNoFirstBatch) {
 TEST(DatasetFingerprintTest, ErrorsAreThoseOfTheFirstBatch) {
   const auto status_of = [](const Dataset& dataset) {
     SourceBatch batch;
-    return dataset.OpenShare(0, kShares[0]).source->Next(&batch).status();
+    return dataset.OpenShard(0, kShards[0]).source->Next(&batch).status();
   };
   const Dataset rows = Dataset::FromRandomAccess(8, [](int64_t i, Row* row) -> absl::Status {
     if (i == 3) return absl::DataLossError("bad");
@@ -306,7 +306,7 @@ TEST(DatasetFingerprintTest, ShowsNamesOfImages) {
     return Dataset::FromImageFolder(TemporaryPath(folder), {})
         .Batch(1)
         .Prefetch(0)
-        .OpenShare(0, kShares[0])
+        .OpenShard(0, kShards[0])
         .fingerprint->files;
   };
   const std::string own = files_of("fingerprint_images", "a.png");

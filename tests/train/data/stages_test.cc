@@ -47,9 +47,9 @@ Dataset Generated(int n) {
 }
 
 absl::StatusOr<std::vector<Ints>> TryBatches(const Dataset& dataset, int64_t epoch = 0,
-                                             const BatchShare& share = {}, int limit = 1000) {
+                                             const BatchShard& shard = {}, int limit = 1000) {
   std::vector<Ints> all;
-  const std::unique_ptr<BatchSource> source = dataset.MakeIterator(epoch, share);
+  const std::unique_ptr<BatchSource> source = dataset.MakeIterator(epoch, shard);
   for (SourceBatch batch; static_cast<int>(all.size()) < limit;) {
     MF_ASSIGN_OR_RETURN(const bool more, source->Next(&batch));
     if (!more) break;
@@ -134,9 +134,9 @@ TEST(MapTest, RandomChangesDependOnPassAndRowAlone) {
   EXPECT_EQ(shuffled, first);
   // On two workers, too.
   for (int rank = 0; rank < 2; ++rank) {
-    const auto share = TryBatches(noisy(Range(50), 2).Batch(50), 0, {rank, 1, 2});
-    ASSERT_TRUE(share.ok()) << share.status();
-    EXPECT_EQ((*share)[0], Ints(first.begin() + 25 * rank, first.begin() + 25 * (rank + 1)));
+    const auto shard = TryBatches(noisy(Range(50), 2).Batch(50), 0, {rank, 1, 2});
+    ASSERT_TRUE(shard.ok()) << shard.status();
+    EXPECT_EQ((*shard)[0], Ints(first.begin() + 25 * rank, first.begin() + 25 * (rank + 1)));
   }
 }
 
@@ -223,10 +223,10 @@ TEST(FilterTest, KeepsRowsInOrder) {
 TEST(FilterTest, AllWorkersSeeTheSameBatches) {
   const Dataset even = Range(40).Filter(IsEven).Batch(5);
   for (int rank = 0; rank < 2; ++rank) {
-    const auto share = TryBatches(even, 0, {rank, 1, 2});
-    ASSERT_TRUE(share.ok()) << share.status();
-    EXPECT_EQ(share->size(), 4u);
-    EXPECT_EQ((*share)[0], rank == 0 ? Ints({0, 2, 4}) : Ints({6, 8}));
+    const auto shard = TryBatches(even, 0, {rank, 1, 2});
+    ASSERT_TRUE(shard.ok()) << shard.status();
+    EXPECT_EQ(shard->size(), 4u);
+    EXPECT_EQ((*shard)[0], rank == 0 ? Ints({0, 2, 4}) : Ints({6, 8}));
   }
 }
 

@@ -267,7 +267,15 @@ TEST(OtherDataTest, WorkerThatDoesNotReadTheDatasetIsNamedInTime) {
 }
 
 // Batches of a user's own type, which are whole on each worker.
-struct OwnBatches {
+class OwnBatches final : public BatchProvider {
+ public:
+  explicit OwnBatches(float value) : value_(value) {}
+  std::unique_ptr<BatchSource> MakeIterator(int64_t, const BatchShard&) const override {
+    return std::make_unique<Source>(value_);
+  }
+  bool is_sharded() const override { return false; }
+
+ private:
   class Source final : public BatchSource {
    public:
     explicit Source(float value) : value_(value) {}
@@ -280,16 +288,13 @@ struct OwnBatches {
    private:
     const float value_;
   };
-  std::unique_ptr<BatchSource> MakeIterator(int64_t) const {
-    return std::make_unique<Source>(value);
-  }
-  float value = 0;
+  const float value_;
 };
 
 TEST(OtherDataTest, WholeBatchesOfUserTypesAreCompared) {
   for (const bool same : {true, false}) {
     const auto statuses = OnEach([&](const Strategy& strategy, int worker) {
-      DistributedDataset input = strategy.Distribute(OwnBatches{same ? 0 : 1.0f * worker});
+      DistributedDataset input = strategy.Distribute(OwnBatches(same ? 0 : 1.0f * worker));
       DistributedBatch batch;
       EXPECT_EQ(input.Next(&batch), same);
       if (same) {
@@ -307,15 +312,22 @@ TEST(OtherDataTest, WholeBatchesOfUserTypesAreCompared) {
 }
 
 // Batches of a user's own type, of which each worker makes its rows.
-struct OwnShares {
+class OwnShards final : public BatchProvider {
+ public:
+  explicit OwnShards(int64_t rows = 3, DataType dtype = DT_FLOAT) : rows_(rows), dtype_(dtype) {}
+  std::unique_ptr<BatchSource> MakeIterator(int64_t, const BatchShard& shard) const override {
+    return std::make_unique<Source>(rows_, dtype_, shard);
+  }
+
+ private:
   class Source final : public BatchSource {
    public:
-    Source(int64_t rows, DataType dtype, const BatchShare& share)
-        : rows_(rows), dtype_(dtype), share_(share) {}
+    Source(int64_t rows, DataType dtype, const BatchShard& shard)
+        : rows_(rows), dtype_(dtype), shard_(shard) {}
     absl::StatusOr<bool> Next(SourceBatch* batch) override {
-      const int64_t first = FirstRowOf(share_.first_rank, rows_, share_.world_size);
-      const int last_rank = share_.first_rank + share_.num_ranks;
-      const int64_t count = FirstRowOf(last_rank, rows_, share_.world_size) - first;
+      const int64_t first = FirstRowOf(shard_.first_rank, rows_, shard_.world_size);
+      const int last_rank = shard_.first_rank + shard_.num_ranks;
+      const int64_t count = FirstRowOf(last_rank, rows_, shard_.world_size) - first;
       MF_ASSIGN_OR_RETURN(Tensor rows, Tensor::Allocate(dtype_, {count, 3}));
       batch->components = {std::move(rows)};
       batch->global_rows = rows_;
@@ -325,24 +337,21 @@ struct OwnShares {
    private:
     const int64_t rows_;
     const DataType dtype_;
-    const BatchShare share_;
+    const BatchShard shard_;
   };
-  std::unique_ptr<BatchSource> MakeIterator(int64_t, const BatchShare& share = {}) const {
-    return std::make_unique<Source>(rows, dtype, share);
-  }
-  int64_t rows = 3;
-  DataType dtype = DT_FLOAT;
+  const int64_t rows_;
+  const DataType dtype_;
 };
 
-TEST(OtherDataTest, SharesOfUserTypesAreComparedByRowsAndTypes) {
+TEST(OtherDataTest, ShardsOfUserTypesAreComparedByRowsAndTypes) {
   const struct {
-    OwnShares other;
+    OwnShards other;
     const char* difference;
-  } cases[] = {{{}, ""}, {{.rows = 4}, "first batch"}, {{.dtype = DT_INT32}, "types"}};
+  } cases[] = {{OwnShards(), ""}, {OwnShards(4), "first batch"}, {OwnShards(3, DT_INT32), "types"}};
   for (const auto& [other, difference] : cases) {
     const bool same = *difference == '\0';
     const auto statuses = OnEach([&, other = other](const Strategy& strategy, int worker) {
-      DistributedDataset input = strategy.Distribute(worker == 0 ? OwnShares() : other);
+      DistributedDataset input = strategy.Distribute(worker == 0 ? OwnShards() : other);
       DistributedBatch batch;
       EXPECT_EQ(input.Next(&batch), same);
       if (same) {
@@ -364,7 +373,7 @@ TEST(OtherDataTest, SharesOfUserTypesAreComparedByRowsAndTypes) {
 TEST(OtherDataTest, DatasetAndUserTypeAreAnError) {
   const auto statuses = OnEach([](const Strategy& strategy, int worker) {
     DistributedDataset input =
-        worker == 0 ? strategy.Distribute(Line().Batch(kBatch)) : strategy.Distribute(OwnShares());
+        worker == 0 ? strategy.Distribute(Line().Batch(kBatch)) : strategy.Distribute(OwnShards());
     DistributedBatch batch;
     EXPECT_FALSE(input.Next(&batch));
     return input.status();

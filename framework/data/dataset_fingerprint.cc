@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "framework/core/dataset_fingerprint.h"
+#include "framework/data/dataset_fingerprint.h"
 
 #include <iterator>
 #include <map>

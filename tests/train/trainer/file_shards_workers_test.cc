@@ -138,7 +138,7 @@ std::vector<Read> ReadOnEach(const Dataset& dataset, int64_t epoch = 0) {
   return read;
 }
 
-TEST(FileSharesWorkersTest, EveryRowIsReadOnceAndUnevenFilesEndTogether) {
+TEST(FileShardsWorkersTest, EveryRowIsReadOnceAndUnevenFilesEndTogether) {
   const std::string pattern = WriteLine("every_row", {5, 1, 3, 0, 2});
   const auto read = ReadOnEach(Line(pattern).Batch(kBatch));
   EXPECT_THAT(read[0].steps, ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3), ElementsAre(4, 6),
@@ -160,7 +160,7 @@ TEST(FileSharesWorkersTest, EveryRowIsReadOnceAndUnevenFilesEndTogether) {
 }
 
 // Five rows, then three.
-TEST(FileSharesWorkersTest, EachRowOfAStepHasTheSameWeight) {
+TEST(FileShardsWorkersTest, EachRowOfAStepHasTheSameWeight) {
   const std::string pattern = WriteLine("weights", {5, 3});
   std::vector<float> expected;
   double loss = 0;
@@ -198,7 +198,7 @@ TEST(FileSharesWorkersTest, EachRowOfAStepHasTheSameWeight) {
 }
 
 // No file of worker 1 exists where worker 0 runs, and the other way round.
-TEST(FileSharesWorkersTest, WorkerNeedsOnlyItsFiles) {
+TEST(FileShardsWorkersTest, WorkerNeedsOnlyItsFiles) {
   for (int worker = 0; worker < kWorkers; ++worker) {
     WriteLine(absl::StrCat("own_files_", worker), {4, 4});
     const int other = 1 - worker;
@@ -224,7 +224,7 @@ TEST(FileSharesWorkersTest, WorkerNeedsOnlyItsFiles) {
   }
 }
 
-TEST(FileSharesWorkersTest, ResumesInTheMiddleOfAnEpochOnAsManyWorkers) {
+TEST(FileShardsWorkersTest, ResumesInTheMiddleOfAnEpochOnAsManyWorkers) {
   const Dataset dataset = Line(WriteLine("resumed", {7, 2, 1, 3})).Shuffle(5).Batch(kBatch);
   const std::string directory = TemporaryPath("resumed_checkpoints");
   std::vector<float> whole, resumed;
@@ -270,7 +270,7 @@ TEST(FileSharesWorkersTest, ResumesInTheMiddleOfAnEpochOnAsManyWorkers) {
   EXPECT_EQ(resumed, whole);
 }
 
-TEST(FileSharesWorkersTest, WorkerThatLeavesEndsTheWaitOfTheOther) {
+TEST(FileShardsWorkersTest, WorkerThatLeavesEndsTheWaitOfTheOther) {
   const Dataset dataset = Line(WriteLine("leaves", {20, 20})).Batch(kBatch);
   const MonotonicTime begin = MonotonicTime::Now();
   const auto statuses = OnEach([&](const Strategy& strategy, int worker) {
@@ -284,7 +284,7 @@ TEST(FileSharesWorkersTest, WorkerThatLeavesEndsTheWaitOfTheOther) {
   EXPECT_LT(MonotonicTime::Now() - begin, absl::Seconds(60));  // not the step timeout
 }
 
-TEST(FileSharesWorkersTest, ErrorsAreThoseOfAllWorkers) {
+TEST(FileShardsWorkersTest, ErrorsAreThoseOfAllWorkers) {
   const std::string pattern = WriteLine("errors", {3});
   const auto message_of = [](const Dataset& dataset) {
     const auto statuses = OnEach([&](const Strategy& strategy, int) -> absl::Status {

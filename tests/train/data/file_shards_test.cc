@@ -39,7 +39,7 @@ std::string FourFiles(absl::string_view name) {
 }
 
 // Worker `worker` of two, with one replica each.
-FileShare OfTwo(int worker) {
+FileShard OfTwo(int worker) {
   return {.worker = worker, .num_workers = 2, .batch = {worker, 1, 2}};
 }
 
@@ -53,9 +53,9 @@ absl::StatusOr<std::vector<Values>> BatchesOf(BatchSource& source) {
   }
 }
 
-absl::StatusOr<std::vector<Values>> BatchesOf(const Dataset& dataset, const FileShare& share,
+absl::StatusOr<std::vector<Values>> BatchesOf(const Dataset& dataset, const FileShard& shard,
                                               int64_t epoch = 0) {
-  MF_ASSIGN_OR_RETURN(const FileBatches files, dataset.OpenFiles(epoch, share));
+  MF_ASSIGN_OR_RETURN(const FileBatches files, dataset.OpenFiles(epoch, shard));
   return BatchesOf(*files.source);
 }
 
@@ -65,13 +65,13 @@ Values Joined(const std::vector<Values>& batches) {
   return all;
 }
 
-std::string ErrorOf(const Dataset& dataset, const FileShare& share) {
-  const absl::Status status = dataset.OpenFiles(0, share).status();
+std::string ErrorOf(const Dataset& dataset, const FileShard& shard) {
+  const absl::Status status = dataset.OpenFiles(0, shard).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
   return std::string(status.message());
 }
 
-TEST(FileSharesTest, PatternStandsForItsFilesInOrder) {
+TEST(FileShardsTest, PatternStandsForItsFilesInOrder) {
   const Dataset rows = Dataset::FromCsv(FourFiles("pattern"), {});
   EXPECT_EQ(rows.size(), 11);
   EXPECT_THAT(Joined(*BatchesOf(*rows.Batch(4).MakeIterator())),
@@ -84,7 +84,7 @@ TEST(FileSharesTest, PatternStandsForItsFilesInOrder) {
   EXPECT_THAT(Joined(*BatchesOf(*Dataset::FromCsv(literal, {}).MakeIterator())), ElementsAre(7));
 }
 
-TEST(FileSharesTest, FilesOfAPatternHaveTheSameColumns) {
+TEST(FileShardsTest, FilesOfAPatternHaveTheSameColumns) {
   const auto status_of = [](absl::string_view name, absl::string_view second) {
     WriteTemporary(absl::StrCat(name, "/0.csv"), "a,b\n1,2\n");
     WriteTemporary(absl::StrCat(name, "/1.csv"), second);
@@ -98,7 +98,7 @@ TEST(FileSharesTest, FilesOfAPatternHaveTheSameColumns) {
               AllOf(HasSubstr("1.csv: expected column 'b' of int64"), HasSubstr("got float")));
 }
 
-TEST(FileSharesTest, EachWorkerHasEverySecondFileAndItsPartOfABatch) {
+TEST(FileShardsTest, EachWorkerHasEverySecondFileAndItsPartOfABatch) {
   const Dataset batches = Dataset::FromCsv(FourFiles("every_second"), {}).Batch(5);
   EXPECT_THAT(*BatchesOf(batches, OfTwo(0)),
               ElementsAre(Values({0, 1, 2}), Values({3, 4, 20}), Values({21, 22})));
@@ -118,7 +118,7 @@ TEST(FileSharesTest, EachWorkerHasEverySecondFileAndItsPartOfABatch) {
 }
 
 // The file of the other worker does not exist.
-TEST(FileSharesTest, WorkerOpensOnlyItsFiles) {
+TEST(FileShardsTest, WorkerOpensOnlyItsFiles) {
   const std::string bytes = WriteTemporary("only/0.tfrecord", "");
   const Dataset batches = Dataset::FromTFRecords({bytes, "/no/such.tfrecord"}, {}).Batch(2);
   EXPECT_THAT(*BatchesOf(batches, OfTwo(0)), IsEmpty());
@@ -128,7 +128,7 @@ TEST(FileSharesTest, WorkerOpensOnlyItsFiles) {
   EXPECT_EQ(batches.status().code(), absl::StatusCode::kNotFound);  // all files
 }
 
-TEST(FileSharesTest, StagesRunOnTheRowsOfTheWorker) {
+TEST(FileShardsTest, StagesRunOnTheRowsOfTheWorker) {
   const Dataset rows = Dataset::FromCsv(FourFiles("stages"), {});
   const auto of_worker_0 = [](const Dataset& dataset) {
     return Joined(*BatchesOf(dataset.Batch(2), OfTwo(0)));
@@ -156,7 +156,7 @@ TEST(FileSharesTest, StagesRunOnTheRowsOfTheWorker) {
 }
 
 // As a training that resumes: batch k of a worker is in step k.
-TEST(FileSharesTest, SkippedBatchesAreThoseOfTheWorker) {
+TEST(FileShardsTest, SkippedBatchesAreThoseOfTheWorker) {
   const Dataset batches = Dataset::FromCsv(FourFiles("skipped"), {}).Shuffle(7).Batch(4);
   for (const int worker : {0, 1}) {
     std::vector<Values> rest = *BatchesOf(batches, OfTwo(worker), 3);
@@ -166,7 +166,7 @@ TEST(FileSharesTest, SkippedBatchesAreThoseOfTheWorker) {
   }
 }
 
-TEST(FileSharesTest, RowsOfDifferentWorkersHaveDifferentNumbers) {
+TEST(FileShardsTest, RowsOfDifferentWorkersHaveDifferentNumbers) {
   const Dataset numbers = Dataset::FromCsv(FourFiles("numbers"), {})
                               .Map([](const RowId& id, Row* row) {
                                 *row = {Tensor::Scalar<int64_t>(id.row)};
@@ -180,7 +180,7 @@ TEST(FileSharesTest, RowsOfDifferentWorkersHaveDifferentNumbers) {
   EXPECT_EQ(std::unique(all.begin(), all.end()), all.end());
 }
 
-TEST(FileSharesTest, CachesAreThoseOfTheWorker) {
+TEST(FileShardsTest, CachesAreThoseOfTheWorker) {
   const std::string pattern = FourFiles("cached");
   const std::string path = TemporaryPath("cached_rows");
   int reads = 0;
@@ -204,9 +204,9 @@ TEST(FileSharesTest, CachesAreThoseOfTheWorker) {
   }
 }
 
-TEST(FileSharesTest, ErrorsSayWhatFileNeeds) {
+TEST(FileShardsTest, ErrorsSayWhatFileNeeds) {
   const Dataset rows = Dataset::FromCsv(FourFiles("errors"), {});
-  const FileShare of_five = {.worker = 1, .num_workers = 5, .batch = {1, 1, 5}};
+  const FileShard of_five = {.worker = 1, .num_workers = 5, .batch = {1, 1, 5}};
   EXPECT_THAT(ErrorOf(rows.Batch(8), of_five),
               HasSubstr("fewer files than workers; expected at least 5, got 4"));
   EXPECT_THAT(ErrorOf(rows, OfTwo(0)), HasSubstr("expected batches, got rows without Batch()"));

@@ -2,18 +2,16 @@
 //
 // DatasetFingerprint describes a dataset in a few lines. Workers that share its batches compare
 // them to find out whether all read the same data.
-#ifndef MIRRORFLOW_FRAMEWORK_CORE_DATASET_FINGERPRINT_H_
-#define MIRRORFLOW_FRAMEWORK_CORE_DATASET_FINGERPRINT_H_
+#ifndef MIRRORFLOW_FRAMEWORK_DATA_DATASET_FINGERPRINT_H_
+#define MIRRORFLOW_FRAMEWORK_DATA_DATASET_FINGERPRINT_H_
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "framework/core/batch_source.h"
 #include "framework/core/tensor.h"
 
 namespace mirrorflow {
@@ -58,13 +56,6 @@ std::string TypesOf(absl::Span<const Tensor> tensors);
 // The same without the leading dimension: the types of a row of these components.
 std::string TypesOfRows(absl::Span<const Tensor> components);
 
-// One share of every batch of a dataset.
-struct FingerprintedBatches {
-  std::unique_ptr<BatchSource> source;
-  // Complete once source->Next() has returned. Null for a dataset that makes none.
-  std::shared_ptr<const DatasetFingerprint> fingerprint;
-};
-
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_FRAMEWORK_CORE_DATASET_FINGERPRINT_H_
+#endif  // MIRRORFLOW_FRAMEWORK_DATA_DATASET_FINGERPRINT_H_

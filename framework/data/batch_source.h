@@ -2,8 +2,8 @@
 //
 // BatchSource: a source of batches. A dataset provides one, and a strategy distributes its batches
 // over the replicas.
-#ifndef MIRRORFLOW_FRAMEWORK_CORE_BATCH_SOURCE_H_
-#define MIRRORFLOW_FRAMEWORK_CORE_BATCH_SOURCE_H_
+#ifndef MIRRORFLOW_FRAMEWORK_DATA_BATCH_SOURCE_H_
+#define MIRRORFLOW_FRAMEWORK_DATA_BATCH_SOURCE_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -15,12 +15,12 @@
 namespace mirrorflow {
 
 // The part of every batch that a worker needs: the rows of its replicas. By default, all rows.
-struct BatchShare {
+struct BatchShard {
   int first_rank = 0;
   int num_ranks = 1;
   int world_size = 1;  // the replicas of all workers
 
-  friend bool operator==(const BatchShare&, const BatchShare&) = default;
+  friend bool operator==(const BatchShard&, const BatchShard&) = default;
 };
 
 // The index of the first row of replica `rank` in a batch of `rows` rows. Rows are split evenly, in
@@ -30,7 +30,7 @@ inline int64_t FirstRowOf(int rank, int64_t rows, int world_size) {
 }
 
 struct SourceBatch {
-  std::vector<Tensor> components;  // rows in the leading dimension; only those of the share
+  std::vector<Tensor> components;  // rows in the leading dimension; only those of the shard
   int64_t global_rows = 0;         // of the whole batch
 };
 
@@ -44,4 +44,4 @@ class BatchSource {
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_FRAMEWORK_CORE_BATCH_SOURCE_H_
+#endif  // MIRRORFLOW_FRAMEWORK_DATA_BATCH_SOURCE_H_

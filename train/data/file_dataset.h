@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// FileDataset: the rows of a list of files, which the workers may divide
+// (AutoShardPolicy::kFile). Lists and opens the files when their rows are needed first.
+#ifndef MIRRORFLOW_TRAIN_DATA_FILE_DATASET_H_
+#define MIRRORFLOW_TRAIN_DATA_FILE_DATASET_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "train/data/dataset_base.h"
+#include "train/data/row_pipeline.h"
+
+namespace mirrorflow {
+
+class FileDataset final : public DatasetBase, public std::enable_shared_from_this<FileDataset> {
+ public:
+  using Paths = std::vector<std::string>;
+  using ListFiles = std::function<absl::StatusOr<Paths>()>;
+  using ReadFiles = std::function<absl::StatusOr<RowPipeline>(const Paths& paths)>;
+
+  // `named` are the paths that the user has given, some of which may be patterns; `list` expands
+  // them, and `read` makes the rows of some of the files.
+  static std::shared_ptr<const FileDataset> Create(Paths named, ListFiles list, ReadFiles read);
+
+  std::shared_ptr<const DatasetBase> Then(RowStage stage) const override;
+  const absl::StatusOr<RowPipeline>& Rows() const override { return RowsOf({}); }
+  absl::StatusOr<FileBatches> OpenFiles(int64_t epoch, const FileShard& shard) const override;
+
+ private:
+  class FileList;
+  using MakeRows = std::function<absl::StatusOr<RowPipeline>(const FileShard&)>;
+
+  FileDataset(std::string description, bool batched, std::shared_ptr<FileList> files,
+              MakeRows make);
+  // The rows of each shard are kept, because they hold what has been read and cached.
+  const absl::StatusOr<RowPipeline>& RowsOf(const FileShard& shard) const;
+
+  const std::shared_ptr<FileList> files_;
+  const MakeRows make_;
+  // std::mutex rather than absl::Mutex: TSan instruments the former, but not Debian's Abseil.
+  mutable std::mutex mu_;
+  // Guarded by mu_; a deque does not move its elements.
+  mutable std::deque<std::pair<FileShard, absl::StatusOr<RowPipeline>>> made_;
+};
+
+// Describe files for DatasetFingerprint::files: by their names, or by their sizes. Of files that
+// the user has not `named`, which came from a pattern, the names count, too, because they determine
+// the order.
+std::string IdentityOfNames(const std::vector<std::string>& names);
+std::string IdentityOfFiles(const std::vector<std::string>& paths,
+                            const std::vector<std::string>& named);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_DATA_FILE_DATASET_H_

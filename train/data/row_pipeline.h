@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// RowPipeline: a source of rows and the stages after it. RowDataset is one; FileDataset makes one
+// for each shard of its files.
+#ifndef MIRRORFLOW_TRAIN_DATA_ROW_PIPELINE_H_
+#define MIRRORFLOW_TRAIN_DATA_ROW_PIPELINE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "framework/data/batch_provider.h"
+#include "framework/data/batch_source.h"
+#include "framework/data/dataset_fingerprint.h"
+#include "train/data/padding.h"
+#include "train/data/row_readers.h"
+#include "train/data/row_stream.h"
+
+namespace mirrorflow {
+
+struct RowPipeline {
+  using MakeStream = std::function<std::unique_ptr<RowStream>()>;
+  using Transform = std::function<std::unique_ptr<RowStream>(std::unique_ptr<RowStream>)>;
+
+  std::string description;  // Dataset::ToString()
+  std::string files;        // of all sources, as DatasetFingerprint::files
+  FileShard shard;          // the files that are read
+  RowReaderPtr reader;      // reads the rows of the stream
+  MakeStream stream;
+  std::optional<int64_t> size;  // in elements; nullopt if it is unknown or infinite
+  bool is_endless = false;
+  bool in_order = false;   // all rows of a source with random access, in its order
+  bool skips_fast = true;  // without drawing the elements before
+  bool batched = false;
+  bool drop_remainder = false;
+  std::optional<Padding> padding;
+  int num_threads = 1;
+  int prefetch = 1;
+
+  // Makes the elements the first `rows` rows of `new_reader`, which has random access.
+  void ReadInOrder(RowReaderPtr new_reader, int64_t rows);
+  // Appends a transform that only chooses and orders elements.
+  RowPipeline Append(Transform transform, std::optional<int64_t> new_size) &&;
+  // Appends a transform of rows with values. InvalidArgument, naming the stage, after Batch().
+  absl::StatusOr<RowPipeline> AppendToValues(absl::string_view stage, Transform transform,
+                                             std::optional<int64_t> new_size) &&;
+  // InvalidArgument, naming the stage, after Batch().
+  absl::Status CheckRows(absl::string_view stage) const;
+  // Makes the stream of rows with their values.
+  MakeStream Values(int64_t max_errors = 0) const;
+  // Starts one pass. `fingerprint` may be null.
+  absl::StatusOr<std::unique_ptr<BatchSource>> MakeIterator(
+      int64_t epoch, const BatchShard& batch_shard,
+      std::shared_ptr<DatasetFingerprint> fingerprint) const;
+};
+
+// One stage of a Dataset.
+struct RowStage {
+  std::string name;  // in Dataset::ToString(); empty if the elements stay the same
+  std::function<absl::StatusOr<RowPipeline>(RowPipeline)> apply;
+  bool makes_batches = false;
+
+  // Returns the description of a dataset with this stage.
+  std::string Describe(absl::string_view input) const;
+  // Appends the stage to `input`, unless that is an error.
+  absl::StatusOr<RowPipeline> ApplyTo(const absl::StatusOr<RowPipeline>& input) const;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_DATA_ROW_PIPELINE_H_
