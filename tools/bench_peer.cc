@@ -16,11 +16,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "distribute/cluster/cluster_resolver.h"
-#include "distribute/cluster/connect_rank.h"
-#include "distribute/cluster/connections/host_port.h"
-#include "distribute/cluster/coordination/coordination_client.h"
-#include "distribute/cluster/coordination/coordination_server.h"
-#include "distribute/cluster/host_identity.h"
+#include "distribute/cluster/join_cluster.h"
+#include "distribute/collective/address_space.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/core/terminal.h"
@@ -217,30 +214,22 @@ absl::Status AllReduceAsPeer(Report* /*report*/) {
                       ParseCollectiveKind(absl::GetFlag(FLAGS_transport)));
   MF_ASSIGN_OR_RETURN(const Cluster cluster, ClusterOfBenchmark());
   UseCores(cluster.task_index, 1);
-  std::unique_ptr<CoordinationServer> server;
-  if (cluster.task_index == 0) {
-    MF_ASSIGN_OR_RETURN(server, CoordinationServer::Start({.address = cluster.coordinator,
-                                                           .num_workers = cluster.num_workers}));
-  }
   const MonotonicTime deadline = MonotonicTime::Now() + kTimeout;
-  CoordinationClient::Options options = {.coordinator = cluster.coordinator};
-  options.member.set_worker(cluster.task_index);
-  options.member.set_num_workers(cluster.num_workers);
-  MF_ASSIGN_OR_RETURN(const auto client, CoordinationClient::Connect(options, deadline));
-  MF_ASSIGN_OR_RETURN(const HostPort coordinator, ParseHostPort(cluster.coordinator));
-  NetworkOfRank network;
-  MF_ASSIGN_OR_RETURN(network.device, NetworkDeviceTowards(coordinator));
-  MF_ASSIGN_OR_RETURN(network.address, AddressTowards(coordinator));
-  MF_ASSIGN_OR_RETURN(const ConnectedRank rank, ConnectRank(client->NewGroup(), client->NewGroup(),
-                                                            kind, kTimeout, deadline, network));
+  MF_ASSIGN_OR_RETURN(
+      const auto joined,
+      JoinCluster(cluster, {.devices = {"CPU:0"}, .collective_timeout = kTimeout},
+                  {.insecure = true, .collective = kind, .connect_timeout = kTimeout}));
+  MF_ASSIGN_OR_RETURN(const auto communicators, joined->ConnectReplicas(deadline));
+  std::shared_ptr<AddressSpace> space = joined->host_memory();
+  if (space == nullptr) space = AddressSpace::OfThisProcess();
   const int64_t bytes = absl::GetFlag(FLAGS_bytes);
-  MF_ASSIGN_OR_RETURN(const auto memory, rank.memory->Allocate(bytes));
+  MF_ASSIGN_OR_RETURN(const auto memory, space->Allocate(bytes));
   const Collective all_reduce = {
       .operation = AllReduce{Reduction::kSum, bytes / static_cast<int64_t>(sizeof(float))},
       .in = memory.get(),
       .out = memory.get(),
       .name = "benchmark"};
-  const auto step = [&] { return rank.communicator->Run(all_reduce); };
+  const auto step = [&] { return communicators[0]->Run(all_reduce); };
   if (cluster.task_index > 0) Follow(step);
   PrintLine(absl::StrCat("version ", Implementation().version));
   MF_ASSIGN_OR_RETURN(const absl::Duration step_time, MeasureWork(step));

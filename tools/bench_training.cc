@@ -250,12 +250,13 @@ absl::StatusOr<TrainingStep> PrepareTraining(const TrainingCase& training) {
 
 absl::StatusOr<TrainingStep> PrepareTraining(const TrainingCase& training, const Cluster& cluster) {
   if (cluster.num_workers == 1) return PrepareTraining(training);
-  MF_ASSIGN_OR_RETURN(auto strategy, MultiWorkerMirroredStrategy::Create(
-                                         {.cluster = cluster,
-                                          .replicas = ReplicasOf(training, training.replicas),
-                                          .insecure = true,
-                                          .collective = training.collective,
-                                          .heartbeat_timeout = training.heartbeat_timeout}));
+  MF_ASSIGN_OR_RETURN(auto strategy,
+                      MultiWorkerMirroredStrategy::Create(
+                          {.cluster = cluster,
+                           .replicas = ReplicasOf(training, training.replicas),
+                           .join = {.insecure = true,
+                                    .collective = training.collective,
+                                    .heartbeat_timeout = training.heartbeat_timeout}}));
   return PrepareTraining(training, std::move(strategy));
 }
 

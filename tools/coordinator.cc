@@ -87,7 +87,7 @@ absl::Status Coordinator(const std::vector<std::string>& args, ExitCode* code) {
   }
   const int num_workers = absl::GetFlag(FLAGS_num_workers);
   MF_RETURN_IF_ERROR(CheckFlagRange("num_workers", num_workers, 1, 1 << 16));
-  MF_ASSIGN_OR_RETURN(const CoordinationFlags flags, ReadCoordinationFlags());
+  MF_ASSIGN_OR_RETURN(const JoinOptions flags, JoinOptionsOfFlags());
   const absl::StatusOr<HostPort> bind = ParseHostPort(flags.bind);
   if (!bind.ok()) return Annotate(bind.status(), "--bind");
   const absl::StatusOr<HostPort> advertise =

@@ -112,7 +112,7 @@ absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy(const std::optional<Clust
       .seed = seed,
       .max_bytes = MaxBytesOfFlags(),
       .compile = compile};
-  if (cluster.has_value()) return JoinCluster(*cluster, options, code);
+  if (cluster.has_value()) return StrategyOfCluster(*cluster, options, code);
   auto mirrored = MirroredStrategy::Create(options);
   if (!mirrored.ok()) {
     return Annotate(mirrored.status(), replicas.has_value() ? "--replicas" : "--logical_gpus");

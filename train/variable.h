@@ -47,8 +47,8 @@ struct VariableOptions {
   VariableSynchronization synchronization = VariableSynchronization::kOnWrite;
 };
 
-// Creates a variable called `name` in `scope` with the initial value from `initializer`. The
-// variable is mirrored if it is created inside a strategy's scope().
+// Creates a variable called `name` in `scope` with the initial value from `initializer`. It belongs
+// to the strategy in whose scope() it is created (framework/graph/creation_scope.h).
 Variable CreateVariable(const Scope& scope, absl::string_view name, const Shape& shape,
                         const Initializer& initializer, DataType dtype = DT_FLOAT,
                         const VariableOptions& options = {});

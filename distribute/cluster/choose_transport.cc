@@ -10,25 +10,27 @@
 
 namespace mirrorflow {
 
-absl::StatusOr<bool> ChooseUcx(const TransportRequest& request, WorkerGroup& group,
+absl::StatusOr<bool> ChooseUcx(const JoinOptions& options, bool has_rdma, WorkerGroup& group,
                                MonotonicTime deadline) {
-  if (request.kind != CollectiveKind::kAuto) return request.kind == CollectiveKind::kUcx;
-  if (request.has_secret || request.has_certificates) return false;
+  const CollectiveKind kind = options.collective;
+  if (kind != CollectiveKind::kAuto) return kind == CollectiveKind::kUcx;
+  if (!options.secret.empty() || !options.tls.empty()) return false;
   static constexpr char kHasRdma[] = "RDMA", kHasNone[] = "none";
-  MF_ASSIGN_OR_RETURN(const std::vector<std::string> answers,
-                      group.AllGather("RDMA towards the other workers",
-                                      request.has_rdma ? kHasRdma : kHasNone, deadline));
+  MF_ASSIGN_OR_RETURN(
+      const std::vector<std::string> answers,
+      group.AllGather("RDMA towards the other workers", has_rdma ? kHasRdma : kHasNone, deadline));
   return std::all_of(answers.begin(), answers.end(),
                      [](const std::string& answer) { return answer == kHasRdma; });
 }
 
-absl::Status CheckUnencrypted(const TransportRequest& request, absl::string_view library) {
-  if (!request.has_certificates || request.insecure) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "this worker has certificates, but ", library,
-      " does not encrypt the data that workers exchange; expected ",
-      request.kind == CollectiveKind::kUcx ? "--collective=tcp, which does, " : "no certificates, ",
-      "or --insecure on a network where every process is trusted"));
+absl::Status CheckUnencrypted(const JoinOptions& options, absl::string_view library) {
+  if (options.tls.empty() || options.insecure) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("this worker has certificates, but ", library,
+                   " does not encrypt the data that workers exchange; expected ",
+                   options.collective == CollectiveKind::kUcx ? "--collective=tcp, which does, "
+                                                              : "no certificates, ",
+                   "or --insecure on a network where every process is trusted"));
 }
 
 }  // namespace mirrorflow

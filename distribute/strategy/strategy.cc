@@ -1,32 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "distribute/strategy/strategy.h"
 
+#include <atomic>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
-#include "distribute/collective/team_communicator.h"
 #include "distribute/strategy/devices.h"
 #include "distribute/strategy/extensions.h"
-#include "distribute/strategy/gpu_backend.h"
 #include "distribute/strategy/ignored_workers.h"
+#include "distribute/strategy/mirrored_backend.h"
 #include "distribute/strategy/option_ranges.h"
-#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {
+namespace {
 
-Strategy::Strategy(SessionOptions options)
-    : id_(CreationScope::NewOwner()), session_options_(std::move(options)) {}
+std::string NewName(absl::string_view kind) {
+  static std::atomic<int64_t> last{0};
+  return absl::StrCat(kind, " #", ++last);
+}
+
+}  // namespace
+
+Strategy::Strategy(absl::string_view kind, SessionOptions options)
+    : kind_(kind), name_(NewName(kind)), session_options_(std::move(options)) {}
 Strategy::~Strategy() = default;
 
 absl::Status Strategy::CheckScopes(const Graph& graph) const {
   for (const Node* node : graph.Nodes()) {
     if (node->op().role != OpRole::kVariable || !node->has_attr(kCreationScopeAttr)) continue;
-    const int64_t* const owner = node->attrs().find(kCreationScopeAttr)->second.get_if<int64_t>();
-    if (owner == nullptr || *owner == id_ || (*owner == 0 && !requires_scope())) continue;
+    const auto* const owner = node->attrs().find(kCreationScopeAttr)->second.get_if<std::string>();
+    if (owner == nullptr || *owner == name_ || (owner->empty() && !requires_scope())) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         OpAndName(*node), ": the variable was created ",
-        *owner == 0 ? "outside the strategy's scope" : "in the scope of another strategy",
-        "; expected `auto mirrored = strategy->scope();` of the session's strategy around the code "
-        "that creates it"));
+        owner->empty() ? "outside the strategy's scope" : absl::StrCat("in the scope of ", *owner),
+        "; expected `auto mirrored = strategy->scope();` of the session's strategy, ", name_,
+        ", around the code that creates it"));
   }
   return absl::OkStatus();
 }
@@ -82,17 +91,18 @@ DistributedDataset Strategy::Distribute(const BatchProvider& dataset, int64_t ep
 absl::StatusOr<std::unique_ptr<Session>> Strategy::NewSession(const Graph& graph) const {
   MF_RETURN_IF_ERROR(graph.status());
   MF_RETURN_IF_ERROR(CheckScopes(graph));
+  WarnOfIgnoredWorkers(kind_);
   MF_ASSIGN_OR_RETURN(SessionBackend backend, MakeBackend());
   return Session::Create(graph, std::move(backend), session_options_);
 }
 
 OneDeviceStrategy::OneDeviceStrategy(const Options& options)
-    : Strategy({.seed = options.seed,
-                .step_timeout = options.step_timeout,
-                .max_bytes = options.max_bytes,
-                .max_cached_steps = options.max_cached_steps,
-                .max_concurrent_runs = options.max_concurrent_runs,
-                .compile = options.compile}),
+    : Strategy("OneDeviceStrategy", {.seed = options.seed,
+                                     .step_timeout = options.step_timeout,
+                                     .max_bytes = options.max_bytes,
+                                     .max_cached_steps = options.max_cached_steps,
+                                     .max_concurrent_runs = options.max_concurrent_runs,
+                                     .compile = options.compile}),
       options_(options),
       topology_(Topology::OneWorker({options.device}, /*one_domain=*/true)) {}
 
@@ -112,7 +122,6 @@ absl::StatusOr<std::unique_ptr<OneDeviceStrategy>> OneDeviceStrategy::Create() {
 }
 
 absl::StatusOr<SessionBackend> OneDeviceStrategy::MakeBackend() const {
-  WarnOfIgnoredWorkers("OneDeviceStrategy");
   MF_ASSIGN_OR_RETURN(
       SessionBackend backend,
       CreateBackend(topology_.devices(), {.gpu = {.capture_steps = options_.capture_steps}},
@@ -122,13 +131,7 @@ absl::StatusOr<SessionBackend> OneDeviceStrategy::MakeBackend() const {
 }
 
 MirroredStrategy::MirroredStrategy(const Options& options, Topology topology)
-    : Strategy({.seed = options.seed,
-                .bucket_bytes = options.bucket_bytes,
-                .step_timeout = *options.step_timeout,
-                .pin_threads = options.pin_threads,
-                .max_bytes = options.max_bytes,
-                .max_cached_steps = options.max_cached_steps,
-                .compile = options.compile}),
+    : Strategy("MirroredStrategy", options.ForSessions()),
       options_(options),
       topology_(std::move(topology)) {}
 
@@ -149,6 +152,16 @@ MirroredStrategy::Options MirroredStrategy::Options::WithTimeouts(absl::Duration
   return options;
 }
 
+SessionOptions MirroredStrategy::Options::ForSessions() const {
+  return {.seed = seed,
+          .bucket_bytes = bucket_bytes,
+          .step_timeout = *step_timeout,
+          .pin_threads = pin_threads,
+          .max_bytes = max_bytes,
+          .max_cached_steps = max_cached_steps,
+          .compile = compile};
+}
+
 absl::StatusOr<std::unique_ptr<MirroredStrategy>> MirroredStrategy::Create(const Options& options) {
   MF_RETURN_IF_ERROR(options.Check());
   MF_ASSIGN_OR_RETURN(const std::vector<std::string> devices,
@@ -167,19 +180,7 @@ absl::StatusOr<std::unique_ptr<MirroredStrategy>> MirroredStrategy::Create() {
 }
 
 absl::StatusOr<SessionBackend> MirroredStrategy::MakeBackend() const {
-  WarnOfIgnoredWorkers("MirroredStrategy");
-  MF_ASSIGN_OR_RETURN(const std::vector<int> gpus, GpusOf(topology_.devices()));
-  if (!gpus.empty()) return CreateGpuBackend(topology_, /*worker=*/0, options_);
-  MF_ASSIGN_OR_RETURN(SessionBackend backend,
-                      CreateBackend(topology_.devices(), {}, options_.extensions));
-  backend.topology = topology_;
-  backend.has_teams = true;
-  backend.connect = [timeout = *options_.collective_timeout](const Topology& topology,
-                                                             absl::Span<const int>, WorkerGroup*,
-                                                             uint64_t, MonotonicTime) {
-    return CreateTeamCommunicators(topology.world_size(), timeout);
-  };
-  return backend;
+  return CreateMirroredBackend(topology_, options_);
 }
 
 }  // namespace mirrorflow

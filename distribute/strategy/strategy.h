@@ -5,7 +5,7 @@
 // lock-step, with equal copies of all variables.
 //
 //   MF_ASSIGN_OR_RETURN(auto strategy, MirroredStrategy::Create({.num_cpu_replicas = 2}));
-//   { auto mirrored = strategy->scope(); … }              // variables made in here are mirrored
+//   { auto mirrored = strategy->scope(); … }              // variables made in here belong to it
 //   MF_ASSIGN_OR_RETURN(auto session, strategy->NewSession(graph));
 #ifndef MIRRORFLOW_DISTRIBUTE_STRATEGY_STRATEGY_H_
 #define MIRRORFLOW_DISTRIBUTE_STRATEGY_STRATEGY_H_
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "distribute/strategy/distributed_dataset.h"
 #include "distribute/strategy/input_agreement.h"
@@ -37,12 +38,16 @@ class Strategy {
   // The index of this process among the workers. Worker 0 writes files and reports results.
   virtual int worker() const { return 0; }
 
-  // Variables that are created on this thread during the lifetime of the result are mirrored.
-  [[nodiscard]] CreationScope scope() const { return CreationScope(id_); }
+  // `MirroredStrategy #1`: unique in this process. Errors and the text form of graphs use it.
+  const std::string& name() const { return name_; }
+
+  // Variables that are created on this thread during the lifetime of the result belong to this
+  // strategy: only its sessions accept them.
+  [[nodiscard]] CreationScope scope() const { return CreationScope(name_); }
 
   // Takes a snapshot of `graph` and initialises its variables once, with equal values on all
-  // replicas. InvalidArgument for an error while the graph was built, and for a variable that was
-  // created outside this strategy's scope().
+  // replicas. InvalidArgument for an error while the graph was built, and for a variable that does
+  // not belong to this strategy. Variables of graphs from files belong to any.
   absl::StatusOr<std::unique_ptr<Session>> NewSession(const Graph& graph) const;
 
   // Returns the batches of one epoch of `dataset`. A Dataset produces them ahead of time on a
@@ -61,7 +66,8 @@ class Strategy {
   static absl::StatusOr<Tensor> Gather(absl::Span<const Tensor> per_replica, int axis);
 
  protected:
-  explicit Strategy(SessionOptions options);
+  // `kind` is the class of the strategy, a literal.
+  Strategy(absl::string_view kind, SessionOptions options);
 
   virtual absl::StatusOr<SessionBackend> MakeBackend() const = 0;
   // With several workers, how they agree on their input.
@@ -74,7 +80,8 @@ class Strategy {
   // The rows of this worker's replicas.
   BatchShard LocalShard() const;
 
-  const int64_t id_;  // unique in this process
+  const absl::string_view kind_;
+  const std::string name_;
   const SessionOptions session_options_;
 };
 
@@ -156,6 +163,8 @@ class MirroredStrategy final : public Strategy {
     absl::Status Check() const;
     // Returns these options with the given defaults for timeouts that are not set.
     Options WithTimeouts(absl::Duration collective, absl::Duration step) const;
+    // Returns the options of the strategy's sessions. `step_timeout` must be set.
+    SessionOptions ForSessions() const;
   };
   static absl::StatusOr<std::unique_ptr<MirroredStrategy>> Create(const Options& options);
   static absl::StatusOr<std::unique_ptr<MirroredStrategy>> Create();

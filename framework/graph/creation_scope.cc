@@ -1,22 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/graph/creation_scope.h"
 
-#include <atomic>
+#include <utility>
 
 namespace mirrorflow {
 namespace {
-// Each scope saves the owner of the enclosing scope, so the scopes form a stack.
-thread_local int64_t current_owner = 0;
+// Each scope saves the strategy of the enclosing scope, so the scopes form a stack.
+thread_local std::string current_strategy;
 }  // namespace
 
-CreationScope::CreationScope(int64_t owner) : outer_(current_owner) { current_owner = owner; }
-CreationScope::~CreationScope() { current_owner = outer_; }
+CreationScope::CreationScope(std::string strategy)
+    : outer_(std::exchange(current_strategy, std::move(strategy))) {}
+CreationScope::~CreationScope() { current_strategy = std::move(outer_); }
 
-int64_t CreationScope::NewOwner() {
-  static std::atomic<int64_t> last{0};
-  return ++last;
-}
-
-int64_t CreationScope::Current() { return current_owner; }
+const std::string& CreationScope::Current() { return current_strategy; }
 
 }  // namespace mirrorflow

@@ -5,30 +5,29 @@
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_CREATION_SCOPE_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_CREATION_SCOPE_H_
 
-#include <cstdint>
+#include <string>
 
 namespace mirrorflow {
 
-// The attribute of a variable's handle that identifies the scope in which it was created; 0: none.
-// It is valid only in this process and is not written to files. Handles of graphs from files lack
-// it, so every strategy accepts them.
+// The attribute of a variable's handle that names the strategy in whose scope it was created, such
+// as `MirroredStrategy #1`; empty outside of all scopes. The text form of a graph shows it in a
+// comment. It is valid only in this process: it is not written to files, and readers drop it. Every
+// strategy accepts handles without it.
 inline constexpr char kCreationScopeAttr[] = "_creation_scope";
 
 class [[nodiscard]] CreationScope {
  public:
-  // `owner` identifies the strategy; it must be positive.
-  explicit CreationScope(int64_t owner);
+  // `strategy` is a name that no other strategy of this process has.
+  explicit CreationScope(std::string strategy);
   ~CreationScope();
   CreationScope(const CreationScope&) = delete;
   CreationScope& operator=(const CreationScope&) = delete;
 
-  // Returns a new owner id, unique in this process.
-  static int64_t NewOwner();
-  // Returns the innermost owner on this thread; 0 if there is none.
-  static int64_t Current();
+  // Returns the strategy of the innermost scope on this thread; empty if there is none.
+  static const std::string& Current();
 
  private:
-  const int64_t outer_;
+  std::string outer_;
 };
 
 }  // namespace mirrorflow

@@ -12,6 +12,7 @@
 #include "absl/strings/strip.h"
 #include "framework/core/names.h"
 #include "framework/core/status.h"
+#include "framework/graph/creation_scope.h"
 #include "framework/graph/shape_inference.h"
 #include "framework/graph/topological_sort.h"
 
@@ -177,6 +178,7 @@ class Assembler {
       ops_[i] = *unknown;
     }
     LeaveOutText(*ops_[i], &records_[i].attrs, &inputs);
+    records_[i].attrs.erase(kCreationScopeAttr);  // names no strategy of this process
     absl::StatusOr<Node*> node =
         graph_.AddNode(records_[i].name, *ops_[i], std::move(records_[i].attrs), std::move(inputs),
                        std::move(controls));

@@ -199,7 +199,8 @@ absl::StatusOr<Graph> ReadGraph(absl::string_view path, const OpRegistry& regist
 absl::StatusOr<std::string> Contents(const Graph& graph, Format format) {
   if (format == Format::kTextForm) {
     MF_RETURN_IF_ERROR(graph.status());
-    return absl::StrCat(kTextHead, graph.num_nodes(), "\n", GraphToText(graph));
+    return absl::StrCat(kTextHead, graph.num_nodes(), "\n",
+                        GraphToText(graph, {.comment = nullptr}));
   }
   MF_ASSIGN_OR_RETURN(const proto::GraphDef def, ToGraphDef(graph));
   if (format == Format::kBinary) return SerializeDeterministically(def);

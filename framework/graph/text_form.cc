@@ -21,6 +21,14 @@ AttrMap ShownAttrs(const Node& node, bool omit_defaults) {
 
 }  // namespace
 
+std::string StrategyOfVariable(const Node& node) {
+  const auto scope = node.attrs().find(kCreationScopeAttr);
+  if (scope == node.attrs().end()) return "";
+  const std::string* strategy = scope->second.get_if<std::string>();
+  if (strategy == nullptr || strategy->empty()) return "";
+  return absl::StrCat("in the scope of ", *strategy);
+}
+
 std::string GraphToText(const Graph& graph, const TextOptions& options) {
   std::string text;
   for (const auto& [name, function_def] : graph.functions().functions()) {

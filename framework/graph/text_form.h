@@ -5,6 +5,7 @@
 //
 //   @fn = "serialized FunctionDef"
 //   name = Op(in0, in1:1, ^control) {attr=value, …}  # comment
+//   w = VarHandleOp() {dtype=float, shape=<2>, …}  # in the scope of MirroredStrategy #1
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_TEXT_FORM_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_TEXT_FORM_H_
 
@@ -16,13 +17,17 @@
 
 namespace mirrorflow {
 
+// Returns the comment of a variable that was created in the scope of a strategy; empty for all
+// other nodes.
+std::string StrategyOfVariable(const Node& node);
+
 struct TextOptions {
   // Leave out attributes that have their default value.
   bool omit_defaults = false;
   // Truncate tensors with more elements, if >= 0. Such text cannot be parsed.
   int64_t max_elements = -1;
   // Returns a comment to write after a node; none is written if it is empty.
-  std::function<std::string(const Node&)> comment = nullptr;
+  std::function<std::string(const Node&)> comment = StrategyOfVariable;
 };
 
 // Nodes of a graph with a cycle are written in the order of their ids. Without `max_elements` the

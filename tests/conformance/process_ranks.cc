@@ -19,9 +19,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "distribute/cluster/connect_rank.h"
-#include "distribute/cluster/coordination/coordination_client.h"
 #include "distribute/cluster/coordination/coordination_server.h"
+#include "distribute/cluster/join_cluster.h"
+#include "distribute/collective/address_space.h"
 #include "distribute/collective/check_collective.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
@@ -170,18 +170,21 @@ struct Sockets {
 
 absl::Status RunRank(int rank, int world_size, int port, CollectiveKind kind,
                      absl::Duration timeout, const Sockets& sockets) {
-  CoordinationClient::Options options{.coordinator = absl::StrCat("127.0.0.1:", port)};
-  options.member.set_worker(rank);
-  options.member.set_num_workers(world_size);
-  const MonotonicTime deadline = MonotonicTime::Now() + kConnectTimeout;
-  MF_ASSIGN_OR_RETURN(auto client, CoordinationClient::Connect(options, deadline));
-  MF_ASSIGN_OR_RETURN(ConnectedRank connected,
-                      ConnectRank(client->NewGroup(), client->NewGroup(), kind, timeout, deadline));
+  const Cluster cluster = {.num_workers = world_size,
+                           .task_index = rank,
+                           .coordinator = absl::StrCat("127.0.0.1:", port)};
+  MF_ASSIGN_OR_RETURN(
+      auto joined,
+      JoinCluster(
+          cluster, {.devices = {"CPU:0"}, .collective_timeout = timeout},
+          {.external_coordinator = true, .collective = kind, .connect_timeout = kConnectTimeout}));
+  MF_ASSIGN_OR_RETURN(const auto communicators,
+                      joined->ConnectReplicas(MonotonicTime::Now() + kConnectTimeout));
+  std::shared_ptr<AddressSpace> memory = joined->host_memory();
+  if (memory == nullptr) memory = AddressSpace::OfThisProcess();
   // The ranks form no session, so they no longer need the service. It exits after its clients.
-  connected.group.reset();
-  connected.meeting.reset();
-  client.reset();
-  Rank served(*connected.communicator, *connected.memory);
+  joined.reset();
+  Rank served(*communicators[0], *memory);
   const auto serve = [&served](int socket) {
     for (remote::Call call; Receive(socket, &call);) {
       if (!Send(socket, served.Answer(call))) return;

@@ -52,7 +52,7 @@ std::vector<Options> TwoWorkers() {
     workers[w].cluster = {.num_workers = 2, .task_index = w, .local_rank = w, .local_size = 2};
     workers[w].replicas.bucket_bytes = 64;
     workers[w].replicas.seed = 5;
-    workers[w].connect_timeout = absl::Seconds(60);
+    workers[w].join.connect_timeout = absl::Seconds(60);
     workers[w].end_hanging_process = false;
   }
   return workers;
@@ -307,7 +307,7 @@ TEST(GpuMultiWorkerErrorsTest, OptionsThatCannotWorkAreErrors) {
     change(options);
     const MonotonicTime begin = MonotonicTime::Now();
     const absl::Status status = MultiWorkerMirroredStrategy::Create(options).status();
-    EXPECT_LT(MonotonicTime::Now() - begin, options.connect_timeout / 2);
+    EXPECT_LT(MonotonicTime::Now() - begin, options.join.connect_timeout / 2);
     return std::vector{status};
   };
   ExpectAll(create([](Options&) {}), {"the 2 workers of this host cannot divide its 3 GPUs"});
@@ -318,7 +318,7 @@ TEST(GpuMultiWorkerErrorsTest, OptionsThatCannotWorkAreErrors) {
               o.replicas.devices = {"GPU:0", "GPU:0"};
             }),
             {"logical GPUs work only within one worker"});
-  ExpectAll(create([](Options& o) { o.collective = CollectiveKind::kUcx; }),
+  ExpectAll(create([](Options& o) { o.join.collective = CollectiveKind::kUcx; }),
             {"over NCCL; expected auto, got ucx"});
 }
 

@@ -54,7 +54,7 @@ void OnTwoWorkers(MultiWorkerMirroredStrategy::Options options,
                   const std::function<void(const Strategy&, int worker)>& work) {
   options.cluster.num_workers = 2;
   options.replicas.num_cpu_replicas = 1;
-  options.connect_timeout = absl::Seconds(20);
+  options.join.connect_timeout = absl::Seconds(20);
   std::vector<std::thread> workers;
   for (int worker = 0; worker < 2; ++worker) {
     options.cluster.task_index = worker;
@@ -98,8 +98,9 @@ TEST(MultiWorkerMirroredStrategyTest, JobsOnOnePortDoNotMix) {
   int other = 1001;
   while (WorkerOfSlurm(other, 1).coordinator != first.coordinator) ++other;
   const auto create = [](const Cluster& cluster, absl::Duration timeout = absl::Seconds(20)) {
-    return MultiWorkerMirroredStrategy::Create(
-        {.cluster = cluster, .replicas = {.num_cpu_replicas = 1}, .connect_timeout = timeout});
+    return MultiWorkerMirroredStrategy::Create({.cluster = cluster,
+                                                .replicas = {.num_cpu_replicas = 1},
+                                                .join = {.connect_timeout = timeout}});
   };
   absl::Status statuses[2];
   std::thread worker_0([&] { statuses[0] = create(first).status(); });
@@ -121,7 +122,7 @@ TEST(MultiWorkerMirroredStrategyTest, WorkersOfExternalCoordinatorHaveNoDefaultJ
   const std::string coordinator = absl::StrCat("127.0.0.1:", (*server)->port());
   OnTwoWorkers(
       {.cluster = {.coordinator = coordinator, .job = "SLURM step 7.0"},
-       .external_coordinator = true},
+       .join = {.external_coordinator = true}},
       [](const Strategy& strategy, int) { EXPECT_EQ(strategy.topology().num_workers(), 2); });
 }
 
@@ -129,8 +130,8 @@ TEST(MultiWorkerMirroredStrategyTest, WorkersOfExternalCoordinatorHaveNoDefaultJ
 TEST(MultiWorkerMirroredStrategyTest, WorkersUseTlsWithBoundService) {
   const ReservedPort port;
   OnTwoWorkers({.cluster = {.coordinator = port.At("localhost")},
-                .tls = WriteCertificate("localhost", TemporaryPath("worker")),
-                .bind = "127.0.0.1"},
+                .join = {.tls = WriteCertificate("localhost", TemporaryPath("worker")),
+                         .bind = "127.0.0.1"}},
                [](const Strategy& strategy, int) {
                  const auto sum = SumInNewSession(strategy);
                  ASSERT_TRUE(sum.ok()) << sum.status();
@@ -158,11 +159,11 @@ TEST(MultiWorkerMirroredStrategyTest, WorkersSayHowDataAreProtected) {
     testing::internal::CaptureStderr();
     const ReservedPort port;
     OnTwoWorkers({.cluster = {.coordinator = port.At("localhost")},
-                  .secret = c.secret,
-                  .insecure = c.insecure,
-                  .tls = c.tls,
-                  .bind = "127.0.0.1",
-                  .collective = c.collective},
+                  .join = {.secret = c.secret,
+                           .insecure = c.insecure,
+                           .tls = c.tls,
+                           .bind = "127.0.0.1",
+                           .collective = c.collective}},
                  [](const Strategy& strategy, int) {
                    const auto sum = SumInNewSession(strategy);
                    ASSERT_TRUE(sum.ok()) << sum.status();
@@ -184,14 +185,15 @@ TEST(MultiWorkerMirroredStrategyTest, OptionsThatCannotWorkAreErrors) {
   } cases[] = {
       {{.cluster = far}, "no secret for a cluster that is reached at 192.0.2.1:1"},
       {{.cluster = without_secret}, "MIRRORFLOW_SECRET_FILE: /nonexistent"},
-      {{.cluster = near, .bind = "[::1"}, "bind: '[::1'"},
-      {{.cluster = near, .bind = "0.0.0.0"}, "no secret for a cluster that is reached at 0.0.0.0"},
-      {{.cluster = near, .advertise = "a:x"}, "advertise: 'a:x'"},
+      {{.cluster = near, .join = {.bind = "[::1"}}, "bind: '[::1'"},
+      {{.cluster = near, .join = {.bind = "0.0.0.0"}},
+       "no secret for a cluster that is reached at 0.0.0.0"},
+      {{.cluster = near, .join = {.advertise = "a:x"}}, "advertise: 'a:x'"},
       {{.cluster = near, .replicas = {.devices = {"GPU:0"}}}, "GPU"},
       {{.cluster = near,
-        .tls = tls,
-        .collective = CollectiveKind::kUcx,
-        .connect_timeout = absl::Seconds(1)},
+        .join = {.tls = tls,
+                 .collective = CollectiveKind::kUcx,
+                 .connect_timeout = absl::Seconds(1)}},
        "--insecure"},
   };
   for (const auto& c : cases) {

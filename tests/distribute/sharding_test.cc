@@ -33,7 +33,7 @@ struct Program {
   Variable AddVariable(const std::string& name, const Shape& shape, double value) {
     const Variable variable = CreateVariable(root, name, shape, initializers::Constant(value));
     // As in a graph from a file, which every strategy runs.
-    graph.SetAttr(variable.handle.node, kCreationScopeAttr, std::string());
+    graph.SetAttr(variable.handle.node, kCreationScopeAttr, false);
     return variable;
   }
 

@@ -64,10 +64,10 @@ absl::Status Train(const Strategy& strategy, Result* result) {
 Result TrainOnTwoWorkers(MultiWorkerMirroredStrategy::Options options) {
   const ReservedPort port;
   options.cluster = {.num_workers = 2, .coordinator = port.At("localhost")};
-  options.bind = "127.0.0.1";
-  options.secret = "0123456789abcdef";
+  options.join.bind = "127.0.0.1";
+  options.join.secret = "0123456789abcdef";
   options.replicas.num_cpu_replicas = 1;
-  options.connect_timeout = absl::Seconds(60);
+  options.join.connect_timeout = absl::Seconds(60);
   Result results[2];
   std::vector<std::thread> workers;
   for (int worker = 0; worker < 2; ++worker) {
@@ -107,8 +107,8 @@ INSTANTIATE_TEST_SUITE_P(, StrangersTest,
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST_P(StrangersTest, ChangeNeitherResultNorStepTimeNorMemory) {
-  MultiWorkerMirroredStrategy::Options options = {.collective = GetParam().collective};
-  if (GetParam().tls) options.tls = WriteCertificate("localhost", TemporaryPath("worker"));
+  MultiWorkerMirroredStrategy::Options options = {.join = {.collective = GetParam().collective}};
+  if (GetParam().tls) options.join.tls = WriteCertificate("localhost", TemporaryPath("worker"));
   const Result alone = TrainOnTwoWorkers(options);
   const size_t resident = ResidentBytes();
 

@@ -8,11 +8,15 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "framework/core/status.h"
+#include "framework/graph/text_form.h"
+#include "framework/graph/text_parser.h"
 #include "framework/runtime/variable_layout.h"
 #include "framework/session/step_plans.h"
 #include "gtest/gtest.h"
 #include "ops/all/ops.h"
+#include "ops/registry.h"
 #include "tests/oracle/in_double.h"
 #include "tests/support/tensors.h"
 #include "tools/models/classifiers.h"
@@ -220,6 +224,39 @@ TEST(MirroredStrategyTest, VariableCreatedOutsideScopeIsRejected) {
   ASSERT_FALSE(session.ok());
   EXPECT_NE(session.status().message().find("VarHandleOp(stray)"), absl::string_view::npos)
       << session.status();
+}
+
+// The text parses to a graph that any strategy accepts.
+TEST(MirroredStrategyTest, PrintedGraphNamesTheStrategyOfEachVariable) {
+  const auto first = MirroredStrategy::Create({.num_cpu_replicas = 2}).value();
+  const auto second = MirroredStrategy::Create({.num_cpu_replicas = 2}).value();
+  EXPECT_NE(first->name(), second->name());
+  Graph graph;
+  const Scope root(&graph);
+  {
+    auto mirrored = first->scope();
+    CreateVariable(root, "a", {2}, initializers::Zeros());
+    auto inner = second->scope();
+    CreateVariable(root, "b", {2}, initializers::Zeros());
+  }
+  CreateVariable(root, "c", {2}, initializers::Zeros());
+  const std::string text = GraphToText(graph);
+  const auto comment_of = [&](absl::string_view variable) {
+    const std::vector<std::string> lines = absl::StrSplit(text, '\n');
+    for (const std::string& line : lines) {
+      if (!absl::StartsWith(line, absl::StrCat(variable, " = VarHandleOp"))) continue;
+      const std::vector<std::string> parts = absl::StrSplit(line, absl::MaxSplits("  # ", 1));
+      return parts.size() == 2 ? parts[1] : "";
+    }
+    return std::string("no such line");
+  };
+  EXPECT_EQ(comment_of("a"), absl::StrCat("in the scope of ", first->name()));
+  EXPECT_EQ(comment_of("b"), absl::StrCat("in the scope of ", second->name()));
+  EXPECT_EQ(comment_of("c"), "");
+  EXPECT_FALSE(first->NewSession(graph).ok());
+  const Graph read = ParseGraph(text, AllOps()).value();
+  EXPECT_TRUE(first->NewSession(read).ok());
+  EXPECT_EQ(GraphToText(read), GraphToText(graph, {.comment = nullptr}));
 }
 
 TEST(MirroredStrategyTest, InvalidDevicesAndReplicaCountsAreRejected) {

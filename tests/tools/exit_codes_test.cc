@@ -15,7 +15,7 @@ namespace {
 
 class FakeStrategy final : public Strategy {
  public:
-  explicit FakeStrategy(int num_workers) : Strategy({}) {
+  explicit FakeStrategy(int num_workers) : Strategy("FakeStrategy", {}) {
     for (int worker = 0; worker < num_workers; ++worker) {
       topology_.replicas.push_back({.worker = worker, .domain = worker, .device = "CPU:0"});
     }

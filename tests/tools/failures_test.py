@@ -204,7 +204,7 @@ class FailuresTest(programs.ProgramTest):
         for rank in (0, 1):
             with self.subTest(f"worker {rank}"):
                 workers = self.start("--steps=20",
-                                     MIRRORFLOW_FAILPOINTS=f"strategy/leave=hang@{rank}")
+                                     MIRRORFLOW_FAILPOINTS=f"cluster/leave=hang@{rank}")
                 begin = time.monotonic()
                 for other, worker in enumerate(workers):
                     err = worker.communicate(timeout=SECONDS)[1]

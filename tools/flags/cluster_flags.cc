@@ -160,18 +160,22 @@ absl::StatusOr<ExchangeOptions> ExchangeOfFlags() {
 
 }  // namespace
 
-absl::StatusOr<CoordinationFlags> ReadCoordinationFlags() {
+absl::StatusOr<JoinOptions> JoinOptionsOfFlags() {
   MF_RETURN_IF_ERROR(CheckTimeouts());
-  CoordinationFlags flags = {.insecure = absl::GetFlag(FLAGS_insecure),
-                             .job = absl::GetFlag(FLAGS_job),
-                             .tls = {.certificate = absl::GetFlag(FLAGS_tls_cert),
-                                     .key = absl::GetFlag(FLAGS_tls_key),
-                                     .authorities = absl::GetFlag(FLAGS_tls_ca)},
-                             .bind = absl::GetFlag(FLAGS_bind),
-                             .advertise = absl::GetFlag(FLAGS_advertise),
-                             .connect_timeout = absl::GetFlag(FLAGS_connect_timeout)};
-  MF_ASSIGN_OR_RETURN(flags.secret, SecretOfFlags());
-  return flags;
+  JoinOptions options = {.insecure = absl::GetFlag(FLAGS_insecure),
+                         .job = absl::GetFlag(FLAGS_job),
+                         .tls = {.certificate = absl::GetFlag(FLAGS_tls_cert),
+                                 .key = absl::GetFlag(FLAGS_tls_key),
+                                 .authorities = absl::GetFlag(FLAGS_tls_ca)},
+                         .bind = absl::GetFlag(FLAGS_bind),
+                         .advertise = absl::GetFlag(FLAGS_advertise),
+                         .external_coordinator = !absl::GetFlag(FLAGS_external_coordinator).empty(),
+                         .connect_timeout = absl::GetFlag(FLAGS_connect_timeout),
+                         .prepare_timeout = absl::GetFlag(FLAGS_prepare_timeout),
+                         .heartbeat_timeout = absl::GetFlag(FLAGS_heartbeat_timeout),
+                         .progress_timeout = absl::GetFlag(FLAGS_progress_timeout)};
+  MF_ASSIGN_OR_RETURN(options.secret, SecretOfFlags());
+  return options;
 }
 
 absl::StatusOr<std::optional<Cluster>> ClusterOfFlags() {
@@ -201,32 +205,19 @@ absl::StatusOr<std::optional<Cluster>> ClusterOfFlags() {
   return cluster;
 }
 
-absl::StatusOr<std::unique_ptr<Strategy>> JoinCluster(Cluster cluster,
-                                                      MirroredStrategy::Options options,
-                                                      ExitCode* code) {
+absl::StatusOr<std::unique_ptr<Strategy>> StrategyOfCluster(Cluster cluster,
+                                                            MirroredStrategy::Options options,
+                                                            ExitCode* code) {
   *code = kExitUsage;
   MF_RETURN_IF_ERROR(ChooseDevicesOfFlags({cluster.local_size, cluster.local_rank}, &options));
   options.collective_timeout = absl::GetFlag(FLAGS_collective_timeout);
-  MF_ASSIGN_OR_RETURN(CoordinationFlags flags, ReadCoordinationFlags());
+  MF_ASSIGN_OR_RETURN(JoinOptions join, JoinOptionsOfFlags());
   const auto collective = ParseCollectiveKind(absl::GetFlag(FLAGS_collective));
   if (!collective.ok()) return Annotate(collective.status(), "--collective");
-  MF_ASSIGN_OR_RETURN(const ExchangeOptions exchange, ExchangeOfFlags());
+  join.collective = *collective;
+  MF_ASSIGN_OR_RETURN(join.exchange, ExchangeOfFlags());
   auto strategy = MultiWorkerMirroredStrategy::Create(
-      {.cluster = std::move(cluster),
-       .replicas = std::move(options),
-       .secret = std::move(flags.secret),
-       .insecure = flags.insecure,
-       .job = std::move(flags.job),
-       .tls = std::move(flags.tls),
-       .bind = std::move(flags.bind),
-       .advertise = std::move(flags.advertise),
-       .external_coordinator = !absl::GetFlag(FLAGS_external_coordinator).empty(),
-       .collective = *collective,
-       .exchange = exchange,
-       .connect_timeout = flags.connect_timeout,
-       .prepare_timeout = absl::GetFlag(FLAGS_prepare_timeout),
-       .heartbeat_timeout = absl::GetFlag(FLAGS_heartbeat_timeout),
-       .progress_timeout = absl::GetFlag(FLAGS_progress_timeout)});
+      {.cluster = std::move(cluster), .replicas = std::move(options), .join = std::move(join)});
   if (strategy.ok()) return *std::move(strategy);
   *code = CodeOfJoining(strategy.status());
   return strategy.status();
@@ -236,7 +227,7 @@ absl::StatusOr<std::unique_ptr<Strategy>> StrategyOfFlags(MirroredStrategy::Opti
                                                           ExitCode* code) {
   *code = kExitUsage;
   MF_ASSIGN_OR_RETURN(std::optional<Cluster> cluster, ClusterOfFlags());
-  if (cluster.has_value()) return JoinCluster(*std::move(cluster), std::move(options), code);
+  if (cluster.has_value()) return StrategyOfCluster(*std::move(cluster), std::move(options), code);
   MF_RETURN_IF_ERROR(ChooseDevicesOfFlags({}, &options));
   MF_ASSIGN_OR_RETURN(auto mirrored, MirroredStrategy::Create(options));
   return mirrored;

@@ -9,9 +9,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
 #include "distribute/cluster/cluster_resolver.h"
-#include "distribute/cluster/connections/tls_files.h"
+#include "distribute/cluster/join_options.h"
 #include "distribute/strategy/strategy.h"
 #include "tools/flags/command_line.h"
 
@@ -23,25 +22,17 @@ absl::StatusOr<std::optional<Cluster>> ClusterOfFlags();
 
 // Joins the cluster as the other flags say, with `options` for the replicas of this worker, whose
 // devices --devices and --replicas name. On an error, `*code` is the exit code.
-absl::StatusOr<std::unique_ptr<Strategy>> JoinCluster(Cluster cluster,
-                                                      MirroredStrategy::Options options,
-                                                      ExitCode* code);
+absl::StatusOr<std::unique_ptr<Strategy>> StrategyOfCluster(Cluster cluster,
+                                                            MirroredStrategy::Options options,
+                                                            ExitCode* code);
 
-// Returns JoinCluster for the cluster of the flags, or a MirroredStrategy without one.
+// Returns StrategyOfCluster for the cluster of the flags, or a MirroredStrategy without one.
 absl::StatusOr<std::unique_ptr<Strategy>> StrategyOfFlags(MirroredStrategy::Options options,
                                                           ExitCode* code);
 
-// The flags that say how a process reaches the coordination service, or serves it.
-struct CoordinationFlags {
-  std::string secret;  // of --secret_file or MIRRORFLOW_SECRET_FILE; empty without either
-  bool insecure = false;
-  std::string job;
-  TlsFiles tls;
-  std::string bind;
-  std::string advertise;
-  absl::Duration connect_timeout;
-};
-absl::StatusOr<CoordinationFlags> ReadCoordinationFlags();
+// Returns how a process reaches the coordination service, or serves it, as the flags say. The
+// options of the exchange of data are defaults.
+absl::StatusOr<JoinOptions> JoinOptionsOfFlags();
 
 // Returns the path with the number of the worker in place of `{worker}`; empty if this worker does
 // not write the file, because only worker 0 writes a file that is common to all.

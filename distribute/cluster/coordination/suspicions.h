@@ -12,8 +12,8 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "distribute/cluster/coordination/coordination_state.h"
 #include "distribute/cluster/coordination/membership.h"
-#include "distribute/cluster/coordination_state.h"
 #include "framework/core/monotonic_time.h"
 
 namespace mirrorflow {

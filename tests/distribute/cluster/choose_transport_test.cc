@@ -20,6 +20,9 @@ namespace {
 
 using ::testing::ElementsAre;
 
+constexpr char kSecret[] = "0123456789abcdef";
+const TlsFiles kCertificates = {.certificate = "cert.pem", .key = "key.pem"};
+
 // Devices as the kernel describes them: `file` is relative to the folder of an RDMA device.
 class Devices {
  public:
@@ -53,16 +56,15 @@ TEST(RdmaDevicesTest, OtherDevicesOfTheHostDoNotCount) {
 }
 
 // Returns the choice of each worker.
-std::vector<bool> Choose(TransportRequest request, const std::vector<bool>& has_rdma) {
+std::vector<bool> Choose(const JoinOptions& options, const std::vector<bool>& has_rdma) {
   const auto groups = CreateMemoryWorkerGroups(static_cast<int>(has_rdma.size()));
   std::vector<char> over_ucx(has_rdma.size());
   std::vector<std::thread> threads;
   for (size_t w = 0; w < has_rdma.size(); ++w) {
-    threads.emplace_back([&, w, request]() mutable {
-      request.has_rdma = has_rdma[w];
+    threads.emplace_back([&, w] {
       const MonotonicTime deadline = MonotonicTime::Now() + absl::Seconds(30);
       EXPECT_TRUE(groups[w]->Join(deadline).ok());
-      const absl::StatusOr<bool> chosen = ChooseUcx(request, *groups[w], deadline);
+      const absl::StatusOr<bool> chosen = ChooseUcx(options, has_rdma[w], *groups[w], deadline);
       EXPECT_TRUE(chosen.ok()) << chosen.status();
       over_ucx[w] = chosen.value_or(false);
     });
@@ -78,23 +80,24 @@ TEST(ChooseTransportTest, AutoIsUcxOnlyIfAllWorkersHaveRdma) {
 }
 
 TEST(ChooseTransportTest, AutoKeepsTheProtectionOfTheJob) {
-  EXPECT_THAT(Choose({.has_secret = true}, {true, true}), ElementsAre(false, false));
-  EXPECT_THAT(Choose({.has_certificates = true}, {true, true}), ElementsAre(false, false));
+  EXPECT_THAT(Choose({.secret = kSecret}, {true, true}), ElementsAre(false, false));
+  EXPECT_THAT(Choose({.tls = kCertificates}, {true, true}), ElementsAre(false, false));
 }
 
 TEST(ChooseTransportTest, NamedTransportIsUsed) {
-  EXPECT_THAT(Choose({.kind = CollectiveKind::kUcx, .has_secret = true}, {false, false}),
+  EXPECT_THAT(Choose({.secret = kSecret, .collective = CollectiveKind::kUcx}, {false, false}),
               ElementsAre(true, true));
-  EXPECT_THAT(Choose({.kind = CollectiveKind::kTcp}, {true, true}), ElementsAre(false, false));
+  EXPECT_THAT(Choose({.collective = CollectiveKind::kTcp}, {true, true}),
+              ElementsAre(false, false));
 }
 
 TEST(ChooseTransportTest, CertificatesWithLibraryThatEncryptsNothingAreAnError) {
   const absl::Status status =
-      CheckUnencrypted({.kind = CollectiveKind::kUcx, .has_certificates = true}, "UCX");
+      CheckUnencrypted({.tls = kCertificates, .collective = CollectiveKind::kUcx}, "UCX");
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
   EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("UCX"));
-  EXPECT_TRUE(CheckUnencrypted({.has_certificates = true, .insecure = true}, "NCCL").ok());
-  EXPECT_TRUE(CheckUnencrypted({.has_secret = true}, "NCCL").ok());
+  EXPECT_TRUE(CheckUnencrypted({.insecure = true, .tls = kCertificates}, "NCCL").ok());
+  EXPECT_TRUE(CheckUnencrypted({.secret = kSecret}, "NCCL").ok());
 }
 
 }  // namespace

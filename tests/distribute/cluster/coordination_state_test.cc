@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "distribute/cluster/coordination_state.h"
+#include "distribute/cluster/coordination/coordination_state.h"
 
 #include <memory>
 #include <set>

@@ -67,8 +67,7 @@ TEST(NameResolutionTest, WorkersMeetAtNameThatResolvesLate) {
     return MultiWorkerMirroredStrategy::Create(
         {.cluster = {.num_workers = 2, .task_index = worker, .coordinator = coordinator},
          .replicas = {.num_cpu_replicas = 1},
-         .secret = "sixteen bytes or more",
-         .connect_timeout = absl::Seconds(20)});
+         .join = {.secret = "sixteen bytes or more", .connect_timeout = absl::Seconds(20)}});
   };
   failures_left = 3;
   absl::Status other;

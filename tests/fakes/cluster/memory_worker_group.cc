@@ -11,8 +11,8 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "distribute/cluster/coordination_state.h"
-#include "distribute/cluster/failure_listener.h"
+#include "distribute/cluster/coordination/coordination_state.h"
+#include "distribute/cluster/coordination/failure_listener.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 

@@ -2,6 +2,7 @@
 #include "framework/graph/text_form.h"
 
 #include "absl/strings/str_cat.h"
+#include "framework/graph/creation_scope.h"
 #include "framework/graph/shape_inference.h"
 #include "framework/graph/text_parser.h"
 #include "framework/graph/verifier.h"
@@ -119,6 +120,12 @@ TEST(TextFormTest, WritesCommentsThatParserSkips) {
       graph, {.comment = [](const Node& node) { return node.name() == "x" ? "two\nlines" : ""; }});
   EXPECT_EQ(text, "x = NoOp()  # two lines\ny = NoOp(^x) {_c=\"#\"}\n");
   EXPECT_EQ(GraphToText(Parsed(text)), GraphToText(graph));
+}
+
+TEST(TextFormTest, StrategyInTheTextIsNotRead) {
+  const Graph graph = Parsed("x = NoOp() {_creation_scope=\"MirroredStrategy #1\"}\n");
+  EXPECT_EQ(GraphToText(graph), "x = NoOp()\n");
+  EXPECT_FALSE(graph.FindNode("x")->has_attr(kCreationScopeAttr));
 }
 
 TEST(TextFormTest, TruncatesLongTensorsOnRequest) {

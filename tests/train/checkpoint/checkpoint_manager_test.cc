@@ -200,7 +200,7 @@ TEST_F(CheckpointManagerTest, WorkersResumeFromWhatWorker0Reads) {
   ASSERT_TRUE(whole.ok()) << whole.status();
   for (const int64_t stop : {int64_t{5}, kSteps}) {
     MultiWorkerMirroredStrategy::Options options{.replicas = {.num_cpu_replicas = 1, .seed = 5},
-                                                 .connect_timeout = absl::Seconds(20)};
+                                                 .join = {.connect_timeout = absl::Seconds(20)}};
     options.cluster.num_workers = 2;
     options.cluster.coordinator = absl::StrCat(
         "127.0.0.1:",
@@ -342,7 +342,7 @@ TEST_F(CheckpointManagerTest, OtherWorkersWaitForTheLockOfWorker0) {
   const auto owner = CheckpointDirectory::Open(directory_);
   ASSERT_TRUE(owner.ok()) << owner.status();
   MultiWorkerMirroredStrategy::Options options{.replicas = {.num_cpu_replicas = 1, .seed = 5},
-                                               .connect_timeout = absl::Seconds(20)};
+                                               .join = {.connect_timeout = absl::Seconds(20)}};
   options.cluster.num_workers = 2;
   options.cluster.coordinator = absl::StrCat(
       "127.0.0.1:",

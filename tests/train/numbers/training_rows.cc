@@ -170,16 +170,12 @@ std::vector<NumericRow> StrategyRows() {
       SIZE("MirroredStrategy::Options.max_bytes", StatusOf(Mirrored{.max_bytes = v})),
       SIZE("MirroredStrategy::Options.max_cached_steps",
            StatusOf(Mirrored{.max_cached_steps = static_cast<int>(v)})),
-      TIMEOUT("MultiWorkerMirroredStrategy::Options.connect_timeout",
-              StatusOf(Workers{.connect_timeout = v})),
-      TIMEOUT("MultiWorkerMirroredStrategy::Options.prepare_timeout",
-              StatusOf(Workers{.prepare_timeout = v})),
-      TIMEOUT("MultiWorkerMirroredStrategy::Options.heartbeat_timeout",
-              StatusOf(Workers{.heartbeat_timeout = v})),
-      TIMEOUT("MultiWorkerMirroredStrategy::Options.progress_timeout",
-              StatusOf(Workers{.progress_timeout = v})),
+      TIMEOUT("JoinOptions.connect_timeout", StatusOf(Workers{.join = {.connect_timeout = v}})),
+      TIMEOUT("JoinOptions.prepare_timeout", StatusOf(Workers{.join = {.prepare_timeout = v}})),
+      TIMEOUT("JoinOptions.heartbeat_timeout", StatusOf(Workers{.join = {.heartbeat_timeout = v}})),
+      TIMEOUT("JoinOptions.progress_timeout", StatusOf(Workers{.join = {.progress_timeout = v}})),
       COUNT("ExchangeOptions.ring_from",
-            StatusOf(Workers{.exchange = {.ring_from = static_cast<int>(v)}})),
+            StatusOf(Workers{.join = {.exchange = {.ring_from = static_cast<int>(v)}}})),
   };
 }
 

@@ -100,7 +100,7 @@ std::vector<absl::Status> OnEach(
     const std::function<absl::Status(const Strategy&, int worker)>& work) {
   MultiWorkerMirroredStrategy::Options options{
       .replicas = {.num_cpu_replicas = 1, .collective_timeout = absl::Seconds(60)},
-      .connect_timeout = absl::Seconds(20)};
+      .join = {.connect_timeout = absl::Seconds(20)}};
   options.cluster.num_workers = kWorkers;
   const ReservedPort port;
   options.cluster.coordinator = port.At("127.0.0.1");

@@ -45,7 +45,7 @@ std::vector<absl::Status> OnEach(
     absl::Duration step_timeout = absl::Seconds(60)) {
   MultiWorkerMirroredStrategy::Options options{
       .replicas = {.num_cpu_replicas = 1, .step_timeout = step_timeout},
-      .connect_timeout = absl::Seconds(20)};
+      .join = {.connect_timeout = absl::Seconds(20)}};
   options.cluster.num_workers = kWorkers;
   const ReservedPort port;
   options.cluster.coordinator = port.At("127.0.0.1");

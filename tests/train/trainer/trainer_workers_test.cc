@@ -93,9 +93,9 @@ class TrainerWorkersTest : public testing::TestWithParam<CollectiveKind> {
       absl::Duration progress_timeout = absl::Minutes(5)) const {
     MultiWorkerMirroredStrategy::Options options{
         .replicas = {.num_cpu_replicas = 1, .collective_timeout = collective_timeout},
-        .collective = GetParam(),
-        .connect_timeout = absl::Seconds(20),
-        .progress_timeout = progress_timeout};
+        .join = {.collective = GetParam(),
+                 .connect_timeout = absl::Seconds(20),
+                 .progress_timeout = progress_timeout}};
     options.cluster.num_workers = kWorkers;
     const ReservedPort port;
     options.cluster.coordinator = port.At("127.0.0.1");

@@ -7,8 +7,8 @@
 // No call blocks. A call that has to wait keeps `done`, and calls it once its condition holds, the
 // incarnation fails, or Expire() is called after its deadline. `done` is called exactly once, by
 // any thread, without locks; it may be called before the call returns. Thread-safe.
-#ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_STATE_H_
-#define MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_STATE_H_
+#ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_COORDINATION_STATE_H_
+#define MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_COORDINATION_STATE_H_
 
 #include <cstdint>
 #include <functional>
@@ -140,4 +140,4 @@ absl::StatusOr<std::vector<std::string>> SplitValues(absl::string_view joined, i
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_STATE_H_
+#endif  // MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_COORDINATION_STATE_H_

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Replicas on GPUs, of one worker or several: what a strategy checks before it joins a cluster, and
-// the backend of its sessions.
-#ifndef MIRRORFLOW_DISTRIBUTE_STRATEGY_GPU_BACKEND_H_
-#define MIRRORFLOW_DISTRIBUTE_STRATEGY_GPU_BACKEND_H_
+// Backends of sessions with mirrored replicas, and what a strategy checks before it joins a
+// cluster.
+#ifndef MIRRORFLOW_DISTRIBUTE_STRATEGY_MIRRORED_BACKEND_H_
+#define MIRRORFLOW_DISTRIBUTE_STRATEGY_MIRRORED_BACKEND_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -23,6 +24,13 @@ absl::Status CheckGpuReplicas(absl::Span<const int> gpus, int num_workers);
 // Whether a step and its collectives are one graph: by default if each worker has one GPU.
 bool CapturesCollectives(const Topology& topology, const MirroredStrategy::Options& options);
 
+// Returns the devices of one worker, by local rank.
+std::vector<std::string> DevicesOfWorker(const Topology& topology, int worker);
+
+// Returns the backend of a world of one worker, on GPUs or CPUs.
+absl::StatusOr<SessionBackend> CreateMirroredBackend(const Topology& topology,
+                                                     const MirroredStrategy::Options& options);
+
 // Returns a backend with the GPUs of `worker`, kernels, compiler and topology. Device copy connects
 // logical GPUs, and NCCL all others; workers meet through `network_device`, if it is named.
 absl::StatusOr<SessionBackend> CreateGpuBackend(const Topology& topology, int worker,
@@ -31,4 +39,4 @@ absl::StatusOr<SessionBackend> CreateGpuBackend(const Topology& topology, int wo
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_DISTRIBUTE_STRATEGY_GPU_BACKEND_H_
+#endif  // MIRRORFLOW_DISTRIBUTE_STRATEGY_MIRRORED_BACKEND_H_

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "distribute/strategy/gpu_backend.h"
-
-#include <vector>
+#include "distribute/strategy/mirrored_backend.h"
 
 #include "absl/strings/str_cat.h"
 #include "distribute/collective/device_copy/device_copy_communicator.h"
 #include "distribute/collective/nccl/nccl_communicator.h"
+#include "distribute/collective/team_communicator.h"
 #include "distribute/strategy/devices.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
@@ -34,13 +33,34 @@ bool CapturesCollectives(const Topology& topology, const MirroredStrategy::Optio
   return options.capture_steps && options.capture_collectives.value_or(one_gpu_each);
 }
 
-absl::StatusOr<SessionBackend> CreateGpuBackend(const Topology& topology, int worker,
-                                                const MirroredStrategy::Options& options,
-                                                const std::string& network_device) {
+std::vector<std::string> DevicesOfWorker(const Topology& topology, int worker) {
   std::vector<std::string> devices;
   for (const int rank : topology.RanksOfWorker(worker)) {
     devices.push_back(topology.replicas[rank].device);
   }
+  return devices;
+}
+
+absl::StatusOr<SessionBackend> CreateMirroredBackend(const Topology& topology,
+                                                     const MirroredStrategy::Options& options) {
+  MF_ASSIGN_OR_RETURN(const std::vector<int> gpus, GpusOf(topology.devices()));
+  if (!gpus.empty()) return CreateGpuBackend(topology, /*worker=*/0, options);
+  MF_ASSIGN_OR_RETURN(SessionBackend backend,
+                      CreateBackend(topology.devices(), {}, options.extensions));
+  backend.topology = topology;
+  backend.has_teams = true;
+  backend.connect = [timeout = *options.collective_timeout](const Topology& topology,
+                                                            absl::Span<const int>, WorkerGroup*,
+                                                            uint64_t, MonotonicTime) {
+    return CreateTeamCommunicators(topology.world_size(), timeout);
+  };
+  return backend;
+}
+
+absl::StatusOr<SessionBackend> CreateGpuBackend(const Topology& topology, int worker,
+                                                const MirroredStrategy::Options& options,
+                                                const std::string& network_device) {
+  const std::vector<std::string> devices = DevicesOfWorker(topology, worker);
   MF_ASSIGN_OR_RETURN(const std::vector<int> gpus, GpusOf(devices));
   const bool by_nccl = topology.world_size() > 1 && !AreLogical(gpus);
   MF_ASSIGN_OR_RETURN(

@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/cluster/join_cluster.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "distribute/cluster/choose_transport.h"
+#include "distribute/cluster/connections/authentication.h"
+#include "distribute/cluster/connections/host_port.h"
+#include "distribute/cluster/connections/name_resolution.h"
+#include "distribute/cluster/connections/stranger_log.h"
+#include "distribute/cluster/host_identity.h"
+#include "distribute/cluster/measure_link.h"
+#include "distribute/cluster/memory_domains.h"
+#include "distribute/cluster/rdma_devices.h"
+#include "distribute/cluster/transport_costs.h"
+#include "framework/core/failpoint.h"
+#include "framework/core/monotonic_time.h"
+#include "framework/core/status.h"
+#include "framework/core/terminal.h"
+#include "framework/runtime/usable_cpus.h"
+#include "kernels/cpu/instruction_set.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr absl::Duration kLeaveTimeoutAfterFailure = absl::Seconds(1);
+
+Failpoint leave_failpoint("cluster/leave");
+
+absl::StatusOr<HostPort> AddressOption(const char* name, const std::string& text, int port) {
+  absl::StatusOr<HostPort> address = ParseHostPort(text, port);
+  if (!address.ok()) return Annotate(address.status(), name);
+  return address;
+}
+
+// Debian gives the name of a host the address 127.0.1.1 on that host.
+void WarnOfLoopback(const HostPort& own) {
+  if (IsLoopback(own.host)) return;
+  const absl::StatusOr<std::string> device = NetworkDeviceTowards(own);
+  if (!device.ok() || *device != "lo") return;
+  PrintErrorLine(absl::StrCat("mirrorflow: ", own.host,
+                              " is a loopback address on this host, so that workers of other ",
+                              "hosts cannot reach it; they need --bind=ADDRESS here"));
+}
+
+}  // namespace
+
+JoinedCluster::~JoinedCluster() {
+  leave_failpoint.Pass().IgnoreError();
+  group_ = nullptr;
+  if (client_ == nullptr) return;
+  const bool joined = !topology_.replicas.empty();
+  // All workers end at about the same time, because they run the same steps.
+  const absl::Status left = client_->Leave(
+      MonotonicTime::Now() + (joined ? heartbeat_timeout_ : kLeaveTimeoutAfterFailure));
+  if (left.ok() || !joined || worker_ != 0) return;
+  PrintErrorLine(absl::StrCat("mirrorflow: the other workers have not ended: ", left.message()));
+}
+
+ConnectFn JoinedCluster::Connect() const {
+  return [options = connect_](const Topology& topology, absl::Span<const int> local_ranks,
+                              WorkerGroup* workers, uint64_t incarnation, MonotonicTime deadline) {
+    return ConnectWorkers(topology, local_ranks, workers, incarnation, deadline, options);
+  };
+}
+
+absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> JoinedCluster::ConnectReplicas(
+    MonotonicTime deadline) const {
+  // Sessions count their incarnations from 1.
+  return Connect()(topology_, topology_.RanksOfWorker(worker_), group_.get(), /*incarnation=*/0,
+                   deadline);
+}
+
+// The steps of JoinCluster, in order.
+class ClusterJoiner {
+ public:
+  ClusterJoiner(const Cluster& cluster, const WorkerReplicas& replicas, const JoinOptions& options)
+      : cluster_(cluster), replicas_(replicas), options_(options), joined_(new JoinedCluster()) {
+    joined_->worker_ = cluster.task_index;
+    joined_->heartbeat_timeout_ = options.heartbeat_timeout;
+  }
+
+  absl::StatusOr<std::unique_ptr<JoinedCluster>> Join() {
+    MF_RETURN_IF_ERROR(ReadSecret());
+    MF_RETURN_IF_ERROR(FindAddresses());
+    MF_RETURN_IF_ERROR(CheckProtection());
+    MF_RETURN_IF_ERROR(StartServer());
+    MF_RETURN_IF_ERROR(MeetOtherWorkers());
+    MF_RETURN_IF_ERROR(FindNetworkDevice());
+    MF_RETURN_IF_ERROR(UseCommonInstructionSet());
+    MF_RETURN_IF_ERROR(CheckGpusDiffer());
+    MF_RETURN_IF_ERROR(FormTopology());
+    CountCoreSharers();
+    MF_RETURN_IF_ERROR(ChooseTransport());
+    MF_RETURN_IF_ERROR(FindLinkCosts());
+    return std::move(joined_);
+  }
+
+ private:
+  absl::Status ReadSecret() {
+    if (options_.job.empty() && !options_.external_coordinator) options_.job = cluster_.job;
+    if (!options_.secret.empty() || cluster_.secret_file.empty()) return absl::OkStatus();
+    absl::StatusOr<std::string> secret = ReadSecretFile(cluster_.secret_file);
+    if (!secret.ok()) return Annotate(secret.status(), "MIRRORFLOW_SECRET_FILE");
+    options_.secret = *std::move(secret);
+    return absl::OkStatus();
+  }
+
+  absl::Status FindAddresses() {
+    MF_ASSIGN_OR_RETURN(coordinator_, ParseHostPort(cluster_.coordinator));
+    listen_ = coordinator_;
+    if (!options_.bind.empty()) {
+      MF_ASSIGN_OR_RETURN(listen_, AddressOption("bind", options_.bind, coordinator_.port));
+    }
+    own_ = IsWildcard(listen_.host) ? coordinator_ : listen_;
+    if (!options_.advertise.empty()) {
+      MF_ASSIGN_OR_RETURN(own_, AddressOption("advertise", options_.advertise, coordinator_.port));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckProtection() const {
+    for (const HostPort& reached : {coordinator_, listen_, own_}) {
+      if (options_.insecure || !options_.secret.empty() || IsLoopback(reached.host)) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "no secret for a cluster that is reached at ", reached.ToString(),
+          "; expected a secret that all workers share (--secret_file, MIRRORFLOW_SECRET_FILE), or "
+          "--insecure in a network where every process is trusted"));
+    }
+    if (on_gpus()) return CheckUnencrypted(options_, "NCCL");
+    return options_.collective == CollectiveKind::kUcx ? CheckUnencrypted(options_, "UCX")
+                                                       : absl::OkStatus();
+  }
+
+  absl::Status StartServer() {
+    if (!serves()) return absl::OkStatus();
+    MF_RETURN_IF_ERROR(WaitUntilResolved(listen_, deadline_, PrintErrorLine));
+    MF_RETURN_IF_ERROR(WaitUntilResolved(own_, deadline_, PrintErrorLine));
+    WarnOfLoopback(own_);
+    const CoordinationServer::Options server = {.address = listen_.ToString(),
+                                                .num_workers = cluster_.num_workers,
+                                                .worker_addresses = cluster_.addresses,
+                                                .secret = options_.secret,
+                                                .job = options_.job,
+                                                .tls = options_.tls,
+                                                .log = PrintErrorLine};
+    MF_ASSIGN_OR_RETURN(joined_->server_, CoordinationServer::Start(server, deadline_));
+    return absl::OkStatus();
+  }
+
+  absl::Status MeetOtherWorkers() {
+    CoordinationClient::Options client{
+        .coordinator = serves() ? listen_.ToString() : cluster_.coordinator,
+        .external = options_.external_coordinator,
+        .name = coordinator_.host,
+        .secret = options_.secret,
+        .job = options_.job,
+        .tls = options_.tls,
+        .heartbeat_timeout = options_.heartbeat_timeout,
+        .progress_timeout = options_.progress_timeout,
+        .prepare_timeout = options_.prepare_timeout,
+        .log = PrintErrorLine};
+    MF_ASSIGN_OR_RETURN(client.member, DescribeSelf());
+    MF_ASSIGN_OR_RETURN(joined_->client_, CoordinationClient::Connect(client, deadline_));
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<coordination::Member> DescribeSelf() const {
+    coordination::Member member;
+    member.set_worker(worker());
+    member.set_num_workers(cluster_.num_workers);
+    const auto add_setting = [&](const std::string& name, const std::string& value) {
+      coordination::Setting& setting = *member.add_settings();
+      setting.set_name(name);
+      setting.set_value(value);
+    };
+    MF_ASSIGN_OR_RETURN(const std::string build, BuildIdentity());
+    add_setting("build", build);
+    add_setting("type of devices", on_gpus() ? "GPU" : "CPU");
+    add_setting("collective", CollectiveKindName(options_.collective));
+    add_setting("ring_from", absl::StrCat(options_.exchange.ring_from));
+    add_setting("wire_dtype", std::string(DataTypeName(options_.exchange.wire_dtype)));
+    for (const auto& [name, value] : replicas_.settings) add_setting(name, value);
+    for (const std::string& uuid : replicas_.gpu_uuids) member.add_gpu_uuids(uuid);
+    member.set_host(HostName());
+    member.set_pid(getpid());
+    member.set_host_id(HostIdentity());
+    member.set_cores(UsableCpuList());
+    member.set_instruction_set(static_cast<int>(UsableInstructionSet()));
+    for (const std::string& device : replicas_.devices) member.add_devices(device);
+    return member;
+  }
+
+  absl::Status FindNetworkDevice() {
+    MF_RETURN_IF_ERROR(WaitUntilResolved(own_, deadline_, PrintErrorLine));
+    ConnectOptions& connect = joined_->connect_;
+    MF_ASSIGN_OR_RETURN(connect.device, NetworkDeviceTowards(own_));
+    MF_ASSIGN_OR_RETURN(connect.data.address, AddressTowards(own_));
+    connect.timeout = replicas_.collective_timeout;
+    connect.data.cluster = {.secret = options_.secret, .job = options_.job};
+    connect.data.tls = options_.tls;
+    connect.data.strangers = std::make_shared<StrangerLog>("data", PrintErrorLine);
+    connect.exchange = options_.exchange;
+    return absl::OkStatus();
+  }
+
+  // Kernels for different instruction sets round differently.
+  absl::Status UseCommonInstructionSet() const {
+    const auto least = std::min_element(
+        members().begin(), members().end(),
+        [](const auto& a, const auto& b) { return a.instruction_set() < b.instruction_set(); });
+    const auto set = static_cast<InstructionSet>(least->instruction_set());
+    if (set < UsableInstructionSet()) {
+      PrintErrorLine(absl::StrCat("mirrorflow: kernels use only ", InstructionSetName(set),
+                                  ", because worker ", least->worker(), " has no more"));
+    }
+    return LimitInstructionSet(set);
+  }
+
+  // NCCL connects no two ranks on one GPU.
+  absl::Status CheckGpusDiffer() const {
+    std::map<std::string, std::string> users;  // by GPU
+    for (const coordination::Member& member : members()) {
+      for (int i = 0; i < member.gpu_uuids_size(); ++i) {
+        const std::string user =
+            absl::StrCat("worker ", member.worker(), " (", member.devices(i), ")");
+        const auto [other, is_new] = users.emplace(member.gpu_uuids(i), user);
+        if (is_new) continue;
+        return absl::InvalidArgumentError(absl::StrCat(
+            "devices: ", other->second, " and ", user, " use the same GPU, ", member.gpu_uuids(i),
+            "; expected different GPUs (devices, CUDA_VISIBLE_DEVICES)"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status FormTopology() {
+    joined_->group_ = joined_->client_->NewGroup();
+    std::vector<int> domains;
+    if (on_gpus()) {
+      MF_RETURN_IF_ERROR(joined_->group_->Join(deadline_).status());
+    } else {
+      MF_ASSIGN_OR_RETURN(domains, FormDomains());
+    }
+    Topology& topology = joined_->topology_;
+    for (const coordination::Member& member : members()) {
+      for (const std::string& device : member.devices()) {
+        // GPUs exchange data only through NCCL, so each is its own domain.
+        const int domain = on_gpus() ? topology.world_size() : domains[member.worker()];
+        topology.replicas.push_back(
+            {.worker = member.worker(), .domain = domain, .device = device});
+      }
+    }
+    return topology.Check();
+  }
+
+  absl::StatusOr<std::vector<int>> FormDomains() {
+    std::vector<std::string> hosts;
+    for (const coordination::Member& member : members()) hosts.push_back(member.host_id());
+    MF_ASSIGN_OR_RETURN(MemoryDomains domains,
+                        FormMemoryDomains(hosts, options_.collective, *joined_->group_, deadline_));
+    joined_->connect_.host_memory = std::move(domains.host_memory);
+    if (!domains.warning.empty() && worker() == 0) {
+      PrintErrorLine(absl::StrCat("mirrorflow: ", domains.warning, "; they use the network"));
+    }
+    return std::move(domains.by_worker);
+  }
+
+  void CountCoreSharers() {
+    CoreSharers& sharers = joined_->core_sharers_;
+    const coordination::Member& self = members()[worker()];
+    for (const coordination::Member& member : members()) {
+      if (member.host_id() != self.host_id() || member.cores() != self.cores()) continue;
+      if (member.worker() < self.worker()) sharers.first += member.devices_size();
+      sharers.count += member.devices_size();
+    }
+    joined_->connect_.has_core = NumUsableCpus() > sharers.count;
+  }
+
+  absl::Status ChooseTransport() {
+    if (joined_->topology_.num_domains() == 1) return absl::OkStatus();
+    const std::string& device = joined_->network_device();
+    const bool has_rdma = HasRdma(device);
+    const char* transport = "NCCL";
+    if (!on_gpus()) {
+      MF_ASSIGN_OR_RETURN(joined_->connect_.over_ucx,
+                          ChooseUcx(options_, has_rdma, *joined_->group_, deadline_));
+      transport = joined_->connect_.over_ucx ? "UCX" : "TCP";
+    }
+    if (worker() != 0) return absl::OkStatus();
+    if (!on_gpus() && options_.collective == CollectiveKind::kAuto && has_rdma &&
+        (!options_.secret.empty() || !options_.tls.empty())) {
+      PrintErrorLine(absl::StrCat(
+          "mirrorflow: ", device,
+          " has RDMA, which is not used because UCX neither authenticates nor encrypts "
+          "data; --collective=ucx selects it on a trusted network"));
+    }
+    PrintErrorLine(absl::StrCat("mirrorflow: workers exchange data over ", transport, " on ",
+                                device, ", ", ProtectionOfData()));
+    return absl::OkStatus();
+  }
+
+  std::string ProtectionOfData() const {
+    const bool over_tcp = !on_gpus() && !joined_->connect_.over_ucx;
+    if (over_tcp && !options_.tls.empty()) return "authenticated and encrypted";
+    const bool authenticated = over_tcp && !options_.secret.empty();
+    return absl::StrCat(
+        authenticated ? "authenticated but not encrypted" : "neither authenticated nor encrypted",
+        ": the network must be trusted");
+  }
+
+  absl::Status FindLinkCosts() {
+    joined_->link_ =
+        LinkCostsOf(joined_->connect_.over_ucx ? CollectiveKind::kUcx : CollectiveKind::kTcp);
+    const bool has_link = !on_gpus() && joined_->topology_.num_domains() > 1;
+    if (!has_link || !replicas_.measures_link) return absl::OkStatus();
+    WorkerGroup& group = *joined_->group_;
+    MF_ASSIGN_OR_RETURN(const auto communicators, joined_->ConnectReplicas(deadline_));
+    MF_ASSIGN_OR_RETURN(joined_->link_, MeasureLink(communicators, group, deadline_));
+    if (worker() == 0) {
+      PrintErrorLine(
+          absl::StrFormat("mirrorflow: measured between hosts: %.1f us and %.2f ns a byte",
+                          joined_->link_.message_ns / 1000, joined_->link_.byte_ns));
+    }
+    return group.Barrier("measured the link", deadline_);
+  }
+
+  int worker() const { return cluster_.task_index; }
+  bool on_gpus() const { return replicas_.on_gpus(); }
+  bool serves() const { return worker() == 0 && !options_.external_coordinator; }
+  const std::vector<coordination::Member>& members() const { return joined_->client_->members(); }
+
+  const Cluster& cluster_;
+  const WorkerReplicas& replicas_;
+  JoinOptions options_;  // with the secret and the job of the cluster
+  const MonotonicTime deadline_ = MonotonicTime::Now() + options_.connect_timeout;
+  HostPort coordinator_;  // as the other workers reach it
+  HostPort listen_;       // where worker 0 serves it
+  HostPort own_;          // this host lies on the way there
+  std::unique_ptr<JoinedCluster> joined_;
+};
+
+absl::StatusOr<std::unique_ptr<JoinedCluster>> JoinCluster(const Cluster& cluster,
+                                                           const WorkerReplicas& replicas,
+                                                           const JoinOptions& options) {
+  return ClusterJoiner(cluster, replicas, options).Join();
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// JoinCluster makes this process a worker of its cluster: the workers meet at the coordination
+// service, compare their settings, and agree on a topology and on how they exchange data.
+//
+//   MF_ASSIGN_OR_RETURN(const auto joined, JoinCluster(cluster, {.devices = {"CPU:0"}}, options));
+//   backend.topology = joined->topology();
+//   backend.workers = joined->NewGroup();
+//   backend.connect = joined->Connect();
+#ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_JOIN_CLUSTER_H_
+#define MIRRORFLOW_DISTRIBUTE_CLUSTER_JOIN_CLUSTER_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "distribute/cluster/cluster_resolver.h"
+#include "distribute/cluster/connect_workers.h"
+#include "distribute/cluster/coordination/coordination_client.h"
+#include "distribute/cluster/coordination/coordination_server.h"
+#include "distribute/cluster/join_options.h"
+#include "framework/core/monotonic_time.h"
+#include "framework/runtime/communicator.h"
+#include "framework/runtime/link_costs.h"
+#include "framework/runtime/replica_team.h"
+#include "framework/runtime/topology.h"
+#include "framework/workers/connection.h"
+#include "framework/workers/worker_group.h"
+
+namespace mirrorflow {
+
+// The replicas of this worker, as the other workers see them.
+struct WorkerReplicas {
+  std::vector<std::string> devices = {};
+  std::vector<std::string> gpu_uuids = {};  // by device; empty if they are CPUs
+  // Names and values that must be equal on all workers, beyond those of JoinOptions.
+  std::vector<std::pair<std::string, std::string>> settings = {};
+  absl::Duration collective_timeout = absl::Minutes(5);
+  // Measure the link between hosts, instead of assuming its costs.
+  bool measures_link = false;
+
+  bool on_gpus() const { return !gpu_uuids.empty(); }
+};
+
+// Worker `task_index` of a cluster of several workers, as long as it lives.
+class JoinedCluster {
+ public:
+  // Leaves the cluster. Worker 0 waits for the others to leave as well, at most for
+  // JoinOptions::heartbeat_timeout.
+  ~JoinedCluster();
+
+  const Topology& topology() const { return topology_; }
+  // The replicas of all workers that may use the same cores as this one.
+  const CoreSharers& core_sharers() const { return core_sharers_; }
+  // Costs of messages between memory domains.
+  const LinkCosts& link() const { return link_; }
+  // On the way to the other workers: `eth0`.
+  const std::string& network_device() const { return connect_.device; }
+  // Null if this worker shares none.
+  const std::shared_ptr<HostMemory>& host_memory() const { return connect_.host_memory; }
+  // For agreements that belong to no session.
+  const std::shared_ptr<WorkerGroup>& group() const { return group_; }
+
+  // Returns the group of a new session. All workers create the same sessions in the same order.
+  std::unique_ptr<WorkerGroup> NewGroup() const { return client_->NewGroup(); }
+  // Returns the function that connects the replicas of a session on CPUs. It may outlive this.
+  ConnectFn Connect() const;
+  // Connects the replicas of this worker, on CPUs, without a session: to measure the link, or in a
+  // benchmark. All workers call it, once.
+  absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> ConnectReplicas(
+      MonotonicTime deadline) const;
+
+ private:
+  friend class ClusterJoiner;
+  JoinedCluster() = default;
+
+  int worker_ = 0;
+  absl::Duration heartbeat_timeout_;
+  std::unique_ptr<CoordinationServer> server_;  // in worker 0
+  std::unique_ptr<CoordinationClient> client_;
+  std::shared_ptr<WorkerGroup> group_;
+  ConnectOptions connect_;
+  Topology topology_;  // empty until the workers have agreed on it
+  CoreSharers core_sharers_;
+  LinkCosts link_;
+};
+
+// Blocks until all workers of the cluster, of which there are several, have joined. InvalidArgument
+// for options that cannot work, and if workers differ; DeadlineExceeded, naming the missing
+// workers, if one does not join, or if worker 0 cannot listen on its address.
+absl::StatusOr<std::unique_ptr<JoinedCluster>> JoinCluster(const Cluster& cluster,
+                                                           const WorkerReplicas& replicas,
+                                                           const JoinOptions& options);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_DISTRIBUTE_CLUSTER_JOIN_CLUSTER_H_

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_JOIN_OPTIONS_H_
+#define MIRRORFLOW_DISTRIBUTE_CLUSTER_JOIN_OPTIONS_H_
+
+#include <string>
+
+#include "absl/time/time.h"
+#include "distribute/cluster/collective_kind.h"
+#include "distribute/cluster/connections/tls_files.h"
+#include "distribute/collective/exchange_options.h"
+
+namespace mirrorflow {
+
+// How a worker joins its cluster, and how the workers reach, trust and watch one another.
+struct JoinOptions {
+  // The secret that all workers of the cluster share; default: the one in the cluster's
+  // secret_file. Without it, every process that can reach the coordination service is trusted.
+  std::string secret = "";
+  // Required to run without a secret, unless the service is on the loopback device.
+  bool insecure = false;
+  // Distinguishes jobs that share a secret, or have none. Default: the cluster's job, or empty
+  // with an external coordinator, which cannot know it.
+  std::string job = "";
+  // Certificates of this worker. The coordination service, and data over TCP, are encrypted.
+  TlsFiles tls = {};
+  // ADDRESS or ADDRESS:PORT of this host at which worker 0 serves the coordination service.
+  // Default: the coordinator's address in the cluster.
+  std::string bind = "";
+  // ADDRESS of this host that the other workers use for data. Default: that of the network device
+  // on the way to the coordinator, or `bind`.
+  std::string advertise = "";
+  // A process of its own serves the coordination service, instead of worker 0.
+  bool external_coordinator = false;
+  CollectiveKind collective = CollectiveKind::kAuto;
+  ExchangeOptions exchange = {};  // between CPUs of different hosts
+  // Limit for finding the coordination service and all other workers.
+  absl::Duration connect_timeout = absl::Minutes(5);
+  // How long the others wait for a worker that is alive but late, before the first step or
+  // between two, because it loads data, compiles or runs a callback. A warning names it each
+  // minute.
+  absl::Duration prepare_timeout = absl::Minutes(30);
+  // A worker that sends no heartbeat for this long is considered lost, and every worker's current
+  // step fails. Workers may use different values.
+  absl::Duration heartbeat_timeout = absl::Seconds(10);
+  // A worker that is inside a step for this long without starting a collective is considered
+  // hung, and every worker's current step fails. Compilation and waiting for a late worker do not
+  // count. Workers may use different values.
+  absl::Duration progress_timeout = absl::Minutes(5);
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_DISTRIBUTE_CLUSTER_JOIN_OPTIONS_H_
