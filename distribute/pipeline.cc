@@ -11,7 +11,7 @@
 #include "distribute/passes/propagate_sharding.h"
 #include "distribute/passes/reduce_in_updates.h"
 #include "framework/compiler/passes/common_subexpressions.h"
-#include "framework/compiler/passes/free_readers.h"
+#include "framework/compiler/passes/drop_reader_edges.h"
 #include "framework/compiler/passes/infer_and_fold.h"
 #include "framework/compiler/passes/order_variables.h"
 #include "framework/compiler/passes/prune.h"
@@ -21,20 +21,20 @@
 #include "framework/compiler/plan/emit_instructions.h"
 #include "framework/compiler/plan/finish_updates_late.h"
 #include "framework/compiler/plan/guard_writes.h"
-#include "framework/compiler/plan/localise.h"
+#include "framework/compiler/plan/infer_local_shapes.h"
 #include "framework/compiler/plan/plan_memory.h"
 #include "framework/compiler/plan/schedule_nodes.h"
 #include "framework/core/status.h"
 #include "ops/control_flow/passes/functionalize_control_flow.h"
 #include "ops/control_flow/passes/loop_bound.h"
 #include "ops/control_flow/passes/lower_tensor_lists.h"
+#include "ops/passes/elide_attention_transposes.h"
 #include "ops/passes/fuse_attention.h"
 #include "ops/passes/fuse_bias_and_relu.h"
 #include "ops/passes/fuse_elementwise.h"
 #include "ops/passes/fuse_updates.h"
-#include "ops/passes/make_products.h"
+#include "ops/passes/lower_to_matmul.h"
 #include "ops/passes/mixed_precision.h"
-#include "ops/passes/move_heads_inside.h"
 #include "ops/passes/simplify_algebra.h"
 #include "ops/passes/sink_relu_below_max_pool.h"
 
@@ -60,11 +60,11 @@ Pipeline ProgramPipeline(absl::Span<const PassMaker> extensions) {
   // Before any rewrite, so that user passes find the nodes that they match.
   for (const PassMaker& make : extensions) p.Add(make);
 
-  p.Add<MakeProducts>();
+  p.Add<LowerToMatmul>();
   p.Add<SinkReluBelowMaxPool>();
   p.AddUntilStable<SimplifyAlgebra, CommonSubexpressions>(kMaxSimplifyRounds);
   p.Add<FuseAttention>();
-  p.Add<MoveHeadsInside>();
+  p.Add<ElideAttentionTransposes>();
 
   p.Add<PropagateSharding>();
   p.Add<InsertCollectives>();
@@ -79,13 +79,13 @@ Pipeline ProgramPipeline(absl::Span<const PassMaker> extensions) {
 PipelineOver<PlanState> PlanPipeline() {
   PipelineOver<PlanState> p;
   // Fusions create only nodes for which the device has kernels.
-  p.Add<FreeReaders>();
+  p.Add<DropReaderEdges>();
   p.Add<FuseBiasAndRelu>();
   p.Add<FuseElementwise>();
   p.Add<OrderVariables>();
   p.Add<FuseUpdates>();
 
-  p.Add<Localise>();
+  p.Add<InferLocalShapes>();
   p.Add<ChooseKernels>();
   p.Add<GuardWrites>();
   p.Add<ScheduleNodes>();

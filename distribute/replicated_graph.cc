@@ -15,8 +15,8 @@
 #include "distribute/collective/collective_ops.h"
 #include "distribute/pipeline.h"
 #include "framework/compiler/passes/order_variables.h"
-#include "framework/compiler/plan/localise.h"
-#include "framework/compiler/row_shares.h"
+#include "framework/compiler/plan/infer_local_shapes.h"
+#include "framework/compiler/row_shards.h"
 #include "framework/core/status.h"
 #include "framework/graph/graph_def.h"
 #include "framework/graph/shape_inference.h"
@@ -49,7 +49,7 @@ bool SaysShape(const Tensor& sizes, const Shape& shape) {
 class Replicator {
  public:
   Replicator(const Graph& original, const ReplicatedStep& step, const Compilation& c,
-             RowShares rows)
+             RowShards rows)
       : original_(original),
         step_(step),
         c_(c),
@@ -58,7 +58,7 @@ class Replicator {
     for (int r = 0; r < num_replicas_; ++r) {
       std::vector<int64_t> own;
       for (const std::vector<int64_t>& shares : rows_) own.push_back(shares[r]);
-      local_.push_back(ShapesOfShare(c, own));
+      local_.push_back(ShapesOfShard(c, own));
     }
     const std::vector<Node*> nodes = original.Nodes();
     while (std::any_of(nodes.begin(), nodes.end(),
@@ -478,7 +478,7 @@ class Replicator {
   const Graph& original_;
   const ReplicatedStep& step_;
   const Compilation& c_;
-  const RowShares rows_;
+  const RowShards rows_;
   const int num_replicas_;
   std::vector<LocalShapes> local_;   // by replica
   std::string prefix_ = "replica_";  // of no name in the original graph
@@ -510,8 +510,8 @@ absl::StatusOr<Graph> ReplicatedGraph(const Graph& graph, const ReplicatedStep& 
   for (const Operation& target : step.targets) signature.step.targets.push_back(target.node);
   MF_ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program,
                       CompileProgram(graph, signature, layout, target, CompileOptions()));
-  MF_ASSIGN_OR_RETURN(RowShares rows,
-                      ShareRows(program->state.axes, step.replica_rows, step.num_replicas));
+  MF_ASSIGN_OR_RETURN(RowShards rows,
+                      ShardRows(program->state.axes, step.replica_rows, step.num_replicas));
   return Replicator(graph, step, program->state, std::move(rows)).Run();
 }
 

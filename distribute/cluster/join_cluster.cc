@@ -13,7 +13,7 @@
 #include "distribute/cluster/connections/authentication.h"
 #include "distribute/cluster/connections/host_port.h"
 #include "distribute/cluster/connections/name_resolution.h"
-#include "distribute/cluster/connections/stranger_log.h"
+#include "distribute/cluster/connections/rejected_peer_log.h"
 #include "distribute/cluster/host_identity.h"
 #include "distribute/cluster/measure_link.h"
 #include "distribute/cluster/memory_domains.h"
@@ -205,7 +205,7 @@ class ClusterJoiner {
     connect.timeout = replicas_.collective_timeout;
     connect.data.cluster = {.secret = options_.secret, .job = options_.job};
     connect.data.tls = options_.tls;
-    connect.data.strangers = std::make_shared<StrangerLog>("data", PrintErrorLine);
+    connect.data.strangers = std::make_shared<RejectedPeerLog>("data", PrintErrorLine);
     connect.exchange = options_.exchange;
     return absl::OkStatus();
   }

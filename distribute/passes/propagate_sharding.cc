@@ -196,7 +196,7 @@ class Propagation {
     if (replicated) {  // whatever the rule says, but for rows that show (MarkRows)
       const std::optional<Sharded> rows = MadeRows(*node);
       if (!rows.has_value()) return TakeWhole(node);
-      MF_ASSIGN_OR_RETURN(std::optional<ShardingCandidate> share, ShareOf(*node, *rows));
+      MF_ASSIGN_OR_RETURN(std::optional<ShardingCandidate> share, ShardOf(*node, *rows));
       return share.has_value() ? Take(node, *std::move(share)) : TakeWhole(node);
     }
     MF_ASSIGN_OR_RETURN(const NodeSharding* sharding, RuleOf(*node));
@@ -547,7 +547,7 @@ class Propagation {
 
   // The candidate that computes only each replica's share of output 0 from replicated inputs. Empty
   // if the op cannot.
-  absl::StatusOr<std::optional<ShardingCandidate>> ShareOf(const Node& node, const Sharded& share) {
+  absl::StatusOr<std::optional<ShardingCandidate>> ShardOf(const Node& node, const Sharded& share) {
     MF_ASSIGN_OR_RETURN(const NodeSharding* sharding, RuleOf(node));
     auto candidate = sharding->ForLetter(sharding->OutputLetter(0, share.dim), share.axis);
     if (candidate.has_value() && !(candidate->outputs[0] == Sharding(share))) candidate.reset();
@@ -567,7 +567,7 @@ class Propagation {
       for (const Output& in : node->inputs()) free &= IsReplicated(c_.shardings.at(in));
       if (!free) continue;
       MF_ASSIGN_OR_RETURN(const std::optional<ShardingCandidate> candidate,
-                          ShareOf(*node, *demand));
+                          ShardOf(*node, *demand));
       if (!candidate.has_value()) continue;
       c_.required_inputs[node->id()] = candidate->inputs;
       c_.shardings.Set(output, candidate->outputs[0]);

@@ -22,7 +22,7 @@ void Pause() {
 }
 
 // Divides the cores between the replicas; if there are too few, several replicas share one.
-cpu_set_t ShareOf(int replica, int replicas, const std::vector<int>& cores) {
+cpu_set_t CoresOf(int replica, int replicas, const std::vector<int>& cores) {
   const int count = static_cast<int>(cores.size());
   int first = replica % count, end = first + 1;
   if (replicas <= count) {
@@ -67,7 +67,7 @@ ReplicaTeam::ReplicaTeam(int size, bool pin, CoreSharers sharers) {
     }
     member.thread = *std::move(thread);
     if (pin && !cores.empty()) {
-      const cpu_set_t set = ShareOf(sharers.first + i, sharers.count, cores);
+      const cpu_set_t set = CoresOf(sharers.first + i, sharers.count, cores);
       // Without permission to pin, the thread runs where the operating system puts it.
       pthread_setaffinity_np(member.thread.native_handle(), sizeof set, &set);
     }

@@ -6,7 +6,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
-#include "framework/compiler/row_shares.h"
+#include "framework/compiler/row_shards.h"
 #include "framework/core/out_of_memory.h"
 #include "framework/core/status.h"
 #include "framework/runtime/usable_cpus.h"
@@ -349,8 +349,8 @@ absl::StatusOr<PlanElsewhere> Session::CompileFor(const PreparedStep& step,
   GlobalSignature signature = {step.signature, std::move(feed_shapes)};
   signature.initialized.assign(layout().variables().size(), true);
   MF_ASSIGN_OR_RETURN(elsewhere.program, compiler.MakeProgram(signature, *elsewhere.layout));
-  MF_ASSIGN_OR_RETURN(const RowShares shares,
-                      ShareRows(elsewhere.program->state.axes, {}, topology.world_size()));
+  MF_ASSIGN_OR_RETURN(const RowShards shares,
+                      ShardRows(elsewhere.program->state.axes, {}, topology.world_size()));
   std::vector<int64_t> rows;
   for (const std::vector<int64_t>& of_axis : shares) rows.push_back(of_axis[0]);
   MF_ASSIGN_OR_RETURN(elsewhere.plan, compiler.MakePlan(*elsewhere.program, rows, device));

@@ -183,7 +183,7 @@ absl::StatusOr<std::shared_ptr<CompiledStep>> StepCache::Compile(
   }
   const Compilation& c = compiled->program->state;
   for (const int v : c.states_needed) compiled->states.emplace_back(v, c.initialized[v]);
-  MF_ASSIGN_OR_RETURN(compiled->rows, ShareRows(c.axes, replica_rows, options_.world_size));
+  MF_ASSIGN_OR_RETURN(compiled->rows, ShardRows(c.axes, replica_rows, options_.world_size));
   MF_RETURN_IF_ERROR(FindVariableUses(c, &compiled->reads_first, &compiled->writes));
   MF_RETURN_IF_ERROR(MakePlans(*compiled));
   return compiled;

@@ -18,7 +18,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "framework/compiler/row_shares.h"
+#include "framework/compiler/row_shards.h"
 #include "framework/runtime/plan.h"
 #include "framework/session/prepared_step.h"
 #include "framework/session/step_compiler.h"
@@ -32,7 +32,7 @@ struct CompiledStep {
   size_t step = 0;                    // PreparedStep::index
   std::vector<Shape> shapes;          // of the feeds; global
   std::vector<int64_t> replica_rows;  // as requested; empty: split evenly
-  RowShares rows;                     // by axis and rank
+  RowShards rows;                     // by axis and rank
   // The variable states on which it depends (VarIsInitializedOp): (variable, has a value).
   std::vector<std::pair<int, bool>> states;
   std::shared_ptr<const Program> program;

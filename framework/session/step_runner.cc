@@ -87,7 +87,7 @@ int64_t FirstLocalRow(const BoundStep& step, const PlannedFetch& fetch, const Bo
 }
 
 // Returns the address of a replica's share of a feed.
-const std::byte* ShareOf(const BoundStep& step, const Tensor& feed, int replica, size_t index) {
+const std::byte* ShardOf(const BoundStep& step, const Tensor& feed, int replica, size_t index) {
   const BoundPlan& bound = *step.plans[replica];
   const Sharded* s = AsSharded(bound.plan().feeds[index].sharding);
   if (s == nullptr) return feed.raw();
@@ -381,12 +381,12 @@ absl::Status StepRunner::RunReplica(BoundStep& bound, int r, absl::Span<const Te
   BoundPlan& plan = *bound.plans[r];
   const bool writes = !bound.compiled->writes.empty();
   for (size_t f = 0; f < feeds.size(); ++f) {
-    plan.SetFeed(static_cast<int>(f), ShareOf(bound, feeds[f], r, f));
+    plan.SetFeed(static_cast<int>(f), ShardOf(bound, feeds[f], r, f));
   }
   if (bound.announces_next) {
     absl::InlinedVector<const std::byte*, 8> shares;
     for (size_t f = 0; f < bound.next_feeds.size(); ++f) {
-      shares.push_back(ShareOf(bound, bound.next_feeds[f], r, f));
+      shares.push_back(ShardOf(bound, bound.next_feeds[f], r, f));
     }
     plan.SetNext(StreamOfRun(step + 1, writes), shares);
   }

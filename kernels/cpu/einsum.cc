@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Einsum on the CPU by its definition: a sum of products for each element of the result. A pass
-// replaces equations that are matrix products before (ops/passes/make_products.h).
+// replaces equations that are matrix products before (ops/passes/lower_to_matmul.h).
 #include "ops/einsum.h"
 
 #include <algorithm>

@@ -15,7 +15,7 @@
 #include "framework/core/hash.h"
 #include "framework/core/status.h"
 #include "kernels/cpu/philox.h"
-#include "kernels/cpu/random_share.h"
+#include "kernels/cpu/random_shard.h"
 #include "kernels/cpu/reduced_precision.h"
 #include "kernels/cpu/type_list.h"
 
@@ -173,11 +173,11 @@ absl::StatusOr<KernelPlan> CreateRandom(const KernelContext& c) {
   const auto plan = [&](auto tag, auto generate) {
     using T = typename decltype(tag)::type;
     return KernelPlan{
-        .kernel = MakeKernel([=, share = RandomShare(c)](const KernelArgs& args, Lane&) {
+        .kernel = MakeKernel([=, shard = RandomShard(c)](const KernelArgs& args, Lane&) {
           const StepParams& params = args.params();
           const uint64_t root = own_seed ? Mix(seed) ^ seed2 : params.seed;
           const uint64_t key = Mix(Mix(Mix(root) ^ op) ^ params.step) ^ params.iteration;
-          share.ForEachRun(params, args.output<T>(0), [&](auto... run) { generate(key, run...); });
+          shard.ForEachRun(params, args.output<T>(0), [&](auto... run) { generate(key, run...); });
           return absl::OkStatus();
         })};
   };

@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "kernels/cpu/philox.h"
-#include "kernels/cpu/random_share.h"
+#include "kernels/cpu/random_shard.h"
 #include "kernels/cpu/reduced_precision.h"
 #include "kernels/cpu/type_list.h"
 
@@ -233,11 +233,11 @@ class StreamOperands {
 template <typename T, typename Choose, typename Generator>
 KernelPlan Plan(const KernelContext& c, Choose choose, Generator generate, bool can_fail = false) {
   const StreamOperands operands(c);
-  return {.kernel = MakeKernel([=, share = RandomShare(c)](const KernelArgs& args, Lane&) {
+  return {.kernel = MakeKernel([=, shard = RandomShard(c)](const KernelArgs& args, Lane&) {
             Stream stream;
             MF_RETURN_IF_ERROR(operands.Read(args, &stream));
             MF_ASSIGN_OR_RETURN(const auto distribution, choose(args, operands.next()));
-            share.ForEachRun(args.params(), args.output<T>(0),
+            shard.ForEachRun(args.params(), args.output<T>(0),
                              [&](auto... run) { generate(distribution, stream, run...); });
             return absl::OkStatus();
           }),

@@ -35,7 +35,7 @@ namespace mirrorflow {
   F(ReplicaIndex)     \
   F(Scatter)          \
   F(ShapeOps)         \
-  F(Share)            \
+  F(Shard)            \
   F(Slice)            \
   F(Softmax)          \
   F(SpaceToBatch)     \

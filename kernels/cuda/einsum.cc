@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Einsum by definition: a sum of products for each element of the result. MakeProducts
-// (ops/passes/make_products.h) has replaced the equations that are matrix products.
+// Einsum by definition: a sum of products for each element of the result. LowerToMatmul
+// (ops/passes/lower_to_matmul.h) has replaced the equations that are matrix products.
 #include "ops/einsum.h"
 
 #include <algorithm>

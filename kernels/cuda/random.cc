@@ -13,15 +13,15 @@
 namespace mirrorflow {
 namespace {
 
-// The elements of the global output 0 that this replica makes; see philox::Share.
-struct Share {
+// The elements of the global output 0 that this replica makes; see philox::Shard.
+struct Shard {
   int64_t runs = 1;
   int64_t length;
   int64_t stride = 0;
   std::string first = "0";
 
   std::string ToString() const {
-    return absl::StrCat("philox::Share<", runs, ", ", length, ", ", stride, ">{", first, "}");
+    return absl::StrCat("philox::Shard<", runs, ", ", length, ", ", stride, ">{", first, "}");
   }
   // The grid of philox::Generate.
   CudaGrid Grid(DataType dtype) const {
@@ -33,7 +33,7 @@ struct Share {
   }
 };
 
-Share ShareOf(const KernelContext& c) {
+Shard ShardOf(const KernelContext& c) {
   const Shape &local = c.output_shape(0), &global = c.global_output_shape(0);
   const Sharded* sharded = AsSharded(c.output_sharding(0));
   if (sharded == nullptr) return {.length = local.num_elements()};
@@ -58,14 +58,14 @@ KernelPlan MakeRandom(const KernelContext& c, absl::string_view distribution) {
   const std::string root = seed != 0 || seed2 != 0
                                ? absl::StrCat("stateful::Mix(", seed, "ull) ^ ", seed2, "ull")
                                : "params->seed";
-  const Share share = ShareOf(c);
+  const Shard shard = ShardOf(c);
   const DataType dtype = c.output_dtype(0);
   return MakeCudaKernel(
       c,
       {{.body = absl::StrCat("  stateful::Draw<stateful::", distribution, "<", CudaType(dtype),
                              ">>(", root, ", ", StableHash(c.node().name()),
-                             "ull, *params,\n      ", share.ToString(), ", z0);"),
-        .grid = share.Grid(dtype)}},
+                             "ull, *params,\n      ", shard.ToString(), ", z0);"),
+        .grid = shard.Grid(dtype)}},
       {.includes = {"random.cuh"}});
 }
 
@@ -104,13 +104,13 @@ KernelPlan MakeStateless(const KernelContext& c, absl::string_view distribution,
     spoil = "    if (!stateless::IsKnown(*a3)) stateless::Spoil(values);\n";
     error = check_limits.empty() ? kBadAlgorithm : kBadEither;
   }
-  const Share share = ShareOf(c);
+  const Shard shard = ShardOf(c);
   // A kernel that can fail does so for an empty output, too.
   if (error.empty() && c.output_shape(0).num_elements() == 0) return MakeCudaKernel(c, {});
-  absl::StrAppend(&body, "  philox::Generate(", share.ToString(),
+  absl::StrAppend(&body, "  philox::Generate(", shard.ToString(),
                   ", z0, [&](uint64 group, auto& values) {\n    stateless::", distribution,
                   "(stream, group, values);\n", spoil, "  });");
-  return MakeCudaKernel(c, {{.body = std::move(body), .grid = share.Grid(dtype)}},
+  return MakeCudaKernel(c, {{.body = std::move(body), .grid = shard.Grid(dtype)}},
                         {.includes = {"stateless_random.cuh"}, .error = std::move(error)});
 }
 

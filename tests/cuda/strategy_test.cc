@@ -430,7 +430,7 @@ TEST(GpuStrategyTest, KernelCountsMatchTableInBenchmarks) {
   EXPECT_EQ(KernelsOfTransformer("").value(), 56u);
   EXPECT_EQ(KernelsOfTransformer("fuse_updates").value(), 75u);
   EXPECT_EQ(KernelsOfTransformer("fuse_elementwise").value(), 58u);
-  EXPECT_EQ(KernelsOfTransformer("move_heads_inside").value(), 64u);
+  EXPECT_EQ(KernelsOfTransformer("elide_attention_transposes").value(), 64u);
 }
 
 // Invalid data on one GPU is an error of every replica and changes no variable.

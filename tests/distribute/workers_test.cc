@@ -399,7 +399,7 @@ INSTANTIATE_TEST_SUITE_P(
                        .first = "feed 0 = x float[4,3]",
                        .odd = "feed 0 = y float[4,1]",
                        .swap_feeds = true},
-        DifferenceCase{.name = "RowShares",
+        DifferenceCase{.name = "RowShards",
                        .first = "rows of axis 0 by rank = 1, 1, 1, 1",
                        .odd = "rows of axis 0 by rank = 2, 0, 1, 1",
                        .rows = {2, 0, 1, 1}},

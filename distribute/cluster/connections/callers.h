@@ -20,7 +20,7 @@
 #include "absl/strings/string_view.h"
 #include "distribute/cluster/connections/conversation.h"
 #include "distribute/cluster/connections/handshake.h"
-#include "distribute/cluster/connections/stranger_log.h"
+#include "distribute/cluster/connections/rejected_peer_log.h"
 #include "distribute/cluster/connections/tls_stream.h"
 #include "distribute/collective/tcp/owned_socket.h"
 #include "framework/core/monotonic_time.h"
@@ -37,7 +37,7 @@ class Callers {
   // on the listener's thread. `tls` is null for plain connections. `strangers` logs refused callers
   // and may be null.
   Callers(size_t limit, TlsContext tls, std::function<Handshake(int fd)> handshake,
-          StrangerLog* strangers)
+          RejectedPeerLog* strangers)
       : limit_(limit),
         tls_(std::move(tls)),
         handshake_(std::move(handshake)),
@@ -91,7 +91,7 @@ class Callers {
   const size_t limit_;
   const TlsContext tls_;
   const std::function<Handshake(int fd)> handshake_;
-  StrangerLog* const strangers_;
+  RejectedPeerLog* const strangers_;
   OwnedSocket wake_;  // an eventfd that does not block
   mutable std::mutex mu_;
   // Guarded by mu_:

@@ -14,7 +14,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "distribute/cluster/connections/handshake.h"
-#include "distribute/cluster/connections/stranger_log.h"
+#include "distribute/cluster/connections/rejected_peer_log.h"
 #include "distribute/cluster/connections/tls_files.h"
 #include "distribute/collective/tcp/stream.h"
 #include "framework/core/monotonic_time.h"
@@ -28,8 +28,8 @@ struct DataConnectionOptions {
   std::string address;
   Handshake::Cluster cluster;
   TlsFiles tls = {};
-  absl::Duration timeout = absl::Minutes(5);         // TCP_USER_TIMEOUT
-  std::shared_ptr<StrangerLog> strangers = nullptr;  // of refused callers; may be null
+  absl::Duration timeout = absl::Minutes(5);             // TCP_USER_TIMEOUT
+  std::shared_ptr<RejectedPeerLog> strangers = nullptr;  // of refused callers; may be null
 };
 
 // Connects each of `local_ranks` with every rank of another domain: the higher rank of a pair

@@ -19,11 +19,11 @@
 #include "distribute/cluster/connections/handshake.h"
 #include "distribute/cluster/coordination/coordination.grpc.pb.h"
 #include "distribute/cluster/coordination/coordination_state.h"
+#include "distribute/cluster/coordination/failure_attribution.h"
 #include "distribute/cluster/coordination/membership.h"
 #include "distribute/cluster/coordination/messages.h"
 #include "distribute/cluster/coordination/service_port.h"
 #include "distribute/cluster/coordination/sessions.h"
-#include "distribute/cluster/coordination/suspicions.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/core/thread.h"
@@ -239,7 +239,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
   void ReportFailure(CoordinationState* group, uint64_t incarnation, const absl::Status& failure,
                      CoordinationState::Done done) {
     if (absl::IsDeadlineExceeded(failure) || absl::IsUnavailable(failure)) {
-      return suspicions_.Add(group, incarnation, failure, std::move(done));
+      return failure_attribution_.Add(group, incarnation, failure, std::move(done));
     }
     done(StatusToProto(group->ReportFailure(incarnation, failure)).SerializeAsString());
   }
@@ -341,10 +341,10 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
       const absl::Status standstill = membership_.Standstill(now);
       if (!standstill.ok()) {
         for (CoordinationState* const group : Groups()) {
-          suspicions_.Add(group, group->incarnation(), standstill, [](const auto&) {});
+          failure_attribution_.Add(group, group->incarnation(), standstill, [](const auto&) {});
         }
       }
-      suspicions_.Decide(membership_, stopping ? MonotonicTime::InfiniteFuture() : now);
+      failure_attribution_.Decide(membership_, stopping ? MonotonicTime::InfiniteFuture() : now);
       registration_.Expire(now);
       leaving_.Expire(now);
       for (CoordinationState* const group : Groups()) group->Expire(now);
@@ -356,7 +356,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
   const Options options_;
   Sessions sessions_;
   Membership membership_;
-  Suspicions suspicions_;
+  FailureAttribution failure_attribution_;
   CoordinationState registration_;
   CoordinationState leaving_;
   std::atomic<int> stop_signal_{0};

@@ -18,8 +18,8 @@
 #include "distribute/cluster/connections/callers.h"
 #include "distribute/cluster/connections/connection_listener.h"
 #include "distribute/cluster/connections/handshake.h"
+#include "distribute/cluster/connections/rejected_peer_log.h"
 #include "distribute/cluster/connections/relay.h"
-#include "distribute/cluster/connections/stranger_log.h"
 #include "distribute/cluster/connections/tls_files.h"
 #include "distribute/cluster/connections/tls_stream.h"
 #include "framework/core/monotonic_time.h"
@@ -67,7 +67,7 @@ class ServicePort {
   absl::Status Connect(Callers::Proven proven);
 
   const Options options_;
-  StrangerLog strangers_;
+  RejectedPeerLog strangers_;
   Callers callers_;
   std::map<std::string, Link> links_;  // by connection; for the serving thread
   std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;

@@ -7,7 +7,7 @@
 // value before the write. Unordered writes of one variable run in order of creation.
 //
 // It runs once in each half of the compiler: in the first before the collectives are ordered, which
-// must respect the edges, and in the second on the readers after fusion (FreeReaders). There, a
+// must respect the edges, and in the second on the readers after fusion (DropReaderEdges). There, a
 // user that comes after the write only by the order of collectives reads a copy too.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PASSES_ORDER_VARIABLES_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PASSES_ORDER_VARIABLES_H_

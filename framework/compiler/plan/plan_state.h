@@ -46,7 +46,7 @@ struct PlanState final : Compilation {
   // between iterations.
   bool owns_feeds = false;
 
-  LocalShapes shapes;                    // by Localise
+  LocalShapes shapes;                    // by InferLocalShapes
   std::vector<KernelPlan> kernel_plans;  // by ChooseKernels, by node id; control flow has no kernel
   std::vector<Node*> order;              // by ScheduleNodes: all nodes, valid for one thread
   StorageTable storage;                  // by AssignStorage

@@ -43,15 +43,15 @@ constexpr int kPerBlock = 16 / sizeof(V);
 // elements, one every kStride, the first from element `first` on. An element depends on its index,
 // not on the replica that makes it.
 template <int64 kRuns, int64 kLength, int64 kStride>
-struct Share {
+struct Shard {
   int64 first;
 };
 
-// Writes the elements of the share. Elements are made in groups of the global tensor, and a run may
+// Writes the elements of the shard. Elements are made in groups of the global tensor, and a run may
 // begin and end within a group. make(group, values) makes one whole group. Each thread makes one
 // group; then the block writes the elements that belong to runs.
 template <int64 kRuns, int64 kLength, int64 kStride, typename T, typename Make>
-__device__ inline void Generate(const Share<kRuns, kLength, kStride>& share, T* out, Make make) {
+__device__ inline void Generate(const Shard<kRuns, kLength, kStride>& shard, T* out, Make make) {
   constexpr int kGroup = kPerBlock<Value<T>>;
   constexpr int64 kMostGroups = (kLength + kGroup - 2) / kGroup + 1;  // that a run can overlap
   // Counts the elements of all groups, including the unused ones of the last block.
@@ -61,7 +61,7 @@ __device__ inline void Generate(const Share<kRuns, kLength, kStride>& share, T* 
   const Slot group = static_cast<Slot>(blockIdx.x) * kThreads + threadIdx.x;
   if (group < kRuns * kGroups) {
     Value<T> values[kGroup];
-    const int64 begin = share.first + group / kGroups * kStride;
+    const int64 begin = shard.first + group / kGroups * kStride;
     make(static_cast<uint64>(begin / kGroup + group % kGroups), values);
 #pragma unroll
     for (int j = 0; j < kGroup; ++j) made[threadIdx.x * kGroup + j] = values[j];
@@ -72,7 +72,7 @@ __device__ inline void Generate(const Share<kRuns, kLength, kStride>& share, T* 
     const int at = j * kThreads + threadIdx.x;
     const Slot slot = static_cast<Slot>(blockIdx.x) * (kThreads * kGroup) + at;
     const int64 run = slot / (kGroups * kGroup);
-    const int64 begin = share.first + run * kStride;
+    const int64 begin = shard.first + run * kStride;
     const int64 i = static_cast<int64>(slot % (kGroups * kGroup)) - begin % kGroup;
     if (run < kRuns && i >= 0 && i < kLength) out[run * kLength + i] = Store<T>(made[at]);
   }

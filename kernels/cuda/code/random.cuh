@@ -115,13 +115,13 @@ struct Truncated {
 };
 
 // `root` is derived from the seed; `op` is a hash of the node's name.
-template <typename Distribution, typename Share, typename T>
-__device__ inline void Draw(uint64 root, uint64 op, const StepParams& params, const Share& share,
+template <typename Distribution, typename Shard, typename T>
+__device__ inline void Draw(uint64 root, uint64 op, const StepParams& params, const Shard& shard,
                             T* out) {
   __shared__ uint64 key;
   if (threadIdx.x == 0) key = Mix(Mix(Mix(root) ^ op) ^ params.step) ^ params.iteration;
   __syncthreads();
-  philox::Generate(share, out, [&](uint64 group, auto& values) {
+  philox::Generate(shard, out, [&](uint64 group, auto& values) {
     Distribution()(key, group, /*draw=*/0, values);
   });
 }

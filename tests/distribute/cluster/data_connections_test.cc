@@ -115,8 +115,8 @@ class Workers {
   std::vector<std::unique_ptr<MemoryWorkerGroup>> groups_ = CreateMemoryWorkerGroups(3);
   std::mutex mu_;
   std::string log_;  // guarded by mu_
-  const std::shared_ptr<StrangerLog> strangers_ =
-      std::make_shared<StrangerLog>("data", [this](absl::string_view line) {
+  const std::shared_ptr<RejectedPeerLog> strangers_ =
+      std::make_shared<RejectedPeerLog>("data", [this](absl::string_view line) {
         std::lock_guard<std::mutex> lock(mu_);
         absl::StrAppend(&log_, line, "\n");
       });

@@ -7,7 +7,7 @@
 #include "distribute/passes/insert_collectives.h"
 #include "distribute/passes/propagate_sharding.h"
 #include "framework/compiler/passes/infer_and_fold.h"
-#include "framework/compiler/row_shares.h"
+#include "framework/compiler/row_shards.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/compilation.h"
@@ -156,7 +156,7 @@ y = AllGather(scaled) {T=float}
             "scaled = Neg(share) : sharded(a1, dim 0, x2)\n"
             "scaled/gather/AllGather = AllGather(scaled) : replicated\n");
   const std::vector<Axis> axes = {{.size = 6}, {.size = 2, .of_replicas = true}};
-  EXPECT_EQ(*ShareRows(axes, {6, 0}, 2), (RowShares{{6, 0}, {1, 1}}));
+  EXPECT_EQ(*ShardRows(axes, {6, 0}, 2), (RowShards{{6, 0}, {1, 1}}));
 }
 
 TEST(ExplicitCollectives, RowsNotDivisibleByReplicasAreReducedWhole) {

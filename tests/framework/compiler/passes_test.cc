@@ -4,7 +4,7 @@
 #include <string>
 
 #include "framework/compiler/passes/common_subexpressions.h"
-#include "framework/compiler/passes/free_readers.h"
+#include "framework/compiler/passes/drop_reader_edges.h"
 #include "framework/compiler/passes/infer_and_fold.h"
 #include "framework/compiler/passes/order_variables.h"
 #include "framework/compiler/passes/prune.h"
@@ -301,7 +301,7 @@ third = AssignAddVariableOp(v, one) {dtype=float}
             "third = AssignAddVariableOp(v, one, ^first, ^second)\n");
 }
 
-TEST(FreeReadersTest, RemovesEdgesOfReadersAndKeepsOrderOfWrites) {
+TEST(DropReaderEdgesTest, RemovesEdgesOfReadersAndKeepsOrderOfWrites) {
   const auto step = ParseStep(R"(
 v = VarHandleOp() {dtype=float, shape=<2>}
 x = Placeholder() {dtype=float, shape=<2>}
@@ -325,7 +325,7 @@ second = AssignVariableOp(v, x) {dtype=float}
             "user = Neg(read)\n"
             "first = AssignAddVariableOp(v, x, ^asked, ^user)\n"
             "second = AssignVariableOp(v, x, ^first, ^user)\n");
-  ASSERT_TRUE(RunPasses(c, FreeReaders()).ok());
+  ASSERT_TRUE(RunPasses(c, DropReaderEdges()).ok());
   EXPECT_EQ(StepToText(c),
             "v = VarHandleOp()\n"
             "x = Placeholder()\n"
@@ -339,7 +339,7 @@ second = AssignVariableOp(v, x) {dtype=float}
 }
 
 // The replacement takes its place among the collectives and among the writes.
-TEST(FreeReadersTest, ReplacementOperationTakesPlaceOfOriginal) {
+TEST(DropReaderEdgesTest, ReplacementOperationTakesPlaceOfOriginal) {
   const auto step = ParseStep(R"(
 v = VarHandleOp() {dtype=float, shape=<2>}
 rate = Placeholder() {dtype=float, shape=<>}
@@ -362,7 +362,7 @@ write = AssignAddVariableOp(v, x) {dtype=float}
   c.ReplaceOperation(update, *other);
   c.graph.RemoveNode(update);
   EXPECT_EQ(c.collectives, std::vector<Node*>{*other});
-  ASSERT_TRUE(RunPasses(c, FreeReaders(), OrderVariables()).ok());
+  ASSERT_TRUE(RunPasses(c, DropReaderEdges(), OrderVariables()).ok());
   EXPECT_EQ(StepToText(c),
             "v = VarHandleOp()\n"
             "rate = Placeholder()\n"

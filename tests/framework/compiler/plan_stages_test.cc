@@ -12,7 +12,7 @@
 #include "framework/compiler/plan/choose_kernels.h"
 #include "framework/compiler/plan/emit_instructions.h"
 #include "framework/compiler/plan/guard_writes.h"
-#include "framework/compiler/plan/localise.h"
+#include "framework/compiler/plan/infer_local_shapes.h"
 #include "framework/compiler/plan/plan_memory.h"
 #include "framework/compiler/plan/schedule_nodes.h"
 #include "gtest/gtest.h"
@@ -49,7 +49,7 @@ struct StepPlan {
   std::unique_ptr<PlanState> state;
 };
 
-TEST(LocaliseTest, ShardedValuesHaveRowsOfOneReplica) {
+TEST(InferLocalShapesTest, ShardedValuesHaveRowsOfOneReplica) {
   const auto step = ParseStep(R"(
 x = Placeholder() {dtype=float, shape=<6,3>}
 w = Placeholder() {dtype=float, shape=<3>}
@@ -64,7 +64,7 @@ y = AddV2(x, w) {T=float}
   }
   for (const int64_t rows : {0, 2}) {
     PlanState s(c, {rows}, DeviceTraits(), nullptr);
-    ASSERT_TRUE(RunPasses(s, Localise()).ok());
+    ASSERT_TRUE(RunPasses(s, InferLocalShapes()).ok());
     EXPECT_EQ(s.local_shape(s.fetches[0]), Shape({2 * rows, 3}));
     EXPECT_EQ(s.local_shape(s.feeds[1]), Shape({3}));
     EXPECT_EQ(s.plan->feeds[0].local_shape, Shape({2 * rows, 3}));
@@ -87,7 +87,7 @@ write = AssignVariableOp(v, copied) {dtype=float}
 
 TEST(ChooseKernelsTest, NodesThatComputeOrCopyHaveKernel) {
   StepPlan plan(kProducts, {.feeds = {{"x", {3, 4}}}, .fetches = {"flat"}, .targets = {"write"}});
-  ASSERT_TRUE(plan.Run(Localise(), ChooseKernels()));
+  ASSERT_TRUE(plan.Run(InferLocalShapes(), ChooseKernels()));
   std::vector<std::string> names;
   for (const Node* node : plan.state->graph.Nodes()) {
     if (plan.state->kernel_plans[node->id()].kernel != nullptr) names.push_back(node->name());
@@ -99,7 +99,7 @@ TEST(ChooseKernelsTest, NodesThatComputeOrCopyHaveKernel) {
 
 TEST(ChooseKernelsTest, OpWithoutKernelForDeviceIsErrorThatNamesNode) {
   StepPlan plan(kProducts, {.feeds = {{"x", {3, 4}}}, .fetches = {"flat"}}, {}, {.type = "XPU"});
-  const absl::Status status = RunPasses(*plan.state, Localise(), ChooseKernels());
+  const absl::Status status = RunPasses(*plan.state, InferLocalShapes(), ChooseKernels());
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << status;
   EXPECT_NE(status.message().find("copied"), absl::string_view::npos) << status;
 }
@@ -217,7 +217,7 @@ u2 = ResourceApplyGradientDescent(w, rate, x) {T=float, _reduction="sum"}
 
 // Runs the stages up to and including AssignStorage.
 bool Assign(StepPlan& plan) {
-  return plan.Run(Localise(), ChooseKernels(), ScheduleNodes(), AssignStorage());
+  return plan.Run(InferLocalShapes(), ChooseKernels(), ScheduleNodes(), AssignStorage());
 }
 
 TEST(AssignStorageTest, ViewsReadsAndDyingInputsShareMemory) {
@@ -318,8 +318,8 @@ write = AssignVariableOp(v, x) {dtype=float}
 check = CheckNumerics(x) {T=float, message="x"}
 )",
                 CheckedNames());
-  ASSERT_TRUE(plan.Run(Localise(), ChooseKernels(), GuardWrites(), ScheduleNodes(), AssignStorage(),
-                       EmitInstructions()));
+  ASSERT_TRUE(plan.Run(InferLocalShapes(), ChooseKernels(), GuardWrites(), ScheduleNodes(),
+                       AssignStorage(), EmitInstructions()));
   const Plan& made = *plan.state->plan;
   EXPECT_EQ(Instructions(made), "check, start before_writes, finish before_writes, write");
   ASSERT_EQ(made.collectives.size(), 1);

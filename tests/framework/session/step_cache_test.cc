@@ -51,7 +51,7 @@ TEST_F(StepCacheTest, EqualShapesAreCompiledOnce) {
 }
 
 // Programs do not depend on row shares; a plan depends only on its replica's share.
-TEST_F(StepCacheTest, RowSharesHaveSeparatePlansOfOneProgram) {
+TEST_F(StepCacheTest, RowShardsHaveSeparatePlansOfOneProgram) {
   SessionParts parts(graph_, {.replicas = 2});
   const auto step = parts.Prepare({x_}, {y_});
   const int64_t uneven[] = {1, 3};

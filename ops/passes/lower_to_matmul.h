@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MakeProducts: rewrites sums of products as one matrix product.
+// LowerToMatmul: rewrites sums of products as one matrix product.
 //
 // An Einsum of two operands becomes a product, with the transposes and reshapes that it takes (none
 // for the equation of MatMul and its transposes). An operand has three groups of labels: batch
@@ -14,16 +14,16 @@
 // of a weight that a network unrolled in time uses repeatedly. The result is the same, up to
 // rounding, without a node and a value of the weight's size for each product:
 //   AddN(a₁ᵀb₁, …, aₙᵀbₙ) = [a₁; …; aₙ]ᵀ [b₁; …; bₙ],   and likewise for BiasAddGrad.
-#ifndef MIRRORFLOW_OPS_PASSES_MAKE_PRODUCTS_H_
-#define MIRRORFLOW_OPS_PASSES_MAKE_PRODUCTS_H_
+#ifndef MIRRORFLOW_OPS_PASSES_LOWER_TO_MATMUL_H_
+#define MIRRORFLOW_OPS_PASSES_LOWER_TO_MATMUL_H_
 
 #include "framework/compiler/pass.h"
 
 namespace mirrorflow {
 
-class MakeProducts final : public Pass {
+class LowerToMatmul final : public Pass {
  public:
-  absl::string_view name() const override { return "make_products"; }
+  absl::string_view name() const override { return "lower_to_matmul"; }
   Facts needs() const override { return kShapesKnown; }
   bool optional() const override { return true; }
   absl::StatusOr<bool> Run(Compilation& c) override;
@@ -31,4 +31,4 @@ class MakeProducts final : public Pass {
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_OPS_PASSES_MAKE_PRODUCTS_H_
+#endif  // MIRRORFLOW_OPS_PASSES_LOWER_TO_MATMUL_H_

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Suspicions: failures whose cause is not known yet. A worker whose wait has timed out, or whose
-// connection to another one has ended, is a victim; the worker at fault is known once the others
-// have said how far they have come, what has failed, or are gone.
-#ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_SUSPICIONS_H_
-#define MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_SUSPICIONS_H_
+// FailureAttribution: finds the worker that caused a failure. A worker whose wait has timed out, or
+// whose connection to another one has ended, is a victim; the worker at fault is known once the
+// others have said how far they have come, what has failed, or are gone.
+#ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_FAILURE_ATTRIBUTION_H_
+#define MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_FAILURE_ATTRIBUTION_H_
 
 #include <cstdint>
 #include <list>
@@ -19,7 +19,7 @@
 namespace mirrorflow {
 
 // Thread-safe.
-class Suspicions {
+class FailureAttribution {
  public:
   // Keeps a worker's report, DeadlineExceeded or Unavailable, until its cause is known. `done`
   // receives the first failure of the incarnation, as a serialized proto::Status.
@@ -31,7 +31,7 @@ class Suspicions {
   void Decide(const Membership& membership, MonotonicTime now);
 
  private:
-  struct Suspicion {
+  struct UnattributedFailure {
     CoordinationState* group;
     uint64_t incarnation;
     absl::Status report;
@@ -40,9 +40,9 @@ class Suspicions {
   };
 
   std::mutex mu_;
-  std::list<Suspicion> suspicions_;  // guarded by mu_
+  std::list<UnattributedFailure> pending_;  // guarded by mu_
 };
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_SUSPICIONS_H_
+#endif  // MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_FAILURE_ATTRIBUTION_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "distribute/cluster/connections/stranger_log.h"
+#include "distribute/cluster/connections/rejected_peer_log.h"
 
 #include <arpa/inet.h>
 
@@ -26,7 +26,7 @@ std::string NetworkOf(absl::string_view peer) {
   return std::string(reinterpret_cast<const char*>(&address), sizeof(address) / 2);
 }
 
-void StrangerLog::Log(const std::string& peer, absl::string_view what) {
+void RejectedPeerLog::Log(const std::string& peer, absl::string_view what) {
   const std::string network = NetworkOf(peer);
   const MonotonicTime now = MonotonicTime::Now();
   {

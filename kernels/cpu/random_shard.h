@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RandomShare: the elements of a global random tensor that a replica computes. Element i depends
+// RandomShard: the elements of a global random tensor that a replica computes. Element i depends
 // only on i, not on the replica, so a replica that holds some rows starts at their first element.
-#ifndef MIRRORFLOW_KERNELS_CPU_RANDOM_SHARE_H_
-#define MIRRORFLOW_KERNELS_CPU_RANDOM_SHARE_H_
+#ifndef MIRRORFLOW_KERNELS_CPU_RANDOM_SHARD_H_
+#define MIRRORFLOW_KERNELS_CPU_RANDOM_SHARD_H_
 
 #include <cstdint>
 
@@ -12,10 +12,10 @@
 namespace mirrorflow {
 
 // A share is a number of contiguous runs of the global tensor, which begin `stride` elements apart.
-class RandomShare {
+class RandomShard {
  public:
   // The share of output 0.
-  explicit RandomShare(const KernelContext& c) {
+  explicit RandomShard(const KernelContext& c) {
     const Shape &local = c.output_shape(0), &global = c.global_output_shape(0);
     const Sharded* sharded = AsSharded(c.output_sharding(0));
     if (sharded == nullptr) {
@@ -54,4 +54,4 @@ class RandomShare {
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_KERNELS_CPU_RANDOM_SHARE_H_
+#endif  // MIRRORFLOW_KERNELS_CPU_RANDOM_SHARD_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/passes/make_products.h"
+#include "ops/passes/lower_to_matmul.h"
 
 #include <algorithm>
 #include <map>
@@ -258,7 +258,7 @@ absl::StatusOr<bool> MergeRowSums(Compilation& c) {
 
 }  // namespace
 
-absl::StatusOr<bool> MakeProducts::Run(Compilation& c) {
+absl::StatusOr<bool> LowerToMatmul::Run(Compilation& c) {
   MF_ASSIGN_OR_RETURN(const bool expanded, ExpandEinsums(c));
   MF_ASSIGN_OR_RETURN(const bool merged, MergeRowSums(c));
   return expanded || merged;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/passes/move_heads_inside.h"
+#include "ops/passes/elide_attention_transposes.h"
 
 #include <functional>
 #include <utility>
@@ -47,7 +47,8 @@ struct Program : PassProgram {
 std::pair<int64_t, int64_t> Transposes(const Program& program) {
   std::pair<int64_t, int64_t> counts = {-1, -1};
   for (const int replicas : {1, 3}) {
-    const auto want = program.Run(replicas, "move_heads_inside"), got = program.Run(replicas);
+    const auto want = program.Run(replicas, "elide_attention_transposes"),
+               got = program.Run(replicas);
     EXPECT_TRUE(want.ok() && got.ok()) << want.status() << got.status();
     if (!want.ok() || !got.ok()) return {-1, -1};
     for (size_t i = 0; i < want->values.size(); ++i) {
@@ -62,7 +63,7 @@ std::pair<int64_t, int64_t> Transposes(const Program& program) {
   return counts;
 }
 
-TEST(MoveHeadsInsideTest, TransposesAroundAttentionAreRemoved) {
+TEST(ElideAttentionTransposesTest, TransposesAroundAttentionAreRemoved) {
   for (const bool causal : {false, true}) {
     for (const bool masked : {false, true}) {
       const Program program([&](const Scope& s, Output q, Output k, Output v, Output mask) {
@@ -79,7 +80,7 @@ TEST(MoveHeadsInsideTest, TransposesAroundAttentionAreRemoved) {
   }
 }
 
-TEST(MoveHeadsInsideTest, OtherUsersOfResultGetItTransposed) {
+TEST(ElideAttentionTransposesTest, OtherUsersOfResultGetItTransposed) {
   const Program program([](const Scope& s, Output q, Output k, Output v, Output) {
     const auto attention =
         ops::ScaledDotProductAttention(s, SwapHeads(s, q), SwapHeads(s, k), SwapHeads(s, v));
@@ -89,7 +90,7 @@ TEST(MoveHeadsInsideTest, OtherUsersOfResultGetItTransposed) {
   EXPECT_EQ(Transposes(program), std::make_pair(int64_t{8}, int64_t{1}));
 }
 
-TEST(MoveHeadsInsideTest, LeavesOtherOperandsUnchanged) {
+TEST(ElideAttentionTransposesTest, LeavesOtherOperandsUnchanged) {
   const Program one_is_not_transposed([](const Scope& s, Output q, Output k, Output v, Output) {
     const Output some = ops::Reshape(s, k, ops::VectorConst(s, {-1, kHeads, kKeys, kDepth}));
     const Output y = ops::ScaledDotProductAttention(s, SwapHeads(s, q), some, SwapHeads(s, v)).y;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MIRRORFLOW_FRAMEWORK_COMPILER_ROW_SHARES_H_
-#define MIRRORFLOW_FRAMEWORK_COMPILER_ROW_SHARES_H_
+#ifndef MIRRORFLOW_FRAMEWORK_COMPILER_ROW_SHARDS_H_
+#define MIRRORFLOW_FRAMEWORK_COMPILER_ROW_SHARDS_H_
 
 #include <cstdint>
 #include <vector>
@@ -12,15 +12,15 @@
 namespace mirrorflow {
 
 // Numbers of rows, by axis, then replica.
-using RowShares = std::vector<std::vector<int64_t>>;
+using RowShards = std::vector<std::vector<int64_t>>;
 
 // Divides the rows of each axis among the replicas: as in `replica_rows` or, if that is empty, as
 // evenly as possible, with the remainder on the first replicas. Each replica has one row of an axis
 // of replicas. InvalidArgument unless `replica_rows` has `world_size` numbers >= 0 whose sum is the
 // size of every other axis.
-absl::StatusOr<RowShares> ShareRows(absl::Span<const Axis> axes,
+absl::StatusOr<RowShards> ShardRows(absl::Span<const Axis> axes,
                                     absl::Span<const int64_t> replica_rows, int world_size);
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_FRAMEWORK_COMPILER_ROW_SHARES_H_
+#endif  // MIRRORFLOW_FRAMEWORK_COMPILER_ROW_SHARDS_H_

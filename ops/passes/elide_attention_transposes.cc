@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/passes/move_heads_inside.h"
+#include "ops/passes/elide_attention_transposes.h"
 
 #include <algorithm>
 #include <vector>
@@ -83,7 +83,7 @@ absl::Status MoveGradient(Compilation& c, Node* node) {
 
 }  // namespace
 
-absl::StatusOr<bool> MoveHeadsInside::Run(Compilation& c) {
+absl::StatusOr<bool> ElideAttentionTransposes::Run(Compilation& c) {
   bool changed = false;
   for (Node* node : c.graph.Nodes()) {
     const std::string& op = node->op().name;

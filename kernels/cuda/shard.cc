@@ -29,7 +29,7 @@ absl::StatusOr<KernelPlan> CreateFirstReplicaOnly(const KernelContext& c) {
 
 }  // namespace
 
-void RegisterShareCuda(KernelRegistry& kernels) {
+void RegisterShardCuda(KernelRegistry& kernels) {
   kernels.Register("FirstReplicaOnly", kGpu, CreateFirstReplicaOnly);
   kernels.Register("ShardSlice", kGpu, CreateShardSlice);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_STRANGER_LOG_H_
-#define MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_STRANGER_LOG_H_
+#ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_REJECTED_PEER_LOG_H_
+#define MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_REJECTED_PEER_LOG_H_
 
 #include <functional>
 #include <map>
@@ -20,10 +20,10 @@ std::string NetworkOf(absl::string_view peer);
 
 // Logs refused callers, such as port scanners: at most one line a minute for each NetworkOf, so
 // that strangers cannot fill the log. Thread-safe.
-class StrangerLog {
+class RejectedPeerLog {
  public:
   // `log` receives the lines, which begin with `service`, and may be null.
-  StrangerLog(std::string service, std::function<void(absl::string_view line)> log)
+  RejectedPeerLog(std::string service, std::function<void(absl::string_view line)> log)
       : service_(std::move(service)), log_(std::move(log)) {}
 
   // Logs what the peer, written as in ConnectionListener::OnConnection, did.
@@ -38,4 +38,4 @@ class StrangerLog {
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_STRANGER_LOG_H_
+#endif  // MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_REJECTED_PEER_LOG_H_

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "framework/compiler/plan/localise.h"
+#include "framework/compiler/plan/infer_local_shapes.h"
 
 #include <utility>
 
 namespace mirrorflow {
 
-LocalShapes ShapesOfShare(const Compilation& c, const std::vector<int64_t>& rows) {
+LocalShapes ShapesOfShard(const Compilation& c, const std::vector<int64_t>& rows) {
   LocalShapes shapes(c.graph.id_limit());
   for (const Node* node : c.graph.Nodes()) {
     for (int i = 0; i < node->num_outputs(); ++i) {
@@ -19,8 +19,8 @@ LocalShapes ShapesOfShare(const Compilation& c, const std::vector<int64_t>& rows
   return shapes;
 }
 
-absl::StatusOr<bool> Localise::Run(PlanState& s) {
-  s.shapes = ShapesOfShare(s, s.plan->axis_rows);
+absl::StatusOr<bool> InferLocalShapes::Run(PlanState& s) {
+  s.shapes = ShapesOfShard(s, s.plan->axis_rows);
   for (const Output& feed : s.feeds) {
     s.plan->feeds.push_back(
         {feed.dtype(), s.local_shape(feed), s.values().shape(feed), s.shardings.at(feed)});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "distribute/cluster/coordination/suspicions.h"
+#include "distribute/cluster/coordination/failure_attribution.h"
 
 #include <iterator>
 #include <set>
@@ -16,34 +16,34 @@ constexpr absl::Duration kPatience = absl::Seconds(5);
 
 }  // namespace
 
-void Suspicions::Add(CoordinationState* group, uint64_t incarnation, const absl::Status& report,
-                     CoordinationState::Done done) {
+void FailureAttribution::Add(CoordinationState* group, uint64_t incarnation,
+                             const absl::Status& report, CoordinationState::Done done) {
   std::lock_guard<std::mutex> lock(mu_);
-  suspicions_.push_back({group, incarnation, report, std::move(done), MonotonicTime::Now()});
+  pending_.push_back({group, incarnation, report, std::move(done), MonotonicTime::Now()});
 }
 
-void Suspicions::Decide(const Membership& membership, MonotonicTime now) {
-  std::list<Suspicion> decided;
+void FailureAttribution::Decide(const Membership& membership, MonotonicTime now) {
+  std::list<UnattributedFailure> decided;
   {
     std::lock_guard<std::mutex> lock(mu_);
     std::set<CoordinationState*> known;  // groups
-    for (const Suspicion& s : suspicions_) {
+    for (const UnattributedFailure& s : pending_) {
       if (s.group->HasFailed(s.incarnation) || membership.HasHeardFromAllSince(s.since) ||
           now > s.since + kPatience) {
         known.insert(s.group);
       }
     }
-    for (auto it = suspicions_.begin(); it != suspicions_.end();) {
+    for (auto it = pending_.begin(); it != pending_.end();) {
       const auto next = std::next(it);
-      if (known.count(it->group) > 0) decided.splice(decided.end(), suspicions_, it);
+      if (known.count(it->group) > 0) decided.splice(decided.end(), pending_, it);
       it = next;
     }
   }
   // A worker that has timed out closes its connections. Those who see them end know less.
-  decided.sort([](const Suspicion& a, const Suspicion& b) {
+  decided.sort([](const UnattributedFailure& a, const UnattributedFailure& b) {
     return absl::IsDeadlineExceeded(a.report) && !absl::IsDeadlineExceeded(b.report);
   });
-  for (const Suspicion& s : decided) {
+  for (const UnattributedFailure& s : decided) {
     // A failure that has come in the meantime is the first one.
     const absl::Status first = s.group->ReportFailure(
         s.incarnation,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "framework/compiler/row_shares.h"
+#include "framework/compiler/row_shards.h"
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -7,14 +7,14 @@
 
 namespace mirrorflow {
 
-absl::StatusOr<RowShares> ShareRows(absl::Span<const Axis> axes,
+absl::StatusOr<RowShards> ShardRows(absl::Span<const Axis> axes,
                                     absl::Span<const int64_t> replica_rows, int world_size) {
   if (!replica_rows.empty() && static_cast<int>(replica_rows.size()) != world_size) {
     return absl::InvalidArgumentError(absl::StrCat("replica_rows: expected ", world_size,
                                                    " numbers, one for each replica, got ",
                                                    absl::StrJoin(replica_rows, ",")));
   }
-  RowShares rows;
+  RowShards rows;
   for (const Axis& axis : axes) {
     if (axis.of_replicas) {
       rows.emplace_back(world_size, 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/passes/make_products.h"
+#include "ops/passes/lower_to_matmul.h"
 
 #include <string>
 #include <vector>
@@ -29,27 +29,27 @@ std::string Expanded(const char* equation, const Shape& a, const Shape& b) {
                    ">}\ny = Einsum(a, b) {N=2, T=float, equation=\"", equation, "\"}\n");
   const auto step = ParseStep(text, {.feeds = {{"a", a}, {"b", b}}, .fetches = {"y"}});
   if (!step.ok()) return step.status().ToString();
-  const absl::Status status = RunPasses((*step)->c, InferAndFold(), MakeProducts());
+  const absl::Status status = RunPasses((*step)->c, InferAndFold(), LowerToMatmul());
   if (!status.ok()) return std::string(status.message());
-  const absl::StatusOr<bool> again = MakeProducts().Run((*step)->c);
+  const absl::StatusOr<bool> again = LowerToMatmul().Run((*step)->c);
   EXPECT_TRUE(again.ok() && !*again);
   return StepToText((*step)->c);
 }
 
-TEST(MakeProductsTest, ExpandsPlainProductWithoutOtherOps) {
+TEST(LowerToMatmulTest, ExpandsPlainProductWithoutOtherOps) {
   EXPECT_EQ(Expanded("ij,jk->ik", {2, 3}, {3, 4}),
             "a = Placeholder()\n"
             "b = Placeholder()\n"
             "y/BatchMatMulV2 = BatchMatMulV2(a, b)\n");
 }
 
-TEST(MakeProductsTest, ExpandsTransposedOperandsWithoutTranspose) {
+TEST(LowerToMatmulTest, ExpandsTransposedOperandsWithoutTranspose) {
   const std::string text = Expanded("bji,bkj->bik", {5, 3, 2}, {5, 4, 3});
   EXPECT_THAT(text, HasSubstr("BatchMatMulV2(a, b)"));
   EXPECT_THAT(text, Not(HasSubstr("Transpose")));
 }
 
-TEST(MakeProductsTest, MergesDimensionsIntoOne) {
+TEST(LowerToMatmulTest, MergesDimensionsIntoOne) {
   // The projection of an attention head.
   const std::string text = Expanded("abc,cde->abde", {2, 3, 4}, {4, 2, 3});
   EXPECT_THAT(text, HasSubstr("Reshape(a, "));
@@ -57,14 +57,14 @@ TEST(MakeProductsTest, MergesDimensionsIntoOne) {
   EXPECT_THAT(text, Not(HasSubstr("Transpose")));
 }
 
-TEST(MakeProductsTest, LeavesOtherEinsumsUnchanged) {
+TEST(LowerToMatmulTest, LeavesOtherEinsumsUnchanged) {
   for (const char* equation : {"ij,ij->ij", "ii,ij->ij", "ij,jk->iik", "ij,ij->"}) {
     EXPECT_THAT(Expanded(equation, {3, 3}, {3, 3}), HasSubstr("Einsum(a, b)")) << equation;
   }
   EXPECT_THAT(Expanded("...ij,...jk->...ik", {1, 2, 3}, {4, 3, 5}), HasSubstr("Einsum(a, b)"));
 }
 
-TEST(MakeProductsTest, SumsLabelsOfSingleOperandFirst) {
+TEST(LowerToMatmulTest, SumsLabelsOfSingleOperandFirst) {
   const std::string text = Expanded("ij,ik->i", {2, 3}, {2, 4});
   EXPECT_THAT(text, HasSubstr("Sum(a, "));
   EXPECT_THAT(text, HasSubstr("Sum(b, "));
@@ -72,7 +72,7 @@ TEST(MakeProductsTest, SumsLabelsOfSingleOperandFirst) {
 }
 
 // The kernel of Einsum follows the definition and does not depend on the pass.
-TEST(MakeProductsTest, ExpansionMatchesDefinition) {
+TEST(LowerToMatmulTest, ExpansionMatchesDefinition) {
   struct Example {
     const char* equation;
     Shape a, b;
@@ -109,7 +109,7 @@ TEST(MakeProductsTest, ExpansionMatchesDefinition) {
                                        RandomTensor(DT_DOUBLE, example.b, &random)};
     auto result = [&](int replicas, bool expand) -> absl::StatusOr<Tensor> {
       TestSessionOptions options{.replicas = replicas};
-      if (!expand) options.session.compile.disabled_passes = {"make_products"};
+      if (!expand) options.session.compile.disabled_passes = {"lower_to_matmul"};
       MF_ASSIGN_OR_RETURN(auto session, CreateTestSession(graph, options));
       MF_ASSIGN_OR_RETURN(Step step, session->Prepare({a, b}, {y}));
       MF_ASSIGN_OR_RETURN(const StepOutputs out, step.Run(feeds));
@@ -143,14 +143,14 @@ std::string Merged(const std::string& text, const Shape& c = {1, 1}) {
   if (text.find("z = ") != std::string::npos) names.fetches.push_back("z");
   const auto step = ParseStep(absl::StrCat(kProducts, text), names);
   if (!step.ok()) return step.status().ToString();
-  const absl::Status status = RunPasses((*step)->c, InferAndFold(), MakeProducts());
+  const absl::Status status = RunPasses((*step)->c, InferAndFold(), LowerToMatmul());
   if (!status.ok()) return std::string(status.message());
-  const absl::StatusOr<bool> again = MakeProducts().Run((*step)->c);
+  const absl::StatusOr<bool> again = LowerToMatmul().Run((*step)->c);
   EXPECT_TRUE(again.ok() && !*again);
   return StepToText((*step)->c);
 }
 
-TEST(MakeProductsTest, MergesThreeProductsIntoOne) {
+TEST(LowerToMatmulTest, MergesThreeProductsIntoOne) {
   const std::string text = Merged("y = AddN(p, q, r) {N=3, T=float}\n");
   EXPECT_THAT(text, HasSubstr("Pack(a, a2, a)"));
   EXPECT_THAT(text, HasSubstr("Pack(b, b, b2)"));
@@ -158,7 +158,7 @@ TEST(MakeProductsTest, MergesThreeProductsIntoOne) {
   EXPECT_THAT(text, Not(HasSubstr("AddN")));
 }
 
-TEST(MakeProductsTest, KeepsOtherTermsOfSum) {
+TEST(LowerToMatmulTest, KeepsOtherTermsOfSum) {
   const std::string text = Merged(R"(
 s = MatMul(a, b) {T=float, transpose_a=true}
 other = Exp(s) {T=float}
@@ -167,7 +167,7 @@ y = AddN(p, other, q, r) {N=4, T=float}
   EXPECT_THAT(text, HasSubstr("y/AddN = AddN(other, y/MatMul)"));
 }
 
-TEST(MakeProductsTest, MergesGradientsOfBias) {
+TEST(LowerToMatmulTest, MergesGradientsOfBias) {
   // A single row, so that the operand is not larger than the bias.
   const std::string text = Merged(R"(
 c = Placeholder() {dtype=float, shape=<1,4>}
@@ -183,7 +183,7 @@ y = AddN(u, v, w) {N=3, T=float}
   EXPECT_THAT(text, HasSubstr("BiasAddGrad(y/Reshape)"));
 }
 
-TEST(MakeProductsTest, LeavesSumsWithoutMergeableOrProfitableProducts) {
+TEST(LowerToMatmulTest, LeavesSumsWithoutMergeableOrProfitableProducts) {
   const char* kept[] = {
       // Only two products.
       "y = AddN(p, q) {N=2, T=float}\n",
