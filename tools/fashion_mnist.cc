@@ -282,7 +282,7 @@ int Main(int argc, char** argv) {
     std::printf(
         "Trains a classifier of Fashion-MNIST images under MirroredStrategy, or as one of several "
         "workers under MultiWorkerMirroredStrategy.\n\n%s",
-        FlagHelp({"fashion_mnist", "tools/flags/"}).c_str());
+        FlagHelp("tools/fashion_mnist tools/flags/").c_str());
     return FlushOutput();
   }
   if (!line->positional.empty()) {

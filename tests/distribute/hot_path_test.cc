@@ -11,7 +11,7 @@
 
 #include "gtest/gtest.h"
 #include "mirrorflow_debug.h"
-#include "tools/hot_path_counter.h"
+#include "tools/bench/hot_path_counter.h"
 #include "tools/models/classifiers.h"
 
 namespace mirrorflow {

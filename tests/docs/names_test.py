@@ -80,7 +80,7 @@ def missing(page, words, code, commands):
 def main():
     words = api_words()
     code = sources()
-    commands = set(re.findall(r'command == "(\w+)"', (ROOT / "tools/mirrorflow.cc").read_text(encoding="utf-8")))
+    commands = set(re.findall(r'^    {"(\w+)", ', (ROOT / "tools/mirrorflow.cc").read_text(encoding="utf-8"), re.M))
     pages = sorted((ROOT / "docs").glob("**/*.md"))
     count = 0
     for path in pages:

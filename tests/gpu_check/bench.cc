@@ -22,8 +22,8 @@
 #include "kernels/cuda/libraries/compile.h"
 #include "mirrorflow_debug.h"
 #include "tests/kernels/cuda/host_time.h"
-#include "tools/bench_training.h"
-#include "tools/statistics.h"
+#include "tools/bench/statistics.h"
+#include "tools/bench/training_case.h"
 
 ABSL_FLAG(std::string, model, "mlp",
           "bench: mlp, cnn, transformer, gpt2, resnet50, or another of mirrorflow bench");

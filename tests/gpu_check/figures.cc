@@ -14,7 +14,7 @@
 #include "framework/core/status.h"
 #include "framework/session/step_plans.h"
 #include "ops/all/ops.h"
-#include "tools/statistics.h"
+#include "tools/bench/statistics.h"
 #include "train/layers/layers.h"
 #include "train/losses/losses.h"
 #include "train/optimizers/optimizers.h"

@@ -52,8 +52,11 @@ ROWS = (
     ("train/checkpoint", "train/data", "train/metrics", "train/summary"),
     ("train/trainer",),
     ("examples", "examples/cluster", "examples/external"),
-    ("tools/charts", "tools/flags", "tools/models"),
+    ("tools/flags", "tools/models"),
     ("tools/launch", "tools/report"),
+    ("tools/bench",),
+    ("tools/cli",),
+    ("tools/explain",),
     ("tools",),
     ("tests/fakes/cluster", "tests/fakes/cuda", "tests/oracle", "tests/references"),
     ("tests/fakes/nccl",),
@@ -485,11 +488,11 @@ GUARDED_CALLS = (
     # Links, pipes and half-written files. The benchmark writes to /proc.
     (r"\bstd::o?fstream\b|\bfopen\([^;]*\"[aw]|\b(?:creat|freopen)\(|\bO_(?:CREAT|TRUNC)\b",
      "framework/core/file.h",
-     ("framework/core/file.cc", "tools/bench_graphs.cc")),
+     ("framework/core/file.cc", "tools/bench/graphs.cc")),
     # Texts that control the terminal. These files print only texts of their own, or escape them.
     (r'\bf?printf\([^";]*"(?:[^"\\]|\\.|"\s*")*%[-\d.*]*s', "framework/core/terminal.h",
      ("framework/core/status.cc", "framework/core/terminal.cc", "tools/fashion_mnist.cc",
-      "tools/launch/supervisor_process.cc", "tools/mirrorflow.cc", "tools/op_reference.cc")),
+      "tools/launch/supervisor_process.cc", "tools/mirrorflow.cc", "tools/cli/ops.cc")),
     # The same, printed without a format, by a format that is not a literal, or by a stream.
     (r'\b(?:puts|fputs|perror)\((?!\s*")|\bfwrite\('
      r'|\bstd::(?:cout|cerr|clog)\b|\babsl::F?PrintF\('
@@ -510,7 +513,7 @@ def dangerous_calls_have_one_owner(tree):
 
 
 # These record timestamps for people and other programs.
-KEEP_TIME_OF_DAY = ("tools/bench_trainer.cc", "train/summary/", "train/trainer/progress_host.cc")
+KEEP_TIME_OF_DAY = ("tools/bench/trainer.cc", "train/summary/", "train/trainer/progress_host.cc")
 
 
 def deadlines_are_monotonic(tree):

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/bench_report.h"
+#include "tools/bench/bench_report.h"
 
 #include <algorithm>
 #include <string>

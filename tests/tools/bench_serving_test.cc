@@ -10,8 +10,8 @@
 #include "gtest/gtest.h"
 #include "tests/oracle/interpreter.h"
 #include "tests/support/test_session.h"
-#include "tools/bench_training.h"
-#include "tools/closed_loop.h"
+#include "tools/bench/closed_loop.h"
+#include "tools/bench/training_case.h"
 
 namespace mirrorflow {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/closed_loop.h"
+#include "tools/bench/closed_loop.h"
 
 #include <atomic>
 #include <thread>

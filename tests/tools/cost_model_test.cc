@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/cost_model.h"
+#include "tools/explain/cost_model.h"
 
 #include <memory>
 #include <string>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The peers in these tests are shell scripts.
-#include "tools/peer_process.h"
+#include "tools/bench/peer_process.h"
 
 #include <signal.h>
 #include <sys/stat.h>

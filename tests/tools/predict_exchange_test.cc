@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/predict_exchange.h"
+#include "tools/bench/predict_exchange.h"
 
 #include <vector>
 

@@ -96,6 +96,20 @@ class ProgramsTest(ProgramTest):
         ]:
             self.check_training_fails([arg], USAGE, "INVALID_ARGUMENT", where, what)
 
+    def test_commands_take_only_their_own_flags(self):
+        for command, flag in (("data", "--replicas"), ("inspect", "--rows"), ("run", "--rounds"),
+                              ("devices", "--n"), ("bench", "--max_restarts")):
+            with self.subTest(command):
+                result = self.run_program(MIRRORFLOW, command, f"{flag}=2")
+                self.assertEqual(result.returncode, USAGE, result.stderr)
+                self.assertIn(f"{flag}: not a flag of {command}", result.stderr)
+
+    def test_help_of_a_command_lists_its_own_flags(self):
+        flags = {command: set(re.findall(r"^  --(\w+)=", self.run_program(
+            MIRRORFLOW, *command, "--help").stdout, re.MULTILINE)) for command in ((), ("data",))}
+        self.assertEqual(flags["data",], {"data_threads", "label", "rows", "shuffle", "skip_bad_records"})
+        self.assertLess(flags["data",] | {"max_restarts", "replicas", "tls_key"}, flags[()])
+
     def test_unwritable_files_are_reported_before_training(self):
         for flag in ["loss_log", "save_variables", "save_graph", "trace"]:
             for path, code, what in [

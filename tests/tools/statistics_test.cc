@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/statistics.h"
+#include "tools/bench/statistics.h"
 
 #include <string>
 #include <vector>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/charts/svg_chart.h"
+#include "tools/report/svg_chart.h"
 
 #include <string>
 #include <vector>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/temporary_directory.h"
+#include "tools/bench/temporary_directory.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

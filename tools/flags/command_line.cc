@@ -17,6 +17,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "framework/core/failpoint.h"
 #include "framework/core/file.h"
@@ -191,12 +192,20 @@ absl::StatusOr<CommandLine> ParseCommandLine(int argc, char** argv) {
   return line;
 }
 
-std::string FlagHelp(std::initializer_list<absl::string_view> files) {
+bool IsOneOf(absl::string_view flag, absl::string_view flags) {
+  const absl::CommandLineFlag* const found = absl::FindCommandLineFlag(flag);
+  if (found == nullptr) return false;
+  const std::string file = found->Filename();
+  for (const absl::string_view part : absl::StrSplit(flags, ' ', absl::SkipEmpty())) {
+    if (absl::StrContains(part, '/') ? absl::StrContains(file, part) : part == flag) return true;
+  }
+  return false;
+}
+
+std::string FlagHelp(absl::string_view which) {
   std::vector<absl::CommandLineFlag*> flags;
-  for (const auto& entry : absl::GetAllFlags()) {
-    const std::string defined_in = entry.second->Filename();
-    const auto is_in = [&](absl::string_view file) { return absl::StrContains(defined_in, file); };
-    if (std::any_of(files.begin(), files.end(), is_in)) flags.push_back(entry.second);
+  for (const auto& [name, flag] : absl::GetAllFlags()) {
+    if (IsOneOf(name, which)) flags.push_back(flag);
   }
   std::sort(flags.begin(), flags.end(), [](auto* a, auto* b) { return a->Name() < b->Name(); });
   std::string text;

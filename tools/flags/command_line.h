@@ -48,9 +48,11 @@ struct CommandLine {
 // that the program opens. A small stack grows, or is ResourceExhausted.
 absl::StatusOr<CommandLine> ParseCommandLine(int argc, char** argv);
 
-// Returns the name, default and help text of each flag that is defined in a file whose name
-// contains one of `files`.
-std::string FlagHelp(std::initializer_list<absl::string_view> files);
+// Returns whether `flags` contains the flag: its name, or a part of the path of the file that
+// defines it, such as `tools/launch/`. Both are separated by spaces.
+bool IsOneOf(absl::string_view flag, absl::string_view flags);
+// Returns the name, default and help text of each flag that IsOneOf `flags`.
+std::string FlagHelp(absl::string_view flags);
 
 // Returns InvalidArgument, naming the flag, if `value` is not in [least, most].
 absl::Status CheckFlagRange(absl::string_view flag, int64_t value, int64_t least,

@@ -13,8 +13,6 @@
 #include <utility>
 
 #include "absl/flags/flag.h"
-#include "absl/flags/reflection.h"
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -103,16 +101,8 @@ void PrintVariablesThatStay(const std::set<std::string>& added) {
 
 }  // namespace
 
-absl::Status Launch(const std::vector<std::string>& command, const std::vector<std::string>& flags,
-                    ExitCode* code) {
+absl::Status Launch(const std::vector<std::string>& command, ExitCode* code) {
   *code = kExitUsage;
-  for (const std::string& name : flags) {
-    const absl::CommandLineFlag* const flag = absl::FindCommandLineFlag(name);
-    if (flag == nullptr || absl::StrContains(flag->Filename(), "tools/launch/")) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--", name, ": not a flag of launch; expected flags of the program after `--`: ",
-        "`mirrorflow launch -n 2 -- PROGRAM --", name, "=…`"));
-  }
   if (command.empty()) {
     return absl::InvalidArgumentError(
         "launch: no program; expected `mirrorflow launch -n 2 -- PROGRAM [ARGUMENT …]`");

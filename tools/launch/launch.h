@@ -14,8 +14,7 @@ namespace mirrorflow {
 
 // Runs `command` as several workers, as the flags say. `*code` is the exit code, whether or not
 // there is an error.
-absl::Status Launch(const std::vector<std::string>& command, const std::vector<std::string>& flags,
-                    ExitCode* code);
+absl::Status Launch(const std::vector<std::string>& command, ExitCode* code);
 
 }  // namespace mirrorflow
 

@@ -7,12 +7,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "tools/charts/svg_chart.h"
 #include "tools/report/charts.h"
 #include "tools/report/line_chart.h"
 #include "tools/report/page_style.h"
 #include "tools/report/page_tables.h"
 #include "tools/report/page_tiles.h"
+#include "tools/report/svg_chart.h"
 
 namespace mirrorflow {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "tools/charts/svg_chart.h"
+#include "tools/report/svg_chart.h"
 
 namespace mirrorflow {
 

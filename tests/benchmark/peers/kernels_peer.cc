@@ -39,7 +39,7 @@ double Seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// The same numbers as in bench_kernels.cc.
+// The same numbers as in tools/bench/kernels.cc.
 Floats Numbers(long count, long seed) {
   Floats numbers(count);
   for (long i = 0; i < count; ++i) {

@@ -9,7 +9,7 @@
 
 #include "distribute/collective/team_communicator.h"
 #include "gtest/gtest.h"
-#include "tools/hot_path_counter.h"
+#include "tools/bench/hot_path_counter.h"
 
 namespace mirrorflow {
 namespace {

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/bench/worker_hosts.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/flags/declare.h"
+#include "absl/flags/flag.h"
+#include "absl/flags/reflection.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+ABSL_DECLARE_FLAG(std::vector<std::string>, hosts);
+ABSL_DECLARE_FLAG(std::string, rsh);
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+const std::vector<std::string> kCommand = {"peer", "--all={addresses}", "{worker}"};
+
+TEST(BenchWorkersTest, WorkersOfThisMachineTalkOverLoopback) {
+  const auto commands = CommandsOfWorkers(kCommand, {20, 21}, {});
+  ASSERT_TRUE(commands.ok()) << commands.status();
+  EXPECT_THAT(*commands, ElementsAre(ElementsAre("peer", "--all=127.0.0.1:20,127.0.0.1:21", "0"),
+                                     ElementsAre("peer", "--all=127.0.0.1:20,127.0.0.1:21", "1")));
+}
+
+TEST(BenchWorkersTest, EachHostRunsItsWorkerThroughTheRemoteShell) {
+  const absl::FlagSaver saver;
+  absl::SetFlag(&FLAGS_hosts, {"a=10.0.0.1", "b=[fe80::1]"});
+  absl::SetFlag(&FLAGS_rsh, "ip  netns exec {host}");
+  const auto hosts = HostsOfFlags();
+  ASSERT_TRUE(hosts.ok()) << hosts.status();
+  const auto commands = CommandsOfWorkers(kCommand, {20, 21}, *hosts);
+  ASSERT_TRUE(commands.ok()) << commands.status();
+  const std::string all = "--all=10.0.0.1:20,[fe80::1]:21";
+  EXPECT_THAT(*commands, ElementsAre(ElementsAre("ip", "netns", "exec", "a", "peer", all, "0"),
+                                     ElementsAre("ip", "netns", "exec", "b", "peer", all, "1")));
+}
+
+TEST(BenchWorkersTest, EveryWorkerNeedsAHost) {
+  const WorkerHosts one = {.hosts = {{.name = "a", .address = "a"}}, .remote_shell = {"ssh"}};
+  const absl::Status status = CommandsOfWorkers(kCommand, {20, 21}, one).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("--hosts: expected one for each of 2"));
+}
+
+TEST(BenchWorkersTest, HostsNeedARemoteShell) {
+  const absl::FlagSaver saver;
+  absl::SetFlag(&FLAGS_hosts, {"a", "b"});
+  absl::SetFlag(&FLAGS_rsh, " ");
+  EXPECT_THAT(std::string(HostsOfFlags().status().message()), HasSubstr("--rsh: empty"));
+}
+
+}  // namespace
+}  // namespace mirrorflow

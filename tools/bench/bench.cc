@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/bench/bench.h"
+
+#include <optional>
+#include <string>
+
+#include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "mirrorflow_debug.h"
+#include "tools/bench/bench_report.h"
+#include "tools/bench/benchmarks.h"
+#include "tools/bench/graphs.h"
+#include "tools/bench/mirrorflow_peer.h"
+#include "tools/bench/step.h"
+#include "tools/flags/step_flags.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr struct {
+  const char* name;
+  absl::Status (*run)(Report*);
+  absl::Status (*check)() = nullptr;  // flags whose valid values depend on the benchmark
+} kBenches[] = {
+    {"step", BenchStep, CheckStepSides},
+    {"gates", BenchGates},
+    {"allreduce", BenchAllReduce, CheckAllReduceWorkers},
+    {"hooks", BenchHooks, CheckStepWorkers},
+    {"overhead", BenchOverhead},
+    {"trainer", BenchTrainer},
+    {"data", BenchData},
+    {"serving", BenchServing, CheckServingFlags},
+    {"compile", BenchCompile},
+    {"graphs", BenchGraphs},
+    {"startup", BenchStartup},
+    {"memory", BenchMemory},
+    {"world_sizes", BenchWorldSizes},
+    {"peer", TrainAsPeer},
+    {"allreduce_peer", AllReduceAsPeer},
+};
+
+// Checks the flags before anything is measured.
+absl::Status CheckFlags() {
+  MF_RETURN_IF_ERROR(CheckStepFlags());
+  MF_RETURN_IF_ERROR(CheckAllReduceFlags());
+  MF_RETURN_IF_ERROR(CheckGraphsFlag());
+  MF_RETURN_IF_ERROR(CheckGatesFlags());
+  MF_RETURN_IF_ERROR(CheckWorldSizesFlags());
+  MF_RETURN_IF_ERROR(CheckOutputFlag("json", absl::GetFlag(FLAGS_json)));
+  const absl::Status strategy =
+      MirroredStrategy::Create({.num_cpu_replicas = absl::GetFlag(FLAGS_replicas).value_or(2)})
+          .status();
+  return Annotate(strategy, "--replicas");
+}
+
+}  // namespace
+
+absl::Status Bench(const std::vector<std::string>& args, ExitCode* code) {
+  *code = kExitUsage;
+  MF_RETURN_IF_ERROR(CheckFlags());
+  const std::string what = args.size() == 1 ? args[0] : "";
+  std::string names;
+  for (const auto& bench : kBenches) {
+    absl::StrAppend(&names, names.empty() ? "" : ", ", bench.name);
+    if (what != bench.name) continue;
+    if (bench.check != nullptr) MF_RETURN_IF_ERROR(bench.check());
+    *code = kExitBadInput;
+    Report report = what == "gates" ? GatesReport() : Report();
+    MF_RETURN_IF_ERROR(Annotate(bench.run(&report), absl::StrCat("bench ", what)));
+    return report.Write();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("bench: unknown; expected one of ", names, ", got '", what, "'"));
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "framework/core/status.h"
+#include "tools/bench/benchmarks.h"
+#include "tools/bench/mirrorflow_peer.h"
+#include "tools/bench/peer_process.h"
+#include "tools/bench/temporary_directory.h"
+#include "tools/bench/training_case.h"
+
+namespace mirrorflow {
+namespace {
+
+// Measures training `with` something against training without it, which gate `goal` bounds.
+// `exaggeration`: how many times as much of it is measured as the goal speaks of.
+absl::Status MeasureCost(Goal goal, const TrainingCase& with, const TrainingCase& without,
+                         double round_ms, double exaggeration, Report* report) {
+  MF_ASSIGN_OR_RETURN(const std::unique_ptr<PeerProcess> costly, StartTraining(with));
+  MF_ASSIGN_OR_RETURN(const std::unique_ptr<PeerProcess> plain, StartTraining(without));
+  const Side sides[] = {[&](double ms) { return costly->Run(ms); },
+                        [&](double ms) { return plain->Run(ms); }};
+  MF_ASSIGN_OR_RETURN(const Rounds rounds,
+                      MeasureInTurns(sides, {.rounds = absl::GetFlag(FLAGS_rounds),
+                                             .round_ms = round_ms,
+                                             .canary_threads = with.workers}));
+  std::vector<double> usual = rounds.ms[0];  // with as much of it as the goal speaks of
+  for (size_t i = 0; i < usual.size(); ++i) {
+    usual[i] = rounds.ms[1][i] + (rounds.ms[0][i] - rounds.ms[1][i]) / exaggeration;
+  }
+  goal.what =
+      absl::StrCat(with.model, " ", with.batch_size, ", ", with.workers, " workers, ", goal.what);
+  goal.ours = FormatMs(TimingOf(rounds, 0).median_ms);
+  goal.peer = absl::StrCat("without ", FormatMs(TimingOf(rounds, 1).median_ms));
+  goal.figure = RatioOf(rounds.ms[1], usual);
+  report->Add(goal);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status BenchCheckpoints(Report* report) {
+  const TrainingCase without = {.model = "big", .workers = 2};
+  TrainingCase with = without;
+  const TemporaryDirectory directory;
+  with.checkpoint_dir = directory.path();
+  constexpr int kUsualSteps = 100;
+  // Several saves in each round.
+  constexpr double kRoundMs = 2500;
+  return MeasureCost({.gate = "C23",
+                      .what = absl::StrCat("a checkpoint every ", kUsualSteps,
+                                           " steps (measured: every ", kStepsBetweenSaves, ")"),
+                      .bound = 0.98},
+                     with, without, kRoundMs, double{kUsualSteps} / kStepsBetweenSaves, report);
+}
+
+absl::Status BenchHeartbeats(Report* report) {
+  // Four heartbeats in each second, ten times as many as usual.
+  const TrainingCase with = {.model = "mlp", .workers = 2, .heartbeat_timeout = absl::Seconds(1)};
+  TrainingCase without = with;
+  without.heartbeat_timeout = absl::InfiniteDuration();
+  constexpr double kRoundMs = 1000, kExaggeration = 10;
+  return MeasureCost(
+      {.gate = "C24", .what = "heartbeats (measured: ten times as many)", .bound = 0.995}, with,
+      without, kRoundMs, kExaggeration, report);
+}
+
+}  // namespace mirrorflow

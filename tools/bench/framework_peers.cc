@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/bench/framework_peers.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+
+#include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/time.h"
+#include "framework/core/status.h"
+#include "tools/launch/free_ports.h"
+
+ABSL_FLAG(std::vector<std::string>, peers, {},
+          "bench step: frameworks to compare with: tensorflow, torch, jax; bench serving: "
+          "onnxruntime, tensorflow");
+ABSL_FLAG(std::string, peers_dir, "tests/benchmark/peers", "bench: folder of the peers' programs");
+ABSL_FLAG(std::string, peers_python, "",
+          "bench: the Python that has the peers' frameworks; default: the one that "
+          "tests/benchmark/peers/setup installs");
+
+namespace mirrorflow {
+namespace {
+
+constexpr absl::Duration kPeerTimeout = absl::Seconds(120);
+
+std::string DirectoryOf(const std::string& path) { return path.substr(0, path.rfind('/')); }
+
+}  // namespace
+
+absl::Status CheckPeersFlag(std::initializer_list<absl::string_view> known) {
+  for (const std::string& peer : absl::GetFlag(FLAGS_peers)) {
+    if (std::find(known.begin(), known.end(), peer) != known.end()) continue;
+    return absl::InvalidArgumentError(absl::StrCat("--peers: unknown peer; expected any of ",
+                                                   absl::StrJoin(known, ", "), ", got '", peer,
+                                                   "'"));
+  }
+  return absl::OkStatus();
+}
+
+std::string PeersPython() {
+  const std::string given = absl::GetFlag(FLAGS_peers_python);
+  if (!given.empty()) return given;
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  const char* home = std::getenv("HOME");
+  const std::string base = cache != nullptr ? cache : absl::StrCat(home ? home : "", "/.cache");
+  return absl::StrCat(base, "/mirrorflow/peers/bin/python");
+}
+
+std::string PeersVersions() {
+  // In the root of the virtual environment, above the folder of its Python.
+  std::ifstream file(absl::StrCat(DirectoryOf(DirectoryOf(PeersPython())), "/requirements.txt"));
+  std::string versions;
+  for (std::string line; std::getline(file, line);) {
+    absl::StrAppend(&versions, versions.empty() ? "" : ", ", line);
+  }
+  return versions.empty() ? "none" : versions;
+}
+
+absl::StatusOr<std::unique_ptr<PeerProcess>> StartPeer(absl::string_view name,
+                                                       const std::vector<std::string>& args,
+                                                       int workers, const WorkerHosts& hosts) {
+  const std::string python = PeersPython();
+  const std::string script = absl::StrCat(absl::GetFlag(FLAGS_peers_dir), "/", name, "_peer.py");
+  const std::string compiled = absl::StrCat(DirectoryOf(python), "/", name, "_peer");
+  std::vector<std::string> command;
+  if (access(script.c_str(), R_OK) == 0) {
+    command = {python, script};
+  } else {
+    command = {compiled};
+  }
+  if (access(command[0].c_str(), X_OK) != 0) {
+    return absl::NotFoundError(absl::StrCat(
+        name, ": not found in ", absl::GetFlag(FLAGS_peers_dir), " or ", DirectoryOf(python),
+        "; run tests/benchmark/peers/setup, and bench in the ", "root of the source tree"));
+  }
+  command.insert(command.end(), args.begin(), args.end());
+  MF_ASSIGN_OR_RETURN(const std::vector<int> ports, FreePorts(workers));
+  MF_ASSIGN_OR_RETURN(const auto commands, CommandsOfWorkers(command, ports, hosts));
+  return PeerProcess::StartWorkers(commands, kPeerTimeout);
+}
+
+}  // namespace mirrorflow

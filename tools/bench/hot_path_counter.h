@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Counts operations that do not belong on the hot path of a step. Linking this into a program
+// counts its allocations and locks, in all threads and libraries.
+#ifndef MIRRORFLOW_TOOLS_BENCH_HOT_PATH_COUNTER_H_
+#define MIRRORFLOW_TOOLS_BENCH_HOT_PATH_COUNTER_H_
+
+#include <cstdint>
+
+namespace mirrorflow {
+
+struct HotPathCounts {
+  int64_t allocations = 0;         // by any caller
+  int64_t onednn_allocations = 0;  // the part that oneDNN makes in calls of primitives
+  int64_t locks = 0;               // of pthread mutexes, and so of std::mutex
+  int64_t onednn_locks = 0;        // the part that oneDNN takes
+  int64_t page_faults = 0;         // minor ones
+
+  friend HotPathCounts operator-(const HotPathCounts& a, const HotPathCounts& b) {
+    return {a.allocations - b.allocations, a.onednn_allocations - b.onednn_allocations,
+            a.locks - b.locks, a.onednn_locks - b.onednn_locks, a.page_faults - b.page_faults};
+  }
+};
+
+// Returns the counts since the process started; those of oneDNN start with the first call.
+HotPathCounts CountHotPath();
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TOOLS_BENCH_HOT_PATH_COUNTER_H_

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MIRRORFLOW_TOOLS_BENCH_MACHINE_H_
+#define MIRRORFLOW_TOOLS_BENCH_MACHINE_H_
+
+#include <string>
+
+namespace mirrorflow {
+
+// Describes the machine of a measurement, for example
+// `AMD EPYC (family 26, model 2), 24 GB, Linux 6.18.5, 2 cores`.
+std::string DescribeMachine();
+
+// The version of oneDNN in this process, such as `2.6.3`; `none` without oneDNN.
+std::string OneDnnVersion();
+
+// Pins the calling thread, and the threads that it starts, to `count` cores from `core` on, during
+// the lifetime of the object.
+class PinnedTo {
+ public:
+  explicit PinnedTo(int core, int count = 1);
+  ~PinnedTo();
+  PinnedTo(const PinnedTo&) = delete;
+  PinnedTo& operator=(const PinnedTo&) = delete;
+
+ private:
+  unsigned char before_[128];  // a cpu_set_t
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TOOLS_BENCH_MACHINE_H_

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/bench/mirrorflow_peer.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <functional>
+#include <utility>
+
+#include "absl/flags/declare.h"
+#include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/time.h"
+#include "distribute/cluster/cluster_resolver.h"
+#include "distribute/cluster/join_cluster.h"
+#include "distribute/collective/address_space.h"
+#include "framework/core/monotonic_time.h"
+#include "framework/core/status.h"
+#include "framework/core/terminal.h"
+#include "framework/runtime/trace.h"
+#include "framework/runtime/usable_cpus.h"
+#include "mirrorflow.h"
+#include "tools/flags/cluster_flags.h"
+#include "tools/flags/step_flags.h"
+#include "tools/launch/free_ports.h"
+
+ABSL_FLAG(int64_t, bytes, 1 << 20, "bench allreduce_peer: size of the value");
+ABSL_FLAG(std::string, save_to, "", "bench peer: directory of checkpoints; empty: none");
+ABSL_DECLARE_FLAG(std::string, collective);
+ABSL_DECLARE_FLAG(std::vector<std::string>, cluster_spec);
+ABSL_DECLARE_FLAG(std::optional<int>, task_index);
+ABSL_DECLARE_FLAG(absl::Duration, heartbeat_timeout);
+
+namespace mirrorflow {
+namespace {
+
+constexpr absl::Duration kTrainingTime = absl::Milliseconds(200);  // as in peer.py
+constexpr int kCheckedSteps = 3;                                   // as in peer.py
+constexpr int kStepsBeforeTrace = 10, kTracedSteps = 20;
+constexpr absl::Duration kTimeout = absl::Seconds(120);
+
+using Work = std::function<absl::Status()>;
+
+// ---- processes ----------------------------------------------------------------------------------
+
+// Limits this process to `count` of its cores, from the `first` on, as the peers do.
+void UseCores(int first, int count) {
+  const std::vector<int> cpus = UsableCpus();
+  cpu_set_t chosen;
+  CPU_ZERO(&chosen);
+  for (int i = first; i < std::min(first + count, static_cast<int>(cpus.size())); ++i) {
+    CPU_SET(cpus[i], &chosen);
+  }
+  if (CPU_COUNT(&chosen) > 0) sched_setaffinity(0, sizeof(chosen), &chosen);
+}
+
+// The cluster of StartThisProgram.
+absl::StatusOr<Cluster> ClusterOfBenchmark() {
+  return ClusterResolver::FromEnvironment({}, {.cluster_spec = absl::GetFlag(FLAGS_cluster_spec),
+                                               .task_index = absl::GetFlag(FLAGS_task_index)});
+}
+
+absl::StatusOr<std::unique_ptr<PeerProcess>> StartThisProgram(std::vector<std::string> args,
+                                                              int workers,
+                                                              const WorkerHosts& hosts) {
+  char path[4096];
+  const ssize_t size = readlink("/proc/self/exe", path, sizeof(path));
+  if (size <= 0) return absl::ErrnoToStatus(errno, "cannot find this program's file");
+  args.insert(args.begin(), {std::string(path, size), "bench"});
+  if (workers > 1) {
+    args.insert(args.end(), {"--cluster_spec={addresses}", "--task_index={worker}"});
+  }
+  MF_ASSIGN_OR_RETURN(const std::vector<int> ports, FreePorts(workers));
+  MF_ASSIGN_OR_RETURN(const auto commands, CommandsOfWorkers(args, ports, hosts));
+  return PeerProcess::StartWorkers(commands, kTimeout);
+}
+
+// ---- the protocol of peers ----------------------------------------------------------------------
+
+// Says that this process is ready, and works as long as it is asked to. `step` takes about
+// `step_time`.
+absl::Status ServeRuns(const Work& step, absl::Duration step_time) {
+  std::puts("ready");
+  std::fflush(stdout);
+  for (double seconds = 0; std::scanf(" run %lf", &seconds) == 1;) {
+    const double wanted = std::round(seconds / absl::ToDoubleSeconds(step_time));
+    const auto steps = static_cast<int64_t>(std::max(wanted, 1.0));
+    // The other workers have begun their next step while this one waited for the order.
+    MF_RETURN_IF_ERROR(step());
+    const MonotonicTime begin = MonotonicTime::Now();
+    for (int64_t i = 0; i < steps; ++i) MF_RETURN_IF_ERROR(step());
+    std::printf("ran %lld %.9f\n", static_cast<long long>(steps),
+                absl::ToDoubleSeconds(MonotonicTime::Now() - begin));
+    std::fflush(stdout);
+  }
+  return absl::OkStatus();
+}
+
+// Warms up, and returns how long a step takes.
+absl::StatusOr<absl::Duration> MeasureWork(const Work& step) {
+  const MonotonicTime begin = MonotonicTime::Now();
+  MonotonicTime now = begin;
+  int64_t steps = 0;
+  for (; now < begin + kTrainingTime; now = MonotonicTime::Now(), ++steps)
+    MF_RETURN_IF_ERROR(step());
+  return (now - begin) / steps;
+}
+
+absl::Status TraceSteps(const TrainingStep& t, const Work& step, const std::string& path) {
+  for (int i = 0; i < kStepsBeforeTrace; ++i) MF_RETURN_IF_ERROR(step());
+  TraceWriter trace;
+  MF_RETURN_IF_ERROR(t.session->TraceTo(&trace));
+  for (int i = 0; i < kTracedSteps; ++i) MF_RETURN_IF_ERROR(step());
+  return WriteTraceOfWorkers(*t.session, trace, path, *t.strategy);
+}
+
+// The other workers do what worker 0 does until it ends, which fails their work.
+[[noreturn]] void Follow(const Work& step) {
+  while (step().ok()) {
+  }
+  _exit(0);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<PeerProcess>> StartTraining(const TrainingCase& training,
+                                                           const WorkerHosts& hosts) {
+  return StartThisProgram(
+      {"peer", absl::StrCat("--model=", training.model),
+       absl::StrCat("--batch_size=", training.batch_size),
+       absl::StrCat("--optimizer=", training.optimizer), absl::StrCat("--hook=", training.hook),
+       absl::StrCat("--replicas=", training.replicas),
+       absl::StrCat("--without=", absl::StrJoin(training.without, ",")),
+       absl::StrCat("--save_to=", training.checkpoint_dir),
+       absl::StrCat("--trace=", training.trace),
+       absl::StrCat("--collective=", CollectiveKindName(training.collective)),
+       absl::StrCat("--heartbeat_timeout=", absl::FormatDuration(training.heartbeat_timeout))},
+      training.workers, hosts);
+}
+
+absl::StatusOr<std::unique_ptr<PeerProcess>> StartAllReduce(int64_t bytes,
+                                                            const std::string& transport,
+                                                            const WorkerHosts& hosts) {
+  return StartThisProgram(
+      {"allreduce_peer", absl::StrCat("--bytes=", bytes), absl::StrCat("--transport=", transport)},
+      /*workers=*/2, hosts);
+}
+
+absl::Status TrainAsPeer(Report* /*report*/) {
+  MF_ASSIGN_OR_RETURN(const Cluster cluster, ClusterOfBenchmark());
+  MF_ASSIGN_OR_RETURN(const CollectiveKind collective,
+                      ParseCollectiveKind(absl::GetFlag(FLAGS_collective)));
+  const TrainingCase training = {.model = absl::GetFlag(FLAGS_model),
+                                 .batch_size = absl::GetFlag(FLAGS_batch_size),
+                                 .replicas = absl::GetFlag(FLAGS_replicas).value_or(1),
+                                 .without = absl::GetFlag(FLAGS_without),
+                                 .optimizer = absl::GetFlag(FLAGS_optimizer),
+                                 .hook = absl::GetFlag(FLAGS_hook),
+                                 .workers = cluster.num_workers,
+                                 .collective = collective,
+                                 .checkpoint_dir = absl::GetFlag(FLAGS_save_to),
+                                 .heartbeat_timeout = absl::GetFlag(FLAGS_heartbeat_timeout)};
+  UseCores(cluster.task_index * training.replicas, training.replicas);
+  MF_ASSIGN_OR_RETURN(TrainingStep t, PrepareTraining(training, cluster));
+  std::unique_ptr<CheckpointManager> checkpoints;
+  if (!training.checkpoint_dir.empty()) {
+    MF_ASSIGN_OR_RETURN(
+        checkpoints, CheckpointManager::Create(*t.session, {.directory = training.checkpoint_dir}));
+  }
+  float loss = 0;
+  int64_t steps = 0;
+  const auto step = [&]() -> absl::Status {
+    MF_ASSIGN_OR_RETURN(const StepOutputs out, t.step.Run(t.feeds));
+    loss = out[0].scalar<float>();
+    const bool saves = ++steps % kStepsBetweenSaves == 0 && checkpoints != nullptr;
+    return saves ? checkpoints->Save({.step = steps}) : absl::OkStatus();
+  };
+  const bool speaks = cluster.task_index == 0;
+  if (speaks) PrintLine(absl::StrCat("version ", Implementation().version));
+  for (int i = 0; i < kCheckedSteps; ++i) {
+    MF_RETURN_IF_ERROR(step());
+    if (!speaks) continue;
+    std::printf("loss %.9g\n", loss);
+    std::fflush(stdout);
+  }
+  if (const std::string path = absl::GetFlag(FLAGS_trace); !path.empty()) {
+    MF_RETURN_IF_ERROR(TraceSteps(t, step, path));
+  }
+  if (!speaks) Follow(step);
+  MF_ASSIGN_OR_RETURN(const absl::Duration step_time, MeasureWork(step));
+  return ServeRuns(step, step_time);
+}
+
+absl::Status AllReduceAsPeer(Report* /*report*/) {
+  MF_ASSIGN_OR_RETURN(const CollectiveKind kind,
+                      ParseCollectiveKind(absl::GetFlag(FLAGS_transport)));
+  MF_ASSIGN_OR_RETURN(const Cluster cluster, ClusterOfBenchmark());
+  UseCores(cluster.task_index, 1);
+  const MonotonicTime deadline = MonotonicTime::Now() + kTimeout;
+  MF_ASSIGN_OR_RETURN(
+      const auto joined,
+      JoinCluster(cluster, {.devices = {"CPU:0"}, .collective_timeout = kTimeout},
+                  {.insecure = true, .collective = kind, .connect_timeout = kTimeout}));
+  MF_ASSIGN_OR_RETURN(const auto communicators, joined->ConnectReplicas(deadline));
+  std::shared_ptr<AddressSpace> space = joined->host_memory();
+  if (space == nullptr) space = AddressSpace::OfThisProcess();
+  const int64_t bytes = absl::GetFlag(FLAGS_bytes);
+  MF_ASSIGN_OR_RETURN(const auto memory, space->Allocate(bytes));
+  const Collective all_reduce = {
+      .operation = AllReduce{Reduction::kSum, bytes / static_cast<int64_t>(sizeof(float))},
+      .in = memory.get(),
+      .out = memory.get(),
+      .name = "benchmark"};
+  const auto step = [&] { return communicators[0]->Run(all_reduce); };
+  if (cluster.task_index > 0) Follow(step);
+  PrintLine(absl::StrCat("version ", Implementation().version));
+  MF_ASSIGN_OR_RETURN(const absl::Duration step_time, MeasureWork(step));
+  return ServeRuns(step, step_time);
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// PeerProcess: child processes in which another framework trains the same case, one for each of its
+// workers, or a single process that serves a model. Start them, then call Run or Serve for each
+// round; tests/benchmark/peers/peer.py and serving.py describe the protocols.
+#ifndef MIRRORFLOW_TOOLS_BENCH_PEER_PROCESS_H_
+#define MIRRORFLOW_TOOLS_BENCH_PEER_PROCESS_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "tools/bench/closed_loop.h"
+#include "tools/launch/worker_output.h"
+
+namespace mirrorflow {
+
+class PeerProcess {
+ public:
+  // Starts `command`, a program and its arguments, and waits until it is ready. Returns Unavailable
+  // if it ends before that, DeadlineExceeded if it prints nothing for longer than `timeout`, and
+  // InvalidArgument if it prints too much. Prints the lines of its standard error, made safe for a
+  // terminal, while it waits for an answer and at the end.
+  static absl::StatusOr<std::unique_ptr<PeerProcess>> Start(const std::vector<std::string>& command,
+                                                            absl::Duration timeout);
+  // The same for several workers, of which only the first talks. The others end with their input.
+  static absl::StatusOr<std::unique_ptr<PeerProcess>> StartWorkers(
+      const std::vector<std::vector<std::string>>& commands, absl::Duration timeout);
+  // Ends the processes.
+  ~PeerProcess();
+  PeerProcess(const PeerProcess&) = delete;
+  PeerProcess& operator=(const PeerProcess&) = delete;
+
+  const std::string& version() const { return version_; }
+  // The losses of its first steps.
+  const std::vector<double>& losses() const { return losses_; }
+  // Its answer to the example, and the time of an empty call, if it serves.
+  const std::vector<double>& logits() const { return logits_; }
+  double empty_call_ms() const { return empty_call_ms_; }
+
+  // The time from its start to the end of its first step.
+  double first_step_ms() const { return first_step_ms_; }
+  // The peak resident memory of a worker so far.
+  absl::StatusOr<int64_t> PeakBytes(int worker = 0) const;
+  // The number of TCP connections of a worker.
+  absl::StatusOr<int> NumConnections(int worker) const;
+
+  // Trains for about `round_ms`; returns the milliseconds per step.
+  absl::StatusOr<double> Run(double round_ms);
+  // Serves for about `round_ms`.
+  absl::StatusOr<LoadTiming> Serve(double round_ms);
+
+ private:
+  struct Child {
+    pid_t process = -1;
+    int socket = -1;
+    int errors = -1;  // -1 after its end
+  };
+
+  PeerProcess(absl::string_view name, absl::Duration timeout, WorkerOutput errors)
+      : name_(name), timeout_(timeout), errors_(std::move(errors)) {}
+  absl::Status Launch(const std::vector<std::string>& command, bool talks);
+  absl::StatusOr<std::string> ReadLine();
+  // Sends `VERB SECONDS` and returns the numbers of the answer, which must have the form of
+  // `expected`: its first word, and a positive number for each of the others.
+  absl::StatusOr<std::vector<double>> Ask(absl::string_view verb, double round_ms,
+                                          absl::string_view expected);
+  // Prints what a worker has written to its standard error. Returns false if there is no more.
+  bool PrintErrors(int worker);
+  // The name of a file of a worker below /proc.
+  std::string ProcFile(int worker, absl::string_view name) const;
+  absl::Status Ended() const;
+
+  const std::string name_;
+  const absl::Duration timeout_;
+  WorkerOutput errors_;
+  std::vector<Child> children_;  // by worker
+  std::string unread_;
+  std::string version_;
+  std::vector<double> losses_;
+  std::vector<double> logits_;
+  double empty_call_ms_ = 0;
+  double first_step_ms_ = 0;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TOOLS_BENCH_PEER_PROCESS_H_

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Timing on shared and noisy machines. All sides of a comparison take turns in rounds, each after a
+// canary that measures the speed of the machine. The results are medians, spreads, and ratios of
+// times from the same round.
+#ifndef MIRRORFLOW_TOOLS_BENCH_STATISTICS_H_
+#define MIRRORFLOW_TOOLS_BENCH_STATISTICS_H_
+
+#include <functional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+namespace mirrorflow {
+
+struct Timing {
+  double median_ms = 0;
+  double min_ms = 0;
+  double iqr_ms = 0;  // interquartile range
+  int rounds = 0;     // that count
+  int discarded = 0;  // in which the machine was disturbed
+};
+
+struct TimingOptions {
+  int rounds = 9;          // at least 7
+  double round_ms = 150;   // approximate time of one side in a round
+  int canary_threads = 1;  // cores whose speed is checked before each side
+};
+
+// One side of a comparison: works for about `round_ms` and returns its mean time per call, in
+// milliseconds.
+using Side = std::function<absl::StatusOr<double>(double round_ms)>;
+
+// The times of each side in each round.
+struct Rounds {
+  std::vector<std::vector<double>> ms;  // by side, then round; the same rounds for every side
+  std::vector<int> kept;                // which rounds those are, from 0; the warm-up is not one
+  int discarded = 0;
+};
+
+// Runs each side once per round, in reverse order in every second round. A burst of multiply-adds
+// before each side measures the speed of the cores. Rounds in which a burst is more than 5 % slower
+// than the best are left out, unless fewer than 7 would remain.
+absl::StatusOr<Rounds> MeasureInTurns(absl::Span<const Side> sides, const TimingOptions& options);
+
+Timing TimingOf(const Rounds& rounds, int side);
+
+// Measures repeated calls of `work`, as the only side.
+absl::StatusOr<Timing> Measure(const std::function<absl::Status()>& work,
+                               const TimingOptions& options = {});
+// Makes a side of `work`: warms it up, then calls it as often as fits into a round.
+Side SideOf(std::function<absl::Status()> work);
+
+// A median and its 90 % interval.
+struct Estimate {
+  double median = 0;
+  double low = 0;
+  double high = 0;
+
+  static Estimate Exactly(double value) { return {value, value, value}; }
+};
+// Estimates the median of `values` by bootstrap (Efron, "Bootstrap methods", 1979). The same values
+// give the same interval.
+Estimate MedianOf(std::vector<double> values);
+// Estimates the median of the ratios a / b of paired figures.
+Estimate RatioOf(absl::Span<const double> a, absl::Span<const double> b);
+
+// Returns `met` if the whole interval satisfies the bound, `missed` if no part of it does,
+// otherwise `undecided`.
+const char* VerdictAtLeast(const Estimate& figure, double bound);
+const char* VerdictAtMost(const Estimate& figure, double bound);
+
+// Returns the value below which a share `q` of `values` lies, interpolated; 0 if `values` is empty.
+double Quantile(std::vector<double> values, double q);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TOOLS_BENCH_STATISTICS_H_

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/bench/step.h"
+
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "absl/flags/declare.h"
+#include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "framework/core/file.h"
+#include "framework/core/status.h"
+#include "tools/bench/framework_peers.h"
+#include "tools/bench/mirrorflow_peer.h"
+#include "tools/bench/overlap.h"
+#include "tools/bench/peer_process.h"
+#include "tools/flags/command_line.h"
+#include "tools/flags/step_flags.h"
+
+ABSL_FLAG(int, rounds, 15,
+          "bench: rounds, in each of which every side is measured once; at least 7");
+ABSL_FLAG(
+    std::string, svg, "",
+    "bench step, gates: draw a chart to this file: the timeline of a step, or for gates the step "
+    "times of all frameworks");
+ABSL_DECLARE_FLAG(std::vector<std::string>, peers);
+ABSL_DECLARE_FLAG(std::string, collective);
+
+namespace mirrorflow {
+namespace {
+
+constexpr int kCheckedSteps = 3;  // as in peer.py
+constexpr double kLossTolerance = 1e-3;
+constexpr double kPeerRoundMs = 300;
+
+absl::Status CompareLosses(const std::vector<double>& ours, const PeerProcess& peer,
+                           absl::string_view name) {
+  for (size_t i = 0; i < ours.size(); ++i) {
+    const double theirs =
+        i < peer.losses().size() ? peer.losses()[i] : std::numeric_limits<double>::quiet_NaN();
+    if (std::abs(theirs - ours[i]) <= kLossTolerance * std::abs(ours[i])) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat(name, ": loss of step ", i + 1, " is ", theirs, "; expected ours, ", ours[i]));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<StepRounds> MeasureStep(const TrainingCase& training,
+                                       const std::vector<std::string>& peers,
+                                       const WorkerHosts& hosts) {
+  TrainingCase whole = training;
+  whole.without.clear();
+  MF_ASSIGN_OR_RETURN(TrainingStep t, PrepareTraining(whole));
+  MF_ASSIGN_OR_RETURN(const auto file, CaseFile::Write(*t.session, t.feeds));
+  std::vector<double> losses;
+  for (int i = 0; i < kCheckedSteps; ++i) {
+    MF_ASSIGN_OR_RETURN(const StepOutputs out, t.step.Run(t.feeds));
+    losses.push_back(out[0].scalar<float>());
+  }
+  StepRounds result;
+  std::vector<std::unique_ptr<PeerProcess>> processes;
+  std::vector<Side> sides;
+  const auto add_process = [&](const Implementation& of, std::unique_ptr<PeerProcess> process) {
+    result.sides.push_back(of);
+    sides.push_back([peer = process.get()](double ms) { return peer->Run(ms); });
+    processes.push_back(std::move(process));
+  };
+  Implementation here;
+  if (training.workers > 1) {
+    MF_ASSIGN_OR_RETURN(auto process, StartTraining(whole, hosts));
+    MF_RETURN_IF_ERROR(CompareLosses(losses, *process, "workers"));
+    add_process(here, std::move(process));
+    here.name += " in one process";
+  }
+  result.sides.push_back(here);
+  sides.push_back(SideOf([&t] { return t.step.Run(t.feeds).status(); }));
+  TrainingStep other;
+  if (!training.without.empty()) {
+    Implementation ours;
+    ours.name = absl::StrCat(ours.name, " without ", absl::StrJoin(training.without, ", "));
+    if (training.workers > 1) {
+      MF_ASSIGN_OR_RETURN(auto process, StartTraining(training, hosts));
+      MF_RETURN_IF_ERROR(CompareLosses(losses, *process, ours.name));
+      add_process(ours, std::move(process));
+    } else {
+      MF_ASSIGN_OR_RETURN(other, PrepareTraining(training));
+      result.sides.push_back(ours);
+      sides.push_back(SideOf([&other] { return other.step.Run(other.feeds).status(); }));
+    }
+  }
+  for (const std::string& name : peers) {
+    // PyTorch has a process for each replica.
+    const int workers = name == "torch" ? training.num_replicas() : training.workers;
+    auto started = StartPeer(name,
+                             {training.model, absl::StrCat(training.num_replicas()), file->path(),
+                              "{addresses}", "{worker}"},
+                             workers, hosts);
+    const absl::Status usable =
+        started.ok() ? CompareLosses(losses, **started, name) : started.status();
+    if (!usable.ok()) {
+      result.missing[name] = usable;
+      continue;
+    }
+    const std::string version = (*started)->version();
+    add_process({.name = name, .version = version}, *std::move(started));
+  }
+  TimingOptions options{.rounds = absl::GetFlag(FLAGS_rounds),
+                        .canary_threads = training.num_replicas()};
+  if (!processes.empty()) options.round_ms = kPeerRoundMs;
+  MF_ASSIGN_OR_RETURN(result.rounds, MeasureInTurns(sides, options));
+  return result;
+}
+
+absl::Status BenchStep(Report* report) {
+  MF_ASSIGN_OR_RETURN(const CollectiveKind collective,
+                      ParseCollectiveKind(absl::GetFlag(FLAGS_collective)));
+  const TrainingCase training = {.model = absl::GetFlag(FLAGS_model),
+                                 .batch_size = absl::GetFlag(FLAGS_batch_size),
+                                 .replicas = absl::GetFlag(FLAGS_replicas).value_or(2),
+                                 .without = absl::GetFlag(FLAGS_without),
+                                 .optimizer = absl::GetFlag(FLAGS_optimizer),
+                                 .hook = absl::GetFlag(FLAGS_hook),
+                                 .workers = absl::GetFlag(FLAGS_workers),
+                                 .trace = absl::GetFlag(FLAGS_trace),
+                                 .collective = collective};
+  MF_ASSIGN_OR_RETURN(const WorkerHosts hosts, HostsOfFlags());
+  MF_ASSIGN_OR_RETURN(const StepRounds measured,
+                      MeasureStep(training, absl::GetFlag(FLAGS_peers), hosts));
+  for (const auto& [peer, why] : measured.missing) return why;
+  const std::string name = absl::StrCat("step/", training.model);
+  for (size_t side = 0; side < measured.sides.size(); ++side) {
+    report->AddStep(training.model, training.num_replicas(), training.batch_size,
+                    TimingOf(measured.rounds, static_cast<int>(side)), measured.sides[side]);
+  }
+  for (size_t side = 1; side < measured.sides.size(); ++side) {
+    report->AddRatio(name, training.num_replicas(), training.batch_size, measured.sides[side].name,
+                     RatioOf(measured.rounds.ms[side], measured.rounds.ms[0]));
+  }
+  const std::string svg = absl::GetFlag(FLAGS_svg);
+  if (svg.empty()) return absl::OkStatus();
+  MF_ASSIGN_OR_RETURN(const std::string timeline, StepTimeline(training));
+  return WriteFileAtomically(svg, {timeline});
+}
+
+absl::Status CheckStepWorkers() {
+  const int workers = absl::GetFlag(FLAGS_workers);
+  const std::string trace = absl::GetFlag(FLAGS_trace);
+  if (workers == 1 && !trace.empty()) {
+    return absl::InvalidArgumentError("--trace: given without --workers; expected both or none");
+  }
+  MF_RETURN_IF_ERROR(CheckOutputFlag("trace", trace));
+  MF_RETURN_IF_ERROR(
+      Annotate(ParseCollectiveKind(absl::GetFlag(FLAGS_collective)).status(), "--collective"));
+  return CheckHostsFlags(workers);
+}
+
+absl::Status CheckStepSides() {
+  MF_RETURN_IF_ERROR(CheckPeersFlag({"tensorflow", "torch", "jax"}));
+  return CheckStepWorkers();
+}
+
+absl::Status CheckStepFlags() {
+  MF_RETURN_IF_ERROR(CheckFlagRange("batch_size", absl::GetFlag(FLAGS_batch_size), 1,
+                                    std::numeric_limits<int32_t>::max()));
+  MF_RETURN_IF_ERROR(CheckFlagRange("rounds", absl::GetFlag(FLAGS_rounds), 7, 1000));
+  MF_RETURN_IF_ERROR(
+      CheckFlagRange("replicas", absl::GetFlag(FLAGS_replicas).value_or(2), 1, 1024));
+  MF_RETURN_IF_ERROR(CheckFlagRange("workers", absl::GetFlag(FLAGS_workers), 1, 64));
+  MF_RETURN_IF_ERROR(CheckOutputFlag("svg", absl::GetFlag(FLAGS_svg)));
+  const std::string optimizer = absl::GetFlag(FLAGS_optimizer);
+  MF_RETURN_IF_ERROR(Annotate(CheckOptimizer(optimizer), "--optimizer"));
+  if (!absl::GetFlag(FLAGS_peers).empty() && optimizer != "sgd") {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--optimizer: not supported with --peers; expected sgd, got '", optimizer, "'"));
+  }
+  const std::string hook = absl::GetFlag(FLAGS_hook);
+  MF_RETURN_IF_ERROR(Annotate(CheckHook(hook), "--hook"));
+  if (!absl::GetFlag(FLAGS_peers).empty() && hook != "none") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--hook: not supported with --peers; expected none, got '", hook, "'"));
+  }
+  auto strategy = OneDeviceStrategy::Create();
+  MF_RETURN_IF_ERROR(strategy.status());
+  return Annotate(BuildTraining(**strategy, absl::GetFlag(FLAGS_model)).status(), "--model");
+}
+
+}  // namespace mirrorflow

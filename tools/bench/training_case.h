@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The training steps that `mirrorflow bench` measures: a model, an optimizer, and a batch of noise
+// that is in memory before the step.
+#ifndef MIRRORFLOW_TOOLS_BENCH_TRAINING_CASE_H_
+#define MIRRORFLOW_TOOLS_BENCH_TRAINING_CASE_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "distribute/cluster/collective_kind.h"
+#include "mirrorflow_debug.h"
+#include "tools/bench/temporary_directory.h"
+
+namespace mirrorflow {
+
+inline constexpr double kBenchLearningRate = 0.01;  // the peers use the same
+
+// Steps between the checkpoints of a case that saves them.
+inline constexpr int64_t kStepsBetweenSaves = 20;
+
+// The model to train and the way to train it.
+struct TrainingCase {
+  std::string model;
+  int64_t batch_size = 64;                // per replica
+  int replicas = 1;                       // per worker
+  std::vector<std::string> without = {};  // compiler passes to leave out
+  std::string optimizer = "sgd";
+  std::string hook = "none";  // the reduction of the gradients
+  int workers = 1;
+  // Options of training in processes of its own:
+  std::string trace = {};  // file for a trace of some steps of all workers
+  CollectiveKind collective = CollectiveKind::kAuto;
+  std::string checkpoint_dir = {};  // empty: without checkpoints
+  absl::Duration heartbeat_timeout = absl::Seconds(10);
+
+  int num_replicas() const { return workers * replicas; }
+};
+
+struct TrainingGraph {
+  Graph graph;
+  Output inputs;
+  Output labels;
+  Output loss;
+  Output logits;                   // for inference; none for `chain`
+  std::vector<Operation> targets;  // the train op; none for `chain`
+  int64_t classes = 10;            // number of labels, and of tokens if the inputs are tokens
+};
+
+// A training step, ready to run.
+struct TrainingStep {
+  std::unique_ptr<Strategy> strategy;
+  std::unique_ptr<Session> session;
+  Step step;
+  std::vector<Tensor> feeds;  // inputs and labels of the global batch
+};
+
+// A step that answers requests, ready to run.
+struct ServingStep {
+  std::unique_ptr<Strategy> strategy;
+  std::unique_ptr<Session> session;
+  Step step;                  // takes the example and returns its logits, [1, classes]
+  std::vector<Tensor> batch;  // one example and its label
+};
+
+// Builds the training graph of `model`, one of
+//   mlp, cnn, resnet  the models of BuildClassifier
+//   big               1024-2048-2048-10 with ReLU
+//   lstm              a classifier of sequences, in about 2,000 small ops
+//   transformer       a language model of width 256, in 4 blocks
+//   gpt2              GPT-2 with 124M parameters
+//   resnet50          ResNet-50 for 224×224 pixels and 1,000 classes
+//   chain             1,000 sines of a number, without a train op
+// An empty `optimizer` stands for the usual one of the model. `hook` is none, bf16, fp16, powersgd
+// (of rank 4, from the first step) or adasum. Returns InvalidArgument for an unknown model,
+// optimizer or hook.
+absl::StatusOr<TrainingGraph> BuildTraining(const Strategy& strategy, absl::string_view model,
+                                            absl::string_view optimizer = "",
+                                            absl::string_view hook = "none");
+
+// Returns InvalidArgument unless BuildTraining knows the optimizer, or the hook.
+absl::Status CheckOptimizer(absl::string_view optimizer);
+absl::Status CheckHook(absl::string_view hook);
+
+// Returns pseudo-random floats in [0, 1), equal in every run. Other dtypes give zeros, which are
+// valid labels and indices everywhere.
+absl::StatusOr<Tensor> NoiseOf(DataType dtype, const Shape& shape);
+
+// Returns inputs, which are noise or random tokens, and valid labels.
+absl::StatusOr<std::vector<Tensor>> NoiseBatch(const TrainingGraph& training, int64_t rows);
+
+// Prepares the step in one process, with the replicas of all workers.
+absl::StatusOr<TrainingStep> PrepareTraining(const TrainingCase& training);
+// Prepares it as a worker of the cluster, which may have only this one.
+absl::StatusOr<TrainingStep> PrepareTraining(const TrainingCase& training, const Cluster& cluster);
+
+// Prepares the step of a server with OneDeviceStrategy on CPU:0. Returns InvalidArgument for a
+// model without logits.
+absl::StatusOr<ServingStep> PrepareServing(absl::string_view model);
+
+// The file that a peer reads: the batch, and the weights in the order in which the model created
+// them. The destructor removes the file.
+class CaseFile {
+ public:
+  // `batch` holds the inputs and the labels.
+  static absl::StatusOr<std::unique_ptr<CaseFile>> Write(Session& session,
+                                                         absl::Span<const Tensor> batch);
+  CaseFile(const CaseFile&) = delete;
+  CaseFile& operator=(const CaseFile&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  CaseFile() = default;
+  const TemporaryDirectory directory_;
+  const std::string path_ = directory_.path() + "/case.npz";
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TOOLS_BENCH_TRAINING_CASE_H_

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MIRRORFLOW_TOOLS_BENCH_TWO_RANKS_H_
+#define MIRRORFLOW_TOOLS_BENCH_TWO_RANKS_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "framework/core/buffer.h"
+#include "framework/runtime/communicator.h"
+
+namespace mirrorflow {
+
+// Zeroed memory in huge pages, like that of a replica, however small it is.
+class ReplicaMemory {
+ public:
+  explicit ReplicaMemory(int64_t bytes)
+      : buffer_(Buffer::Allocate(static_cast<size_t>(std::max(bytes, kHugePage))).value()) {}
+  std::byte* data() { return buffer_->data(); }
+  float* floats() { return reinterpret_cast<float*>(data()); }
+
+ private:
+  static constexpr int64_t kHugePage = int64_t{2} << 20;
+  std::shared_ptr<Buffer> buffer_;
+};
+
+// Two ranks of one process that repeat the same work. Rank 0 runs on the thread that calls Run;
+// rank 1 follows it on a thread of its own, pinned to core 1.
+class TwoRanks {
+ public:
+  using Work = std::function<absl::Status(Communicator&)>;
+  // Calls `make_work` once for each rank, on its thread, so that the memory it takes is near.
+  static absl::StatusOr<std::unique_ptr<TwoRanks>> Create(std::function<Work()> make_work);
+  ~TwoRanks();
+  absl::Status Run() { return work_(*communicators_[0]); }
+
+ private:
+  TwoRanks(std::vector<std::unique_ptr<Communicator>> communicators,
+           std::function<Work()> make_work);
+
+  const std::vector<std::unique_ptr<Communicator>> communicators_;
+  const Work work_;
+  std::thread follower_;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TOOLS_BENCH_TWO_RANKS_H_

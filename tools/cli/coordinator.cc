@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <signal.h>
+
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "distribute/cluster/connections/host_port.h"
+#include "distribute/cluster/connections/name_resolution.h"
+#include "distribute/cluster/coordination/coordination_server.h"
+#include "framework/core/end_requests.h"
+#include "framework/core/monotonic_time.h"
+#include "framework/core/status.h"
+#include "framework/core/terminal.h"
+#include "tools/cli/commands.h"
+#include "tools/flags/cluster_flags.h"
+
+ABSL_FLAG(int, num_workers, 0, "coordinator: number of workers of the job");
+
+namespace mirrorflow {
+namespace {
+
+// Passes the first SIGTERM or SIGINT of this process on to all workers. A second one ends it.
+class StopRelay {
+ public:
+  // The thread of the relay alone takes the signals: threads that start later inherit the mask.
+  StopRelay() {
+    for (const int number : {SIGTERM, SIGINT}) sigaddset(&signals_, number);
+    pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
+    thread_ = std::thread([this] { Watch(); });
+  }
+  ~StopRelay() {
+    over_ = true;
+    pthread_kill(thread_.native_handle(), SIGTERM);
+    thread_.join();
+  }
+
+  // The server of the workers; null for none.
+  void SetServer(CoordinationServer* server) {
+    std::lock_guard<std::mutex> lock(mu_);
+    server_ = server;
+    if (server_ != nullptr && signal_ != 0) server_->RequestStop(signal_);
+  }
+  int signal() {
+    std::lock_guard<std::mutex> lock(mu_);
+    return signal_;
+  }
+
+ private:
+  void Watch() {
+    int number = 0;
+    while (sigwait(&signals_, &number) == 0 && !over_) {
+      std::lock_guard<std::mutex> lock(mu_);
+      const EndRequests::Kind kind = requests_.Take(number);
+      if (kind == EndRequests::Kind::kRepeated) continue;
+      if (kind == EndRequests::Kind::kSecond) {
+        pthread_sigmask(SIG_UNBLOCK, &signals_, nullptr);
+        raise(number);
+      }
+      signal_ = number;
+      if (server_ != nullptr) server_->RequestStop(signal_);
+    }
+  }
+
+  sigset_t signals_ = {};
+  std::atomic<bool> over_{false};
+  std::mutex mu_;
+  CoordinationServer* server_ = nullptr;  // guarded by mu_
+  EndRequests requests_;
+  int signal_ = 0;  // guarded by mu_
+  std::thread thread_;
+};
+
+}  // namespace
+
+absl::Status Coordinator(const std::vector<std::string>& args, ExitCode* code) {
+  *code = kExitUsage;
+  if (!args.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("coordinator: expected only flags, got '", args[0], "'"));
+  }
+  const int num_workers = absl::GetFlag(FLAGS_num_workers);
+  MF_RETURN_IF_ERROR(CheckFlagRange("num_workers", num_workers, 1, 1 << 16));
+  MF_ASSIGN_OR_RETURN(const JoinOptions flags, JoinOptionsOfFlags());
+  const absl::StatusOr<HostPort> bind = ParseHostPort(flags.bind);
+  if (!bind.ok()) return Annotate(bind.status(), "--bind");
+  const absl::StatusOr<HostPort> advertise =
+      flags.advertise.empty() ? bind : ParseHostPort(flags.advertise, bind->port);
+  if (!advertise.ok()) return Annotate(advertise.status(), "--advertise");
+  if (flags.secret.empty() && !IsLoopback(bind->host) && !flags.insecure) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--bind=", bind->ToString(),
+                     ": no secret; expected --secret_file, or --insecure in a network where every "
+                     "process is trusted"));
+  }
+  const CoordinationServer::Options options = {.address = bind->ToString(),
+                                               .num_workers = num_workers,
+                                               .secret = flags.secret,
+                                               .job = flags.job,
+                                               .tls = flags.tls,
+                                               .log = PrintErrorLine};
+  StopRelay stop;
+  *code = kExitCluster;
+  MF_RETURN_IF_ERROR(
+      WaitUntilResolved(*bind, MonotonicTime::Now() + flags.connect_timeout, PrintErrorLine));
+  while (true) {
+    // A server for each start of the workers: it does not know the sessions of earlier ones.
+    auto started = CoordinationServer::Start(options, MonotonicTime::Now() + flags.connect_timeout);
+    if (absl::IsInvalidArgument(started.status())) *code = kExitUsage;
+    MF_ASSIGN_OR_RETURN(const std::unique_ptr<CoordinationServer> server, std::move(started));
+    PrintErrorLine(
+        absl::StrCat("coordinating ", num_workers, " workers at ", advertise->ToString()));
+    stop.SetServer(server.get());
+    const absl::Status over = server->WaitUntilOver(MonotonicTime::Now() + flags.connect_timeout);
+    stop.SetServer(nullptr);
+    if (over.ok()) {  // a signal that came too late has stopped nothing
+      *code = kExitOk;
+      return over;
+    }
+    if (const int signal = stop.signal(); signal != 0) {
+      *code = signal == SIGINT ? kExitInterrupted : kExitPreempted;
+      PrintErrorLine(
+          absl::StrCat("coordinator: stopped by SIG", sigabbrev_np(signal), ": ", over.message()));
+      return absl::OkStatus();
+    }
+    if (!absl::IsUnavailable(over)) return over;
+    PrintErrorLine(absl::StrCat("coordinator: the workers have ended: ", over.message(),
+                                "; waiting for them to start again"));
+  }
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The summary of a graph that `mirrorflow inspect` shows first: one row for each layer, with its
+// output shape and parameters.
+#ifndef MIRRORFLOW_TOOLS_CLI_GRAPH_SUMMARY_H_
+#define MIRRORFLOW_TOOLS_CLI_GRAPH_SUMMARY_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "framework/graph/graph.h"
+
+namespace mirrorflow {
+
+struct LayerSummary {
+  std::string name;    // the part before the first slash in the names of its nodes
+  std::string op;      // of its last node
+  std::string output;  // dtype and shape of that node
+  int64_t parameters = 0;
+};
+
+struct GraphSummary {
+  std::vector<std::string> inputs;   // `images float[?,28,28,1]`
+  std::vector<LayerSummary> layers;  // in order of creation
+  // Numbers of elements of variables.
+  int64_t trainable = 0;
+  int64_t optimizer_state = 0;
+  int64_t other = 0;  // moving averages
+};
+
+// A layer consists of the nodes that depend on a placeholder and whose names start with the same
+// part (`conv2d/…`). Leaves out gradients, updates and the copies that inference makes.
+GraphSummary Summarize(const Graph& graph);
+
+// Formats a table of the layers, at most `max_layers` of them, and the totals.
+std::string ToString(const GraphSummary& summary, size_t max_layers);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TOOLS_CLI_GRAPH_SUMMARY_H_

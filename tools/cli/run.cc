@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "absl/flags/flag.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "framework/core/status.h"
+#include "framework/core/terminal.h"
+#include "framework/graph/graph_endpoints.h"
+#include "framework/graph/graph_file.h"
+#include "framework/graph/shape_inference.h"
+#include "framework/runtime/variable_layout.h"
+#include "framework/session/session.h"
+#include "mirrorflow_debug.h"
+#include "ops/registry.h"
+#include "tools/cli/commands.h"
+#include "tools/cli/step_selection.h"
+#include "tools/flags/cluster_flags.h"
+#include "tools/flags/compute_flags.h"
+#include "tools/flags/graph_flags.h"
+#include "tools/flags/step_flags.h"
+#include "train/checkpoint/variables_file.h"
+#include "train/formats/npy.h"
+
+ABSL_FLAG(std::string, graph, "", "run: the graph file (.pb, .pbtxt, .txt)");
+ABSL_FLAG(
+    std::vector<std::string>, feed, {},
+    "run: NAME=FILE.npy, a tensor to feed and its (global) value; separate several with commas "
+    "or repeat the flag");
+ABSL_FLAG(int64_t, steps, 1, "run: number of steps; the last one's fetches are printed or written");
+ABSL_FLAG(std::string, variables, "",
+          "run: a .safetensors file with a value for each variable that the step reads");
+ABSL_FLAG(bool, partial_variables, false,
+          "run: allow --variables to lack variables that the step reads, which keep their initial "
+          "values");
+ABSL_FLAG(std::string, save_variables, "",
+          "run: write the variables to this .safetensors file at the end");
+ABSL_FLAG(std::string, device, "CPU:0",
+          "run: the device of a single replica: CPU, GPU, GPU:0, GPU:1, …");
+ABSL_FLAG(int, logical_gpus, 0, "run: number of replicas that share GPU:0");
+ABSL_FLAG(uint64_t, seed, 0, "run: seed of random initial values and random ops");
+
+namespace mirrorflow {
+namespace {
+
+constexpr int kPrintedElements = 100;
+constexpr int64_t kTracedSteps = 3;
+
+// A tensor that the command line names, and the file that holds it.
+struct NamedFile {
+  std::string flag;  // as given, for error messages
+  std::string name;
+  std::string path;  // may be empty
+  Output output = {};
+};
+
+std::vector<NamedFile> NamedFiles(absl::string_view flag, const std::vector<std::string>& values) {
+  std::vector<NamedFile> files;
+  for (const std::string& value : values) {
+    const size_t equals = value.find('=');
+    files.push_back({absl::StrCat("--", flag, " ", value), value.substr(0, equals),
+                     equals != std::string::npos ? value.substr(equals + 1) : ""});
+  }
+  return files;
+}
+
+// On an error, `*code` is the exit code.
+absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy(const std::optional<Cluster>& cluster,
+                                                       ExitCode* code) {
+  MF_ASSIGN_OR_RETURN(const CompileOptions compile, CompileOptionsOfFlags());
+  MF_ASSIGN_OR_RETURN(const int64_t bucket_bytes, BucketBytesOfFlags());
+  const uint64_t seed = absl::GetFlag(FLAGS_seed);
+  const std::optional<int> replicas = absl::GetFlag(FLAGS_replicas);
+  const int logical_gpus = absl::GetFlag(FLAGS_logical_gpus);
+  if (!replicas.has_value() && logical_gpus == 0 && !cluster.has_value()) {
+    auto one = OneDeviceStrategy::Create({.device = absl::GetFlag(FLAGS_device),
+                                          .seed = seed,
+                                          .max_bytes = MaxBytesOfFlags(),
+                                          .compile = compile});
+    if (!one.ok()) return Annotate(one.status(), "--device");
+    return *std::move(one);
+  }
+  if (absl::GetFlag(FLAGS_device) != "CPU:0") {
+    return absl::InvalidArgumentError(
+        "--device: given with --replicas or --logical_gpus; expected one of the three");
+  }
+  if (replicas.has_value() && logical_gpus != 0) {
+    return absl::InvalidArgumentError(
+        "--logical_gpus: given with --replicas (of CPUs); expected one of the two");
+  }
+  const MirroredStrategy::Options options = {
+      .devices = std::vector<std::string>(logical_gpus, "GPU:0"),
+      .num_cpu_replicas = replicas,
+      .bucket_bytes = bucket_bytes,
+      .seed = seed,
+      .max_bytes = MaxBytesOfFlags(),
+      .compile = compile};
+  if (cluster.has_value()) return StrategyOfCluster(*cluster, options, code);
+  auto mirrored = MirroredStrategy::Create(options);
+  if (!mirrored.ok()) {
+    return Annotate(mirrored.status(), replicas.has_value() ? "--replicas" : "--logical_gpus");
+  }
+  return *std::move(mirrored);
+}
+
+absl::Status FindOutputs(const Graph& graph, std::vector<NamedFile>& files) {
+  for (NamedFile& file : files) {
+    absl::StatusOr<Output> output = OutputByName(graph, file.name);
+    if (!output.ok()) return Annotate(output.status(), file.flag);
+    file.output = *output;
+  }
+  return absl::OkStatus();
+}
+
+void PrintEndpoint(absl::string_view kind, absl::string_view name, absl::string_view what) {
+  PrintLine(absl::StrFormat("%-10s %-40s %s", kind, name, what));
+}
+
+void PrintEndpoints(const Graph& graph) {
+  auto type_of = [&](const Output& output) {
+    return absl::StrCat(DataTypeName(output.dtype()), graph.values().shape(output).ToString());
+  };
+  const GraphEndpoints endpoints = FindGraphEndpoints(graph);
+  for (const Output& feed : endpoints.feeds) {
+    PrintEndpoint("feed", feed.node->name(), type_of(feed));
+  }
+  for (const Node* node : endpoints.variables) {
+    PrintEndpoint("variable", VariableName(*node),
+                  absl::StrCat(DataTypeName(node->attr<DataType>("dtype")),
+                               node->attr<Shape>("shape").ToString()));
+  }
+  for (const Output& fetch : endpoints.fetches) {
+    PrintEndpoint("fetch", fetch.ToString(), type_of(fetch));
+  }
+  for (const Operation& target : endpoints.targets) {
+    PrintEndpoint("target", target.node->name(), target.node->op().name);
+  }
+  for (const Node* node : endpoints.unknown) {
+    PrintEndpoint("unknown op", node->name(), node->op().name);
+  }
+}
+
+absl::StatusOr<std::vector<Tensor>> ReadFeeds(const std::vector<NamedFile>& feeds) {
+  std::vector<Tensor> values;
+  for (const NamedFile& feed : feeds) {
+    absl::StatusOr<Tensor> value = ReadNpy(feed.path);
+    if (!value.ok()) return Annotate(value.status(), absl::StrCat("--feed ", feed.name));
+    if (value->dtype() != feed.output.dtype()) {
+      return absl::InvalidArgumentError(absl::StrCat(feed.flag, ": expected dtype ",
+                                                     DataTypeName(feed.output.dtype()), ", got ",
+                                                     DataTypeName(value->dtype())));
+    }
+    values.push_back(*std::move(value));
+  }
+  return values;
+}
+
+// Prints or writes what this worker outputs: files with {worker} in their names, and the rest if it
+// is worker 0.
+absl::Status OutputFetches(const std::vector<NamedFile>& fetches, const StepOutputs& outputs,
+                           const Strategy& strategy) {
+  for (size_t i = 0; i < fetches.size(); ++i) {
+    const NamedFile& fetch = fetches[i];
+    if (!outputs[i].has_value()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          fetch.flag, ": differs between the replicas; expected one value on all of them"));
+    }
+    if (!fetch.path.empty()) {
+      const std::string path = PathOfWorker(fetch.path, strategy);
+      if (!path.empty()) MF_RETURN_IF_ERROR(WriteNpy(path, outputs[i]));
+    } else if (strategy.worker() == 0) {
+      PrintLine(absl::StrCat(fetch.name, " = ", TensorToString(outputs[i], kPrintedElements)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckFlags(const std::vector<NamedFile>& feeds,
+                        const std::vector<NamedFile>& fetches) {
+  if (absl::GetFlag(FLAGS_graph).empty()) {
+    return absl::InvalidArgumentError("--graph: missing; expected a graph file");
+  }
+  MF_RETURN_IF_ERROR(CheckFlagRange("steps", absl::GetFlag(FLAGS_steps), 1));
+  MF_RETURN_IF_ERROR(CheckFlagRange("logical_gpus", absl::GetFlag(FLAGS_logical_gpus), 0, 16));
+  for (const NamedFile& feed : feeds) {
+    if (!feed.name.empty() && !feed.path.empty()) continue;
+    return absl::InvalidArgumentError(absl::StrCat(feed.flag, ": expected NAME=FILE.npy"));
+  }
+  for (const NamedFile& fetch : fetches) {
+    MF_RETURN_IF_ERROR(CheckOutputFlag("fetch", fetch.path));
+  }
+  MF_RETURN_IF_ERROR(CheckOutputFlag("save_variables", absl::GetFlag(FLAGS_save_variables)));
+  return CheckOutputFlag("trace", absl::GetFlag(FLAGS_trace));
+}
+
+absl::StatusOr<Graph> ReadGraph() {
+  return ReadGraphFile(absl::GetFlag(FLAGS_graph), AllOps(), GraphLimitsOfFlags());
+}
+
+// Requires the variables that the step reads. State of an optimizer has initial values in a graph
+// of ours; in one of TensorFlow, where it is not marked, it is required like the others.
+absl::Status LoadForStep(const std::string& path, const StepSelection& step, Session& session) {
+  std::set<std::string> required = VariablesReadBy(step);
+  for (const VariableInfo& variable : session.layout().variables()) {
+    if (variable.is_optimizer_state || variable.on_read) required.erase(variable.name);
+  }
+  const LoadOptions options = {.strict = !absl::GetFlag(FLAGS_partial_variables),
+                               .required = std::move(required)};
+  return LoadVariables(path, session, options).status();
+}
+
+// On an error, `*code` is the exit code.
+absl::Status RunSteps(const Strategy& strategy, std::vector<NamedFile> feeds,
+                      std::vector<NamedFile> fetches, ExitCode* code) {
+  const std::string path = absl::GetFlag(FLAGS_graph);
+  *code = kExitBadInput;
+  MF_ASSIGN_OR_RETURN(const Graph graph, ReadGraph());
+  *code = kExitUsage;
+  MF_RETURN_IF_ERROR(FindOutputs(graph, feeds));
+  MF_RETURN_IF_ERROR(FindOutputs(graph, fetches));
+  std::vector<Operation> operations;
+  for (const std::string& name : absl::GetFlag(FLAGS_target)) {
+    absl::StatusOr<Node*> node = NodeByName(graph, name);
+    if (!node.ok()) return Annotate(node.status(), absl::StrCat("--target ", name));
+    operations.push_back({*node});
+  }
+
+  *code = kExitBadInput;
+  MF_ASSIGN_OR_RETURN(const std::vector<Tensor> values, ReadFeeds(feeds));
+  absl::StatusOr<std::unique_ptr<Session>> session = strategy.NewSession(graph);
+  if (!session.ok()) return Annotate(session.status(), path);
+  auto outputs_of = [](const std::vector<NamedFile>& files) {
+    std::vector<Output> outputs;
+    for (const NamedFile& file : files) outputs.push_back(file.output);
+    return outputs;
+  };
+  const StepSelection selected{.feeds = outputs_of(feeds),
+                               .shapes = {},
+                               .fetches = outputs_of(fetches),
+                               .targets = operations};
+  if (const std::string file = absl::GetFlag(FLAGS_variables); !file.empty()) {
+    MF_RETURN_IF_ERROR(LoadForStep(file, selected, **session));
+  }
+  absl::StatusOr<Step> step =
+      (*session)->Prepare(selected.feeds, selected.fetches, selected.targets);
+  if (!step.ok()) return Annotate(step.status(), path);
+  TraceWriter trace;
+  StepOutputs outputs;
+  const CleanupWatchdog watchdog(strategy, **session);
+  const bool traces = !absl::GetFlag(FLAGS_trace).empty();
+  const int64_t steps = absl::GetFlag(FLAGS_steps);
+  for (int64_t i = 0; i < steps; ++i) {
+    if (traces && i == std::max<int64_t>(steps - kTracedSteps, 0)) {
+      MF_RETURN_IF_ERROR((*session)->TraceTo(&trace));
+    }
+    absl::StatusOr<StepOutputs> result = step->Run(values);
+    if (!result.ok()) return Annotate(result.status(), absl::StrCat(path, ": step ", i));
+    outputs = *result;
+  }
+  MF_RETURN_IF_ERROR(OutputFetches(fetches, outputs, strategy));
+  if (traces) {
+    MF_RETURN_IF_ERROR(WriteTraceOfWorkers(**session, trace, absl::GetFlag(FLAGS_trace), strategy));
+  }
+  const std::string file = absl::GetFlag(FLAGS_save_variables);
+  return file.empty() ? absl::OkStatus() : SaveVariables(**session, file);
+}
+
+}  // namespace
+
+absl::Status Run(const std::vector<std::string>& args, ExitCode* code) {
+  *code = kExitUsage;
+  if (!args.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("run: unexpected argument '", args[0], "'; expected flags (see --help)"));
+  }
+  const std::vector<NamedFile> feeds = NamedFiles("feed", absl::GetFlag(FLAGS_feed));
+  const std::vector<NamedFile> fetches = NamedFiles("fetch", absl::GetFlag(FLAGS_fetch));
+  MF_RETURN_IF_ERROR(CheckFlags(feeds, fetches));
+  MF_RETURN_IF_ERROR(CheckGraphFlags());
+  MF_ASSIGN_OR_RETURN(std::optional<Cluster> cluster, ClusterOfFlags());
+  const bool only_lists = fetches.empty() && absl::GetFlag(FLAGS_target).empty();
+  if (only_lists) cluster = std::nullopt;  // needs no other worker
+  MF_ASSIGN_OR_RETURN(const auto strategy, MakeStrategy(cluster, code));
+  if (only_lists) {
+    *code = kExitBadInput;
+    MF_ASSIGN_OR_RETURN(const Graph graph, ReadGraph());
+    PrintEndpoints(graph);
+    return absl::OkStatus();
+  }
+  const absl::Status status = RunSteps(*strategy, feeds, fetches, code);
+  *code = ExitCodeOf(status, *strategy, *code);
+  return status;
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/cli/step_selection.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/flags/flag.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "framework/core/names.h"
+#include "framework/core/status.h"
+#include "framework/graph/graph_endpoints.h"
+#include "framework/graph/op_registry.h"
+#include "framework/graph/variable_handle.h"
+#include "ops/registry.h"
+
+ABSL_FLAG(std::vector<std::string>, fetch, {},
+          "run: NAME or NAME=FILE.npy, a tensor to print or to write; inspect, explain: NAME, a "
+          "tensor that the step computes");
+ABSL_FLAG(std::vector<std::string>, target, {},
+          "run, inspect, explain: a node to run for its side effects");
+
+namespace mirrorflow {
+namespace {
+
+// Larger graphs get no hints: the cost of the search for near names grows with their number.
+constexpr int kMaxNodesForHints = 100'000;
+constexpr size_t kMaxHints = 3;
+
+// Selects what the whole graph computes. Nodes with unknown ops are included, so that compiling the
+// step reports them.
+void SelectAll(const Graph& graph, StepSelection* step) {
+  GraphEndpoints all = FindGraphEndpoints(graph);
+  step->fetches = std::move(all.fetches);
+  step->targets = std::move(all.targets);
+  for (Node* node : all.unknown) step->targets.push_back({node});
+}
+
+// The nodes that the fetches and targets of a step need, without those that only a feed needs.
+absl::flat_hash_set<const Node*> NeededBy(const StepSelection& step) {
+  std::vector<const Node*> pending;
+  const auto add = [&](const Output& output) {
+    const bool is_fed = std::find(step.feeds.begin(), step.feeds.end(), output) != step.feeds.end();
+    if (!is_fed) pending.push_back(output.node);
+  };
+  for (const Output& fetch : step.fetches) add(fetch);
+  for (const Operation& target : step.targets) pending.push_back(target.node);
+  absl::flat_hash_set<const Node*> needed;
+  while (!pending.empty()) {
+    const Node* node = pending.back();
+    pending.pop_back();
+    if (!needed.insert(node).second) continue;
+    for (const Output& in : node->inputs()) add(in);
+    pending.insert(pending.end(), node->control_inputs().begin(), node->control_inputs().end());
+  }
+  return needed;
+}
+
+}  // namespace
+
+absl::StatusOr<Node*> NodeByName(const Graph& graph, absl::string_view name) {
+  if (Node* node = graph.FindNode(name)) return node;
+  std::vector<std::string> names;
+  if (graph.num_nodes() <= kMaxNodesForHints) {
+    for (const Node* node : graph.Nodes()) names.push_back(node->name());
+  }
+  return absl::InvalidArgumentError(absl::StrCat("the graph has no node '", Printable(name), "'",
+                                                 DidYouMean(name, names, kMaxHints)));
+}
+
+absl::StatusOr<Output> OutputByName(const Graph& graph, absl::string_view name) {
+  const size_t colon = name.find(':');
+  int index = 0;
+  if (colon != absl::string_view::npos && !absl::SimpleAtoi(name.substr(colon + 1), &index)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "not the name of a tensor; expected NODE or NODE:OUTPUT, got '", Printable(name), "'"));
+  }
+  MF_ASSIGN_OR_RETURN(Node * node, NodeByName(graph, name.substr(0, colon)));
+  if (node->op().role == OpRole::kUnknown && AllOps().Find(node->op().name) != nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        OpAndName(*node), ": it handles text or another dtype that no tensor here can hold"));
+  }
+  if (node->op().role == OpRole::kUnknown) {
+    std::vector<std::string> ops;
+    for (const OpDef* op : AllOps().All()) ops.push_back(op->name);
+    return absl::InvalidArgumentError(absl::StrCat(OpAndName(*node), ": unknown op",
+                                                   DidYouMean(node->op().name, ops, kMaxHints)));
+  }
+  if (index >= 0 && index < node->num_outputs()) return node->output(index);
+  return absl::InvalidArgumentError(absl::StrCat(
+      OpAndName(*node), ": no output ", index, "; expected an index below ", node->num_outputs()));
+}
+
+std::set<std::string> VariablesReadBy(const StepSelection& step) {
+  std::set<std::string> names;
+  for (const Node* node : NeededBy(step)) {
+    if (node->op().has(kOverwrites)) continue;
+    for (const Output& in : node->inputs()) {
+      if (in.dtype() != DT_RESOURCE) continue;
+      const Node& variable = VariableOf(in);
+      if (variable.op().role == OpRole::kVariable) names.insert(VariableName(variable));
+    }
+  }
+  return names;
+}
+
+absl::StatusOr<StepSelection> SelectStepFromFlags(const Graph& graph) {
+  StepSelection step;
+  for (const std::string& name : absl::GetFlag(FLAGS_fetch)) {
+    const absl::StatusOr<Output> output = OutputByName(graph, name);
+    if (!output.ok()) return Annotate(output.status(), absl::StrCat("--fetch ", name));
+    step.fetches.push_back(*output);
+  }
+  for (const std::string& name : absl::GetFlag(FLAGS_target)) {
+    const absl::StatusOr<Node*> node = NodeByName(graph, name);
+    if (!node.ok()) return Annotate(node.status(), absl::StrCat("--target ", name));
+    step.targets.push_back({*node});
+  }
+  return step;
+}
+
+absl::StatusOr<StepSelection> WithFeeds(const Graph& graph, StepSelection step, int64_t rows) {
+  const bool all = step.fetches.empty() && step.targets.empty();
+  if (all) SelectAll(graph, &step);
+  const absl::flat_hash_set<const Node*> needed = NeededBy(step);
+  for (const Node* node : graph.Nodes()) {
+    if (node->op().role != OpRole::kPlaceholder) continue;
+    if (!all && !needed.contains(node)) continue;
+    Shape shape = node->attr<Shape>("shape");
+    if (shape.unknown_rank()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          node->name(), ": placeholder of unknown rank; expected a known rank to choose a feed"));
+    }
+    for (int d = 0; d < shape.rank(); ++d) {
+      if (shape.dim(d) == kUnknownDim) shape.set_dim(d, d == 0 ? rows : 1);
+    }
+    step.feeds.push_back(node->output(0));
+    step.shapes.push_back(shape);
+  }
+  return step;
+}
+
+}  // namespace mirrorflow

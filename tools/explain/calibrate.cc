@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/explain/calibrate.h"
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "framework/core/status.h"
+#include "mirrorflow_debug.h"
+#include "tools/bench/training_case.h"
+#include "tools/explain/fma_rate.h"
+#include "tools/explain/traced_steps.h"
+
+namespace mirrorflow {
+namespace {
+
+// Networks of one form in four sizes: weights that exceed every cache; weights that stay in the
+// last one; much arithmetic for few bytes, without which the two prices could not be separated; and
+// a working set that stays in the first cache.
+struct Net {
+  int64_t rows;     // per replica
+  int64_t width;    // factor of the widths of dense layers
+  int64_t filters;  // factor of the filters of convolutions
+  int64_t side;     // length of an image's side
+};
+constexpr Net kNets[] = {{48, 8, 8, 40}, {96, 4, 1, 10}, {320, 2, 8, 10}, {6, 1, 1, 5}};
+constexpr int kWarmUpSteps = 2;
+constexpr absl::Duration kBudget = absl::Milliseconds(200);  // per network
+
+// The share of a core's multiply-add rate that products are assumed to reach.
+constexpr double kShareOfFma = 0.8;
+
+struct Sample {
+  Amounts demands;
+  double ns;
+};
+using Samples = std::map<std::string, std::vector<Sample>>;  // by the key of their prices
+
+// Refits prices by ridge regression of the samples' relative errors, with coordinate descent from
+// `prices`; no price falls below `least`. Samples slower than `prices` predict count less, because
+// a disturbance never makes a measurement faster.
+Amounts Refit(const std::vector<Sample>& samples, const Amounts& prices, const Amounts& guess,
+              const Amounts& least) {
+  constexpr double kTrustInGuess = 0.01;
+  constexpr double kUncertainNs = 200;  // added to the time of a sample
+  constexpr int kSweeps = 500;
+  Amounts factors;  // prices in units of the guess
+  for (int j = 0; j < kNumResources; ++j) factors[j] = prices[j] / guess[j];
+  std::vector<Amounts> rows;
+  std::vector<double> errors;
+  for (const Sample& sample : samples) {
+    const double expected = CostOf(sample.demands, prices);
+    const double scale = std::min(1.0, (expected + kUncertainNs) / (sample.ns + kUncertainNs)) /
+                         (sample.ns + kUncertainNs);
+    Amounts& row = rows.emplace_back();
+    for (int j = 0; j < kNumResources; ++j) row[j] = sample.demands[j] * guess[j] * scale;
+    errors.push_back((sample.ns - expected) * scale);
+  }
+  for (int sweep = 0; sweep < kSweeps; ++sweep) {
+    for (int j = 0; j < kNumResources; ++j) {
+      double slope = kTrustInGuess * (1 - factors[j]), curvature = kTrustInGuess;
+      for (size_t i = 0; i < rows.size(); ++i) {
+        slope += rows[i][j] * errors[i];
+        curvature += rows[i][j] * rows[i][j];
+      }
+      const double change = std::max(slope / curvature, least[j] / guess[j] - factors[j]);
+      factors[j] += change;
+      for (size_t i = 0; i < rows.size(); ++i) errors[i] -= rows[i][j] * change;
+    }
+  }
+  Amounts refitted;
+  for (int j = 0; j < kNumResources; ++j) refitted[j] = factors[j] * guess[j];
+  return refitted;
+}
+
+// Fits prices to the samples. A price that the samples barely determine stays near `guess`, which
+// must be above 0.
+Amounts FitPrices(const std::vector<Sample>& samples, const Amounts& guess, const Amounts& least) {
+  constexpr int kRounds = 8;
+  Amounts prices = guess;
+  for (int round = 0; round < kRounds; ++round) prices = Refit(samples, prices, guess, least);
+  return prices;
+}
+
+// Returns the size of a cache of the first core, which Linux reports in a form such as `32768K`.
+int64_t CacheBytes(int level, int64_t otherwise) {
+  for (int index = 0; index < 8; ++index) {
+    const std::string path = absl::StrCat("/sys/devices/system/cpu/cpu0/cache/index", index, "/");
+    int64_t its_level = 0, kib = 0;
+    if (std::ifstream(path + "level") >> its_level && its_level == level &&
+        std::ifstream(path + "size") >> kib) {
+      return kib << 10;
+    }
+  }
+  return otherwise;
+}
+
+struct CalibrationStep {
+  std::vector<Output> feeds;
+  Output loss;
+  Operation train;
+};
+
+// Builds a training step of layers of many kinds, in sizes that no known model has.
+CalibrationStep BuildStep(const Scope& root, const Net& net) {
+  CalibrationStep t;
+  t.feeds = {ops::Placeholder(root.WithName("rows"), DT_FLOAT, {-1, 40 * net.width}),
+             ops::Placeholder(root.WithName("images"), DT_FLOAT, {-1, net.side, net.side, 1}),
+             ops::Placeholder(root.WithName("labels"), DT_INT32, {-1})};
+  Output x = layers::Dense(root, t.feeds[0], 96 * net.width, ops::Relu);
+  x = layers::Dense(root, x, 80 * net.width, ops::Tanh);
+  x = layers::Dense(root, x, 192 * net.width, ops::Sigmoid);
+  x = layers::Dense(root, x, 288 * net.width, ops::Relu);
+  x = layers::Dense(root, x, 12 * net.width, ops::Relu);
+  const layers::Conv2DOptions same = {.padding = "SAME"};
+  Output y = layers::Conv2D(root, t.feeds[1], 3 * net.filters, 3, ops::Relu, same);
+  y = layers::Conv2D(root, layers::MaxPooling2D(root, y), 5 * net.filters, 3, nullptr, same);
+  y = layers::MaxPooling2D(root, layers::BatchNorm(root, y, ops::Relu));
+  y = layers::Flatten(root, layers::Conv2D(root, y, 8 * net.filters, 3, ops::Relu, same));
+  y = layers::Dense(root, y, 12 * net.width, ops::Relu);
+  const Output logits = layers::Dense(root, ops::AddV2(root, x, y), 12);
+  t.loss = losses::SparseSoftmaxCrossEntropy(root, logits, t.feeds[2]);
+  t.train = GradientDescent({.learning_rate = 1e-3}).Minimize(root, t.loss);
+  return t;
+}
+
+absl::Status AddSamples(const MirroredStrategy& strategy, const Net& net, const CostTable& caches,
+                        Samples* samples) {
+  Graph graph;
+  CalibrationStep t;
+  {
+    auto mirrored = strategy.scope();
+    t = BuildStep(Scope(&graph), net);
+  }
+  std::vector<Tensor> feeds;
+  std::vector<Shape> shapes;
+  for (const Output& feed : t.feeds) {
+    Shape shape = graph.values().shape(feed);
+    shape.set_dim(0, net.rows * strategy.num_replicas_in_sync());
+    MF_ASSIGN_OR_RETURN(Tensor value, NoiseOf(feed.dtype(), shape));
+    feeds.push_back(std::move(value));
+    shapes.push_back(shape);
+  }
+  MF_ASSIGN_OR_RETURN(auto session, strategy.NewSession(graph));
+  MF_ASSIGN_OR_RETURN(Step step, session->Prepare(t.feeds, {t.loss}, {t.train}));
+  MF_ASSIGN_OR_RETURN(const StepPlans plans, CompileStep(step, shapes));
+  const Plan& plan = *plans.plans[0];
+  for (int i = 0; i < kWarmUpSteps; ++i) MF_RETURN_IF_ERROR(step.Run(feeds).status());
+  TraceWriter trace;
+  MF_ASSIGN_OR_RETURN(const std::vector<double> fastest,
+                      FastestInstructions(*session, step, feeds, plan, kBudget, &trace));
+  const std::vector<Amounts> demands = DemandsOf(plan, caches);
+  for (size_t i = 0; i < demands.size(); ++i) {
+    if (fastest[i] == 0) continue;
+    (*samples)[PricedAs(plan, plan.instructions[i])].push_back({demands[i], fastest[i]});
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Machine> Calibrate(int replicas) {
+  Machine machine;
+  machine.fma_flops_per_ns = FmaFlopsPerNs();
+  CostTable& table = machine.table;
+  table.near_bytes = CacheBytes(2, 1 << 20);
+  table.shared_bytes = CacheBytes(3, 32 << 20) / replicas;
+  MF_ASSIGN_OR_RETURN(auto strategy, MirroredStrategy::Create({.num_cpu_replicas = replicas}));
+  Samples samples;
+  for (const Net& net : kNets) {
+    MF_RETURN_IF_ERROR(AddSamples(*strategy, net, table, &samples));
+  }
+  std::vector<Sample> passes;  // of ops that only pass over memory
+  for (const auto& [op, of_op] : samples) {
+    for (const Sample& sample : of_op) {
+      if (sample.demands[kFlops] == 0) passes.push_back(sample);
+    }
+  }
+  const double flop_ns = 1 / (kShareOfFma * machine.fma_flops_per_ns);
+  // Typical prices, of no particular machine, from which the fit starts.
+  const Amounts usual = {50, flop_ns, 0.01, 0.005, 0.02, 0.01, 0.005, 0.02};
+  Amounts least = {};
+  least[kFlops] = 1 / machine.fma_flops_per_ns;
+  table.other = FitPrices(passes, usual, least);
+  Amounts guess = table.other;
+  for (int j = 0; j < kNumResources; ++j) guess[j] = std::max(guess[j], 0.2 * usual[j]);
+  for (const auto& [op, of_op] : samples) table.prices[op] = FitPrices(of_op, guess, least);
+  return machine;
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/explain/cost_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr int64_t kMinBlockBytes = 4096;
+constexpr int64_t kMaxTouches = int64_t{1} << 20;  // per step
+
+// Computes reuse distances in a sequence of touches, after Bennett and Kruskal, "LRU stack
+// processing", 1975: a binary indexed tree over the touches counts those that are the last touch of
+// their block.
+class ReuseDistances {
+ public:
+  explicit ReuseDistances(int64_t touches) : tree_(touches + 1, 0) {}
+
+  // Returns the number of blocks, including this one, touched since the last touch of this one; 1
+  // for the first touch.
+  int64_t Touch(RegionId region, int64_t block) {
+    const int64_t now = ++time_;
+    const auto [last, is_new] = last_.try_emplace({region, block}, now);
+    int64_t distance = 1;
+    if (!is_new) {
+      distance += static_cast<int64_t>(last_.size()) - CountUpTo(last->second);
+      Add(last->second, -1);
+      last->second = now;
+    }
+    Add(now, 1);
+    return distance;
+  }
+
+ private:
+  void Add(int64_t at, int32_t count) {
+    for (; at < static_cast<int64_t>(tree_.size()); at += at & -at) tree_[at] += count;
+  }
+  int64_t CountUpTo(int64_t at) const {
+    int64_t count = 0;
+    for (; at > 0; at -= at & -at) count += tree_[at];
+    return count;
+  }
+
+  std::vector<int32_t> tree_;
+  absl::flat_hash_map<std::pair<RegionId, int64_t>, int64_t> last_;
+  int64_t time_ = 0;
+};
+
+// Returns the share of accesses at this reuse distance that miss a cache. It rises gradually around
+// the size of the cache, because no real cache has a sharp limit.
+double ShareBeyond(int64_t distance, int64_t cache_bytes) {
+  const double octaves = std::log2(static_cast<double>(distance) /
+                                   static_cast<double>(std::max<int64_t>(cache_bytes, 1)));
+  return std::clamp(octaves + 0.5, 0.0, 1.0);
+}
+
+// Where lanes run inline, a collective touches memory only in its finish.
+bool TouchesMemory(const Instruction& instruction) {
+  return instruction.kind != InstructionKind::kStart;
+}
+
+double Sum(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0);
+}
+
+}  // namespace
+
+double CostOf(const Amounts& demands, const Amounts& prices) {
+  return std::inner_product(demands.begin(), demands.end(), prices.begin(), 0.0);
+}
+
+std::string PricedAs(const Plan& plan, const Instruction& instruction) {
+  if (instruction.node < 0) return "Event";
+  const std::string& op = plan.node_ops[instruction.node];
+  if (instruction.kind == InstructionKind::kStart) return absl::StrCat("start ", op);
+  if (instruction.kind == InstructionKind::kCopy) return "Copy";
+  const bool reduces =
+      Finishes(instruction.kind) && plan.collectives[instruction.index].update() != nullptr;
+  return reduces ? absl::StrCat("reduced ", op) : op;
+}
+
+int64_t FlopsOf(const Plan& plan, const Instruction& instruction) {
+  if (instruction.kind == InstructionKind::kKernel) return plan.kernel_flops[instruction.index];
+  if (!Finishes(instruction.kind)) return 0;
+  const UpdateCall* const update = plan.collectives[instruction.index].update();
+  return update == nullptr ? 0 : plan.kernel_flops[update->kernel];
+}
+
+std::vector<Amounts> DemandsOf(const Plan& plan, const CostTable& table) {
+  int64_t bytes = 0, accesses = 0;
+  for (const std::vector<MemoryAccess>& list : plan.accesses) {
+    accesses += static_cast<int64_t>(list.size());
+    for (const MemoryAccess& access : list) bytes += access.bytes;
+  }
+  int64_t block = kMinBlockBytes;
+  while (bytes / block > kMaxTouches) block *= 2;
+  ReuseDistances distances(2 * (bytes / block + 2 * accesses));
+  std::vector<Amounts> demands(plan.instructions.size());
+  auto touch = [&](const MemoryAccess& access, Amounts* to) {
+    const int64_t end = access.operand.offset + access.bytes;
+    for (int64_t at = access.operand.offset, next; at < end; at = next) {
+      next = std::min(end, (at / block + 1) * block);
+      const int64_t distance = distances.Touch(access.operand.region, at / block) * block;
+      const auto bytes = static_cast<double>(next - at);
+      double* const levels = &(*to)[access.is_write ? kWrites : kReads];
+      levels[0] += bytes;
+      levels[1] += bytes * ShareBeyond(distance, table.near_bytes);
+      levels[2] += bytes * ShareBeyond(distance, table.shared_bytes);
+    }
+  };
+  // A write to memory that the same instruction has read needs no second trip to memory.
+  auto was_read = [&](size_t i, const MemoryAccess& access) {
+    if (!access.is_write) return false;
+    const std::vector<MemoryAccess>& all = plan.accesses[i];
+    return std::any_of(all.begin(), all.end(), [&](const MemoryAccess& other) {
+      return !other.is_write && other.operand.region == access.operand.region &&
+             other.operand.offset == access.operand.offset && other.bytes >= access.bytes;
+    });
+  };
+  // The first pass has no earlier touches; the second stands for every later step.
+  for (int time = 0; time < 2; ++time) {
+    for (size_t i = 0; i < plan.instructions.size(); ++i) {
+      const Instruction& instruction = plan.instructions[i];
+      demands[i] = {};
+      if (instruction.node >= 0) demands[i][kCalls] = 1;
+      demands[i][kFlops] = static_cast<double>(FlopsOf(plan, instruction));
+      if (!TouchesMemory(instruction)) continue;
+      for (const MemoryAccess& access : plan.accesses[i]) {
+        if (!was_read(i, access)) touch(access, &demands[i]);
+      }
+    }
+  }
+  return demands;
+}
+
+std::vector<double> CostsOf(const Plan& plan, const CostTable& table) {
+  const std::vector<Amounts> demands = DemandsOf(plan, table);
+  std::vector<double> costs;
+  for (size_t i = 0; i < plan.instructions.size(); ++i) {
+    const Instruction& instruction = plan.instructions[i];
+    const auto known = table.prices.find(PricedAs(plan, instruction));
+    costs.push_back(CostOf(demands[i], known != table.prices.end() ? known->second : table.other));
+    const bool branches = instruction.kind == InstructionKind::kBranch;
+    if (!branches && instruction.kind != InstructionKind::kLoop) continue;
+    const PlannedControl& control = plan.controls[instruction.index];
+    const double first = Sum(CostsOf(*control.plans[0], table));
+    const double second = Sum(CostsOf(*control.plans[1], table));
+    costs.back() += branches ? std::max(first, second) : first + second;
+  }
+  return costs;
+}
+
+std::vector<int> CriticalPath(const Plan& plan, absl::Span<const double> costs) {
+  struct Use {
+    int64_t first;
+    int64_t limit;
+    int instruction;
+  };
+  struct Uses {
+    std::vector<Use> reads, writes;  // those that no later write has covered
+  };
+  absl::flat_hash_map<int32_t, Uses> by_value;
+  const int count = static_cast<int>(plan.instructions.size());
+  std::vector<double> end(count, 0);
+  std::vector<int> before(count, -1), started(plan.collectives.size(), -1);
+  int last = -1;
+  for (int i = 0; i < count; ++i) {
+    const Instruction& instruction = plan.instructions[i];
+    double begin = 0;
+    auto after = [&](int other) {
+      if (other < 0 || end[other] <= begin) return;
+      begin = end[other];
+      before[i] = other;
+    };
+    for (const MemoryAccess& access : plan.accesses[i]) {
+      const int64_t first = access.operand.offset, limit = first + access.bytes;
+      auto after_all = [&](const std::vector<Use>& uses) {
+        for (const Use& use : uses) {
+          if (first < use.limit && use.first < limit) after(use.instruction);
+        }
+      };
+      Uses& past = by_value[access.value];
+      after_all(past.writes);
+      if (access.is_write) {
+        after_all(past.reads);
+        for (std::vector<Use>* uses : {&past.reads, &past.writes}) {
+          const auto hidden = [&](const Use& u) { return first <= u.first && u.limit <= limit; };
+          uses->erase(std::remove_if(uses->begin(), uses->end(), hidden), uses->end());
+        }
+      }
+      (access.is_write ? past.writes : past.reads).push_back({first, limit, i});
+    }
+    if (instruction.kind == InstructionKind::kStart) started[instruction.index] = i;
+    if (instruction.kind == InstructionKind::kFinish) after(started[instruction.index]);
+    end[i] = begin + costs[i];
+    if (last < 0 || end[i] > end[last]) last = i;
+  }
+  std::vector<int> path;
+  for (int i = last; i >= 0; i = before[i]) path.push_back(i);
+  std::reverse(path.begin(), path.end());
+  return path;
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/explain/explain.h"
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <optional>
+
+#include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "distribute/cluster/transport_costs.h"
+#include "framework/core/file.h"
+#include "framework/core/status.h"
+#include "framework/graph/graph_file.h"
+#include "mirrorflow_debug.h"
+#include "ops/registry.h"
+#include "tools/bench/training_case.h"
+#include "tools/cli/step_selection.h"
+#include "tools/explain/explain_report.h"
+#include "tools/explain/traced_steps.h"
+#include "tools/flags/graph_flags.h"
+#include "tools/flags/step_flags.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr double kRoundMs = 40;
+constexpr int kRounds = 15;
+constexpr absl::Duration kTraceBudget = absl::Milliseconds(400);
+constexpr int kShownSteps = 3;  // in the trace file
+
+// A step that is ready to run, and the objects that keep it alive.
+struct ReadyStep {
+  std::unique_ptr<Strategy> strategy;
+  std::unique_ptr<Session> session;
+  Step step;
+  std::vector<Tensor> feeds;
+};
+
+absl::StatusOr<ReadyStep> StepOfFile(const Graph& graph, const StepSelection& selection,
+                                     int64_t rows, std::unique_ptr<Strategy> strategy) {
+  ReadyStep ready{.strategy = std::move(strategy)};
+  MF_ASSIGN_OR_RETURN(const StepSelection step, WithFeeds(graph, selection, rows));
+  for (size_t i = 0; i < step.feeds.size(); ++i) {
+    MF_ASSIGN_OR_RETURN(Tensor value, NoiseOf(step.feeds[i].dtype(), step.shapes[i]));
+    ready.feeds.push_back(std::move(value));
+  }
+  MF_ASSIGN_OR_RETURN(ready.session, ready.strategy->NewSession(graph));
+  MF_ASSIGN_OR_RETURN(ready.step, ready.session->Prepare(step.feeds, step.fetches, step.targets));
+  return ready;
+}
+
+// The replicas of `e`, each worker a memory domain unless they share memory.
+Topology TopologyOf(const Explanation& e) {
+  Topology topology;
+  for (int worker = 0; worker < e.workers; ++worker) {
+    const int domain = e.transport == "shared_memory" ? 0 : worker;
+    topology.replicas.resize(topology.replicas.size() + e.replicas,
+                             {.worker = worker, .domain = domain});
+  }
+  return topology;
+}
+
+absl::Status Report(const Explanation& e) {
+  PrintExplanation(e);
+  const std::string path = absl::GetFlag(FLAGS_json);
+  return path.empty() ? absl::OkStatus() : WriteFileAtomically(path, {ExplanationJson(e)});
+}
+
+// Compiles the step for a cluster, predicts its time and reports.
+absl::Status ExplainStepOfWorkers(const ReadyStep& ready, Explanation e) {
+  std::vector<Shape> shapes;
+  for (const Tensor& feed : ready.feeds) shapes.push_back(feed.shape());
+  const Topology topology = TopologyOf(e);
+  const LinkCosts link = LinkCostsOf(*ParseCollectiveKind(e.transport));
+  MF_ASSIGN_OR_RETURN(const PlanElsewhere there,
+                      CompileStepFor(ready.step, std::move(shapes), topology, link));
+  e.plan = there.plan.get();
+  MF_ASSIGN_OR_RETURN(e.machine, Calibrate(e.replicas));
+  e.predicted_ns = CostsOf(*e.plan, e.machine.table);
+  e.not_run = "`bench step --workers` measures it";
+  if (topology.num_domains() > 1) {
+    e.exchange = PredictExchange(*e.plan, e.predicted_ns, topology, link);
+  }
+  return Report(e);
+}
+
+// Compiles the step, predicts its time, runs it and reports.
+absl::Status ExplainStep(ReadyStep ready, Explanation e) {
+  if (e.workers > 1) return ExplainStepOfWorkers(ready, std::move(e));
+  std::vector<Shape> shapes;
+  for (const Tensor& feed : ready.feeds) shapes.push_back(feed.shape());
+  MF_ASSIGN_OR_RETURN(const StepPlans plans, CompileStep(ready.step, shapes));
+  e.plan = plans.plans[0].get();
+  MF_ASSIGN_OR_RETURN(e.machine, Calibrate(e.replicas));
+  e.predicted_ns = CostsOf(*e.plan, e.machine.table);
+
+  auto run = [&] { return ready.step.Run(ready.feeds).status(); };
+  const absl::StatusOr<Timing> timing =
+      Measure(run, {.rounds = kRounds, .round_ms = kRoundMs, .canary_threads = e.replicas});
+  TraceWriter ignored, trace;
+  if (timing.ok()) {
+    e.measured = *timing;
+    MF_ASSIGN_OR_RETURN(e.fastest_ns, FastestInstructions(*ready.session, ready.step, ready.feeds,
+                                                          *e.plan, kTraceBudget, &ignored));
+    MF_RETURN_IF_ERROR(ready.session->TraceTo(&trace));
+    for (int i = 0; i < kShownSteps; ++i) MF_RETURN_IF_ERROR(run());
+    MF_RETURN_IF_ERROR(ready.session->TraceTo(nullptr));
+  } else {
+    e.not_run = std::string(timing.status().message());
+  }
+  MF_RETURN_IF_ERROR(Report(e));
+  const std::string path = absl::GetFlag(FLAGS_trace);
+  return path.empty() ? absl::OkStatus() : trace.WriteFile(path);
+}
+
+}  // namespace
+
+absl::Status Explain(const std::vector<std::string>& args, ExitCode* code) {
+  *code = kExitUsage;
+  if (args.size() > 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "explain: wrong arguments; expected at most one graph file, got ", args.size()));
+  }
+  Explanation e{.replicas = absl::GetFlag(FLAGS_replicas).value_or(2),
+                .workers = absl::GetFlag(FLAGS_workers),
+                .batch_size = absl::GetFlag(FLAGS_batch_size)};
+  MF_RETURN_IF_ERROR(
+      CheckFlagRange("batch_size", e.batch_size, 1, std::numeric_limits<int32_t>::max()));
+  MF_RETURN_IF_ERROR(CheckGraphFlags());
+  MF_RETURN_IF_ERROR(CheckOutputFlag("json", absl::GetFlag(FLAGS_json)));
+  MF_RETURN_IF_ERROR(CheckOutputFlag("trace", absl::GetFlag(FLAGS_trace)));
+  const std::vector<std::string> without = absl::GetFlag(FLAGS_without);
+  MF_RETURN_IF_ERROR(CheckFlagRange("workers", e.workers, 1, 64));
+  if (e.workers > 1) {
+    e.transport = absl::GetFlag(FLAGS_transport);
+    MF_RETURN_IF_ERROR(CheckChoice("transport", e.transport, {"tcp", "ucx", "shared_memory"}));
+    MF_RETURN_IF_ERROR(CheckFlagRange("replicas", e.replicas, 1, 64));
+  }
+  MirroredStrategy::Options options{.num_cpu_replicas = e.workers * e.replicas,
+                                    .max_bytes = MaxBytesOfFlags()};
+  options.compile.disabled_passes.insert(without.begin(), without.end());
+  auto strategy = MirroredStrategy::Create(options);
+  if (!strategy.ok()) return Annotate(strategy.status(), "--replicas");
+  if (args.empty()) {
+    e.name = absl::GetFlag(FLAGS_model);
+    const std::string optimizer = absl::GetFlag(FLAGS_optimizer);
+    const std::string hook = absl::GetFlag(FLAGS_hook);
+    MF_RETURN_IF_ERROR(Annotate(CheckOptimizer(optimizer), "--optimizer"));
+    MF_RETURN_IF_ERROR(Annotate(CheckHook(hook), "--hook"));
+    MF_RETURN_IF_ERROR(Annotate(BuildTraining(**strategy, e.name).status(), "--model"));
+    *code = kExitBadInput;
+    MF_ASSIGN_OR_RETURN(TrainingStep t, PrepareTraining({.model = e.name,
+                                                         .batch_size = e.batch_size,
+                                                         .replicas = e.replicas,
+                                                         .without = without,
+                                                         .optimizer = optimizer,
+                                                         .hook = hook,
+                                                         .workers = e.workers}));
+    return Annotate(ExplainStep({std::move(t.strategy), std::move(t.session), std::move(t.step),
+                                 std::move(t.feeds)},
+                                std::move(e)),
+                    "--model");
+  }
+  e.name = args[0];
+  *code = kExitBadInput;
+  MF_ASSIGN_OR_RETURN(const Graph graph, ReadGraphFile(args[0], AllOps(), GraphLimitsOfFlags()));
+  *code = kExitUsage;
+  MF_ASSIGN_OR_RETURN(const StepSelection selection, SelectStepFromFlags(graph));
+  *code = kExitBadInput;
+  absl::StatusOr<ReadyStep> ready =
+      StepOfFile(graph, selection, e.batch_size * e.workers * e.replicas, *std::move(strategy));
+  if (!ready.ok()) return Annotate(ready.status(), args[0]);
+  return Annotate(ExplainStep(*std::move(ready), std::move(e)), args[0]);
+}
+
+}  // namespace mirrorflow

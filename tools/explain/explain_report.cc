@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/explain/explain_report.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "framework/core/json.h"
+#include "framework/core/terminal.h"
+#include "nlohmann/json.hpp"
+
+namespace mirrorflow {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kPrintedRows = 15;
+
+double Sum(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0);
+}
+
+// True for starts and finishes of collectives, except finishes that update by a matrix product:
+// arithmetic dominates those.
+bool Communicates(const Plan& plan, const Instruction& instruction) {
+  return instruction.kind == InstructionKind::kStart ||
+         (Finishes(instruction.kind) && FlopsOf(plan, instruction) == 0);
+}
+
+// A row of the table of ops.
+struct OpRow {
+  std::string op;
+  int count = 0;
+  double flops = 0;
+  double bytes = 0;
+  double predicted_ns = 0;
+  double measured_ns = 0;
+
+  void Add(const OpRow& other) {
+    count += other.count;
+    flops += other.flops;
+    bytes += other.bytes;
+    predicted_ns += other.predicted_ns;
+    measured_ns += other.measured_ns;
+  }
+};
+
+// Totals of the step.
+struct Totals {
+  double predicted_ns = 0;
+  double path_ns = 0;  // of the critical path
+  double limit_ns = 0;
+  double exposed_ns = 0;           // predicted for communication
+  double measured_exposed_ns = 0;  // the same, measured
+  int64_t read_bytes = 0;          // by kernels
+  int64_t written_bytes = 0;
+  int64_t collective_bytes = 0;  // payload
+};
+
+struct Breakdown {
+  Totals totals;
+  std::vector<OpRow> ops;  // the most expensive first
+  std::vector<int> path;   // indices of instructions
+};
+
+Breakdown BreakDown(const Explanation& e) {
+  const Plan& plan = *e.plan;
+  Breakdown breakdown;
+  Totals& t = breakdown.totals;
+  std::map<std::string, OpRow> by_op;
+  for (size_t i = 0; i < plan.instructions.size(); ++i) {
+    const Instruction& instruction = plan.instructions[i];
+    if (instruction.node < 0) continue;
+    const double measured_ns = e.fastest_ns.empty() ? 0 : e.fastest_ns[i];
+    OpRow row = {.op = PricedAs(plan, instruction), .count = 1};
+    row.predicted_ns = e.predicted_ns[i];
+    row.measured_ns = measured_ns;
+    row.flops = static_cast<double>(FlopsOf(plan, instruction));
+    if (Communicates(plan, instruction)) {
+      t.exposed_ns += e.predicted_ns[i];
+      t.measured_exposed_ns += measured_ns;
+    }
+    for (const MemoryAccess& access : plan.accesses[i]) {
+      if (instruction.kind != InstructionKind::kStart) {
+        row.bytes += static_cast<double>(access.bytes);
+      }
+      if (!Communicates(plan, instruction)) {
+        (access.is_write ? t.written_bytes : t.read_bytes) += access.bytes;
+      }
+    }
+    OpRow& of_op = by_op[row.op];
+    of_op.op = row.op;
+    of_op.Add(row);
+  }
+  for (const PlannedCollective& c : plan.collectives) {
+    t.collective_bytes += c.bytes();
+  }
+  for (auto& [op, row] : by_op) breakdown.ops.push_back(row);
+  std::stable_sort(breakdown.ops.begin(), breakdown.ops.end(),
+                   [](const OpRow& a, const OpRow& b) { return a.predicted_ns > b.predicted_ns; });
+  breakdown.path = CriticalPath(plan, e.predicted_ns);
+  for (const int i : breakdown.path) t.path_ns += e.predicted_ns[i];
+  t.predicted_ns = Sum(e.predicted_ns);
+  t.limit_ns = static_cast<double>(plan.flops) / e.machine.fma_flops_per_ns;
+  return breakdown;
+}
+
+std::string NodeName(const Plan& plan, int i) {
+  const Instruction& instruction = plan.instructions[i];
+  if (instruction.node < 0) return "event";
+  const char* what = instruction.kind == InstructionKind::kStart  ? "start "
+                     : Finishes(instruction.kind)                 ? "finish "
+                     : instruction.kind == InstructionKind::kCopy ? "copy for "
+                                                                  : "";
+  return absl::StrCat(what, plan.node_names[instruction.node]);
+}
+
+double Percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
+
+// Prints a figure of the whole step: its name, milliseconds and a remark.
+void PrintFigure(const char* name, double ns, const std::string& remark) {
+  PrintLine(absl::StrFormat("%-14s %9.3f ms  %s", name, ns * 1e-6, remark));
+}
+
+void PrintTotals(const Explanation& e, const Totals& t) {
+  const Plan& plan = *e.plan;
+  const double measured_ns = e.measured.min_ms * 1e6;
+  const std::string workers =
+      e.workers == 1 ? "" : absl::StrCat(e.workers, " workers over ", e.transport, ", ");
+  PrintLine(absl::StrCat(e.name, ": ", workers, e.replicas,
+                         e.replicas == 1 ? " replica, " : " replicas, ", e.batch_size,
+                         " rows each"));
+  std::printf("step           %d kernels, %d collectives, %d branches and loops, %.3f MB arena\n",
+              static_cast<int>(plan.kernels.size()), static_cast<int>(plan.collectives.size()),
+              static_cast<int>(plan.controls.size()), static_cast<double>(plan.arena_bytes) * 1e-6);
+  std::printf(
+      "moved          %.3f MB read and %.3f MB written by kernels, %.3f MB in collectives\n",
+      static_cast<double>(t.read_bytes) * 1e-6, static_cast<double>(t.written_bytes) * 1e-6,
+      static_cast<double>(t.collective_bytes) * 1e-6);
+  PrintFigure("limit", t.limit_ns,
+              absl::StrFormat("%.4f Gflop of products and convolutions at %.0f Gflop/s",
+                              static_cast<double>(plan.flops) * 1e-9, e.machine.fma_flops_per_ns));
+  PrintFigure("predicted", t.predicted_ns,
+              absl::StrFormat("the limit is %.0f %% of it", Percent(t.limit_ns, t.predicted_ns)));
+  if (!e.not_run.empty()) {
+    PrintLine(absl::StrCat("measured       not: ", e.not_run));
+  } else {
+    PrintFigure(
+        "measured", measured_ns,
+        absl::StrFormat("the fastest of %d rounds, median %.3f ms; predicted / measured = "
+                        "%.3f",
+                        e.measured.rounds, e.measured.median_ms, t.predicted_ns / measured_ns));
+    PrintFigure(
+        "undisturbed", Sum(e.fastest_ns),
+        absl::StrFormat("the fastest run of each instruction; predicted / undisturbed = %.3f",
+                        t.predicted_ns / Sum(e.fastest_ns)));
+  }
+  if (e.exchange.has_value()) {
+    PrintFigure("with others", e.exchange->step_ns,
+                absl::StrFormat("%.3f ms of it exposed: waits for other hosts, which get %.3f MB",
+                                e.exchange->exposed_ns * 1e-6,
+                                static_cast<double>(e.exchange->sent_bytes) * 1e-6));
+    PrintFigure("network", e.exchange->network_ns,
+                absl::StrFormat("in use; %.0f %% of it is exposed",
+                                Percent(e.exchange->exposed_ns, e.exchange->network_ns)));
+  }
+  PrintFigure("critical path", t.path_ns,
+              absl::StrFormat("%.0f %% of predicted; the rest could run in parallel",
+                              Percent(t.path_ns, t.predicted_ns)));
+  PrintFigure("communication", t.exposed_ns,
+              absl::StrFormat("exposed, %.1f %% of predicted; %.3f ms of undisturbed",
+                              Percent(t.exposed_ns, t.predicted_ns), t.measured_exposed_ns * 1e-6));
+}
+
+void PrintOps(const std::vector<OpRow>& ops, double whole_ns) {
+  PrintLine("");
+  PrintLine(absl::StrFormat("%-36s %6s %9s %9s %12s %7s %12s", "op", "count", "Gflop", "MB",
+                            "predicted ms", "share", "measured ms"));
+  auto print = [&](const OpRow& row) {
+    PrintLine(absl::StrFormat("%-36s %6d %9.4f %9.3f %12.4f %5.1f %% %12.4f", row.op, row.count,
+                              row.flops * 1e-9, row.bytes * 1e-6, row.predicted_ns * 1e-6,
+                              Percent(row.predicted_ns, whole_ns), row.measured_ns * 1e-6));
+  };
+  OpRow others;
+  for (size_t i = 0; i < ops.size(); ++i) {
+    if (i < kPrintedRows) {
+      print(ops[i]);
+    } else {
+      others.Add(ops[i]);
+    }
+  }
+  others.op = "others";
+  if (others.count > 0) print(others);
+}
+
+void PrintPath(const Explanation& e, const Breakdown& breakdown) {
+  std::vector<int> path = breakdown.path;
+  std::stable_sort(path.begin(), path.end(),
+                   [&](int a, int b) { return e.predicted_ns[a] > e.predicted_ns[b]; });
+  path.resize(std::min(path.size(), kPrintedRows));
+  std::sort(path.begin(), path.end());
+  const std::string title = path.size() < breakdown.path.size()
+                                ? absl::StrFormat("critical path, the longest %d of %d",
+                                                  path.size(), breakdown.path.size())
+                                : "critical path";
+  PrintLine("");
+  PrintLine(absl::StrFormat("%-60s %12s %7s", title, "predicted ms", "share"));
+  for (const int i : path) {
+    PrintLine(absl::StrFormat("%-60s %12.4f %5.1f %%", NodeName(*e.plan, i),
+                              e.predicted_ns[i] * 1e-6,
+                              Percent(e.predicted_ns[i], breakdown.totals.path_ns)));
+  }
+}
+
+}  // namespace
+
+void PrintExplanation(const Explanation& e) {
+  const Breakdown breakdown = BreakDown(e);
+  PrintTotals(e, breakdown.totals);
+  PrintOps(breakdown.ops, breakdown.totals.predicted_ns);
+  PrintPath(e, breakdown);
+}
+
+std::string ExplanationJson(const Explanation& e) {
+  const Plan& plan = *e.plan;
+  const Breakdown breakdown = BreakDown(e);
+  const Totals& t = breakdown.totals;
+  Json json = {{"case", absl::StrCat("explain/", e.name)},
+               {"replicas", e.replicas},
+               {"batch_size_per_replica", e.batch_size},
+               {"kernels", plan.kernels.size()},
+               {"collectives", plan.collectives.size()},
+               {"arena_bytes", plan.arena_bytes},
+               {"flops", plan.flops},
+               {"read_bytes", t.read_bytes},
+               {"written_bytes", t.written_bytes},
+               {"collective_bytes", t.collective_bytes},
+               {"fma_gflops", e.machine.fma_flops_per_ns},
+               {"limit_ms", t.limit_ns * 1e-6},
+               {"predicted_ms", t.predicted_ns * 1e-6},
+               {"critical_path_ms", t.path_ns * 1e-6},
+               {"exposed_ms", t.exposed_ns * 1e-6}};
+  if (e.not_run.empty()) {
+    json.update({{"min_ms", e.measured.min_ms},
+                 {"median_ms", e.measured.median_ms},
+                 {"rounds", e.measured.rounds},
+                 {"undisturbed_ms", Sum(e.fastest_ns) * 1e-6}});
+  }
+  if (e.exchange.has_value()) {
+    json.update({{"workers", e.workers},
+                 {"transport", e.transport},
+                 {"step_with_others_ms", e.exchange->step_ns * 1e-6},
+                 {"network_ms", e.exchange->network_ns * 1e-6},
+                 {"network_exposed_ms", e.exchange->exposed_ns * 1e-6},
+                 {"sent_bytes", e.exchange->sent_bytes}});
+  }
+  std::string lines = JsonText(json) + "\n";
+  auto add_line = [&](const Json& line) { absl::StrAppend(&lines, JsonText(line), "\n"); };
+  for (const OpRow& row : breakdown.ops) {
+    add_line({{"op", row.op},
+              {"count", row.count},
+              {"flops", row.flops},
+              {"bytes", row.bytes},
+              {"predicted_ms", row.predicted_ns * 1e-6},
+              {"share", Percent(row.predicted_ns, t.predicted_ns)},
+              {"measured_ms", row.measured_ns * 1e-6}});
+  }
+  for (const int i : breakdown.path) {
+    add_line({{"node", NodeName(plan, i)},
+              {"predicted_ms", e.predicted_ns[i] * 1e-6},
+              {"share", Percent(e.predicted_ns[i], t.path_ns)}});
+  }
+  return lines;
+}
+
+}  // namespace mirrorflow

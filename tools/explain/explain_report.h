@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The report of `mirrorflow explain` on a step, as text and as JSON.
+#ifndef MIRRORFLOW_TOOLS_EXPLAIN_EXPLAIN_REPORT_H_
+#define MIRRORFLOW_TOOLS_EXPLAIN_EXPLAIN_REPORT_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "framework/runtime/plan.h"
+#include "tools/bench/predict_exchange.h"
+#include "tools/bench/statistics.h"
+#include "tools/explain/calibrate.h"
+
+namespace mirrorflow {
+
+// A compiled step with the predicted and measured times of its instructions.
+struct Explanation {
+  std::string name;
+  int replicas = 1;  // per worker
+  int workers = 1;
+  std::string transport = "shared_memory";                    // between workers
+  std::optional<ExchangePrediction> exchange = std::nullopt;  // if they exchange messages
+  int64_t batch_size = 1;                                     // per replica
+  const Plan* plan = nullptr;                                 // of the first replica
+  Machine machine;
+  std::vector<double> predicted_ns;  // by instruction
+  std::string not_run;               // the reason, if the step could not be run
+  Timing measured;                   // of the whole step
+  std::vector<double> fastest_ns;    // by instruction; empty if the step was not run
+};
+
+// Prints tables. A long one shows only its most expensive rows; the one of ops sums up the others.
+void PrintExplanation(const Explanation& e);
+
+// Returns one JSON object per line: the step, then each op (`op`), then each node of the critical
+// path (`node`).
+std::string ExplanationJson(const Explanation& e);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TOOLS_EXPLAIN_EXPLAIN_REPORT_H_

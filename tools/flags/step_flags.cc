@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/flags/step_flags.h"
+
+#include "absl/flags/flag.h"
+
+ABSL_FLAG(std::optional<int>, replicas, std::nullopt,
+          "number of CPU replicas; default: 2 for inspect, explain and bench, one device for run");
+ABSL_FLAG(
+    std::string, trace, "",
+    "run, explain, bench step with --workers: write a Chrome trace of some steps to this file, of "
+    "all workers unless its name contains {worker}: each worker then writes its own");
+ABSL_FLAG(std::string, model, "mlp",
+          "bench, explain: mlp, cnn, big, resnet, resnet50, lstm, transformer, gpt2 or chain");
+ABSL_FLAG(int64_t, batch_size, 64, "bench, explain: examples per step and replica");
+ABSL_FLAG(std::string, optimizer, "sgd",
+          "bench step, explain: sgd, momentum or adam; the other benchmarks train with sgd");
+ABSL_FLAG(std::string, hook, "none",
+          "bench step, explain: how replicas reduce gradients: none (all-reduce), bf16, fp16, "
+          "powersgd or adasum");
+ABSL_FLAG(
+    std::vector<std::string>, without, {},
+    "bench step: also measure without these compiler passes; explain: leave these passes out");
+ABSL_FLAG(
+    int, workers, 1,
+    "bench step: processes, on --hosts or this machine, with --replicas each, whose steps are "
+    "measured; explain: of the cluster whose steps are predicted");
+ABSL_FLAG(
+    std::string, transport, "threads",
+    "bench allreduce: between threads of one process, or between two processes over "
+    "shared_memory, tcp or ucx; the last two also between --hosts; explain: between --workers");
+ABSL_FLAG(std::string, json, "", "bench, explain: write one JSON object per line to this file");

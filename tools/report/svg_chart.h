@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Draws charts as SVG: light, in the reader's own sans-serif font, without scripts, complete in one
+// file.
+#ifndef MIRRORFLOW_TOOLS_REPORT_SVG_CHART_H_
+#define MIRRORFLOW_TOOLS_REPORT_SVG_CHART_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace mirrorflow {
+
+struct BarGroup {
+  std::string name;            // below the bars; may have several lines
+  std::vector<double> values;  // by series; 0: no bar
+};
+
+// Draws groups of bars side by side, with a line at 1. A bar higher than `most` is cut off there;
+// the number above it is its true value. `what` is a caption.
+std::string GroupedBars(absl::string_view title, absl::string_view what,
+                        const std::vector<std::string>& series, const std::vector<BarGroup>& groups,
+                        double most);
+
+struct TimelineSpan {
+  int row;
+  int kind;  // determines its colour
+  double begin;
+  double end;
+  std::string name;  // shown under the mouse pointer
+};
+
+// Draws spans of time in rows, the first at the top. Overlapping spans share the height of their
+// row. Times are in milliseconds from 0.
+std::string Timeline(absl::string_view title, const std::vector<std::string>& rows,
+                     const std::vector<std::string>& kinds, const std::vector<TimelineSpan>& spans);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TOOLS_REPORT_SVG_CHART_H_
