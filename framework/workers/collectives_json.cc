@@ -13,10 +13,9 @@
 
 namespace mirrorflow {
 
-using Json = nlohmann::ordered_json;
-
 std::string CollectivesJson(const RunProgress& progress, const Topology& topology, int worker,
                             const absl::Status& failure) {
+  using Json = nlohmann::ordered_json;
   // By rank: the number of collectives that it has started.
   std::map<int, uint64_t> started;
   for (const auto& [other, count] : CollectivesOf(failure)) {
