@@ -105,7 +105,7 @@ int UnorderedConflicts(const Plan& plan, int ignored) {
 }
 
 // A wait is needed unless other waits and the lanes order the same conflicting instructions.
-TEST(CheckPlanTest, FindsEveryMissingWaitThatIsNeeded) {
+TEST(CheckPlanTest, FindsEachMissingWait) {
   const absl::StatusOr<Plan> good = TrainingPlan();
   ASSERT_TRUE(good.ok()) << good.status();
   ASSERT_TRUE(CheckPlan::Check(*good).ok()) << CheckPlan::Check(*good);
