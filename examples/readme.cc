@@ -5,7 +5,7 @@ absl::Status Train() {
   MF_ASSIGN_OR_RETURN(auto strategy, mf::MirroredStrategy::Create({.num_cpu_replicas = 2}));
   mf::Graph graph;
   mf::Scope root(&graph);
-  auto mirrored = strategy->scope();  // variables made from here on are mirrored
+  auto mirrored = strategy->scope();  // variables created from here on are mirrored
   auto images = mf::ops::Placeholder(root.WithName("images"), mf::DT_FLOAT, {-1, 784});
   auto labels = mf::ops::Placeholder(root.WithName("labels"), mf::DT_INT32, {-1});
   auto logits = mf::layers::Dense(root, mf::layers::Dense(root, images, 128, mf::ops::Relu), 10);

@@ -36,7 +36,7 @@ namespace mirrorflow {
 struct WorkerReplicas {
   std::vector<std::string> devices = {};
   std::vector<std::string> gpu_uuids = {};  // by device; empty if they are CPUs
-  // Names and values that must be equal on all workers, beyond those of JoinOptions.
+  // Further settings, as {name, value}, that must be equal on all workers.
   std::vector<std::pair<std::string, std::string>> settings = {};
   absl::Duration collective_timeout = absl::Minutes(5);
   // Measure the link between hosts, instead of assuming its costs.
@@ -57,7 +57,7 @@ class JoinedCluster {
   const CoreSharers& core_sharers() const { return core_sharers_; }
   // Costs of messages between memory domains.
   const LinkCosts& link() const { return link_; }
-  // On the way to the other workers: `eth0`.
+  // The device that routes to the other workers: `eth0`.
   const std::string& network_device() const { return connect_.device; }
   // Null if this worker shares none.
   const std::shared_ptr<HostMemory>& host_memory() const { return connect_.host_memory; }

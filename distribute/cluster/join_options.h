@@ -26,8 +26,8 @@ struct JoinOptions {
   // ADDRESS or ADDRESS:PORT of this host at which worker 0 serves the coordination service.
   // Default: the coordinator's address in the cluster.
   std::string bind = "";
-  // ADDRESS of this host that the other workers use for data. Default: that of the network device
-  // on the way to the coordinator, or `bind`.
+  // ADDRESS of this host at which the other workers reach it for data. Default: the address of the
+  // network device that routes to `bind` or, if that is empty, to the coordinator.
   std::string advertise = "";
   // A process of its own serves the coordination service, instead of worker 0.
   bool external_coordinator = false;

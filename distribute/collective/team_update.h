@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TeamUpdate: this rank's part of an optimizer update (Update or ProductUpdate, communicator.h) on
-// the memory of a local team.
+// TeamUpdate: one rank's part of an optimizer update (Update or ProductUpdate, communicator.h) in
+// memory that its local team shares.
 //
 // An update by a gradient has three stages. Each rank reduces its shard of the gradient over its
 // domain; the shard is reduced over the domains; each rank updates its shard of the variables, for

@@ -54,7 +54,7 @@ struct WhileOptions {
 // Shapes:   the dtypes and shapes of the values do not change.
 // Errors:   InvalidArgument if `maximum_iterations` is not in [0, 2^31); `cond` must then be a
 //           bool.
-// Gradient: a loop that runs backward over the values that the iterations saved. The maximum number
+// Gradient: a backward loop over the values that the iterations saved. The maximum number
 //           of iterations must be known when a plan is made: `maximum_iterations` is given, or
 //           `cond` compares a counter with a constant, alone or under LogicalAnd. The body may not
 //           write variables.

@@ -239,9 +239,8 @@ TEST(PlantedBugsTest, FlippedBitInOneCopyOfVariableIsFound) {
             "replica 0");
 }
 
-// Flips a bit in the result of each update, and of each all-reduce in double precision, on this
-// rank. The change is smaller than the rounding tolerance, so only a comparison of the copies
-// detects it.
+// Flips one bit on this rank in the result of each update and of each double-precision all-reduce.
+// The change is smaller than the rounding tolerance, so only comparing the copies detects it.
 class FlippingCommunicator final : public Communicator {
  public:
   explicit FlippingCommunicator(std::unique_ptr<Communicator> communicator)

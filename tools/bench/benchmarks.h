@@ -25,8 +25,8 @@ namespace mirrorflow {
 absl::Status BenchAllReduce(Report* report);
 absl::Status CheckAllReduceFlags();
 absl::Status CheckAllReduceWorkers();
-// The same over a given transport: between threads, between processes that share memory, and over
-// TCP between two namespaces.
+// The all-reduce benchmark on one transport each: threads, processes with shared memory, and TCP
+// between two network namespaces.
 absl::Status BenchAllReduceOfThreads(Report* report);
 absl::Status BenchAllReduceOfProcesses(Report* report);
 absl::Status BenchAllReduceOverTcp(const Link& link, Report* report);
@@ -84,8 +84,8 @@ absl::Status BenchOverhead(Report* report);     // all of them
 // client, and a client sends its next request when it has the answer to the last one. The logits of
 // all sides must agree to within 1e-4 before timing starts.
 //
-// `empty_call` is the time of a call from Python to a graph that computes almost nothing. It is
-// part of a peer's latency; a C++ server would pay less.
+// `empty_call` is what a Python call costs on a graph that computes almost nothing. A peer's
+// latency includes it; a C++ server would pay less.
 absl::Status BenchServing(Report* report);
 absl::Status CheckServingFlags();
 

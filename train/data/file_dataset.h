@@ -40,7 +40,7 @@ class FileDataset final : public DatasetBase, public std::enable_shared_from_thi
 
   FileDataset(std::string description, bool batched, std::shared_ptr<FileList> files,
               MakeRows make);
-  // The rows of each shard are kept, because they hold what has been read and cached.
+  // Opens the rows of a shard once and keeps them, since they own the data that Cache() has read.
   const absl::StatusOr<RowPipeline>& RowsOf(const FileShard& shard) const;
 
   const std::shared_ptr<FileList> files_;

@@ -46,10 +46,11 @@ struct RowPipeline {
   void ReadInOrder(RowReaderPtr new_reader, int64_t rows);
   // Appends a transform that only chooses and orders elements.
   RowPipeline Append(Transform transform, std::optional<int64_t> new_size) &&;
-  // Appends a transform of rows with values. InvalidArgument, naming the stage, after Batch().
+  // Appends a transform of row values. Returns InvalidArgument, with the stage's name, if the rows
+  // are already batched.
   absl::StatusOr<RowPipeline> AppendToValues(absl::string_view stage, Transform transform,
                                              std::optional<int64_t> new_size) &&;
-  // InvalidArgument, naming the stage, after Batch().
+  // Returns InvalidArgument, with the stage's name, if the rows are already batched.
   absl::Status CheckRows(absl::string_view stage) const;
   // Makes the stream of rows with their values.
   MakeStream Values(int64_t max_errors = 0) const;

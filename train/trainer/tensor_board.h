@@ -13,7 +13,7 @@
 
 namespace mirrorflow {
 
-// Fit returns InvalidArgument for negative numbers.
+// Fit returns InvalidArgument if a value is negative.
 struct TensorBoardOptions {
   // Steps between two batch losses; 0 writes only the values of epochs (Keras' "epoch").
   int64_t update_freq = 0;

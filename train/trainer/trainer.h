@@ -48,7 +48,7 @@ struct Model {
   std::vector<Output> prediction_inputs = {};  // those of `inputs` that it needs. Empty: the first
 };
 
-// Fit returns InvalidArgument for negative numbers, and if `epochs` and `steps` are both 0.
+// Fit returns InvalidArgument if a value is negative, or if `epochs` and `steps` are both 0.
 struct FitOptions {
   int64_t epochs = 1;
   // Stop after this many steps, regardless of `epochs`; those before `start` count. 0: no limit. An
