@@ -11,6 +11,7 @@
 #include "distribute/collective/check_collective.h"
 #include "framework/core/hash.h"
 #include "framework/core/monotonic_time.h"
+#include "framework/core/mutex.h"
 #include "framework/core/status.h"
 #include "framework/runtime/failure.h"
 
@@ -89,7 +90,7 @@ absl::Status CollectiveAgreement::Check(int r, const Collective& collective, abs
 
 absl::Status CollectiveAgreement::CompareRanks(int rank, const Position& at, const Collective& c,
                                                const std::string& text) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   First& first = firsts_[at.number % kRemembered];
   if (first.position.number < at.number) {
     first.position = at;

@@ -13,7 +13,6 @@
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_COLLECTIVE_AGREEMENT_H_
 
 #include <cstdint>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -22,6 +21,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "framework/core/monotonic_time.h"
+#include "framework/core/mutex.h"
 #include "framework/runtime/communicator.h"
 #include "framework/runtime/topology.h"
 #include "framework/workers/worker_group.h"
@@ -74,8 +74,8 @@ class CollectiveAgreement {
   std::vector<Position> positions_;  // by local rank; each belongs to the thread of its rank
   // The last collective of which all workers have the same; of the first local rank's thread.
   std::string last_text_ = "none";
-  std::mutex mu_;
-  std::vector<First> firsts_;  // collective n is in firsts_[n % kRemembered]; guarded by mu_
+  Mutex mu_;
+  std::vector<First> firsts_ ABSL_GUARDED_BY(mu_);  // collective n is in firsts_[n % kRemembered]
 };
 
 }  // namespace mirrorflow

@@ -11,6 +11,7 @@
 #include "distribute/collective/shard.h"
 #include "framework/core/byte_offset.h"
 #include "framework/core/monotonic_time.h"
+#include "framework/core/mutex.h"
 #include "framework/core/status.h"
 #include "framework/runtime/bfloat16_values.h"
 #include "framework/runtime/failure.h"
@@ -210,7 +211,7 @@ DomainExchange::Flight& DomainExchange::NewFlight(Layout& layout, DomainWork* wo
 
 absl::Status DomainExchange::Begin(DomainWork* work,
                                    const std::variant<DomainShard, DomainPart>& needs) {
-  const std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   if (const auto* shard = std::get_if<DomainShard>(&needs)) {
     Flight& flight = NewFlight(LayoutOf(*shard), work);
     flight.shard = *shard;
@@ -229,7 +230,7 @@ std::byte* DomainExchange::Reduce(Flight& flight, size_t p) {
   const std::byte* const received = flight.received.data() + layout.offset[p];
   size_t n = 0;
   bool has_own = false;
-  const auto add_own = [&] {
+  const auto add_own = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     parts_[n++] = flight.own + layout.offset_of_own(piece);
     has_own = true;
   };
@@ -322,30 +323,30 @@ absl::Status DomainExchange::WithSequence(const absl::Status& status) const {
 }
 
 absl::StatusOr<bool> DomainExchange::Progress() {
-  const std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   return ProgressLocked();
 }
 
 bool DomainExchange::PrepareToWait(std::vector<pollfd>* events) {
-  const std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   const bool is_idle = std::all_of(flights_.begin(), flights_.end(),
                                    [](const Flight* flight) { return flight->left == 0; });
   return is_idle || transport_->PrepareToWait(events);
 }
 
 absl::Status DomainExchange::Finish(const DomainWork* work) {
-  std::unique_lock<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   const auto it = std::find_if(flights_.begin(), flights_.end(),
                                [work](const Flight* flight) { return flight->work == work; });
   if (it == flights_.end()) return absl::InternalError("work was finished before it began");
   Flight* const flight = *it;
-  MF_RETURN_IF_ERROR(WaitFor(flight->left, lock));
+  MF_RETURN_IF_ERROR(WaitFor(flight->left));
   flights_.erase(std::find(flights_.begin(), flights_.end(), flight));
   flight->layout->free.push_back(flight);
   return absl::OkStatus();
 }
 
-absl::Status DomainExchange::WaitFor(const int& unfinished, std::unique_lock<std::mutex>& lock) {
+absl::Status DomainExchange::WaitFor(const int& unfinished) {
   const MonotonicTime start = MonotonicTime::Now();
   MonotonicTime last = start;  // when something moved
   for (;;) {
@@ -360,10 +361,12 @@ absl::Status DomainExchange::WaitFor(const int& unfinished, std::unique_lock<std
     if (now - last < kSpin) continue;
     events_.clear();
     if (!transport_->PrepareToWait(&events_)) continue;
+    std::vector<pollfd> events = std::exchange(events_, {});  // others may wait as well
     const absl::Duration longest = std::min(start + timeout_ - now, kLongestSleep);
-    lock.unlock();
-    poll(events_.data(), events_.size(), static_cast<int>(absl::ToInt64Milliseconds(longest)) + 1);
-    lock.lock();
+    mu_.Unlock();
+    poll(events.data(), events.size(), static_cast<int>(absl::ToInt64Milliseconds(longest)) + 1);
+    mu_.Lock();
+    events_ = std::move(events);
   }
 }
 
@@ -397,7 +400,7 @@ absl::Status DomainExchange::Receive(int rank, const MessageTag& tag, void* memo
 absl::Status DomainExchange::ReduceScatterParts(
     Reduction reduction, DataType dtype, absl::Span<const int64_t> counts, void* out,
     absl::FunctionRef<void(int rank, void* out)> reduce_in_domain, uint64_t fingerprint) {
-  std::unique_lock<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   const MessageTag tag = NextTag(fingerprint);
   const auto size = static_cast<int64_t>(DataTypeSize(dtype));
   const auto works_for = [&](int rank) {
@@ -422,7 +425,7 @@ absl::Status DomainExchange::ReduceScatterParts(
     next += counts[r] * size;
   }
   if (own_bytes > 0) reduce_in_domain(rank_, out);
-  MF_RETURN_IF_ERROR(WaitFor(unfinished_, lock));
+  MF_RETURN_IF_ERROR(WaitFor(unfinished_));
   if (own_bytes > 0) {
     ReduceDomains(reduction, dtype, scattered_, out, counts[rank_], topology_.world_size());
   }
@@ -431,7 +434,7 @@ absl::Status DomainExchange::ReduceScatterParts(
 
 absl::Status DomainExchange::GatherParts(DataType dtype, absl::Span<const int64_t> counts,
                                          const void* own, void* all, uint64_t fingerprint) {
-  std::unique_lock<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   const MessageTag tag = NextTag(fingerprint);
   const auto size = static_cast<int64_t>(DataTypeSize(dtype));
   for (int r = 0; r < static_cast<int>(counts.size()); ++r) {
@@ -440,22 +443,22 @@ absl::Status DomainExchange::GatherParts(DataType dtype, absl::Span<const int64_
     MF_RETURN_IF_ERROR(
         Receive(r, tag, ByteOffset(all, FirstOf(r, counts) * size), counts[r] * size));
   }
-  return WaitFor(unfinished_, lock);
+  return WaitFor(unfinished_);
 }
 
 absl::Status DomainExchange::Broadcast(int root, const void* in, void* out, int64_t bytes,
                                        uint64_t fingerprint) {
-  std::unique_lock<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   const MessageTag tag = NextTag(fingerprint);
   if (!IsNear(root)) MF_RETURN_IF_ERROR(Receive(root, tag, out, bytes));
   for (int r = 0; r < topology_.world_size() && root == rank_; ++r) {
     if (!IsNear(r)) MF_RETURN_IF_ERROR(Send(r, tag, in, bytes));
   }
-  return WaitFor(unfinished_, lock);
+  return WaitFor(unfinished_);
 }
 
 absl::Status DomainExchange::Barrier(uint64_t fingerprint) {
-  std::unique_lock<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   const MessageTag tag = NextTag(fingerprint);
   if (index_ != 0) return absl::OkStatus();
   const std::byte token{};
@@ -465,7 +468,7 @@ absl::Status DomainExchange::Barrier(uint64_t fingerprint) {
     MF_RETURN_IF_ERROR(Send(domains_[d][0], tag, &token, 1));
     MF_RETURN_IF_ERROR(Receive(domains_[d][0], tag, tokens + d, 1));
   }
-  return WaitFor(unfinished_, lock);
+  return WaitFor(unfinished_);
 }
 
 }  // namespace mirrorflow

@@ -16,7 +16,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <tuple>
 #include <utility>
 #include <variant>
@@ -32,6 +31,7 @@
 #include "distribute/collective/shard_pieces.h"
 #include "distribute/collective/transport.h"
 #include "framework/core/dtype.h"
+#include "framework/core/mutex.h"
 #include "framework/graph/sharding.h"
 #include "framework/runtime/topology.h"
 
@@ -95,32 +95,35 @@ class DomainExchange {
   bool IsNear(int rank) const { return topology_.replicas[rank].domain == domain_; }
   // The rank of domain `d` that reduces the part of `rank`, which is in another domain.
   int Partner(int d, int rank) const { return domains_[d][rank % domains_[d].size()]; }
-  std::byte* Scratch(int64_t bytes);
+  std::byte* Scratch(int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // The tag of the next collective.
-  MessageTag NextTag(uint64_t fingerprint);
+  MessageTag NextTag(uint64_t fingerprint) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // One message of a collective that has at most one from each rank to each other one.
-  absl::Status Send(int rank, const MessageTag& tag, const void* memory, int64_t bytes);
-  absl::Status Receive(int rank, const MessageTag& tag, void* memory, int64_t bytes);
+  absl::Status Send(int rank, const MessageTag& tag, const void* memory, int64_t bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status Receive(int rank, const MessageTag& tag, void* memory, int64_t bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   // The form in which the values travel.
   DataType WireTypeOf(const DomainShard& shard) const;
-  Layout& LayoutOf(const DomainShard& shard);
+  Layout& LayoutOf(const DomainShard& shard) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Starts one message of piece `p`, with the rank of `domain`.
   absl::Status Start(Flight& flight, size_t p, int domain, bool sends, bool is_result,
-                     std::byte* memory);
-  absl::Status Launch(const DomainShard& shard, Flight& flight);
-  std::byte* Reduce(Flight& flight, size_t p);
-  void Take(const Flight& flight, size_t p, const std::byte* result);
-  absl::Status Launch(const DomainPart& part, Flight& flight);
-  Flight& NewFlight(Layout& layout, DomainWork* work);
-  absl::StatusOr<bool> Advance(Flight& flight);
+                     std::byte* memory) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status Launch(const DomainShard& shard, Flight& flight) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  std::byte* Reduce(Flight& flight, size_t p) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Take(const Flight& flight, size_t p, const std::byte* result)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status Launch(const DomainPart& part, Flight& flight) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  Flight& NewFlight(Layout& layout, DomainWork* work) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::StatusOr<bool> Advance(Flight& flight) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  // Moves what is in flight; returns whether anything moved. REQUIRES: mu_ is held.
-  absl::StatusOr<bool> ProgressLocked();
-  // Makes progress until `unfinished` is 0. Releases `lock` while it sleeps.
-  absl::Status WaitFor(const int& unfinished, std::unique_lock<std::mutex>& lock);
+  // Moves what is in flight; returns whether anything moved.
+  absl::StatusOr<bool> ProgressLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Makes progress until `unfinished` is 0. Releases mu_ while it sleeps.
+  absl::Status WaitFor(const int& unfinished) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status TimedOut() const;
-  absl::Status WithSequence(const absl::Status& status) const;
+  absl::Status WithSequence(const absl::Status& status) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const Topology topology_;
   const int rank_;
@@ -132,18 +135,23 @@ class DomainExchange {
   const ExchangeOptions options_;
   std::atomic<uint64_t> step_{0};
 
-  std::mutex mu_;                       // guards the rest
-  uint64_t sequence_ = 0;               // of the last collective
-  std::vector<std::byte> scratch_;      // grows to the largest size needed
-  std::vector<const void*> parts_;      // by domain, while a piece is reduced
-  std::vector<const void*> scattered_;  // by domain, while a reduce-scatter waits
-  int unfinished_ = 0;  // transfers of the collective that is not a shard's reduction
-  std::map<std::tuple<int64_t, int64_t, int64_t>, std::unique_ptr<Layout>>
-      layouts_;                           // by count, element size, that on the wire
-  std::unique_ptr<Layout> parts_layout_;  // of exchanges of parts, which have no pieces
-  std::vector<Flight*> flights_;          // begun and not finished, in this order
-  std::vector<float> widened_;            // a piece of bfloat16
-  std::vector<pollfd> events_;
+  Mutex mu_;
+  uint64_t sequence_ ABSL_GUARDED_BY(mu_) = 0;           // of the last collective
+  std::vector<std::byte> scratch_ ABSL_GUARDED_BY(mu_);  // grows to the largest size needed
+  std::vector<const void*> parts_ ABSL_GUARDED_BY(mu_);  // by domain, while a piece is reduced
+  // By domain, while a reduce-scatter waits.
+  std::vector<const void*> scattered_ ABSL_GUARDED_BY(mu_);
+  // Transfers of the collective that is not a shard's reduction.
+  int unfinished_ ABSL_GUARDED_BY(mu_) = 0;
+  // By count, element size, that on the wire.
+  std::map<std::tuple<int64_t, int64_t, int64_t>, std::unique_ptr<Layout>> layouts_
+      ABSL_GUARDED_BY(mu_);
+  // For exchanges of parts, which have no pieces.
+  std::unique_ptr<Layout> parts_layout_ ABSL_GUARDED_BY(mu_);
+  std::vector<Flight*> flights_ ABSL_GUARDED_BY(mu_);  // begun and not finished, in this order
+  std::vector<float> widened_ ABSL_GUARDED_BY(mu_);    // a piece of bfloat16
+  // Empty memory that the next wait reuses.
+  std::vector<pollfd> events_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace mirrorflow

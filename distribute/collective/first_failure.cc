@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "framework/core/mutex.h"
 #include "framework/runtime/status_proto.h"
 
 namespace mirrorflow {
@@ -31,7 +32,7 @@ absl::Status Read(const FirstFailure::Text& text) {
 }  // namespace
 
 void FirstFailure::Set(const absl::Status& why) {
-  const std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   if (shared_.setter.load(std::memory_order_acquire) != 0) return;
   const absl::Status failure = why.ok() ? absl::AbortedError("aborted without a reason") : why;
   Write(failure, &texts_[process_]);
@@ -42,7 +43,7 @@ void FirstFailure::Set(const absl::Status& why) {
 absl::Status FirstFailure::Get() const {
   const int setter = shared_.setter.load(std::memory_order_acquire);
   if (setter == 0) return absl::OkStatus();
-  const std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   if (known_.ok()) known_ = Read(texts_[setter - 1]);
   return known_;
 }

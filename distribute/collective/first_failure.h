@@ -6,9 +6,9 @@
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 
 #include "absl/status/status.h"
+#include "framework/core/mutex.h"
 
 namespace mirrorflow {
 
@@ -38,8 +38,8 @@ class FirstFailure {
   Shared& shared_;
   Text* const texts_;
   const int process_;
-  mutable std::mutex mu_;  // of this process
-  mutable absl::Status known_;
+  mutable Mutex mu_;  // of this process
+  mutable absl::Status known_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace mirrorflow

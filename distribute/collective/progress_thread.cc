@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "framework/core/mutex.h"
 #include "framework/core/status.h"
 #include "framework/core/system_error.h"
 #include "framework/core/thread.h"
@@ -57,12 +58,12 @@ void ProgressThread::Wake() {
 }
 
 void ProgressThread::Add(Rank* rank) {
-  const std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   ranks_.push_back(rank);
 }
 
 void ProgressThread::Remove(Rank* rank) {
-  const std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   ranks_.erase(std::remove(ranks_.begin(), ranks_.end(), rank), ranks_.end());
 }
 
@@ -95,7 +96,7 @@ void ProgressThread::MakeProgress() {
     bool may_wait = true;
     events.assign({{.fd = wake_, .events = POLLIN, .revents = 0}});
     {
-      const std::lock_guard<std::mutex> lock(mu_);
+      MutexLock lock(&mu_);
       for (Rank* rank : ranks_) {
         const absl::StatusOr<bool> moved = rank->Progress();
         if (!moved.ok()) continue;  // the rank gets the failure in its next call

@@ -10,11 +10,11 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "framework/core/mutex.h"
 
 namespace mirrorflow {
 
@@ -58,8 +58,8 @@ class ProgressThread {
   const int timer_, wake_;  // a timerfd and an eventfd
   std::atomic<int> resting_{0};
   std::atomic<bool> stop_{false};
-  std::mutex mu_;
-  std::vector<Rank*> ranks_;  // guarded by mu_
+  Mutex mu_;
+  std::vector<Rank*> ranks_ ABSL_GUARDED_BY(mu_);
   std::thread thread_;
 };
 

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/monotonic_time.h"
+#include "framework/core/mutex.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {
@@ -11,37 +12,37 @@ Rendezvous::Rendezvous(int world_size, absl::Duration timeout)
     : world_size_(world_size), timeout_(timeout) {}
 
 absl::Status Rendezvous::status() const {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   return failure_;
 }
 
 bool Rendezvous::Fail(const absl::Status& why) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   if (!failure_.ok()) return false;
   failure_ = why;
-  changed_.notify_all();
+  changed_.NotifyAll();
   return true;
 }
 
 absl::Status Rendezvous::Meet(int rank, absl::string_view what) {
   const MonotonicTime deadline = MonotonicTime::Now() + timeout_;
-  std::unique_lock<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   const uint64_t meeting = meetings_;
   if (++present_ == world_size()) {
     present_ = 0;
     ++meetings_;
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
   while (meetings_ == meeting && failure_.ok()) {
     if (MonotonicTime::Now() > deadline) {
       failure_ = absl::DeadlineExceededError(
           absl::StrCat(what, ": rank ", rank, " timed out after ", absl::FormatDuration(timeout_),
                        "; expected ", world_size(), " ranks, got ", present_));
-      changed_.notify_all();
+      changed_.NotifyAll();
     } else if (deadline == MonotonicTime::InfiniteFuture()) {
-      changed_.wait(lock);
+      changed_.Wait(lock);
     } else {
-      changed_.wait_until(lock, deadline.ToChrono());
+      changed_.WaitUntil(lock, deadline);
     }
   }
   return failure_;

@@ -6,13 +6,12 @@
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_RENDEZVOUS_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_RENDEZVOUS_H_
 
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "framework/core/mutex.h"
 
 namespace mirrorflow {
 
@@ -36,11 +35,11 @@ class Rendezvous {
  private:
   const int world_size_;
   const absl::Duration timeout_;
-  mutable std::mutex mu_;
-  std::condition_variable changed_;
-  absl::Status failure_;
-  uint64_t meetings_ = 0;  // completed
-  int present_ = 0;        // ranks that have arrived at the next one
+  mutable Mutex mu_;
+  CondVar changed_;
+  absl::Status failure_ ABSL_GUARDED_BY(mu_);
+  uint64_t meetings_ ABSL_GUARDED_BY(mu_) = 0;  // completed
+  int present_ ABSL_GUARDED_BY(mu_) = 0;        // ranks that have arrived at the next one
 };
 
 }  // namespace mirrorflow

@@ -11,6 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "framework/core/mutex.h"
 #include "framework/core/names.h"
 #include "framework/core/status.h"
 #include "framework/core/terminal.h"
@@ -25,8 +26,8 @@ std::atomic<int> this_worker{0};
 
 // Failpoints register before main, in any order.
 struct Registry {
-  std::mutex mu;
-  std::vector<std::string> names;  // guarded by mu
+  Mutex mu;
+  std::vector<std::string> names ABSL_GUARDED_BY(mu);
 };
 Registry& TheRegistry() {
   static Registry* const registry = new Registry();
@@ -94,7 +95,7 @@ void WarnOnce() {
 Failpoint::Failpoint(absl::string_view name) : name_(name) {
   WarnOnce();
   {
-    std::lock_guard<std::mutex> lock(TheRegistry().mu);
+    MutexLock lock(&TheRegistry().mu);
     TheRegistry().names.push_back(name_);
   }
   const absl::StatusOr<std::vector<Setting>> settings = ReadEnvironment();
@@ -123,7 +124,7 @@ absl::Status Failpoint::Act() {
 }
 
 std::vector<std::string> Failpoint::Names() {
-  std::lock_guard<std::mutex> lock(TheRegistry().mu);
+  MutexLock lock(&TheRegistry().mu);
   std::vector<std::string> names = TheRegistry().names;
   std::sort(names.begin(), names.end());
   return names;

@@ -5,7 +5,6 @@
 
 #include <cstdlib>
 #include <deque>
-#include <mutex>
 #include <string>
 #include <utility>
 
@@ -18,6 +17,7 @@
 #include "framework/core/hash.h"
 #include "framework/core/json.h"
 #include "framework/core/launcher_file.h"
+#include "framework/core/mutex.h"
 #include "framework/core/parse_json.h"
 #include "framework/core/stack_trace.h"
 #include "framework/core/terminal.h"
@@ -44,13 +44,13 @@ class LastDetails {
     const std::string key =
         absl::StrCat(getpid(), "/",
                      absl::Hex(StableHash(absl::StrCat(details.collectives_json, details.stack))));
-    const std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     if (entries_.size() == kKept) entries_.pop_front();
     entries_.emplace_back(key, std::move(details));
     return key;
   }
   Details Find(absl::string_view key) {
-    const std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     for (const auto& [of, details] : entries_) {
       if (of == key) return details;
     }
@@ -60,8 +60,8 @@ class LastDetails {
  private:
   static constexpr size_t kKept = 16;
 
-  std::mutex mu_;
-  std::deque<std::pair<std::string, Details>> entries_;
+  Mutex mu_;
+  std::deque<std::pair<std::string, Details>> entries_ ABSL_GUARDED_BY(mu_);
 };
 
 LastDetails& AllDetails() {

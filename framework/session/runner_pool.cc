@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "framework/core/mutex.h"
 #include "framework/core/out_of_memory.h"
 #include "framework/core/status.h"
 
@@ -55,14 +56,14 @@ StepRunner* RunnerPool::FindFree() {
   return nullptr;
 }
 
-bool RunnerPool::AwaitTurn(std::unique_lock<std::mutex>& lock, std::list<int>& line, int kind,
+bool RunnerPool::AwaitTurn(MutexLock& lock, std::list<int>& line, int kind,
                            absl::FunctionRef<bool()> may_go) {
   const MonotonicTime deadline = MonotonicTime::Now() + options_.timeout;
   const auto place = line.insert(line.end(), kind);
-  const bool came = changed_.wait_until(lock, deadline.ToChrono(),
-                                        [&] { return place == line.begin() && may_go(); });
+  const bool came =
+      changed_.WaitUntil(lock, deadline, [&] { return place == line.begin() && may_go(); });
   line.erase(place);
-  changed_.notify_all();  // the next in line may be able to proceed
+  changed_.NotifyAll();  // the next in line may be able to proceed
   return came;
 }
 
@@ -71,14 +72,15 @@ absl::StatusOr<RunnerLease> RunnerPool::TakeInTurn(int kind) {
 }
 
 absl::StatusOr<RunnerLease> RunnerPool::Queue(int kind) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(&mutex_);
   BeginQueue();
   if (options_.refuse_others && !MayTake(kind)) {
     return absl::FailedPreconditionError(
         "session: in use by another thread; expected one thread at a time, because all workers "
         "must make the same calls in the same order");
   }
-  if (!AwaitTurn(lock, waiting_, kind, [&] { return MayTake(kind); })) {
+  if (!AwaitTurn(lock, waiting_, kind,
+                 [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return MayTake(kind); })) {
     EndQueue();
     return absl::DeadlineExceededError(
         absl::StrCat("session: timed out after ", absl::FormatDuration(options_.timeout),
@@ -89,12 +91,12 @@ absl::StatusOr<RunnerLease> RunnerPool::Queue(int kind) {
   StepRunner* runner = FindFree();
   if (runner == nullptr) {
     ++making_;
-    lock.unlock();
+    lock.Unlock();
     absl::StatusOr<std::unique_ptr<StepRunner>> made = CatchOutOfMemory(make_);
-    lock.lock();
+    lock.Lock();
     --making_;
     if (!made.ok()) {
-      changed_.notify_all();
+      changed_.NotifyAll();
       EndQueue();
       return made.status();
     }
@@ -105,21 +107,21 @@ absl::StatusOr<RunnerLease> RunnerPool::Queue(int kind) {
 }
 
 void RunnerPool::ReturnInTurn(StepRunner* runner, bool is_exclusive) {
-  const std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   std::erase(lent_, runner);
   if (is_exclusive) exclusive_ = false;
-  changed_.notify_all();
+  changed_.NotifyAll();
   EndQueue();
 }
 
 bool RunnerPool::MakeRoom(const StepRunner& runner, int64_t bytes) {
-  const auto others_have = [&] {
+  const auto others_have = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     int64_t sum = &runner != first_.get() ? first_->reserved_bytes() : 0;
     for (const auto& other : others_) sum += other.get() != &runner ? other->reserved_bytes() : 0;
     return sum;
   };
   if (bytes <= options_.max_bytes - others_have()) return true;
-  const auto free = [&](StepRunner& other) {
+  const auto free = [&](StepRunner& other) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (&other != &runner && !IsLent(other)) other.FreeMemory();
   };
   free(*first_);
@@ -130,11 +132,13 @@ bool RunnerPool::MakeRoom(const StepRunner& runner, int64_t bytes) {
 }
 
 absl::Status RunnerPool::ReserveMore(StepRunner& runner, int64_t bytes) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(&mutex_);
   if (!waiting_for_memory_.empty() || !MakeRoom(runner, bytes)) {
     runner.FreeMemory();  // others may be waiting for it
-    changed_.notify_all();
-    if (!AwaitTurn(lock, waiting_for_memory_, kShared, [&] { return MakeRoom(runner, bytes); })) {
+    changed_.NotifyAll();
+    if (!AwaitTurn(lock, waiting_for_memory_, kShared, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+          return MakeRoom(runner, bytes);
+        })) {
       return absl::DeadlineExceededError(absl::StrCat(
           "session: timed out after ", absl::FormatDuration(options_.timeout), " waiting for ",
           bytes,
@@ -146,7 +150,7 @@ absl::Status RunnerPool::ReserveMore(StepRunner& runner, int64_t bytes) {
 }
 
 void RunnerPool::DropEvictedNow(const StepCache& cache) {
-  const std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   evictions_.store(cache.evictions(), std::memory_order_relaxed);
   for (const auto& other : others_) {
     if (!IsLent(*other)) other->DropEvicted().IgnoreError();  // a leased runner does so itself
@@ -154,7 +158,7 @@ void RunnerPool::DropEvictedNow(const StepCache& cache) {
 }
 
 void RunnerPool::SetTraced(bool traced) {
-  const std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   limit_ = traced ? 1 : options_.max_runners;
 }
 

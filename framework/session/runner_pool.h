@@ -8,12 +8,10 @@
 #define MIRRORFLOW_FRAMEWORK_SESSION_RUNNER_POOL_H_
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -22,6 +20,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "framework/core/monotonic_time.h"
+#include "framework/core/mutex.h"
 #include "framework/session/step_runner.h"
 
 namespace mirrorflow {
@@ -126,38 +125,37 @@ class RunnerPool {
   absl::Status ReserveMore(StepRunner& runner, int64_t bytes);
   void DropEvictedNow(const StepCache& cache);
 
-  // With mutex_ held:
   // Moves the state from word_ to the members below.
-  void BeginQueue();
+  void BeginQueue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Moves the state back to word_ if nothing is leased or queued.
-  void EndQueue();
-  bool MayTake(int kind) const;
+  void EndQueue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool MayTake(int kind) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns a runner that is not leased, or null.
-  StepRunner* FindFree();
-  bool IsLent(const StepRunner& runner) const;
+  StepRunner* FindFree() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsLent(const StepRunner& runner) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns whether `bytes` fit beside what the other runners have reserved. Frees the memory of
   // idle runners if necessary.
-  bool MakeRoom(const StepRunner& runner, int64_t bytes);
+  bool MakeRoom(const StepRunner& runner, int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Blocks until the calling thread is first in `line` and `may_go` returns true. Returns false on
   // timeout.
-  bool AwaitTurn(std::unique_lock<std::mutex>& lock, std::list<int>& line, int kind,
-                 absl::FunctionRef<bool()> may_go);
+  bool AwaitTurn(MutexLock& lock, std::list<int>& line, int kind, absl::FunctionRef<bool()> may_go)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::unique_ptr<StepRunner> first_;
   const MakeRunner make_;
   const Options options_;
   std::atomic<int> word_{0};
 
-  std::mutex mutex_;  // guards all below
-  std::condition_variable changed_;
-  std::vector<std::unique_ptr<StepRunner>> others_;
-  std::vector<const StepRunner*> lent_;
-  int making_ = 0;          // runners under construction
-  bool exclusive_ = false;  // the first runner is leased exclusively
-  int limit_;               // maximum number of leases
+  Mutex mutex_;
+  CondVar changed_;
+  std::vector<std::unique_ptr<StepRunner>> others_ ABSL_GUARDED_BY(mutex_);
+  std::vector<const StepRunner*> lent_ ABSL_GUARDED_BY(mutex_);
+  int making_ ABSL_GUARDED_BY(mutex_) = 0;          // runners under construction
+  bool exclusive_ ABSL_GUARDED_BY(mutex_) = false;  // the first runner is leased exclusively
+  int limit_ ABSL_GUARDED_BY(mutex_);               // maximum number of leases
   // FIFO queues of the requested lease kinds: threads waiting for a lease, and leases waiting for
   // memory.
-  std::list<int> waiting_, waiting_for_memory_;
+  std::list<int> waiting_ ABSL_GUARDED_BY(mutex_), waiting_for_memory_ ABSL_GUARDED_BY(mutex_);
   std::atomic<uint64_t> evictions_{0};  // cache evictions that idle runners have handled
 };
 

@@ -193,7 +193,7 @@ absl::StatusOr<Step> Session::Prepare(absl::Span<const Output> feeds,
   step->signature.local_fetches = local.fetches;
   step->writes = ShowsWrites(step->signature);
   step->session = this;
-  const std::lock_guard lock(steps_mutex_);
+  MutexLock lock(&steps_mutex_);
   step->index = steps_.size();
   return Step(steps_.emplace_back(std::move(step)));
 }
@@ -211,7 +211,7 @@ absl::StatusOr<std::vector<Tensor>> Session::Run(absl::Span<const std::pair<Outp
                       ResolveSignature(graph_, feed_outputs, fetches, targets));
   std::shared_ptr<PreparedStep> known;
   {
-    const std::lock_guard lock(steps_mutex_);
+    MutexLock lock(&steps_mutex_);
     const auto found = std::find_if(steps_.begin(), steps_.end(), [&](const auto& step) {
       const StepSignature& s = step->signature;
       return s.feeds == wanted.feeds && s.fetches == wanted.fetches &&

@@ -24,7 +24,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,6 +34,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "framework/core/monotonic_time.h"
+#include "framework/core/mutex.h"
 #include "framework/core/tensor.h"
 #include "framework/graph/graph.h"
 #include "framework/session/session_options.h"
@@ -214,10 +214,10 @@ class Session {
   std::unique_ptr<VariableStore> variables_;
   std::unique_ptr<StepCache> cache_;
   std::unique_ptr<RunnerPool> runners_;
-  std::mutex steps_mutex_;
-  std::vector<std::shared_ptr<PreparedStep>> steps_;  // guarded by steps_mutex_
-  int num_agreements_ = 0;                            // in this incarnation
-  int num_gathered_traces_ = 0;                       // in this incarnation
+  Mutex steps_mutex_;
+  std::vector<std::shared_ptr<PreparedStep>> steps_ ABSL_GUARDED_BY(steps_mutex_);
+  int num_agreements_ = 0;       // in this incarnation
+  int num_gathered_traces_ = 0;  // in this incarnation
 };
 
 }  // namespace mirrorflow

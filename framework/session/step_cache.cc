@@ -73,7 +73,7 @@ absl::StatusOr<std::shared_ptr<CompiledStep>> StepCache::Get(const PreparedStep&
                                                              absl::Span<const int64_t> replica_rows,
                                                              VariableStore::States states) {
   if (auto found = Find(step, shapes, replica_rows, states, /*touch=*/true)) return found;
-  const std::lock_guard compiling(compiling_);
+  MutexLock compiling(&compiling_);
   // Another thread may have compiled it in the meantime.
   if (auto found = Find(step, shapes, replica_rows, states, /*touch=*/true)) return found;
   MF_ASSIGN_OR_RETURN(std::shared_ptr<CompiledStep> compiled,
@@ -85,7 +85,7 @@ absl::StatusOr<std::shared_ptr<CompiledStep>> StepCache::Get(const PreparedStep&
 absl::StatusOr<std::shared_ptr<const CompiledStep>> StepCache::Peek(
     const PreparedStep& step, absl::Span<const Shape> shapes,
     absl::Span<const int64_t> replica_rows, VariableStore::States states) {
-  const std::lock_guard compiling(compiling_);
+  MutexLock compiling(&compiling_);
   if (auto found = Find(step, shapes, replica_rows, states, /*touch=*/false)) return found;
   return Compile(step, shapes, replica_rows, states);
 }
@@ -94,7 +94,7 @@ std::shared_ptr<CompiledStep> StepCache::Find(const PreparedStep& step,
                                               absl::Span<const Shape> shapes,
                                               absl::Span<const int64_t> replica_rows,
                                               VariableStore::States states, bool touch) {
-  const std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   const auto [begin, end] = by_key_.equal_range(KeyOf(step.index, shapes));
   for (auto it = begin; it != end; ++it) {
     const std::shared_ptr<CompiledStep> found = *it->second;
@@ -114,7 +114,7 @@ void StepCache::MoveToFront(List::iterator position) {
 }
 
 void StepCache::MoveToFront(const CompiledStep& step) {
-  const std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   const auto [begin, end] = by_key_.equal_range(KeyOf(step.step, step.shapes));
   for (auto it = begin; it != end; ++it) {
     if (it->second->get() == &step) return MoveToFront(it->second);
@@ -122,7 +122,7 @@ void StepCache::MoveToFront(const CompiledStep& step) {
 }
 
 void StepCache::Insert(const std::shared_ptr<CompiledStep>& step) {
-  const std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   while (static_cast<int>(steps_.size()) >= std::max(options_.max_steps, 1)) {
     step->replaced = Describe(*steps_.back());
     DropLast();
@@ -143,14 +143,14 @@ void StepCache::DropLast() {
 }
 
 void StepCache::Clear() {
-  const std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   while (!steps_.empty()) DropLast();
   newest_.store(nullptr, std::memory_order_relaxed);
 }
 
 std::vector<std::shared_ptr<CompiledStep>> StepCache::FormsOf(
     size_t step, absl::Span<const Shape> shapes) const {
-  const std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   std::vector<std::shared_ptr<CompiledStep>> forms;
   const auto [begin, end] = by_key_.equal_range(KeyOf(step, shapes));
   for (auto it = begin; it != end; ++it) {
@@ -161,7 +161,7 @@ std::vector<std::shared_ptr<CompiledStep>> StepCache::FormsOf(
 }
 
 size_t StepCache::size() const {
-  const std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   return steps_.size();
 }
 
@@ -223,7 +223,7 @@ absl::Status StepCache::MakePlans(CompiledStep& step) {
 
 absl::Status StepCache::Retune(CompiledStep& step) {
   if (step.tuning_version == compiler_.tuning_version()) return absl::OkStatus();
-  const std::lock_guard compiling(compiling_);
+  MutexLock compiling(&compiling_);
   return MakePlans(step);
 }
 

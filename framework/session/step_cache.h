@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -104,9 +103,9 @@ class StepCache {
   // Makes the plans of the local replicas, and reuses those of other forms where possible.
   absl::Status MakePlans(CompiledStep& step);
   void Insert(const std::shared_ptr<CompiledStep>& step);
-  void DropLast();  // with mutex_ held
+  void DropLast() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MoveToFront(const CompiledStep& step);
-  void MoveToFront(List::iterator position);  // with mutex_ held
+  void MoveToFront(List::iterator position) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns all compiled forms of the step for these shapes.
   std::vector<std::shared_ptr<CompiledStep>> FormsOf(size_t step,
                                                      absl::Span<const Shape> shapes) const;
@@ -115,11 +114,11 @@ class StepCache {
   const VariableLayout& layout_;
   const LocalReplicas& replicas_;
   const Options options_;
-  std::mutex compiling_;  // locked before mutex_
-  mutable std::mutex mutex_;
-  List steps_;  // guarded by mutex_
-  // The positions in steps_, by a hash of step and shapes; guarded by mutex_.
-  std::unordered_multimap<size_t, List::iterator> by_key_;
+  Mutex compiling_ ABSL_ACQUIRED_BEFORE(mutex_);
+  mutable Mutex mutex_;
+  List steps_ ABSL_GUARDED_BY(mutex_);
+  // The positions in steps_, by a hash of step and shapes.
+  std::unordered_multimap<size_t, List::iterator> by_key_ ABSL_GUARDED_BY(mutex_);
   std::atomic<const CompiledStep*> newest_{nullptr};  // the first of steps_
   std::atomic<uint64_t> evictions_{0};
 };

@@ -92,7 +92,7 @@ void Connection::AwaitNotice(const absl::Status& why) {
 }
 
 absl::Status Connection::failure() const {
-  const std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   return failure_;
 }
 
@@ -134,7 +134,7 @@ absl::Status Connection::Break(const absl::Status& cause, uint64_t step, Monoton
         WithDetails(first, CollectivesJson(*progress_, topology_, worker(), first), CaptureStack());
   }
   {
-    const std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     failure_ = first;
   }
   if (topology_.world_size() > 1) state_ = State::kBroken;

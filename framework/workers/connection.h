@@ -15,7 +15,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -24,6 +23,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "framework/core/monotonic_time.h"
+#include "framework/core/mutex.h"
 #include "framework/runtime/communicator.h"
 #include "framework/runtime/replica.h"
 #include "framework/runtime/run_progress.h"
@@ -109,8 +109,8 @@ class Connection {
   const ConnectFn connect_;
   const HangPolicy hang_policy_;
   State state_ = State::kBroken;
-  mutable std::mutex mutex_;
-  absl::Status failure_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  absl::Status failure_ ABSL_GUARDED_BY(mutex_);
   uint64_t incarnation_ = 0;
   std::vector<std::unique_ptr<Communicator>> communicators_;
   std::vector<Replica*> replicas_;  // hold pointers to the communicators

@@ -14,7 +14,6 @@
 #include <initializer_list>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -22,6 +21,7 @@
 #include "absl/strings/str_cat.h"
 #include "dnnl.hpp"
 #include "framework/core/buffer.h"
+#include "framework/core/mutex.h"
 #include "framework/core/status.h"
 #include "framework/runtime/device.h"
 
@@ -67,32 +67,27 @@ absl::Status ErrorOf(dnnl_status_t status, absl::string_view what) {
 // Allocates slots in the per-lane operand tables. Destroying a primitive frees its slot.
 class Places {
  public:
-  static int Take() {
-    const std::lock_guard lock(Mutex());
-    std::vector<int>& free = Free();
-    if (free.empty()) return Count()++;
-    const int place = free.back();
-    free.pop_back();
+  static Places& Get() {
+    static auto* const places = new Places();
+    return *places;
+  }
+
+  int Take() {
+    MutexLock lock(&mu_);
+    if (free_.empty()) return count_++;
+    const int place = free_.back();
+    free_.pop_back();
     return place;
   }
-  static void Return(int place) {
-    const std::lock_guard lock(Mutex());
-    Free().push_back(place);
+  void Return(int place) {
+    MutexLock lock(&mu_);
+    free_.push_back(place);
   }
 
  private:
-  static std::mutex& Mutex() {
-    static auto* const mutex = new std::mutex();
-    return *mutex;
-  }
-  static std::vector<int>& Free() {
-    static auto* const free = new std::vector<int>();
-    return *free;
-  }
-  static int& Count() {
-    static int count = 0;
-    return count;
-  }
+  Mutex mu_;
+  std::vector<int> free_ ABSL_GUARDED_BY(mu_);
+  int count_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
 class Primitive {
@@ -105,7 +100,7 @@ class Primitive {
 
   Primitive(dnnl::primitive primitive, std::vector<Arg> args)
       : primitive_(std::move(primitive)), args_(std::move(args)) {}
-  ~Primitive() { Places::Return(place_); }
+  ~Primitive() { Places::Get().Return(place_); }
   Primitive(const Primitive&) = delete;
   Primitive& operator=(const Primitive&) = delete;
 
@@ -119,7 +114,7 @@ class Primitive {
 
   static inline std::atomic<uint64_t> num_made_{0};
 
-  const int place_ = Places::Take();
+  const int place_ = Places::Get().Take();
   const uint64_t number_ = ++num_made_;  // serial number in this process, from 1
   const dnnl::primitive primitive_;
   const std::vector<Arg> args_;
@@ -222,22 +217,25 @@ constexpr size_t kRecentPrimitives = 256;
 // holds it, and removes expired entries from the table.
 absl::StatusOr<PrimitivePtr> Cached(const std::string& key,
                                     absl::FunctionRef<PrimitivePtr()> make) {
-  static auto* const mu = new std::mutex();
-  static auto* const primitives = new std::map<std::string, std::weak_ptr<const Primitive>>();
-  static auto* const recent = new std::deque<PrimitivePtr>();
-  std::lock_guard<std::mutex> lock(*mu);
-  const auto it = primitives->find(key);
-  if (it != primitives->end()) {
+  struct Cache {
+    Mutex mu;
+    std::map<std::string, std::weak_ptr<const Primitive>> primitives ABSL_GUARDED_BY(mu);
+    std::deque<PrimitivePtr> recent ABSL_GUARDED_BY(mu);
+  };
+  static auto* const cache = new Cache();
+  MutexLock lock(&cache->mu);
+  const auto it = cache->primitives.find(key);
+  if (it != cache->primitives.end()) {
     if (PrimitivePtr known = it->second.lock()) return known;
   }
-  std::erase_if(*primitives, [](const auto& entry) { return entry.second.expired(); });
+  std::erase_if(cache->primitives, [](const auto& entry) { return entry.second.expired(); });
   MF_RETURN_IF_ERROR(CheckMemoryForCode());
   const OneThread one_thread;
   try {
     PrimitivePtr made = make();
-    (*primitives)[key] = made;
-    recent->push_back(made);
-    if (recent->size() > kRecentPrimitives) recent->pop_front();
+    cache->primitives[key] = made;
+    cache->recent.push_back(made);
+    if (cache->recent.size() > kRecentPrimitives) cache->recent.pop_front();
     return made;
   } catch (const dnnl::error& error) {
     return ErrorOf(error.status, error.message);

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <thread>
 
 #include "absl/flags/flag.h"
@@ -15,6 +14,7 @@
 #include "distribute/cluster/coordination/coordination_server.h"
 #include "framework/core/end_requests.h"
 #include "framework/core/monotonic_time.h"
+#include "framework/core/mutex.h"
 #include "framework/core/status.h"
 #include "framework/core/terminal.h"
 #include "tools/cli/commands.h"
@@ -42,12 +42,12 @@ class StopRelay {
 
   // The server of the workers; null for none.
   void SetServer(CoordinationServer* server) {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     server_ = server;
     if (server_ != nullptr && signal_ != 0) server_->RequestStop(signal_);
   }
   int signal() {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     return signal_;
   }
 
@@ -55,7 +55,7 @@ class StopRelay {
   void Watch() {
     int number = 0;
     while (sigwait(&signals_, &number) == 0 && !over_) {
-      std::lock_guard<std::mutex> lock(mu_);
+      MutexLock lock(&mu_);
       const EndRequests::Kind kind = requests_.Take(number);
       if (kind == EndRequests::Kind::kRepeated) continue;
       if (kind == EndRequests::Kind::kSecond) {
@@ -69,10 +69,10 @@ class StopRelay {
 
   sigset_t signals_ = {};
   std::atomic<bool> over_{false};
-  std::mutex mu_;
-  CoordinationServer* server_ = nullptr;  // guarded by mu_
+  Mutex mu_;
+  CoordinationServer* server_ ABSL_GUARDED_BY(mu_) = nullptr;
   EndRequests requests_;
-  int signal_ = 0;  // guarded by mu_
+  int signal_ ABSL_GUARDED_BY(mu_) = 0;
   std::thread thread_;
 };
 

@@ -20,6 +20,7 @@
 #include "absl/time/clock.h"
 #include "framework/core/file.h"
 #include "framework/core/monotonic_time.h"
+#include "framework/core/mutex.h"
 #include "framework/core/names.h"
 #include "framework/core/status.h"
 #include "framework/core/system_error.h"
@@ -246,27 +247,28 @@ absl::StatusOr<std::unique_ptr<DirectoryLock>> DirectoryLock::Acquire(
 }
 
 absl::Status DirectoryLock::StartRenewing(absl::Duration interval) {
-  MF_ASSIGN_OR_RETURN(renewing_, StartThread("lock", [this, interval] {
-                        std::unique_lock<std::mutex> lock(mu_);
-                        const auto pause = absl::ToChronoMilliseconds(interval);
-                        while (!ending_.wait_for(lock, pause, [&] { return ends_; })) {
-                          file_->Renew().IgnoreError();  // Check tells when it matters
-                        }
-                      }));
+  MF_ASSIGN_OR_RETURN(
+      renewing_, StartThread("lock", [this, interval] {
+        MutexLock lock(&mu_);
+        while (!ending_.WaitFor(lock, interval,
+                                [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return ends_; })) {
+          file_->Renew().IgnoreError();  // Check tells when it matters
+        }
+      }));
   return absl::OkStatus();
 }
 
 absl::Status DirectoryLock::Check() {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   return file_->Check();
 }
 
 DirectoryLock::~DirectoryLock() {
   {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     ends_ = true;
   }
-  ending_.notify_all();
+  ending_.NotifyAll();
   if (renewing_.joinable()) renewing_.join();
   file_->Release().IgnoreError();  // the next owner waits for the lease then
 }

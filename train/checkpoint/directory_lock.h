@@ -14,10 +14,8 @@
 #ifndef MIRRORFLOW_TRAIN_CHECKPOINT_DIRECTORY_LOCK_H_
 #define MIRRORFLOW_TRAIN_CHECKPOINT_DIRECTORY_LOCK_H_
 
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 
@@ -25,6 +23,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "framework/core/mutex.h"
 
 namespace mirrorflow {
 
@@ -65,10 +64,10 @@ class DirectoryLock {
   explicit DirectoryLock(std::unique_ptr<OwnerFile> file);
   absl::Status StartRenewing(absl::Duration interval);
 
-  std::mutex mu_;
-  const std::unique_ptr<OwnerFile> file_;  // guarded by mu_
-  std::condition_variable ending_;
-  bool ends_ = false;  // guarded by mu_
+  Mutex mu_;
+  const std::unique_ptr<OwnerFile> file_ ABSL_PT_GUARDED_BY(mu_);
+  CondVar ending_;
+  bool ends_ ABSL_GUARDED_BY(mu_) = false;
   std::thread renewing_;
 };
 

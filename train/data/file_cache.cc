@@ -9,12 +9,12 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <mutex>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "framework/core/mutex.h"
 #include "framework/core/status.h"
 #include "train/formats/tf_record.h"
 #include "train/formats/tf_record_writer.h"
@@ -121,7 +121,7 @@ class FileCache {
 
   // The records of the file; null if there is none.
   absl::StatusOr<std::shared_ptr<const TfRecordIndex>> Open() {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     if (index_ != nullptr) return index_;
     absl::StatusOr<TfRecordIndex> index = TfRecordIndex::Build(path_);
     if (absl::IsNotFound(index.status())) return nullptr;
@@ -143,8 +143,8 @@ class FileCache {
 
  private:
   const std::string path_;
-  std::mutex mu_;
-  std::shared_ptr<const TfRecordIndex> index_;  // guarded by mu_
+  Mutex mu_;
+  std::shared_ptr<const TfRecordIndex> index_ ABSL_GUARDED_BY(mu_);
 };
 
 namespace {

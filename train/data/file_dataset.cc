@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/crc32c.h"
+#include "framework/core/mutex.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {
@@ -49,15 +50,15 @@ class FileDataset::FileList {
   explicit FileList(ListFiles list) : list_(std::move(list)) {}
 
   const absl::StatusOr<Paths>& paths() {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     if (!paths_) paths_ = list_();
     return *paths_;
   }
 
  private:
   const ListFiles list_;
-  std::mutex mu_;
-  std::optional<absl::StatusOr<Paths>> paths_;  // guarded by mu_
+  Mutex mu_;
+  std::optional<absl::StatusOr<Paths>> paths_ ABSL_GUARDED_BY(mu_);
 };
 
 FileDataset::FileDataset(std::string description, bool batched, std::shared_ptr<FileList> files,
@@ -94,7 +95,7 @@ std::shared_ptr<const DatasetBase> FileDataset::Then(RowStage stage) const {
 }
 
 const absl::StatusOr<RowPipeline>& FileDataset::RowsOf(const FileShard& shard) const {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   for (const auto& [of, rows] : made_) {
     if (of == shard) return rows;
   }

@@ -9,12 +9,12 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "framework/core/mutex.h"
 #include "train/data/dataset_base.h"
 #include "train/data/row_pipeline.h"
 
@@ -45,10 +45,9 @@ class FileDataset final : public DatasetBase, public std::enable_shared_from_thi
 
   const std::shared_ptr<FileList> files_;
   const MakeRows make_;
-  // std::mutex rather than absl::Mutex: TSan instruments the former, but not Debian's Abseil.
-  mutable std::mutex mu_;
-  // Guarded by mu_; a deque does not move its elements.
-  mutable std::deque<std::pair<FileShard, absl::StatusOr<RowPipeline>>> made_;
+  mutable Mutex mu_;
+  // A deque does not move its elements.
+  mutable std::deque<std::pair<FileShard, absl::StatusOr<RowPipeline>>> made_ ABSL_GUARDED_BY(mu_);
 };
 
 // Describe files for DatasetFingerprint::files: by their names, or by their sizes. Of files that

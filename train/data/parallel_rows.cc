@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "framework/core/mutex.h"
 #include "framework/core/out_of_memory.h"
 #include "framework/core/thread.h"
 
@@ -18,50 +19,51 @@ ParallelRows::ParallelRows(int num_threads) {
 
 ParallelRows::~ParallelRows() {
   {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     stopped_ = true;
   }
-  begin_.notify_all();
+  begin_.NotifyAll();
   for (std::thread& thread : threads_) thread.join();
 }
 
 absl::Status ParallelRows::Run(int64_t count, Function f) {
-  std::unique_lock<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   f_ = &f;
   count_ = count;
   next_ = 0;
   error_ = absl::OkStatus();
   ++round_;
-  if (count > 1 && !threads_.empty()) begin_.notify_all();
-  lock.unlock();
+  if (count > 1 && !threads_.empty()) begin_.NotifyAll();
+  lock.Unlock();
   Work();
-  lock.lock();
-  end_.wait(lock, [this] { return working_ == 0; });
+  lock.Lock();
+  while (working_ > 0) end_.Wait(lock);
   f_ = nullptr;
   return std::exchange(error_, absl::OkStatus());
 }
 
 void ParallelRows::Work() {
-  std::unique_lock<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   while (f_ != nullptr && next_ < count_ && error_.ok()) {
     const int64_t number = next_++;
+    const Function& f = *f_;
     ++working_;
-    lock.unlock();
-    absl::Status status = CatchOutOfMemory([&] { return (*f_)(number); });
-    lock.lock();
+    lock.Unlock();
+    absl::Status status = CatchOutOfMemory([&] { return f(number); });
+    lock.Lock();
     if (!status.ok() && (error_.ok() || number < failed_)) {
       error_ = std::move(status);
       failed_ = number;
     }
-    if (--working_ == 0) end_.notify_one();
+    if (--working_ == 0) end_.NotifyOne();
   }
 }
 
 void ParallelRows::Loop() {
   for (int64_t done = 0;;) {
     {
-      std::unique_lock<std::mutex> lock(mu_);
-      begin_.wait(lock, [&] { return stopped_ || round_ != done; });
+      MutexLock lock(&mu_);
+      while (!stopped_ && round_ == done) begin_.Wait(lock);
       if (stopped_) return;
       done = round_;
     }

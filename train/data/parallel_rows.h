@@ -2,14 +2,13 @@
 #ifndef MIRRORFLOW_TRAIN_DATA_PARALLEL_ROWS_H_
 #define MIRRORFLOW_TRAIN_DATA_PARALLEL_ROWS_H_
 
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
 #include <thread>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "framework/core/mutex.h"
 
 namespace mirrorflow {
 
@@ -32,18 +31,16 @@ class ParallelRows {
   void Loop();
 
   std::vector<std::thread> threads_;
-  // std::mutex rather than absl::Mutex: TSan instruments the former, but not Debian's Abseil.
-  std::mutex mu_;
-  std::condition_variable begin_, end_;
-  // Guarded by mu_:
-  bool stopped_ = false;
-  int64_t round_ = 0;  // the number of calls of Run()
-  const Function* f_ = nullptr;
-  int64_t count_ = 0;
-  int64_t next_ = 0;    // the first number that no thread has taken
-  int working_ = 0;     // threads inside f
-  int64_t failed_ = 0;  // the number of error_
-  absl::Status error_;
+  Mutex mu_;
+  CondVar begin_, end_;
+  bool stopped_ ABSL_GUARDED_BY(mu_) = false;
+  int64_t round_ ABSL_GUARDED_BY(mu_) = 0;  // the number of calls of Run()
+  const Function* f_ ABSL_GUARDED_BY(mu_) = nullptr;
+  int64_t count_ ABSL_GUARDED_BY(mu_) = 0;
+  int64_t next_ ABSL_GUARDED_BY(mu_) = 0;    // the first number that no thread has taken
+  int working_ ABSL_GUARDED_BY(mu_) = 0;     // threads inside f
+  int64_t failed_ ABSL_GUARDED_BY(mu_) = 0;  // the number of error_
+  absl::Status error_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace mirrorflow

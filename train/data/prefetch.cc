@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/data/prefetch.h"
 
-#include <condition_variable>
-#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "framework/core/mutex.h"
 #include "framework/core/out_of_memory.h"
 #include "framework/core/status.h"
 #include "framework/core/thread.h"
@@ -30,25 +29,25 @@ class PrefetchSource final : public BatchSource {
 
   ~PrefetchSource() override {
     {
-      std::lock_guard<std::mutex> lock(mu_);
+      MutexLock lock(&mu_);
       stopped_ = true;
     }
-    room_.notify_one();
+    room_.NotifyOne();
     if (thread_.joinable()) thread_.join();
   }
 
   absl::StatusOr<bool> Next(SourceBatch* batch) override {
     batch->components.clear();  // before the wait, so that the thread can reuse its buffers
-    std::unique_lock<std::mutex> lock(mu_);
-    filled_.wait(lock, [this] { return ready_ > 0; });
+    MutexLock lock(&mu_);
+    while (ready_ == 0) filled_.Wait(lock);
     Slot& slot = slots_[begin_];
     // The end and an error stay in their slot, so that every later call returns them too.
     if (!slot.result.ok() || !*slot.result) return slot.result;
     std::swap(*batch, slot.batch);
     begin_ = (begin_ + 1) % slots_.size();
     --ready_;
-    lock.unlock();
-    room_.notify_one();
+    lock.Unlock();
+    room_.NotifyOne();
     return true;
   }
 
@@ -61,8 +60,8 @@ class PrefetchSource final : public BatchSource {
   void Fill() {
     for (size_t i = 0;; i = (i + 1) % slots_.size()) {
       {
-        std::unique_lock<std::mutex> lock(mu_);
-        room_.wait(lock, [this] { return stopped_ || ready_ < slots_.size(); });
+        MutexLock lock(&mu_);
+        while (!stopped_ && ready_ == slots_.size()) room_.Wait(lock);
         if (stopped_) return;
       }
       // Until ready_ counts the slot, only this thread accesses it.
@@ -70,23 +69,22 @@ class PrefetchSource final : public BatchSource {
           CatchOutOfMemory([&] { return input_->Next(&slots_[i].batch); });
       const bool more = result.ok() && *result;
       {
-        std::lock_guard<std::mutex> lock(mu_);
+        MutexLock lock(&mu_);
         slots_[i].result = std::move(result);
         ++ready_;
       }
-      filled_.notify_one();
+      filled_.NotifyOne();
       if (!more) return;
     }
   }
 
   const std::unique_ptr<BatchSource> input_;  // only thread_ calls it
-  // std::mutex rather than absl::Mutex: TSan instruments the former, but not Debian's Abseil.
-  std::mutex mu_;
-  std::condition_variable room_, filled_;
-  bool stopped_ = false;     // guarded by mu_
-  size_t ready_ = 0;         // guarded by mu_: number of results, from slots_[begin_] on
-  size_t begin_ = 0;         // only the reader accesses it
-  std::vector<Slot> slots_;  // a ring buffer
+  Mutex mu_;
+  CondVar room_, filled_;
+  bool stopped_ ABSL_GUARDED_BY(mu_) = false;
+  size_t ready_ ABSL_GUARDED_BY(mu_) = 0;  // number of results, from slots_[begin_] on
+  size_t begin_ = 0;                       // only the reader accesses it
+  std::vector<Slot> slots_;                // a ring buffer
   std::thread thread_;
 };
 

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <deque>
-#include <mutex>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "framework/core/mutex.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {
@@ -83,17 +83,17 @@ class RowCache {
  public:
   // The rows of a complete pass; null before there is one.
   std::shared_ptr<const std::vector<RowRef>> rows() const {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     return rows_;
   }
   void Keep(std::vector<RowRef> rows) {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     if (rows_ == nullptr) rows_ = std::make_shared<const std::vector<RowRef>>(std::move(rows));
   }
 
  private:
-  mutable std::mutex mu_;
-  std::shared_ptr<const std::vector<RowRef>> rows_;  // guarded by mu_
+  mutable Mutex mu_;
+  std::shared_ptr<const std::vector<RowRef>> rows_ ABSL_GUARDED_BY(mu_);
 };
 
 namespace {

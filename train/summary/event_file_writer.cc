@@ -14,6 +14,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "framework/core/mutex.h"
 #include "framework/core/out_of_memory.h"
 #include "framework/core/status.h"
 #include "framework/core/system_error.h"
@@ -129,6 +130,7 @@ absl::Status EventFileWriter::Start() {
   }
   // A directory on a full disk is an error here and not in the middle of training.
   MF_RETURN_IF_ERROR(Write(events));
+  MutexLock lock(&join_mu_);
   MF_ASSIGN_OR_RETURN(thread_, StartThread(path(), [this] { WriteEvents(); }));
   return absl::OkStatus();
 }
@@ -138,7 +140,7 @@ EventFileWriter::~EventFileWriter() { Close().IgnoreError(); }
 absl::Status EventFileWriter::AddEvent(const proto::Event& event) {
   MF_ASSIGN_OR_RETURN(std::string record, SerializeDeterministically(event));
   if (options_.keep_last_step && event.has_summary()) {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     if (event.step() > last_step_) last_events_.clear();
     last_step_ = std::max<int64_t>(last_step_, event.step());
     if (event.step() == last_step_) last_events_.push_back(record);
@@ -163,20 +165,20 @@ absl::Status EventFileWriter::AddSerializedEvent(absl::string_view event) {
 absl::Status EventFileWriter::Purge(int64_t step) { return AddEvent(PurgeEvent(step)); }
 
 std::vector<std::string> EventFileWriter::EventsOfStep(int64_t step) const {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   return step == last_step_ ? last_events_ : std::vector<std::string>();
 }
 
 absl::Status EventFileWriter::AddRecord(std::string record) {
-  std::unique_lock<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   // An event that is larger than the queue waits until it is alone.
-  auto has_room = [&] {
+  const auto has_room = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return queue_.empty() || queue_bytes_ + record.size() <= options_.max_queue_bytes;
   };
   if (!has_room()) {
     wanted_ = added_;
-    work_.notify_one();
-    progress_.wait(lock, [&] { return has_room() || closing_ || !status_.ok(); });
+    work_.NotifyOne();
+    while (!has_room() && !closing_ && status_.ok()) progress_.Wait(lock);
   }
   MF_RETURN_IF_ERROR(status_);
   if (closing_) return absl::FailedPreconditionError(absl::StrCat(path(), ": is closed"));
@@ -186,56 +188,55 @@ absl::Status EventFileWriter::AddRecord(std::string record) {
   // Wakes the thread for the first event, to start its interval, and when half of the room is gone.
   const bool is_half_full = queue_bytes_ >= options_.max_queue_bytes / 2;
   if (is_half_full) wanted_ = added_;
-  if (is_half_full || queue_.size() == 1) work_.notify_one();
+  if (is_half_full || queue_.size() == 1) work_.NotifyOne();
   return absl::OkStatus();
 }
 
 absl::Status EventFileWriter::Flush() {
-  std::unique_lock<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   const uint64_t last = wanted_ = added_;
-  work_.notify_one();
-  progress_.wait(lock, [&] { return written_ >= last || !status_.ok(); });
+  work_.NotifyOne();
+  while (written_ < last && status_.ok()) progress_.Wait(lock);
   return status_;
 }
 
 absl::Status EventFileWriter::Close() {
   {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     closing_ = true;
   }
-  work_.notify_one();
-  progress_.notify_all();
-  std::lock_guard<std::mutex> join_lock(join_mu_);
+  work_.NotifyOne();
+  progress_.NotifyAll();
+  MutexLock join_lock(&join_mu_);
   if (thread_.joinable()) thread_.join();
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   return status_;
 }
 
 void EventFileWriter::WriteEvents() {
-  // Bounded, because wait_for adds the interval to the time.
-  const std::chrono::nanoseconds interval =
-      absl::ToChronoNanoseconds(std::min(options_.flush_interval, absl::Hours(24)));
-  std::unique_lock<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   while (true) {
-    work_.wait(lock, [this] { return !queue_.empty() || closing_; });
-    work_.wait_for(lock, interval, [this] { return wanted_ > written_ || closing_; });
+    while (queue_.empty() && !closing_) work_.Wait(lock);
+    work_.WaitFor(lock, options_.flush_interval, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+      return wanted_ > written_ || closing_;
+    });
     if (queue_.empty() && closing_) break;
     const std::vector<std::string> events = std::exchange(queue_, {});
     queue_bytes_ = 0;
     const absl::Status before = status_;
-    lock.unlock();
-    progress_.notify_all();
+    lock.Unlock();
+    progress_.NotifyAll();
     const absl::Status result = before.ok() ? Write(events) : before;
-    lock.lock();
+    lock.Lock();
     status_.Update(result);
     written_ += events.size();
-    progress_.notify_all();
+    progress_.NotifyAll();
   }
-  lock.unlock();
+  lock.Unlock();
   const absl::Status closed = file_->Close();
-  lock.lock();
+  lock.Lock();
   status_.Update(closed);
-  progress_.notify_all();
+  progress_.NotifyAll();
 }
 
 absl::Status EventFileWriter::Write(const std::vector<std::string>& events) {

@@ -8,12 +8,10 @@
 #ifndef MIRRORFLOW_TRAIN_SUMMARY_EVENT_FILE_WRITER_H_
 #define MIRRORFLOW_TRAIN_SUMMARY_EVENT_FILE_WRITER_H_
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -22,6 +20,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "framework/core/mutex.h"
 #include "train/formats/tf_record_writer.h"
 
 namespace mirrorflow {
@@ -83,20 +82,20 @@ class EventFileWriter {
   const std::unique_ptr<TfRecordWriter> file_;  // only thread_ uses it while it runs
   const EventFileOptions options_;
 
-  // std::mutex rather than absl::Mutex: TSan instruments the former, but not Debian's Abseil.
-  mutable std::mutex mu_;
-  std::condition_variable work_, progress_;  // for thread_ and for callers
-  // Guarded by mu_. Events are counted since the file was opened.
-  std::vector<std::string> queue_;
-  size_t queue_bytes_ = 0;
-  uint64_t added_ = 0, written_ = 0, wanted_ = 0;  // thread_ does not wait with the first wanted_
-  bool closing_ = false;
-  absl::Status status_;
-  int64_t last_step_ = std::numeric_limits<int64_t>::min();
-  std::vector<std::string> last_events_;
+  mutable Mutex mu_;
+  CondVar work_, progress_;  // for thread_ and for callers
+  // Events are counted since the file was opened.
+  std::vector<std::string> queue_ ABSL_GUARDED_BY(mu_);
+  size_t queue_bytes_ ABSL_GUARDED_BY(mu_) = 0;
+  uint64_t added_ ABSL_GUARDED_BY(mu_) = 0, written_ ABSL_GUARDED_BY(mu_) = 0;
+  uint64_t wanted_ ABSL_GUARDED_BY(mu_) = 0;  // thread_ does not wait with the first wanted_
+  bool closing_ ABSL_GUARDED_BY(mu_) = false;
+  absl::Status status_ ABSL_GUARDED_BY(mu_);
+  int64_t last_step_ ABSL_GUARDED_BY(mu_) = std::numeric_limits<int64_t>::min();
+  std::vector<std::string> last_events_ ABSL_GUARDED_BY(mu_);
 
-  std::mutex join_mu_;
-  std::thread thread_;  // guarded by join_mu_
+  Mutex join_mu_;
+  std::thread thread_ ABSL_GUARDED_BY(join_mu_);
 };
 
 }  // namespace mirrorflow

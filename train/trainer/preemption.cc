@@ -18,6 +18,7 @@
 #include "absl/time/time.h"
 #include "framework/core/end_requests.h"
 #include "framework/core/monotonic_time.h"
+#include "framework/core/mutex.h"
 #include "framework/core/status.h"
 #include "framework/core/system_error.h"
 #include "framework/core/thread.h"
@@ -144,10 +145,10 @@ void PreemptionHandler::WatchWorkers() {
   const absl::Status failure =
       last.ok() ? absl::OkStatus()
                 : group.ReportFailure(last.status(), MonotonicTime::Now() + kAgreementTimeout);
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   if (last.ok()) last_run_ = *last;
   failure_ = failure;
-  agreed_.notify_all();
+  agreed_.NotifyAll();
 }
 
 // Returns the latest run that any worker has begun. After a worker has sent its own, it begins no
@@ -158,7 +159,7 @@ absl::StatusOr<int64_t> PreemptionHandler::AgreeOnLastRun() {
   WorkerGroup& group = *session_.connection().workers();
   int64_t last;
   {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     is_held_ = true;
     last = begun_;
   }
@@ -178,8 +179,8 @@ absl::StatusOr<int64_t> PreemptionHandler::AgreeOnLastRun() {
 
 bool PreemptionHandler::MayBegin() {
   if (!session_.connection().has_other_workers()) return received_signal == 0;
-  std::unique_lock<std::mutex> lock(mu_);
-  agreed_.wait(lock, [&] { return !is_held_ || last_run_.has_value() || !failure_.ok(); });
+  MutexLock lock(&mu_);
+  while (is_held_ && !last_run_.has_value() && failure_.ok()) agreed_.Wait(lock);
   if (!failure_.ok() || (last_run_.has_value() && begun_ >= *last_run_)) return false;
   ++begun_;
   return true;
@@ -192,7 +193,10 @@ absl::StatusOr<std::optional<int>> PreemptionHandler::Finish() {
     return stopped;
   }
   StopThreads();
-  MF_RETURN_IF_ERROR(failure_);
+  {
+    MutexLock lock(&mu_);
+    MF_RETURN_IF_ERROR(failure_);
+  }
   WorkerGroup& group = *session_.connection().workers();
   MF_ASSIGN_OR_RETURN(const std::string signal,
                       group.Get(key_, MonotonicTime::Now() + kAgreementTimeout));

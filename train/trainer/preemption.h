@@ -12,10 +12,8 @@
 #ifndef MIRRORFLOW_TRAIN_TRAINER_PREEMPTION_H_
 #define MIRRORFLOW_TRAIN_TRAINER_PREEMPTION_H_
 
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -23,6 +21,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "framework/core/mutex.h"
 #include "framework/session/session.h"
 
 namespace mirrorflow {
@@ -66,13 +65,12 @@ class PreemptionHandler {
 
   Session& session_;
   const std::string key_;
-  std::mutex mu_;
-  std::condition_variable agreed_;
-  // Guarded by mu_:
-  int64_t begun_ = 0;     // how many runs have begun
-  bool is_held_ = false;  // no run begins before last_run_ is known
-  std::optional<int64_t> last_run_;
-  absl::Status failure_;  // why the workers could not agree
+  Mutex mu_;
+  CondVar agreed_;
+  int64_t begun_ ABSL_GUARDED_BY(mu_) = 0;     // how many runs have begun
+  bool is_held_ ABSL_GUARDED_BY(mu_) = false;  // no run begins before last_run_ is known
+  std::optional<int64_t> last_run_ ABSL_GUARDED_BY(mu_);
+  absl::Status failure_ ABSL_GUARDED_BY(mu_);  // why the workers could not agree
 
   int end_of_threads_ = -1;  // an eventfd
   std::thread signals_, workers_;

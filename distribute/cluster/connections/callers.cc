@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "distribute/cluster/connections/authentication.h"
+#include "framework/core/mutex.h"
 #include "framework/core/status.h"
 #include "framework/core/system_error.h"
 
@@ -32,7 +33,7 @@ absl::Status Callers::Start() {
 absl::Duration Callers::Add(int fd, const std::string& peer) {
   bool is_flooded, was_empty;
   {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     if (callers_.size() >= limit_) DropOne();
     is_flooded = IsFlooded();
     was_empty = callers_.empty();
@@ -67,14 +68,14 @@ void Callers::DropOne() {
 
 void Callers::Fail(const absl::Status& why) {
   {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     failure_ = why;
   }
   Wake();
 }
 
 absl::Status Callers::failure() {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   return failure_;
 }
 
@@ -93,7 +94,7 @@ double Callers::RecentRefusals() const {
 absl::Status Callers::Advance(const std::function<absl::Status(Proven)>& on_proven) {
   eventfd_t count = 0;
   eventfd_read(wake_.fd(), &count);
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   for (auto caller = callers_.begin(); caller != callers_.end();) {
     Conversation& conversation = caller->conversation;
     absl::Status status = conversation.Advance();
@@ -118,12 +119,12 @@ absl::Status Callers::Advance(const std::function<absl::Status(Proven)>& on_prov
 }
 
 bool Callers::empty() const {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   return callers_.empty();
 }
 
 void Callers::AddPolled(std::vector<pollfd>* polled) const {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   polled->push_back({.fd = wake_.fd(), .events = POLLIN, .revents = 0});
   if (IsFlooded()) return;
   for (const Caller& caller : callers_) {

@@ -12,7 +12,6 @@
 #include <functional>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -24,6 +23,7 @@
 #include "distribute/cluster/connections/tls_stream.h"
 #include "distribute/collective/tcp/owned_socket.h"
 #include "framework/core/monotonic_time.h"
+#include "framework/core/mutex.h"
 
 namespace mirrorflow {
 
@@ -80,25 +80,25 @@ class Callers {
     Conversation conversation;
   };
 
-  // All require mu_.
-  void DropOne();
+  void DropOne() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Logs and counts the refusal. Does not remove the caller.
-  void Refuse(const Caller& caller, absl::string_view why);
-  double RecentRefusals() const;
+  void Refuse(const Caller& caller, absl::string_view why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  double RecentRefusals() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Whether more callers were refused recently than may wait at a time.
-  bool IsFlooded() const { return RecentRefusals() > static_cast<double>(limit_); }
+  bool IsFlooded() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return RecentRefusals() > static_cast<double>(limit_);
+  }
 
   const size_t limit_;
   const TlsContext tls_;
   const std::function<Handshake(int fd)> handshake_;
   RejectedPeerLog* const strangers_;
   OwnedSocket wake_;  // an eventfd that does not block
-  mutable std::mutex mu_;
-  // Guarded by mu_:
-  std::list<Caller> callers_;
-  double refusals_ = 0;  // RecentRefusals() at last_refusal_
-  MonotonicTime last_refusal_;
-  absl::Status failure_;
+  mutable Mutex mu_;
+  std::list<Caller> callers_ ABSL_GUARDED_BY(mu_);
+  double refusals_ ABSL_GUARDED_BY(mu_) = 0;  // RecentRefusals() at last_refusal_
+  MonotonicTime last_refusal_ ABSL_GUARDED_BY(mu_);
+  absl::Status failure_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace mirrorflow

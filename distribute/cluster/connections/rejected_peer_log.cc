@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "framework/core/monotonic_time.h"
+#include "framework/core/mutex.h"
 #include "framework/core/names.h"
 
 namespace mirrorflow {
@@ -30,7 +31,7 @@ void RejectedPeerLog::Log(const std::string& peer, absl::string_view what) {
   const std::string network = NetworkOf(peer);
   const MonotonicTime now = MonotonicTime::Now();
   {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     if (last_.size() >= kMaxNetworks && !last_.contains(network)) last_.clear();
     MonotonicTime& last = last_.try_emplace(network, MonotonicTime::InfinitePast()).first->second;
     if (now - last < kInterval || log_ == nullptr) return;

@@ -4,13 +4,13 @@
 
 #include <functional>
 #include <map>
-#include <mutex>
 #include <string>
 #include <utility>
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "framework/core/monotonic_time.h"
+#include "framework/core/mutex.h"
 
 namespace mirrorflow {
 
@@ -32,8 +32,8 @@ class RejectedPeerLog {
  private:
   const std::string service_;
   const std::function<void(absl::string_view line)> log_;
-  std::mutex mu_;
-  std::map<std::string, MonotonicTime> last_;  // by network: its last line; guarded by mu_
+  Mutex mu_;
+  std::map<std::string, MonotonicTime> last_ ABSL_GUARDED_BY(mu_);  // by network: its last line
 };
 
 }  // namespace mirrorflow

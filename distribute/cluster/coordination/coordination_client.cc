@@ -4,10 +4,8 @@
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
-#include <condition_variable>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -22,6 +20,7 @@
 #include "distribute/cluster/coordination/messages.h"
 #include "distribute/cluster/coordination/service_link.h"
 #include "framework/core/monotonic_time.h"
+#include "framework/core/mutex.h"
 #include "framework/core/status.h"
 #include "framework/core/thread.h"
 #include "framework/runtime/failure.h"
@@ -92,16 +91,16 @@ class CoordinationClient::Connection {
   // Returns the number of a new call, for Cancel. Each request that is sent from now on tells the
   // service that the call is pending. End with Perform or Forget.
   uint64_t NewCall() {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     return NewCallLocked();
   }
   void Forget(uint64_t call) {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     calls_.erase(call);
   }
   void Cancel(uint64_t call) {
     {
-      std::lock_guard<std::mutex> lock(mu_);
+      MutexLock lock(&mu_);
       const auto found = calls_.find(call);
       if (found == calls_.end()) return;
       found->second.cancelled = true;
@@ -121,21 +120,21 @@ class CoordinationClient::Connection {
   }
 
   void SetProgress(std::shared_ptr<const RunProgress> progress) {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     progress_ = std::move(progress);
   }
 
   void OnStopRequest(std::function<void(int)> call) {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     on_stop_request_ = std::move(call);
     if (on_stop_request_ && stop_request_ != 0) on_stop_request_(stop_request_);
   }
   void SetStopped(std::string why) {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     stopped_ = std::move(why);
   }
   std::string stopped() {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     return stopped_;
   }
 
@@ -146,10 +145,10 @@ class CoordinationClient::Connection {
   void StopHeartbeats() {
     uint64_t beat;
     {
-      std::lock_guard<std::mutex> lock(mu_);
+      MutexLock lock(&mu_);
       over_ = true;
       beat = beat_;
-      stop_.notify_all();
+      stop_.NotifyAll();
     }
     if (!heart_.joinable()) return;
     Cancel(beat);  // it may wait for a connection
@@ -158,12 +157,11 @@ class CoordinationClient::Connection {
 
  private:
   struct Pending {
-    grpc::ClientContext* context = nullptr;  // null while no attempt is in flight; guarded by mu_
+    grpc::ClientContext* context = nullptr;  // null while no attempt is in flight
     std::atomic<bool> cancelled{false};
   };
 
-  // Requires mu_.
-  uint64_t NewCallLocked() {
+  uint64_t NewCallLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     calls_[++sequence_];
     return sequence_;
   }
@@ -174,16 +172,17 @@ class CoordinationClient::Connection {
     const absl::Duration timeout = options_.heartbeat_timeout;
     const absl::Duration interval = std::min(timeout, options_.progress_timeout) / 4;
     MonotonicTime answered = MonotonicTime::Now(), awake = answered;
-    std::unique_lock<std::mutex> lock(mu_);
-    while (!stop_.wait_for(lock, absl::ToChronoNanoseconds(interval), [&] { return over_; })) {
+    MutexLock lock(&mu_);
+    while (!stop_.WaitFor(lock, interval,
+                          [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return over_; })) {
       // A process that was stopped itself has not listened.
       const MonotonicTime begin = MonotonicTime::Now();
       if (begin - awake > timeout / 2) answered = begin;
       const std::shared_ptr<const RunProgress> progress = progress_;
       const uint64_t call = beat_ = NewCallLocked();
-      lock.unlock();
+      lock.Unlock();
       const absl::StatusOr<int> beat = SendHeartbeat(progress.get(), answered + timeout, call);
-      lock.lock();
+      lock.Lock();
       if (beat.ok() && *beat != 0 && stop_request_ == 0) {
         stop_request_ = *beat;
         if (on_stop_request_) on_stop_request_(stop_request_);
@@ -288,7 +287,7 @@ class CoordinationClient::Connection {
     const bool at_once = request.operation() == Request::HEARTBEAT;
     context.set_deadline(GrpcDeadline(at_once ? deadline : deadline + kGrace));
     {
-      std::lock_guard<std::mutex> lock(mu_);
+      MutexLock lock(&mu_);
       calls_[call].context = &context;
       if (calls_[call].cancelled || !link_->end().ok()) context.TryCancel();
       request.clear_pending();
@@ -300,14 +299,14 @@ class CoordinationClient::Connection {
     message.set_body(request.SerializeAsString());
     Sign(connection.key, Role::kWorker, &message);
     const grpc::Status status = connection.stub->Perform(&context, message, answer);
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     calls_[call].context = nullptr;
     return status;
   }
 
   // The result is valid until Forget.
   const Pending& PendingOf(uint64_t call) {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     return calls_[call];
   }
 
@@ -340,17 +339,16 @@ class CoordinationClient::Connection {
   bool registered_ = false;
   std::atomic<bool> failed_{false};
 
-  std::mutex mu_;
-  std::condition_variable stop_;
-  // Guarded by mu_:
-  bool over_ = false;
-  uint64_t sequence_ = 0;                        // of the last call
-  uint64_t beat_ = 0;                            // the call of the last heartbeat
-  std::map<uint64_t, Pending> calls_;            // in progress
-  std::shared_ptr<const RunProgress> progress_;  // of the latest session
-  std::function<void(int)> on_stop_request_;
-  int stop_request_ = 0;  // a signal
-  std::string stopped_;   // why this worker leaves before its work is done
+  Mutex mu_;
+  CondVar stop_;
+  bool over_ ABSL_GUARDED_BY(mu_) = false;
+  uint64_t sequence_ ABSL_GUARDED_BY(mu_) = 0;              // of the last call
+  uint64_t beat_ ABSL_GUARDED_BY(mu_) = 0;                  // the call of the last heartbeat
+  std::map<uint64_t, Pending> calls_ ABSL_GUARDED_BY(mu_);  // in progress
+  std::shared_ptr<const RunProgress> progress_ ABSL_GUARDED_BY(mu_);  // of the latest session
+  std::function<void(int)> on_stop_request_ ABSL_GUARDED_BY(mu_);
+  int stop_request_ ABSL_GUARDED_BY(mu_) = 0;  // a signal
+  std::string stopped_ ABSL_GUARDED_BY(mu_);   // why this worker leaves before its work is done
   std::thread heart_;
 };
 

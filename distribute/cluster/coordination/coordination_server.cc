@@ -5,9 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <thread>
@@ -25,6 +23,7 @@
 #include "distribute/cluster/coordination/service_port.h"
 #include "distribute/cluster/coordination/sessions.h"
 #include "framework/core/monotonic_time.h"
+#include "framework/core/mutex.h"
 #include "framework/core/status.h"
 #include "framework/core/thread.h"
 #include "framework/runtime/failure.h"
@@ -144,9 +143,9 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
  private:
   enum class State { kServing, kStopping, kStopped };
   void SetState(State state) {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     state_ = state;
-    stop_.notify_all();
+    stop_.NotifyAll();
   }
 
   void Dispatch(const Sessions::Call& call, CoordinationState::Done done) {
@@ -228,7 +227,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
   // A refused process retries, so log only its first attempt.
   void LogRefusal(const WorkerProcess& process) {
     {
-      std::lock_guard<std::mutex> lock(mu_);
+      MutexLock lock(&mu_);
       if (std::exchange(last_refused_, process) == process) return;
     }
     if (options_.log == nullptr) return;
@@ -253,7 +252,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
 
   CoordinationState* GroupOf(int number) {
     if (number < 0 || number >= kMaxGroups) return nullptr;
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     std::unique_ptr<CoordinationState>& group = groups_[number];
     if (group == nullptr) {
       group = std::make_unique<CoordinationState>(options_.num_workers, RandomIncarnation());
@@ -263,7 +262,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
   }
 
   std::vector<CoordinationState*> Groups() {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     std::vector<CoordinationState*> groups;
     for (const auto& [number, group] : groups_) groups.push_back(group.get());
     return groups;
@@ -314,14 +313,15 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
   void Tick() {
     MonotonicTime next_report = MonotonicTime::Now() + kWaitingInterval,
                   last = MonotonicTime::Now();
-    std::unique_lock<std::mutex> lock(mu_);
-    while (!stop_.wait_for(lock, absl::ToChronoNanoseconds(kTick),
-                           [&] { return state_ == State::kStopped; })) {
+    MutexLock lock(&mu_);
+    while (!stop_.WaitFor(lock, kTick, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+      return state_ == State::kStopped;
+    })) {
       const MonotonicTime now = MonotonicTime::Now();
       const absl::Duration pause = now - std::exchange(last, now);
       if (pause > kLongestPause) membership_.ForgiveSilence(pause);
       const bool stopping = state_ == State::kStopping;
-      lock.unlock();
+      lock.Unlock();
       if (now >= next_report) {
         next_report = now + kWaitingInterval;
         const std::string missing = membership_.WaitingText(now);
@@ -349,7 +349,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
       leaving_.Expire(now);
       for (CoordinationState* const group : Groups()) group->Expire(now);
       for (int w = 0; stopping && w < options_.num_workers; ++w) EndCallsOf(w);
-      lock.lock();
+      lock.Lock();
     }
   }
 
@@ -360,12 +360,11 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
   CoordinationState registration_;
   CoordinationState leaving_;
   std::atomic<int> stop_signal_{0};
-  std::mutex mu_;
-  std::condition_variable stop_;
-  // Guarded by mu_:
-  State state_ = State::kServing;
-  std::map<int, std::unique_ptr<CoordinationState>> groups_;
-  std::optional<WorkerProcess> last_refused_;
+  Mutex mu_;
+  CondVar stop_;
+  State state_ ABSL_GUARDED_BY(mu_) = State::kServing;
+  std::map<int, std::unique_ptr<CoordinationState>> groups_ ABSL_GUARDED_BY(mu_);
+  std::optional<WorkerProcess> last_refused_ ABSL_GUARDED_BY(mu_);
 
   std::thread ticker_;
   std::unique_ptr<ServicePort> port_;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "framework/core/monotonic_time.h"
+#include "framework/core/mutex.h"
 #include "framework/core/status.h"
 #include "framework/runtime/failure.h"
 
@@ -94,14 +95,14 @@ absl::Status CoordinationState::CheckAllPresent() {
 }
 
 absl::Status CoordinationState::failure() const {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   if (!failure_.ok()) return failure_;
   return missed_ ? first_left_ : absl::OkStatus();
 }
 
 void CoordinationState::Leave(int worker, const absl::Status& why) {
   Answers answers;
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   if (first_left_.ok()) first_left_ = why;
   joining_.erase(worker);
   const auto needs_all = [](const Wait& wait) { return wait.kind != Kind::kFailure; };
@@ -112,7 +113,7 @@ void CoordinationState::Leave(int worker, const absl::Status& why) {
 
 void CoordinationState::Join(int worker, MonotonicTime deadline, Done done) {
   Answers answers;
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   if (absl::Status status = CheckAllPresent(); !status.ok()) {
     answers.Add(std::move(done), status);
     return;
@@ -136,7 +137,7 @@ void CoordinationState::Join(int worker, MonotonicTime deadline, Done done) {
 absl::Status CoordinationState::Put(int worker, uint64_t incarnation, absl::string_view key,
                                     std::string value, int gets) {
   Answers answers;
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   MF_RETURN_IF_ERROR(CheckIncarnation(incarnation));
   if (store_.contains(key)) {
     return absl::AlreadyExistsError(
@@ -167,7 +168,7 @@ void CoordinationState::CountGet(std::map<std::string, Entry, std::less<>>::iter
 void CoordinationState::Get(int worker, uint64_t incarnation, absl::string_view key,
                             MonotonicTime deadline, Done done, bool in_background) {
   Answers answers;
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   const auto entry = store_.find(key);
   if (absl::Status status = CheckIncarnation(incarnation); !status.ok()) {
     answers.Add(std::move(done), status);
@@ -185,7 +186,7 @@ void CoordinationState::Get(int worker, uint64_t incarnation, absl::string_view 
 void CoordinationState::AllGather(int worker, uint64_t incarnation, absl::string_view name,
                                   std::string value, MonotonicTime deadline, Done done) {
   Answers answers;
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   absl::Status status = CheckIncarnation(incarnation);
   if (status.ok()) status = CheckAllPresent();
   if (!status.ok()) {
@@ -207,7 +208,7 @@ void CoordinationState::AllGather(int worker, uint64_t incarnation, absl::string
 
 absl::Status CoordinationState::ReportFailure(uint64_t incarnation, const absl::Status& cause) {
   Answers answers;
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   MF_RETURN_IF_ERROR(CheckIncarnation(incarnation));  // or an earlier failure
   failure_ = cause;
   EndIf([](const Wait& wait) { return wait.kind != Kind::kJoin; }, cause, cause, &answers);
@@ -215,18 +216,18 @@ absl::Status CoordinationState::ReportFailure(uint64_t incarnation, const absl::
 }
 
 bool CoordinationState::HasFailed(uint64_t incarnation) const {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   return !CheckIncarnation(incarnation).ok();
 }
 
 uint64_t CoordinationState::incarnation() const {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   return incarnation_;
 }
 
 void CoordinationState::WaitForFailure(int worker, uint64_t incarnation, Done done) {
   Answers answers;
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   const auto cancelled = cancelled_.find(worker);
   if (incarnation != incarnation_ ||
       (cancelled != cancelled_.end() && cancelled->second == incarnation)) {
@@ -240,7 +241,7 @@ void CoordinationState::WaitForFailure(int worker, uint64_t incarnation, Done do
 }
 
 void CoordinationState::AddWaiting(std::set<int>* workers) const {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   for (const Wait& wait : waits_) {
     if (!wait.in_background) workers->insert(wait.worker);
   }
@@ -257,7 +258,7 @@ void CoordinationState::TakeBack(const Wait& wait) {
 
 void CoordinationState::Expire(MonotonicTime now) {
   Answers answers;
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   std::vector<int> gave_up;  // those that joined count as present in the errors of all
   for (auto wait = waits_.begin(); wait != waits_.end();) {
     const auto next = std::next(wait);
@@ -277,7 +278,7 @@ void CoordinationState::Expire(MonotonicTime now) {
 
 void CoordinationState::Fail(const absl::Status& why) {
   Answers answers;
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   if (failure_.ok()) failure_ = why;
   joining_.clear();
   EndIf([](const Wait&) { return true; }, why, why, &answers);
@@ -285,10 +286,12 @@ void CoordinationState::Fail(const absl::Status& why) {
 
 void CoordinationState::Cancel(int worker) {
   Answers answers;
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   joining_.erase(worker);
   cancelled_[worker] = incarnation_;
-  const auto is_cancelled = [&](const auto& c) { return c.second == incarnation_; };
+  const auto is_cancelled = [this](const auto& c) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return c.second == incarnation_;
+  };
   if (static_cast<int>(cancelled_.size()) == num_workers_ &&
       std::all_of(cancelled_.begin(), cancelled_.end(), is_cancelled)) {
     store_.clear();  // the session is over

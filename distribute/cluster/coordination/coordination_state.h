@@ -14,7 +14,6 @@
 #include <functional>
 #include <list>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -26,6 +25,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "framework/core/monotonic_time.h"
+#include "framework/core/mutex.h"
 
 namespace mirrorflow {
 
@@ -101,37 +101,41 @@ class CoordinationState {
   // The answers that a change of the state gives. They are delivered without the lock.
   class Answers;
 
-  // All require mu_.
-  void CountGet(std::map<std::string, Entry, std::less<>>::iterator entry);
-  absl::Status CheckIncarnation(uint64_t incarnation) const;
+  void CountGet(std::map<std::string, Entry, std::less<>>::iterator entry)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status CheckIncarnation(uint64_t incarnation) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Withdraws the value of a worker that no longer waits, so that no all-gather completes with it.
-  void TakeBack(const Wait& wait);
-  void End(std::list<Wait>::iterator wait, absl::StatusOr<std::string> result, Answers* answers);
+  void TakeBack(const Wait& wait) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void End(std::list<Wait>::iterator wait, absl::StatusOr<std::string> result, Answers* answers)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Ends all waits that fulfil `condition`. Those for a failure get `failure`, all others `result`.
   template <typename Condition>
   void EndIf(const Condition& condition, const absl::StatusOr<std::string>& result,
-             const absl::StatusOr<std::string>& failure, Answers* answers);
+             const absl::StatusOr<std::string>& failure, Answers* answers)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   template <typename Present>  // has a method contains(worker)
   std::vector<int> MissingFrom(const Present& present) const;
-  absl::Status TimedOut(const Wait& wait) const;
+  absl::Status TimedOut(const Wait& wait) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // OK if no worker has left. Otherwise a call fails because of that.
-  absl::Status CheckAllPresent();
+  absl::Status CheckAllPresent() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const int num_workers_;
-  mutable std::mutex mu_;
-  // Guarded by mu_:
-  uint64_t incarnation_;
-  std::set<int> joining_;
-  std::map<std::string, Entry, std::less<>> store_;
-  size_t store_bytes_ = 0;
+  mutable Mutex mu_;
+  uint64_t incarnation_ ABSL_GUARDED_BY(mu_);
+  std::set<int> joining_ ABSL_GUARDED_BY(mu_);
+  std::map<std::string, Entry, std::less<>> store_ ABSL_GUARDED_BY(mu_);
+  size_t store_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   // By name and worker; nullopt for a worker that gave up: others' errors do not call it missing.
-  std::map<std::string, std::map<int, std::optional<std::string>>, std::less<>> gathered_;
-  absl::Status failure_;                  // the first of the incarnation
-  absl::Status first_left_;               // why the first worker has left; OK if none has
-  bool missed_ = false;                   // a call has failed because of that
-  std::map<int, MonotonicTime> gave_up_;  // by worker: when its last Join expired
-  std::map<int, uint64_t> cancelled_;     // by worker: the incarnation of the last Cancel()
-  std::list<Wait> waits_;
+  std::map<std::string, std::map<int, std::optional<std::string>>, std::less<>> gathered_
+      ABSL_GUARDED_BY(mu_);
+  absl::Status failure_ ABSL_GUARDED_BY(mu_);     // the first of the incarnation
+  absl::Status first_left_ ABSL_GUARDED_BY(mu_);  // why the first worker has left; OK if none has
+  bool missed_ ABSL_GUARDED_BY(mu_) = false;      // a call has failed because of that
+  std::map<int, MonotonicTime> gave_up_
+      ABSL_GUARDED_BY(mu_);  // by worker: when its last Join expired
+  std::map<int, uint64_t> cancelled_
+      ABSL_GUARDED_BY(mu_);  // by worker: the incarnation of the last Cancel()
+  std::list<Wait> waits_ ABSL_GUARDED_BY(mu_);
 };
 
 // Several values as one, and back. Internal if `joined` does not hold `count` values.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "framework/core/monotonic_time.h"
+#include "framework/core/mutex.h"
 #include "framework/runtime/status_proto.h"
 
 namespace mirrorflow {
@@ -18,14 +19,14 @@ constexpr absl::Duration kPatience = absl::Seconds(5);
 
 void FailureAttribution::Add(CoordinationState* group, uint64_t incarnation,
                              const absl::Status& report, CoordinationState::Done done) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   pending_.push_back({group, incarnation, report, std::move(done), MonotonicTime::Now()});
 }
 
 void FailureAttribution::Decide(const Membership& membership, MonotonicTime now) {
   std::list<UnattributedFailure> decided;
   {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     std::set<CoordinationState*> known;  // groups
     for (const UnattributedFailure& s : pending_) {
       if (s.group->HasFailed(s.incarnation) || membership.HasHeardFromAllSince(s.since) ||

@@ -8,13 +8,13 @@
 
 #include <cstdint>
 #include <list>
-#include <mutex>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "distribute/cluster/coordination/coordination_state.h"
 #include "distribute/cluster/coordination/membership.h"
 #include "framework/core/monotonic_time.h"
+#include "framework/core/mutex.h"
 
 namespace mirrorflow {
 
@@ -39,8 +39,8 @@ class FailureAttribution {
     MonotonicTime since;
   };
 
-  std::mutex mu_;
-  std::list<UnattributedFailure> pending_;  // guarded by mu_
+  Mutex mu_;
+  std::list<UnattributedFailure> pending_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace mirrorflow

@@ -3,10 +3,10 @@
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_FAILURE_LISTENER_H_
 
 #include <functional>
-#include <mutex>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "framework/core/mutex.h"
 
 namespace mirrorflow {
 
@@ -18,27 +18,27 @@ class FailureListener {
 
   // Calls `call` at once if the incarnation has already failed.
   void Set(Call call) {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     call_ = std::move(call);
     if (call_ && !failure_.ok()) call_(failure_);
   }
   // Begins a new incarnation.
   void Reset() {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     failure_ = absl::OkStatus();
   }
   // Only the first failure of an incarnation counts.
   void Notify(const absl::Status& failure) {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     if (!failure_.ok()) return;
     failure_ = failure;
     if (call_) call_(failure_);
   }
 
  private:
-  std::mutex mu_;  // held during the call
-  Call call_;
-  absl::Status failure_;
+  Mutex mu_;  // held during the call
+  Call call_ ABSL_GUARDED_BY(mu_);
+  absl::Status failure_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace mirrorflow

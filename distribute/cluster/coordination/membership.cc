@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "distribute/cluster/coordination/messages.h"
 #include "framework/core/monotonic_time.h"
+#include "framework/core/mutex.h"
 #include "framework/core/status.h"
 #include "framework/runtime/failure.h"
 
@@ -30,7 +31,7 @@ Membership::Membership(int num_workers, std::vector<std::string> addresses)
     : num_workers_(num_workers), addresses_(std::move(addresses)), started_(MonotonicTime::Now()) {}
 
 absl::Status Membership::Admit(const WorkerProcess& process, const coordination::Member& member) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   const int worker = member.worker();
   // After that time, these are workers that have been started again.
   if (members_.empty() && MonotonicTime::Now() > mismatch_time_ + kMismatchLifetime) {
@@ -62,7 +63,7 @@ absl::Status Membership::Admit(const WorkerProcess& process, const coordination:
   members_.insert_or_assign(worker, Registered{.process = process.number, .member = member});
   complete_ = complete_ || static_cast<int>(members_.size()) == num_workers_;
   if (complete_) {
-    changed_.notify_all();
+    changed_.NotifyAll();
     for (auto& [number, registered] : members_) {
       registered.last_beat = registered.last_progress = MonotonicTime::Now();
     }
@@ -99,33 +100,35 @@ absl::Status Membership::CheckSettings(const coordination::Member& member) {
 }
 
 void Membership::Forget(const WorkerProcess& process, const absl::Status& why) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   const auto found = members_.find(process.worker);
   if (found != members_.end() && found->second.process == process.number) members_.erase(found);
   if (absl::IsDeadlineExceeded(why)) timeout_ = why;
   if (!mismatch_.ok()) know_mismatch_.insert(process.worker);
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 absl::Status Membership::mismatch() const {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   return mismatch_;
 }
 
 absl::Status Membership::timeout() const {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   return timeout_;
 }
 
 void Membership::WaitUntilMismatchIsKnown() {
-  std::unique_lock<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   if (mismatch_.ok()) return;
-  changed_.wait_until(lock, (mismatch_time_ + kMismatchLifetime).ToChrono(),
-                      [&] { return static_cast<int>(know_mismatch_.size()) == num_workers_; });
+  changed_.WaitUntil(lock, mismatch_time_ + kMismatchLifetime,
+                     [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+                       return static_cast<int>(know_mismatch_.size()) == num_workers_;
+                     });
 }
 
 absl::Status Membership::CheckMember(const WorkerProcess& process) const {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   const auto found = members_.find(process.worker);
   if (found != members_.end() && found->second.process == process.number) return absl::OkStatus();
   for (const auto& [worker, why] : left_) {
@@ -135,13 +138,13 @@ absl::Status Membership::CheckMember(const WorkerProcess& process) const {
 }
 
 absl::Duration Membership::HeartbeatTimeout(int worker) const {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   const auto found = members_.find(worker);
   return found == members_.end() ? absl::InfiniteDuration() : found->second.timeout();
 }
 
 coordination::Membership Membership::members() const {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   coordination::Membership membership;
   for (const auto& [worker, registered] : members_) {
     *membership.add_members() = registered.member;
@@ -150,7 +153,7 @@ coordination::Membership Membership::members() const {
 }
 
 std::string Membership::WaitingText(MonotonicTime now) const {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   if (complete_) return "";
   std::vector<std::string> missing;
   for (int w = 0; w < num_workers_; ++w) {
@@ -164,13 +167,13 @@ std::string Membership::WaitingText(MonotonicTime now) const {
 }
 
 void Membership::Leave(int worker, const absl::Status& why) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   left_.emplace_back(worker, why);
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 std::optional<Membership::Loss> Membership::Lose(const WorkerProcess& process) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   const auto found = members_.find(process.worker);
   if (found == members_.end() || found->second.process != process.number) return std::nullopt;
   const uint64_t step = found->second.heartbeat.step();
@@ -180,7 +183,7 @@ std::optional<Membership::Loss> Membership::Lose(const WorkerProcess& process) {
 }
 
 std::optional<Membership::Loss> Membership::LoseSilent(int worker, MonotonicTime now) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   const auto found = members_.find(worker);
   if (found == members_.end()) return std::nullopt;
   const Registered& member = found->second;
@@ -190,7 +193,7 @@ std::optional<Membership::Loss> Membership::LoseSilent(int worker, MonotonicTime
 }
 
 void Membership::Beat(int worker, const coordination::Heartbeat& heartbeat) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   const auto found = members_.find(worker);
   if (found == members_.end()) return;
   Registered& member = found->second;
@@ -204,7 +207,7 @@ void Membership::Beat(int worker, const coordination::Heartbeat& heartbeat) {
 }
 
 void Membership::ForgiveSilence(absl::Duration duration) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   for (auto& [worker, member] : members_) {
     member.last_beat += duration;
     member.last_progress += duration;
@@ -213,7 +216,7 @@ void Membership::ForgiveSilence(absl::Duration duration) {
 }
 
 std::vector<int> Membership::SilentWorkers(MonotonicTime now) const {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   std::vector<int> silent;
   for (const auto& [worker, member] : members_) {
     if (now > member.last_beat + member.timeout() && !HasLeft(worker)) silent.push_back(worker);
@@ -222,7 +225,7 @@ std::vector<int> Membership::SilentWorkers(MonotonicTime now) const {
 }
 
 std::string Membership::SlowWorkerText(MonotonicTime now) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   for (auto& [worker, member] : members_) {
     const absl::Duration silence = now - member.last_beat;
     if (silence < kSlowFraction * member.timeout() ||
@@ -237,7 +240,7 @@ std::string Membership::SlowWorkerText(MonotonicTime now) {
 }
 
 void Membership::SetWaiting(MonotonicTime now, const std::set<int>& waiting) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   for (auto& [worker, member] : members_) {
     member.is_waiting = waiting.contains(worker);
     if (member.is_waiting) member.last_wait = now;
@@ -250,9 +253,10 @@ bool Membership::IsLate(const Registered& member, MonotonicTime now) const {
 }
 
 absl::Status Membership::Standstill(MonotonicTime now) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   if (std::any_of(members_.begin(), members_.end(),
-                  [&](const auto& member) { return IsLate(member.second, now); })) {
+                  [&](const auto& member)
+                      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return IsLate(member.second, now); })) {
     last_late_ = now;
     return absl::OkStatus();
   }
@@ -270,7 +274,7 @@ absl::Status Membership::Standstill(MonotonicTime now) {
 }
 
 std::string Membership::LateWorkerText(MonotonicTime now) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   const bool any_waits = std::any_of(members_.begin(), members_.end(), [](const auto& member) {
     return member.second.is_waiting || member.second.heartbeat.running();
   });
@@ -291,14 +295,15 @@ std::string Membership::LateWorkerText(MonotonicTime now) {
 }
 
 bool Membership::HasHeardFromAllSince(MonotonicTime time) const {
-  std::lock_guard<std::mutex> lock(mu_);
-  return std::all_of(members_.begin(), members_.end(), [&](const auto& member) {
-    return member.second.last_beat > time || HasLeft(member.first);
-  });
+  MutexLock lock(&mu_);
+  return std::all_of(members_.begin(), members_.end(),
+                     [&](const auto& member) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+                       return member.second.last_beat > time || HasLeft(member.first);
+                     });
 }
 
 absl::Status Membership::BlameSlowest(const absl::Status& timeout) const {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   const Registered *slowest = nullptr, *fastest = nullptr;
   for (const auto& [worker, member] : members_) {
     if (HasLeft(worker)) continue;
@@ -346,35 +351,36 @@ std::optional<Membership::Loss> Membership::LoseBecause(int worker, absl::string
       Collectives());
   members_.erase(found);
   if (complete_) left_.emplace_back(worker, why);
-  changed_.notify_all();
+  changed_.NotifyAll();
   return Loss{why, complete_};
 }
 
 std::vector<std::pair<int, absl::Status>> Membership::left() const {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   return left_;
 }
 
 void Membership::CancelStart() {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   start_is_cancelled_ = true;
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 absl::Status Membership::WaitUntilOver(MonotonicTime start_deadline) {
-  std::unique_lock<std::mutex> lock(mu_);
-  const auto is_decided = [&] { return complete_ || start_is_cancelled_; };
+  MutexLock lock(&mu_);
+  const auto is_decided = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return complete_ || start_is_cancelled_;
+  };
   if (start_deadline == MonotonicTime::InfiniteFuture()) {
-    changed_.wait(lock, is_decided);
-  } else if (!changed_.wait_until(lock, start_deadline.ToChrono(), is_decided)) {
-    lock.unlock();
+    changed_.Wait(lock, is_decided);
+  } else if (!changed_.WaitUntil(lock, start_deadline, is_decided)) {
+    lock.Unlock();
     return absl::DeadlineExceededError(WaitingText(MonotonicTime::Now()));
   }
   if (!complete_) return absl::CancelledError("stopped before all workers had registered");
-  changed_.wait(lock, [&] {
-    const auto has_left = [&](const auto& member) { return HasLeft(member.first); };
-    return std::all_of(members_.begin(), members_.end(), has_left);
-  });
+  const auto has_left = [this](const auto& member)
+                            ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return HasLeft(member.first); };
+  while (!std::all_of(members_.begin(), members_.end(), has_left)) changed_.Wait(lock);
   for (const auto& [worker, why] : left_) {
     if (absl::IsUnavailable(why)) return why;
   }

@@ -6,10 +6,8 @@
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_MEMBERSHIP_H_
 
 #include <algorithm>
-#include <condition_variable>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -23,6 +21,7 @@
 #include "distribute/cluster/coordination/coordination.pb.h"
 #include "distribute/cluster/coordination/worker_process.h"
 #include "framework/core/monotonic_time.h"
+#include "framework/core/mutex.h"
 #include "framework/runtime/failure.h"
 
 namespace mirrorflow {
@@ -146,30 +145,30 @@ class Membership {
     }
   };
 
-  // All require mu_.
   absl::Status Differ(int worker, absl::string_view what, absl::string_view own,
-                      absl::string_view other);
-  absl::Status CheckSettings(const coordination::Member& member);
-  bool HasLeft(int worker) const;
-  bool IsLate(const Registered& member, MonotonicTime now) const;
-  std::optional<Loss> LoseBecause(int worker, absl::string_view cause);
-  CollectivesByWorker Collectives() const;
+                      absl::string_view other) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status CheckSettings(const coordination::Member& member) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool HasLeft(int worker) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool IsLate(const Registered& member, MonotonicTime now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  std::optional<Loss> LoseBecause(int worker, absl::string_view cause)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  CollectivesByWorker Collectives() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const int num_workers_;
   const std::vector<std::string> addresses_;
   const MonotonicTime started_;
-  mutable std::mutex mu_;
-  std::condition_variable changed_;
-  // Guarded by mu_:
-  bool complete_ = false;  // all workers have registered
-  bool start_is_cancelled_ = false;
-  std::map<int, Registered> members_;
-  std::vector<std::pair<int, absl::Status>> left_;
-  absl::Status mismatch_;
-  MonotonicTime mismatch_time_ = MonotonicTime::InfinitePast();
-  std::set<int> know_mismatch_;  // the workers that have received it
-  absl::Status timeout_;
-  MonotonicTime last_late_ = MonotonicTime::InfinitePast();  // when a worker was last late
+  mutable Mutex mu_;
+  CondVar changed_;
+  bool complete_ ABSL_GUARDED_BY(mu_) = false;  // all workers have registered
+  bool start_is_cancelled_ ABSL_GUARDED_BY(mu_) = false;
+  std::map<int, Registered> members_ ABSL_GUARDED_BY(mu_);
+  std::vector<std::pair<int, absl::Status>> left_ ABSL_GUARDED_BY(mu_);
+  absl::Status mismatch_ ABSL_GUARDED_BY(mu_);
+  MonotonicTime mismatch_time_ ABSL_GUARDED_BY(mu_) = MonotonicTime::InfinitePast();
+  std::set<int> know_mismatch_ ABSL_GUARDED_BY(mu_);  // the workers that have received it
+  absl::Status timeout_ ABSL_GUARDED_BY(mu_);
+  MonotonicTime last_late_ ABSL_GUARDED_BY(mu_) =
+      MonotonicTime::InfinitePast();  // when a worker was last late
 };
 
 }  // namespace mirrorflow

@@ -16,6 +16,7 @@
 #include "distribute/cluster/connections/host_port.h"
 #include "distribute/cluster/coordination/messages.h"
 #include "distribute/cluster/coordination/prepare_grpc.h"
+#include "framework/core/mutex.h"
 #include "framework/core/status.h"
 #include "framework/core/system_error.h"
 #include "framework/core/thread.h"
@@ -62,15 +63,17 @@ ServiceLink::~ServiceLink() {
 
 absl::StatusOr<std::shared_ptr<const ServiceLink::Connection>> ServiceLink::Get(
     uint64_t broken, MonotonicTime deadline, const std::atomic<bool>& is_cancelled) {
-  std::unique_lock<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   if (connection_ != nullptr && connection_->number <= broken) {
     connection_ = nullptr;
     eventfd_write(wake_.fd(), 1);
   }
-  const auto is_decided = [&] { return connection_ != nullptr || !end_.ok() || is_cancelled; };
+  const auto is_decided = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return connection_ != nullptr || !end_.ok() || is_cancelled;
+  };
   const bool decided = deadline == MonotonicTime::InfiniteFuture()
-                           ? (changed_.wait(lock, is_decided), true)
-                           : changed_.wait_until(lock, deadline.ToChrono(), is_decided);
+                           ? (changed_.Wait(lock, is_decided), true)
+                           : changed_.WaitUntil(lock, deadline, is_decided);
   MF_RETURN_IF_ERROR(end_);
   if (is_cancelled) return absl::CancelledError("the call was cancelled");
   if (decided) return connection_;
@@ -86,27 +89,27 @@ absl::StatusOr<std::shared_ptr<const ServiceLink::Connection>> ServiceLink::Get(
 }
 
 void ServiceLink::Wake() {
-  std::lock_guard<std::mutex> lock(mu_);
-  changed_.notify_all();
+  MutexLock lock(&mu_);
+  changed_.NotifyAll();
 }
 
 void ServiceLink::Keep(absl::Duration heartbeat_timeout) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   patience_ = heartbeat_timeout;
   is_kept_ = true;
 }
 
 void ServiceLink::End(const absl::Status& why) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   if (!end_.ok()) return;
   end_ = why;
   connection_ = nullptr;
-  changed_.notify_all();
+  changed_.NotifyAll();
   eventfd_write(wake_.fd(), 1);
 }
 
 absl::Status ServiceLink::end() const {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   return end_;
 }
 
@@ -129,15 +132,16 @@ void ServiceLink::Run() {
     } else if (const absl::Status gone = NoteFailure(relay.status(), &next_report); !gone.ok()) {
       return End(gone);
     }
-    std::unique_lock<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     const absl::Duration pause =
         std::min(back_off.Next(), is_kept_ ? kLongestPauseOfKept : kLongestPause);
-    changed_.wait_for(lock, absl::ToChronoNanoseconds(pause), [&] { return !end_.ok(); });
+    changed_.WaitFor(lock, pause,
+                     [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return !end_.ok(); });
   }
 }
 
 void ServiceLink::NoteEnd() {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   connection_ = nullptr;
   since_ = MonotonicTime::Now();
   tries_ = 0;
@@ -158,7 +162,7 @@ absl::Status ServiceLink::NoteFailure(const absl::Status& why, MonotonicTime* ne
   refused_since_ = was_refused_ ? std::min(refused_since_, now) : MonotonicTime::InfiniteFuture();
   std::string line;
   {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     ++tries_;
     last_ = why;
     if (IsFinal(why, now)) {
@@ -176,7 +180,7 @@ absl::Status ServiceLink::NoteFailure(const absl::Status& why, MonotonicTime* ne
 absl::StatusOr<std::unique_ptr<Relay>> ServiceLink::Connect() {
   MonotonicTime limit = MonotonicTime::InfiniteFuture();
   {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     if (is_kept_) limit = since_ + patience_;
   }
   was_refused_ = port_is_closed_ = false;
@@ -251,11 +255,11 @@ absl::StatusOr<std::unique_ptr<Relay>> ServiceLink::Publish(Conversation& conver
   connection->key = conversation.handshake().SessionKey();
   connection->stub = coordination::Coordination::NewStub(
       grpc::CreateCustomInsecureChannelFromFd(options_.address, relay.second.Release(), arguments));
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   MF_RETURN_IF_ERROR(end_);
   connection->number = ++num_connections_;
   connection_ = std::move(connection);
-  changed_.notify_all();
+  changed_.NotifyAll();
   return std::move(relay.first);
 }
 
@@ -267,7 +271,7 @@ void ServiceLink::ClearWake() const {
 void ServiceLink::Pass(Relay& relay) const {
   std::vector<pollfd> polled;
   const auto is_wanted = [this] {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     return connection_ != nullptr;
   };
   while (is_wanted()) {

@@ -3,11 +3,9 @@
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_SERVICE_LINK_H_
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -25,6 +23,7 @@
 #include "distribute/cluster/coordination/coordination.grpc.pb.h"
 #include "distribute/collective/tcp/owned_socket.h"
 #include "framework/core/monotonic_time.h"
+#include "framework/core/mutex.h"
 
 namespace mirrorflow {
 
@@ -84,8 +83,8 @@ class ServiceLink {
   // Forwards bytes until the connection has ended or is given up.
   void Pass(Relay& relay) const;
   void NoteEnd();
-  // Requires mu_. Returns whether another attempt is useless.
-  bool IsFinal(const absl::Status& why, MonotonicTime now) const;
+  // Returns whether another attempt is useless.
+  bool IsFinal(const absl::Status& why, MonotonicTime now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Returns why to give the service up; OK to try again.
   absl::Status NoteFailure(const absl::Status& why, MonotonicTime* next_report);
 
@@ -99,19 +98,19 @@ class ServiceLink {
   absl::Duration handshake_;  // how long the last successful attempt took
   bool was_refused_ = false, port_is_closed_ = false;
   MonotonicTime refused_since_ = MonotonicTime::InfiniteFuture();
-  mutable std::mutex mu_;
-  std::condition_variable changed_;
-  // Guarded by mu_:
-  std::shared_ptr<const Connection> connection_;  // null: none
-  uint64_t num_connections_ = 0;
+  mutable Mutex mu_;
+  CondVar changed_;
+  std::shared_ptr<const Connection> connection_ ABSL_GUARDED_BY(mu_);  // null: none
+  uint64_t num_connections_ ABSL_GUARDED_BY(mu_) = 0;
   // The time when the last connection ended or the link was created, the number of attempts since,
   // and the error of the last one.
-  MonotonicTime since_ = MonotonicTime::Now();
-  int tries_ = 0;
-  absl::Status last_ = absl::UnavailableError("no answer yet");
-  absl::Status end_;
-  absl::Duration patience_ = absl::InfiniteDuration();  // the heartbeat timeout
-  bool is_kept_ = false;
+  MonotonicTime since_ ABSL_GUARDED_BY(mu_) = MonotonicTime::Now();
+  int tries_ ABSL_GUARDED_BY(mu_) = 0;
+  absl::Status last_ ABSL_GUARDED_BY(mu_) = absl::UnavailableError("no answer yet");
+  absl::Status end_ ABSL_GUARDED_BY(mu_);
+  absl::Duration patience_ ABSL_GUARDED_BY(mu_) =
+      absl::InfiniteDuration();  // the heartbeat timeout
+  bool is_kept_ ABSL_GUARDED_BY(mu_) = false;
   std::thread thread_;
 };
 

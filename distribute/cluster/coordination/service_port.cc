@@ -12,6 +12,7 @@
 #include "distribute/cluster/coordination/grpc_deadline.h"
 #include "distribute/cluster/coordination/messages.h"
 #include "distribute/cluster/coordination/prepare_grpc.h"
+#include "framework/core/mutex.h"
 #include "framework/core/status.h"
 #include "framework/core/thread.h"
 
@@ -96,7 +97,7 @@ absl::StatusOr<std::unique_ptr<ServicePort>> ServicePort::Open(Options options,
 ServicePort::~ServicePort() {
   listener_ = nullptr;
   {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     stop_ = MonotonicTime::Now() + 2 * kShutdownTimeout;
   }
   callers_.Wake();
@@ -127,7 +128,7 @@ absl::Status ServicePort::Connect(Callers::Proven proven) {
     strangers_.Log(proven.peer, made.status().message());
     return absl::OkStatus();
   }
-  std::lock_guard<std::mutex> lock(mu_);  // a server that shuts down accepts no connections
+  MutexLock lock(&mu_);  // a server that shuts down accepts no connections
   if (stop_ < MonotonicTime::InfiniteFuture()) return absl::OkStatus();
   const std::string earlier = options_.on_connected(proven.handshake);
   links_.erase(earlier);
@@ -148,7 +149,7 @@ void ServicePort::Serve() {
     callers_.AddPolled(&polled);
     MonotonicTime stop;
     {
-      std::lock_guard<std::mutex> lock(mu_);
+      MutexLock lock(&mu_);
       stop = stop_;
     }
     const bool stopping = stop < MonotonicTime::InfiniteFuture();

@@ -7,7 +7,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -23,6 +22,7 @@
 #include "distribute/cluster/connections/tls_files.h"
 #include "distribute/cluster/connections/tls_stream.h"
 #include "framework/core/monotonic_time.h"
+#include "framework/core/mutex.h"
 
 namespace mirrorflow {
 
@@ -72,8 +72,8 @@ class ServicePort {
   std::map<std::string, Link> links_;  // by connection; for the serving thread
   std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
   std::unique_ptr<grpc::Server> server_;
-  std::mutex mu_;
-  MonotonicTime stop_ = MonotonicTime::InfiniteFuture();  // the latest time; guarded by mu_
+  Mutex mu_;
+  MonotonicTime stop_ ABSL_GUARDED_BY(mu_) = MonotonicTime::InfiniteFuture();  // the latest time
   std::thread thread_;
   std::unique_ptr<ConnectionListener> listener_;
 };

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "distribute/cluster/coordination/messages.h"
+#include "framework/core/mutex.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {
@@ -51,7 +52,7 @@ std::string Sessions::Connect(const WorkerProcess& process, const std::string& c
   std::vector<OnAnswer> waiting;
   std::string earlier;
   {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     Session& session = sessions_[process];
     waiting = TakeWaiting(&session);
     earlier = std::exchange(session.connection, connection);
@@ -68,7 +69,7 @@ void Sessions::Disconnect(const std::string& connection,
                           const std::function<absl::Duration(const WorkerProcess&)>& patience) {
   std::vector<OnAnswer> waiting;
   {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     Session* const session = SessionOf(connection);
     if (session == nullptr) return;  // another one has replaced it
     waiting = TakeWaiting(session);
@@ -92,7 +93,7 @@ std::vector<WorkerProcess> Sessions::TakeIf(const Condition& condition) {
 }
 
 std::vector<WorkerProcess> Sessions::TakeLost(MonotonicTime now) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   const auto count = std::count_if(sessions_.begin(), sessions_.end(), [](const auto& session) {
     return session.second.connection.empty();
   });
@@ -102,7 +103,7 @@ std::vector<WorkerProcess> Sessions::TakeLost(MonotonicTime now) {
 }
 
 std::vector<WorkerProcess> Sessions::TakeReplaced(const WorkerProcess& by) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   return TakeIf([&](const WorkerProcess& process, const Session& session) {
     return process.worker == by.worker && process != by && session.connection.empty();
   });
@@ -116,7 +117,7 @@ absl::StatusOr<std::optional<Sessions::Call>> Sessions::Receive(const coordinati
   };
   std::string key;
   {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     const Session* const session = SessionOf(request.connection());
     if (session == nullptr) return refused("the connection is not the current one of its process");
     key = session->key;
@@ -125,7 +126,7 @@ absl::StatusOr<std::optional<Sessions::Call>> Sessions::Receive(const coordinati
   Call call{.sequence = request.sequence()};
   if (!call.request.ParseFromString(request.body())) return refused("malformed request");
 
-  std::unique_lock<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   Session* const session = SessionOf(request.connection());
   if (session == nullptr) return refused("the connection is not the current one of its process");
   call.process = processes_[request.connection()];
@@ -143,7 +144,7 @@ absl::StatusOr<std::optional<Sessions::Call>> Sessions::Receive(const coordinati
       made->second.on_answer = std::move(on_answer);
       return std::nullopt;
     }
-    lock.unlock();
+    lock.Unlock();
     const coordination::Signed reply = SignedReply(key, call.sequence, *made_reply);
     on_answer(&reply);
     return std::nullopt;
@@ -159,7 +160,7 @@ void Sessions::Answer(const WorkerProcess& process, uint64_t sequence,
   OnAnswer on_answer;
   std::string key;
   {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     const auto session = sessions_.find(process);
     if (session == sessions_.end()) return;
     const auto call = session->second.calls.find(sequence);

@@ -10,7 +10,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -21,6 +20,7 @@
 #include "distribute/cluster/coordination/coordination.pb.h"
 #include "distribute/cluster/coordination/worker_process.h"
 #include "framework/core/monotonic_time.h"
+#include "framework/core/mutex.h"
 
 namespace mirrorflow {
 
@@ -73,16 +73,14 @@ class Sessions {
     std::set<uint64_t> sequences;                          // the latest ones
   };
 
-  // All require mu_.
   static std::vector<OnAnswer> TakeWaiting(Session* session);
-  Session* SessionOf(const std::string& connection);
+  Session* SessionOf(const std::string& connection) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   template <typename Condition>
-  std::vector<WorkerProcess> TakeIf(const Condition& condition);
+  std::vector<WorkerProcess> TakeIf(const Condition& condition) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  std::mutex mu_;
-  // Guarded by mu_:
-  std::map<WorkerProcess, Session> sessions_;
-  std::map<std::string, WorkerProcess> processes_;  // by current connection
+  Mutex mu_;
+  std::map<WorkerProcess, Session> sessions_ ABSL_GUARDED_BY(mu_);
+  std::map<std::string, WorkerProcess> processes_ ABSL_GUARDED_BY(mu_);  // by current connection
 };
 
 }  // namespace mirrorflow

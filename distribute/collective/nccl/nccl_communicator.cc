@@ -4,11 +4,9 @@
 #include <nccl.h>
 
 #include <algorithm>
-#include <chrono>
-#include <condition_variable>
 #include <cstdlib>
+#include <list>
 #include <map>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -19,6 +17,7 @@
 #include "distribute/collective/collective_agreement.h"
 #include "framework/core/byte_offset.h"
 #include "framework/core/monotonic_time.h"
+#include "framework/core/mutex.h"
 #include "framework/core/status.h"
 #include "framework/core/terminal.h"
 #include "framework/core/thread.h"
@@ -98,7 +97,7 @@ void SetForNccl(const char* name, const std::string& value) {
 void ShareRegistrations() { SetForNccl("NCCL_SINGLE_PROC_MEM_REG_ENABLE", "1"); }
 
 // How long the end of communicators waits for recorded graphs that are not dropped.
-constexpr std::chrono::seconds kAbortTimeout{10};
+constexpr absl::Duration kAbortTimeout = absl::Seconds(10);
 
 // How long a worker that fails to connect takes to tell the others.
 constexpr absl::Duration kReportTimeout = absl::Seconds(5);
@@ -108,10 +107,13 @@ constexpr absl::Duration kEndTimeout = absl::Seconds(10);
 // The memory that barriers of a GPU reduce. Never freed: freeing waits for all work of the GPU,
 // which may not end after a failure.
 absl::StatusOr<void*> BarrierMemory(int gpu) {
-  static std::mutex* const mu = new std::mutex();
-  static auto* const memory = new std::map<int, void*>();
-  std::lock_guard<std::mutex> lock(*mu);
-  void*& own = (*memory)[gpu];
+  struct Memory {
+    Mutex mu;
+    std::map<int, void*> by_gpu ABSL_GUARDED_BY(mu);
+  };
+  static auto* const memory = new Memory();
+  MutexLock lock(&memory->mu);
+  void*& own = memory->by_gpu[gpu];
   if (own == nullptr) {
     MF_RETURN_IF_CUDA_ERROR(cudaSetDevice(gpu));
     MF_RETURN_IF_CUDA_ERROR(cudaMalloc(&own, sizeof(int32_t)));
@@ -134,16 +136,18 @@ class Group {
         agreement_(topology, local_ranks, workers) {}
   ~Group() {
     {
-      std::lock_guard<std::mutex> lock(mu_);
+      MutexLock lock(&mu_);
       over_ = true;
-      changed_.notify_all();
+      changed_.NotifyAll();
     }
     if (watchdog_.joinable()) watchdog_.join();
     // All enqueued work has ended with its step.
     AbortAll();
     // The memory that is registered with the communicators may be freed next.
-    std::unique_lock<std::mutex> lock(aborts_->mu);
-    aborts_->changed.wait_for(lock, kAbortTimeout, [&] { return aborts_->running == 0; });
+    MutexLock lock(&aborts_->mu);
+    aborts_->changed.WaitFor(
+        lock, kAbortTimeout,
+        [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(aborts_->mu) { return aborts_->running == 0; });
   }
 
   const NcclOptions& options() const { return options_; }
@@ -174,7 +178,7 @@ class Group {
   }
 
   absl::Status status() const {
-    std::lock_guard<std::mutex> lock(failure_mu_);
+    MutexLock lock(&failure_mu_);
     return failure_;
   }
 
@@ -182,7 +186,7 @@ class Group {
   // the collectives that GPUs wait in. Does not wait for the end of recorded collectives.
   void Fail(const absl::Status& why) {
     {
-      std::lock_guard<std::mutex> lock(failure_mu_);
+      MutexLock lock(&failure_mu_);
       if (!failure_.ok()) return;
       failure_ = why;
     }
@@ -218,7 +222,7 @@ class Group {
     MF_RETURN_IF_ERROR(status());
     absl::Status issued;
     {
-      std::lock_guard<std::mutex> lock(ranks_[r].mu);
+      MutexLock lock(&ranks_[r].mu);
       if (ranks_[r].comms[use] == nullptr) return status();
       issued = issue(ranks_[r].comms[use]);
     }
@@ -247,21 +251,21 @@ class Group {
 
  private:
   struct Rank {
-    std::mutex mu;  // held during calls with the communicators
-    ncclComm_t comms[kUses] = {};
+    Mutex mu;  // held during calls with the communicators
+    ncclComm_t comms[kUses] ABSL_GUARDED_BY(mu) = {};
     void* barrier = nullptr;  // an int32 that barriers reduce
 
     // Takes the communicator away, so that no thread is inside NCCL with it any more.
     ncclComm_t Take(Use use) {
-      std::lock_guard<std::mutex> lock(mu);
+      MutexLock lock(&mu);
       return std::exchange(comms[use], nullptr);
     }
   };
   // The communicators that threads of their own abort.
   struct Aborts {
-    std::mutex mu;
-    std::condition_variable changed;
-    int running = 0;
+    Mutex mu;
+    CondVar changed;
+    int running ABSL_GUARDED_BY(mu) = 0;
   };
 
   int num_local() const { return static_cast<int>(ranks_.size()); }
@@ -275,14 +279,14 @@ class Group {
       ncclComm_t captured = rank.Take(kCaptured);
       if (captured == nullptr) continue;
       {
-        std::lock_guard<std::mutex> lock(aborts_->mu);
+        MutexLock lock(&aborts_->mu);
         ++aborts_->running;
       }
       const auto abort = [captured, aborts = aborts_] {
         ncclCommAbort(captured);
-        std::lock_guard<std::mutex> lock(aborts->mu);
+        MutexLock lock(&aborts->mu);
         --aborts->running;
-        aborts->changed.notify_all();
+        aborts->changed.NotifyAll();
       };
       absl::StatusOr<std::thread> thread = StartThread("abort of NCCL", abort);
       if (thread.ok()) {
@@ -319,10 +323,11 @@ class Group {
     return id;
   }
 
-  // Begins to connect all local ranks, in one group of NCCL.
-  absl::Status BeginConnecting(Use use, ncclUniqueId id) {
-    std::vector<std::unique_lock<std::mutex>> locks;  // until no thread is inside NCCL
-    for (Rank& rank : ranks_) locks.emplace_back(rank.mu);
+  // Begins to connect all local ranks, in one group of NCCL. The analysis cannot follow as many
+  // locks as there are ranks.
+  absl::Status BeginConnecting(Use use, ncclUniqueId id) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    std::list<MutexLock> locks;  // until no thread is inside NCCL
+    for (Rank& rank : ranks_) locks.emplace_back(&rank.mu);
     MF_RETURN_IF_ERROR(status());
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
@@ -356,7 +361,7 @@ class Group {
 
   // NCCL's current state of a communicator of rank `r`.
   ncclResult_t Ask(int r, Use use) {
-    std::lock_guard<std::mutex> lock(ranks_[r].mu);
+    MutexLock lock(&ranks_[r].mu);
     if (ranks_[r].comms[use] == nullptr) return ncclSuccess;
     ncclResult_t state = ncclSuccess;
     const ncclResult_t asked = ncclCommGetAsyncError(ranks_[r].comms[use], &state);
@@ -380,17 +385,17 @@ class Group {
   }
 
   void Watch() {
-    std::unique_lock<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     while (!over_ && status().ok()) {
-      changed_.wait_for(lock, absl::ToChronoMilliseconds(options_.watch_interval));
-      lock.unlock();
+      changed_.WaitFor(lock, options_.watch_interval);
+      lock.Unlock();
       for (int r = 0; r < num_local(); ++r) {
         for (const Use use : {kEager, kCaptured}) {
           const absl::Status seen = NcclStatus(Ask(r, use), absl::StrCat("rank ", world_ranks_[r]));
           if (!seen.ok()) Fail(WithFailure(seen, {.rank = world_ranks_[r]}));
         }
       }
-      lock.lock();
+      lock.Lock();
     }
   }
 
@@ -401,11 +406,11 @@ class Group {
   WorkerGroup* const workers_;          // null if there is only one worker
   std::vector<Rank> ranks_;
   CollectiveAgreement agreement_;
-  std::mutex mu_;
-  std::condition_variable changed_;
-  mutable std::mutex failure_mu_;
-  absl::Status failure_;  // guarded by failure_mu_
-  bool over_ = false;
+  Mutex mu_;
+  CondVar changed_;
+  mutable Mutex failure_mu_;
+  absl::Status failure_ ABSL_GUARDED_BY(failure_mu_);
+  bool over_ ABSL_GUARDED_BY(mu_) = false;
   std::thread watchdog_;
   const std::shared_ptr<Aborts> aborts_ = std::make_shared<Aborts>();
 };

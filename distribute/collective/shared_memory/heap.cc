@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/core/buffer.h"
 #include "framework/core/cgroup.h"
+#include "framework/core/mutex.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {
@@ -44,7 +45,7 @@ absl::StatusOr<std::shared_ptr<std::byte>> SharedHeap::Allocate(size_t bytes) {
 // First fit. Large blocks begin at a huge page.
 absl::StatusOr<size_t> SharedHeap::Take(size_t bytes) {
   const size_t alignment = bytes >= kHugePageBytes ? kHugePageBytes : kPageBytes;
-  const std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   for (auto it = free_.begin(); it != free_.end(); ++it) {
     const auto [first, size] = *it;
     const size_t offset = AlignUp(first, alignment), end = first + size;
@@ -60,12 +61,12 @@ absl::StatusOr<size_t> SharedHeap::Take(size_t bytes) {
 }
 
 void SharedHeap::KeepContents() {
-  const std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   keeps_contents_ = true;
 }
 
 void SharedHeap::GiveBack(size_t offset, size_t bytes) {
-  const std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   if (keeps_contents_) return;
   segment_->Release(offset, bytes);
   auto next = free_.lower_bound(offset);

@@ -8,10 +8,10 @@
 #include <cstddef>
 #include <map>
 #include <memory>
-#include <mutex>
 
 #include "absl/status/statusor.h"
 #include "distribute/collective/shared_memory/segment.h"
+#include "framework/core/mutex.h"
 
 namespace mirrorflow {
 
@@ -37,9 +37,9 @@ class SharedHeap : public std::enable_shared_from_this<SharedHeap> {
   void GiveBack(size_t offset, size_t bytes);
 
   const std::unique_ptr<SharedSegment> segment_;
-  std::mutex mu_;
-  std::map<size_t, size_t> free_;  // size by offset; neighbours are merged; guarded by mu_
-  bool keeps_contents_ = false;    // guarded by mu_
+  Mutex mu_;
+  std::map<size_t, size_t> free_ ABSL_GUARDED_BY(mu_);  // size by offset; neighbours are merged
+  bool keeps_contents_ ABSL_GUARDED_BY(mu_) = false;
 };
 
 }  // namespace mirrorflow

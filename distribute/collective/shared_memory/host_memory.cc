@@ -13,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "framework/core/buffer.h"
 #include "framework/core/monotonic_time.h"
+#include "framework/core/mutex.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {
@@ -209,7 +210,7 @@ absl::StatusOr<std::shared_ptr<std::byte>> HostMemory::Share(size_t bytes, absl:
 }
 
 absl::StatusOr<std::byte*> HostMemory::Lend(size_t bytes) {
-  const std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   const auto is_free = [](const Lent& lent) { return lent.holders->load() == 0; };
   lent_.erase(std::remove_if(lent_.begin(), lent_.end(), is_free), lent_.end());
   MF_ASSIGN_OR_RETURN(std::shared_ptr<std::byte> memory,

@@ -11,7 +11,6 @@
 #include <atomic>
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -22,6 +21,7 @@
 #include "distribute/collective/shared_memory/heap.h"
 #include "distribute/collective/shared_memory/unix_socket.h"
 #include "framework/core/monotonic_time.h"
+#include "framework/core/mutex.h"
 #include "framework/workers/worker_group.h"
 
 namespace mirrorflow {
@@ -75,8 +75,8 @@ class HostMemory final : public AddressSpace, public std::enable_shared_from_thi
     std::atomic<int>* holders;
   };
   absl::StatusOr<std::byte*> Lend(size_t bytes);
-  std::mutex mu_;
-  std::vector<Lent> lent_;  // guarded by mu_
+  Mutex mu_;
+  std::vector<Lent> lent_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace mirrorflow

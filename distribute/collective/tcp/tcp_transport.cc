@@ -6,13 +6,13 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "distribute/collective/tcp/owned_socket.h"
 #include "distribute/collective/tcp/tcp_peer.h"
+#include "framework/core/mutex.h"
 #include "framework/core/status.h"
 #include "framework/core/system_error.h"
 
@@ -73,7 +73,7 @@ class TcpTransport final : public Transport {
 
   void Abort(const absl::Status& why) override {
     {
-      std::lock_guard<std::mutex> lock(mu_);
+      MutexLock lock(&mu_);
       if (!failure_.ok()) return;
       failure_ = why;
     }
@@ -84,7 +84,7 @@ class TcpTransport final : public Transport {
  private:
   absl::Status Failure() const {
     if (!failed_) return absl::OkStatus();
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     return failure_;
   }
 
@@ -108,8 +108,8 @@ class TcpTransport final : public Transport {
   std::vector<std::unique_ptr<TcpPeer>> peers_;
   std::vector<TcpPeer*> peer_of_;  // by rank; null if it is not connected
   std::atomic<bool> failed_{false};
-  mutable std::mutex mu_;
-  absl::Status failure_;  // guarded by mu_
+  mutable Mutex mu_;
+  absl::Status failure_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace

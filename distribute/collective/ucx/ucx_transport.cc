@@ -11,7 +11,6 @@
 #include <fstream>
 #include <list>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -20,6 +19,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "distribute/collective/ucx/ucx_api.h"
+#include "framework/core/mutex.h"
 #include "framework/core/names.h"
 #include "framework/core/status.h"
 #include "framework/core/system_error.h"
@@ -267,7 +267,7 @@ class Ucx final : public UcxTransport {
 
   void Abort(const absl::Status& why) override {
     {
-      std::lock_guard<std::mutex> lock(mu_);
+      MutexLock lock(&mu_);
       if (!failure_.ok()) return;
       failure_ = why;
     }
@@ -299,7 +299,7 @@ class Ucx final : public UcxTransport {
 
   absl::Status Failure() const {
     if (!failed_) return absl::OkStatus();
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     return failure_;
   }
 
@@ -382,8 +382,8 @@ class Ucx final : public UcxTransport {
   std::map<int, ucp_ep_h> endpoints_;  // by rank
   std::list<Flight> flights_;          // UCX holds the addresses of receives
   std::atomic<bool> failed_{false};
-  mutable std::mutex mu_;
-  absl::Status failure_;  // guarded by mu_
+  mutable Mutex mu_;
+  absl::Status failure_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace

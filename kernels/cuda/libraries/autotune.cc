@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -11,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "framework/core/monotonic_time.h"
+#include "framework/core/mutex.h"
 #include "framework/core/status.h"
 #include "framework/graph/attr_value.h"
 #include "framework/runtime/tuning_table.h"
@@ -170,8 +170,8 @@ absl::StatusOr<TrialMemory> AllocateForTrial(size_t bytes) {
 absl::StatusOr<int> FastestWay(int count, absl::FunctionRef<absl::Status(int, cudaStream_t)> run) {
   // Takes a lock, because sessions make plans in threads of their own, and trials at the same time
   // would measure each other.
-  static std::mutex* const mu = new std::mutex();
-  std::lock_guard<std::mutex> lock(*mu);
+  static Mutex* const mu = new Mutex();
+  MutexLock lock(mu);
   Timer timer;
   MF_RETURN_IF_ERROR(timer.Make());
   int fastest = -1;

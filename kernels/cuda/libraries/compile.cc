@@ -19,6 +19,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "framework/core/file.h"
+#include "framework/core/mutex.h"
 #include "framework/core/status.h"
 #include "framework/core/terminal.h"
 #include "framework/graph/sharding.h"
@@ -227,20 +228,29 @@ namespace {
 
 // A program of this process. Threads that ask for the same one wait for its compilation.
 struct Loaded {
-  std::mutex mu;
-  std::weak_ptr<const CudaLibrary> library;  // guarded by mu
+  Mutex mu;
+  std::weak_ptr<const CudaLibrary> library ABSL_GUARDED_BY(mu);
+
+  bool IsExpired() {
+    MutexLock lock(&mu);
+    return library.expired();
+  }
 };
 
 // The entry of `key`. Forgets programs that are no longer in use.
 std::shared_ptr<Loaded> EntryOf(const std::string& key) {
-  static std::mutex* const mu = new std::mutex();
-  static auto* const loaded = new std::map<std::string, std::shared_ptr<Loaded>>();
-  std::lock_guard<std::mutex> lock(*mu);
-  for (auto it = loaded->begin(); it != loaded->end();) {
-    const bool unused = it->second.use_count() == 1 && it->second->library.expired();
-    it = unused ? loaded->erase(it) : std::next(it);
+  struct Table {
+    Mutex mu;
+    std::map<std::string, std::shared_ptr<Loaded>> loaded ABSL_GUARDED_BY(mu);
+  };
+  static auto* const table = new Table();
+  MutexLock lock(&table->mu);
+  auto& loaded = table->loaded;
+  for (auto it = loaded.begin(); it != loaded.end();) {
+    const bool unused = it->second.use_count() == 1 && it->second->IsExpired();
+    it = unused ? loaded.erase(it) : std::next(it);
   }
-  std::shared_ptr<Loaded>& entry = (*loaded)[key];
+  std::shared_ptr<Loaded>& entry = loaded[key];
   if (entry == nullptr) entry = std::make_shared<Loaded>();
   return entry;
 }
@@ -251,7 +261,7 @@ absl::StatusOr<std::shared_ptr<const CudaLibrary>> CompileCuda(const std::string
   MF_ASSIGN_OR_RETURN(const std::string arch, ArchOfThisMachine());
   const std::string key = KeyOf(source, arch);
   const std::shared_ptr<Loaded> entry = EntryOf(key);
-  std::lock_guard<std::mutex> lock(entry->mu);
+  MutexLock lock(&entry->mu);
   if (auto library = entry->library.lock()) return library;
   std::string code = ReadCached(key);
   if (code.empty()) {

@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/buffer.h"
+#include "framework/core/mutex.h"
 #include "framework/core/status.h"
 #include "kernels/cuda/device/cuda_device.h"
 #include "kernels/cuda/device/cuda_status.h"
@@ -57,12 +57,15 @@ class Handle {
 // The handle for the heuristic of the current GPU. Takes a lock, because sessions make plans in
 // threads of their own.
 absl::StatusOr<cublasLtHandle_t> HandleForPlans() {
-  static std::mutex* const mu = new std::mutex();
-  static auto* const handles = new std::map<int, Handle>();  // by GPU
+  struct Handles {
+    Mutex mu;
+    std::map<int, Handle> by_gpu ABSL_GUARDED_BY(mu);
+  };
+  static auto* const handles = new Handles();
   int gpu = 0;
   MF_RETURN_IF_CUDA_ERROR(cudaGetDevice(&gpu));
-  std::lock_guard<std::mutex> lock(*mu);
-  return (*handles)[gpu].Get();
+  MutexLock lock(&handles->mu);
+  return handles->by_gpu[gpu].Get();
 }
 
 // The library's matrices are column-major, so it computes the transposed product: outᵀ = bᵀ · aᵀ.

@@ -2,9 +2,9 @@
 #include "kernels/cuda/libraries/cudnn_engine.h"
 
 #include <algorithm>
-#include <mutex>
 #include <utility>
 
+#include "framework/core/mutex.h"
 #include "framework/core/status.h"
 #include "kernels/cuda/device/cuda_status.h"
 
@@ -127,8 +127,8 @@ absl::StatusOr<cudnnBackendDescriptor_t> CudnnLane::PlanOf(
   if (found != plans_.end() && found->second.of.lock() == engine) return found->second.plan.get();
   std::erase_if(plans_, [](const auto& each) { return each.second.of.expired(); });
   // Takes a lock, because the lanes of other GPUs make plans of the same engine at the same time.
-  static std::mutex* const mu = new std::mutex();
-  std::lock_guard<std::mutex> lock(*mu);
+  static Mutex* const mu = new Mutex();
+  MutexLock lock(mu);
   MF_ASSIGN_OR_RETURN(CudnnDescriptor plan, engine->MakePlan());
   return plans_.insert_or_assign(engine.get(), Plan{engine, std::move(plan)})
       .first->second.plan.get();

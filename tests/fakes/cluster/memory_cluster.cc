@@ -8,6 +8,7 @@
 #include "distribute/collective/team.h"
 #include "distribute/collective/team_communicator.h"
 #include "framework/core/monotonic_time.h"
+#include "framework/core/mutex.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {
@@ -52,7 +53,7 @@ absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> MemoryCluster::Connec
     uint64_t incarnation, MonotonicTime deadline) {
   std::vector<std::unique_ptr<Communicator>> communicators;
   {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     MF_ASSIGN_OR_RETURN(World * world, WorldOf(incarnation, topology));
     if (world->topology != topology) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -74,7 +75,7 @@ absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> MemoryCluster::Connec
 
 void MemoryCluster::SetSilent(int worker, bool silent) {
   groups_[worker]->SetSilent(silent);
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   for (const auto& [incarnation, world] : worlds_) {
     if (!silent || world.network == nullptr) continue;
     for (const int rank : world.topology.RanksOfWorker(worker)) world.network->Silence(rank);

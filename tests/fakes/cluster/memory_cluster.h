@@ -8,7 +8,6 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -16,6 +15,7 @@
 #include "absl/types/span.h"
 #include "distribute/collective/local_team.h"
 #include "framework/core/monotonic_time.h"
+#include "framework/core/mutex.h"
 #include "framework/runtime/communicator.h"
 #include "framework/runtime/topology.h"
 #include "tests/fakes/cluster/memory_transport.h"
@@ -48,12 +48,13 @@ class MemoryCluster {
     std::vector<std::unique_ptr<LocalTeam>> teams;                 // by rank; null once taken
     std::vector<std::shared_ptr<class DomainExchange>> exchanges;  // by rank
   };
-  absl::StatusOr<World*> WorldOf(uint64_t incarnation, const Topology& topology);
+  absl::StatusOr<World*> WorldOf(uint64_t incarnation, const Topology& topology)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const absl::Duration timeout_;
   std::vector<std::shared_ptr<MemoryWorkerGroup>> groups_;
-  std::mutex mu_;
-  std::map<uint64_t, World> worlds_;  // guarded by mu_
+  Mutex mu_;
+  std::map<uint64_t, World> worlds_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace mirrorflow

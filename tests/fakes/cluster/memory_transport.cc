@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "framework/core/mutex.h"
 #include "framework/core/status.h"
 #include "framework/core/system_error.h"
 #include "framework/runtime/failure.h"
@@ -21,17 +22,17 @@ class MemoryNetwork::End final : public Transport {
   End(std::shared_ptr<MemoryNetwork> network, int rank)
       : network_(std::move(network)), rank_(rank), event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     if (event_ < 0) failure_ = NetworkError(errno, "eventfd");
-    std::lock_guard<std::mutex> lock(network_->mu_);
+    MutexLock lock(&network_->mu_);
     network_->events_[rank] = event_;
   }
   ~End() override {
-    std::lock_guard<std::mutex> lock(network_->mu_);
+    MutexLock lock(&network_->mu_);
     network_->events_[rank_] = -1;
     if (event_ >= 0) close(event_);
   }
 
   absl::Status StartSend(const Transfer& transfer, absl::Span<const std::byte> bytes) override {
-    std::lock_guard<std::mutex> lock(network_->mu_);
+    MutexLock lock(&network_->mu_);
     MF_RETURN_IF_ERROR(failure_);
     if (network_->silent_.contains(rank_) || network_->silent_.contains(transfer.peer)) {
       return absl::OkStatus();
@@ -42,7 +43,7 @@ class MemoryNetwork::End final : public Transport {
   }
 
   absl::Status StartReceive(const Transfer& transfer, absl::Span<std::byte> bytes) override {
-    std::lock_guard<std::mutex> lock(network_->mu_);
+    MutexLock lock(&network_->mu_);
     MF_RETURN_IF_ERROR(failure_);
     ++*transfer.unfinished;
     last_sequence_ = std::max(last_sequence_, transfer.tag.sequence);
@@ -51,7 +52,7 @@ class MemoryNetwork::End final : public Transport {
   }
 
   absl::StatusOr<bool> Progress() override {
-    std::lock_guard<std::mutex> lock(network_->mu_);
+    MutexLock lock(&network_->mu_);
     bool moved = false;
     for (int from = 0; from < network_->world_size_; ++from) {
       std::deque<Message>& box = network_->Box(from, rank_);
@@ -91,7 +92,7 @@ class MemoryNetwork::End final : public Transport {
   }
 
   std::optional<Pending> pending() const override {
-    std::lock_guard<std::mutex> lock(network_->mu_);
+    MutexLock lock(&network_->mu_);
     if (receives_.empty()) return std::nullopt;
     const Receive& oldest = receives_.front();
     return Pending{.peer = oldest.transfer.peer,
@@ -102,7 +103,7 @@ class MemoryNetwork::End final : public Transport {
   }
 
   void Abort(const absl::Status& why) override {
-    std::lock_guard<std::mutex> lock(network_->mu_);
+    MutexLock lock(&network_->mu_);
     if (failure_.ok()) failure_ = why;
     eventfd_write(event_, 1);
   }
@@ -116,10 +117,9 @@ class MemoryNetwork::End final : public Transport {
   const std::shared_ptr<MemoryNetwork> network_;
   const int rank_;
   const int event_;
-  // Guarded by the network's mutex.
-  std::vector<Receive> receives_;  // in flight
-  uint64_t last_sequence_ = 0;     // of a receive
-  absl::Status failure_;
+  std::vector<Receive> receives_ ABSL_GUARDED_BY(network_->mu_);  // in flight
+  uint64_t last_sequence_ ABSL_GUARDED_BY(network_->mu_) = 0;     // of a receive
+  absl::Status failure_ ABSL_GUARDED_BY(network_->mu_);
 };
 
 std::shared_ptr<MemoryNetwork> MemoryNetwork::Create(int world_size) {
@@ -131,7 +131,7 @@ std::unique_ptr<Transport> MemoryNetwork::TransportOf(int rank) {
 }
 
 void MemoryNetwork::Silence(int rank) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   silent_.insert(rank);
 }
 

@@ -8,11 +8,11 @@
 #include <cstddef>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <vector>
 
 #include "distribute/collective/transport.h"
+#include "framework/core/mutex.h"
 
 namespace mirrorflow {
 
@@ -35,14 +35,15 @@ class MemoryNetwork : public std::enable_shared_from_this<MemoryNetwork> {
 
   explicit MemoryNetwork(int world_size)
       : world_size_(world_size), boxes_(world_size * world_size), events_(world_size, -1) {}
-  std::deque<Message>& Box(int from, int to) { return boxes_[from * world_size_ + to]; }
+  std::deque<Message>& Box(int from, int to) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return boxes_[from * world_size_ + to];
+  }
 
   const int world_size_;
-  std::mutex mu_;
-  // Guarded by mu_.
-  std::vector<std::deque<Message>> boxes_;  // unreceived messages
-  std::vector<int> events_;                 // by rank: an eventfd to write when there is news
-  std::set<int> silent_;
+  Mutex mu_;
+  std::vector<std::deque<Message>> boxes_ ABSL_GUARDED_BY(mu_);  // unreceived messages
+  std::vector<int> events_ ABSL_GUARDED_BY(mu_);  // by rank: an eventfd to write when there is news
+  std::set<int> silent_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace mirrorflow

@@ -2,8 +2,6 @@
 #include "tests/fakes/cluster/memory_worker_group.h"
 
 #include <atomic>
-#include <condition_variable>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +12,7 @@
 #include "distribute/cluster/coordination/coordination_state.h"
 #include "distribute/cluster/coordination/failure_listener.h"
 #include "framework/core/monotonic_time.h"
+#include "framework/core/mutex.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {
@@ -85,35 +84,35 @@ class Member final : public MemoryWorkerGroup {
   }
 
   void SetSilent(bool silent) override {
-    std::lock_guard<std::mutex> lock(own_->mu);
+    MutexLock lock(&own_->mu);
     own_->silent = silent;
-    own_->changed.notify_all();
+    own_->changed.NotifyAll();
   }
 
  private:
   // Outlives the Member in calls that the state has yet to answer.
   struct Own {
-    std::mutex mu;
-    std::condition_variable changed;
-    bool silent = false;  // guarded by mu
+    Mutex mu;
+    CondVar changed;
+    bool silent ABSL_GUARDED_BY(mu) = false;
     FailureListener listener;
 
     bool IsSilent() {
-      std::lock_guard<std::mutex> lock(mu);
+      MutexLock lock(&mu);
       return silent;
     }
     // Waits until `condition` holds, which is called with mu held. Returns whether it does.
     bool Wait(MonotonicTime deadline, absl::FunctionRef<bool()> condition) {
-      std::unique_lock<std::mutex> lock(mu);
+      MutexLock lock(&mu);
       if (deadline == MonotonicTime::InfiniteFuture()) {
-        changed.wait(lock, condition);
+        changed.Wait(lock, condition);
         return true;
       }
-      return changed.wait_until(lock, deadline.ToChrono(), condition);
+      return changed.WaitUntil(lock, deadline, condition);
     }
     // Waits until this worker is not silent.
     bool Reach(MonotonicTime deadline) {
-      return Wait(deadline, [&] { return !silent; });
+      return Wait(deadline, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) { return !silent; });
     }
   };
 
@@ -135,23 +134,26 @@ class Member final : public MemoryWorkerGroup {
                                    absl::FunctionRef<void(CoordinationState::Done)> start) {
     if (!own_->Reach(deadline)) return TimedOut(what);
     struct Answer {
-      bool there = false;  // guarded by Own::mu, as is `result`
-      absl::StatusOr<std::string> result = "";
+      const std::shared_ptr<Own> own;
+      bool there ABSL_GUARDED_BY(own->mu) = false;
+      absl::StatusOr<std::string> result ABSL_GUARDED_BY(own->mu) = "";
     };
-    const auto answer = std::make_shared<Answer>();
-    start([own = own_, answer](absl::StatusOr<std::string> result) {
-      std::lock_guard<std::mutex> lock(own->mu);
+    const std::shared_ptr<Answer> answer(new Answer{.own = own_});
+    start([answer](absl::StatusOr<std::string> result) {
+      MutexLock lock(&answer->own->mu);
       answer->result = std::move(result);
       answer->there = true;
-      own->changed.notify_all();
+      answer->own->changed.NotifyAll();
     });
-    const auto there = [&] { return answer->there; };
+    const auto there = [&]()
+                           ABSL_EXCLUSIVE_LOCKS_REQUIRED(answer->own->mu) { return answer->there; };
     if (!own_->Wait(deadline, there)) {
       state_->Expire(MonotonicTime::Now());
       // Another thread may be about to deliver the answer.
       own_->Wait(MonotonicTime::InfiniteFuture(), there);
     }
     if (!own_->Reach(deadline)) return TimedOut(what);
+    MutexLock lock(&answer->own->mu);
     return answer->result;
   }
 
