@@ -7,6 +7,7 @@
 #define MIRRORFLOW_MIRRORFLOW_H_
 
 #include "distribute/strategy/multi_worker_mirrored_strategy.h"  // strategies, sessions, steps
+#include "framework/core/log.h"                                  // where log lines go
 #include "framework/core/tensor.h"            // tensors, dtypes, shapes, status macros
 #include "framework/graph/graph_file.h"       // graphs from and to files
 #include "framework/graph/scope.h"            // graphs and how to build them

@@ -56,6 +56,7 @@ def mirrorflow_workspace():
         apt = "libabsl-dev",
         targets = {
             "absl/base:core_headers": "absl_core_headers",
+            "absl/base:log_severity": "absl_log_severity",
             "absl/cleanup:cleanup": "absl_cleanup",
             "absl/container:flat_hash_map": "absl_flat_hash_map",
             "absl/container:flat_hash_set": "absl_flat_hash_set",

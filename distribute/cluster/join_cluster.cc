@@ -20,9 +20,9 @@
 #include "distribute/cluster/rdma_devices.h"
 #include "distribute/cluster/transport_costs.h"
 #include "framework/core/failpoint.h"
+#include "framework/core/log.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
-#include "framework/core/terminal.h"
 #include "framework/runtime/usable_cpus.h"
 #include "kernels/cpu/instruction_set.h"
 
@@ -44,9 +44,9 @@ void WarnOfLoopback(const HostPort& own) {
   if (IsLoopback(own.host)) return;
   const absl::StatusOr<std::string> device = NetworkDeviceTowards(own);
   if (!device.ok() || *device != "lo") return;
-  PrintErrorLine(absl::StrCat("mirrorflow: ", own.host,
-                              " is a loopback address on this host, so that workers of other ",
-                              "hosts cannot reach it; they need --bind=ADDRESS here"));
+  LogWarning(absl::StrCat(own.host,
+                          " is a loopback address on this host, so that workers of other ",
+                          "hosts cannot reach it; they need --bind=ADDRESS here"));
 }
 
 }  // namespace
@@ -60,7 +60,7 @@ JoinedCluster::~JoinedCluster() {
   const absl::Status left = client_->Leave(
       MonotonicTime::Now() + (joined ? heartbeat_timeout_ : kLeaveTimeoutAfterFailure));
   if (left.ok() || !joined || worker_ != 0) return;
-  PrintErrorLine(absl::StrCat("mirrorflow: the other workers have not ended: ", left.message()));
+  LogWarning(absl::StrCat("the other workers have not ended: ", left.message()));
 }
 
 ConnectFn JoinedCluster::Connect() const {
@@ -140,16 +140,15 @@ class ClusterJoiner {
 
   absl::Status StartServer() {
     if (!serves()) return absl::OkStatus();
-    MF_RETURN_IF_ERROR(WaitUntilResolved(listen_, deadline_, PrintErrorLine));
-    MF_RETURN_IF_ERROR(WaitUntilResolved(own_, deadline_, PrintErrorLine));
+    MF_RETURN_IF_ERROR(WaitUntilResolved(listen_, deadline_));
+    MF_RETURN_IF_ERROR(WaitUntilResolved(own_, deadline_));
     WarnOfLoopback(own_);
     const CoordinationServer::Options server = {.address = listen_.ToString(),
                                                 .num_workers = cluster_.num_workers,
                                                 .worker_addresses = cluster_.addresses,
                                                 .secret = options_.secret,
                                                 .job = options_.job,
-                                                .tls = options_.tls,
-                                                .log = PrintErrorLine};
+                                                .tls = options_.tls};
     MF_ASSIGN_OR_RETURN(joined_->server_, CoordinationServer::Start(server, deadline_));
     return absl::OkStatus();
   }
@@ -164,8 +163,7 @@ class ClusterJoiner {
         .tls = options_.tls,
         .heartbeat_timeout = options_.heartbeat_timeout,
         .progress_timeout = options_.progress_timeout,
-        .prepare_timeout = options_.prepare_timeout,
-        .log = PrintErrorLine};
+        .prepare_timeout = options_.prepare_timeout};
     MF_ASSIGN_OR_RETURN(client.member, DescribeSelf());
     MF_ASSIGN_OR_RETURN(joined_->client_, CoordinationClient::Connect(client, deadline_));
     return absl::OkStatus();
@@ -198,14 +196,14 @@ class ClusterJoiner {
   }
 
   absl::Status FindNetworkDevice() {
-    MF_RETURN_IF_ERROR(WaitUntilResolved(own_, deadline_, PrintErrorLine));
+    MF_RETURN_IF_ERROR(WaitUntilResolved(own_, deadline_));
     ConnectOptions& connect = joined_->connect_;
     MF_ASSIGN_OR_RETURN(connect.device, NetworkDeviceTowards(own_));
     MF_ASSIGN_OR_RETURN(connect.data.address, AddressTowards(own_));
     connect.timeout = replicas_.collective_timeout;
     connect.data.cluster = {.secret = options_.secret, .job = options_.job};
     connect.data.tls = options_.tls;
-    connect.data.strangers = std::make_shared<RejectedPeerLog>("data", PrintErrorLine);
+    connect.data.strangers = std::make_shared<RejectedPeerLog>("data");
     connect.exchange = options_.exchange;
     return absl::OkStatus();
   }
@@ -217,8 +215,8 @@ class ClusterJoiner {
         [](const auto& a, const auto& b) { return a.instruction_set() < b.instruction_set(); });
     const auto set = static_cast<InstructionSet>(least->instruction_set());
     if (set < UsableInstructionSet()) {
-      PrintErrorLine(absl::StrCat("mirrorflow: kernels use only ", InstructionSetName(set),
-                                  ", because worker ", least->worker(), " has no more"));
+      LogInfo(absl::StrCat("kernels use only ", InstructionSetName(set), ", because worker ",
+                           least->worker(), " has no more"));
     }
     return LimitInstructionSet(set);
   }
@@ -267,7 +265,7 @@ class ClusterJoiner {
                         FormMemoryDomains(hosts, options_.collective, *joined_->group_, deadline_));
     joined_->connect_.host_memory = std::move(domains.host_memory);
     if (!domains.warning.empty() && worker() == 0) {
-      PrintErrorLine(absl::StrCat("mirrorflow: ", domains.warning, "; they use the network"));
+      LogWarning(absl::StrCat(domains.warning, "; they use the network"));
     }
     return std::move(domains.by_worker);
   }
@@ -296,13 +294,13 @@ class ClusterJoiner {
     if (worker() != 0) return absl::OkStatus();
     if (!on_gpus() && options_.collective == CollectiveKind::kAuto && has_rdma &&
         (!options_.secret.empty() || !options_.tls.empty())) {
-      PrintErrorLine(absl::StrCat(
-          "mirrorflow: ", device,
+      LogInfo(absl::StrCat(
+          device,
           " has RDMA, which is not used because UCX neither authenticates nor encrypts "
           "data; --collective=ucx selects it on a trusted network"));
     }
-    PrintErrorLine(absl::StrCat("mirrorflow: workers exchange data over ", transport, " on ",
-                                device, ", ", ProtectionOfData()));
+    LogInfo(absl::StrCat("workers exchange data over ", transport, " on ", device, ", ",
+                         ProtectionOfData()));
     return absl::OkStatus();
   }
 
@@ -324,9 +322,8 @@ class ClusterJoiner {
     MF_ASSIGN_OR_RETURN(const auto communicators, joined_->ConnectReplicas(deadline_));
     MF_ASSIGN_OR_RETURN(joined_->link_, MeasureLink(communicators, group, deadline_));
     if (worker() == 0) {
-      PrintErrorLine(
-          absl::StrFormat("mirrorflow: measured between hosts: %.1f us and %.2f ns a byte",
-                          joined_->link_.message_ns / 1000, joined_->link_.byte_ns));
+      LogInfo(absl::StrFormat("measured between hosts: %.1f us and %.2f ns a byte",
+                              joined_->link_.message_ns / 1000, joined_->link_.byte_ns));
     }
     return group.Barrier("measured the link", deadline_);
   }

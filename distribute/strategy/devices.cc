@@ -13,8 +13,8 @@
 #include "distribute/all_kernels.h"
 #include "distribute/pipeline.h"
 #include "distribute/strategy/extensions.h"
+#include "framework/core/log.h"
 #include "framework/core/status.h"
-#include "framework/core/terminal.h"
 #include "kernels/cpu/cpu_device.h"
 #include "ops/registry.h"
 
@@ -52,7 +52,7 @@ absl::StatusOr<std::vector<std::string>> OwnGpus(const LocalWorker& worker) {
   MF_ASSIGN_OR_RETURN(const int num_gpus, NumGpus());
   // A build with CUDA is meant for GPUs, so it reports why it uses none.
   if (num_gpus == 0 && BuiltWithCuda()) {
-    PrintErrorLine(absl::StrCat("mirrorflow: no GPU (", WhyNoGpus(), "); using CPU replicas"));
+    LogWarning(absl::StrCat("no GPU (", WhyNoGpus(), "); using CPU replicas"));
   }
   int first = 0, count = num_gpus;
   if (worker.count > 1 && num_gpus >= worker.count) {

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "framework/core/terminal.h"
+#include "framework/core/log.h"
 
 namespace mirrorflow {
 namespace {
@@ -25,27 +25,26 @@ std::string WarningOfIgnoredWorkers(const Environment& environment, absl::string
       ClusterResolver::FromEnvironment(environment, {.requires_coordinator = false});
   // The index of this worker is unknown, so every worker warns.
   if (!cluster.ok()) {
-    return absl::StrCat("WARNING: ", strategy, ": runs on this process alone, although ",
+    return absl::StrCat(strategy, ": runs on this process alone, although ",
                         cluster.status().message(), kExpected);
   }
   if (cluster->num_workers == 1 && !cluster->warnings.empty()) {
-    return absl::StrCat("WARNING: ", strategy, ": ", absl::StrJoin(cluster->warnings, "; "),
-                        kExpected);
+    return absl::StrCat(strategy, ": ", absl::StrJoin(cluster->warnings, "; "), kExpected);
   }
   if (cluster->num_workers == 1 || cluster->task_index != 0) return "";
-  return absl::StrCat("WARNING: ", strategy, ": each of the ", cluster->num_workers,
-                      " workers that ", cluster->source, " names trains its own model", kExpected);
+  return absl::StrCat(strategy, ": each of the ", cluster->num_workers, " workers that ",
+                      cluster->source, " names trains its own model", kExpected);
 }
 
 void WarnOfIgnoredWorkers(absl::string_view strategy) {
   if (is_settled.exchange(true)) return;
   const std::string warning = WarningOfIgnoredWorkers(ProcessEnvironment(), strategy);
-  if (!warning.empty()) PrintErrorLine(warning);
+  if (!warning.empty()) LogWarning(warning);
 }
 
 void PrintWarnings(const Cluster& cluster) {
   for (const std::string& warning : cluster.warnings) {
-    PrintErrorLine(absl::StrCat("WARNING: ", warning));
+    LogWarning(warning);
   }
   if (cluster.num_workers == 1 && !cluster.warnings.empty()) is_settled = true;
 }

@@ -11,10 +11,10 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "framework/core/log.h"
 #include "framework/core/mutex.h"
 #include "framework/core/names.h"
 #include "framework/core/status.h"
-#include "framework/core/terminal.h"
 
 namespace mirrorflow {
 namespace {
@@ -85,8 +85,7 @@ void WarnOnce() {
   const char* const text = getenv(kVariable);
   if (text == nullptr || *text == '\0') return;
   std::call_once(warned, [text] {
-    PrintErrorLine(
-        absl::StrCat("WARNING: ", kVariable, ": this process fails on purpose at '", text, "'"));
+    LogWarning(absl::StrCat(kVariable, ": this process fails on purpose at '", text, "'"));
   });
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/core/status.h"
 
-#include <cstdio>
 #include <cstdlib>
+
+#include "framework/core/log.h"
 
 namespace mirrorflow {
 
@@ -18,12 +19,13 @@ absl::Status Annotate(const absl::Status& status, absl::string_view where) {
 namespace internal {
 
 void CheckFailed(const char* file, int line, const char* condition) {
-  std::fprintf(stderr, "%s:%d: check failed (a bug in mirrorflow): %s\n", file, line, condition);
+  Log(absl::LogSeverity::kFatal,
+      absl::StrCat(file, ":", line, ": check failed (a bug in mirrorflow): ", condition));
   std::abort();
 }
 
 void Misused(absl::string_view what) {
-  std::fprintf(stderr, "mirrorflow: %.*s\n", static_cast<int>(what.size()), what.data());
+  Log(absl::LogSeverity::kFatal, what);
   std::abort();
 }
 

@@ -17,6 +17,7 @@
 #include "framework/core/hash.h"
 #include "framework/core/json.h"
 #include "framework/core/launcher_file.h"
+#include "framework/core/log.h"
 #include "framework/core/mutex.h"
 #include "framework/core/parse_json.h"
 #include "framework/core/stack_trace.h"
@@ -80,7 +81,7 @@ int OpenErrorFile() {
   if (path == nullptr || *path == '\0') return -1;
   const absl::StatusOr<int> file = OpenLauncherFile(path);
   if (file.ok()) return *file;
-  PrintErrorLine(absl::StrCat("WARNING: MIRRORFLOW_ERROR_FILE: ", file.status().message()));
+  LogWarning(absl::StrCat("MIRRORFLOW_ERROR_FILE: ", file.status().message()));
   return -1;
 }
 

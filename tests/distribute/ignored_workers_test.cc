@@ -58,7 +58,7 @@ constexpr Launcher kLaunchers[] = {
 TEST(IgnoredWorkersTest, FirstWorkerOfEachLauncherWarns) {
   for (const Launcher& launcher : kLaunchers) {
     const std::string warning = WarningOfIgnoredWorkers(launcher.environment(0), "SomeStrategy");
-    EXPECT_THAT(warning, StartsWith("WARNING: SomeStrategy: ")) << launcher.name;
+    EXPECT_THAT(warning, StartsWith("SomeStrategy: ")) << launcher.name;
     EXPECT_THAT(warning, HasSubstr(launcher.name));
     EXPECT_THAT(warning, HasSubstr("MultiWorkerMirroredStrategy"));
     EXPECT_THAT(WarningOfIgnoredWorkers(launcher.environment(1), "SomeStrategy"), IsEmpty());
@@ -79,7 +79,7 @@ TEST(IgnoredWorkersTest, ProcessStartedAloneDoesNotWarn) {
 
 TEST(IgnoredWorkersTest, IncompleteEnvironmentWarns) {
   EXPECT_THAT(WarningOfIgnoredWorkers({{"PMI_RANK", "1"}}, "SomeStrategy"),
-              AllOf(StartsWith("WARNING: SomeStrategy: "), HasSubstr("PMI_SIZE")));
+              AllOf(StartsWith("SomeStrategy: "), HasSubstr("PMI_SIZE")));
 }
 
 TEST(IgnoredWorkersTest, HintOfOtherWorkersWarns) {
@@ -89,7 +89,7 @@ TEST(IgnoredWorkersTest, HintOfOtherWorkersWarns) {
   };
   for (const Environment& environment : environments) {
     EXPECT_THAT(WarningOfIgnoredWorkers(environment, "SomeStrategy"),
-                AllOf(StartsWith("WARNING: SomeStrategy: "), HasSubstr("the only worker"),
+                AllOf(StartsWith("SomeStrategy: "), HasSubstr("the only worker"),
                       HasSubstr("MIRRORFLOW_CLUSTER=none")))
         << environment.begin()->first;
   }

@@ -128,7 +128,7 @@ TEST_P(StrangersTest, ChangeNeitherResultNorStepTimeNorMemory) {
   EXPECT_LT(ResidentBytes(), resident + (size_t{64} << 20));
   int lines = 0;
   for (const absl::string_view line : absl::StrSplit(log, '\n')) {
-    lines += absl::StartsWith(line, "data: ");
+    lines += absl::StartsWith(line, "WARNING: data: ");
   }
   EXPECT_LE(lines, 2) << log;  // one of each worker
   std::printf("shortest step: %s alone, %s among strangers\n",

@@ -500,6 +500,9 @@ GUARDED_CALLS = (
      r'|\bf?printf\((?:\s*std(?:out|err),)?\s*(?!["\s]|std(?:out|err)\b)',
      "framework/core/terminal.h",
      ("tools/flags/command_line.cc", "tools/launch/attempt.cc", "train/trainer/progress_host.cc")),
+    # Clang cannot check which members these guard.
+    (r"\bstd::(?:(?:shared_|recursive_|timed_)?mutex|(?:lock_guard|unique_lock|scoped_lock)\b|"
+     r"condition_variable)\b", "framework/core/mutex.h", ("framework/core/mutex.h",)),
 )
 
 
@@ -510,6 +513,20 @@ def dangerous_calls_have_one_owner(tree):
         for pattern, owner, files in GUARDED_CALLS:
             for line, match in () if path in files else _find(pattern, _blank_comments(text)):
                 yield Violation(path, line, f"{match[0]} is called here; expected a function of {owner}")
+
+
+# A log line, a last report of a process that may hang in the user's sink, and a progress bar.
+KEEP_STDERR = ("framework/core/log.cc", "framework/core/terminal.cc", "framework/core/terminal.h",
+               "framework/runtime/error_report.cc", "train/trainer/progress_host.cc")
+
+
+def the_library_logs(tree):
+    """A user's program decides where messages go (SetLogSink), so the library does not print."""
+    for path, text in tree.with_suffix(*CXX).items():
+        if LEVEL.get(_top(path), 5) == 5 or path in KEEP_STDERR:
+            continue
+        for line, match in _find(r"\b(?:PrintErrorLine|stderr|STDERR_FILENO)\b", _blank_comments(text)):
+            yield Violation(path, line, f"{match[0]} is used here; expected framework/core/log.h")
 
 
 # These record timestamps for people and other programs.
@@ -535,6 +552,7 @@ RULES = [
     devices_stay_in_their_rooms,
     dangerous_calls_have_one_owner,
     deadlines_are_monotonic,
+    the_library_logs,
     an_op_is_named_by_its_stem_alone,
     a_pass_has_the_name_of_its_file,
     an_optional_pass_shows_its_gain,

@@ -102,12 +102,10 @@ absl::Status Coordinator(const std::vector<std::string>& args, ExitCode* code) {
                                                .num_workers = num_workers,
                                                .secret = flags.secret,
                                                .job = flags.job,
-                                               .tls = flags.tls,
-                                               .log = PrintErrorLine};
+                                               .tls = flags.tls};
   StopRelay stop;
   *code = kExitCluster;
-  MF_RETURN_IF_ERROR(
-      WaitUntilResolved(*bind, MonotonicTime::Now() + flags.connect_timeout, PrintErrorLine));
+  MF_RETURN_IF_ERROR(WaitUntilResolved(*bind, MonotonicTime::Now() + flags.connect_timeout));
   while (true) {
     // A server for each start of the workers: it does not know the sessions of earlier ones.
     auto started = CoordinationServer::Start(options, MonotonicTime::Now() + flags.connect_timeout);

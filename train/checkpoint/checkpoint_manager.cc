@@ -19,11 +19,11 @@
 #include "absl/time/time.h"
 #include "framework/core/file.h"
 #include "framework/core/launcher_file.h"
+#include "framework/core/log.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/names.h"
 #include "framework/core/out_of_memory.h"
 #include "framework/core/status.h"
-#include "framework/core/terminal.h"
 #include "framework/core/thread.h"
 #include "framework/runtime/failure.h"
 #include "framework/runtime/numeric_error.h"
@@ -58,11 +58,6 @@ void TellLauncher(int64_t step) {
   if (!file.ok()) return;  // training does not depend on it
   AppendTo(*file, path, absl::StrCat(step, "\n")).IgnoreError();
   close(*file);
-}
-
-void LogLine(const CheckpointManager::Options& options, absl::string_view line) {
-  if (options.log != nullptr) return options.log(line);
-  PrintErrorLine(line);
 }
 
 std::string MeshText(int num_workers, int num_replicas) {
@@ -172,8 +167,6 @@ class CheckpointManager::Writer {
 
   const EventLog& events() const { return events_; }
 
-  void Log(absl::string_view line) const { LogLine(options_, line); }
-
   // The data that Start writes. It must not change before Wait has returned.
   CheckpointContents* data() { return &data_; }
   void Start() {
@@ -217,7 +210,7 @@ class CheckpointManager::Writer {
                             absl::StrCat(data.status().message(),
                                          "; to resume from an older checkpoint: latest_valid"));
       }
-      Log(absl::StrCat("WARNING: damaged checkpoint is not used: ", data.status().message()));
+      LogWarning(absl::StrCat("damaged checkpoint is not used: ", data.status().message()));
     }
     if (!must_exist) return std::nullopt;
     return absl::NotFoundError(
@@ -257,7 +250,7 @@ class CheckpointManager::Writer {
     TellLauncher(step);
     const absl::Status removed = directory_->RemoveObsolete(step, options_.keep);
     if (IsLostDirectory(removed)) return removed;  // what is newest now is another job's
-    if (!removed.ok()) Log(absl::StrCat("WARNING: old checkpoint: ", removed.message()));
+    if (!removed.ok()) LogWarning(absl::StrCat("old checkpoint: ", removed.message()));
     return absl::OkStatus();
   }
 
@@ -303,9 +296,8 @@ absl::StatusOr<std::unique_ptr<CheckpointManager>> CheckpointManager::Create(
   absl::StatusOr<std::string> opened = "";
   const WorkerGroup* const workers = session.connection().workers();
   if (workers == nullptr || workers->worker() == 0) {
-    const auto log = [&](absl::string_view line) { LogLine(options, line); };
     auto directory =
-        CheckpointDirectory::Open(options.directory, {.timeout = options.lock_timeout}, log);
+        CheckpointDirectory::Open(options.directory, {.timeout = options.lock_timeout});
     if (directory.ok()) {
       manager->writer_ = std::make_unique<Writer>(manager->options_, *std::move(directory),
                                                   UpdatedVariables(session.layout()));
@@ -379,8 +371,7 @@ absl::Status CheckpointManager::CheckOwn(const CheckpointContents& data) const {
   MF_RETURN_IF_ERROR(MatchVariables(data.variables, path, session_, {.all_state = true}).status());
   MF_RETURN_IF_ERROR(Annotate(CheckParts(data, session_.layout()), path));
   for (const std::string& name : NonFiniteTensors(data.variables)) {
-    writer_->Log(
-        absl::StrCat("WARNING: ", path, ": tensor '", name, "' has values that are not finite"));
+    LogWarning(absl::StrCat(path, ": tensor '", name, "' has values that are not finite"));
   }
   return absl::OkStatus();
 }
@@ -433,8 +424,8 @@ absl::StatusOr<TrainingPosition> CheckpointManager::Restore() {
   if (writer_ != nullptr) {
     const std::string was = MeshText(manifest.num_workers, manifest.num_replicas);
     const std::string is = MeshText(topology.num_workers(), topology.world_size());
-    writer_->Log(absl::StrCat("resumed from ", CheckpointPath(options_.directory, manifest.step),
-                              was == is ? "" : absl::StrCat(", saved by ", was, ", on ", is)));
+    LogInfo(absl::StrCat("resumed from ", CheckpointPath(options_.directory, manifest.step),
+                         was == is ? "" : absl::StrCat(", saved by ", was, ", on ", is)));
   }
   return TrainingPosition{manifest.step, manifest.epoch, manifest.batch, manifest.num_workers,
                           manifest.num_replicas};
@@ -507,13 +498,9 @@ absl::Status CheckpointManager::ToleratePreviousSave() {
   return absl::OkStatus();
 }
 
-void CheckpointManager::Log(absl::string_view line) const {
-  if (writer_ != nullptr) writer_->Log(line);
-}
-
 void CheckpointManager::LogNotSaved(const absl::Status& why) const {
-  writer_->Log(absl::StrCat("WARNING: checkpoint not saved (", failed_saves_, " of at most ",
-                            options_.max_failed_saves - 1, " in a row): ", why.message()));
+  LogWarning(absl::StrCat("checkpoint not saved (", failed_saves_, " of at most ",
+                          options_.max_failed_saves - 1, " in a row): ", why.message()));
 }
 
 }  // namespace mirrorflow

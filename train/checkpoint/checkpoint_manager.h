@@ -15,7 +15,6 @@
 #define MIRRORFLOW_TRAIN_CHECKPOINT_CHECKPOINT_MANAGER_H_
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -69,8 +68,6 @@ class CheckpointManager {
     // How long the other workers wait for worker 0 to read or write a checkpoint. Create adds
     // lock_timeout.
     absl::Duration timeout = absl::Minutes(30);
-    // Receives warnings and a report of Restore, on worker 0 and from any thread. Null: stderr.
-    std::function<void(absl::string_view line)> log = nullptr;
   };
 
   // All workers must call this, and each method of the result, at the same step. The session must
@@ -104,9 +101,6 @@ class CheckpointManager {
   // that an optimizer updates, or the optimizer's own, were not finite: they are not saved, and
   // earlier checkpoints stay.
   absl::Status WaitForSave();
-
-  // Sends a line to Options::log, on worker 0.
-  void Log(absl::string_view line) const;
 
   // The step of the last checkpoint that was saved or restored; -1 before.
   int64_t last_step() const { return last_step_; }

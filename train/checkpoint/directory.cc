@@ -86,8 +86,7 @@ absl::StatusOr<std::vector<int64_t>> ListCheckpoints(const std::string& director
 }
 
 absl::StatusOr<std::unique_ptr<CheckpointDirectory>> CheckpointDirectory::Open(
-    const std::string& path, const DirectoryLockOptions& lock_options,
-    const std::function<void(absl::string_view line)>& log) {
+    const std::string& path, const DirectoryLockOptions& lock_options) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (error) {
@@ -98,7 +97,7 @@ absl::StatusOr<std::unique_ptr<CheckpointDirectory>> CheckpointDirectory::Open(
   const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return SystemError(errno, absl::StrCat(path, ": cannot open"));
   std::unique_ptr<CheckpointDirectory> directory(new CheckpointDirectory(path, fd));
-  MF_ASSIGN_OR_RETURN(directory->lock_, DirectoryLock::Acquire(path, lock_options, log));
+  MF_ASSIGN_OR_RETURN(directory->lock_, DirectoryLock::Acquire(path, lock_options));
   MF_RETURN_IF_ERROR(directory->RemoveLeftovers());
   return directory;
 }

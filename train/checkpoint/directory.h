@@ -7,7 +7,6 @@
 #define MIRRORFLOW_TRAIN_CHECKPOINT_DIRECTORY_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <set>
 #include <string>
@@ -31,10 +30,9 @@ class CheckpointDirectory {
  public:
   // Creates the directory if it is missing, makes this process its owner, checks that files can be
   // created in it, and removes what interrupted saves have left. DeadlineExceeded, naming the
-  // owner, if another process owns it; `log` is that of DirectoryLock::Acquire.
+  // owner, if another process owns it.
   static absl::StatusOr<std::unique_ptr<CheckpointDirectory>> Open(
-      const std::string& path, const DirectoryLockOptions& lock_options = {},
-      const std::function<void(absl::string_view line)>& log = nullptr);
+      const std::string& path, const DirectoryLockOptions& lock_options = {});
   ~CheckpointDirectory();
   CheckpointDirectory(const CheckpointDirectory&) = delete;
 

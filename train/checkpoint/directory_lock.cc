@@ -19,6 +19,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "framework/core/file.h"
+#include "framework/core/log.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/mutex.h"
 #include "framework/core/names.h"
@@ -220,8 +221,7 @@ class DirectoryLock::Contender {
 DirectoryLock::DirectoryLock(std::unique_ptr<OwnerFile> file) : file_(std::move(file)) {}
 
 absl::StatusOr<std::unique_ptr<DirectoryLock>> DirectoryLock::Acquire(
-    const std::string& directory, const DirectoryLockOptions& options,
-    const std::function<void(absl::string_view line)>& log) {
+    const std::string& directory, const DirectoryLockOptions& options) {
   Contender contender(directory, options.lease);
   const MonotonicTime start = MonotonicTime::Now();
   const MonotonicTime deadline = start + options.timeout;
@@ -238,8 +238,9 @@ absl::StatusOr<std::unique_ptr<DirectoryLock>> DirectoryLock::Acquire(
           absl::StrCat(directory, ": in use by ", contender.owner(),
                        "; expected a directory for checkpoints that no other job uses"));
     }
-    if (now >= next_report && log != nullptr) {
-      log(absl::StrCat(directory, ": in use by ", contender.owner(), "; waiting for it to end"));
+    if (now >= next_report) {
+      LogInfo(
+          absl::StrCat(directory, ": in use by ", contender.owner(), "; waiting for it to end"));
       next_report += options.report_interval;
     }
     absl::SleepFor(kPause);

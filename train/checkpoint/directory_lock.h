@@ -14,7 +14,6 @@
 #ifndef MIRRORFLOW_TRAIN_CHECKPOINT_DIRECTORY_LOCK_H_
 #define MIRRORFLOW_TRAIN_CHECKPOINT_DIRECTORY_LOCK_H_
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -43,11 +42,10 @@ class DirectoryLock {
   // Begins the names of the files that an interrupted Acquire leaves; they end with `.tmp`.
   static constexpr absl::string_view kTemporaryPrefix = ".lock.";
 
-  // DeadlineExceeded, naming the owner, if the directory has another one until the timeout. `log`
-  // receives a line that names the owner, every report_interval of the wait. It may be null.
+  // DeadlineExceeded, naming the owner, if the directory has another one until the timeout. Logs
+  // the owner every report_interval of the wait.
   static absl::StatusOr<std::unique_ptr<DirectoryLock>> Acquire(
-      const std::string& directory, const DirectoryLockOptions& options,
-      const std::function<void(absl::string_view line)>& log = nullptr);
+      const std::string& directory, const DirectoryLockOptions& options);
   // Gives the directory back.
   ~DirectoryLock();
   DirectoryLock(const DirectoryLock&) = delete;

@@ -8,7 +8,7 @@
 #include "absl/time/time.h"
 #include "framework/core/file.h"
 #include "framework/core/json.h"
-#include "framework/core/terminal.h"
+#include "framework/core/log.h"
 #include "framework/runtime/failure.h"
 #include "nlohmann/json.hpp"
 
@@ -49,7 +49,7 @@ void EventLog::Append(const nlohmann::ordered_json& event) const {
     close(*file);
   }
   if (status.ok() || has_warned_.exchange(true)) return;
-  PrintErrorLine(absl::StrCat("WARNING: events are not recorded: ", status.message()));
+  LogWarning(absl::StrCat("events are not recorded: ", status.message()));
 }
 
 }  // namespace mirrorflow

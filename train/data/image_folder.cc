@@ -11,9 +11,9 @@
 #include "framework/core/buffer.h"
 #include "framework/core/file.h"
 #include "framework/core/file_kind.h"
+#include "framework/core/log.h"
 #include "framework/core/names.h"
 #include "framework/core/status.h"
-#include "framework/core/terminal.h"
 #include "train/data/image_ops.h"
 #include "train/data/sources.h"
 #include "train/formats/image.h"
@@ -148,8 +148,8 @@ void WarnOfLeftOut(const std::string& directory, absl::string_view what,
                    const std::vector<std::string>& paths) {
   if (paths.empty()) return;
   const std::string& first = *std::min_element(paths.begin(), paths.end());
-  PrintErrorLine(absl::StrCat("WARNING: ", directory, ": left out ", paths.size(), " ", what,
-                              ", such as ", Printable(first)));
+  LogWarning(absl::StrCat(directory, ": left out ", paths.size(), " ", what, ", such as ",
+                          Printable(first)));
 }
 
 absl::StatusOr<ImageFolderFiles> List(const std::string& directory,

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "framework/core/log.h"
 #include "framework/core/status.h"
 #include "train/data/parallel_rows.h"
 
@@ -130,7 +131,7 @@ class Loaded final : public RowStream {
       }
     }
     if (at_end_ && errors_ > 0) {
-      std::fprintf(stderr, "WARNING: left out %lld bad records\n", static_cast<long long>(errors_));
+      LogWarning(absl::StrCat("left out ", errors_, " bad records"));
     }
     return failure;
   }

@@ -14,8 +14,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "framework/core/file.h"
+#include "framework/core/log.h"
 #include "framework/core/status.h"
-#include "framework/core/terminal.h"
 #include "train/formats/npy.h"
 #include "train/formats/npz.h"
 #include "train/formats/tf_record.h"
@@ -140,8 +140,8 @@ absl::StatusOr<Dataset> OpenCsv(const std::vector<std::string>& paths, const Csv
   for (const std::string& path : paths) {
     MF_ASSIGN_OR_RETURN(const CsvTable table, ReadCsv(path, source.csv));
     if (table.num_bad_records > 0) {
-      PrintErrorLine(absl::StrCat("WARNING: ", path, ": left out ", table.num_bad_records,
-                                  " bad records, the first: ", table.first_bad_record));
+      LogWarning(absl::StrCat(path, ": left out ", table.num_bad_records,
+                              " bad records, the first: ", table.first_bad_record));
     }
     tables.push_back(table);  // shares its columns
   }

@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "framework/core/failpoint.h"
+#include "framework/core/log.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/runtime/numeric_error.h"
@@ -114,9 +115,10 @@ absl::Status Trainer::Loop::Resume() {
   state_.loss = fit_.loss;
   state_.rows = fit_.rows;
   const StateDict saved = checkpoints->state().WithPrefix(kCallbacks);
-  if (const std::vector<std::string> unused = callbacks_.UnusedKeys(saved); !unused.empty()) {
-    checkpoints->Log(absl::StrCat("WARNING: the checkpoint has the state of callbacks that Fit() ",
-                                  "does not get: ", absl::StrJoin(unused, ", ")));
+  if (const std::vector<std::string> unused = callbacks_.UnusedKeys(saved);
+      !unused.empty() && state_.is_chief()) {
+    LogWarning(absl::StrCat("the checkpoint has the state of callbacks that Fit() does not get: ",
+                            absl::StrJoin(unused, ", ")));
   }
   return Annotate(callbacks_.LoadState(state_, saved), "checkpoint");
 }

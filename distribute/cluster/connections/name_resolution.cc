@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "framework/core/log.h"
 #include "framework/core/monotonic_time.h"
 
 namespace mirrorflow {
@@ -28,8 +29,7 @@ int Resolve(const HostPort& address) {
 
 }  // namespace
 
-absl::Status WaitUntilResolved(const HostPort& address, MonotonicTime deadline,
-                               const std::function<void(absl::string_view line)>& log) {
+absl::Status WaitUntilResolved(const HostPort& address, MonotonicTime deadline) {
   const MonotonicTime start = MonotonicTime::Now();
   absl::Duration pause = kFirstRetry;
   MonotonicTime next_report = start + kReportInterval;
@@ -41,11 +41,11 @@ absl::Status WaitUntilResolved(const HostPort& address, MonotonicTime deadline,
                        absl::FormatDuration(absl::Trunc(now - start, absl::Milliseconds(100))),
                        ": ", gai_strerror(error), "; expected the name or address of a host"));
     }
-    if (log != nullptr && now >= next_report) {
+    if (now >= next_report) {
       next_report = now + kReportInterval;
-      log(absl::StrCat("waiting for the name ", address.host, " to resolve; ",
-                       absl::ToInt64Seconds(now - start), " s of ",
-                       absl::ToInt64Seconds(deadline - start), " s; ", gai_strerror(error)));
+      LogInfo(absl::StrCat("waiting for the name ", address.host, " to resolve; ",
+                           absl::ToInt64Seconds(now - start), " s of ",
+                           absl::ToInt64Seconds(deadline - start), " s; ", gai_strerror(error)));
     }
     absl::SleepFor(pause);
     pause = std::min(2 * pause, kLongestRetry);

@@ -2,8 +2,6 @@
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_NAME_RESOLUTION_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_NAME_RESOLUTION_H_
 
-#include <functional>
-
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
@@ -13,10 +11,9 @@
 namespace mirrorflow {
 
 // Blocks until the name of `address` has an IP address: that of a pod, for instance, reaches the
-// name service some time after the pod starts, also for the pod itself. Says in `log`, which may be
-// null, that it waits. DeadlineExceeded, with the name service's reason, after `deadline`.
-absl::Status WaitUntilResolved(const HostPort& address, MonotonicTime deadline,
-                               const std::function<void(absl::string_view line)>& log);
+// name service some time after the pod starts, also for the pod itself. Logs that it
+// waits. DeadlineExceeded, with the name service's reason, after `deadline`.
+absl::Status WaitUntilResolved(const HostPort& address, MonotonicTime deadline);
 
 }  // namespace mirrorflow
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "framework/core/log.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/mutex.h"
 #include "framework/core/names.h"
@@ -34,10 +35,10 @@ void RejectedPeerLog::Log(const std::string& peer, absl::string_view what) {
     MutexLock lock(&mu_);
     if (last_.size() >= kMaxNetworks && !last_.contains(network)) last_.clear();
     MonotonicTime& last = last_.try_emplace(network, MonotonicTime::InfinitePast()).first->second;
-    if (now - last < kInterval || log_ == nullptr) return;
+    if (now - last < kInterval) return;
     last = now;
   }
-  log_(absl::StrCat(service_, ": ", Printable(peer), ": ", what));
+  LogWarning(absl::StrCat(service_, ": ", Printable(peer), ": ", what));
 }
 
 }  // namespace mirrorflow

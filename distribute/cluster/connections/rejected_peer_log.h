@@ -2,7 +2,6 @@
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_REJECTED_PEER_LOG_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_REJECTED_PEER_LOG_H_
 
-#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -22,16 +21,14 @@ std::string NetworkOf(absl::string_view peer);
 // that strangers cannot fill the log. Thread-safe.
 class RejectedPeerLog {
  public:
-  // `log` receives the lines, which begin with `service`, and may be null.
-  RejectedPeerLog(std::string service, std::function<void(absl::string_view line)> log)
-      : service_(std::move(service)), log_(std::move(log)) {}
+  // Lines begin with `service`.
+  explicit RejectedPeerLog(std::string service) : service_(std::move(service)) {}
 
   // Logs what the peer, written as in ConnectionListener::OnConnection, did.
   void Log(const std::string& peer, absl::string_view what);
 
  private:
   const std::string service_;
-  const std::function<void(absl::string_view line)> log_;
   Mutex mu_;
   std::map<std::string, MonotonicTime> last_ ABSL_GUARDED_BY(mu_);  // by network: its last line
 };

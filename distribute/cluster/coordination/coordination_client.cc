@@ -63,8 +63,7 @@ class CoordinationClient::Connection {
                                                 .incarnation = RandomNumber(),
                                                 .purpose = Handshake::Purpose::kCoordination},
                                     .worker = worker(),
-                                    .tls = options_.tls,
-                                    .log = options_.log}));
+                                    .tls = options_.tls}));
     BackOff back_off(kFirstRetry, kLongestRetry);
     MonotonicTime last_refusal = MonotonicTime::InfiniteFuture();
     for (;;) {

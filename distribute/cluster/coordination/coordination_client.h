@@ -7,7 +7,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -39,8 +38,6 @@ class CoordinationClient {
     absl::Duration progress_timeout = absl::InfiniteDuration();
     // How long the others wait for this worker while it is between steps.
     absl::Duration prepare_timeout = absl::InfiniteDuration();
-    // Receives a line every few seconds while the service cannot be reached. May be null.
-    std::function<void(absl::string_view)> log = nullptr;
   };
   // Registers this worker, and waits until all workers have. Tries again until `deadline` if the
   // service cannot be reached. Returns DeadlineExceeded, naming the missing workers or the address;

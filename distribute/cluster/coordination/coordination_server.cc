@@ -22,6 +22,7 @@
 #include "distribute/cluster/coordination/messages.h"
 #include "distribute/cluster/coordination/service_port.h"
 #include "distribute/cluster/coordination/sessions.h"
+#include "framework/core/log.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/mutex.h"
 #include "framework/core/status.h"
@@ -93,8 +94,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
                      const absl::Duration timeout = membership_.HeartbeatTimeout(process.worker);
                      return network_failed ? timeout : TimeToReturn(handshake, timeout);
                    });
-                 },
-             .log = options_.log},
+                 }},
             this));
     MF_ASSIGN_OR_RETURN(ticker_, StartThread("coordination", [this] { Tick(); }));
     return absl::OkStatus();
@@ -230,8 +230,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
       MutexLock lock(&mu_);
       if (std::exchange(last_refused_, process) == process) return;
     }
-    if (options_.log == nullptr) return;
-    options_.log(absl::StrCat("coordination: refused a second process of worker ", process.worker));
+    LogWarning(absl::StrCat("coordination: refused a second process of worker ", process.worker));
   }
 
   // The first failure is the answer, not an error of the call.
@@ -325,19 +324,19 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
       if (now >= next_report) {
         next_report = now + kWaitingInterval;
         const std::string missing = membership_.WaitingText(now);
-        if (!missing.empty() && options_.log != nullptr) options_.log(missing);
+        if (!missing.empty()) LogInfo(missing);
       }
       Lose(sessions_.TakeLost(now));
       for (const int worker : membership_.SilentWorkers(now)) {
         End(worker, membership_.LoseSilent(worker, now));
       }
       const std::string slow = membership_.SlowWorkerText(now);
-      if (!slow.empty() && options_.log != nullptr) options_.log(slow);
+      if (!slow.empty()) LogWarning(slow);
       std::set<int> waiting;
       for (CoordinationState* const group : Groups()) group->AddWaiting(&waiting);
       membership_.SetWaiting(now, waiting);
       const std::string late = membership_.LateWorkerText(now);
-      if (!late.empty() && options_.log != nullptr) options_.log(late);
+      if (!late.empty()) LogWarning(late);
       const absl::Status standstill = membership_.Standstill(now);
       if (!standstill.ok()) {
         for (CoordinationState* const group : Groups()) {
@@ -386,11 +385,11 @@ absl::StatusOr<std::unique_ptr<CoordinationServer>> CoordinationServer::Start(
           absl::StrCat(status.message(), "; tried for ",
                        absl::FormatDuration(absl::Trunc(now - start, absl::Milliseconds(100)))));
     }
-    if (options.log != nullptr && now >= next_report) {
+    if (now >= next_report) {
       next_report = now + kWaitingInterval;
-      options.log(absl::StrCat("waiting for the address of the coordination service; ",
-                               absl::ToInt64Seconds(now - start), " s of ",
-                               absl::ToInt64Seconds(deadline - start), " s; ", status.message()));
+      LogInfo(absl::StrCat("waiting for the address of the coordination service; ",
+                           absl::ToInt64Seconds(now - start), " s of ",
+                           absl::ToInt64Seconds(deadline - start), " s; ", status.message()));
     }
     absl::SleepFor(kListenRetry);
   }

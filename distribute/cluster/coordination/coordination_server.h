@@ -7,7 +7,6 @@
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_COORDINATION_SERVER_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_COORDINATION_SERVER_H_
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -30,8 +29,6 @@ class CoordinationServer {
     std::string secret;  // empty: every caller that can connect is trusted
     std::string job;     // distinguishes jobs that share a secret
     TlsFiles tls = {};
-    // Receives lines to log, from any thread.
-    std::function<void(absl::string_view line)> log = nullptr;
   };
   // While the address cannot be used, retries until `deadline`: another process may still hold the
   // port, or the host may not have the address yet. Returns DeadlineExceeded at the deadline, or

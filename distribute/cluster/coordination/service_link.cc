@@ -16,6 +16,7 @@
 #include "distribute/cluster/connections/host_port.h"
 #include "distribute/cluster/coordination/messages.h"
 #include "distribute/cluster/coordination/prepare_grpc.h"
+#include "framework/core/log.h"
 #include "framework/core/mutex.h"
 #include "framework/core/status.h"
 #include "framework/core/system_error.h"
@@ -173,7 +174,7 @@ absl::Status ServiceLink::NoteFailure(const absl::Status& why, MonotonicTime* ne
     line = absl::StrCat("waiting for the coordination service at ", options_.address, "; ",
                         absl::ToInt64Seconds(now - since_), " s; ", why.message());
   }
-  if (options_.log != nullptr) options_.log(line);
+  LogInfo(line);
   return absl::OkStatus();
 }
 

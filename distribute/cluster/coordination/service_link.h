@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -38,7 +37,6 @@ class ServiceLink {
     int worker = 0;
     TlsFiles tls;
     // Receives a line every few seconds until the first connection. May be null.
-    std::function<void(absl::string_view)> log;
   };
   struct Connection {
     uint64_t number = 0;    // counts the connections of this link from 1

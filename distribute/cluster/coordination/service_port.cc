@@ -46,7 +46,7 @@ void UseAllFileDescriptors() {
 
 ServicePort::ServicePort(Options options, TlsContext tls)
     : options_(std::move(options)),
-      strangers_("coordination", options_.log),
+      strangers_("coordination"),
       callers_(
           std::min(kMaxCallers, kMoreCallers + options_.num_workers), std::move(tls),
           [this](int) {

@@ -44,7 +44,6 @@ class ServicePort {
     std::function<void(const std::string& connection, absl::Duration handshake,
                        bool network_failed)>
         on_disconnected;
-    std::function<void(absl::string_view line)> log;  // may be null
   };
   // Returns Unavailable, with the system's reason, if the address cannot be used, and
   // ResourceExhausted if the process cannot open a connection for each worker.

@@ -16,10 +16,10 @@
 #include "distribute/collective/check_collective.h"
 #include "distribute/collective/collective_agreement.h"
 #include "framework/core/byte_offset.h"
+#include "framework/core/log.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/mutex.h"
 #include "framework/core/status.h"
-#include "framework/core/terminal.h"
 #include "framework/core/thread.h"
 #include "framework/runtime/failure.h"
 #include "kernels/cuda/device/cuda_device.h"
@@ -89,7 +89,7 @@ ncclRedOp_t NcclReduction(Reduction reduction) {
 // Sets an environment variable that NCCL reads at its first call, unless the user has set it.
 void SetForNccl(const char* name, const std::string& value) {
   if (getenv(name) == nullptr && setenv(name, value.c_str(), 0) == 0) {
-    PrintErrorLine(absl::StrCat("mirrorflow: ", name, "=", value));
+    LogInfo(absl::StrCat(name, "=", value));
   }
 }
 

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "framework/core/log.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
-#include "framework/core/terminal.h"
 #include "kernels/cuda/device/cuda_event.h"
 #include "kernels/cuda/device/cuda_graph.h"
 #include "kernels/cuda/device/cuda_status.h"
@@ -437,8 +437,8 @@ class CudaDevice final : public Device {
   // Says once that steps are slower than they could be.
   void WarnOnce(const absl::Status& status) {
     if (std::exchange(warned_, true)) return;
-    PrintErrorLine(absl::StrCat(
-        "mirrorflow: ", name_, ": work runs without a CUDA graph, because of ", status.ToString()));
+    LogWarning(
+        absl::StrCat(name_, ": work runs without a CUDA graph, because of ", status.ToString()));
   }
 
   const DataFailure& failure() const {

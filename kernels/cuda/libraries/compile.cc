@@ -19,9 +19,9 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "framework/core/file.h"
+#include "framework/core/log.h"
 #include "framework/core/mutex.h"
 #include "framework/core/status.h"
-#include "framework/core/terminal.h"
 #include "framework/graph/sharding.h"
 #include "kernels/cuda/code/code_files.h"
 #include "kernels/cuda/device/cuda_status.h"
@@ -158,8 +158,8 @@ std::string CacheFolder() {
   if (!error && IsOwn(folder)) return folder;
   static std::once_flag warned;
   std::call_once(warned, [&] {
-    PrintErrorLine(absl::StrCat("WARNING: ", folder, ": compiled kernels are not kept; expected a ",
-                                "folder that belongs to this user and that no other can write"));
+    LogWarning(absl::StrCat(folder, ": compiled kernels are not kept; expected a ",
+                            "folder that belongs to this user and that no other can write"));
   });
   return "";
 }

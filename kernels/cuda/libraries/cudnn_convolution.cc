@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "framework/core/log.h"
 #include "framework/core/status.h"
-#include "framework/core/terminal.h"
 #include "kernels/cuda/device/cuda_device.h"
 #include "kernels/cuda/device/cuda_status.h"
 #include "kernels/cuda/libraries/autotune.h"
@@ -162,8 +162,7 @@ class ConvolutionKernel final : public Kernel {
     if (absl::IsUnimplemented(failure)) return failure;
     MF_RETURN_IF_CUDA_ERROR(cudaGetLastError());
     if (num_failures++ == 0) {
-      PrintErrorLine(absl::StrCat("mirrorflow: a convolution runs without cuDNN, because of ",
-                                  failure.ToString()));
+      LogWarning(absl::StrCat("a convolution runs without cuDNN, because of ", failure.ToString()));
     }
     return absl::UnimplementedError(failure.message());
   }

@@ -90,10 +90,6 @@ class AnotherJobTest : public CoordinationTest {
     Start(1);
     Options options = TestWorkerOptions(server_->port(), 0, 1);
     options.job = "another";
-    options.log = [this](absl::string_view line) {
-      std::lock_guard<std::mutex> lock(mu_);
-      log_.emplace_back(line);
-    };
     worker_ =
         std::thread([this, options] { client_ = CoordinationClient::Connect(options, In(3600)); });
     EXPECT_TRUE(AwaitLog("expected `job = test`, got `job = another`", absl::Seconds(1)));

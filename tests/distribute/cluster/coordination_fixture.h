@@ -4,7 +4,6 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -15,6 +14,7 @@
 #include "absl/time/time.h"
 #include "framework/core/monotonic_time.h"
 #include "gtest/gtest.h"
+#include "tests/support/captured_log.h"
 #include "tests/support/coordination.h"
 
 namespace mirrorflow {
@@ -36,11 +36,7 @@ class CoordinationTest : public testing::Test {
                                              .num_workers = num_workers,
                                              .secret = secret,
                                              .job = "test",
-                                             .tls = tls,
-                                             .log = [this](absl::string_view line) {
-                                               std::lock_guard<std::mutex> lock(mu_);
-                                               log_.emplace_back(line);
-                                             }});
+                                             .tls = tls});
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
   }
@@ -59,7 +55,7 @@ class CoordinationTest : public testing::Test {
     for (std::thread& thread : threads) thread.join();
     return clients;
   }
-  // Waits until the service has logged a line with `text`; moves the clock forward by `step` from
+  // Waits until a line is logged with `text`; moves the clock forward by `step` from
   // time to time, because some lines are logged every few seconds.
   bool AwaitLog(absl::string_view text, absl::Duration step = absl::ZeroDuration()) {
     for (int i = 0; i < 3000; ++i) {
@@ -71,14 +67,10 @@ class CoordinationTest : public testing::Test {
     }
     return false;
   }
-  std::vector<std::string> log() {
-    std::lock_guard<std::mutex> lock(mu_);
-    return log_;
-  }
+  std::vector<std::string> log() const { return log_.lines(); }
 
   int num_workers_ = 0;
-  std::mutex mu_;
-  std::vector<std::string> log_;  // guarded by mu_
+  CapturedLog log_;
   std::unique_ptr<CoordinationServer> server_;
 };
 

@@ -38,7 +38,7 @@ using ::testing::HasSubstr;
 TEST(NameResolutionTest, WaitsUntilNameResolves) {
   failures_left = 3;
   const absl::Status status =
-      WaitUntilResolved({"late.test", 1}, MonotonicTime::Now() + absl::Seconds(30), nullptr);
+      WaitUntilResolved({"late.test", 1}, MonotonicTime::Now() + absl::Seconds(30));
   EXPECT_TRUE(status.ok()) << status;
   EXPECT_LT(failures_left, 0);
 }
@@ -46,16 +46,15 @@ TEST(NameResolutionTest, WaitsUntilNameResolves) {
 TEST(NameResolutionTest, NameThatDoesNotResolveIsTimeoutThatNamesIt) {
   failures_left = 1000;
   const MonotonicTime start = MonotonicTime::Now();
-  const absl::Status status =
-      WaitUntilResolved({"late.test", 1}, start + absl::Milliseconds(300), nullptr);
+  const absl::Status status = WaitUntilResolved({"late.test", 1}, start + absl::Milliseconds(300));
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(std::string(status.message()), HasSubstr("late.test:1"));
   EXPECT_LT(MonotonicTime::Now() - start, absl::Seconds(5));
 }
 
 TEST(NameResolutionTest, AddressNeedsNoWait) {
-  EXPECT_TRUE(WaitUntilResolved({"::1", 1}, MonotonicTime::InfinitePast(), nullptr).ok());
-  EXPECT_TRUE(WaitUntilResolved({"10.0.0.1", 1}, MonotonicTime::InfinitePast(), nullptr).ok());
+  EXPECT_TRUE(WaitUntilResolved({"::1", 1}, MonotonicTime::InfinitePast()).ok());
+  EXPECT_TRUE(WaitUntilResolved({"10.0.0.1", 1}, MonotonicTime::InfinitePast()).ok());
 }
 
 // The name of a pod may not resolve when its worker starts, also on worker 0, which serves there.

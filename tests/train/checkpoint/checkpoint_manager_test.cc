@@ -19,7 +19,6 @@
 #include <limits>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -31,6 +30,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "mirrorflow.h"
+#include "tests/support/captured_log.h"
 #include "tests/support/files.h"
 #include "train/checkpoint/checkpoint_contents.h"
 #include "train/checkpoint/directory.h"
@@ -139,13 +139,7 @@ class CheckpointManagerTest : public testing::Test {
   void SetUp() override { std::filesystem::remove_all(directory_); }
 
   CheckpointManager::Options Options(Resume resume = Resume::kAuto) {
-    return {.directory = directory_,
-            .resume = resume,
-            .settings = {{"batch", "8"}},
-            .log = [this](absl::string_view line) {
-              std::lock_guard<std::mutex> lock(mu_);
-              log_.emplace_back(line);
-            }};
+    return {.directory = directory_, .resume = resume, .settings = {{"batch", "8"}}};
   }
   std::vector<int64_t> Steps() const { return *ListCheckpoints(directory_); }
   void Damage(int64_t step) const {
@@ -153,8 +147,7 @@ class CheckpointManagerTest : public testing::Test {
   }
 
   const std::string directory_ = TemporaryPath("manager");
-  std::mutex mu_;
-  std::vector<std::string> log_;
+  const CapturedLog log_;
 };
 
 TEST_F(CheckpointManagerTest, ResumedTrainingHasTheBitsOfUndisturbedTraining) {
@@ -191,7 +184,7 @@ TEST_F(CheckpointManagerTest, TrainingResumesOnAnotherNumberOfReplicas) {
     }
     stop += 4;
   }
-  EXPECT_THAT(log_.back(),
+  EXPECT_THAT(log_.lines().back(),
               HasSubstr("saved by 1 worker and 2 replicas, on 1 worker and 3 replicas"));
 }
 
@@ -250,7 +243,7 @@ TEST_F(CheckpointManagerTest, DamagedNewestIsErrorUnlessAnOlderOneMayBeUsed) {
   const auto resumed = Train(*strategy, 10, Options(Resume::kLatestValid));
   ASSERT_TRUE(resumed.ok()) << resumed.status();
   EXPECT_EQ(resumed->start.step, 6);
-  EXPECT_THAT(log_, testing::Contains(HasSubstr("WARNING: damaged checkpoint")));
+  EXPECT_THAT(log_.lines(), testing::Contains(HasSubstr("WARNING: damaged checkpoint")));
   EXPECT_THAT(Steps(), ElementsAre(9, 10));
   // A damaged one of a later step goes away once training that began before it has been saved, and
   // does not count as one that is kept.
@@ -286,8 +279,9 @@ TEST_F(CheckpointManagerTest, RestoreWarnsAboutNonFiniteTensors) {
   }
   ASSERT_TRUE(WriteCheckpointContents(path, *data).ok());
   ASSERT_TRUE(Train(*strategy, 1, Options()).ok());
-  EXPECT_THAT(log_, testing::Contains(absl::StrCat("WARNING: ", path, ": tensor '", infinite,
-                                                   "' has values that are not finite")));
+  EXPECT_THAT(log_.lines(),
+              testing::Contains(absl::StrCat("WARNING: ", path, ": tensor '", infinite,
+                                             "' has values that are not finite")));
 }
 
 TEST_F(CheckpointManagerTest, ResumeUsesOnlyPermittedCheckpoints) {
@@ -319,7 +313,7 @@ TEST_F(CheckpointManagerTest, StaleFileHandleIsAFailedSave) {
   num_stale_saves = 1;
   const auto trained = Train(*Replicas(1), kSteps, Options());
   ASSERT_TRUE(trained.ok()) << trained.status();
-  EXPECT_THAT(log_, ElementsAre(HasSubstr("not saved (1 of at most 2 in a row)")));
+  EXPECT_THAT(log_.lines(), ElementsAre(HasSubstr("not saved (1 of at most 2 in a row)")));
   EXPECT_THAT(Steps(), ElementsAre(15, 16));
 }
 
@@ -373,8 +367,8 @@ TEST_F(CheckpointManagerTest, FailedSavesWarnAndThenStopTraining) {
   EXPECT_EQ(stopped.code(), absl::StatusCode::kResourceExhausted) << stopped;
   EXPECT_THAT(std::string(stopped.message()), HasSubstr("3 saves in a row have failed"));
   EXPECT_THAT(std::string(stopped.message()), HasSubstr(directory_));
-  EXPECT_THAT(log_, ElementsAre(HasSubstr("not saved (1 of at most 2 in a row)"),
-                                HasSubstr("not saved (2 of at most 2 in a row)")));
+  EXPECT_THAT(log_.lines(), ElementsAre(HasSubstr("not saved (1 of at most 2 in a row)"),
+                                        HasSubstr("not saved (2 of at most 2 in a row)")));
 
   const auto remove_for_a_while = [&](int64_t step) {
     if (step == 1) std::filesystem::remove_all(directory_);
@@ -403,7 +397,7 @@ TEST_F(CheckpointManagerTest, FailedLastSaveIsReported) {
   ASSERT_TRUE(trained.ok()) << trained.status();
   EXPECT_FALSE(trained->last_save.ok());
   EXPECT_THAT(std::string(trained->last_save.message()), HasSubstr(directory_));
-  EXPECT_THAT(log_, testing::Contains(HasSubstr("not saved")));
+  EXPECT_THAT(log_.lines(), testing::Contains(HasSubstr("not saved")));
 }
 
 }  // namespace

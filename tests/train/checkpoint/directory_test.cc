@@ -22,11 +22,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "framework/core/monotonic_time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/captured_log.h"
 #include "tests/support/files.h"
 #include "train/checkpoint/lost_directory.h"
 
@@ -160,18 +160,13 @@ TEST_F(CheckpointDirectoryTest, NextOwnerWaitsAndNamesThePreviousOne) {
                                           .report_interval = absl::Milliseconds(50)};
     auto first = CheckpointDirectory::Open(path_, options);
     ASSERT_TRUE(first.ok()) << first.status();
-    absl::Notification logged;
-    std::string line;
+    const CapturedLog log;
     std::thread second([&] {
-      const auto opened = CheckpointDirectory::Open(path_, options, [&](absl::string_view text) {
-        if (logged.HasBeenNotified()) return;
-        line = std::string(text);
-        logged.Notify();
-      });
+      const auto opened = CheckpointDirectory::Open(path_, options);
       EXPECT_TRUE(opened.ok()) << opened.status();
     });
-    logged.WaitForNotification();
-    EXPECT_THAT(line, HasSubstr(absl::StrCat("in use by process ", getpid())));
+    while (log.lines().empty()) absl::SleepFor(absl::Milliseconds(1));
+    EXPECT_THAT(log.text(), HasSubstr(absl::StrCat("in use by process ", getpid())));
     first->reset();
     second.join();
   }

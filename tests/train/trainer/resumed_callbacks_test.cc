@@ -311,8 +311,8 @@ TEST_P(ResumedCallbacksTest, StateOfMissingCallbackIsReported) {
   CsvLog csv(TemporaryPath("missing.csv"));
   ASSERT_TRUE(Train(Line().Batch(4), {.steps = 2, .callbacks = {&early, &csv}}).result.ok());
   ASSERT_TRUE(Train(Line().Batch(4), {.steps = 3, .callbacks = {&csv}}).result.ok());
-  EXPECT_THAT(log_, HasSubstr("EarlyStopping(min loss)"));
-  EXPECT_THAT(log_, Not(HasSubstr("CsvLog")));
+  EXPECT_THAT(log_.text(), HasSubstr("EarlyStopping(min loss)"));
+  EXPECT_THAT(log_.text(), Not(HasSubstr("CsvLog")));
 }
 
 }  // namespace

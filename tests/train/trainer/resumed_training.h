@@ -10,7 +10,6 @@
 #include <functional>
 #include <iterator>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "mirrorflow.h"
+#include "tests/support/captured_log.h"
 #include "tests/support/files.h"
 
 namespace mirrorflow {
@@ -91,11 +91,7 @@ class ResumedTraining : public testing::TestWithParam<int> {
     trainer_ = trainer->get();
     std::unique_ptr<CheckpointManager> checkpoints;
     if (has_checkpoints) {
-      checkpoints = *CheckpointManager::Create(
-          (*trainer)->session(), {.directory = directory_, .log = [this](absl::string_view line) {
-                                    std::lock_guard<std::mutex> lock(mu_);
-                                    absl::StrAppend(&log_, line, "\n");
-                                  }});
+      checkpoints = *CheckpointManager::Create((*trainer)->session(), {.directory = directory_});
       run.start = *checkpoints->Restore();
       options.start = run.start;
       options.checkpoints = checkpoints.get();
@@ -113,8 +109,7 @@ class ResumedTraining : public testing::TestWithParam<int> {
   GradientReducer reduce_ = nullptr;
   int replicas_ = GetParam();
   Trainer* trainer_ = nullptr;  // the one that is running
-  std::mutex mu_;
-  std::string log_;  // guarded by mu_; of the checkpoints
+  const CapturedLog log_;
 };
 
 // Acts in the n-th event of a kind.

@@ -461,8 +461,8 @@ TEST_P(ResumedTrainingTest, SaveOfNonFiniteVariablesFails) {
     const Operation train = GradientDescent({.learning_rate = 0.01}).Minimize(root, loss, minimize);
     const auto trainer =
         *Trainer::Create(*strategy, graph, {.inputs = {x}, .loss = loss, .train = train});
-    const auto checkpoints = *CheckpointManager::Create(
-        trainer->session(), {.directory = directory_, .log = [](absl::string_view) {}});
+    const auto checkpoints =
+        *CheckpointManager::Create(trainer->session(), {.directory = directory_});
     EXPECT_TRUE(checkpoints->Restore().ok());
     const Tensor values = Tensor::Of<float>({static_cast<int64_t>(rows.size()), 1}, rows);
     return trainer

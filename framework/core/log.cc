@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/core/log.h"
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "framework/core/mutex.h"
+#include "framework/core/terminal.h"
+
+namespace mirrorflow {
+namespace {
+
+// The process's sink. Static objects of other files may log before main and after its end.
+struct CurrentSink {
+  Mutex mu;
+  std::shared_ptr<const LogSink> sink ABSL_GUARDED_BY(mu);  // null: PrintToStderr
+};
+
+CurrentSink& Current() {
+  static auto* const current = new CurrentSink();
+  return *current;
+}
+
+int MinLogLevel() {
+  const char* const text = std::getenv("MIRRORFLOW_MIN_LOG_LEVEL");
+  int level = 0;
+  return text != nullptr && absl::SimpleAtoi(text, &level) ? level : 0;
+}
+
+void PrintToStderr(absl::LogSeverity severity, absl::string_view line) {
+  static constexpr const char* kPrefixes[] = {"mirrorflow: ", "WARNING: ", "ERROR: ", "FATAL: "};
+  static const int min_level = MinLogLevel();
+  const int level = static_cast<int>(absl::NormalizeLogSeverity(severity));
+  if (level >= min_level) PrintErrorLine(absl::StrCat(kPrefixes[level], line));
+}
+
+}  // namespace
+
+void SetLogSink(LogSink sink) {
+  auto shared = sink == nullptr ? nullptr : std::make_shared<const LogSink>(std::move(sink));
+  MutexLock lock(&Current().mu);
+  Current().sink.swap(shared);
+}
+
+void Log(absl::LogSeverity severity, absl::string_view line) {
+  // The lock is not held in the sink, which may log or fail a check itself.
+  std::shared_ptr<const LogSink> sink;
+  {
+    MutexLock lock(&Current().mu);
+    sink = Current().sink;
+  }
+  if (sink == nullptr) return PrintToStderr(severity, line);
+  (*sink)(severity, ForTerminal(line));
+}
+
+void LogInfo(absl::string_view line) { Log(absl::LogSeverity::kInfo, line); }
+void LogWarning(absl::string_view line) { Log(absl::LogSeverity::kWarning, line); }
+
+}  // namespace mirrorflow

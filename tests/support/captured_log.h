@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MIRRORFLOW_TESTS_SUPPORT_CAPTURED_LOG_H_
+#define MIRRORFLOW_TESTS_SUPPORT_CAPTURED_LOG_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "framework/core/log.h"
+#include "framework/core/mutex.h"
+
+namespace mirrorflow {
+
+// Captures what the process logs while this exists, such as "WARNING: text". One at a time.
+class CapturedLog {
+ public:
+  CapturedLog() {
+    SetLogSink([this](absl::LogSeverity severity, absl::string_view line) {
+      MutexLock lock(&mu_);
+      lines_.push_back(absl::StrCat(absl::LogSeverityName(severity), ": ", line));
+    });
+  }
+  // No thread may log any more.
+  ~CapturedLog() { SetLogSink(nullptr); }
+  CapturedLog(const CapturedLog&) = delete;
+
+  std::vector<std::string> lines() const {
+    MutexLock lock(&mu_);
+    return lines_;
+  }
+  std::string text() const { return absl::StrJoin(lines(), "\n"); }
+
+ private:
+  mutable Mutex mu_;
+  std::vector<std::string> lines_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TESTS_SUPPORT_CAPTURED_LOG_H_
