@@ -66,15 +66,13 @@ class WorkerGroup {
   // Sets the function to call, on any thread, when the coordination service asks all workers to
   // stop, with the number of the signal; null for none. Calls it immediately if that has already
   // happened. When OnStopRequest returns, no call of the previous function is in progress.
-  virtual void OnStopRequest(std::function<void(int signal)> call) { static_cast<void>(call); }
+  virtual void OnStopRequest(std::function<void(int signal)> /*call*/) {}
   // Announces that this worker will leave for the reason `why` before its work is done, and
   // restart.
-  virtual void SetStopped(std::string why) { static_cast<void>(why); }
+  virtual void SetStopped(std::string /*why*/) {}
   // Shares this worker's progress with the others periodically, so that they can find a worker that
   // makes none.
-  virtual void ShareProgress(std::shared_ptr<const RunProgress> progress) {
-    static_cast<void>(progress);
-  }
+  virtual void ShareProgress(std::shared_ptr<const RunProgress> /*progress*/) {}
   // Sets the function to call, on any thread, when a worker, perhaps this one, reports the first
   // failure; null for none. Calls it immediately if this worker already knows that the incarnation
   // has failed. When OnFailure returns, no call of the previous function is in progress.
