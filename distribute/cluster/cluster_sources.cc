@@ -16,9 +16,10 @@
 #include "absl/strings/strip.h"
 #include "distribute/cluster/connections/host_port.h"
 #include "distribute/cluster/slurm_nodes.h"
+#include "framework/core/json.h"
 #include "framework/core/names.h"
-#include "framework/core/parse_json.h"
 #include "framework/core/status.h"
+#include "nlohmann/json.hpp"
 
 namespace mirrorflow {
 namespace {

@@ -12,7 +12,7 @@
 #include "distribute/collective/shard.h"
 #include "distribute/collective/team.h"
 #include "distribute/collective/team_update.h"
-#include "framework/core/byte_offset.h"
+#include "framework/core/buffer.h"
 #include "framework/core/status.h"
 #include "framework/runtime/reduce_in_rank_order.h"
 

@@ -5,6 +5,7 @@
 #define MIRRORFLOW_FRAMEWORK_CORE_BUFFER_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -52,6 +53,14 @@ class BufferPool {
  private:
   std::vector<std::shared_ptr<Buffer>> buffers_;
 };
+
+// Returns the address `bytes` after `memory`.
+inline std::byte* ByteOffset(void* memory, int64_t bytes) {
+  return static_cast<std::byte*>(memory) + bytes;
+}
+inline const std::byte* ByteOffset(const void* memory, int64_t bytes) {
+  return static_cast<const std::byte*>(memory) + bytes;
+}
 
 }  // namespace mirrorflow
 

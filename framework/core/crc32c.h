@@ -12,6 +12,13 @@ namespace mirrorflow {
 // before, so that Crc32c(b, Crc32c(a)) is the checksum of a and b together.
 uint32_t Crc32c(absl::string_view bytes, uint32_t crc = 0);
 
+// The checksum of TFRecord files. Its mask makes the checksum of bytes that contain their own
+// checksum as good as any other. Source: TensorFlow, core/lib/hash/crc32c.h.
+inline uint32_t MaskedCrc32c(absl::string_view bytes) {
+  const uint32_t crc = Crc32c(bytes);
+  return (crc >> 15 | crc << 17) + 0xa282ead8u;
+}
+
 }  // namespace mirrorflow
 
 #endif  // MIRRORFLOW_FRAMEWORK_CORE_CRC32C_H_

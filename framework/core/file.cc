@@ -15,6 +15,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "framework/core/status.h"
@@ -312,6 +313,13 @@ absl::Status CheckWritable(absl::string_view path) {
   MF_ASSIGN_OR_RETURN(const Target target, TargetOf(path));
   TemporaryFile file;
   return OpenTemporary(target, &file);
+}
+
+absl::StatusOr<int> OpenLauncherFile(absl::string_view path) {
+  const bool is_descriptor = absl::StartsWith(path, "/proc/") && !absl::StrContains(path, "/../");
+  using Links = InputFile::Links;
+  return OpenForAppending(path, {.existing = ExistingFile::kReplace,
+                                 .links = is_descriptor ? Links::kFollow : Links::kRefuse});
 }
 
 }  // namespace mirrorflow

@@ -81,6 +81,12 @@ absl::Status AppendTo(int fd, absl::string_view path, absl::string_view data);
 // file. Call it before long work whose result goes there.
 absl::Status CheckWritable(absl::string_view path);
 
+// Opens a file through which a worker tells its launcher something, to replace its contents, and
+// returns its descriptor, which the caller closes. An environment variable has the path. The file
+// of `mirrorflow launch` is a descriptor of the worker's supervisor, /proc/PID/fd/N, which is a
+// link; any other link is FailedPrecondition, because another user may have made it.
+absl::StatusOr<int> OpenLauncherFile(absl::string_view path);
+
 }  // namespace mirrorflow
 
 #endif  // MIRRORFLOW_FRAMEWORK_CORE_FILE_H_

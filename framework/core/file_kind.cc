@@ -12,9 +12,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "framework/core/crc32c.h"
 #include "framework/core/file.h"
-#include "framework/core/file_kind_names.h"
-#include "framework/core/masked_crc32c.h"
 #include "framework/core/utf8.h"
 
 namespace mirrorflow {
@@ -292,8 +291,6 @@ FileKind KindOfFile(absl::string_view path) {
   const bool is_bundle = IsTable(end) || absl::StrContains(name, ".data-00000-of-");
   return is_bundle ? FileKind::kTensorFlowCheckpoint : kind;
 }
-
-absl::string_view FileKindName(FileKind kind) { return FileKindRowOf(kind).name; }
 
 absl::Status CheckFileKind(FileKind kind, const FileReader& reader) {
   const bool accepts =

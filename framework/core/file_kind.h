@@ -83,8 +83,17 @@ inline constexpr size_t kFileKindBytes = 4096;
 FileKind KindOfBytes(absl::string_view start, uint64_t size);
 // Recognises a file or a folder. kUnknown if it cannot be read.
 FileKind KindOfFile(absl::string_view path);
-// "a PNG image"
-absl::string_view FileKindName(FileKind kind);
+
+// The words for a kind of file, and what a user does with such a file.
+struct FileKindRow {
+  FileKind kind;
+  absl::string_view name;  // with its article: "a PNG image"
+  // How to make a graph, variables or data from such a file; may be empty.
+  absl::string_view for_graph = "";
+  absl::string_view for_variables = "";
+  absl::string_view for_data = "";
+};
+const FileKindRow& FileKindRowOf(FileKind kind);
 
 // Returns OK if the reader may accept the kind, and otherwise InvalidArgument without the path:
 // `wrong kind of file; expected an npy file, got a git LFS pointer; <what to do>`.

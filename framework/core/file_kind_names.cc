@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "framework/core/file_kind_names.h"
-
 #include <algorithm>
 #include <iterator>
+
+#include "framework/core/file_kind.h"
 
 namespace mirrorflow {
 namespace {

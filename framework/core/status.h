@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Status helpers: macros of the same form as Abseil's newer status_macros.h, which Debian's Abseil
-// does not have yet, and a check for internal bugs.
+// does not have yet, a check for internal bugs,
+// and the status of a failed allocation.
 #ifndef MIRRORFLOW_FRAMEWORK_CORE_STATUS_H_
 #define MIRRORFLOW_FRAMEWORK_CORE_STATUS_H_
+
+#include <new>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -21,6 +25,19 @@ namespace internal {
 // Terminates the process because of a caller's mistake, in a function that returns no status.
 [[noreturn]] void Misused(absl::string_view what);
 }  // namespace internal
+
+// Returns what `work` returns, a Status or a StatusOr, or ResourceExhausted if it throws
+// std::bad_alloc. Our own code throws nothing, but the standard library does so when memory runs
+// out, and on a thread of ours that would end the process.
+template <typename Work>
+auto CatchOutOfMemory(Work&& work) -> decltype(work()) {
+  try {
+    return std::forward<Work>(work)();
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError("cannot allocate memory; expected more free memory");
+  }
+}
+
 }  // namespace mirrorflow
 
 // Returns from the function when `expr` (an absl::Status) is not OK.

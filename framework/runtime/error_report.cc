@@ -16,13 +16,12 @@
 #include "framework/core/file.h"
 #include "framework/core/hash.h"
 #include "framework/core/json.h"
-#include "framework/core/launcher_file.h"
 #include "framework/core/log.h"
 #include "framework/core/mutex.h"
-#include "framework/core/parse_json.h"
 #include "framework/core/stack_trace.h"
 #include "framework/core/terminal.h"
 #include "framework/runtime/failure.h"
+#include "nlohmann/json.hpp"
 
 namespace mirrorflow {
 namespace {

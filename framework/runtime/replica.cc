@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/monotonic_time.h"
-#include "framework/core/out_of_memory.h"
 #include "framework/core/status.h"
 #include "framework/runtime/failure.h"
 

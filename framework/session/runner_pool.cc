@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/mutex.h"
-#include "framework/core/out_of_memory.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {

@@ -7,7 +7,6 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "framework/compiler/row_shards.h"
-#include "framework/core/out_of_memory.h"
 #include "framework/core/status.h"
 #include "framework/runtime/usable_cpus.h"
 #include "framework/session/agree_on_steps.h"

@@ -11,7 +11,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "framework/core/failpoint.h"
-#include "framework/core/out_of_memory.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {

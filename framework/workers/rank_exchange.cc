@@ -6,7 +6,6 @@
 
 #include "absl/time/clock.h"
 #include "framework/core/monotonic_time.h"
-#include "framework/core/out_of_memory.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "framework/core/masked_crc32c.h"
+#include "framework/core/crc32c.h"
 
 namespace mirrorflow {
 

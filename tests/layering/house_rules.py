@@ -483,8 +483,8 @@ def setup_installs_what_the_build_names(tree):
 
 # Calls that are safe only with checks around them, each with the files that have these checks.
 GUARDED_CALLS = (
-    (r"[Jj]son\w*::(?:(?:sax_)?parse|accept)\(|>>\s*\w*[Jj]son\b", "framework/core/parse_json.h",
-     ("framework/core/parse_json.h", "train/safetensors/safetensors_json.cc")),
+    (r"[Jj]son\w*::(?:(?:sax_)?parse|accept)\(|>>\s*\w*[Jj]son\b", "framework/core/json.h",
+     ("framework/core/json.cc", "train/safetensors/safetensors_json.cc")),
     # Links, pipes and half-written files. The benchmark writes to /proc.
     (r"\bstd::o?fstream\b|\bfopen\([^;]*\"[aw]|\b(?:creat|freopen)\(|\bO_(?:CREAT|TRUNC)\b",
      "framework/core/file.h",

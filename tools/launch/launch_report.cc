@@ -11,8 +11,9 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "framework/core/parse_json.h"
+#include "framework/core/json.h"
 #include "framework/core/terminal.h"
+#include "nlohmann/json.hpp"
 #include "tools/flags/command_line.h"
 
 namespace mirrorflow {

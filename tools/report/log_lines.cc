@@ -10,7 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
 #include "framework/core/json.h"
-#include "framework/core/parse_json.h"
+#include "nlohmann/json.hpp"
 
 namespace mirrorflow {
 namespace {

@@ -8,8 +8,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "framework/core/parse_json.h"
+#include "framework/core/json.h"
 #include "framework/core/status.h"
+#include "nlohmann/json.hpp"
 
 namespace mirrorflow {
 namespace {

@@ -13,8 +13,8 @@
 #include "framework/core/crc32c.h"
 #include "framework/core/json.h"
 #include "framework/core/names.h"
-#include "framework/core/parse_json.h"
 #include "framework/core/status.h"
+#include "nlohmann/json.hpp"
 
 namespace mirrorflow {
 namespace {

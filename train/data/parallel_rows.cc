@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "framework/core/mutex.h"
-#include "framework/core/out_of_memory.h"
+#include "framework/core/status.h"
 #include "framework/core/thread.h"
 
 namespace mirrorflow {

@@ -13,7 +13,6 @@
 #include "framework/core/buffer.h"
 #include "framework/core/file_kind.h"
 #include "framework/core/names.h"
-#include "framework/core/out_of_memory.h"
 #include "framework/core/status.h"
 #include "framework/core/text.h"
 #include "framework/core/thread.h"

@@ -12,7 +12,6 @@
 // clang-format on
 
 #include "absl/strings/str_cat.h"
-#include "framework/core/out_of_memory.h"
 #include "framework/core/status.h"
 #include "train/formats/exif.h"
 #include "train/formats/image.h"

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "framework/core/out_of_memory.h"
 #include "framework/core/status.h"
 #include "train/formats/exif.h"
 #include "train/formats/image.h"

@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "framework/core/file_kind.h"
-#include "framework/core/out_of_memory.h"
 #include "framework/core/status.h"
 #include "train/numeric_options.h"
 

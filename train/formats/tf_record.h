@@ -13,8 +13,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "framework/core/crc32c.h"
 #include "framework/core/file.h"
-#include "framework/core/masked_crc32c.h"
 #include "train/formats/gzip_reader.h"
 
 namespace mirrorflow {

@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/json.h"
-#include "framework/core/parse_json.h"
 #include "framework/core/utf8.h"
+#include "nlohmann/json.hpp"
 
 namespace mirrorflow {
 namespace {

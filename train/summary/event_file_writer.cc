@@ -15,7 +15,6 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "framework/core/mutex.h"
-#include "framework/core/out_of_memory.h"
 #include "framework/core/status.h"
 #include "framework/core/system_error.h"
 #include "framework/core/thread.h"

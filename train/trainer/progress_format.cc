@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "framework/core/json.h"
-#include "framework/core/parse_json.h"
+#include "nlohmann/json.hpp"
 
 namespace mirrorflow {
 namespace {

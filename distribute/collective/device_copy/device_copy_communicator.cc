@@ -9,7 +9,7 @@
 #include "distribute/collective/check_collective.h"
 #include "distribute/collective/device_copy/reduce_on_device.h"
 #include "distribute/collective/rendezvous.h"
-#include "framework/core/byte_offset.h"
+#include "framework/core/buffer.h"
 #include "framework/core/status.h"
 #include "kernels/cuda/device/cuda_device.h"
 #include "kernels/cuda/device/cuda_status.h"

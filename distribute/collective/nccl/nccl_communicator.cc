@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "distribute/collective/check_collective.h"
 #include "distribute/collective/collective_agreement.h"
-#include "framework/core/byte_offset.h"
+#include "framework/core/buffer.h"
 #include "framework/core/log.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/mutex.h"

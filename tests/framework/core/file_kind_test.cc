@@ -20,8 +20,8 @@ using ::testing::HasSubstr;
 TEST(FileKindTest, EveryKindIsRecognisedAndNamed) {
   for (const ForeignFile& file : ForeignFiles()) {
     const std::string path = WriteTemporary(absl::StrCat("kinds/", file.name), file.contents);
-    EXPECT_EQ(FileKindName(KindOfFile(path)), FileKindName(file.kind)) << file.name;
-    EXPECT_THAT(std::string(FileKindName(file.kind)), HasSubstr(file.token));
+    EXPECT_EQ(FileKindRowOf(KindOfFile(path)).name, FileKindRowOf(file.kind).name) << file.name;
+    EXPECT_THAT(std::string(FileKindRowOf(file.kind).name), HasSubstr(file.token));
   }
 }
 
@@ -57,8 +57,8 @@ TEST(FileKindTest, EveryPrefixHasKind) {
   for (const ForeignFile& file : ForeignFiles()) {
     for (size_t n = 0; n <= file.contents.size(); ++n) {
       const std::string start = file.contents.substr(0, n);
-      EXPECT_FALSE(FileKindName(KindOfBytes(start, n)).empty());
-      EXPECT_FALSE(FileKindName(KindOfBytes(start, file.contents.size())).empty());
+      EXPECT_FALSE(FileKindRowOf(KindOfBytes(start, n)).name.empty());
+      EXPECT_FALSE(FileKindRowOf(KindOfBytes(start, file.contents.size())).name.empty());
     }
   }
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "framework/core/parse_json.h"
-
 #include <string>
 
+#include "framework/core/json.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 
 namespace mirrorflow {
 namespace {
