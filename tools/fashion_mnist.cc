@@ -21,7 +21,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "framework/core/terminal.h"
-#include "framework/runtime/numeric_error.h"
+#include "framework/runtime/failure.h"
 #include "mirrorflow_debug.h"
 #include "tools/flags/checkpoint_flags.h"
 #include "tools/flags/cluster_flags.h"

@@ -24,7 +24,6 @@
 #include "distribute/cluster/join_options.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/runtime/communicator.h"
-#include "framework/runtime/link_costs.h"
 #include "framework/runtime/replica_team.h"
 #include "framework/runtime/topology.h"
 #include "framework/workers/connection.h"

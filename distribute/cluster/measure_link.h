@@ -10,7 +10,7 @@
 #include "absl/types/span.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/runtime/communicator.h"
-#include "framework/runtime/link_costs.h"
+#include "framework/runtime/topology.h"
 #include "framework/workers/worker_group.h"
 
 namespace mirrorflow {

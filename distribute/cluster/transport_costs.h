@@ -3,7 +3,7 @@
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_TRANSPORT_COSTS_H_
 
 #include "distribute/cluster/collective_kind.h"
-#include "framework/runtime/link_costs.h"
+#include "framework/runtime/topology.h"
 
 namespace mirrorflow {
 

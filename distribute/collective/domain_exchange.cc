@@ -13,7 +13,6 @@
 #include "framework/core/monotonic_time.h"
 #include "framework/core/mutex.h"
 #include "framework/core/status.h"
-#include "framework/runtime/bfloat16_values.h"
 #include "framework/runtime/failure.h"
 #include "framework/runtime/reduce_in_rank_order.h"
 

@@ -23,7 +23,7 @@
 #include "framework/graph/shape_inference.h"
 #include "framework/graph/sharding.h"
 #include "framework/runtime/kernel_registry.h"
-#include "framework/runtime/link_costs.h"
+#include "framework/runtime/topology.h"
 #include "framework/runtime/variable_layout.h"
 
 namespace mirrorflow {

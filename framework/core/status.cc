@@ -3,6 +3,8 @@
 
 #include <cstdlib>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "framework/core/log.h"
 
 namespace mirrorflow {
@@ -30,4 +32,16 @@ void Misused(absl::string_view what) {
 }
 
 }  // namespace internal
+
+void ErrorList::Add(absl::string_view message) {
+  if (!full()) messages_.emplace_back(message);
+}
+
+absl::Status ErrorList::ToStatus() const {
+  if (empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(absl::StrJoin(messages_, "\n"),
+                   full() ? absl::StrCat("\nstopped after ", kMaxErrors, " errors") : ""));
+}
+
 }  // namespace mirrorflow

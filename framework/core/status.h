@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Status helpers: macros of the same form as Abseil's newer status_macros.h, which Debian's Abseil
-// does not have yet, a check for internal bugs,
-// and the status of a failed allocation.
+// does not have yet, a check for internal bugs, and the statuses of a failed allocation and of a
+// list of errors.
 #ifndef MIRRORFLOW_FRAMEWORK_CORE_STATUS_H_
 #define MIRRORFLOW_FRAMEWORK_CORE_STATUS_H_
 
 #include <new>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -37,6 +39,23 @@ auto CatchOutOfMemory(Work&& work) -> decltype(work()) {
     return absl::ResourceExhaustedError("cannot allocate memory; expected more free memory");
   }
 }
+
+// Collects errors into one status, one per line, for checks that continue after the first error.
+class ErrorList {
+ public:
+  static constexpr size_t kMaxErrors = 20;
+
+  // Drops errors after the first kMaxErrors.
+  void Add(absl::string_view message);
+  bool empty() const { return messages_.empty(); }
+  // True if further errors would be dropped, so that a check can stop.
+  bool full() const { return messages_.size() >= kMaxErrors; }
+  // OK if there are none, else InvalidArgument with one error per line.
+  absl::Status ToStatus() const;
+
+ private:
+  std::vector<std::string> messages_;
+};
 
 }  // namespace mirrorflow
 

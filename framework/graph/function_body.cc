@@ -12,10 +12,10 @@
 #include "framework/core/hash.h"
 #include "framework/core/names.h"
 #include "framework/core/status.h"
-#include "framework/graph/attr_proto.h"
 #include "framework/graph/function_references.h"
 #include "framework/graph/graph_def.h"
 #include "framework/graph/shape_inference.h"
+#include "framework/graph/tensor_proto.h"
 #include "framework/graph/variable_handle.h"
 #include "framework/proto/serialize.h"
 

@@ -10,8 +10,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "framework/core/status.h"
 #include "framework/graph/attr_value.h"
-#include "framework/graph/error_list.h"
 #include "framework/graph/function_library.h"
 #include "framework/graph/graph.h"
 #include "framework/graph/op_registry.h"

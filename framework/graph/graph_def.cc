@@ -11,14 +11,12 @@
 #include "absl/strings/strip.h"
 #include "framework/core/names.h"
 #include "framework/core/status.h"
-#include "framework/graph/attr_proto.h"
-#include "framework/graph/creation_scope.h"
-#include "framework/graph/error_list.h"
 #include "framework/graph/graph_assembler.h"
 #include "framework/graph/inline_functions.h"
 #include "framework/graph/own_ops.h"
 #include "framework/graph/tensor_proto.h"
 #include "framework/graph/validate_graph_def.h"
+#include "framework/graph/variable_handle.h"
 #include "framework/proto/serialize.h"
 
 namespace mirrorflow {

@@ -21,7 +21,6 @@
 #include "framework/graph/graph_assembler.h"
 #include "framework/graph/graph_def.h"
 #include "framework/graph/text_form.h"
-#include "framework/graph/text_parser.h"
 #include "framework/proto/parsed_size.h"
 #include "framework/proto/serialize.h"
 

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Converts dtypes, shapes and tensors to and from TensorFlow's messages.
+// Converts dtypes, shapes, tensors and attributes to and from TensorFlow's messages.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_TENSOR_PROTO_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_TENSOR_PROTO_H_
 
 #include "absl/status/statusor.h"
 #include "framework/core/tensor.h"
+#include "framework/graph/attr_value.h"
+#include "framework/proto/attr_value.pb.h"
 #include "framework/proto/tensor.pb.h"
 
 namespace mirrorflow {
@@ -24,6 +26,14 @@ proto::TensorProto TensorToProto(const Tensor& tensor);
 // ResourceExhausted for a tensor that exceeds it. Every bound is checked before memory is
 // allocated.
 absl::StatusOr<Tensor> TensorFromProto(const proto::TensorProto& proto, int64_t* repeated_bytes);
+
+// InvalidArgument for values that the message cannot represent: a list of lists or of mixed types.
+absl::Status AttrValueToProto(const AttrValue& value, proto::AttrValue* proto);
+
+// `repeated_bytes`: see TensorFromProto. `depth`: the number of functions and lists that enclose
+// the value.
+absl::StatusOr<AttrValue> AttrValueFromProto(const proto::AttrValue& proto, int64_t* repeated_bytes,
+                                             int depth = 0);
 
 }  // namespace mirrorflow
 

@@ -1,10 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/graph/text_form.h"
 
+#include <utility>
+#include <vector>
+
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "framework/graph/creation_scope.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "framework/core/names.h"
+#include "framework/core/status.h"
+#include "framework/graph/graph_assembler.h"
+#include "framework/graph/literal_parser.h"
+#include "framework/graph/variable_handle.h"
 
 namespace mirrorflow {
 namespace {
@@ -17,6 +26,45 @@ AttrMap ShownAttrs(const Node& node, bool omit_defaults) {
     if (def == nullptr || def->default_value != value) shown.emplace(name, value);
   }
   return shown;
+}
+
+// Accepts a comment or the end of the line.
+absl::Status ExpectEndOfLine(LiteralParser& line) {
+  return line.NextIs('#') || line.AtEnd() ? absl::OkStatus()
+                                          : line.Expected("a comment or the end of the line");
+}
+
+// `@fn = "serialized FunctionDef"`; without a name, the gradients of the library.
+absl::Status ParseFunction(LiteralParser& line, FunctionLibrary* functions) {
+  MF_RETURN_IF_ERROR(line.Expect('@'));
+  MF_ASSIGN_OR_RETURN(const std::string name, line.FunctionName());
+  MF_RETURN_IF_ERROR(line.Expect('='));
+  MF_ASSIGN_OR_RETURN(std::string value, line.QuotedString());
+  MF_RETURN_IF_ERROR(ExpectEndOfLine(line));
+  if (!name.empty()) return functions->Add(name, std::move(value));
+  functions->set_gradients(std::move(value));
+  return absl::OkStatus();
+}
+
+// `name = Op(in0, in1:1, ^control) {attr=value, …}`
+absl::StatusOr<NodeRecord> ParseNode(LiteralParser& line) {
+  NodeRecord record;
+  MF_ASSIGN_OR_RETURN(record.name, line.Word("the name of a node"));
+  MF_RETURN_IF_ERROR(line.Expect('='));
+  MF_ASSIGN_OR_RETURN(record.op, line.Word("the name of an op"));
+  MF_RETURN_IF_ERROR(line.Expect('('));
+  if (!line.Consume(')')) {
+    do {
+      MF_ASSIGN_OR_RETURN(std::string input, line.Input());
+      record.inputs.push_back(std::move(input));
+    } while (line.Consume(','));
+    if (!line.Consume(')')) return line.Expected("',' or ')'");
+  }
+  if (line.NextIs('{')) {
+    MF_ASSIGN_OR_RETURN(record.attrs, line.Attrs());
+  }
+  MF_RETURN_IF_ERROR(ExpectEndOfLine(line));
+  return record;
 }
 
 }  // namespace
@@ -50,6 +98,60 @@ std::string GraphToText(const Graph& graph, const TextOptions& options) {
     text += '\n';
   }
   return text;
+}
+
+absl::StatusOr<Graph> ParseGraph(absl::string_view text, const OpRegistry& registry,
+                                 const GraphLimits& limits) {
+  std::vector<NodeRecord> records;
+  FunctionLibrary functions;
+  ErrorList errors;
+  int number = 0;
+  for (absl::string_view row : absl::StrSplit(text, '\n')) {
+    LiteralParser line(row, ++number);
+    if (line.AtEnd() || line.NextIs('#')) continue;
+    if (line.NextIs('@')) {
+      const absl::Status status = ParseFunction(line, &functions);
+      if (!status.ok()) errors.Add(status.message());
+      continue;
+    }
+    absl::StatusOr<NodeRecord> record = ParseNode(line);
+    if (!record.ok()) {
+      errors.Add(record.status().message());
+      continue;
+    }
+    if (static_cast<int64_t>(records.size()) == limits.max_nodes) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "line ", number, ": ", Printable(record->op), "(", Printable(record->name),
+          "): the graph is too large; expected at most ", limits.max_nodes, " nodes, got more"));
+    }
+    record->where = absl::StrCat("line ", number, ": ");
+    records.push_back(*std::move(record));
+  }
+  // A line that cannot be parsed would cause errors for all users of its node.
+  MF_RETURN_IF_ERROR(errors.ToStatus());
+  return AssembleGraph(std::move(records), std::move(functions), registry);
+}
+
+absl::StatusOr<AttrValue> ParseAttrValue(absl::string_view text) {
+  LiteralParser parser(text);
+  MF_ASSIGN_OR_RETURN(AttrValue value, parser.Value());
+  MF_RETURN_IF_ERROR(parser.ExpectEnd());
+  return value;
+}
+
+absl::StatusOr<AttrMap> ParseAttrMap(absl::string_view text) {
+  LiteralParser parser(text);
+  if (parser.AtEnd()) return AttrMap();
+  MF_ASSIGN_OR_RETURN(AttrMap attrs, parser.Attrs());
+  MF_RETURN_IF_ERROR(parser.ExpectEnd());
+  return attrs;
+}
+
+absl::StatusOr<Tensor> ParseTensorLiteral(absl::string_view text) {
+  LiteralParser parser(text);
+  MF_ASSIGN_OR_RETURN(Tensor tensor, parser.TensorLiteral());
+  MF_RETURN_IF_ERROR(parser.ExpectEnd());
+  return tensor;
 }
 
 }  // namespace mirrorflow

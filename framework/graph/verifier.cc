@@ -6,7 +6,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
-#include "framework/graph/error_list.h"
+#include "framework/core/status.h"
 
 namespace mirrorflow {
 namespace {

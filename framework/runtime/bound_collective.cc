@@ -24,9 +24,9 @@ std::vector<int64_t> CountsOf(const SplitRows& split,
 // A collective without an update kernel.
 class BoundTransfer final : public BoundCollective {
  public:
-  BoundTransfer(int sequence, Collective collective, std::vector<int64_t> counts,
+  BoundTransfer(Collective collective, std::vector<int64_t> counts,
                 const CollectiveBinding& binding)
-      : planned_(binding.plan.collectives[sequence]),
+      : planned_(binding.plan.collectives[collective.sequence]),
         binding_(binding),
         counts_(std::move(counts)),
         collective_(std::move(collective)) {
@@ -56,31 +56,74 @@ class BoundTransfer final : public BoundCollective {
   Collective collective_;
 };
 
-// Calls the kernel of an update.
-class BoundCall {
+// An update of variables, by a gradient that the ranks reduce or by a product of their rows. It is
+// also the rule that calls the kernel.
+class BoundUpdate final : public BoundCollective, UpdateRule, ProductUpdateRule {
  public:
-  BoundCall(const UpdateCall& call, const CollectiveBinding& binding)
-      : call_(call), binding_(binding), variables_(call.variables.size()) {}
+  BoundUpdate(Collective collective, std::vector<int64_t> counts, const CollectiveBinding& binding)
+      : planned_(binding.plan.collectives[collective.sequence]),
+        call_(*planned_.update()),
+        binding_(binding),
+        counts_(std::move(counts)),
+        variables_(call_.variables.size()),
+        collective_(std::move(collective)) {
+    if (auto* update = std::get_if<Update>(&collective_.operation)) {
+      update->variables = variables_;
+      update->rule = this;
+    } else {
+      ProductUpdate& product = std::get<ProductUpdate>(collective_.operation);
+      product.counts = counts_;
+      product.variables = variables_;
+      product.rule = this;
+    }
+  }
 
-  // Returns the addresses of the variables in this step.
-  absl::Span<std::byte* const> LocateVariables() {
+  absl::Status Start(Communicator* communicator, Lane& lane) override {
     nanoseconds_ = 0;
     run_ = binding_.run.load(std::memory_order_relaxed);
-    for (size_t i = 0; i < variables_.size(); ++i) {
-      const Plan& plan = binding_.plan;
-      variables_[i] = AddressOf(binding_, plan.operands[call_.first_operand + call_.variables[i]]);
+    collective_.in = AddressOf(binding_, planned_.in);
+    if (auto* product = std::get_if<ProductUpdate>(&collective_.operation)) {
+      product->right =
+          AddressOf(binding_, std::get<PlannedProductUpdate>(planned_.operation).right);
     }
-    return variables_;
-  }
-
-  // Called before the other ranks can write the variables.
-  void BeforeStart() {
+    for (size_t i = 0; i < variables_.size(); ++i) {
+      const int32_t operand = call_.first_operand + call_.variables[i];
+      variables_[i] = AddressOf(binding_, binding_.plan.operands[operand]);
+    }
+    if (communicator == nullptr) return absl::OkStatus();
+    // From here on, other ranks can write the variables.
     if (binding_.shares_variables) binding_.updated.store(true, std::memory_order_relaxed);
+    return communicator->Start(collective_, &lane);
   }
 
-  // Calls `work(kernel, args)`, and adds its time to nanoseconds() if the step is traced.
-  template <typename Work>
-  void Run(const Work& work) {
+  absl::Status Finish(Communicator* communicator, Lane& lane) override {
+    if (communicator != nullptr) return communicator->Finish(collective_, &lane);
+    if (const auto* product = std::get_if<ProductUpdate>(&collective_.operation)) {
+      const ProductRows rows{collective_.in, product->right, counts_[0]};
+      Apply({&rows, 1}, 0, product->rows);
+    } else {
+      Apply(0, collective_.in, planned_.count);
+    }
+    return absl::OkStatus();
+  }
+
+  int64_t update_ns() const override { return nanoseconds_; }
+
+ private:
+  void Apply(int64_t first, const void* gradient, int64_t count) override {
+    RunKernel([&](const Kernel& kernel, const KernelArgs& args) {
+      kernel.AsUpdate()->RunPart(args, gradient, first, count);
+    });
+  }
+  void Apply(absl::Span<const ProductRows> parts, int64_t first, int64_t last) override {
+    RunKernel([&](const Kernel& kernel, const KernelArgs& args) {
+      kernel.AsUpdateByProduct()->RunRows(args, parts, first, last);
+    });
+  }
+
+  // Calls `run(kernel, args)`, and adds its time to update_ns() if the step is traced.
+  template <typename Run>
+  void RunKernel(const Run& run) {
     if (run_ == binding_.run.load(std::memory_order_relaxed)) {
       binding_.updated.store(true, std::memory_order_relaxed);
     }
@@ -88,105 +131,18 @@ class BoundCall {
     const KernelArgs args(binding_.bases, &plan.operands[call_.first_operand], call_.num_inputs,
                           /*num_outputs=*/0);
     const int64_t begin_ns = binding_.traced ? absl::GetCurrentTimeNanos() : 0;
-    work(*plan.kernels[call_.kernel], args);
+    run(*plan.kernels[call_.kernel], args);
     if (binding_.traced) nanoseconds_ += absl::GetCurrentTimeNanos() - begin_ns;
   }
 
-  int64_t nanoseconds() const { return nanoseconds_; }
-
- private:
+  const PlannedCollective& planned_;
   const UpdateCall& call_;
   const CollectiveBinding binding_;
-  std::vector<std::byte*> variables_;
+  const std::vector<int64_t> counts_;  // of a product's rows, by rank
+  std::vector<std::byte*> variables_;  // their addresses in this step
+  Collective collective_;
   int64_t nanoseconds_ = 0;
   uint64_t run_ = 0;  // in which the collective was started
-};
-
-class BoundUpdate final : public BoundCollective, UpdateRule {
- public:
-  BoundUpdate(const Collective& collective, const PlannedUpdate& planned,
-              const CollectiveBinding& binding)
-      : planned_(binding.plan.collectives[collective.sequence]),
-        binding_(binding),
-        call_(planned.call, binding),
-        collective_(collective),
-        update_({.reduction = planned.reduction, .count = planned_.count, .rule = this}) {}
-
-  absl::Status Start(Communicator* communicator, Lane& lane) override {
-    collective_.in = AddressOf(binding_, planned_.in);
-    update_.variables = call_.LocateVariables();
-    if (communicator == nullptr) return absl::OkStatus();
-    call_.BeforeStart();
-    collective_.operation = update_;
-    return communicator->Start(collective_, &lane);
-  }
-  absl::Status Finish(Communicator* communicator, Lane& lane) override {
-    if (communicator != nullptr) return communicator->Finish(collective_, &lane);
-    Apply(0, collective_.in, update_.count);
-    return absl::OkStatus();
-  }
-  int64_t update_ns() const override { return call_.nanoseconds(); }
-
- private:
-  void Apply(int64_t first, const void* gradient, int64_t count) override {
-    call_.Run([&](const Kernel& kernel, const KernelArgs& args) {
-      kernel.AsUpdate()->RunPart(args, gradient, first, count);
-    });
-  }
-
-  const PlannedCollective& planned_;
-  const CollectiveBinding binding_;
-  BoundCall call_;
-  Collective collective_;
-  Update update_;
-};
-
-class BoundProductUpdate final : public BoundCollective, ProductUpdateRule {
- public:
-  BoundProductUpdate(const Collective& collective, const PlannedProductUpdate& planned,
-                     std::vector<int64_t> counts, const CollectiveBinding& binding)
-      : planned_(binding.plan.collectives[collective.sequence]),
-        right_(planned.right),
-        binding_(binding),
-        counts_(std::move(counts)),
-        call_(planned.call, binding),
-        collective_(collective),
-        update_({.counts = counts_,
-                 .rows = planned.rows,
-                 .row_bytes = planned.row_bytes,
-                 .rule = this}) {}
-
-  absl::Status Start(Communicator* communicator, Lane& lane) override {
-    collective_.in = AddressOf(binding_, planned_.in);
-    update_.right = AddressOf(binding_, right_);
-    update_.variables = call_.LocateVariables();
-    if (communicator == nullptr) return absl::OkStatus();
-    call_.BeforeStart();
-    collective_.operation = update_;
-    return communicator->Start(collective_, &lane);
-  }
-  absl::Status Finish(Communicator* communicator, Lane& lane) override {
-    if (communicator != nullptr) return communicator->Finish(collective_, &lane);
-    const ProductRows rows{collective_.in, update_.right, counts_[0]};
-    Apply({&rows, 1}, 0, update_.rows);
-    return absl::OkStatus();
-  }
-  int64_t update_ns() const override { return call_.nanoseconds(); }
-
- private:
-  void Apply(absl::Span<const ProductRows> parts, int64_t first, int64_t last) override {
-    call_.Run([&](const Kernel& kernel, const KernelArgs& args) {
-      kernel.AsUpdateByProduct()->RunRows(args, parts, first, last);
-    });
-  }
-
-  const PlannedCollective& planned_;
-  const Operand right_;
-  const CollectiveBinding binding_;
-  const std::vector<int64_t> counts_;
-  BoundCall call_;
-  Collective collective_;
-  ProductUpdate update_;
 };
 
 }  // namespace
@@ -202,7 +158,11 @@ std::unique_ptr<BoundCollective> BindCollective(int sequence,
                         .urgency = planned.urgency};
   const auto transfer = [&](auto operation, std::vector<int64_t> counts = {}) -> Bound {
     collective.operation = operation;
-    return std::make_unique<BoundTransfer>(sequence, collective, std::move(counts), binding);
+    return std::make_unique<BoundTransfer>(collective, std::move(counts), binding);
+  };
+  const auto update = [&](auto operation, std::vector<int64_t> counts = {}) -> Bound {
+    collective.operation = operation;
+    return std::make_unique<BoundUpdate>(collective, std::move(counts), binding);
   };
   return std::visit(
       Overloaded{
@@ -214,12 +174,12 @@ std::unique_ptr<BoundCollective> BindCollective(int sequence,
             return transfer(ReduceScatter{p.reduction, {}}, CountsOf(p.split, rows));
           },
           [&](const PlannedAllGather& p) { return transfer(AllGather{}, CountsOf(p.split, rows)); },
-          [&](const PlannedUpdate& p) -> Bound {
-            return std::make_unique<BoundUpdate>(collective, p, binding);
+          [&](const PlannedUpdate& p) {
+            return update(Update{.reduction = p.reduction, .count = planned.count});
           },
-          [&](const PlannedProductUpdate& p) -> Bound {
-            return std::make_unique<BoundProductUpdate>(collective, p, CountsOf(p.split, rows),
-                                                        binding);
+          [&](const PlannedProductUpdate& p) {
+            return update(ProductUpdate{.rows = p.rows, .row_bytes = p.row_bytes},
+                          CountsOf(p.split, rows));
           },
       },
       planned.operation);

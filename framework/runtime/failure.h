@@ -2,6 +2,7 @@
 //
 // Failure: the place where a step first failed, as a payload of the status that says why. It
 // travels with the status to every rank, so that no error text has to be parsed to find the cause.
+// Another payload marks the errors that numbers have caused.
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_FAILURE_H_
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_FAILURE_H_
 
@@ -41,6 +42,13 @@ using CollectivesByWorker = std::map<int, uint64_t>;
 // Returns `status` with these numbers attached; OK stays OK.
 absl::Status WithCollectives(absl::Status status, const CollectivesByWorker& collectives);
 CollectivesByWorker CollectivesOf(const absl::Status& status);
+
+// Marks an error that numbers have caused: a loss or a variable that is not finite, or replicas
+// whose variables differ. Programs end with their own exit code for these, and the status code does
+// not tell: a damaged file is also DataLoss. The mark travels with the returned status to every
+// rank; OK stays OK.
+absl::Status NumericError(absl::Status status);
+bool IsNumericError(const absl::Status& status);
 
 }  // namespace mirrorflow
 

@@ -38,6 +38,11 @@ inline Reduction WithinDomain(Reduction reduction) {
 // REQUIRES: CanReduce(Reduction::kMean, dtype).
 void DivideSums(DataType dtype, void* sums, int64_t count, int64_t ranks);
 
+// Convert sums between float32 and bfloat16, in which they may travel between ranks. Narrowing
+// rounds to nearest, ties to even. The bfloat16 values take 2 `count` bytes.
+void NarrowToBFloat16(const float* from, int64_t count, void* to);
+void WidenBFloat16(const void* from, int64_t count, float* to);
+
 }  // namespace mirrorflow
 
 #endif  // MIRRORFLOW_FRAMEWORK_RUNTIME_REDUCE_IN_RANK_ORDER_H_

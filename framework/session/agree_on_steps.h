@@ -11,14 +11,14 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "framework/core/monotonic_time.h"
-#include "framework/runtime/link_costs.h"
+#include "framework/runtime/run_progress.h"
+#include "framework/runtime/topology.h"
 #include "framework/runtime/tuning_table.h"
 #include "framework/session/prepared_step.h"
 #include "framework/session/session_options.h"
 #include "framework/session/step_cache.h"
 #include "framework/session/variable_store.h"
 #include "framework/workers/connection.h"
-#include "framework/workers/run_counters.h"
 
 namespace mirrorflow {
 

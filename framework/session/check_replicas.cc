@@ -15,7 +15,6 @@
 #include "framework/core/failpoint.h"
 #include "framework/core/status.h"
 #include "framework/runtime/failure.h"
-#include "framework/runtime/numeric_error.h"
 
 namespace mirrorflow {
 namespace {

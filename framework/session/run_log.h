@@ -5,8 +5,8 @@
 #include <atomic>
 #include <memory>
 
+#include "framework/runtime/run_progress.h"
 #include "framework/session/step_tracer.h"
-#include "framework/workers/run_counters.h"
 
 namespace mirrorflow {
 

@@ -14,7 +14,6 @@
 #include "framework/compiler/pass.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/runtime/device.h"
-#include "framework/runtime/link_costs.h"
 #include "framework/runtime/replica_team.h"
 #include "framework/runtime/topology.h"
 #include "framework/session/step_compiler.h"

@@ -10,7 +10,6 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "framework/compiler/compilation.h"
-#include "framework/runtime/link_costs.h"
 #include "framework/runtime/plan.h"
 #include "framework/runtime/topology.h"
 #include "framework/runtime/variable_layout.h"

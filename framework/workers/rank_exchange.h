@@ -14,11 +14,11 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "framework/core/tensor.h"
+#include "framework/runtime/run_progress.h"
 #include "framework/runtime/variable_layout.h"
 #include "framework/workers/clock_offset.h"
 #include "framework/workers/connection.h"
 #include "framework/workers/local_replicas.h"
-#include "framework/workers/run_counters.h"
 
 namespace mirrorflow {
 

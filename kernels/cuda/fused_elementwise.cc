@@ -4,7 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/core/reduced_float.h"
 #include "framework/core/status.h"
-#include "framework/graph/text_parser.h"
+#include "framework/graph/text_form.h"
 #include "kernels/cuda/device/cuda_device.h"
 #include "kernels/cuda/elementwise.h"
 #include "ops/fused_ops.h"

@@ -13,7 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "framework/core/status.h"
 #include "framework/graph/graph_file.h"
-#include "framework/graph/text_parser.h"
+#include "framework/graph/text_form.h"
 #include "framework/session/step_plans.h"
 #include "gtest/gtest.h"
 #include "ops/registry.h"

@@ -14,7 +14,7 @@
 #include "framework/core/status.h"
 #include "framework/graph/gradients.h"
 #include "framework/graph/graph_file.h"
-#include "framework/graph/text_parser.h"
+#include "framework/graph/text_form.h"
 #include "framework/session/step_plans.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "framework/graph/text_parser.h"
+#include "framework/graph/text_form.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops/registry.h"

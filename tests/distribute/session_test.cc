@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/core/reduced_float.h"
 #include "framework/core/status.h"
-#include "framework/graph/text_parser.h"
+#include "framework/graph/text_form.h"
 #include "framework/runtime/trace.h"
 #include "framework/session/session_backend.h"
 #include "framework/session/step_plans.h"

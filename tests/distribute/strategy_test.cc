@@ -11,7 +11,6 @@
 #include "absl/strings/str_split.h"
 #include "framework/core/status.h"
 #include "framework/graph/text_form.h"
-#include "framework/graph/text_parser.h"
 #include "framework/runtime/variable_layout.h"
 #include "framework/session/step_plans.h"
 #include "gtest/gtest.h"

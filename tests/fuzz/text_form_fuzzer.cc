@@ -3,7 +3,6 @@
 // Reads a graph in text form or rejects it. A graph that was read must round-trip through its text.
 #include "framework/core/status.h"
 #include "framework/graph/text_form.h"
-#include "framework/graph/text_parser.h"
 #include "ops/registry.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

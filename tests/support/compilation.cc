@@ -6,7 +6,7 @@
 #include "absl/strings/str_split.h"
 #include "distribute/collective/collective_ops.h"
 #include "framework/core/status.h"
-#include "framework/graph/text_parser.h"
+#include "framework/graph/text_form.h"
 #include "ops/all/all_ops.h"
 #include "tests/support/test_session.h"
 

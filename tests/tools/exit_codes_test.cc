@@ -3,7 +3,6 @@
 // The exit code that a status gives a program.
 #include "distribute/strategy/strategy.h"
 #include "framework/runtime/failure.h"
-#include "framework/runtime/numeric_error.h"
 #include "framework/session/session_backend.h"
 #include "gtest/gtest.h"
 #include "tools/flags/cluster_flags.h"

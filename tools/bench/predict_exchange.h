@@ -8,7 +8,6 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
-#include "framework/runtime/link_costs.h"
 #include "framework/runtime/plan.h"
 #include "framework/runtime/topology.h"
 

@@ -27,7 +27,7 @@
 #include "framework/core/thread.h"
 #include "framework/graph/op_registry.h"
 #include "framework/runtime/error_report.h"
-#include "framework/runtime/numeric_error.h"
+#include "framework/runtime/failure.h"
 #include "train/checkpoint/lost_directory.h"
 
 namespace mirrorflow {

@@ -24,7 +24,6 @@
 #include "framework/core/status.h"
 #include "framework/core/thread.h"
 #include "framework/runtime/failure.h"
-#include "framework/runtime/numeric_error.h"
 #include "framework/runtime/status_proto.h"
 #include "framework/runtime/variable_layout.h"
 #include "framework/session/session.h"

@@ -13,7 +13,6 @@
 #include "absl/strings/str_split.h"
 #include "framework/core/names.h"
 #include "framework/core/status.h"
-#include "framework/graph/error_list.h"
 #include "framework/runtime/variable_layout.h"
 #include "framework/session/session.h"
 #include "framework/workers/connection.h"

@@ -13,7 +13,7 @@
 #include "framework/core/log.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
-#include "framework/runtime/numeric_error.h"
+#include "framework/runtime/failure.h"
 
 namespace mirrorflow {
 namespace {

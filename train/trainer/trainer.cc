@@ -12,7 +12,7 @@
 #include "framework/core/failpoint.h"
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
-#include "framework/runtime/numeric_error.h"
+#include "framework/runtime/failure.h"
 #include "framework/runtime/variable_layout.h"
 #include "framework/session/step_plans.h"
 #include "train/inference.h"

@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "framework/core/names.h"
 #include "framework/core/status.h"
-#include "framework/graph/error_list.h"
 
 namespace mirrorflow {
 namespace {

@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "framework/graph/shape_inference.h"
 #include "framework/graph/text_form.h"
-#include "framework/graph/text_parser.h"
 #include "framework/graph/verifier.h"
 #include "framework/proto/serialize.h"
 #include "gmock/gmock.h"

@@ -10,7 +10,6 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "framework/graph/text_form.h"
-#include "framework/graph/text_parser.h"
 #include "framework/graph/verifier.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

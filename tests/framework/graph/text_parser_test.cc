@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "framework/graph/text_parser.h"
 
 #include <random>
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "framework/graph/text_parser.h"
+#include "framework/graph/text_form.h"
 #include "framework/runtime/variable_layout.h"
 #include "framework/session/session.h"
 #include "gmock/gmock.h"
