@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "distribute/cluster/collective_kind.h"
+#include "distribute/cluster/join_options.h"
 #include "distribute/collective/shared_memory/host_memory.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/workers/worker_group.h"

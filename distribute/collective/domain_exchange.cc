@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "distribute/collective/check_collective.h"
-#include "distribute/collective/shard.h"
+#include "distribute/collective/shard_pieces.h"
 #include "framework/core/buffer.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/mutex.h"

@@ -20,7 +20,7 @@ namespace mirrorflow {
 struct DomainShard {
   Reduction reduction = Reduction::kSum;
   DataType dtype = DT_FLOAT;
-  int64_t count = 0;  // elements of the whole value, of which the rank has ShardOf (shard.h)
+  int64_t count = 0;  // elements of the whole value, of which the rank has ShardOf (shard_pieces.h)
   // The shard, reduced over the rank's domain. Must stay until the work is finished, but elements
   // that have been taken may be written.
   const void* in = nullptr;

@@ -5,8 +5,6 @@
 #include <map>
 #include <utility>
 
-#include "distribute/collective/shard.h"
-
 namespace mirrorflow {
 namespace {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ShardPieces: how the ranks of different domains divide the all-reduce of a value.
+// Shards and their pieces: how the ranks of different domains divide the all-reduce of a value.
 //
-// Each rank holds a shard of the value, reduced over its domain (ShardOf, shard.h). The ranks with
+// Each rank holds a shard of the value, reduced over its domain (ShardOf). The ranks with
 // the same elements, one per domain, work together, in one of three ways:
 //   - Each owns a part of these elements, which it reduces and sends to the others: two rounds of
 //     messages, 2 (D - 1)/D of the shard's bytes sent and received.
@@ -15,6 +15,7 @@
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_SHARD_PIECES_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_SHARD_PIECES_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -22,6 +23,24 @@
 #include "framework/runtime/topology.h"
 
 namespace mirrorflow {
+
+// Elements [first, first + count).
+struct Shard {
+  int64_t first = 0;
+  int64_t count = 0;
+
+  int64_t end() const { return first + count; }
+};
+
+// Returns the part of `count` elements that member `index` of `size` works on. Shards are whole
+// cache lines, so that no two members write to the same line, and as even as that allows.
+inline Shard ShardOf(int64_t count, int64_t element_bytes, int index, int size) {
+  constexpr int64_t kLineBytes = 64;
+  const int64_t per_line = kLineBytes / element_bytes;
+  const int64_t lines = (count + per_line - 1) / per_line;
+  const int64_t first = std::min(count, lines * index / size * per_line);
+  return {first, std::min(count, lines * (index + 1) / size * per_line) - first};
+}
 
 inline constexpr int64_t kPieceBytes = int64_t{256} << 10;
 // The size of a value up to which more rounds cost more than the bytes that they save: with a

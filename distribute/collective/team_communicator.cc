@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "distribute/collective/check_collective.h"
-#include "distribute/collective/shard.h"
+#include "distribute/collective/shard_pieces.h"
 #include "distribute/collective/team.h"
 #include "distribute/collective/team_update.h"
 #include "framework/core/buffer.h"

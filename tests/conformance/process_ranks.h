@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "distribute/cluster/collective_kind.h"
+#include "distribute/cluster/join_options.h"
 #include "tests/conformance/communicator_conformance.h"
 
 namespace mirrorflow {

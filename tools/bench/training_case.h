@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "distribute/cluster/collective_kind.h"
+#include "distribute/cluster/join_options.h"
 #include "mirrorflow_debug.h"
 #include "tools/bench/temporary_directory.h"
 

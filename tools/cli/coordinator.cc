@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "distribute/cluster/connections/host_port.h"
-#include "distribute/cluster/connections/name_resolution.h"
 #include "distribute/cluster/coordination/coordination_server.h"
 #include "framework/core/end_requests.h"
 #include "framework/core/monotonic_time.h"

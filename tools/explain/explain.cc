@@ -9,7 +9,7 @@
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "distribute/cluster/transport_costs.h"
+#include "distribute/cluster/choose_transport.h"
 #include "framework/core/file.h"
 #include "framework/core/status.h"
 #include "framework/graph/graph_file.h"

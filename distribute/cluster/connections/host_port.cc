@@ -2,12 +2,18 @@
 #include "distribute/cluster/connections/host_port.h"
 
 #include <arpa/inet.h>
+#include <netdb.h>
+#include <sys/socket.h>
+
+#include <algorithm>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "framework/core/log.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/names.h"
 
 namespace mirrorflow {
@@ -51,6 +57,48 @@ bool IsLoopback(absl::string_view host) {
   in_addr address;
   const bool is_ipv4 = inet_pton(AF_INET, std::string(host).c_str(), &address) == 1;
   return host == "localhost" || host == "::1" || (is_ipv4 && absl::StartsWith(host, "127."));
+}
+
+namespace {
+
+constexpr absl::Duration kFirstRetry = absl::Milliseconds(50);
+constexpr absl::Duration kLongestRetry = absl::Seconds(1);
+constexpr absl::Duration kReportInterval = absl::Seconds(10);
+
+// The error of getaddrinfo; 0 if the name has an address.
+int Resolve(const HostPort& address) {
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int error = getaddrinfo(address.host.c_str(), nullptr, &hints, &found);
+  if (error == 0) freeaddrinfo(found);
+  return error;
+}
+
+}  // namespace
+
+absl::Status WaitUntilResolved(const HostPort& address, MonotonicTime deadline) {
+  const MonotonicTime start = MonotonicTime::Now();
+  absl::Duration pause = kFirstRetry;
+  MonotonicTime next_report = start + kReportInterval;
+  while (const int error = Resolve(address)) {
+    const MonotonicTime now = MonotonicTime::Now();
+    if (now + pause >= deadline) {
+      return absl::DeadlineExceededError(
+          absl::StrCat(address.ToString(), ": cannot resolve the name in ",
+                       absl::FormatDuration(absl::Trunc(now - start, absl::Milliseconds(100))),
+                       ": ", gai_strerror(error), "; expected the name or address of a host"));
+    }
+    if (now >= next_report) {
+      next_report = now + kReportInterval;
+      LogInfo(absl::StrCat("waiting for the name ", address.host, " to resolve; ",
+                           absl::ToInt64Seconds(now - start), " s of ",
+                           absl::ToInt64Seconds(deadline - start), " s; ", gai_strerror(error)));
+    }
+    absl::SleepFor(pause);
+    pause = std::min(2 * pause, kLongestRetry);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace mirrorflow

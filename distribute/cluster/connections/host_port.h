@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// HostPort: the address at which a process listens, as users and launchers write it.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_HOST_PORT_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_HOST_PORT_H_
 
 #include <optional>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "framework/core/monotonic_time.h"
 
 namespace mirrorflow {
 
@@ -27,6 +32,11 @@ bool IsWildcard(absl::string_view host);
 
 // Whether the host is `localhost`, in 127.0.0.0/8 or ::1. Does not resolve other names.
 bool IsLoopback(absl::string_view host);
+
+// Blocks until the name of `address` has an IP address: that of a pod, for instance, reaches the
+// name service some time after the pod starts, also for the pod itself. Logs that it waits.
+// DeadlineExceeded, with the name service's reason, after `deadline`.
+absl::Status WaitUntilResolved(const HostPort& address, MonotonicTime deadline);
 
 }  // namespace mirrorflow
 

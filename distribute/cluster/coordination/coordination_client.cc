@@ -16,7 +16,7 @@
 #include "distribute/cluster/connections/handshake.h"
 #include "distribute/cluster/coordination/coordination_state.h"
 #include "distribute/cluster/coordination/failure_listener.h"
-#include "distribute/cluster/coordination/grpc_deadline.h"
+#include "distribute/cluster/coordination/grpc_support.h"
 #include "distribute/cluster/coordination/messages.h"
 #include "distribute/cluster/coordination/service_link.h"
 #include "framework/core/monotonic_time.h"

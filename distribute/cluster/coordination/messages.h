@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Operations on messages of the coordination service that both ends need: signing and checking
-// them, and their deadlines.
+// them, and their deadlines. Also names the processes that send them.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_MESSAGES_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_MESSAGES_H_
 
 #include <algorithm>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -27,9 +28,18 @@ inline constexpr absl::Duration kDeadConnection = absl::Seconds(10);
 inline absl::Duration TimeToReturn(absl::Duration handshake, absl::Duration heartbeat_timeout) {
   return std::min(absl::Seconds(1) + 4 * handshake, heartbeat_timeout);
 }
+
 // The largest message, and the largest value that one Request carries.
 inline constexpr int kMaxMessageBytes = 128 << 10;
 inline constexpr size_t kMaxValueBytes = size_t{64} << 10;
+
+// A process that has completed the handshake as a worker.
+struct WorkerProcess {
+  int worker = 0;
+  uint64_t number = 0;  // random, unique to the process
+
+  friend auto operator<=>(const WorkerProcess&, const WorkerProcess&) = default;
+};
 
 enum class Role { kWorker, kServer };
 

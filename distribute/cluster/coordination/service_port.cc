@@ -9,9 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "distribute/cluster/connections/tcp_socket.h"
-#include "distribute/cluster/coordination/grpc_deadline.h"
+#include "distribute/cluster/coordination/grpc_support.h"
 #include "distribute/cluster/coordination/messages.h"
-#include "distribute/cluster/coordination/prepare_grpc.h"
 #include "framework/core/mutex.h"
 #include "framework/core/status.h"
 #include "framework/core/thread.h"

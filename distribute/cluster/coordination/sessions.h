@@ -18,7 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "distribute/cluster/coordination/coordination.pb.h"
-#include "distribute/cluster/coordination/worker_process.h"
+#include "distribute/cluster/coordination/messages.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/mutex.h"
 

@@ -11,17 +11,41 @@
 
 #include <poll.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "distribute/collective/tcp/owned_socket.h"
 
 namespace mirrorflow {
+
+// Owns the file descriptor of a socket, and closes it in the end.
+class OwnedSocket {
+ public:
+  OwnedSocket() = default;
+  explicit OwnedSocket(int fd) : fd_(fd) {}
+  OwnedSocket(OwnedSocket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  OwnedSocket& operator=(OwnedSocket&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~OwnedSocket() { Close(); }
+
+  int fd() const { return fd_; }  // -1: none
+  // Transfers the descriptor to the caller.
+  int Release() { return std::exchange(fd_, -1); }
+  void Close() {
+    if (fd_ >= 0) close(std::exchange(fd_, -1));
+  }
+
+ private:
+  int fd_ = -1;
+};
 
 class Stream {
  public:

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "distribute/cluster/connections/name_resolution.h"
-
 #include <dlfcn.h>
 #include <netdb.h>
 
@@ -8,6 +6,7 @@
 #include <cstring>
 #include <thread>
 
+#include "distribute/cluster/connections/host_port.h"
 #include "distribute/strategy/multi_worker_mirrored_strategy.h"
 #include "framework/core/monotonic_time.h"
 #include "gmock/gmock.h"

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "distribute/collective/shard.h"
-
 #include <cstdint>
 
+#include "distribute/collective/shard_pieces.h"
 #include "gtest/gtest.h"
 
 namespace mirrorflow {

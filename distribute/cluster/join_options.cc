@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "distribute/cluster/collective_kind.h"
+#include "distribute/cluster/join_options.h"
 
 #include <cstddef>
 #include <iterator>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "distribute/cluster/coordination/prepare_grpc.h"
+#include "distribute/cluster/coordination/grpc_support.h"
 
 #include <grpc/support/log.h>
 
@@ -8,6 +8,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/time.h"
 #include "framework/core/system_error.h"
 #include "framework/core/thread.h"
 
@@ -42,6 +43,12 @@ absl::Status PrepareGrpc(int num_descriptors) {
   if (!descriptors.ok()) return descriptors;
   if (getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_function([](gpr_log_func_args*) {});
   return CheckThreads("gRPC", kThreads);
+}
+
+gpr_timespec GrpcDeadline(MonotonicTime deadline) {
+  if (deadline == MonotonicTime::InfiniteFuture()) return gpr_inf_future(GPR_CLOCK_MONOTONIC);
+  const absl::Duration left = deadline - MonotonicTime::Now();
+  return gpr_time_from_nanos(absl::ToInt64Nanoseconds(left), GPR_TIMESPAN);
 }
 
 }  // namespace mirrorflow

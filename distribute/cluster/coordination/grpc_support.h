@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_PREPARE_GRPC_H_
-#define MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_PREPARE_GRPC_H_
+//
+// Prepares the process for gRPC, and converts to its types.
+#ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_GRPC_SUPPORT_H_
+#define MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_GRPC_SUPPORT_H_
+
+#include <grpc/support/time.h>
 
 #include "absl/status/status.h"
+#include "framework/core/monotonic_time.h"
 
 namespace mirrorflow {
 
@@ -13,6 +18,9 @@ namespace mirrorflow {
 // InvalidArgument for an environment in which it would abort the process.
 absl::Status PrepareGrpc(int num_descriptors);
 
+// Converts a deadline for a gRPC call.
+gpr_timespec GrpcDeadline(MonotonicTime deadline);
+
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_PREPARE_GRPC_H_
+#endif  // MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_GRPC_SUPPORT_H_
