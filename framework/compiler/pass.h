@@ -11,7 +11,6 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "framework/compiler/compilation.h"
-#include "framework/compiler/facts.h"
 
 namespace mirrorflow {
 

@@ -13,7 +13,6 @@
 #include "framework/session/check_replicas.h"
 #include "framework/session/initialize_variables.h"
 #include "framework/session/prepared_step.h"
-#include "framework/session/run_log.h"
 #include "framework/session/runner_pool.h"
 #include "framework/session/session_backend.h"
 #include "framework/session/session_memory.h"

@@ -6,6 +6,7 @@
 #ifndef MIRRORFLOW_FRAMEWORK_SESSION_STEP_RUNNER_H_
 #define MIRRORFLOW_FRAMEWORK_SESSION_STEP_RUNNER_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -18,15 +19,28 @@
 #include "framework/core/buffer.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/tensor.h"
+#include "framework/runtime/run_progress.h"
 #include "framework/session/prepared_step.h"
-#include "framework/session/run_log.h"
 #include "framework/session/step.h"
 #include "framework/session/step_cache.h"
+#include "framework/session/step_tracer.h"
 #include "framework/session/variable_store.h"
 #include "framework/workers/connection.h"
 #include "framework/workers/local_replicas.h"
 
 namespace mirrorflow {
+
+struct BoundStep;
+
+// State that all runners of a session share.
+struct RunLog {
+  RunCounters counters;
+  // The last step to run, whose values its runner's replicas still hold. Null if a variable was
+  // assigned since.
+  std::atomic<const BoundStep*> last_run{nullptr};
+  // Null unless the session is traced. Changes only while no step runs.
+  std::unique_ptr<StepTracer> tracer;
+};
 
 // Returns the random stream of a run that `count` runs of its kind preceded. Runs that write
 // nothing use separate streams, so they never change what training draws.

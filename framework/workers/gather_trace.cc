@@ -1,17 +1,101 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/workers/gather_trace.h"
 
+#include <algorithm>
+#include <functional>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/proto/trace.pb.h"
-#include "framework/runtime/trace_proto.h"
 
 namespace mirrorflow {
+namespace {
+
+absl::Status Malformed(absl::string_view what, int64_t got, int64_t end) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "trace of another worker: ", what, " out of range; expected less than ", end, ", got ", got));
+}
+
+}  // namespace
+
+proto::Trace TraceToProto(const TraceWriter& trace) {
+  proto::Trace proto;
+  std::map<std::string, uint32_t, std::less<>> indices;
+  const auto index_of = [&](const std::string& text) {
+    const auto [index, is_new] = indices.try_emplace(text, proto.strings_size());
+    if (is_new) proto.add_strings(text);
+    return index->second;
+  };
+  int64_t last_ns = 0;
+  for (const TraceEvent& event : trace.events()) {
+    proto::Trace::Event& out = *proto.add_events();
+    out.set_name(index_of(event.name));
+    out.set_category(index_of(event.category));
+    out.set_kind(event.kind);
+    out.set_pid(event.pid);
+    out.set_tid(event.tid);
+    out.set_start_ns(event.start_ns - std::exchange(last_ns, event.start_ns));
+    out.set_duration_ns(event.duration_ns);
+    out.set_id(event.id);
+    for (const auto& [key, value] : event.args) {
+      out.add_args(index_of(key));
+      out.add_args(index_of(value));
+    }
+  }
+  for (const auto& [pid, name] : trace.processes()) {
+    proto::Trace::Name& process = *proto.add_processes();
+    process.set_pid(pid);
+    process.set_name(name);
+  }
+  for (const auto& [thread, name] : trace.threads()) {
+    proto::Trace::Name& out = *proto.add_threads();
+    out.set_pid(thread.first);
+    out.set_tid(thread.second);
+    out.set_name(name);
+  }
+  return proto;
+}
+
+absl::Status MergeTrace(const proto::Trace& proto, int64_t clock_offset_ns, TraceWriter* trace) {
+  const auto num_strings = static_cast<uint32_t>(proto.strings_size());
+  int64_t start_ns = -clock_offset_ns;
+  for (const proto::Trace::Event& in : proto.events()) {
+    uint32_t last = std::max(in.name(), in.category());
+    for (const uint32_t arg : in.args()) last = std::max(last, arg);
+    if (last >= num_strings) return Malformed("index of a string", last, num_strings);
+    if (in.kind() > TraceEvent::kFlowFinish) {
+      return Malformed("kind of an event", in.kind(), TraceEvent::kFlowFinish + 1);
+    }
+    start_ns += in.start_ns();
+    TraceEvent event{.name = proto.strings(in.name()),
+                     .category = proto.strings(in.category()),
+                     .kind = static_cast<TraceEvent::Kind>(in.kind()),
+                     .pid = in.pid(),
+                     .tid = in.tid(),
+                     .start_ns = start_ns,
+                     .duration_ns = in.duration_ns(),
+                     .id = in.id()};
+    for (int i = 0; i + 1 < in.args_size(); i += 2) {
+      event.args.emplace_back(proto.strings(in.args(i)), proto.strings(in.args(i + 1)));
+    }
+    trace->Add(std::move(event));
+  }
+  for (const proto::Trace::Name& process : proto.processes()) {
+    trace->NameProcess(process.pid(), process.name());
+  }
+  for (const proto::Trace::Name& thread : proto.threads()) {
+    trace->NameThread(thread.pid(), thread.tid(), thread.name());
+  }
+  return absl::OkStatus();
+}
+
 namespace {
 
 absl::Status MergeWorker(int worker, const std::string& bytes, absl::Span<const Passage> own,

@@ -11,7 +11,6 @@
 #include "absl/strings/string_view.h"
 #include "framework/core/tensor.h"
 #include "framework/session/prepared_step.h"
-#include "framework/session/run_log.h"
 #include "framework/session/runner_pool.h"
 #include "framework/session/step_cache.h"
 #include "framework/session/step_compiler.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "framework/compiler/plan/memory_planner.h"
-
+#include "framework/compiler/plan/plan_memory.h"
 #include "framework/core/buffer.h"
 #include "framework/session/step_plans.h"
 #include "gtest/gtest.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "framework/runtime/trace_proto.h"
-
 #include <string>
 
+#include "framework/proto/trace.pb.h"
+#include "framework/workers/gather_trace.h"
 #include "gtest/gtest.h"
 
 namespace mirrorflow {
