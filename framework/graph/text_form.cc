@@ -132,26 +132,4 @@ absl::StatusOr<Graph> ParseGraph(absl::string_view text, const OpRegistry& regis
   return AssembleGraph(std::move(records), std::move(functions), registry);
 }
 
-absl::StatusOr<AttrValue> ParseAttrValue(absl::string_view text) {
-  LiteralParser parser(text);
-  MF_ASSIGN_OR_RETURN(AttrValue value, parser.Value());
-  MF_RETURN_IF_ERROR(parser.ExpectEnd());
-  return value;
-}
-
-absl::StatusOr<AttrMap> ParseAttrMap(absl::string_view text) {
-  LiteralParser parser(text);
-  if (parser.AtEnd()) return AttrMap();
-  MF_ASSIGN_OR_RETURN(AttrMap attrs, parser.Attrs());
-  MF_RETURN_IF_ERROR(parser.ExpectEnd());
-  return attrs;
-}
-
-absl::StatusOr<Tensor> ParseTensorLiteral(absl::string_view text) {
-  LiteralParser parser(text);
-  MF_ASSIGN_OR_RETURN(Tensor tensor, parser.TensorLiteral());
-  MF_RETURN_IF_ERROR(parser.ExpectEnd());
-  return tensor;
-}
-
 }  // namespace mirrorflow

@@ -15,8 +15,6 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "framework/core/tensor.h"
-#include "framework/graph/attr_value.h"
 #include "framework/graph/graph.h"
 #include "framework/graph/graph_limits.h"
 #include "framework/graph/op_registry.h"
@@ -46,16 +44,6 @@ std::string GraphToText(const Graph& graph, const TextOptions& options = {});
 // linear in the text: no construct repeats a value or calls a function.
 absl::StatusOr<Graph> ParseGraph(absl::string_view text, const OpRegistry& registry,
                                  const GraphLimits& limits = {});
-
-// `3`, `0.5`, `true`, `"SAME"`, `float`, `<2,?>`, `<*>`, `float<2>{1.0, 2.0}`, `@fn{a=1}`, `[1, 2]`
-absl::StatusOr<AttrValue> ParseAttrValue(absl::string_view text);
-
-// `{T=float, transpose_a=true}`; the empty text is the empty map.
-absl::StatusOr<AttrMap> ParseAttrMap(absl::string_view text);
-
-// `float<2,2>{1, 2.5, nan, -inf}`, `int32<>{3}`. Floating-point elements may be written as
-// integers.
-absl::StatusOr<Tensor> ParseTensorLiteral(absl::string_view text);
 
 }  // namespace mirrorflow
 

@@ -57,11 +57,6 @@ class TraceWriter {
   // By (pid, tid).
   const std::map<std::pair<int, int>, std::string>& threads() const { return threads_; }
 
-  // Returns InvalidArgument, naming the event, for what viewers would show incorrectly or not at
-  // all: spans of one thread that overlap without nesting, a begin without an end or the reverse,
-  // an arrow with only one end, or with an end outside every span.
-  absl::Status Check() const;
-
   // Times count from the first event: viewers keep them in double precision, which is too coarse
   // for the nanoseconds since 1970.
   std::string ToJson() const;

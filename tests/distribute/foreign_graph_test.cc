@@ -13,10 +13,10 @@
 #include "absl/strings/str_split.h"
 #include "framework/core/status.h"
 #include "framework/graph/graph_file.h"
-#include "framework/graph/text_form.h"
 #include "framework/session/step_plans.h"
 #include "gtest/gtest.h"
 #include "ops/registry.h"
+#include "tests/support/literals.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_session.h"
 

@@ -15,6 +15,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops/all/ops.h"
+#include "tests/support/check_trace.h"
 #include "tests/support/test_workers.h"
 #include "train/layers/layers.h"
 #include "train/optimizers/optimizers.h"
@@ -130,7 +131,7 @@ absl::StatusOr<Gathered> TraceSkewedWorkers(bool knows_skew) {
 TEST(GatherTraceTest, CollectivesOverlapDespiteSkewedClocks) {
   const absl::StatusOr<Gathered> gathered = TraceSkewedWorkers(/*knows_skew=*/true);
   ASSERT_TRUE(gathered.ok()) << gathered.status();
-  const absl::Status status = gathered->trace.Check();
+  const absl::Status status = CheckTrace(gathered->trace);
   EXPECT_TRUE(status.ok()) << status;
   EXPECT_LT(gathered->error_ns, kSkewNs / 10);
   const Flights flights = FlightsOf(gathered->trace);
@@ -162,7 +163,7 @@ TEST(GatherTraceTest, SessionGathersTheReplicasOfAllWorkersAgainAndAgain) {
       return RunSteps(step, model, 1);  // is not traced
     });
     ASSERT_TRUE(status.ok()) << status;
-    const absl::Status check = traces[0].Check();
+    const absl::Status check = CheckTrace(traces[0]);
     EXPECT_TRUE(check.ok()) << check;
     EXPECT_THAT(traces[0].ToJson(), HasSubstr("\"clock of worker 1\":"));
     std::map<int, int> steps;  // by rank

@@ -13,6 +13,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "ops/all/ops.h"
+#include "tests/support/check_trace.h"
 #include "tests/support/test_session.h"
 #include "train/layers/layers.h"
 #include "train/optimizers/optimizers.h"
@@ -99,7 +100,7 @@ INSTANTIATE_TEST_SUITE_P(Replicas, SessionTraceTest,
                          });
 
 TEST_P(SessionTraceTest, TraceIsWellFormed) {
-  const absl::Status status = trace_.Check();
+  const absl::Status status = CheckTrace(trace_);
   EXPECT_TRUE(status.ok()) << status;
 }
 

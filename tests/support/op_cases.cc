@@ -14,7 +14,7 @@
 #include "framework/core/status.h"
 #include "framework/graph/scope.h"
 #include "framework/graph/shape_inference.h"
-#include "framework/graph/text_form.h"
+#include "tests/support/literals.h"
 #include "tests/support/strict_kernel.h"
 #include "tests/support/tensors.h"
 

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "framework/core/status.h"
-#include "framework/graph/text_form.h"
+#include "tests/support/literals.h"
 
 namespace mirrorflow {
 

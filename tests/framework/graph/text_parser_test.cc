@@ -7,6 +7,7 @@
 #include "framework/graph/verifier.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/literals.h"
 #include "tests/support/test_ops.h"
 
 namespace mirrorflow {

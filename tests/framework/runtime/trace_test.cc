@@ -9,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "tests/support/check_trace.h"
 
 namespace mirrorflow {
 namespace {
@@ -38,7 +39,7 @@ TraceWriter TraceOf(std::vector<TraceEvent> events) {
 }
 
 std::string ErrorOf(std::vector<TraceEvent> events) {
-  const absl::Status status = TraceOf(std::move(events)).Check();
+  const absl::Status status = CheckTrace(TraceOf(std::move(events)));
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
   return std::string(status.message());
 }
@@ -63,7 +64,7 @@ TEST(TraceWriterTest, EmptyTraceIsValid) {
   EXPECT_EQ(Parsed(TraceWriter()), json({{"displayTimeUnit", "ms"},
                                          {"otherData", json::object()},
                                          {"traceEvents", json::array()}}));
-  EXPECT_TRUE(TraceWriter().Check().ok());
+  EXPECT_TRUE(CheckTrace(TraceWriter()).ok());
 }
 
 TEST(TraceWriterTest, DescriptionsAreFactsOfTheFile) {
@@ -142,12 +143,12 @@ TEST(TraceWriterTest, WrittenFileIsValidJson) {
 }
 
 TEST(TraceCheckTest, AcceptsNestedTouchingAndParallelSpans) {
-  EXPECT_TRUE(Step().Check().ok()) << Step().Check();
-  EXPECT_TRUE(TraceOf({Span("inner", 0, 0, 5), Span("outer", 0, 0, 10), Span("next", 0, 10, 5),
-                       Span("empty", 0, 10, 0), Span("other thread", 1, 3, 100),
-                       Span("other process", 0, 3, 100, /*pid=*/1)})
-                  .Check()
-                  .ok());
+  EXPECT_TRUE(CheckTrace(Step()).ok()) << CheckTrace(Step());
+  EXPECT_TRUE(
+      CheckTrace(TraceOf({Span("inner", 0, 0, 5), Span("outer", 0, 0, 10), Span("next", 0, 10, 5),
+                          Span("empty", 0, 10, 0), Span("other thread", 1, 3, 100),
+                          Span("other process", 0, 3, 100, /*pid=*/1)}))
+          .ok());
 }
 
 TEST(TraceCheckTest, RejectsSpansThatOverlapWithoutNesting) {
@@ -161,12 +162,12 @@ TEST(TraceCheckTest, RejectsSpansThatOverlapWithoutNesting) {
 
 TEST(TraceCheckTest, CollectivesMayOverlapAndReuseIds) {
   EXPECT_TRUE(
-      TraceOf({Point(TraceEvent::kAsyncBegin, 0, 0, 1), Point(TraceEvent::kAsyncBegin, 0, 1, 2),
-               Point(TraceEvent::kAsyncEnd, 0, 2, 1), Point(TraceEvent::kAsyncEnd, 0, 3, 2),
-               Point(TraceEvent::kAsyncBegin, 0, 2, 1), Point(TraceEvent::kAsyncEnd, 0, 2, 1),
-               Point(TraceEvent::kAsyncBegin, 0, 0, 1, /*pid=*/1),
-               Point(TraceEvent::kAsyncEnd, 0, 9, 1, /*pid=*/1)})
-          .Check()
+      CheckTrace(
+          TraceOf({Point(TraceEvent::kAsyncBegin, 0, 0, 1), Point(TraceEvent::kAsyncBegin, 0, 1, 2),
+                   Point(TraceEvent::kAsyncEnd, 0, 2, 1), Point(TraceEvent::kAsyncEnd, 0, 3, 2),
+                   Point(TraceEvent::kAsyncBegin, 0, 2, 1), Point(TraceEvent::kAsyncEnd, 0, 2, 1),
+                   Point(TraceEvent::kAsyncBegin, 0, 0, 1, /*pid=*/1),
+                   Point(TraceEvent::kAsyncEnd, 0, 9, 1, /*pid=*/1)}))
           .ok());
 }
 
@@ -189,7 +190,8 @@ TEST(TraceCheckTest, RejectsUnmatchedBeginsAndEnds) {
 TEST(TraceCheckTest, FlowsMayCrossReplicasButMustBeginAndEndInSpans) {
   const TraceEvent start = Point(TraceEvent::kFlowStart, 0, 5, 1);
   const TraceEvent finish = Point(TraceEvent::kFlowFinish, 2, 20, 1, /*pid=*/1);
-  EXPECT_TRUE(TraceOf({Span("a", 0, 0, 10), Span("b", 2, 20, 5, 1), start, finish}).Check().ok());
+  EXPECT_TRUE(
+      CheckTrace(TraceOf({Span("a", 0, 0, 10), Span("b", 2, 20, 5, 1), start, finish})).ok());
   EXPECT_THAT(ErrorOf({Span("a", 0, 0, 10), Span("b", 2, 21, 5, 1), start, finish}),
               HasSubstr("must lie within a span of its thread"));
   EXPECT_THAT(ErrorOf({Span("a", 0, 0, 10), Span("b", 2, 20, 5, 0), start, finish}),

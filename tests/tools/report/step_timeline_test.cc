@@ -6,6 +6,7 @@
 #include "framework/runtime/trace.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/check_trace.h"
 
 namespace mirrorflow {
 namespace {
@@ -56,7 +57,7 @@ std::string TraceOfThreeSteps() {
                  .duration_ns = length});
     }
   }
-  EXPECT_TRUE(trace.Check().ok());
+  EXPECT_TRUE(CheckTrace(trace).ok());
   return trace.ToJson();
 }
 
