@@ -8,12 +8,12 @@
 
 #include "absl/types/span.h"
 #include "framework/compiler/compilation.h"
-#include "framework/compiler/compile_target.h"
 #include "framework/compiler/pipeline.h"
 #include "framework/compiler/plan/plan_state.h"
 #include "framework/runtime/plan.h"
 #include "framework/runtime/tuning_table.h"
 #include "framework/runtime/variable_layout.h"
+#include "framework/session/step_compiler.h"
 
 namespace mirrorflow {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "framework/data/batch_source.h"
+#include "framework/data/batch_provider.h"
 
 namespace mirrorflow {
 

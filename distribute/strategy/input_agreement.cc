@@ -11,7 +11,7 @@
 #include "framework/core/crc32c.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
-#include "framework/data/batch_source.h"
+#include "framework/data/batch_provider.h"
 #include "framework/runtime/failure.h"
 #include "framework/runtime/status_proto.h"
 

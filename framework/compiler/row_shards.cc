@@ -3,7 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "framework/data/batch_source.h"
+#include "framework/data/batch_provider.h"
 
 namespace mirrorflow {
 

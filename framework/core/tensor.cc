@@ -7,7 +7,7 @@
 
 namespace mirrorflow {
 
-absl::StatusOr<Tensor> Tensor::Allocate(DataType dtype, const Shape& shape) {
+absl::Status Tensor::CheckType(DataType dtype, const Shape& shape) {
   if (DataTypeSize(dtype) == 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("a tensor cannot hold elements of dtype ", DataTypeName(dtype)));
@@ -16,7 +16,11 @@ absl::StatusOr<Tensor> Tensor::Allocate(DataType dtype, const Shape& shape) {
     return absl::InvalidArgumentError(
         absl::StrCat("a tensor needs a fully defined shape, got ", shape.ToString()));
   }
-  MF_RETURN_IF_ERROR(shape.Validate(dtype));
+  return shape.Validate(dtype);
+}
+
+absl::StatusOr<Tensor> Tensor::Allocate(DataType dtype, const Shape& shape) {
+  MF_RETURN_IF_ERROR(CheckType(dtype, shape));
   MF_ASSIGN_OR_RETURN(std::shared_ptr<Buffer> buffer,
                       Buffer::Allocate(shape.num_elements() * DataTypeSize(dtype)));
   std::byte* data = buffer->data();

@@ -24,8 +24,11 @@ class Tensor {
  public:
   Tensor() = default;  // no value: dtype() is DT_INVALID
 
-  // A tensor of zeros. InvalidArgument for a shape that is not fully defined or too large, or for a
-  // dtype without a fixed element size; ResourceExhausted if memory is short.
+  // InvalidArgument for a shape that is not fully defined or too large, or for a dtype without a
+  // fixed element size.
+  static absl::Status CheckType(DataType dtype, const Shape& shape);
+
+  // A tensor of zeros. Returns the error of CheckType; ResourceExhausted if memory is short.
   static absl::StatusOr<Tensor> Allocate(DataType dtype, const Shape& shape);
 
   // A tensor of `values` in row-major order. InvalidArgument if their number does not match the

@@ -252,15 +252,7 @@ TensorProto TensorToProto(const Tensor& tensor) {
 absl::StatusOr<Tensor> TensorFromProto(const TensorProto& proto, int64_t* repeated_bytes) {
   MF_ASSIGN_OR_RETURN(const DataType dtype, DataTypeFromProto(proto.dtype()));
   MF_ASSIGN_OR_RETURN(const Shape shape, ShapeFromProto(proto.tensor_shape()));
-  if (DataTypeSize(dtype) == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a tensor cannot hold elements of dtype ", DataTypeName(dtype)));
-  }
-  if (!shape.IsFullyDefined()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a tensor needs a fully defined shape, got ", shape.ToString()));
-  }
-  MF_RETURN_IF_ERROR(shape.Validate(dtype));
+  MF_RETURN_IF_ERROR(Tensor::CheckType(dtype, shape));
   if (!proto.tensor_content().empty()) {
     return TensorFromContent(dtype, shape, proto.tensor_content());
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// StepCompiler: compiles the steps of one graph for one target.
+// StepCompiler: compiles the steps of one graph for one CompileTarget.
 #ifndef MIRRORFLOW_FRAMEWORK_SESSION_STEP_COMPILER_H_
 #define MIRRORFLOW_FRAMEWORK_SESSION_STEP_COMPILER_H_
 
@@ -9,13 +9,22 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "framework/compiler/compile_target.h"
+#include "framework/compiler/compilation.h"
+#include "framework/compiler/pass.h"
 #include "framework/runtime/device.h"
 #include "framework/runtime/plan.h"
 #include "framework/runtime/tuning_table.h"
 #include "framework/runtime/variable_layout.h"
 
 namespace mirrorflow {
+
+// The world for which steps are compiled, and the ops, kernels and passes to use.
+struct CompileTarget {
+  const OpRegistry* ops = nullptr;
+  const KernelRegistry* kernels = nullptr;  // for the devices and the host
+  std::vector<PassMaker> passes = {};       // user-defined, for the first half of the compiler
+  World world;                              // its size, its domains and the link between them
+};
 
 // The two halves of the compiler, which live above this layer (distribute/pipeline.h).
 using CompileProgramFn = absl::StatusOr<std::shared_ptr<const Program>> (*)(

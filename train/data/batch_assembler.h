@@ -5,7 +5,7 @@
 #include <memory>
 #include <optional>
 
-#include "framework/data/batch_source.h"
+#include "framework/data/batch_provider.h"
 #include "framework/data/dataset_fingerprint.h"
 #include "train/data/padding.h"
 #include "train/data/row_readers.h"

@@ -27,7 +27,6 @@
 
 #include "framework/core/tensor.h"
 #include "framework/data/batch_provider.h"
-#include "framework/data/batch_source.h"
 #include "train/data/padding.h"
 #include "train/data/row.h"
 

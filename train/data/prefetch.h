@@ -6,7 +6,7 @@
 
 #include <memory>
 
-#include "framework/data/batch_source.h"
+#include "framework/data/batch_provider.h"
 
 namespace mirrorflow {
 

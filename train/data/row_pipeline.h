@@ -15,7 +15,6 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "framework/data/batch_provider.h"
-#include "framework/data/batch_source.h"
 #include "framework/data/dataset_fingerprint.h"
 #include "train/data/padding.h"
 #include "train/data/row_readers.h"
