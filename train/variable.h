@@ -48,7 +48,7 @@ struct VariableOptions {
 };
 
 // Creates a variable called `name` in `scope` with the initial value from `initializer`. It belongs
-// to the strategy in whose scope() it is created (framework/graph/creation_scope.h).
+// to the strategy in whose scope() it is created (framework/graph/variable_handle.h).
 Variable CreateVariable(const Scope& scope, absl::string_view name, const Shape& shape,
                         const Initializer& initializer, DataType dtype = DT_FLOAT,
                         const VariableOptions& options = {});

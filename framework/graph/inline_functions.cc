@@ -27,7 +27,7 @@ using Attrs = google::protobuf::Map<std::string, proto::AttrValue>;
 
 // Names grow with the depth of calls, and their total size with its square.
 constexpr size_t kMaxPrefix = 256;
-// The depth of functions in attributes of functions; the limit of attr_proto.h.
+// The depth of functions in attributes of functions; the limit of tensor_proto.h.
 constexpr int kMaxAttrDepth = 50;
 // More outputs than any node has.
 constexpr int64_t kMaxIndex = std::numeric_limits<int>::max();

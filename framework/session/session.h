@@ -55,10 +55,10 @@ class TraceWriter;      // framework/runtime/trace.h
 class VariableLayout;   // framework/runtime/variable_layout.h
 class VariableStore;    // framework/session/variable_store.h
 struct BoundStep;       // framework/session/step_runner.h
-struct LinkCosts;       // framework/runtime/link_costs.h
-struct Passage;         // framework/workers/clock_offset.h
+struct LinkCosts;       // framework/runtime/topology.h
+struct Passage;         // framework/workers/rank_exchange.h
 struct PlanElsewhere;   // framework/session/step_plans.h
-struct RunLog;          // framework/session/run_log.h
+struct RunLog;          // framework/session/step_runner.h
 struct SessionBackend;  // framework/session/session_backend.h
 struct StepPlans;       // framework/session/step_plans.h
 struct Topology;        // framework/runtime/topology.h

@@ -16,11 +16,16 @@
 #include "framework/core/tensor.h"
 #include "framework/runtime/run_progress.h"
 #include "framework/runtime/variable_layout.h"
-#include "framework/workers/clock_offset.h"
 #include "framework/workers/connection.h"
 #include "framework/workers/local_replicas.h"
 
 namespace mirrorflow {
+
+// The times at which a process entered and left a barrier, on its own clock.
+struct Passage {
+  int64_t enter_ns = 0;
+  int64_t leave_ns = 0;
+};
 
 class RankExchange {
  public:

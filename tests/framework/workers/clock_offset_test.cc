@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "framework/workers/clock_offset.h"
-
 #include <algorithm>
 #include <cstdlib>
 #include <vector>
 
+#include "framework/workers/gather_trace.h"
 #include "gtest/gtest.h"
 
 namespace mirrorflow {
