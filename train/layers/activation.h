@@ -10,10 +10,15 @@
 
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "framework/graph/scope.h"
+#include "train/variable.h"
 
 namespace mirrorflow {
 namespace layers {
@@ -34,6 +39,40 @@ class Activation {
  private:
   std::function<Output(const Scope&, Output)> apply_;
 };
+
+// Activations with options or variables. Those without are ops (ops::Relu, ops::Gelu, …), which
+// layers take as their activation. InvalidArgument unless their numbers are finite.
+
+struct ReLUOptions {
+  std::optional<double> max_value = {};  // at least `threshold`; may be infinite
+  double negative_slope = 0;
+  double threshold = 0;
+};
+
+// ReLU: x from `threshold` on, negative_slope * (x - threshold) below it, and max_value at most.
+Output ReLU(const Scope& scope, Output x, const ReLUOptions& options = {});
+
+// LeakyReLU: x, but negative_slope * x below 0.
+Output LeakyReLU(const Scope& scope, Output x, double negative_slope = 0.3);
+
+// ELU: x, but alpha * (e^x - 1) below 0.
+Output ELU(const Scope& scope, Output x, double alpha = 1);
+
+struct PReLUOptions {
+  Initializer alpha_initializer = initializers::Zeros();
+  std::vector<int64_t> shared_axes = {};  // along which all elements share a slope, from 1
+  std::string name = "prelu";
+};
+
+// PReLU: x, but alpha * x below 0.
+// Shapes:   x [batch, …]; variable alpha [the rest], with size 1 along the shared axes.
+// Errors:   InvalidArgument if a dimension other than the batch is not known, and for an axis that
+//           x does not have.
+// Source:   He et al., "Delving deep into rectifiers", 2015.
+Output PReLU(const Scope& scope, Output x, const PReLUOptions& options = {});
+
+// Softmax: along dimension `axis`, which must not be the batch; -1 is the last one.
+Output Softmax(const Scope& scope, Output x, int64_t axis = -1);
 
 }  // namespace layers
 }  // namespace mirrorflow

@@ -40,6 +40,74 @@ struct SelfAttentionOptions {
 Output SelfAttention(const Scope& scope, Output x, int64_t heads,
                      const SelfAttentionOptions& options = {});
 
+// Attention of one sequence to another, with Keras' variables. For attention of a sequence to
+// itself, SelfAttention (attention.h) is shorter.
+
+struct MultiHeadAttentionOptions {
+  int64_t value_dim = 0;     // the width of each head's values; 0: key_dim
+  double dropout = 0;        // of the attention weights, in training
+  bool use_bias = true;      // of the four projections
+  int64_t output_shape = 0;  // the width of the result; 0: that of the query
+  Output key = {};           // the sequence of the keys; the values' by default
+  // A mask of bool marks the pairs to keep; its shape may also be [batch, n, m], as in Keras.
+  MaskOptions mask = {};
+  double rotary_wavelength = 0;  // if not 0, applies RotaryEmbedding to queries and keys
+  Initializer kernel_initializer = initializers::GlorotUniform();
+  Initializer bias_initializer = initializers::Zeros();
+  std::string name = "multi_head_attention";
+};
+
+// MultiHeadAttention: softmax(q · kᵀ / sqrt(key_dim) + mask) · v for each head, where q, k and v
+//                     are linear in the query, the key and the value; then a linear map of all
+//                     heads.
+// Shapes:    query [batch, n, in], value and key [batch, m, …] -> [batch, n, output_shape]; all but
+//            the batch must be known.
+// Variables: query/kernel [in, num_heads, key_dim], query/bias [num_heads, key_dim], the same for
+//            key and value; attention_output/kernel [num_heads, value_dim, output_shape] and
+//            attention_output/bias [output_shape].
+// Errors:    InvalidArgument for sizes below 1, unknown dimensions, and keys and values of
+//            different lengths.
+// Source:    Vaswani et al., "Attention is all you need", 2017; Keras' defaults.
+Output MultiHeadAttention(const Scope& scope, Output query, Output value, int64_t num_heads,
+                          int64_t key_dim, const MultiHeadAttentionOptions& options = {});
+
+struct GroupQueryAttentionOptions {
+  double dropout = 0;
+  bool use_bias = true;
+  Output key = {};
+  MaskOptions mask = {};
+  double rotary_wavelength = 0;
+  Initializer kernel_initializer = initializers::GlorotUniform();
+  Initializer bias_initializer = initializers::Zeros();
+  std::string name = "grouped_query_attention";
+};
+
+// GroupQueryAttention: MultiHeadAttention in which consecutive query heads share a head of keys and
+//                      values.
+// Variables: as above; key/kernel and value/kernel are [in, num_key_value_heads, head_dim].
+// Errors:    as above, and InvalidArgument unless num_query_heads is a multiple of
+//            num_key_value_heads.
+// Source:    Ainslie et al., "GQA", 2023; Keras' GroupQueryAttention.
+Output GroupQueryAttention(const Scope& scope, Output query, Output value, int64_t head_dim,
+                           int64_t num_query_heads, int64_t num_key_value_heads,
+                           const GroupQueryAttentionOptions& options = {});
+
+struct RotaryEmbeddingOptions {
+  double max_wavelength = 10000;
+  double scaling_factor = 1;  // divides positions, for sequences longer than those in training
+  // Pairs are elements 2i and 2i + 1, as in the paper, instead of i and i + d / 2, as in Keras Hub
+  // and in the models of Hugging Face.
+  bool interleaved = false;
+};
+
+// RotaryEmbedding: rotates pair i of the element at position p by the angle
+//                  p / scaling_factor / max_wavelength^(2i / d).
+// Shapes:   x [batch, n, d] or, for heads, [batch, n, heads, d] -> the same; n and d must be known,
+//           and d even.
+// Errors:   InvalidArgument for other shapes, and for numbers that are not positive and finite.
+// Source:   Su et al., "RoFormer: Enhanced transformer with rotary position embedding", 2021.
+Output RotaryEmbedding(const Scope& scope, Output x, const RotaryEmbeddingOptions& options = {});
+
 }  // namespace layers
 }  // namespace mirrorflow
 

@@ -1,14 +1,106 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/layers/convolution.h"
 
+#include <algorithm>
 #include <optional>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "ops/concat.h"
+#include "ops/constant.h"
 #include "ops/conv2d.h"
+#include "ops/depthwise_conv2d.h"
 #include "ops/reshape.h"
+#include "ops/slice.h"
+#include "ops/strided_slice.h"
+#include "ops/transpose.h"
 #include "train/layers/layer_support.h"
 
 namespace mirrorflow {
 namespace layers {
+namespace {
+
+// How a kernel moves along the depth: it sees `positions` windows of the depth that has `before`
+// zeros before and `after` zeros after it.
+struct DepthWindow {
+  int64_t positions, before, after;
+};
+
+DepthWindow DepthWindowOf(int64_t in, int64_t kernel, int64_t stride, int64_t dilation, bool same) {
+  const int64_t reach = (kernel - 1) * dilation + 1;
+  if (!same) return {in < reach ? 0 : (in - reach) / stride + 1, 0, 0};
+  const int64_t positions = (in + stride - 1) / stride;
+  const int64_t padding = std::max<int64_t>(0, (positions - 1) * stride + reach - in);
+  return {positions, padding / 2, padding - padding / 2};
+}
+
+// x[:, begin:begin + stride * count:stride]
+Output DepthSlices(const Scope& s, Output x, int64_t begin, int64_t count, int64_t stride) {
+  return ops::StridedSlice(s, x, ops::VectorConst(s, {0, begin}),
+                           ops::VectorConst(s, {0, begin + (count - 1) * stride + 1}),
+                           ops::VectorConst(s, {1, stride}), {.begin_mask = 1, .end_mask = 1});
+}
+
+bool CheckConv3D(const Scope& s, Output x, int64_t filters, Size3D kernel_size,
+                 const Conv3DOptions& options) {
+  if (!s.ok() || !CheckSize(s, options.name, "filters", filters)) return false;
+  for (const int64_t size : {kernel_size.depth, kernel_size.height, kernel_size.width}) {
+    if (!CheckSize(s, options.name, "kernel_size", size)) return false;
+  }
+  if (!CheckSize(s, options.name, "strides", options.strides.depth) ||
+      !CheckSize(s, options.name, "dilation_rate", options.dilation_rate.depth)) {
+    return false;
+  }
+  return CheckExamples(s, x, 5, options.name);
+}
+
+bool CheckSizes(const Scope& s, absl::string_view layer, Size2D kernel_size,
+                int64_t depth_multiplier) {
+  return CheckSize(s, layer, "kernel_size", kernel_size.height) &&
+         CheckSize(s, layer, "kernel_size", kernel_size.width) &&
+         CheckSize(s, layer, "depth_multiplier", depth_multiplier);
+}
+
+// Whether the size of the result is defined. If not, fails the scope.
+bool CheckTransposed(const Scope& s, absl::string_view layer, Output x, int rank,
+                     absl::string_view padding, Size2D strides) {
+  if (!CheckSize(s, layer, "strides", strides.height) ||
+      !CheckSize(s, layer, "strides", strides.width)) {
+    return false;
+  }
+  if (padding != "VALID" && padding != "SAME") {
+    Fail(s, absl::StrCat(layer, ": padding must be VALID or SAME, got ", padding));
+    return false;
+  }
+  return CheckExamples(s, x, rank, layer);
+}
+
+// The number of rows or columns of the result. As in Keras, an output padding also changes the
+// size that padding SAME starts from.
+int64_t TransposedSize(int64_t in, int64_t kernel, int64_t stride, bool same,
+                       std::optional<int64_t> output_padding) {
+  if (same && !output_padding) return in * stride;
+  if (same) return (in - 1) * stride + kernel % 2 + *output_padding;
+  return (in - 1) * stride + kernel + output_padding.value_or(std::max(kernel, stride) - kernel);
+}
+
+// x [batch, h, w, in] transposed by a kernel [height, width, filters, in].
+Output Transposed(const Scope& s, Output x, Output kernel, int64_t filters, Size2D kernel_size,
+                  Size2D strides, absl::string_view padding,
+                  const std::optional<Size2D>& output_padding) {
+  const Shape& shape = s.shape(x);
+  const bool same = padding == "SAME";
+  std::optional<int64_t> more_rows, more_columns;
+  if (output_padding) more_rows = output_padding->height, more_columns = output_padding->width;
+  const Output sizes = BatchShape(
+      s, x,
+      {TransposedSize(shape.dim(1), kernel_size.height, strides.height, same, more_rows),
+       TransposedSize(shape.dim(2), kernel_size.width, strides.width, same, more_columns),
+       filters});
+  return ops::Conv2DBackpropInput(s, sizes, kernel, x, OfImages(strides), padding);
+}
+
+}  // namespace
 
 Output Conv1D(const Scope& scope, Output x, int64_t filters, int64_t kernel_size,
               const Activation& activation, const Conv1DOptions& options) {
@@ -54,6 +146,130 @@ Output Conv2D(const Scope& scope, Output x, int64_t filters, Size2D kernel_size,
                                {.dilations = OfImages(options.dilation_rate)});
   return AddBias(s, UnlessEmpty(s, x, y, kernel_size, options.dilation_rate), filters,
                  options.use_bias, options.bias_initializer, activation);
+}
+
+Output Conv3D(const Scope& scope, Output x, int64_t filters, Size3D kernel_size,
+              const Activation& activation, const Conv3DOptions& options) {
+  const Scope s = scope.SubScope(options.name);
+  if (!CheckConv3D(s, x, filters, kernel_size, options)) return Output();
+  const Shape shape = s.shape(x);
+  const int64_t depth = kernel_size.depth, in = shape.dim(4);
+  const DepthWindow window = DepthWindowOf(shape.dim(1), depth, options.strides.depth,
+                                           options.dilation_rate.depth, options.padding == "SAME");
+  if (window.positions < 1) {
+    return Fail(s, absl::StrCat(options.name, ": the window is deeper than the input; expected at ",
+                                "most ", shape.dim(1), ", got ",
+                                (depth - 1) * options.dilation_rate.depth + 1));
+  }
+  const Variable kernel =
+      CreateVariable(s, "kernel", {depth, kernel_size.height, kernel_size.width, in, filters},
+                     options.kernel_initializer);
+  if (window.before + window.after > 0) {
+    const auto before = static_cast<int32_t>(window.before);
+    const auto after = static_cast<int32_t>(window.after);
+    x = ops::Pad(
+        s, x, ops::Const(s, Tensor::Of<int32_t>({5, 2}, {0, 0, before, after, 0, 0, 0, 0, 0, 0})));
+  }
+  std::vector<Output> slices;
+  for (int64_t i = 0; i < depth; ++i) {
+    slices.push_back(DepthSlices(s, x, i * options.dilation_rate.depth, window.positions,
+                                 options.strides.depth));
+  }
+  const Output stacked = slices.size() == 1 ? slices[0] : ops::ConcatV2(s, slices, 4);
+  const Output images =
+      ops::Reshape(s, stacked, Shape({kUnknownDim, shape.dim(2), shape.dim(3), depth * in}));
+  const Output filter =
+      ops::Reshape(s, ops::Transpose(s, kernel.value, {1, 2, 0, 3, 4}),
+                   Shape({kernel_size.height, kernel_size.width, depth * in, filters}));
+  const Size2D dilation = {options.dilation_rate.height, options.dilation_rate.width};
+  const Output product =
+      ops::Conv2D(s, images, filter, OfImages({options.strides.height, options.strides.width}),
+                  options.padding, {.dilations = OfImages(dilation)});
+  const Output y =
+      AddBias(s, UnlessEmpty(s, images, product, {kernel_size.height, kernel_size.width}, dilation),
+              filters, options.use_bias, options.bias_initializer, nullptr);
+  if (!y.valid()) return Output();
+  const Shape& made = s.shape(y);
+  return activation(
+      s, ops::Reshape(s, y,
+                      Shape({kUnknownDim, window.positions, made.dim(1), made.dim(2), filters})));
+}
+
+Output DepthwiseConv2D(const Scope& scope, Output x, Size2D kernel_size,
+                       const Activation& activation, const DepthwiseConv2DOptions& options) {
+  const Scope s = scope.SubScope(options.name);
+  if (!s.ok() || !CheckSizes(s, options.name, kernel_size, options.depth_multiplier)) {
+    return Output();
+  }
+  const std::optional<int64_t> in = GroupDepth(s, x, 4, 1, options.name);
+  if (!in) return Output();
+  const Variable kernel = CreateVariable(
+      s, "kernel", {kernel_size.height, kernel_size.width, *in, options.depth_multiplier},
+      options.depthwise_initializer);
+  const Output y =
+      ops::DepthwiseConv2dNative(s, x, kernel.value, OfImages(options.strides), options.padding,
+                                 {.dilations = OfImages(options.dilation_rate)});
+  return AddBias(s, UnlessEmpty(s, x, y, kernel_size, options.dilation_rate),
+                 *in * options.depth_multiplier, options.use_bias, options.bias_initializer,
+                 activation);
+}
+
+Output SeparableConv2D(const Scope& scope, Output x, int64_t filters, Size2D kernel_size,
+                       const Activation& activation, const SeparableConv2DOptions& options) {
+  const Scope s = scope.SubScope(options.name);
+  if (!s.ok() || !CheckSize(s, options.name, "filters", filters) ||
+      !CheckSizes(s, options.name, kernel_size, options.depth_multiplier)) {
+    return Output();
+  }
+  const std::optional<int64_t> in = GroupDepth(s, x, 4, 1, options.name);
+  if (!in) return Output();
+  const Variable depthwise = CreateVariable(
+      s, "depthwise_kernel", {kernel_size.height, kernel_size.width, *in, options.depth_multiplier},
+      options.depthwise_initializer);
+  const Variable pointwise =
+      CreateVariable(s, "pointwise_kernel", {1, 1, *in * options.depth_multiplier, filters},
+                     options.pointwise_initializer);
+  const Output each = UnlessEmpty(
+      s, x,
+      ops::DepthwiseConv2dNative(s, x, depthwise.value, OfImages(options.strides), options.padding,
+                                 {.dilations = OfImages(options.dilation_rate)}),
+      kernel_size, options.dilation_rate);
+  return AddBias(s, ops::Conv2D(s, each, pointwise.value, OfImages(1), "VALID"), filters,
+                 options.use_bias, options.bias_initializer, activation);
+}
+
+Output Conv1DTranspose(const Scope& scope, Output x, int64_t filters, int64_t kernel_size,
+                       const Activation& activation, const Conv1DTransposeOptions& options) {
+  const Scope s = scope.SubScope(options.name);
+  if (!s.ok() || !CheckSize(s, options.name, "filters", filters) ||
+      !CheckSize(s, options.name, "kernel_size", kernel_size) ||
+      !CheckTransposed(s, options.name, x, 3, options.padding, options.strides)) {
+    return Output();
+  }
+  const Variable kernel = CreateVariable(s, "kernel", {kernel_size, filters, s.shape(x).dim(2)},
+                                         options.kernel_initializer);
+  // An image of height 1.
+  const Output y = Transposed(s, ops::ExpandDims(s, x, 1), ops::ExpandDims(s, kernel.value, 0),
+                              filters, {1, kernel_size}, {1, options.strides}, options.padding, {});
+  const Output biased = AddBias(s, y, filters, options.use_bias, options.bias_initializer, nullptr);
+  return activation(s, ops::Squeeze(s, biased, {.axis = {1}}));
+}
+
+Output Conv2DTranspose(const Scope& scope, Output x, int64_t filters, Size2D kernel_size,
+                       const Activation& activation, const Conv2DTransposeOptions& options) {
+  const Scope s = scope.SubScope(options.name);
+  if (!s.ok() || !CheckSize(s, options.name, "filters", filters) ||
+      !CheckSize(s, options.name, "kernel_size", kernel_size.height) ||
+      !CheckSize(s, options.name, "kernel_size", kernel_size.width) ||
+      !CheckTransposed(s, options.name, x, 4, options.padding, options.strides)) {
+    return Output();
+  }
+  const Variable kernel = CreateVariable(
+      s, "kernel", {kernel_size.height, kernel_size.width, filters, s.shape(x).dim(3)},
+      options.kernel_initializer);
+  const Output y = Transposed(s, x, kernel.value, filters, kernel_size, options.strides,
+                              options.padding, options.output_padding);
+  return AddBias(s, y, filters, options.use_bias, options.bias_initializer, activation);
 }
 
 }  // namespace layers

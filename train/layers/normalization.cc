@@ -3,14 +3,27 @@
 
 #include "absl/strings/str_cat.h"
 #include "ops/batch_norm.h"
+#include "ops/binary.h"
+#include "ops/constant.h"
 #include "ops/layer_norm.h"
+#include "ops/reduction.h"
 #include "ops/reshape.h"
+#include "ops/unary.h"
 #include "train/layers/layer_support.h"
 #include "train/numeric_options.h"
 #include "train/variable.h"
 
 namespace mirrorflow {
 namespace layers {
+namespace {
+
+// x / sqrt(square + epsilon)
+Output DivideByRoot(const Scope& s, Output x, Output square, double epsilon) {
+  const Output sum = ops::AddV2(s, square, ops::ScalarConst(s, x.dtype(), epsilon));
+  return ops::Mul(s, x, ops::Rsqrt(s, sum));
+}
+
+}  // namespace
 
 Output BatchNorm(const Scope& scope, Output x, const Activation& activation,
                  const BatchNormOptions& options) {
@@ -70,6 +83,63 @@ Output LayerNormalization(const Scope& scope, Output x, const LayerNormalization
   return ops::LayerNorm(s, x, gamma.value, beta.value,
                         {.epsilon = static_cast<float>(options.epsilon)})
       .y;
+}
+
+Output GroupNormalization(const Scope& scope, Output x, const GroupNormalizationOptions& options) {
+  const Scope s = scope.SubScope(options.name);
+  if (!s.ok()) return Output();
+  if (!CheckNumbers(s, options.name, {{"epsilon", options.epsilon, kNotNegative}})) return Output();
+  const Shape shape = s.shape(x);
+  const int rank = shape.unknown_rank() ? 2 : shape.rank();
+  if (!CheckExamples(s, x, rank < 2 ? 2 : rank, options.name)) return Output();
+  const int64_t channels = shape.dim(rank - 1);
+  const int64_t groups = options.groups == -1 ? channels : options.groups;
+  if (groups < 1 || channels % groups != 0) {
+    return Fail(s, absl::StrCat(options.name, ": groups must be -1 or divide the channels, got ",
+                                options.groups, " for shape ", shape.ToString()));
+  }
+  int64_t pixels = 1;
+  for (int d = 1; d < rank - 1; ++d) pixels *= shape.dim(d);
+  const Output grouped =
+      ops::Reshape(s, x, Shape({kUnknownDim, pixels, groups, channels / groups}));
+  const auto mean = [&](Output value) { return ops::Mean(s, value, {1, 3}, {.keep_dims = true}); };
+  const Output centered = ops::Sub(s, grouped, mean(grouped));
+  const Output normal = DivideByRoot(s, centered, mean(ops::Square(s, centered)), options.epsilon);
+  Shape result = shape;
+  result.set_dim(0, kUnknownDim);
+  Output y = ops::Reshape(s, normal, result);
+  if (options.scale) {
+    const Variable gamma = CreateVariable(s, "gamma", {channels}, initializers::Ones());
+    y = ops::Mul(s, y, gamma.value);
+  }
+  if (options.center) {
+    const Variable beta = CreateVariable(s, "beta", {channels}, initializers::Zeros());
+    y = ops::AddV2(s, y, beta.value);
+  }
+  return y;
+}
+
+Output RMSNormalization(const Scope& scope, Output x, const RMSNormalizationOptions& options) {
+  const Scope s = scope.SubScope(options.name);
+  if (!s.ok()) return Output();
+  if (!CheckNumbers(s, options.name, {{"epsilon", options.epsilon, kNotNegative}})) return Output();
+  if (!EndsKnown(s, x, 1, 1)) {
+    return Fail(s, absl::StrCat(options.name, ": expected an input whose last dimension is known, ",
+                                "got shape ", s.shape(x).ToString()));
+  }
+  const int64_t width = s.shape(x).dim(s.shape(x).rank() - 1);
+  const Variable scale = CreateVariable(s, "scale", {width}, initializers::Ones());
+  const Output mean = ops::Mean(s, ops::Square(s, x), {-1}, {.keep_dims = true});
+  return ops::Mul(s, DivideByRoot(s, x, mean, options.epsilon), scale.value);
+}
+
+Output UnitNormalization(const Scope& scope, Output x) {
+  const Scope s = scope.SubScope("unit_normalization");
+  if (!s.ok()) return Output();
+  const Output sum = ops::Sum(s, ops::Square(s, x), {-1}, {.keep_dims = true});
+  // Keras' bound, which makes zeros of 0 / 0.
+  const Output root = ops::Sqrt(s, ops::Maximum(s, sum, ops::ScalarConst(s, x.dtype(), 1e-12)));
+  return ops::RealDiv(s, x, root);
 }
 
 }  // namespace layers

@@ -2,12 +2,17 @@
 #include "train/layers/reshaping.h"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "ops/cast.h"
 #include "ops/constant.h"
+#include "ops/einsum.h"
 #include "ops/reshape.h"
+#include "ops/slice.h"
+#include "ops/strided_slice.h"
 #include "ops/tile.h"
 #include "ops/transpose.h"
 #include "train/layers/layer_support.h"
@@ -24,6 +29,77 @@ int64_t ElementsOf(const Shape& shape, int first_dim) {
     size *= shape.dim(d);
   }
   return size;
+}
+
+// Whether x has a dimension for each border between the batch and the channels, and no border is
+// negative. If not, fails the scope.
+bool CheckBorders(const Scope& s, Output x, absl::Span<const Border> borders, const char* layer) {
+  if (!s.ok()) return false;
+  const Shape& shape = s.shape(x);
+  const auto rank = static_cast<int>(borders.size()) + 2;
+  if (shape.unknown_rank() || shape.rank() != rank) {
+    Fail(s, absl::StrCat(layer, ": expected an input of rank ", rank, ", got shape ",
+                         shape.ToString()));
+    return false;
+  }
+  for (const Border& border : borders) {
+    if (border.before >= 0 && border.after >= 0) continue;
+    Fail(s, absl::StrCat(layer, ": expected numbers of elements of at least 0, got ", border.before,
+                         " and ", border.after));
+    return false;
+  }
+  return true;
+}
+
+Output Padded(const Scope& s, Output x, std::vector<Border> borders, const char* layer) {
+  if (!CheckBorders(s, x, borders, layer)) return Output();
+  std::vector<int64_t> paddings = {0, 0};
+  for (const Border& border : borders) {
+    paddings.push_back(border.before);
+    paddings.push_back(border.after);
+  }
+  paddings.resize(paddings.size() + 2, 0);
+  const auto rank = static_cast<int64_t>(paddings.size()) / 2;
+  return ops::Pad(s, x, ops::Reshape(s, ops::VectorConst(s, paddings), Shape({rank, 2})));
+}
+
+Output Cropped(const Scope& s, Output x, std::vector<Border> borders, const char* layer) {
+  if (!CheckBorders(s, x, borders, layer)) return Output();
+  const Shape& shape = s.shape(x);
+  std::vector<int64_t> begin = {0}, end = {0};
+  int64_t end_mask = 1;
+  for (size_t i = 0; i < borders.size(); ++i) {
+    const auto d = static_cast<int>(i) + 1;
+    const int64_t cropped = borders[i].before + borders[i].after;
+    if (shape.dim(d) != kUnknownDim && shape.dim(d) <= cropped) {
+      return Fail(
+          s, absl::StrCat(layer, ": expected fewer than ", shape.dim(d),
+                          " elements to remove, got ", cropped, " for shape ", shape.ToString()));
+    }
+    begin.push_back(borders[i].before);
+    end.push_back(-borders[i].after);
+    if (borders[i].after == 0) end_mask |= int64_t{1} << d;
+  }
+  return ops::StridedSlice(s, x, ops::VectorConst(s, begin), ops::VectorConst(s, end),
+                           ops::VectorConst(s, std::vector<int64_t>(begin.size(), 1)),
+                           {.begin_mask = 1, .end_mask = end_mask});
+}
+
+// The matrix [n, n * factor] whose column i has the weights of the two nearest of n elements.
+Output BilinearWeights(const Scope& s, int64_t n, int64_t factor, DataType dtype) {
+  const int64_t columns = n * factor;
+  std::vector<float> weights(n * columns, 0.0f);
+  for (int64_t i = 0; i < columns; ++i) {
+    const double center = (static_cast<double>(i) + 0.5) / static_cast<double>(factor) - 0.5;
+    const double position = std::clamp(center, 0.0, static_cast<double>(n - 1));
+    const auto below = static_cast<int64_t>(position);
+    const int64_t above = std::min(below + 1, n - 1);
+    const double part = position - static_cast<double>(below);
+    weights[below * columns + i] += static_cast<float>(1 - part);
+    weights[above * columns + i] += static_cast<float>(part);
+  }
+  const Output matrix = ops::Const(s, Tensor::Of<float>({n, columns}, weights));
+  return dtype == DT_FLOAT ? matrix : ops::Cast(s, matrix, dtype);
 }
 
 }  // namespace
@@ -93,6 +169,55 @@ Output RepeatVector(const Scope& scope, Output x, int64_t n) {
                                     scope.shape(x).ToString()));
   }
   return ops::Tile(scope, ops::ExpandDims(scope, x, 1), ops::VectorConst(scope, {1, n, 1}));
+}
+
+Output ZeroPadding1D(const Scope& scope, Output x, Border padding) {
+  return Padded(scope, x, {padding}, "zero_padding1d");
+}
+Output ZeroPadding2D(const Scope& scope, Output x, Border2D padding) {
+  return Padded(scope, x, {padding.height, padding.width}, "zero_padding2d");
+}
+
+Output Cropping1D(const Scope& scope, Output x, Border cropping) {
+  return Cropped(scope, x, {cropping}, "cropping1d");
+}
+Output Cropping2D(const Scope& scope, Output x, Border2D cropping) {
+  return Cropped(scope, x, {cropping.height, cropping.width}, "cropping2d");
+}
+
+Output UpSampling1D(const Scope& scope, Output x, int64_t size) {
+  const Scope s = scope.SubScope("up_sampling1d");
+  if (!s.ok() || !CheckSize(s, "up_sampling1d", "size", size) ||
+      !CheckExamples(s, x, 3, "up_sampling1d")) {
+    return Output();
+  }
+  const int64_t n = s.shape(x).dim(1), channels = s.shape(x).dim(2);
+  const Output repeated =
+      ops::Tile(s, ops::ExpandDims(s, x, 2), ops::VectorConst(s, {1, 1, size, 1}));
+  return ops::Reshape(s, repeated, Shape({kUnknownDim, n * size, channels}));
+}
+
+Output UpSampling2D(const Scope& scope, Output x, Size2D size, const UpSampling2DOptions& options) {
+  const Scope s = scope.SubScope("up_sampling2d");
+  if (!s.ok() || !CheckSize(s, "up_sampling2d", "size", size.height) ||
+      !CheckSize(s, "up_sampling2d", "size", size.width) ||
+      !CheckExamples(s, x, 4, "up_sampling2d")) {
+    return Output();
+  }
+  const int64_t h = s.shape(x).dim(1), w = s.shape(x).dim(2), channels = s.shape(x).dim(3);
+  if (options.interpolation == "bilinear") {
+    const Output high =
+        ops::Einsum(s, {x, BilinearWeights(s, h, size.height, x.dtype())}, "nhwc,hy->nywc");
+    return ops::Einsum(s, {high, BilinearWeights(s, w, size.width, x.dtype())}, "nywc,wx->nyxc");
+  }
+  if (options.interpolation != "nearest") {
+    return Fail(s, absl::StrCat("up_sampling2d: interpolation must be nearest or bilinear, got ",
+                                options.interpolation));
+  }
+  const Output spread = ops::Reshape(s, x, Shape({kUnknownDim, h, 1, w, 1, channels}));
+  const Output repeated =
+      ops::Tile(s, spread, ops::VectorConst(s, {1, 1, size.height, 1, size.width, 1}));
+  return ops::Reshape(s, repeated, Shape({kUnknownDim, h * size.height, w * size.width, channels}));
 }
 
 }  // namespace layers

@@ -5,9 +5,11 @@
 #define MIRRORFLOW_TRAIN_LAYERS_RESHAPING_H_
 
 #include <cstdint>
+#include <string>
 
 #include "absl/types/span.h"
 #include "framework/graph/scope.h"
+#include "train/layers/sizes.h"
 
 namespace mirrorflow {
 namespace layers {
@@ -28,6 +30,35 @@ Output Permute(const Scope& scope, Output x, absl::Span<const int64_t> dims);
 
 // RepeatVector: [batch, width] -> [batch, n, width].
 Output RepeatVector(const Scope& scope, Output x, int64_t n);
+
+// Layers that add elements around those of a sequence [batch, n, channels] or of an image [batch,
+// height, width, channels], or remove some.
+
+// ZeroPadding1D, ZeroPadding2D: adds this many zeros before and after each dimension between the
+// batch and the channels.
+// Errors:   InvalidArgument for a negative number, and if x has another rank.
+Output ZeroPadding1D(const Scope& scope, Output x, Border padding = 1);
+Output ZeroPadding2D(const Scope& scope, Output x, Border2D padding = 1);
+
+// Cropping1D, Cropping2D: removes this many elements in the same places.
+// Errors:   the same, and InvalidArgument if no element would be left.
+Output Cropping1D(const Scope& scope, Output x, Border cropping = 1);
+Output Cropping2D(const Scope& scope, Output x, Border2D cropping = 0);
+
+// UpSampling1D: repeats each element of a sequence `size` times.
+// Shapes:   [batch, n, channels] -> [batch, n * size, channels]; n and channels must be known.
+Output UpSampling1D(const Scope& scope, Output x, int64_t size = 2);
+
+struct UpSampling2DOptions {
+  std::string interpolation = "nearest";  // repeats pixels; or "bilinear"
+};
+
+// UpSampling2D: enlarges images by whole factors. Bilinear interpolation aligns the centers of
+//               pixels; beyond the outermost centers, it repeats the border.
+// Shapes:   [batch, h, w, channels] -> [batch, h * height, w * width, channels]; all but the batch
+//           must be known.
+Output UpSampling2D(const Scope& scope, Output x, Size2D size = 2,
+                    const UpSampling2DOptions& options = {});
 
 }  // namespace layers
 }  // namespace mirrorflow

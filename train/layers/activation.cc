@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/layers/activation_layers.h"
+#include "train/layers/activation.h"
 
 #include <numeric>
 
