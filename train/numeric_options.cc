@@ -33,7 +33,7 @@ std::string ToString(const NumberRange& range) {
 
 }  // namespace
 
-absl::Status CheckNumbers(absl::string_view owner, std::initializer_list<NumericOption> options) {
+absl::Status CheckNumbers(absl::string_view owner, absl::Span<const NumericOption> options) {
   for (const NumericOption& option : options) {
     if (Contains(option.range, option.value)) continue;
     // Infinity lies in a range without a limit.
@@ -45,7 +45,7 @@ absl::Status CheckNumbers(absl::string_view owner, std::initializer_list<Numeric
 }
 
 bool CheckNumbers(const Scope& scope, absl::string_view owner,
-                  std::initializer_list<NumericOption> options) {
+                  absl::Span<const NumericOption> options) {
   absl::Status status = CheckNumbers(owner, options);
   if (status.ok()) return true;
   scope.Fail(std::move(status));

@@ -7,11 +7,11 @@
 #ifndef MIRRORFLOW_TRAIN_NUMERIC_OPTIONS_H_
 #define MIRRORFLOW_TRAIN_NUMERIC_OPTIONS_H_
 
-#include <initializer_list>
 #include <limits>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "framework/graph/scope.h"
 
 namespace mirrorflow {
@@ -45,11 +45,11 @@ struct NumericOption {
 };
 
 // InvalidArgument if an option is NaN, infinite or outside its range; names `owner` and the option.
-absl::Status CheckNumbers(absl::string_view owner, std::initializer_list<NumericOption> options);
+absl::Status CheckNumbers(absl::string_view owner, absl::Span<const NumericOption> options);
 
 // Fails the scope with that error and returns false.
 bool CheckNumbers(const Scope& scope, absl::string_view owner,
-                  std::initializer_list<NumericOption> options);
+                  absl::Span<const NumericOption> options);
 
 }  // namespace mirrorflow
 

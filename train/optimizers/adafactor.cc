@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "ops/reduction.h"
-#include "train/numeric_options.h"
 #include "train/optimizers/term.h"
 
 namespace mirrorflow {
@@ -25,14 +24,13 @@ Shape WithSizeOne(const Shape& shape, int dim) {
 
 }  // namespace
 
-absl::Status Adafactor::CheckOptions() const {
-  const Options& o = options_;
-  return CheckNumbers("Adafactor", {{"learning_rate", o.learning_rate.value(), kNotNegative},
-                                    {"beta2_decay", o.beta2_decay, kNotPositive},
-                                    {"epsilon1", o.epsilon1, kNotNegative},
-                                    {"epsilon2", o.epsilon2, kNotNegative},
-                                    {"clip_threshold", o.clip_threshold, kPositive}});
-}
+Adafactor::Adafactor(const Options& o)
+    : Optimizer("Adafactor", o.learning_rate,
+                {{"beta2_decay", o.beta2_decay, kNotPositive},
+                 {"epsilon1", o.epsilon1, kNotNegative},
+                 {"epsilon2", o.epsilon2, kNotNegative},
+                 {"clip_threshold", o.clip_threshold, kPositive}}),
+      options_(o) {}
 
 // Order: learning_rate, step, beta2.
 Optimizer::Shared Adafactor::Prepare(const Scope& scope, Output learning_rate, Output step) const {

@@ -27,11 +27,9 @@ class Adafactor final : public Optimizer {
     double clip_threshold = 1;
   };
   Adafactor() : Adafactor(Options()) {}
-  explicit Adafactor(const Options& options) : options_(options) {}
+  explicit Adafactor(const Options& options);
 
  private:
-  const LearningRate& learning_rate() const override { return options_.learning_rate; }
-  absl::Status CheckOptions() const override;
   bool counts_steps() const override { return true; }
   Shared Prepare(const Scope& scope, Output learning_rate, Output step) const override;
   void Update(VariableUpdate& update, const Shared& shared) const override;

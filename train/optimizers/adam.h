@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Adam and its variants.
 #ifndef MIRRORFLOW_TRAIN_OPTIMIZERS_ADAM_H_
 #define MIRRORFLOW_TRAIN_OPTIMIZERS_ADAM_H_
+
+#include <string>
+#include <vector>
 
 #include "train/optimizers/optimizer.h"
 
@@ -24,25 +29,23 @@ class Adam : public Optimizer {
     bool amsgrad = false;
   };
   Adam() : Adam(Options()) {}
-  explicit Adam(const Options& options) : Adam(options, 0, "Adam") {}
+  explicit Adam(const Options& options) : Adam("Adam", options, 0) {}
 
  protected:
-  // `name`: of the class, for errors.
-  Adam(const Options& options, double weight_decay, const char* name)
-      : options_(options), weight_decay_(weight_decay), name_(name) {}
+  // `name` is that of the rule, and `numbers` are its options, for errors.
+  Adam(std::string name, const Options& options, double weight_decay);
+  Adam(std::string name, const Options& options, double weight_decay,
+       std::vector<NumericOption> numbers);
 
   void Update(VariableUpdate& update, const Shared& shared) const override;
 
  private:
-  const LearningRate& learning_rate() const override { return options_.learning_rate; }
-  absl::Status CheckOptions() const override;
   double weight_decay(const VariableUpdate&) const override { return weight_decay_; }
   Shared Prepare(const Scope& scope, Output learning_rate, Output step) const override;
   Operation Finish(const Scope& scope, const Shared& shared, absl::Span<const Operation> updates,
                    Output gate) const override;
   const Options options_;
   const double weight_decay_;
-  const char* const name_;
 };
 
 // variable -= learning_rate * weight_decay * variable, then Adam.
@@ -59,7 +62,83 @@ class AdamW final : public Adam {
   };
   AdamW() : AdamW(Options()) {}
   explicit AdamW(const Options& o)
-      : Adam({o.learning_rate, o.beta1, o.beta2, o.epsilon, o.amsgrad}, o.weight_decay, "AdamW") {}
+      : Adam("AdamW", {o.learning_rate, o.beta1, o.beta2, o.epsilon, o.amsgrad}, o.weight_decay) {}
+};
+
+// Adam with the largest recent gradient in place of the root:
+//   m = beta1 * m + (1 - beta1) * gradient
+//   u = max(beta2 * u, |gradient|)
+//   variable -= learning_rate / (1 - beta1^step) * m / (u + epsilon)
+// Source: Kingma and Ba, "Adam: a method for stochastic optimization", 2015, section 7.
+class Adamax final : public Optimizer {
+ public:
+  struct Options {
+    LearningRate learning_rate = 0.001;
+    double beta1 = 0.9;
+    double beta2 = 0.999;
+    double epsilon = 1e-7;
+  };
+  Adamax() : Adamax(Options()) {}
+  explicit Adamax(const Options& options);
+
+ private:
+  bool counts_steps() const override { return true; }
+  Shared Prepare(const Scope& scope, Output learning_rate, Output step) const override;
+  void Update(VariableUpdate& update, const Shared& shared) const override;
+  const Options options_;
+};
+
+// Adam with Nesterov's momentum, whose factor grows from beta1 / 2 to beta1:
+//   u(t) = beta1 * (1 - 0.5 * 0.96^t); U(t) = u(1) * … * u(t)
+//   m = beta1 * m + (1 - beta1) * gradient
+//   v = beta2 * v + (1 - beta2) * gradient²
+//   m_hat = u(t+1) * m / (1 - U(t+1)) + (1 - u(t)) * gradient / (1 - U(t))
+//   variable -= learning_rate * m_hat / (sqrt(v / (1 - beta2^t)) + epsilon)
+// Source: Dozat, "Incorporating Nesterov momentum into Adam", 2016; Keras' form.
+class Nadam final : public Optimizer {
+ public:
+  struct Options {
+    LearningRate learning_rate = 0.001;
+    double beta1 = 0.9;
+    double beta2 = 0.999;
+    double epsilon = 1e-7;
+  };
+  Nadam() : Nadam(Options()) {}
+  explicit Nadam(const Options& options);
+
+ private:
+  bool counts_steps() const override { return true; }
+  Shared Prepare(const Scope& scope, Output learning_rate, Output step) const override;
+  void Update(VariableUpdate& update, const Shared& shared) const override;
+  Operation Finish(const Scope& scope, const Shared& shared, absl::Span<const Operation> updates,
+                   Output gate) const override;
+  const Options options_;
+};
+
+// Adam whose step has the norm learning_rate * |variable|, for large batches:
+//   m = beta1 * m + (1 - beta1) * gradient
+//   v = beta2 * v + (1 - beta2) * gradient²
+//   update = m / (1 - beta1^step) / (sqrt(v / (1 - beta2^step)) + epsilon)
+//   variable -= learning_rate * |variable| / |update| * update
+// where the ratio of the norms is 1 if either is 0.
+// Source: You et al., "Large batch optimization for deep learning: training BERT in 76 minutes",
+// 2020; Keras' form.
+class Lamb final : public Optimizer {
+ public:
+  struct Options {
+    LearningRate learning_rate = 0.001;
+    double beta1 = 0.9;
+    double beta2 = 0.999;
+    double epsilon = 1e-7;
+  };
+  Lamb() : Lamb(Options()) {}
+  explicit Lamb(const Options& options);
+
+ private:
+  bool counts_steps() const override { return true; }
+  Shared Prepare(const Scope& scope, Output learning_rate, Output step) const override;
+  void Update(VariableUpdate& update, const Shared& shared) const override;
+  const Options options_;
 };
 
 }  // namespace mirrorflow

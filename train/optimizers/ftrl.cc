@@ -2,27 +2,20 @@
 #include "train/optimizers/ftrl.h"
 
 #include "ops/clip_by_value.h"
-#include "train/numeric_options.h"
 #include "train/optimizers/term.h"
 
 namespace mirrorflow {
 
-absl::Status Ftrl::CheckOptions() const {
-  const Options& o = options_;
-  return CheckNumbers(
-      "Ftrl", {{"learning_rate", o.learning_rate.value(), kNotNegative},
-               {"learning_rate_power", o.learning_rate_power, kNotPositive},
-               {"initial_accumulator_value", o.initial_accumulator_value, kNotNegative},
-               {"l1_regularization_strength", o.l1_regularization_strength, kNotNegative},
-               {"l2_regularization_strength", o.l2_regularization_strength, kNotNegative},
-               {"l2_shrinkage_regularization_strength", o.l2_shrinkage_regularization_strength,
-                kNotNegative},
-               {"beta", o.beta, kNotNegative}});
-}
-
-Optimizer::Shared Ftrl::Prepare(const Scope& scope, Output learning_rate, Output) const {
-  return {learning_rate};
-}
+Ftrl::Ftrl(const Options& o)
+    : Optimizer("Ftrl", o.learning_rate,
+                {{"learning_rate_power", o.learning_rate_power, kNotPositive},
+                 {"initial_accumulator_value", o.initial_accumulator_value, kNotNegative},
+                 {"l1_regularization_strength", o.l1_regularization_strength, kNotNegative},
+                 {"l2_regularization_strength", o.l2_regularization_strength, kNotNegative},
+                 {"l2_shrinkage_regularization_strength", o.l2_shrinkage_regularization_strength,
+                  kNotNegative},
+                 {"beta", o.beta, kNotNegative}}),
+      options_(o) {}
 
 void Ftrl::Update(VariableUpdate& u, const Shared& shared) const {
   const Options& o = options_;

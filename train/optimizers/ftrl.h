@@ -28,12 +28,9 @@ class Ftrl final : public Optimizer {
     double beta = 0;
   };
   Ftrl() : Ftrl(Options()) {}
-  explicit Ftrl(const Options& options) : options_(options) {}
+  explicit Ftrl(const Options& options);
 
  private:
-  const LearningRate& learning_rate() const override { return options_.learning_rate; }
-  absl::Status CheckOptions() const override;
-  Shared Prepare(const Scope& scope, Output learning_rate, Output step) const override;
   void Update(VariableUpdate& update, const Shared& shared) const override;
   const Options options_;
 };

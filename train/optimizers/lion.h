@@ -18,12 +18,9 @@ class Lion final : public Optimizer {
     double beta2 = 0.99;
   };
   Lion() : Lion(Options()) {}
-  explicit Lion(const Options& options) : options_(options) {}
+  explicit Lion(const Options& options);
 
  private:
-  const LearningRate& learning_rate() const override { return options_.learning_rate; }
-  absl::Status CheckOptions() const override;
-  Shared Prepare(const Scope& scope, Output learning_rate, Output step) const override;
   void Update(VariableUpdate& update, const Shared& shared) const override;
   const Options options_;
 };

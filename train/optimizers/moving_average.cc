@@ -9,7 +9,6 @@
 #include "ops/control.h"
 #include "ops/select.h"
 #include "ops/variable.h"
-#include "train/graph_copy.h"
 #include "train/graph_walk.h"
 #include "train/variable.h"
 

@@ -8,27 +8,25 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "ops/matmul.h"
-#include "train/numeric_options.h"
 #include "train/optimizers/term.h"
 
 namespace mirrorflow {
 
-absl::Status Muon::CheckOptions() const {
-  const Options& o = options_;
-  return CheckNumbers("Muon", {{"learning_rate", o.learning_rate.value(), kNotNegative},
-                               {"adam_beta1", o.adam_beta1, kBelowOne},
-                               {"adam_beta2", o.adam_beta2, kBelowOne},
-                               {"adam_weight_decay", o.adam_weight_decay, kNotNegative},
-                               {"epsilon", o.epsilon, kNotNegative},
-                               {"weight_decay", o.weight_decay, kNotNegative},
-                               {"muon_a", o.muon_a, kAnyNumber},
-                               {"muon_b", o.muon_b, kAnyNumber},
-                               {"muon_c", o.muon_c, kAnyNumber},
-                               {"adam_lr_ratio", o.adam_lr_ratio, kNotNegative},
-                               {"momentum", o.momentum, kFraction},
-                               {"ns_steps", o.ns_steps, kNotNegative},
-                               {"rms_rate", o.rms_rate.value_or(0), kNotNegative}});
-}
+Muon::Muon(const Options& o)
+    : Adam("Muon", {o.learning_rate, o.adam_beta1, o.adam_beta2, o.epsilon}, 0,
+           {{"adam_beta1", o.adam_beta1, kBelowOne},
+            {"adam_beta2", o.adam_beta2, kBelowOne},
+            {"adam_weight_decay", o.adam_weight_decay, kNotNegative},
+            {"epsilon", o.epsilon, kNotNegative},
+            {"weight_decay", o.weight_decay, kNotNegative},
+            {"muon_a", o.muon_a, kAnyNumber},
+            {"muon_b", o.muon_b, kAnyNumber},
+            {"muon_c", o.muon_c, kAnyNumber},
+            {"adam_lr_ratio", o.adam_lr_ratio, kNotNegative},
+            {"momentum", o.momentum, kFraction},
+            {"ns_steps", o.ns_steps, kNotNegative},
+            {"rms_rate", o.rms_rate.value_or(0), kNotNegative}}),
+      options_(o) {}
 
 bool Muon::UsesAdam(const VariableUpdate& u) const {
   return u.shape().rank() != 2 || options_.exclude_layers.Contains(u.variable()) ||

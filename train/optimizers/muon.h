@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "train/optimizers/adam.h"
-#include "train/optimizers/variable_set.h"
+#include "train/optimizers/minimize_options.h"
 
 namespace mirrorflow {
 
@@ -41,11 +41,9 @@ class Muon final : public Adam {
     std::optional<double> rms_rate = 0.2;  // no value: the factor of x is learning_rate alone
   };
   Muon() : Muon(Options()) {}
-  explicit Muon(const Options& o)
-      : Adam({o.learning_rate, o.adam_beta1, o.adam_beta2, o.epsilon}, 0, "Muon"), options_(o) {}
+  explicit Muon(const Options& options);
 
  private:
-  absl::Status CheckOptions() const override;
   double weight_decay(const VariableUpdate& update) const override;
   void Update(VariableUpdate& update, const Shared& shared) const override;
 

@@ -14,8 +14,6 @@
 #include "ops/unary.h"
 #include "ops/variable.h"
 #include "train/graph_walk.h"
-#include "train/numeric_options.h"
-#include "train/optimizers/check_gradients.h"
 #include "train/optimizers/clipping.h"
 #include "train/optimizers/gradient_accumulation.h"
 #include "train/optimizers/loss_scale.h"
@@ -78,15 +76,15 @@ Operation Optimizer::Finish(const Scope&, const Shared&, absl::Span<const Operat
   return Operation();
 }
 
-absl::Status Optimizer::CheckOptions() const {
-  return CheckNumbers("optimizer", {{"learning_rate", learning_rate().value(), kNotNegative}});
+Optimizer::Shared Optimizer::Prepare(const Scope&, Output learning_rate, Output) const {
+  return {learning_rate};
 }
 
 Operation Optimizer::UpdateVariables(const Scope& s,
                                      absl::Span<const GradientAndVariable> gradients, Output gate,
                                      const MinimizeOptions& options) const {
   const DataType dtype = s.graph().values().at(gradients[0].variable).handle_dtype;
-  const LearningRateSchedule& schedule = learning_rate().schedule();
+  const LearningRateSchedule& schedule = learning_rate_.schedule();
   std::optional<Variable> count;  // of updates
   Output before, step;
   if (schedule || counts_steps() || options.use_ema) {
@@ -97,7 +95,7 @@ Operation Optimizer::UpdateVariables(const Scope& s,
   if (counts_steps()) step = Term(s, before) + 1;
   const Output rate =
       schedule ? schedule(s, before)
-               : ops::ScalarConst(s.WithName("learning_rate"), dtype, learning_rate().value());
+               : ops::ScalarConst(s.WithName("learning_rate"), dtype, learning_rate_.value());
   if (!s.ok()) return Operation();
   const Shared shared = Prepare(s, rate, step);
   std::vector<Operation> operations;
@@ -132,7 +130,10 @@ Operation Optimizer::UpdateVariables(const Scope& s,
 
 bool Optimizer::Check(const Scope& scope, const MinimizeOptions& options) const {
   absl::Status status = CheckMinimizeOptions(scope.graph(), options);
-  if (status.ok()) status = CheckOptions();
+  if (status.ok()) {
+    status = CheckNumbers(name_, {{"learning_rate", learning_rate_.value(), kNotNegative}});
+  }
+  if (status.ok()) status = CheckNumbers(name_, numbers_);
   if (status.ok()) return true;
   scope.Fail(std::move(status));
   return false;

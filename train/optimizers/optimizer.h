@@ -9,9 +9,12 @@
 #ifndef MIRRORFLOW_TRAIN_OPTIMIZERS_OPTIMIZER_H_
 #define MIRRORFLOW_TRAIN_OPTIMIZERS_OPTIMIZER_H_
 
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "framework/graph/scope.h"
+#include "train/numeric_options.h"
 #include "train/optimizers/gradient_reduction.h"
 #include "train/optimizers/learning_rate.h"
 #include "train/optimizers/minimize_options.h"
@@ -26,7 +29,6 @@ struct ReducedGradients {
 
 class Optimizer {
  public:
-  Optimizer() = default;
   // Optimizers are not copied. The parameter is not const so that `Adam({})` cannot mean a copy of
   // Adam(): it is an Adam with default options.
   Optimizer(Optimizer&) = delete;
@@ -57,13 +59,20 @@ class Optimizer {
                            Output gate = Output(), const MinimizeOptions& options = {}) const;
 
  protected:
+  // Minimize fails if the learning rate or one of `numbers`, the other options of the rule, is out
+  // of range; the error names the rule.
+  Optimizer(std::string name, LearningRate learning_rate, std::vector<NumericOption> numbers = {})
+      : name_(std::move(name)),
+        learning_rate_(std::move(learning_rate)),
+        numbers_(std::move(numbers)) {}
+
   // Outputs that the updates of all variables share, made once. Each optimizer defines their order.
   // The learning rate comes first and has the dtype of the variables. Update gets the one of its
   // variable there (MinimizeOptions::learning_rate_multipliers).
   using Shared = std::vector<Output>;
   // `step`: 1 in the first step, in the same dtype as the learning rate; invalid unless
-  // counts_steps().
-  virtual Shared Prepare(const Scope& scope, Output learning_rate, Output step) const = 0;
+  // counts_steps(). By default, they share only the learning rate.
+  virtual Shared Prepare(const Scope& scope, Output learning_rate, Output step) const;
   // Adds to `update` the writes of a variable and its slots.
   virtual void Update(VariableUpdate& update, const Shared& shared) const = 0;
   // Adds an operation that runs once after `updates`, for state that is not a slot of a variable.
@@ -71,20 +80,25 @@ class Optimizer {
                            absl::Span<const Operation> updates, Output gate) const;
 
  private:
-  virtual const LearningRate& learning_rate() const = 0;
-  // InvalidArgument if an option of the rule is out of range. By default, the rule has no option
-  // besides the learning rate.
-  virtual absl::Status CheckOptions() const;
   virtual bool counts_steps() const { return false; }
   // The decay of this variable where MinimizeOptions::weight_decay has no value.
   virtual double weight_decay(const VariableUpdate&) const { return 0; }
 
+  // InvalidArgument if a gradient, a variable or the gate (which may be invalid) is not of this
+  // graph, or a variable is not a variable's handle.
+  static absl::Status CheckGradients(const Graph& graph,
+                                     absl::Span<const GradientAndVariable> gradients,
+                                     const Output& gate);
   // Fails the scope and returns false if an option is invalid.
   bool Check(const Scope& scope, const MinimizeOptions& options) const;
   Operation ClipAndUpdate(const Scope& scope, std::vector<GradientAndVariable> gradients,
                           Output gate, const MinimizeOptions& options) const;
   Operation UpdateVariables(const Scope& scope, absl::Span<const GradientAndVariable> gradients,
                             Output gate, const MinimizeOptions& options) const;
+
+  const std::string name_;
+  const LearningRate learning_rate_;
+  const std::vector<NumericOption> numbers_;
 };
 
 }  // namespace mirrorflow

@@ -3,18 +3,16 @@
 
 #include "ops/constant.h"
 #include "ops/update.h"
-#include "train/numeric_options.h"
 #include "train/optimizers/term.h"
 
 namespace mirrorflow {
 
-absl::Status RMSProp::CheckOptions() const {
-  const Options& o = options_;
-  return CheckNumbers("RMSProp", {{"learning_rate", o.learning_rate.value(), kNotNegative},
-                                  {"rho", o.rho, kFraction},
-                                  {"momentum", o.momentum, kFraction},
-                                  {"epsilon", o.epsilon, kNotNegative}});
-}
+RMSProp::RMSProp(const Options& o)
+    : Optimizer("RMSProp", o.learning_rate,
+                {{"rho", o.rho, kFraction},
+                 {"momentum", o.momentum, kFraction},
+                 {"epsilon", o.epsilon, kNotNegative}}),
+      options_(o) {}
 
 // Order: learning_rate, rho, momentum, epsilon.
 Optimizer::Shared RMSProp::Prepare(const Scope& scope, Output learning_rate, Output) const {
@@ -34,14 +32,11 @@ void RMSProp::Update(VariableUpdate& u, const Shared& shared) const {
     return;
   }
   const Variable mean = u.Slot("mean");
-  const double rho = options_.rho;
   const Term g = u.ReducedGradient();
-  const Term next_rms = rho * u.term(rms.value) + (1 - rho) * Square(g);
-  const Term next_mean = rho * u.term(mean.value) + (1 - rho) * g;
+  const Term next_rms = u.Average(rms, options_.rho, Square(g));
+  const Term next_mean = u.Average(mean, options_.rho, g);
   const Term root = Sqrt(next_rms - Square(next_mean) + options_.epsilon);
   const Term step = options_.momentum * u.term(momentum.value) + u.term(v[0]) * g / root;
-  u.Assign(rms, next_rms);
-  u.Assign(mean, next_mean);
   u.Assign(momentum, step);
   u.Subtract(step);
 }

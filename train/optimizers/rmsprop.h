@@ -24,11 +24,9 @@ class RMSProp final : public Optimizer {
     bool centered = false;
   };
   RMSProp() : RMSProp(Options()) {}
-  explicit RMSProp(const Options& options) : options_(options) {}
+  explicit RMSProp(const Options& options);
 
  private:
-  const LearningRate& learning_rate() const override { return options_.learning_rate; }
-  absl::Status CheckOptions() const override;
   Shared Prepare(const Scope& scope, Output learning_rate, Output step) const override;
   void Update(VariableUpdate& update, const Shared& shared) const override;
   const Options options_;

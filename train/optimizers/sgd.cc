@@ -3,30 +3,16 @@
 
 #include "ops/constant.h"
 #include "ops/update.h"
-#include "train/numeric_options.h"
 
 namespace mirrorflow {
-
-absl::Status GradientDescent::CheckOptions() const {
-  const Options& o = options_;
-  return CheckNumbers("GradientDescent",
-                      {{"learning_rate", o.learning_rate.value(), kNotNegative}});
-}
-
-Optimizer::Shared GradientDescent::Prepare(const Scope& scope, Output learning_rate, Output) const {
-  return {learning_rate};
-}
 
 void GradientDescent::Update(VariableUpdate& u, const Shared& shared) const {
   u.Add(ops::ResourceApplyGradientDescent(u.write_scope(), u.variable(), shared[0], u.gradient(),
                                           {.gates = u.gates()}));
 }
 
-absl::Status Momentum::CheckOptions() const {
-  const Options& o = options_;
-  return CheckNumbers("Momentum", {{"learning_rate", o.learning_rate.value(), kNotNegative},
-                                   {"momentum", o.momentum, kFraction}});
-}
+Momentum::Momentum(const Options& o)
+    : Optimizer("Momentum", o.learning_rate, {{"momentum", o.momentum, kFraction}}), options_(o) {}
 
 Optimizer::Shared Momentum::Prepare(const Scope& scope, Output learning_rate, Output) const {
   return {learning_rate,

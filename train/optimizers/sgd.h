@@ -13,14 +13,10 @@ class GradientDescent final : public Optimizer {
     LearningRate learning_rate = 0.01;
   };
   GradientDescent() : GradientDescent(Options()) {}
-  explicit GradientDescent(const Options& options) : options_(options) {}
+  explicit GradientDescent(const Options& o) : Optimizer("GradientDescent", o.learning_rate) {}
 
  private:
-  const LearningRate& learning_rate() const override { return options_.learning_rate; }
-  absl::Status CheckOptions() const override;
-  Shared Prepare(const Scope& scope, Output learning_rate, Output step) const override;
   void Update(VariableUpdate& update, const Shared& shared) const override;
-  const Options options_;
 };
 using SGD = GradientDescent;
 
@@ -34,11 +30,9 @@ class Momentum final : public Optimizer {
     bool use_nesterov = false;
   };
   Momentum() : Momentum(Options()) {}
-  explicit Momentum(const Options& options) : options_(options) {}
+  explicit Momentum(const Options& options);
 
  private:
-  const LearningRate& learning_rate() const override { return options_.learning_rate; }
-  absl::Status CheckOptions() const override;
   Shared Prepare(const Scope& scope, Output learning_rate, Output step) const override;
   void Update(VariableUpdate& update, const Shared& shared) const override;
   const Options options_;

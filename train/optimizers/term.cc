@@ -7,8 +7,6 @@
 #include "ops/unary.h"
 
 namespace mirrorflow {
-namespace {}  // namespace
-
 Term Term::Number(double value) const {
   // After an error, there is no dtype, and no node is added.
   if (!output_.valid()) return *this;

@@ -49,6 +49,12 @@ void VariableUpdate::Assign(const Variable& slot, Output next) {
   if (assign.valid()) operations_.push_back(assign);
 }
 
+Term VariableUpdate::Average(const Variable& slot, double decay, const Term& value) {
+  const Term next = decay * term(slot.value) + (1 - decay) * value;
+  Assign(slot, next);
+  return next;
+}
+
 void VariableUpdate::AssignVariable(Output next) {
   if (gate_.valid()) next = ops::SelectV2(scope_, gate_, next, Read());
   Add(ops::AssignVariableOp(write_scope_, gv_.variable, next));

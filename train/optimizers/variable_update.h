@@ -6,7 +6,7 @@
 //     const Variable momentum = u.Slot("momentum");
 //     const Term m = u.term(momentum.value), g = u.ReducedGradient();
 //     u.Subtract(u.term(shared[0]) * Sign(beta1 * m + (1 - beta1) * g));
-//     u.Assign(momentum, beta2 * m + (1 - beta2) * g);
+//     u.Average(momentum, beta2, g);
 //   }
 #ifndef MIRRORFLOW_TRAIN_OPTIMIZERS_VARIABLE_UPDATE_H_
 #define MIRRORFLOW_TRAIN_OPTIMIZERS_VARIABLE_UPDATE_H_
@@ -60,6 +60,8 @@ class VariableUpdate {
 
   // Makes `next` the value of a slot after the step; at most once for each slot.
   void Assign(const Variable& slot, Output next);
+  // Makes the running mean decay * slot + (1 - decay) * value the value of a slot, and returns it.
+  Term Average(const Variable& slot, double decay, const Term& value);
   // variable = next
   void AssignVariable(Output next);
   // variable -= amount

@@ -12,8 +12,8 @@
 #include "tests/support/tensors.h"
 #include "tests/support/test_session.h"
 #include "train/formats/npz.h"
-#include "train/optimizers/learning_rate.h"
 #include "train/optimizers/optimizers.h"
+#include "train/optimizers/schedules.h"
 #include "train/variable.h"
 
 namespace mirrorflow {

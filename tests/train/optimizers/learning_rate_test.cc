@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/optimizers/learning_rate.h"
-
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -10,6 +8,7 @@
 #include "ops/all/ops.h"
 #include "tests/support/test_session.h"
 #include "train/optimizers/optimizers.h"
+#include "train/optimizers/schedules.h"
 #include "train/variable.h"
 
 namespace mirrorflow {

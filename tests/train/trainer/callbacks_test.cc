@@ -21,8 +21,8 @@
 #include "train/checkpoint/variables_file.h"
 #include "train/layers/layers.h"
 #include "train/losses/losses.h"
-#include "train/optimizers/adjustable_rate.h"
 #include "train/optimizers/optimizers.h"
+#include "train/optimizers/schedules.h"
 #include "train/trainer/tensor_board.h"
 #include "train/trainer/trainer.h"
 
