@@ -12,7 +12,7 @@
 #include <string>
 
 #include "framework/graph/scope.h"
-#include "train/losses/options.h"
+#include "train/losses/reductions.h"
 
 namespace mirrorflow {
 namespace losses {
@@ -91,6 +91,23 @@ Output CategoricalFocalCrossentropy(const Scope& scope, Output predictions, Outp
 // Shapes:   predictions and labels [batch, …, classes] -> scalar.
 Output KLDivergence(const Scope& scope, Output predictions, Output labels,
                     const LossOptions& options = {});
+
+// Losses that are 0 beyond a margin, of a prediction p of any size.
+//
+// max(1 - y p, 0), the mean over the last dimension. Labels are -1 or 1; a label of 0 counts as -1.
+// Shapes:   predictions and labels [batch, …] -> scalar.
+// Errors:   InvalidArgument unless both have the same shape; nothing is broadcast.
+Output Hinge(const Scope& scope, Output predictions, Output labels,
+             const LossOptions& options = {});
+// max(1 - y p, 0)², the mean over the last dimension. Shapes and errors as for Hinge.
+Output SquaredHinge(const Scope& scope, Output predictions, Output labels,
+                    const LossOptions& options = {});
+
+// max(0, 1 + max((1 - y) p) - sum(y p)) along the last dimension, for labels that are 1 at the
+// class and 0 elsewhere. Shapes and errors as for Hinge.
+// Errors:   InvalidArgument also unless predictions have at least two dimensions.
+Output CategoricalHinge(const Scope& scope, Output predictions, Output labels,
+                        const LossOptions& options = {});
 
 }  // namespace losses
 }  // namespace mirrorflow

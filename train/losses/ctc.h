@@ -3,7 +3,7 @@
 #define MIRRORFLOW_TRAIN_LOSSES_CTC_H_
 
 #include "framework/graph/scope.h"
-#include "train/losses/options.h"
+#include "train/losses/reductions.h"
 
 namespace mirrorflow {
 namespace losses {

@@ -12,7 +12,6 @@
 
 #include "train/losses/classification.h"  // cross entropies, focal losses, divergence
 #include "train/losses/ctc.h"             // sequences without alignment
-#include "train/losses/hinge.h"           // margins
 #include "train/losses/regression.h"      // distances of numbers
 
 #endif  // MIRRORFLOW_TRAIN_LOSSES_LOSSES_H_

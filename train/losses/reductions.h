@@ -4,6 +4,8 @@
 #ifndef MIRRORFLOW_TRAIN_LOSSES_REDUCTIONS_H_
 #define MIRRORFLOW_TRAIN_LOSSES_REDUCTIONS_H_
 
+#include <string>
+
 #include "absl/strings/string_view.h"
 #include "framework/graph/scope.h"
 
@@ -15,6 +17,19 @@ enum class LossReduction {
   kSum,
   kNone,  // the weighted losses themselves, of shape [batch, …]
 };
+
+namespace losses {
+
+// The options of a loss without parameters. All other losses have these options, too.
+struct LossOptions {
+  // A factor for the loss of each example: the shape of the losses or their first dimensions, or
+  // sizes of 1 in their place. Any numeric dtype.
+  Output sample_weight = {};
+  LossReduction reduction = LossReduction::kSumOverBatchSize;
+  std::string name = "loss";
+};
+
+}  // namespace losses
 
 // Fails the scope with InvalidArgument. Returns an invalid output.
 Output FailLoss(const Scope& scope, absl::string_view what, absl::string_view why);

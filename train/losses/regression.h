@@ -16,7 +16,7 @@
 #include <string>
 
 #include "framework/graph/scope.h"
-#include "train/losses/options.h"
+#include "train/losses/reductions.h"
 
 namespace mirrorflow {
 namespace losses {

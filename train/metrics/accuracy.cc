@@ -119,5 +119,18 @@ Metric TopKCategoricalAccuracy(const Scope& scope, Output predictions, Output la
   return TopK(s, kWhat, predictions, ClassOf(s, labels), {predictions, labels}, options);
 }
 
+Output Accuracy(const Scope& scope, Output logits, Output labels) {
+  const Scope s = scope.SubScope("accuracy");
+  const Output predicted = ops::ArgMax(s, logits, 1, {.output_type = DT_INT32});
+  if (!CheckEqualShapes(s, "accuracy", predicted, labels)) return Output();
+  const Output hits = ops::Equal(s, predicted, ops::Cast(s, labels, DT_INT32));
+  Output right = ops::Cast(s, hits, DT_FLOAT);
+  if (IsFloating(logits.dtype())) {
+    const Output nan = ops::ScalarConst(s, DT_FLOAT, std::numeric_limits<double>::quiet_NaN());
+    right = ops::SelectV2(s, ops::Any(s, ops::IsNan(s, logits), {1}), nan, right);
+  }
+  return ops::Mean(s, right);
+}
+
 }  // namespace metrics
 }  // namespace mirrorflow

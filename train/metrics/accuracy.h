@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The fraction of correct predictions over all batches: a float in [0, 1], 0 before the first
-// batch.
+// The fraction of correct predictions: a float in [0, 1]. Each Metric covers all batches, and is 0
+// before the first one.
 #ifndef MIRRORFLOW_TRAIN_METRICS_ACCURACY_H_
 #define MIRRORFLOW_TRAIN_METRICS_ACCURACY_H_
 
@@ -50,6 +50,11 @@ Metric SparseTopKCategoricalAccuracy(const Scope& scope, Output predictions, Out
                                      const TopKAccuracyOptions& options = {});
 Metric TopKCategoricalAccuracy(const Scope& scope, Output predictions, Output labels,
                                const TopKAccuracyOptions& options = {});
+
+// Accuracy of one batch: the fraction of rows whose largest logit is at the label, a float scalar.
+// NaN if a logit is NaN. SparseCategoricalAccuracy covers several batches.
+// Shapes:   logits [batch, classes], labels [batch].
+Output Accuracy(const Scope& scope, Output logits, Output labels);
 
 }  // namespace metrics
 }  // namespace mirrorflow

@@ -14,11 +14,9 @@
 
 #include "train/metrics/accuracy.h"          // shares of right predictions
 #include "train/metrics/auc.h"               // areas under curves
-#include "train/metrics/batch_accuracy.h"    // of one batch
 #include "train/metrics/confusion_matrix.h"  // confusion matrix, mean IoU
-#include "train/metrics/f_score.h"           // F1 and F-beta
 #include "train/metrics/mean.h"              // mean, sum, perplexity
-#include "train/metrics/precision_recall.h"  // precision and recall
+#include "train/metrics/precision_recall.h"  // F1 and F-beta
 #include "train/metrics/regression.h"        // errors of numbers
 
 #endif  // MIRRORFLOW_TRAIN_METRICS_METRICS_H_

@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Precision and recall of binary predictions over all batches.
-// Shapes:   predictions, probabilities, and labels [batch, …] -> a float scalar, or a vector with
-//           an element for each threshold if there are several.
-// Dtypes:   predictions half, bfloat16, float, double; labels of any numeric dtype or bool, where
-//           0 is negative and all else is positive.
-// Errors:   InvalidArgument for other shapes, for thresholds outside [0, 1], and for a top_k or
-//           class_id that does not fit the last dimension.
+// Precision, recall and their harmonic mean, the F score, over all batches.
 #ifndef MIRRORFLOW_TRAIN_METRICS_PRECISION_RECALL_H_
 #define MIRRORFLOW_TRAIN_METRICS_PRECISION_RECALL_H_
 
@@ -33,12 +27,53 @@ struct ThresholdOptions {
 };
 
 // true positives / (true positives + false positives); 0 if there are none.
+// Shapes:   predictions, probabilities, and labels [batch, …] -> a float scalar, or a vector with
+//           an element for each threshold if there are several.
+// Dtypes:   predictions half, bfloat16, float, double; labels of any numeric dtype or bool, where
+//           0 is negative and all else is positive.
+// Errors:   InvalidArgument for other shapes, for thresholds outside [0, 1], and for a top_k or
+//           class_id that does not fit the last dimension.
 Metric Precision(const Scope& scope, Output predictions, Output labels,
                  const ThresholdOptions& options = {});
 
-// true positives / (true positives + false negatives); 0 if there are none.
+// true positives / (true positives + false negatives); 0 if there are none. Shapes, dtypes and
+// errors as for Precision.
 Metric Recall(const Scope& scope, Output predictions, Output labels,
               const ThresholdOptions& options = {});
+
+enum class FScoreAverage {
+  kNone,      // a score for each class: [classes]
+  kMicro,     // one score from the counts of all classes
+  kMacro,     // the mean of the classes' scores
+  kWeighted,  // their mean, weighted by the label count of each class
+};
+
+struct FBetaScoreOptions {
+  FScoreAverage average = FScoreAverage::kNone;
+  double beta = 1;  // the weight of recall against precision; above 0 and finite
+  // A prediction above this threshold, in (0, 1], is positive. Without a threshold, the largest
+  // prediction of each row is positive.
+  std::optional<double> threshold = std::nullopt;
+  Output sample_weight = {};  // [batch]
+  std::string name = "fbeta_score";
+};
+
+// (1 + beta²) precision recall / (beta² precision + recall) over all batches, a float.
+// Shapes:   predictions and labels [batch, classes]; labels are 0 or 1, of any numeric dtype.
+// Errors:   InvalidArgument for other shapes, or a beta or threshold outside its range.
+Metric FBetaScore(const Scope& scope, Output predictions, Output labels,
+                  const FBetaScoreOptions& options = {});
+
+struct F1ScoreOptions {
+  FScoreAverage average = FScoreAverage::kNone;
+  std::optional<double> threshold = std::nullopt;
+  Output sample_weight = {};  // [batch]
+  std::string name = "f1_score";
+};
+
+// FBetaScore with a beta of 1.
+Metric F1Score(const Scope& scope, Output predictions, Output labels,
+               const F1ScoreOptions& options = {});
 
 }  // namespace metrics
 }  // namespace mirrorflow
