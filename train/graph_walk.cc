@@ -1,9 +1,115 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/graph_walk.h"
 
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/numbers.h"
+#include "framework/core/status.h"
+#include "framework/graph/shape_inference.h"
 
 namespace mirrorflow {
+namespace {
+
+// Copies the nodes that differ, each once.
+class Copier {
+ public:
+  Copier(Graph& graph, const CopyOptions& options) : graph_(graph), options_(options) {}
+
+  // The output that takes the place of `x`, whose node has been rewritten.
+  Output Now(const Output& x) const {
+    const auto it = outputs_.find(x);
+    return it == outputs_.end() ? x : it->second;
+  }
+  Node* Now(Node* node) const {
+    const auto it = copies_.find(node);
+    return it == copies_.end() ? node : it->second;
+  }
+
+  // Rewrites the node and all that it needs.
+  absl::Status Rewrite(Node* root) {
+    for (Node* node : NewOrder(root)) {
+      if (const Output instead = options_.replacement(*node); instead.valid()) {
+        outputs_[node->output(0)] = Now(instead);
+      } else {
+        MF_RETURN_IF_ERROR(RewriteOne(node));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // Rewrites an operation and, if it is a group, the operations in it.
+  absl::Status RewriteOperation(Node* node) {
+    MF_RETURN_IF_ERROR(Rewrite(node));
+    if (node->num_inputs() > 0) return absl::OkStatus();
+    std::vector<Node*> controls;
+    bool differs = false;
+    for (Node* const control : node->control_inputs()) {
+      MF_RETURN_IF_ERROR(RewriteOperation(control));
+      controls.push_back(Now(control));
+      differs |= controls.back() != control;
+    }
+    return differs ? Copy(node, node->attrs(), {}, std::move(controls)) : absl::OkStatus();
+  }
+
+ private:
+  // Returns the nodes that the new form of `root` needs and itself, each after its inputs.
+  std::vector<Node*> NewOrder(Node* root) const {
+    std::vector<Node*> order;
+    absl::flat_hash_set<const Node*> seen = {root};
+    std::vector<std::pair<Node*, int>> open = {{root, 0}};  // with the next input to visit
+    while (!open.empty()) {
+      Node* const node = open.back().first;
+      const int i = open.back().second++;
+      const Output instead = options_.replacement(*node);
+      if (i == (instead.valid() ? 1 : node->num_inputs())) {
+        order.push_back(node);
+        open.pop_back();
+        continue;
+      }
+      Node* const from = instead.valid() ? instead.node : node->input(i).node;
+      if (seen.insert(from).second) open.emplace_back(from, 0);
+    }
+    return order;
+  }
+
+  absl::Status RewriteOne(Node* node) {
+    if (copies_.contains(node)) return absl::OkStatus();
+    AttrMap attrs = node->attrs();
+    bool differs = options_.change_attrs != nullptr && options_.change_attrs(attrs);
+    std::vector<Output> inputs;
+    for (const Output& in : node->inputs()) {
+      inputs.push_back(Now(in));
+      differs |= inputs.back() != in;
+    }
+    if (!differs) return absl::OkStatus();
+    const absl::Span<Node* const> controls = node->control_inputs();
+    return Copy(node, std::move(attrs), std::move(inputs), {controls.begin(), controls.end()});
+  }
+
+  absl::Status Copy(Node* node, AttrMap attrs, std::vector<Output> inputs,
+                    std::vector<Node*> controls) {
+    // Reserved with the first copy, so that a graph without differences reserves no prefix.
+    if (prefix_.empty()) prefix_ = graph_.UniquePrefix(options_.prefix) + "/";
+    MF_ASSIGN_OR_RETURN(Node * made,
+                        graph_.AddNode(graph_.UniqueName(prefix_ + node->name()), node->op(),
+                                       std::move(attrs), std::move(inputs), std::move(controls)));
+    MF_RETURN_IF_ERROR(graph_.values().Infer(*made));
+    copies_[node] = made;
+    for (int i = 0; i < node->num_outputs(); ++i) outputs_[node->output(i)] = made->output(i);
+    return absl::OkStatus();
+  }
+
+  Graph& graph_;
+  const CopyOptions& options_;
+  std::string prefix_;
+  absl::flat_hash_map<Output, Output> outputs_;
+  absl::flat_hash_map<Node*, Node*> copies_;
+};
+
+}  // namespace
 
 Output FindOutput(const Graph& graph, absl::string_view name) {
   const size_t colon = name.rfind(':');
@@ -34,6 +140,21 @@ std::vector<bool> FindAncestors(const Graph& graph, absl::Span<const Output> out
     }
   }
   return ancestors;
+}
+
+absl::StatusOr<Output> CopyWithChanges(const Scope& scope, const Output& output,
+                                       const CopyOptions& options) {
+  MF_RETURN_IF_ERROR(scope.graph().CheckOwns(output));
+  Copier copier(scope.graph(), options);
+  MF_RETURN_IF_ERROR(copier.Rewrite(output.node));
+  return copier.Now(output);
+}
+
+absl::StatusOr<Operation> CopyWithChanges(const Scope& scope, const Operation& operation,
+                                          const CopyOptions& options) {
+  Copier copier(scope.graph(), options);
+  MF_RETURN_IF_ERROR(copier.RewriteOperation(operation.node));
+  return Operation{copier.Now(operation.node)};
 }
 
 }  // namespace mirrorflow

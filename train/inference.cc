@@ -3,7 +3,6 @@
 
 #include <string>
 
-#include "train/graph_copy.h"
 #include "train/graph_walk.h"
 
 namespace mirrorflow {

@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 #include "tools/flags/cluster_flags.h"
 #include "tools/flags/command_line.h"
-#include "train/checkpoint/lost_directory.h"
+#include "train/checkpoint/directory_lock.h"
 
 namespace mirrorflow {
 namespace {

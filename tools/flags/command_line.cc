@@ -28,7 +28,7 @@
 #include "framework/graph/op_registry.h"
 #include "framework/runtime/error_report.h"
 #include "framework/runtime/failure.h"
-#include "train/checkpoint/lost_directory.h"
+#include "train/checkpoint/directory_lock.h"
 
 namespace mirrorflow {
 namespace {

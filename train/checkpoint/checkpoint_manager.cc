@@ -30,8 +30,8 @@
 #include "framework/workers/connection.h"
 #include "train/checkpoint/checkpoint_contents.h"
 #include "train/checkpoint/directory.h"
+#include "train/checkpoint/directory_lock.h"
 #include "train/checkpoint/event_log.h"
-#include "train/checkpoint/lost_directory.h"
 #include "train/checkpoint/manifest.h"
 #include "train/checkpoint/variables_file.h"
 

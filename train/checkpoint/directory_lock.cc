@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/cord.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -26,10 +27,11 @@
 #include "framework/core/status.h"
 #include "framework/core/system_error.h"
 #include "framework/core/thread.h"
-#include "train/checkpoint/lost_directory.h"
 
 namespace mirrorflow {
 namespace {
+
+constexpr char kPayloadType[] = "mirrorflow/lost_directory";
 
 // Begins the text of an owner that has given the directory back.
 constexpr absl::string_view kReleased = "released by ";
@@ -78,6 +80,16 @@ std::string FlockLine(int fd) {
 }
 
 }  // namespace
+
+absl::Status LostDirectoryError(absl::string_view message) {
+  absl::Status status = absl::AbortedError(message);
+  status.SetPayload(kPayloadType, absl::Cord("1"));
+  return status;
+}
+
+bool IsLostDirectory(const absl::Status& status) {
+  return status.GetPayload(kPayloadType).has_value();
+}
 
 // The file that says that this process is the owner. Each owner renames a file of its own to
 // `lock`, and changes no other: one that was replaced cannot harm the next one's.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // DirectoryLock: makes this process the only owner of a directory, by a file `lock` in it that
-// names the owner. Private to the checkpoints.
+// names the owner.
 //
 // The owner renews the file every few seconds. Another process takes the directory once the owner
 // has given it back, or has not renewed the file for half a minute. On the owner's host, flock(2)
@@ -25,6 +25,12 @@
 #include "framework/core/mutex.h"
 
 namespace mirrorflow {
+
+// The error of a process whose directory has another owner now: Aborted with a mark, which travels
+// with it to every worker. The status code does not tell: a stale file handle of NFS (ESTALE) is
+// also Aborted, and the next save may succeed.
+absl::Status LostDirectoryError(absl::string_view message);
+bool IsLostDirectory(const absl::Status& status);
 
 struct DirectoryLockOptions {
   // How long to wait for another owner to release the directory.

@@ -11,7 +11,6 @@
 #include "framework/core/status.h"
 #include "framework/data/dataset_fingerprint.h"
 #include "framework/runtime/usable_cpus.h"
-#include "train/data/combined_rows.h"
 #include "train/data/dataset_base.h"
 #include "train/data/file_cache.h"
 #include "train/data/file_dataset.h"

@@ -17,7 +17,6 @@
 #include "framework/core/mutex.h"
 #include "framework/core/status.h"
 #include "train/formats/tf_record.h"
-#include "train/formats/tf_record_writer.h"
 
 namespace mirrorflow {
 namespace {

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stages whose elements depend on values. The elements of their inputs and results are single rows
-// with a value.
+// Stages whose elements depend on values, and stages that make one stream of several. The elements
+// of their inputs and results are single rows with a value.
 #ifndef MIRRORFLOW_TRAIN_DATA_VALUE_STREAMS_H_
 #define MIRRORFLOW_TRAIN_DATA_VALUE_STREAMS_H_
 
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "train/data/row.h"
@@ -28,6 +31,20 @@ std::shared_ptr<RowCache> CreateRowCache();
 // passes are those of the first.
 std::unique_ptr<RowStream> CacheRows(std::unique_ptr<RowStream> input,
                                      std::shared_ptr<RowCache> cache);
+
+// The results of the stages below are numbered from 0 in each pass.
+//
+// Row i has the components of row i of all inputs. Ends with the shortest input.
+std::unique_ptr<RowStream> ZipRows(std::vector<std::unique_ptr<RowStream>> inputs);
+
+// The rows of all inputs, one after another.
+std::unique_ptr<RowStream> ConcatenateRows(std::vector<std::unique_ptr<RowStream>> inputs);
+
+// The rows of the streams that `open` makes of the rows of `input`: `cycle_length` of them are open
+// at a time and give `block_length` rows in turn (tf.data's interleave).
+using OpenRows = std::function<absl::StatusOr<std::unique_ptr<RowStream>>(const Row&)>;
+std::unique_ptr<RowStream> InterleaveRows(std::unique_ptr<RowStream> input, OpenRows open,
+                                          int64_t cycle_length, int64_t block_length);
 
 }  // namespace mirrorflow
 

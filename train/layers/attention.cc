@@ -8,7 +8,6 @@
 #include "ops/attention.h"
 #include "ops/bias_add.h"
 #include "ops/binary.h"
-#include "ops/cast.h"
 #include "ops/concat.h"
 #include "ops/constant.h"
 #include "ops/einsum.h"
@@ -36,8 +35,7 @@ Output CausalMask(const Scope& scope, int64_t n, int64_t m, DataType dtype) {
   for (int64_t i = 0; i < n; ++i) {
     for (int64_t j = i + 1; j < m; ++j) values[i * m + j] = kOut;
   }
-  const Output mask = ops::Const(scope, Tensor::Of<float>({n, m}, values));
-  return dtype == DT_FLOAT ? mask : ops::Cast(scope, mask, dtype);
+  return FloatsConst(scope, {n, m}, values, dtype);
 }
 
 // Rearranges [batch, n, width] to [batch, heads, n, depth], where width = heads * depth.
@@ -177,12 +175,8 @@ Rotations RotationsFor(const Scope& s, Output x, const RotaryEmbeddingOptions& o
       sines[p * half + i] = static_cast<float>(std::sin(angle));
     }
   }
-  const auto constant = [&](const std::vector<float>& values) {
-    const Output c =
-        ops::Const(s, Tensor::Of<float>(heads ? Shape({n, 1, half}) : Shape({n, half}), values));
-    return x.dtype() == DT_FLOAT ? c : ops::Cast(s, c, x.dtype());
-  };
-  return {constant(cosines), constant(sines)};
+  const Shape table = heads ? Shape({n, 1, half}) : Shape({n, half});
+  return {FloatsConst(s, table, cosines, x.dtype()), FloatsConst(s, table, sines, x.dtype())};
 }
 
 }  // namespace

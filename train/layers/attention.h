@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attention. Sequences are [batch, n, width].
+// Attention, and the embedding of positions for it. Sequences are [batch, n, width].
 #ifndef MIRRORFLOW_TRAIN_LAYERS_ATTENTION_H_
 #define MIRRORFLOW_TRAIN_LAYERS_ATTENTION_H_
 
@@ -40,9 +40,6 @@ struct SelfAttentionOptions {
 Output SelfAttention(const Scope& scope, Output x, int64_t heads,
                      const SelfAttentionOptions& options = {});
 
-// Attention of one sequence to another, with Keras' variables. For attention of a sequence to
-// itself, SelfAttention (attention.h) is shorter.
-
 struct MultiHeadAttentionOptions {
   int64_t value_dim = 0;     // the width of each head's values; 0: key_dim
   double dropout = 0;        // of the attention weights, in training
@@ -57,9 +54,10 @@ struct MultiHeadAttentionOptions {
   std::string name = "multi_head_attention";
 };
 
-// MultiHeadAttention: softmax(q · kᵀ / sqrt(key_dim) + mask) · v for each head, where q, k and v
-//                     are linear in the query, the key and the value; then a linear map of all
-//                     heads.
+// MultiHeadAttention: attention of one sequence to another, with Keras' variables (SelfAttention is
+//                     shorter for a sequence to itself): softmax(q · kᵀ / sqrt(key_dim) + mask) · v
+//                     for each head, where q, k and v are linear in the query, the key and the
+//                     value; then a linear map of all heads.
 // Shapes:    query [batch, n, in], value and key [batch, m, …] -> [batch, n, output_shape]; all but
 //            the batch must be known.
 // Variables: query/kernel [in, num_heads, key_dim], query/bias [num_heads, key_dim], the same for

@@ -54,20 +54,30 @@ bool CheckConv3D(const Scope& s, Output x, int64_t filters, Size3D kernel_size,
   return CheckExamples(s, x, 5, options.name);
 }
 
-bool CheckSizes(const Scope& s, absl::string_view layer, Size2D kernel_size,
-                int64_t depth_multiplier) {
-  return CheckSize(s, layer, "kernel_size", kernel_size.height) &&
-         CheckSize(s, layer, "kernel_size", kernel_size.width) &&
-         CheckSize(s, layer, "depth_multiplier", depth_multiplier);
+// The convolution of each channel of x [batch, h, w, in] with a kernel [height, width, in,
+// depth_multiplier], a variable called `kernel_name`. Fails the scope if an option is invalid.
+template <typename Options>
+Output Depthwise(const Scope& s, Output x, Size2D kernel_size, const char* kernel_name,
+                 const Options& options) {
+  if (!CheckSize(s, options.name, "kernel_size", kernel_size) ||
+      !CheckSize(s, options.name, "depth_multiplier", options.depth_multiplier)) {
+    return Output();
+  }
+  const std::optional<int64_t> in = InputDepth(s, x, 4, options.name);
+  if (!in) return Output();
+  const Variable kernel = CreateVariable(
+      s, kernel_name, {kernel_size.height, kernel_size.width, *in, options.depth_multiplier},
+      options.depthwise_initializer);
+  const Output y =
+      ops::DepthwiseConv2dNative(s, x, kernel.value, OfImages(options.strides), options.padding,
+                                 {.dilations = OfImages(options.dilation_rate)});
+  return UnlessEmpty(s, x, y, kernel_size, options.dilation_rate);
 }
 
 // Whether the size of the result is defined. If not, fails the scope.
 bool CheckTransposed(const Scope& s, absl::string_view layer, Output x, int rank,
                      absl::string_view padding, Size2D strides) {
-  if (!CheckSize(s, layer, "strides", strides.height) ||
-      !CheckSize(s, layer, "strides", strides.width)) {
-    return false;
-  }
+  if (!CheckSize(s, layer, "strides", strides)) return false;
   if (padding != "VALID" && padding != "SAME") {
     Fail(s, absl::StrCat(layer, ": padding must be VALID or SAME, got ", padding));
     return false;
@@ -133,8 +143,7 @@ Output Conv2D(const Scope& scope, Output x, int64_t filters, Size2D kernel_size,
               const Activation& activation, const Conv2DOptions& options) {
   const Scope s = scope.SubScope(options.name);
   if (!s.ok() || !CheckSize(s, options.name, "filters", filters) ||
-      !CheckSize(s, options.name, "kernel_size", kernel_size.height) ||
-      !CheckSize(s, options.name, "kernel_size", kernel_size.width)) {
+      !CheckSize(s, options.name, "kernel_size", kernel_size)) {
     return Output();
   }
   const std::optional<int64_t> in = GroupDepth(s, x, 4, options.groups, options.name);
@@ -198,42 +207,22 @@ Output Conv3D(const Scope& scope, Output x, int64_t filters, Size3D kernel_size,
 Output DepthwiseConv2D(const Scope& scope, Output x, Size2D kernel_size,
                        const Activation& activation, const DepthwiseConv2DOptions& options) {
   const Scope s = scope.SubScope(options.name);
-  if (!s.ok() || !CheckSizes(s, options.name, kernel_size, options.depth_multiplier)) {
-    return Output();
-  }
-  const std::optional<int64_t> in = GroupDepth(s, x, 4, 1, options.name);
-  if (!in) return Output();
-  const Variable kernel = CreateVariable(
-      s, "kernel", {kernel_size.height, kernel_size.width, *in, options.depth_multiplier},
-      options.depthwise_initializer);
-  const Output y =
-      ops::DepthwiseConv2dNative(s, x, kernel.value, OfImages(options.strides), options.padding,
-                                 {.dilations = OfImages(options.dilation_rate)});
-  return AddBias(s, UnlessEmpty(s, x, y, kernel_size, options.dilation_rate),
-                 *in * options.depth_multiplier, options.use_bias, options.bias_initializer,
-                 activation);
+  if (!s.ok()) return Output();
+  const Output y = Depthwise(s, x, kernel_size, "kernel", options);
+  if (!y.valid()) return Output();
+  return AddBias(s, y, s.shape(x).dim(3) * options.depth_multiplier, options.use_bias,
+                 options.bias_initializer, activation);
 }
 
 Output SeparableConv2D(const Scope& scope, Output x, int64_t filters, Size2D kernel_size,
                        const Activation& activation, const SeparableConv2DOptions& options) {
   const Scope s = scope.SubScope(options.name);
-  if (!s.ok() || !CheckSize(s, options.name, "filters", filters) ||
-      !CheckSizes(s, options.name, kernel_size, options.depth_multiplier)) {
-    return Output();
-  }
-  const std::optional<int64_t> in = GroupDepth(s, x, 4, 1, options.name);
-  if (!in) return Output();
-  const Variable depthwise = CreateVariable(
-      s, "depthwise_kernel", {kernel_size.height, kernel_size.width, *in, options.depth_multiplier},
-      options.depthwise_initializer);
-  const Variable pointwise =
-      CreateVariable(s, "pointwise_kernel", {1, 1, *in * options.depth_multiplier, filters},
-                     options.pointwise_initializer);
-  const Output each = UnlessEmpty(
-      s, x,
-      ops::DepthwiseConv2dNative(s, x, depthwise.value, OfImages(options.strides), options.padding,
-                                 {.dilations = OfImages(options.dilation_rate)}),
-      kernel_size, options.dilation_rate);
+  if (!s.ok() || !CheckSize(s, options.name, "filters", filters)) return Output();
+  const Output each = Depthwise(s, x, kernel_size, "depthwise_kernel", options);
+  if (!each.valid()) return Output();
+  const Variable pointwise = CreateVariable(
+      s, "pointwise_kernel", {1, 1, s.shape(x).dim(3) * options.depth_multiplier, filters},
+      options.pointwise_initializer);
   return AddBias(s, ops::Conv2D(s, each, pointwise.value, OfImages(1), "VALID"), filters,
                  options.use_bias, options.bias_initializer, activation);
 }
@@ -259,8 +248,7 @@ Output Conv2DTranspose(const Scope& scope, Output x, int64_t filters, Size2D ker
                        const Activation& activation, const Conv2DTransposeOptions& options) {
   const Scope s = scope.SubScope(options.name);
   if (!s.ok() || !CheckSize(s, options.name, "filters", filters) ||
-      !CheckSize(s, options.name, "kernel_size", kernel_size.height) ||
-      !CheckSize(s, options.name, "kernel_size", kernel_size.width) ||
+      !CheckSize(s, options.name, "kernel_size", kernel_size) ||
       !CheckTransposed(s, options.name, x, 4, options.padding, options.strides)) {
     return Output();
   }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Convolutions. Sequences are [batch, n, channels], images [batch, height, width, channels].
+// Convolutions: plain, of each channel with its own filters (depthwise), and transposed, which
+// enlarge their input. Sequences are [batch, n, channels], images [batch, height, width, channels],
+// volumes [batch, depth, height, width, channels].
 #ifndef MIRRORFLOW_TRAIN_LAYERS_CONVOLUTION_H_
 #define MIRRORFLOW_TRAIN_LAYERS_CONVOLUTION_H_
 
@@ -56,8 +58,6 @@ struct Conv2DOptions {
 Output Conv2D(const Scope& scope, Output x, int64_t filters, Size2D kernel_size,
               const Activation& activation = nullptr, const Conv2DOptions& options = {});
 
-// Convolution of volumes, [batch, depth, height, width, channels].
-
 struct Conv3DOptions {
   Size3D strides = 1;
   std::string padding = "VALID";  // or "SAME"
@@ -77,8 +77,6 @@ struct Conv3DOptions {
 //           dilation, is larger than x with padding VALID.
 Output Conv3D(const Scope& scope, Output x, int64_t filters, Size3D kernel_size,
               const Activation& activation = nullptr, const Conv3DOptions& options = {});
-
-// Convolutions of each channel with its own filters. Images are [batch, height, width, channels].
 
 struct DepthwiseConv2DOptions {
   Size2D strides = 1;
@@ -124,8 +122,6 @@ struct SeparableConv2DOptions {
 Output SeparableConv2D(const Scope& scope, Output x, int64_t filters, Size2D kernel_size,
                        const Activation& activation = nullptr,
                        const SeparableConv2DOptions& options = {});
-
-// Transposed convolutions, which enlarge sequences and images.
 
 struct Conv1DTransposeOptions {
   int64_t strides = 1;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/layers/dense.h"
 
+#include <optional>
+
 #include "absl/strings/str_cat.h"
 #include "ops/matmul.h"
 #include "ops/reshape.h"
@@ -16,11 +18,8 @@ Output Dense(const Scope& scope, Output x, int64_t units, const Activation& acti
   Shape rows = s.shape(x);
   // Images are an error, because their rows are not examples: the caller forgot Flatten.
   const bool is_sequence = !rows.unknown_rank() && rows.rank() == 3;
-  const absl::StatusOr<int64_t> in = InputDepth(s, x, is_sequence ? 3 : 2, options.name);
-  if (!in.ok()) {
-    s.Fail(in.status());
-    return Output();
-  }
+  const std::optional<int64_t> in = InputDepth(s, x, is_sequence ? 3 : 2, options.name);
+  if (!in) return Output();
   const Variable kernel = CreateVariable(s, "kernel", {*in, units}, options.kernel_initializer);
   if (is_sequence) x = ops::Reshape(s, x, Shape({kUnknownDim, *in}));
   const Output y = AddBias(s, ops::MatMul(s, x, kernel.value), units, options.use_bias,
@@ -28,9 +27,8 @@ Output Dense(const Scope& scope, Output x, int64_t units, const Activation& acti
   if (!is_sequence) return y;
   rows.set_dim(rows.rank() - 1, units);
   if (ops::IsReshapeTarget(rows)) return ops::Reshape(s, y, rows);
-  s.Fail(absl::InvalidArgumentError(absl::StrCat(
-      options.name, ": expected at most one unknown dimension, got shape ", rows.ToString())));
-  return Output();
+  return Fail(s, absl::StrCat(options.name, ": expected at most one unknown dimension, got shape ",
+                              rows.ToString()));
 }
 
 }  // namespace layers

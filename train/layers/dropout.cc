@@ -2,6 +2,7 @@
 #include "train/layers/dropout.h"
 
 #include <cmath>
+#include <optional>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -30,8 +31,8 @@ Output InTraining(const Scope& scope, Output x, Output y) {
 Output SpatialDropout(const Scope& scope, Output x, double rate, int rank, const char* layer) {
   const Scope s = scope.SubScope(layer);
   if (!s.ok()) return Output();
-  const absl::StatusOr<int64_t> channels = InputDepth(s, x, rank, layer);
-  if (!channels.ok()) return Fail(s, channels.status().message());
+  const std::optional<int64_t> channels = InputDepth(s, x, rank, layer);
+  if (!channels) return Output();
   if (rate == 0) return Unchanged(s, x);
   std::vector<int64_t> ends(rank - 2, 1);
   ends.push_back(*channels);

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "ops/bias_add.h"
+#include "ops/cast.h"
 #include "ops/concat.h"
 #include "ops/constant.h"
 #include "ops/shape_ops.h"
@@ -11,25 +12,27 @@
 namespace mirrorflow {
 namespace layers {
 
-absl::StatusOr<int64_t> InputDepth(const Scope& scope, Output x, int rank,
-                                   absl::string_view layer) {
+std::optional<int64_t> InputDepth(const Scope& scope, Output x, int rank, absl::string_view layer) {
   const Shape& shape = scope.shape(x);
-  if (shape.unknown_rank() || shape.rank() != rank || shape.dim(rank - 1) == kUnknownDim) {
-    return absl::InvalidArgumentError(absl::StrCat(layer, ": expected an input of rank ", rank,
-                                                   " whose last dimension is known, got shape ",
-                                                   shape.ToString()));
-  }
-  return shape.dim(rank - 1);
+  if (EndsKnown(scope, x, rank, 1) && shape.rank() == rank) return shape.dim(rank - 1);
+  Fail(scope, absl::StrCat(layer, ": expected an input of rank ", rank,
+                           " whose last dimension is known, got shape ", shape.ToString()));
+  return std::nullopt;
+}
+
+std::optional<int64_t> InputWidth(const Scope& scope, Output x, absl::string_view layer) {
+  const Shape& shape = scope.shape(x);
+  if (EndsKnown(scope, x, 1, 1)) return shape.dim(shape.rank() - 1);
+  Fail(scope, absl::StrCat(layer, ": expected an input whose last dimension is known, got shape ",
+                           shape.ToString()));
+  return std::nullopt;
 }
 
 std::optional<int64_t> GroupDepth(const Scope& scope, Output x, int rank, int64_t groups,
                                   absl::string_view layer) {
   if (!CheckSize(scope, layer, "groups", groups)) return std::nullopt;
-  const absl::StatusOr<int64_t> in = InputDepth(scope, x, rank, layer);
-  if (!in.ok()) {
-    scope.Fail(in.status());
-    return std::nullopt;
-  }
+  const std::optional<int64_t> in = InputDepth(scope, x, rank, layer);
+  if (!in) return std::nullopt;
   if (*in % groups == 0) return *in / groups;
   Fail(scope, absl::StrCat(layer, ": expected channels in ", groups, " groups, got shape ",
                            scope.shape(x).ToString()));
@@ -38,8 +41,19 @@ std::optional<int64_t> GroupDepth(const Scope& scope, Output x, int rank, int64_
 
 bool CheckSize(const Scope& scope, absl::string_view layer, absl::string_view what, int64_t value) {
   if (value >= 1) return true;
-  scope.Fail(absl::InvalidArgumentError(
-      absl::StrCat(layer, ": ", what, " out of range; expected at least 1, got ", value)));
+  Fail(scope, absl::StrCat(layer, ": ", what, " out of range; expected at least 1, got ", value));
+  return false;
+}
+
+bool CheckSize(const Scope& scope, absl::string_view layer, absl::string_view what, Size2D value) {
+  return CheckSize(scope, layer, what, value.height) && CheckSize(scope, layer, what, value.width);
+}
+
+bool CheckRank(const Scope& scope, Output x, int rank, absl::string_view layer) {
+  const Shape& shape = scope.shape(x);
+  if (!shape.unknown_rank() && shape.rank() == rank) return true;
+  Fail(scope,
+       absl::StrCat(layer, ": expected an input of rank ", rank, ", got shape ", shape.ToString()));
   return false;
 }
 
@@ -54,9 +68,7 @@ bool EndsKnown(const Scope& scope, Output x, int rank, int known) {
 
 bool CheckExamples(const Scope& scope, Output x, int rank, absl::string_view layer) {
   const Shape& shape = scope.shape(x);
-  if (!shape.unknown_rank() && shape.rank() == rank && EndsKnown(scope, x, rank, rank - 1)) {
-    return true;
-  }
+  if (EndsKnown(scope, x, rank, rank - 1) && shape.rank() == rank) return true;
   Fail(scope,
        absl::StrCat(layer, ": expected an input of rank ", rank,
                     " whose dimensions after the first are known, got shape ", shape.ToString()));
@@ -88,6 +100,12 @@ Output BatchShape(const Scope& scope, Output x, absl::Span<const int64_t> rest) 
     dims.push_back(ops::ScalarConst(scope, DT_INT32, static_cast<double>(dim)));
   }
   return ops::Pack(scope, dims);
+}
+
+Output FloatsConst(const Scope& scope, const Shape& shape, absl::Span<const float> values,
+                   DataType dtype) {
+  const Output floats = ops::Const(scope, Tensor::Of<float>(shape, values));
+  return dtype == DT_FLOAT ? floats : ops::Cast(scope, floats, dtype);
 }
 
 std::vector<int64_t> OfImages(Size2D size) { return {1, size.height, size.width, 1}; }

@@ -8,7 +8,6 @@
 #include <optional>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "framework/graph/scope.h"
@@ -19,9 +18,12 @@
 namespace mirrorflow {
 namespace layers {
 
-// Returns the last dimension of x, which determines the shape of a layer's variables, or an error
-// unless it is known and x has this rank.
-absl::StatusOr<int64_t> InputDepth(const Scope& scope, Output x, int rank, absl::string_view layer);
+// Returns the last dimension of x, which determines the shape of a layer's variables. Fails the
+// scope unless it is known and x has this rank.
+std::optional<int64_t> InputDepth(const Scope& scope, Output x, int rank, absl::string_view layer);
+
+// The same for x of any rank.
+std::optional<int64_t> InputWidth(const Scope& scope, Output x, absl::string_view layer);
 
 // Returns the input channels of one of `groups` groups. Fails the scope unless x has this rank and
 // its channels, the last dimension, are known and a multiple of `groups`.
@@ -30,6 +32,10 @@ std::optional<int64_t> GroupDepth(const Scope& scope, Output x, int rank, int64_
 
 // Whether `value`, a size that the caller requests, is at least 1. If not, fails the scope.
 bool CheckSize(const Scope& scope, absl::string_view layer, absl::string_view what, int64_t value);
+bool CheckSize(const Scope& scope, absl::string_view layer, absl::string_view what, Size2D value);
+
+// Whether x has this rank. If not, fails the scope.
+bool CheckRank(const Scope& scope, Output x, int rank, absl::string_view layer);
 
 // Whether x has at least `rank` dimensions and its last `known` dimensions are known.
 bool EndsKnown(const Scope& scope, Output x, int rank, int known);
@@ -44,6 +50,10 @@ Output UnlessEmpty(const Scope& scope, Output x, Output y, Size2D window, Size2D
 
 // A shape operand: the first dimension of x, then `rest`.
 Output BatchShape(const Scope& scope, Output x, absl::Span<const int64_t> rest);
+
+// A constant with these values, cast to `dtype`.
+Output FloatsConst(const Scope& scope, const Shape& shape, absl::Span<const float> values,
+                   DataType dtype);
 
 // A size in the form of the ops for images: {1, height, width, 1}.
 std::vector<int64_t> OfImages(Size2D size);

@@ -6,19 +6,18 @@
 #ifndef MIRRORFLOW_TRAIN_LAYERS_LAYERS_H_
 #define MIRRORFLOW_TRAIN_LAYERS_LAYERS_H_
 
-#include "train/layers/activation.h"
-#include "train/layers/attention.h"
-#include "train/layers/bidirectional.h"
-#include "train/layers/convolution.h"
-#include "train/layers/dense.h"
-#include "train/layers/dropout.h"
-#include "train/layers/embedding.h"
-#include "train/layers/normalization.h"
-#include "train/layers/masking.h"
-#include "train/layers/reshaping.h"
-#include "train/layers/pooling.h"
-#include "train/layers/recurrent.h"
-#include "train/layers/shared.h"
-#include "train/layers/sizes.h"
+#include "train/layers/activation.h"     // Activation, ReLU, PReLU, Softmax, …
+#include "train/layers/attention.h"      // MultiHeadAttention, RotaryEmbedding, …
+#include "train/layers/convolution.h"    // Conv2D, DepthwiseConv2D, Conv2DTranspose, …
+#include "train/layers/dense.h"          // Dense
+#include "train/layers/dropout.h"        // Dropout, SpatialDropout2D, GaussianNoise, …
+#include "train/layers/embedding.h"      // Embedding
+#include "train/layers/masking.h"        // Masking, PaddingMask
+#include "train/layers/normalization.h"  // BatchNorm, LayerNormalization, GroupNormalization, …
+#include "train/layers/pooling.h"        // MaxPooling2D, GlobalAveragePooling2D, …
+#include "train/layers/recurrent.h"      // SimpleRNN, LSTM, GRU, Bidirectional
+#include "train/layers/reshaping.h"      // Flatten, Reshape, ZeroPadding2D, UpSampling2D, …
+#include "train/layers/shared.h"         // Shared
+#include "train/layers/sizes.h"          // Size2D, Border2D, …
 
 #endif  // MIRRORFLOW_TRAIN_LAYERS_LAYERS_H_

@@ -3,7 +3,6 @@
 
 #include <cmath>
 
-#include "absl/strings/str_cat.h"
 #include "ops/binary.h"
 #include "ops/constant.h"
 #include "ops/reduction.h"
@@ -16,12 +15,7 @@ namespace layers {
 
 MaskingOutputs Masking(const Scope& scope, Output x, double mask_value) {
   const Scope s = scope.SubScope("masking");
-  if (!s.ok()) return {};
-  if (s.shape(x).unknown_rank() || s.shape(x).rank() != 3) {
-    Fail(s,
-         absl::StrCat("masking: expected an input of rank 3, got shape ", s.shape(x).ToString()));
-    return {};
-  }
+  if (!s.ok() || !CheckRank(s, x, 3, "masking")) return {};
   if (std::isnan(mask_value)) {  // which no element equals
     Fail(s, "masking: mask_value: expected a number, got nan");
     return {};

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/layers/normalization.h"
 
+#include <optional>
+
 #include "absl/strings/str_cat.h"
 #include "ops/batch_norm.h"
 #include "ops/binary.h"
@@ -36,12 +38,9 @@ Output BatchNorm(const Scope& scope, Output x, const Activation& activation,
   }
   const int rank = s.shape(x).unknown_rank() ? 2 : s.shape(x).rank();
   const bool images = rank == 4;
-  const absl::StatusOr<int64_t> in =
+  const std::optional<int64_t> in =
       InputDepth(s, x, rank >= 3 && rank <= 5 ? rank : 2, options.name);
-  if (!in.ok()) {
-    s.Fail(in.status());
-    return Output();
-  }
+  if (!in) return Output();
   auto channels = [&](absl::string_view name, const Initializer& initializer, bool trainable) {
     return CreateVariable(s, name, {*in}, initializer, DT_FLOAT, {.trainable = trainable});
   };
@@ -73,13 +72,10 @@ Output LayerNormalization(const Scope& scope, Output x, const LayerNormalization
   const Scope s = scope.SubScope(options.name);
   if (!s.ok()) return Output();
   if (!CheckNumbers(s, options.name, {{"epsilon", options.epsilon, kNotNegative}})) return Output();
-  if (!EndsKnown(s, x, 1, 1)) {
-    return Fail(s, absl::StrCat(options.name, ": expected an input whose last dimension is known, ",
-                                "got shape ", s.shape(x).ToString()));
-  }
-  const int64_t width = s.shape(x).dim(s.shape(x).rank() - 1);
-  const Variable gamma = CreateVariable(s, "gamma", {width}, initializers::Ones());
-  const Variable beta = CreateVariable(s, "beta", {width}, initializers::Zeros());
+  const std::optional<int64_t> width = InputWidth(s, x, options.name);
+  if (!width) return Output();
+  const Variable gamma = CreateVariable(s, "gamma", {*width}, initializers::Ones());
+  const Variable beta = CreateVariable(s, "beta", {*width}, initializers::Zeros());
   return ops::LayerNorm(s, x, gamma.value, beta.value,
                         {.epsilon = static_cast<float>(options.epsilon)})
       .y;
@@ -123,12 +119,9 @@ Output RMSNormalization(const Scope& scope, Output x, const RMSNormalizationOpti
   const Scope s = scope.SubScope(options.name);
   if (!s.ok()) return Output();
   if (!CheckNumbers(s, options.name, {{"epsilon", options.epsilon, kNotNegative}})) return Output();
-  if (!EndsKnown(s, x, 1, 1)) {
-    return Fail(s, absl::StrCat(options.name, ": expected an input whose last dimension is known, ",
-                                "got shape ", s.shape(x).ToString()));
-  }
-  const int64_t width = s.shape(x).dim(s.shape(x).rank() - 1);
-  const Variable scale = CreateVariable(s, "scale", {width}, initializers::Ones());
+  const std::optional<int64_t> width = InputWidth(s, x, options.name);
+  if (!width) return Output();
+  const Variable scale = CreateVariable(s, "scale", {*width}, initializers::Ones());
   const Output mean = ops::Mean(s, ops::Square(s, x), {-1}, {.keep_dims = true});
   return ops::Mul(s, DivideByRoot(s, x, mean, options.epsilon), scale.value);
 }

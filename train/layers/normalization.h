@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Normalisation: over the batch, which differs in training and in inference, or of each example on
+// its own.
 #ifndef MIRRORFLOW_TRAIN_LAYERS_NORMALIZATION_H_
 #define MIRRORFLOW_TRAIN_LAYERS_NORMALIZATION_H_
 
@@ -52,8 +55,6 @@ struct LayerNormalizationOptions {
 //           negative or not finite.
 Output LayerNormalization(const Scope& scope, Output x,
                           const LayerNormalizationOptions& options = {});
-
-// Normalisation of each example on its own, so training and inference do not differ.
 
 struct GroupNormalizationOptions {
   int64_t groups = 32;  // -1: one for each channel (instance normalisation)

@@ -3,7 +3,6 @@
 
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "ops/avg_pool.h"
 #include "ops/max_pool.h"
 #include "ops/reduction.h"
@@ -33,11 +32,7 @@ int64_t StrideOf(int64_t stride, int64_t size) { return stride != 0 ? stride : s
 // Pools images of height 1.
 Output Pool1D(const Scope& s, Output x, int64_t size, const Pooling1DOptions& options,
               const char* layer, Pool pool) {
-  if (!s.ok()) return Output();
-  if (s.shape(x).unknown_rank() || s.shape(x).rank() != 3) {
-    return Fail(
-        s, absl::StrCat(layer, ": expected an input of rank 3, got shape ", s.shape(x).ToString()));
-  }
+  if (!s.ok() || !CheckRank(s, x, 3, layer)) return Output();
   const Output y = pool(s, ops::ExpandDims(s, x, 1), {1, size},
                         {1, StrideOf(options.strides, size)}, options.padding);
   return ops::Squeeze(s, y, {.axis = {1}});
@@ -78,11 +73,7 @@ using Reduce = Output (*)(const Scope&, Output, const ops::ReductionAxes&,
 
 Output PoolAll(const Scope& s, Output x, int rank, const GlobalPoolingOptions& options,
                const char* layer, Reduce reduce) {
-  if (!s.ok()) return Output();
-  if (s.shape(x).unknown_rank() || s.shape(x).rank() != rank) {
-    return Fail(s, absl::StrCat(layer, ": expected an input of rank ", rank, ", got shape ",
-                                s.shape(x).ToString()));
-  }
+  if (!s.ok() || !CheckRank(s, x, rank, layer)) return Output();
   std::vector<int64_t> axes;
   for (int d = 1; d < rank - 1; ++d) axes.push_back(d);
   return reduce(s, x, axes, {.keep_dims = options.keepdims});

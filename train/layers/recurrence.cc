@@ -42,8 +42,8 @@ Outputs Elements(const Scope& s, Output sequence, const RecurrenceOptions& optio
 }
 
 // `mask` is invalid or [batch, n, 1].
-RecurrenceOutputs Unrolled(const Scope& s, Output x, Output mask, Args states, Args weights,
-                           RecurrentStep step, const RecurrenceOptions& options) {
+RecurrentOutputs Unrolled(const Scope& s, Output x, Output mask, Args states, Args weights,
+                          RecurrentStep step, const RecurrenceOptions& options) {
   const Outputs elements = Elements(s, x, options);
   const Outputs kept = mask.valid() ? Elements(s, mask, options) : Outputs(elements.size());
   if (!s.ok()) return {};
@@ -62,8 +62,8 @@ Output ListOf(const Scope& s, Output sequence) {
 
 // The values of the loop: the number of the step, the elements, the results if they are returned,
 // the states, the mask if there is one, the weights.
-RecurrenceOutputs Looped(const Scope& s, Output x, Output mask, Args states, Args weights,
-                         RecurrentStep step, const RecurrenceOptions& options) {
+RecurrentOutputs Looped(const Scope& s, Output x, Output mask, Args states, Args weights,
+                        RecurrentStep step, const RecurrenceOptions& options) {
   const int64_t n = s.shape(x).dim(1);
   const DataType dtype = x.dtype();
   const bool sequences = options.return_sequences;
@@ -102,8 +102,8 @@ RecurrenceOutputs Looped(const Scope& s, Output x, Output mask, Args states, Arg
 
 }  // namespace
 
-RecurrenceOutputs Recur(const Scope& scope, Output x, Args states, Args weights, RecurrentStep step,
-                        const RecurrenceOptions& options) {
+RecurrentOutputs Recur(const Scope& scope, Output x, Args states, Args weights, RecurrentStep step,
+                       const RecurrenceOptions& options) {
   if (!scope.ok()) return {};
   const auto run = [&](Output mask, Args states, RecurrentStep step) {
     return options.unroll ? Unrolled(scope, x, mask, states, weights, step, options)
@@ -112,7 +112,7 @@ RecurrenceOutputs Recur(const Scope& scope, Output x, Args states, Args weights,
   if (!options.mask.valid()) return run(Output(), states, step);
   const Output mask = ops::ExpandDims(scope, options.mask, 2);
   if (options.zero_output_for_mask && options.return_sequences) {
-    RecurrenceOutputs outputs = run(mask, states, step);
+    RecurrentOutputs outputs = run(mask, states, step);
     const Output kept =
         options.go_backwards ? ops::ReverseV2(scope, mask, ops::VectorConst(scope, {1})) : mask;
     outputs.y = ops::SelectV2(scope, kept, outputs.y, ops::ScalarConst(scope, x.dtype(), 0));
@@ -123,7 +123,7 @@ RecurrenceOutputs Recur(const Scope& scope, Output x, Args states, Args weights,
   // of its own.
   Outputs extended = {ops::ZerosLike(scope, states[0])};
   extended.insert(extended.end(), states.begin(), states.end());
-  RecurrenceOutputs outputs =
+  RecurrentOutputs outputs =
       run(mask, extended, [&](const Scope& s, Output element, Args now, Args weights) {
         Outputs next = step(s, element, now.subspan(1), weights);
         if (s.ok()) next.insert(next.begin(), next[0]);

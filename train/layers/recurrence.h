@@ -9,6 +9,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "framework/graph/scope.h"
+#include "train/layers/recurrent.h"
 
 namespace mirrorflow {
 namespace layers {
@@ -30,15 +31,11 @@ struct RecurrenceOptions {
   bool starts_at_zeros = false;  // the first state is zeros, as the result before the first step is
 };
 
-struct RecurrenceOutputs {
-  Output y;  // [batch, n, units] in the order of the steps, or the last result [batch, units]
-  std::vector<Output> states;  // after the last step
-};
-
-// Runs `step` for each element of x [batch, n, width], where n must be known.
-RecurrenceOutputs Recur(const Scope& scope, Output x, absl::Span<const Output> states,
-                        absl::Span<const Output> weights, RecurrentStep step,
-                        const RecurrenceOptions& options);
+// Runs `step` for each element of x [batch, n, width], where n must be known. The results are in
+// the order of the steps.
+RecurrentOutputs Recur(const Scope& scope, Output x, absl::Span<const Output> states,
+                       absl::Span<const Output> weights, RecurrentStep step,
+                       const RecurrenceOptions& options);
 
 }  // namespace layers
 }  // namespace mirrorflow

@@ -83,10 +83,6 @@ RecurrenceOptions LoopOf(const Options& options) {
           .starts_at_zeros = options.initial_state.empty()};
 }
 
-RecurrentOutputs ResultsOf(RecurrenceOutputs outputs) {
-  return {outputs.y, std::move(outputs.states)};
-}
-
 // A cell whose steps compute `gates` values of `units` columns.
 struct Cell {
   Output kernel, recurrent_kernel, bias;
@@ -173,14 +169,14 @@ RecurrentOutputs SimpleRNNWithState(const Scope& scope, Output x, int64_t units,
   if (!CheckRecurrent(s, x, units, options, 1)) return {};
   const Cell cell =
       CreateCell(s, "simple_rnn_cell", x, units, 1, options, {units}, options.bias_initializer);
-  return ResultsOf(Recur(
+  return Recur(
       s, Project(s, x, cell), InitialStates(s, x, units, options.initial_state, 1),
       RecurrentWeights(s, cell),
       [&](const Scope& b, Output in, Args states, Args weights) {
         const Output sum = ops::AddV2(b, in, Recurrent(b, cell, states[0], weights, 1));
         return Outputs{options.activation(b, sum)};
       },
-      LoopOf(options)));
+      LoopOf(options));
 }
 
 RecurrentOutputs LSTMWithState(const Scope& scope, Output x, int64_t units,
@@ -190,7 +186,7 @@ RecurrentOutputs LSTMWithState(const Scope& scope, Output x, int64_t units,
   const Initializer bias = options.unit_forget_bias ? ForgetBias(options.bias_initializer, units)
                                                     : options.bias_initializer;
   const Cell cell = CreateCell(s, "lstm_cell", x, units, 4, options, {4 * units}, bias);
-  return ResultsOf(Recur(
+  return Recur(
       s, Project(s, x, cell), InitialStates(s, x, units, options.initial_state, 2),
       RecurrentWeights(s, cell),
       [&](const Scope& b, Output in, Args states, Args weights) {
@@ -202,7 +198,7 @@ RecurrentOutputs LSTMWithState(const Scope& scope, Output x, int64_t units,
         const Output c = ops::AddV2(b, kept, added);
         return Outputs{ops::Mul(b, open(3), options.activation(b, c)), c};
       },
-      LoopOf(options)));
+      LoopOf(options));
 }
 
 RecurrentOutputs GRUWithState(const Scope& scope, Output x, int64_t units,
@@ -228,7 +224,7 @@ RecurrentOutputs GRUWithState(const Scope& scope, Output x, int64_t units,
     if (dropout) h = ops::Mul(b, h, weights[cell.gates + 2]);
     return ops::MatMul(b, ops::Mul(b, r, h), weights[dropout ? 2 : 1]);
   };
-  return ResultsOf(Recur(
+  return Recur(
       s, Project(s, x, cell), InitialStates(s, x, units, options.initial_state, 1), weights,
       [&](const Scope& b, Output in, Args states, Args weights) {
         const Output h = states[0];
@@ -246,7 +242,7 @@ RecurrentOutputs GRUWithState(const Scope& scope, Output x, int64_t units,
         const Output g = options.activation(b, ops::AddV2(b, given[2], reset));
         return Outputs{ops::AddV2(b, g, ops::Mul(b, z, ops::Sub(b, h, g)))};
       },
-      LoopOf(options)));
+      LoopOf(options));
 }
 
 Output SimpleRNN(const Scope& scope, Output x, int64_t units, const SimpleRNNOptions& options) {
@@ -259,8 +255,8 @@ Output GRU(const Scope& scope, Output x, int64_t units, const GRUOptions& option
   return GRUWithState(scope, x, units, options).y;
 }
 
-Output MergeDirections(const Scope& scope, Output forward, Output backward, bool sequences,
-                       const BidirectionalOptions& options) {
+Output internal::MergeDirections(const Scope& scope, Output forward, Output backward,
+                                 bool sequences, const BidirectionalOptions& options) {
   if (!scope.ok()) return Output();
   if (sequences) backward = ops::ReverseV2(scope, backward, ops::VectorConst(scope, {1}));
   if (options.merge_mode == "concat") {

@@ -2,12 +2,11 @@
 #include "train/layers/reshaping.h"
 
 #include <algorithm>
-#include <cmath>
+#include <optional>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "ops/cast.h"
 #include "ops/constant.h"
 #include "ops/einsum.h"
 #include "ops/reshape.h"
@@ -21,27 +20,26 @@ namespace mirrorflow {
 namespace layers {
 namespace {
 
-// The number of elements of an example; unknown if a dimension is.
-int64_t ElementsOf(const Shape& shape, int first_dim) {
+// Returns the number of elements of an example. Fails the scope if a dimension is not known.
+std::optional<int64_t> ExampleSize(const Scope& s, Output x, const char* layer) {
+  const Shape& shape = s.shape(x);
+  bool known = !shape.unknown_rank() && shape.rank() >= 1;
   int64_t size = 1;
-  for (int d = first_dim; d < shape.rank(); ++d) {
-    if (shape.dim(d) == kUnknownDim) return kUnknownDim;
+  for (int d = 1; known && d < shape.rank(); ++d) {
+    known = shape.dim(d) != kUnknownDim;
     size *= shape.dim(d);
   }
-  return size;
+  if (known) return size;
+  Fail(s, absl::StrCat(layer, ": expected an input whose dimensions after the first are known, ",
+                       "got shape ", shape.ToString()));
+  return std::nullopt;
 }
 
 // Whether x has a dimension for each border between the batch and the channels, and no border is
 // negative. If not, fails the scope.
 bool CheckBorders(const Scope& s, Output x, absl::Span<const Border> borders, const char* layer) {
   if (!s.ok()) return false;
-  const Shape& shape = s.shape(x);
-  const auto rank = static_cast<int>(borders.size()) + 2;
-  if (shape.unknown_rank() || shape.rank() != rank) {
-    Fail(s, absl::StrCat(layer, ": expected an input of rank ", rank, ", got shape ",
-                         shape.ToString()));
-    return false;
-  }
+  if (!CheckRank(s, x, static_cast<int>(borders.size()) + 2, layer)) return false;
   for (const Border& border : borders) {
     if (border.before >= 0 && border.after >= 0) continue;
     Fail(s, absl::StrCat(layer, ": expected numbers of elements of at least 0, got ", border.before,
@@ -98,33 +96,21 @@ Output BilinearWeights(const Scope& s, int64_t n, int64_t factor, DataType dtype
     weights[below * columns + i] += static_cast<float>(1 - part);
     weights[above * columns + i] += static_cast<float>(part);
   }
-  const Output matrix = ops::Const(s, Tensor::Of<float>({n, columns}, weights));
-  return dtype == DT_FLOAT ? matrix : ops::Cast(s, matrix, dtype);
+  return FloatsConst(s, {n, columns}, weights, dtype);
 }
 
 }  // namespace
 
 Output Flatten(const Scope& scope, Output x) {
   if (!scope.ok()) return Output();
-  const Shape& shape = scope.shape(x);
-  const bool known = !shape.unknown_rank() && shape.rank() >= 1;
-  const int64_t size = known ? ElementsOf(shape, 1) : kUnknownDim;
-  if (size == kUnknownDim) {
-    return Fail(scope, absl::StrCat("flatten: expected an input whose dimensions after the first ",
-                                    "are known, got shape ", shape.ToString()));
-  }
-  return ops::Reshape(scope, x, Shape({kUnknownDim, size}));
+  const std::optional<int64_t> size = ExampleSize(scope, x, "flatten");
+  return size ? ops::Reshape(scope, x, Shape({kUnknownDim, *size})) : Output();
 }
 
 Output Reshape(const Scope& scope, Output x, const Shape& target_shape) {
   if (!scope.ok()) return Output();
-  const Shape& shape = scope.shape(x);
-  const bool known = !shape.unknown_rank() && shape.rank() >= 1;
-  const int64_t size = known ? ElementsOf(shape, 1) : kUnknownDim;
-  if (size == kUnknownDim) {
-    return Fail(scope, absl::StrCat("reshape: expected an input whose dimensions after the first ",
-                                    "are known, got shape ", shape.ToString()));
-  }
+  const std::optional<int64_t> size = ExampleSize(scope, x, "reshape");
+  if (!size) return Output();
   int64_t others = 1;
   int unknown = 0;
   std::vector<int64_t> dims = {kUnknownDim};
@@ -136,12 +122,13 @@ Output Reshape(const Scope& scope, Output x, const Shape& target_shape) {
       others *= dim;
     }
   }
-  const bool fits = unknown == 0 ? others == size : others > 0 && size % others == 0;
+  const bool fits = unknown == 0 ? others == *size : others > 0 && *size % others == 0;
   if (unknown > 1 || !fits) {
-    return Fail(scope, absl::StrCat("reshape: target shape ", target_shape.ToString(),
-                                    " does not fit the examples of shape ", shape.ToString()));
+    return Fail(scope,
+                absl::StrCat("reshape: target shape ", target_shape.ToString(),
+                             " does not fit the examples of shape ", scope.shape(x).ToString()));
   }
-  if (unknown == 1) std::replace(dims.begin() + 1, dims.end(), kUnknownDim, size / others);
+  if (unknown == 1) std::replace(dims.begin() + 1, dims.end(), kUnknownDim, *size / others);
   return ops::Reshape(scope, x, Shape(dims));
 }
 
@@ -164,10 +151,7 @@ Output Permute(const Scope& scope, Output x, absl::Span<const int64_t> dims) {
 
 Output RepeatVector(const Scope& scope, Output x, int64_t n) {
   if (!scope.ok() || !CheckSize(scope, "repeat_vector", "n", n)) return Output();
-  if (scope.shape(x).unknown_rank() || scope.shape(x).rank() != 2) {
-    return Fail(scope, absl::StrCat("repeat_vector: expected an input of rank 2, got shape ",
-                                    scope.shape(x).ToString()));
-  }
+  if (!CheckRank(scope, x, 2, "repeat_vector")) return Output();
   return ops::Tile(scope, ops::ExpandDims(scope, x, 1), ops::VectorConst(scope, {1, n, 1}));
 }
 
@@ -199,8 +183,7 @@ Output UpSampling1D(const Scope& scope, Output x, int64_t size) {
 
 Output UpSampling2D(const Scope& scope, Output x, Size2D size, const UpSampling2DOptions& options) {
   const Scope s = scope.SubScope("up_sampling2d");
-  if (!s.ok() || !CheckSize(s, "up_sampling2d", "size", size.height) ||
-      !CheckSize(s, "up_sampling2d", "size", size.width) ||
+  if (!s.ok() || !CheckSize(s, "up_sampling2d", "size", size) ||
       !CheckExamples(s, x, 4, "up_sampling2d")) {
     return Output();
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Layers that rearrange or repeat the elements of each example.
+// Layers that rearrange, repeat, add or remove elements of each example. Sequences are [batch, n,
+// channels], images [batch, height, width, channels].
 #ifndef MIRRORFLOW_TRAIN_LAYERS_RESHAPING_H_
 #define MIRRORFLOW_TRAIN_LAYERS_RESHAPING_H_
 
@@ -30,9 +31,6 @@ Output Permute(const Scope& scope, Output x, absl::Span<const int64_t> dims);
 
 // RepeatVector: [batch, width] -> [batch, n, width].
 Output RepeatVector(const Scope& scope, Output x, int64_t n);
-
-// Layers that add elements around those of a sequence [batch, n, channels] or of an image [batch,
-// height, width, channels], or remove some.
 
 // ZeroPadding1D, ZeroPadding2D: adds this many zeros before and after each dimension between the
 // batch and the channels.

@@ -21,7 +21,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "framework/core/mutex.h"
-#include "train/formats/tf_record_writer.h"
+#include "train/formats/tf_record.h"
 
 namespace mirrorflow {
 

@@ -11,8 +11,7 @@
 #include "framework/graph/graph_def.h"
 #include "framework/proto/serialize.h"
 #include "train/summary/event.pb.h"
-#include "train/summary/histogram_summary.h"
-#include "train/summary/image_summary.h"
+#include "train/summary/tensor_summary.h"
 
 namespace mirrorflow {
 namespace {

@@ -34,7 +34,7 @@
 #include "tests/support/files.h"
 #include "train/checkpoint/checkpoint_contents.h"
 #include "train/checkpoint/directory.h"
-#include "train/checkpoint/lost_directory.h"
+#include "train/checkpoint/directory_lock.h"
 
 namespace {
 

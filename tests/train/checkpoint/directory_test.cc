@@ -28,7 +28,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/captured_log.h"
 #include "tests/support/files.h"
-#include "train/checkpoint/lost_directory.h"
+#include "train/checkpoint/directory_lock.h"
 
 namespace {
 

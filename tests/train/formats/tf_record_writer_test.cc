@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/formats/tf_record_writer.h"
-
 #include <sys/resource.h>
 
 #include <csignal>
@@ -11,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/files.h"
+#include "train/formats/tf_record.h"
 
 namespace mirrorflow {
 namespace {

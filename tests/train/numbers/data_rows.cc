@@ -10,7 +10,6 @@
 #include "train/formats/csv.h"
 #include "train/formats/image.h"
 #include "train/formats/tf_record.h"
-#include "train/formats/tf_record_writer.h"
 
 namespace mirrorflow {
 namespace {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/summary/histogram_summary.h"
-
 #include <cmath>
 #include <limits>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "train/summary/tensor_summary.h"
 
 namespace mirrorflow {
 namespace {

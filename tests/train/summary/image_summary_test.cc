@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/summary/image_summary.h"
-
 #include <png.h>
 
 #include <cmath>
@@ -9,6 +7,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "train/summary/tensor_summary.h"
 
 namespace mirrorflow {
 namespace {

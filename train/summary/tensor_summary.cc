@@ -1,20 +1,66 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/summary/image_summary.h"
+#include "train/summary/tensor_summary.h"
 
 #include <png.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "framework/core/reduced_float.h"
 #include "framework/core/status.h"
-#include "train/summary/tensor_values.h"
 
 namespace mirrorflow {
 namespace {
+
+// Calls `fn(double)` for each element in row-major order. Returns false, without a call, for a
+// dtype that is not a real number.
+template <typename Fn>
+bool ForEachValue(const Tensor& tensor, Fn&& fn) {
+  if (IsReducedFloat(tensor.dtype())) {
+    const bool is_half = tensor.dtype() == DT_HALF;
+    const auto* const bits = reinterpret_cast<const uint16_t*>(tensor.raw());
+    for (const uint16_t b : absl::MakeConstSpan(bits, tensor.num_elements())) {
+      fn(static_cast<double>(is_half ? HalfFormat::ToFloat(b) : BFloat16Format::ToFloat(b)));
+    }
+    return true;
+  }
+  auto visit = [&](auto tag) {
+    for (const auto value : tensor.flat<typename decltype(tag)::type>()) {
+      fn(static_cast<double>(value));
+    }
+    return true;
+  };
+  return DispatchDataType(tensor.dtype(), visit, false);
+}
+
+constexpr int kMostBuckets = 1 << 20;
+
+// Sets everything but the buckets. Returns false if the elements are not real numbers.
+bool SetStatistics(const Tensor& values, proto::HistogramProto* histogram) {
+  double least = std::numeric_limits<double>::infinity(), most = -least;
+  double count = 0, sum = 0, sum_squares = 0;
+  const bool is_real = ForEachValue(values, [&](double value) {
+    if (!std::isfinite(value)) return;
+    least = std::min(least, value);
+    most = std::max(most, value);
+    ++count;
+    sum += value;
+    sum_squares += value * value;
+  });
+  if (count == 0) return is_real;
+  histogram->set_min(least);
+  histogram->set_max(most);
+  histogram->set_num(count);
+  histogram->set_sum(sum);
+  histogram->set_sum_squares(sum_squares);
+  return true;
+}
 
 constexpr int64_t kMostPixels = int64_t{1} << 28;  // of a side and of an image
 
@@ -97,6 +143,39 @@ absl::StatusOr<std::string> EncodePng(const Size& size, const std::vector<uint8_
 }
 
 }  // namespace
+
+absl::StatusOr<proto::HistogramProto> HistogramSummary(const Tensor& values, int buckets) {
+  if (buckets < 1 || buckets > kMostBuckets) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("buckets must be in [1, ", kMostBuckets, "], got ", buckets));
+  }
+  proto::HistogramProto histogram;
+  if (!SetStatistics(values, &histogram)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("values must be real numbers, got ", values.TypeString()));
+  }
+  if (histogram.num() == 0) return histogram;
+  // Halves, because the range of finite numbers need not be finite.
+  const double half_least = histogram.min() / 2, half_most = histogram.max() / 2;
+  const double half_width = (half_most - half_least) / buckets;
+  if (!(half_width > 0)) {
+    histogram.add_bucket_limit(histogram.max());
+    histogram.add_bucket(histogram.num());
+    return histogram;
+  }
+  std::vector<double> counts(buckets, 0);
+  ForEachValue(values, [&](double value) {
+    if (!std::isfinite(value)) return;
+    const double bucket = std::floor((value / 2 - half_least) / half_width);
+    ++counts[static_cast<size_t>(std::min<double>(bucket, buckets - 1))];
+  });
+  for (int i = 1; i < buckets; ++i) {
+    histogram.add_bucket_limit(2 * (half_least + i * half_width));
+  }
+  histogram.add_bucket_limit(histogram.max());
+  for (const double count : counts) histogram.add_bucket(count);
+  return histogram;
+}
 
 absl::StatusOr<proto::Summary::Image> ImageSummary(const Tensor& image,
                                                    absl::string_view data_format) {

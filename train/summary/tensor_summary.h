@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MIRRORFLOW_TRAIN_SUMMARY_IMAGE_SUMMARY_H_
-#define MIRRORFLOW_TRAIN_SUMMARY_IMAGE_SUMMARY_H_
+//
+// Summaries of tensors for TensorBoard: histograms and images.
+#ifndef MIRRORFLOW_TRAIN_SUMMARY_TENSOR_SUMMARY_H_
+#define MIRRORFLOW_TRAIN_SUMMARY_TENSOR_SUMMARY_H_
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -8,6 +10,12 @@
 #include "train/summary/event.pb.h"
 
 namespace mirrorflow {
+
+// Counts the finite elements of `values` in `buckets` intervals of one width from the smallest to
+// the largest: [lower, upper), the last one closed. If all are equal, one bucket holds them;
+// without any, there is none. InvalidArgument for buckets < 1 or a dtype that is not a real number.
+// Source: tf.summary.histogram (TensorBoard, plugins/histogram/summary_v2.py).
+absl::StatusOr<proto::HistogramProto> HistogramSummary(const Tensor& values, int buckets);
 
 // Encodes an image as PNG. `data_format` names its dimensions: `HWC`, `CHW` or `HW`. The channels
 // are grey (1), grey and alpha (2), RGB (3) or RGBA (4). Elements are uint8, or floating numbers
@@ -18,4 +26,4 @@ absl::StatusOr<proto::Summary::Image> ImageSummary(const Tensor& image,
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_TRAIN_SUMMARY_IMAGE_SUMMARY_H_
+#endif  // MIRRORFLOW_TRAIN_SUMMARY_TENSOR_SUMMARY_H_
