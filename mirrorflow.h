@@ -14,7 +14,8 @@
 #include "ops/all/ops.h"                      // a builder for each op
 #include "train/checkpoint/variables_file.h"  // variables from and to files
 #include "train/data/input_pipelines.h"       // pipelines of batches
-#include "train/formats/formats.h"            // tensors from and to NumPy files
+#include "train/formats/npy.h"                // a tensor from and to a NumPy file
+#include "train/formats/npz.h"                // tensors by name from and to a NumPy archive
 #include "train/inference.h"                  // the inference form of a model
 #include "train/layers/layers.h"              // layers
 #include "train/losses/losses.h"              // losses

@@ -54,10 +54,9 @@ struct MultiHeadAttentionOptions {
   std::string name = "multi_head_attention";
 };
 
-// MultiHeadAttention: attention of one sequence to another, with Keras' variables (SelfAttention is
-//                     shorter for a sequence to itself): softmax(q · kᵀ / sqrt(key_dim) + mask) · v
-//                     for each head, where q, k and v are linear in the query, the key and the
-//                     value; then a linear map of all heads.
+// MultiHeadAttention: softmax(q · kᵀ / sqrt(key_dim) + mask) · v for each head, where q, k and v
+//                     are linear in the query, the key and the value; then a linear map of all
+//                     heads. For attention of a sequence to itself, SelfAttention is shorter.
 // Shapes:    query [batch, n, in], value and key [batch, m, …] -> [batch, n, output_shape]; all but
 //            the batch must be known.
 // Variables: query/kernel [in, num_heads, key_dim], query/bias [num_heads, key_dim], the same for

@@ -5,7 +5,6 @@
 #include <optional>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "ops/binary.h"
 #include "ops/constant.h"
 #include "ops/dropout.h"

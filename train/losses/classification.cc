@@ -123,11 +123,10 @@ Output SparseSoftmaxCrossEntropy(const Scope& scope, Output logits, Output label
   }
   Output losses = ops::SparseSoftmaxCrossEntropyWithLogits(s, logits, targets).loss;
   if (!s.ok()) return Output();
-  const LossArguments arguments{options.sample_weight, options.reduction, valid};
   const bool needs_shape =
       valid.valid() || options.sample_weight.valid() || options.reduction == LossReduction::kNone;
   if (!is_matrix && needs_shape) losses = ops::ReshapeLike(s, losses, labels);
-  return ReduceLosses(s, kWhat, losses, arguments);
+  return ReduceLosses(s, kWhat, losses, {options, valid});
 }
 
 Output CategoricalCrossentropy(const Scope& scope, Output predictions, Output labels,
@@ -142,8 +141,7 @@ Output CategoricalCrossentropy(const Scope& scope, Output predictions, Output la
   if (!s.ok()) return Output();
   const Output log = options.from_logits ? ops::LogSoftmax(s, predictions)
                                          : ops::Log(s, Normalized(s, predictions));
-  return ReduceLosses(s, kWhat, ops::Neg(s, ops::Sum(s, ops::Mul(s, y, log), {-1})),
-                      {.sample_weight = options.sample_weight, .reduction = options.reduction});
+  return ReduceLosses(s, kWhat, ops::Neg(s, ops::Sum(s, ops::Mul(s, y, log), {-1})), options);
 }
 
 Output BinaryCrossentropy(const Scope& scope, Output predictions, Output labels,
@@ -157,8 +155,7 @@ Output BinaryCrossentropy(const Scope& scope, Output predictions, Output labels,
   const Output y = Smooth(s, AsType(s, labels, predictions.dtype()), options.label_smoothing, 0.5);
   const Output terms =
       options.from_logits ? BinaryTermsOfLogits(s, predictions, y) : BinaryTerms(s, predictions, y);
-  return ReduceTerms(s, kWhat, terms,
-                     {.sample_weight = options.sample_weight, .reduction = options.reduction});
+  return ReduceTerms(s, kWhat, terms, options);
 }
 
 Output BinaryFocalCrossentropy(const Scope& scope, Output predictions, Output labels,
@@ -185,8 +182,7 @@ Output BinaryFocalCrossentropy(const Scope& scope, Output predictions, Output la
                                       ops::Mul(s, OneMinus(s, y), Number(s, y, 1 - options.alpha)));
     terms = ops::Mul(s, balance, terms);
   }
-  return ReduceTerms(s, kWhat, terms,
-                     {.sample_weight = options.sample_weight, .reduction = options.reduction});
+  return ReduceTerms(s, kWhat, terms, options);
 }
 
 Output CategoricalFocalCrossentropy(const Scope& scope, Output predictions, Output labels,
@@ -206,8 +202,7 @@ Output CategoricalFocalCrossentropy(const Scope& scope, Output predictions, Outp
   const Output focus = ops::Mul(s, Number(s, p, options.alpha),
                                 ops::Pow(s, OneMinus(s, p), Number(s, p, options.gamma)));
   const Output terms = ops::Mul(s, focus, ops::Mul(s, y, ops::Log(s, p)));
-  return ReduceLosses(s, kWhat, ops::Neg(s, ops::Sum(s, terms, {-1})),
-                      {.sample_weight = options.sample_weight, .reduction = options.reduction});
+  return ReduceLosses(s, kWhat, ops::Neg(s, ops::Sum(s, terms, {-1})), options);
 }
 
 Output KLDivergence(const Scope& scope, Output predictions, Output labels,
@@ -218,14 +213,12 @@ Output KLDivergence(const Scope& scope, Output predictions, Output labels,
   const Output y = Clip(s, AsType(s, labels, predictions.dtype()), kEpsilon, 1);
   const Output p = Clip(s, predictions, kEpsilon, 1);
   const Output terms = ops::Mul(s, y, ops::Log(s, ops::RealDiv(s, y, p)));
-  return ReduceLosses(s, kWhat, ops::Sum(s, terms, {-1}),
-                      {.sample_weight = options.sample_weight, .reduction = options.reduction});
+  return ReduceLosses(s, kWhat, ops::Sum(s, terms, {-1}), options);
 }
 
 Output Hinge(const Scope& scope, Output predictions, Output labels, const LossOptions& options) {
   const Scope s = scope.SubScope(options.name);
-  return ReduceTerms(s, "hinge", Shortfall(s, "hinge", predictions, labels),
-                     {.sample_weight = options.sample_weight, .reduction = options.reduction});
+  return ReduceTerms(s, "hinge", Shortfall(s, "hinge", predictions, labels), options);
 }
 
 Output SquaredHinge(const Scope& scope, Output predictions, Output labels,
@@ -233,8 +226,7 @@ Output SquaredHinge(const Scope& scope, Output predictions, Output labels,
   const Scope s = scope.SubScope(options.name);
   const Output shortfall = Shortfall(s, "squared_hinge", predictions, labels);
   if (!shortfall.valid()) return Output();
-  return ReduceTerms(s, "squared_hinge", ops::Square(s, shortfall),
-                     {.sample_weight = options.sample_weight, .reduction = options.reduction});
+  return ReduceTerms(s, "squared_hinge", ops::Square(s, shortfall), options);
 }
 
 Output CategoricalHinge(const Scope& scope, Output predictions, Output labels,
@@ -248,8 +240,7 @@ Output CategoricalHinge(const Scope& scope, Output predictions, Output labels,
   const Output right = ops::Sum(s, ops::Mul(s, y, predictions), {-1});
   const Output wrong = ops::Max(s, ops::Mul(s, ops::Sub(s, one, y), predictions), {-1});
   const Output shortfall = ops::AddV2(s, ops::Sub(s, wrong, right), one);
-  return ReduceLosses(s, kWhat, ops::Maximum(s, shortfall, ops::ScalarConst(s, dtype, 0)),
-                      {.sample_weight = options.sample_weight, .reduction = options.reduction});
+  return ReduceLosses(s, kWhat, ops::Maximum(s, shortfall, ops::ScalarConst(s, dtype, 0)), options);
 }
 
 }  // namespace losses

@@ -158,8 +158,7 @@ Output CTC(const Scope& scope, Output logits, Output labels, const LossOptions& 
   const Output is_possible = ops::Greater(s, log_total, Number(s, dtype, kImpossible / 2));
   const Output infinity = Number(s, dtype, std::numeric_limits<double>::infinity());
   const Output losses = ops::SelectV2(s, is_possible, ops::Neg(s, log_total), infinity);
-  return ReduceLosses(s, "ctc", AsType(s, losses, given),
-                      {.sample_weight = options.sample_weight, .reduction = options.reduction});
+  return ReduceLosses(s, "ctc", AsType(s, losses, given), options);
 }
 
 }  // namespace losses

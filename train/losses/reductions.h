@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks of shapes, weights of examples and reductions to a scalar, for losses and metrics.
+// What losses and metrics share: options, checks of shapes, weights of examples, and reductions to a
+// scalar.
 #ifndef MIRRORFLOW_TRAIN_LOSSES_REDUCTIONS_H_
 #define MIRRORFLOW_TRAIN_LOSSES_REDUCTIONS_H_
 
@@ -55,9 +56,14 @@ Output AlignWeights(const Scope& scope, absl::string_view what, Output weights,
 
 // The arguments that all losses take besides predictions and labels.
 struct LossArguments {
-  Output sample_weight = {};  // none if invalid
-  LossReduction reduction = LossReduction::kSumOverBatchSize;
-  Output valid = {};  // bool, of the shape of the losses: those that count; all if invalid
+  // Takes the options of any loss.
+  template <typename Options>
+  LossArguments(const Options& options, Output valid = Output())  // NOLINT: implicit conversion
+      : sample_weight(options.sample_weight), reduction(options.reduction), valid(valid) {}
+
+  Output sample_weight;  // none if invalid
+  LossReduction reduction;
+  Output valid;  // bool, of the shape of the losses: those that count; all if invalid
 };
 
 // Reduces losses [batch, …]. kSumOverBatchSize divides by the number of those that count.

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "absl/functional/function_ref.h"
-#include "absl/strings/str_cat.h"
 #include "ops/activation.h"
 #include "ops/binary.h"
 #include "ops/constant.h"
@@ -28,8 +27,7 @@ Output LossOf(const Scope& scope, absl::string_view what, Output predictions, Ou
   const Scope s = scope.SubScope(options.name);
   if (!CheckEqualShapes(s, what, predictions, labels)) return Output();
   const Output y = AsType(s, labels, predictions.dtype());
-  return ReduceTerms(s, what, terms(s, predictions, y),
-                     {.sample_weight = options.sample_weight, .reduction = options.reduction});
+  return ReduceTerms(s, what, terms(s, predictions, y), options);
 }
 
 Output Number(const Scope& s, const Output& like, double value) {
@@ -122,8 +120,7 @@ Output CosineSimilarity(const Scope& scope, Output predictions, Output labels,
   if (!CheckEqualShapes(s, kWhat, predictions, labels)) return Output();
   const Output y = AsType(s, labels, predictions.dtype());
   const Output products = ops::Mul(s, Normalize(s, predictions), Normalize(s, y));
-  return ReduceLosses(s, kWhat, ops::Neg(s, ops::Sum(s, products, {-1})),
-                      {.sample_weight = options.sample_weight, .reduction = options.reduction});
+  return ReduceLosses(s, kWhat, ops::Neg(s, ops::Sum(s, products, {-1})), options);
 }
 
 }  // namespace losses

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/metrics/precision_recall.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "ops/binary.h"
 #include "ops/cast.h"

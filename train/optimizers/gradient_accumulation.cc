@@ -32,11 +32,9 @@ class Accumulators {
   // Adds weight * value, a value of this shape.
   void Add(absl::string_view name, const Output& value, const Shape& shape) {
     const DataType dtype = value.dtype();
-    const Variable sum =
-        CreateVariable(s_, name, shape, initializers::Zeros(), dtype,
-                       {.trainable = false, .synchronization = VariableSynchronization::kOnRead});
+    const Variable sum = CreateOptimizerState(s_, name, shape, initializers::Zeros(), dtype,
+                                              VariableSynchronization::kOnRead);
     if (!s_.ok()) return;
-    s_.graph().SetAttr(sum.handle.node, kOptimizerStateAttr, true);
     if (may_overflow_) s_.graph().SetAttr(sum.handle.node, kMayOverflowAttr, true);
     const Term part(s_, ops::LocalPart(s_, value));
     const Term total =

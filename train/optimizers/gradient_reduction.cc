@@ -2,9 +2,9 @@
 #include "train/optimizers/gradient_reduction.h"
 
 #include "framework/graph/shape_inference.h"
-#include "framework/runtime/variable_layout.h"
 #include "ops/select.h"
 #include "ops/variable.h"
+#include "train/optimizers/variable_update.h"
 
 namespace mirrorflow {
 
@@ -19,10 +19,7 @@ DataType GradientReduction::dtype() const {
 Variable GradientReduction::State(absl::string_view name, const Shape& shape,
                                   const Initializer& initializer, DataType dtype,
                                   VariableSynchronization synchronization) {
-  const Variable state = CreateVariable(scope_, name, shape, initializer, dtype,
-                                        {.trainable = false, .synchronization = synchronization});
-  if (scope_.ok()) scope_.graph().SetAttr(state.handle.node, kOptimizerStateAttr, true);
-  return state;
+  return CreateOptimizerState(scope_, name, shape, initializer, dtype, synchronization);
 }
 
 void GradientReduction::Update(const Variable& state, Output next, Output before) {

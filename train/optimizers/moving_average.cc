@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "ops/binary.h"
-#include "ops/cast.h"
 #include "ops/control.h"
 #include "ops/select.h"
 #include "ops/variable.h"

@@ -11,9 +11,10 @@
 namespace mirrorflow {
 
 Variable CreateOptimizerState(const Scope& scope, absl::string_view name, const Shape& shape,
-                              const Initializer& initializer, DataType dtype) {
-  const Variable state =
-      CreateVariable(scope, name, shape, initializer, dtype, {.trainable = false});
+                              const Initializer& initializer, DataType dtype,
+                              VariableSynchronization synchronization) {
+  const Variable state = CreateVariable(scope, name, shape, initializer, dtype,
+                                        {.trainable = false, .synchronization = synchronization});
   if (scope.ok()) scope.graph().SetAttr(state.handle.node, kOptimizerStateAttr, true);
   return state;
 }

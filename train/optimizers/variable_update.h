@@ -26,8 +26,9 @@ struct GradientAndVariable {
 };
 
 // Creates a variable that only the optimizer uses. It is not trainable.
-Variable CreateOptimizerState(const Scope& scope, absl::string_view name, const Shape& shape,
-                              const Initializer& initializer, DataType dtype);
+Variable CreateOptimizerState(
+    const Scope& scope, absl::string_view name, const Shape& shape, const Initializer& initializer,
+    DataType dtype, VariableSynchronization synchronization = VariableSynchronization::kOnWrite);
 
 class VariableUpdate {
  public:

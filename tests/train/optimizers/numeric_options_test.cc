@@ -332,7 +332,7 @@ TEST(NumericOptions, TableHasEveryNumberOfTheHeaders) {
   // Set by MinimizeOptions, under other names.
   in_table.insert({"multiplier", "overwrite_frequency"});
   // The value of a constant LearningRate, and the operands of update formulas.
-  in_table.insert({"value", "x", "y"});
+  in_table.insert({"value", "x", "y", "decay"});
   std::set<std::string> found;
   for (const auto& entry : std::filesystem::directory_iterator("train/optimizers")) {
     std::stringstream text;
