@@ -144,10 +144,6 @@ constexpr GradRow kGradRows[] = {
      .no_gradient = "TensorFlow has none"},
 };
 
-Output Build2(const Scope& scope, absl::string_view op, Output a, Output b) {
-  return ops::Build(scope, op).Input(a).Input(b).One();
-}
-
 }  // namespace
 
 void RegisterActivation(OpRegistry& ops) {
@@ -163,47 +159,37 @@ void RegisterActivation(OpRegistry& ops) {
 
 namespace ops {
 
-Output Relu6(const Scope& scope, Output features) {
-  return Build(scope, "Relu6").Input(features).One();
-}
-Output Elu(const Scope& scope, Output features) {
-  return Build(scope, "Elu").Input(features).One();
-}
-Output Selu(const Scope& scope, Output features) {
-  return Build(scope, "Selu").Input(features).One();
-}
+Output Relu6(const Scope& scope, Output features) { return Apply(scope, "Relu6", {features}); }
+Output Elu(const Scope& scope, Output features) { return Apply(scope, "Elu", {features}); }
+Output Selu(const Scope& scope, Output features) { return Apply(scope, "Selu", {features}); }
 Output Softplus(const Scope& scope, Output features) {
-  return Build(scope, "Softplus").Input(features).One();
+  return Apply(scope, "Softplus", {features});
 }
 Output Softsign(const Scope& scope, Output features) {
-  return Build(scope, "Softsign").Input(features).One();
+  return Apply(scope, "Softsign", {features});
 }
 Output LeakyRelu(const Scope& scope, Output features, const LeakyReluOptions& options) {
-  return Build(scope, "LeakyRelu").Input(features).Attr("alpha", options.alpha).One();
+  return Build(scope, "LeakyRelu", {features}).Attr("alpha", options.alpha).One();
 }
 
 Output Relu6Grad(const Scope& scope, Output gradients, Output features) {
-  return Build2(scope, "Relu6Grad", gradients, features);
+  return Apply(scope, "Relu6Grad", {gradients, features});
 }
 Output EluGrad(const Scope& scope, Output gradients, Output outputs) {
-  return Build2(scope, "EluGrad", gradients, outputs);
+  return Apply(scope, "EluGrad", {gradients, outputs});
 }
 Output SeluGrad(const Scope& scope, Output gradients, Output outputs) {
-  return Build2(scope, "SeluGrad", gradients, outputs);
+  return Apply(scope, "SeluGrad", {gradients, outputs});
 }
 Output SoftplusGrad(const Scope& scope, Output gradients, Output features) {
-  return Build2(scope, "SoftplusGrad", gradients, features);
+  return Apply(scope, "SoftplusGrad", {gradients, features});
 }
 Output SoftsignGrad(const Scope& scope, Output gradients, Output features) {
-  return Build2(scope, "SoftsignGrad", gradients, features);
+  return Apply(scope, "SoftsignGrad", {gradients, features});
 }
 Output LeakyReluGrad(const Scope& scope, Output gradients, Output features,
                      const LeakyReluOptions& options) {
-  return Build(scope, "LeakyReluGrad")
-      .Input(gradients)
-      .Input(features)
-      .Attr("alpha", options.alpha)
-      .One();
+  return Build(scope, "LeakyReluGrad", {gradients, features}).Attr("alpha", options.alpha).One();
 }
 
 }  // namespace ops

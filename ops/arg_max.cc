@@ -68,11 +68,7 @@ void Define(OpRegistry& ops, absl::string_view name, absl::string_view which) {
 
 Output BuildArg(const Scope& scope, absl::string_view op, Output input, Output dimension,
                 const ops::ArgMaxOptions& options) {
-  return ops::Build(scope, op)
-      .Input(input)
-      .Input(dimension)
-      .Attr("output_type", options.output_type)
-      .One();
+  return ops::Build(scope, op, {input, dimension}).Attr("output_type", options.output_type).One();
 }
 
 Output Dimension(const Scope& scope, int64_t dimension) {

@@ -40,8 +40,7 @@ namespace ops {
 
 Operation Assert(const Scope& scope, Output condition, absl::Span<const Output> data,
                  const AssertOptions& options) {
-  return Build(scope, "Assert")
-      .Input(condition)
+  return Build(scope, "Assert", {condition})
       .InputList(data)
       .Attr("summarize", options.summarize)
       .Op();

@@ -355,22 +355,15 @@ AttentionOutputs ScaledDotProductAttention(const Scope& scope, Output q, Output 
     scaled.scale = static_cast<float>(1 / std::sqrt(std::max<double>(depth, 1)));
   }
   const std::vector<Output> y = Finish(
-      Build(scope, kScaledDotProductAttention).Input(q).Input(k).Input(v).Attr("U", SumDataType(q)),
-      scaled, 2);
+      Build(scope, kScaledDotProductAttention, {q, k, v}).Attr("U", SumDataType(q)), scaled, 2);
   return {y[0], y[1]};
 }
 
 AttentionGradOutputs ScaledDotProductAttentionGrad(const Scope& scope, Output dy, Output q,
                                                    Output k, Output v, Output y, Output log_sum,
                                                    const AttentionOptions& options) {
-  const std::vector<Output> d = Finish(Build(scope, kScaledDotProductAttentionGrad)
-                                           .Input(dy)
-                                           .Input(q)
-                                           .Input(k)
-                                           .Input(v)
-                                           .Input(y)
-                                           .Input(log_sum),
-                                       options, 3);
+  const std::vector<Output> d =
+      Finish(Build(scope, kScaledDotProductAttentionGrad, {dy, q, k, v, y, log_sum}), options, 3);
   return {d[0], d[1], d[2]};
 }
 

@@ -112,14 +112,14 @@ namespace ops {
 Output AvgPool(const Scope& scope, Output value, absl::Span<const int64_t> ksize,
                absl::Span<const int64_t> strides, absl::string_view padding,
                const AvgPoolOptions& options) {
-  return WithAttrs(Build(scope, "AvgPool").Input(value), ksize, strides, padding, options).One();
+  return WithAttrs(Build(scope, "AvgPool", {value}), ksize, strides, padding, options).One();
 }
 
 Output AvgPoolGrad(const Scope& scope, Output orig_input_shape, Output grad,
                    absl::Span<const int64_t> ksize, absl::Span<const int64_t> strides,
                    absl::string_view padding, const AvgPoolOptions& options) {
-  return WithAttrs(Build(scope, "AvgPoolGrad").Input(orig_input_shape).Input(grad), ksize, strides,
-                   padding, options)
+  return WithAttrs(Build(scope, "AvgPoolGrad", {orig_input_shape, grad}), ksize, strides, padding,
+                   options)
       .One();
 }
 

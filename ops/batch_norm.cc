@@ -309,12 +309,7 @@ namespace ops {
 FusedBatchNormV3Outputs FusedBatchNormV3(const Scope& scope, Output x, Output scale, Output offset,
                                          Output mean, Output variance,
                                          const FusedBatchNormV3Options& options) {
-  NodeBuilder node = Build(scope, "FusedBatchNormV3")
-                         .Input(x)
-                         .Input(scale)
-                         .Input(offset)
-                         .Input(mean)
-                         .Input(variance)
+  NodeBuilder node = Build(scope, "FusedBatchNormV3", {x, scale, offset, mean, variance})
                          .Attr("epsilon", options.epsilon)
                          .Attr("exponential_avg_factor", options.exponential_avg_factor)
                          .Attr("data_format", options.data_format)
@@ -328,16 +323,12 @@ FusedBatchNormGradV3Outputs FusedBatchNormGradV3(const Scope& scope, Output y_ba
                                                  Output scale, Output reserve_space_1,
                                                  Output reserve_space_2, Output reserve_space_3,
                                                  const FusedBatchNormGradV3Options& options) {
-  NodeBuilder node = Build(scope, "FusedBatchNormGradV3")
-                         .Input(y_backprop)
-                         .Input(x)
-                         .Input(scale)
-                         .Input(reserve_space_1)
-                         .Input(reserve_space_2)
-                         .Input(reserve_space_3)
-                         .Attr("epsilon", options.epsilon)
-                         .Attr("data_format", options.data_format)
-                         .Attr("is_training", options.is_training);
+  NodeBuilder node =
+      Build(scope, "FusedBatchNormGradV3",
+            {y_backprop, x, scale, reserve_space_1, reserve_space_2, reserve_space_3})
+          .Attr("epsilon", options.epsilon)
+          .Attr("data_format", options.data_format)
+          .Attr("is_training", options.is_training);
   if (options.per_replica) std::move(node).Attr(kBatchNormAttr, kPerReplicaBatchNorm);
   const std::vector<Output> y = OutputsOf(std::move(node).Finish(), 3);
   return {y[0], y[1], y[2]};

@@ -109,18 +109,11 @@ void RegisterBiasAdd(OpRegistry& ops) {
 namespace ops {
 
 Output BiasAdd(const Scope& scope, Output value, Output bias, const BiasAddOptions& options) {
-  return Build(scope, "BiasAdd")
-      .Input(value)
-      .Input(bias)
-      .Attr("data_format", options.data_format)
-      .One();
+  return Build(scope, "BiasAdd", {value, bias}).Attr("data_format", options.data_format).One();
 }
 
 Output BiasAddGrad(const Scope& scope, Output out_backprop, const BiasAddOptions& options) {
-  return Build(scope, "BiasAddGrad")
-      .Input(out_backprop)
-      .Attr("data_format", options.data_format)
-      .One();
+  return Build(scope, "BiasAddGrad", {out_backprop}).Attr("data_format", options.data_format).One();
 }
 
 }  // namespace ops

@@ -214,65 +214,57 @@ constexpr BinaryRow kRows[] = {
      .no_gradient = kNoneInTensorFlow},
 };
 
-Output Build2(const Scope& scope, absl::string_view op, Output x, Output y) {
-  return ops::Build(scope, op).Input(x).Input(y).One();
-}
-
 }  // namespace
 
 void RegisterBinary(OpRegistry& ops) { RegisterBinaryRows(ops, kRows); }
 
 namespace ops {
 
-Output Add(const Scope& scope, Output x, Output y) { return Build2(scope, "Add", x, y); }
-Output AddV2(const Scope& scope, Output x, Output y) { return Build2(scope, "AddV2", x, y); }
-Output Sub(const Scope& scope, Output x, Output y) { return Build2(scope, "Sub", x, y); }
-Output Mul(const Scope& scope, Output x, Output y) { return Build2(scope, "Mul", x, y); }
-Output Div(const Scope& scope, Output x, Output y) { return Build2(scope, "Div", x, y); }
-Output RealDiv(const Scope& scope, Output x, Output y) { return Build2(scope, "RealDiv", x, y); }
-Output DivNoNan(const Scope& scope, Output x, Output y) { return Build2(scope, "DivNoNan", x, y); }
-Output FloorDiv(const Scope& scope, Output x, Output y) { return Build2(scope, "FloorDiv", x, y); }
-Output FloorMod(const Scope& scope, Output x, Output y) { return Build2(scope, "FloorMod", x, y); }
-Output Mod(const Scope& scope, Output x, Output y) { return Build2(scope, "Mod", x, y); }
+Output Add(const Scope& scope, Output x, Output y) { return Apply(scope, "Add", {x, y}); }
+Output AddV2(const Scope& scope, Output x, Output y) { return Apply(scope, "AddV2", {x, y}); }
+Output Sub(const Scope& scope, Output x, Output y) { return Apply(scope, "Sub", {x, y}); }
+Output Mul(const Scope& scope, Output x, Output y) { return Apply(scope, "Mul", {x, y}); }
+Output Div(const Scope& scope, Output x, Output y) { return Apply(scope, "Div", {x, y}); }
+Output RealDiv(const Scope& scope, Output x, Output y) { return Apply(scope, "RealDiv", {x, y}); }
+Output DivNoNan(const Scope& scope, Output x, Output y) { return Apply(scope, "DivNoNan", {x, y}); }
+Output FloorDiv(const Scope& scope, Output x, Output y) { return Apply(scope, "FloorDiv", {x, y}); }
+Output FloorMod(const Scope& scope, Output x, Output y) { return Apply(scope, "FloorMod", {x, y}); }
+Output Mod(const Scope& scope, Output x, Output y) { return Apply(scope, "Mod", {x, y}); }
 Output TruncateDiv(const Scope& scope, Output x, Output y) {
-  return Build2(scope, "TruncateDiv", x, y);
+  return Apply(scope, "TruncateDiv", {x, y});
 }
 Output TruncateMod(const Scope& scope, Output x, Output y) {
-  return Build2(scope, "TruncateMod", x, y);
+  return Apply(scope, "TruncateMod", {x, y});
 }
-Output Maximum(const Scope& scope, Output x, Output y) { return Build2(scope, "Maximum", x, y); }
-Output Minimum(const Scope& scope, Output x, Output y) { return Build2(scope, "Minimum", x, y); }
-Output Pow(const Scope& scope, Output x, Output y) { return Build2(scope, "Pow", x, y); }
+Output Maximum(const Scope& scope, Output x, Output y) { return Apply(scope, "Maximum", {x, y}); }
+Output Minimum(const Scope& scope, Output x, Output y) { return Apply(scope, "Minimum", {x, y}); }
+Output Pow(const Scope& scope, Output x, Output y) { return Apply(scope, "Pow", {x, y}); }
 Output SquaredDifference(const Scope& scope, Output x, Output y) {
-  return Build2(scope, "SquaredDifference", x, y);
+  return Apply(scope, "SquaredDifference", {x, y});
 }
-Output Less(const Scope& scope, Output x, Output y) { return Build2(scope, "Less", x, y); }
+Output Less(const Scope& scope, Output x, Output y) { return Apply(scope, "Less", {x, y}); }
 Output LessEqual(const Scope& scope, Output x, Output y) {
-  return Build2(scope, "LessEqual", x, y);
+  return Apply(scope, "LessEqual", {x, y});
 }
-Output Greater(const Scope& scope, Output x, Output y) { return Build2(scope, "Greater", x, y); }
+Output Greater(const Scope& scope, Output x, Output y) { return Apply(scope, "Greater", {x, y}); }
 Output GreaterEqual(const Scope& scope, Output x, Output y) {
-  return Build2(scope, "GreaterEqual", x, y);
+  return Apply(scope, "GreaterEqual", {x, y});
 }
 Output LogicalAnd(const Scope& scope, Output x, Output y) {
-  return Build2(scope, "LogicalAnd", x, y);
+  return Apply(scope, "LogicalAnd", {x, y});
 }
 Output LogicalOr(const Scope& scope, Output x, Output y) {
-  return Build2(scope, "LogicalOr", x, y);
+  return Apply(scope, "LogicalOr", {x, y});
 }
 
 Output Equal(const Scope& scope, Output x, Output y, const EqualOptions& options) {
-  return Build(scope, "Equal")
-      .Input(x)
-      .Input(y)
+  return Build(scope, "Equal", {x, y})
       .Attr("incompatible_shape_error", options.incompatible_shape_error)
       .One();
 }
 
 Output NotEqual(const Scope& scope, Output x, Output y, const EqualOptions& options) {
-  return Build(scope, "NotEqual")
-      .Input(x)
-      .Input(y)
+  return Build(scope, "NotEqual", {x, y})
       .Attr("incompatible_shape_error", options.incompatible_shape_error)
       .One();
 }

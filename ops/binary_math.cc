@@ -83,10 +83,6 @@ constexpr BinaryRow kRows[] = {
      })},
 };
 
-Output Build2(const Scope& scope, absl::string_view op, Output x, Output y) {
-  return ops::Build(scope, op).Input(x).Input(y).One();
-}
-
 }  // namespace
 
 void RegisterBinaryMath(OpRegistry& ops) {
@@ -106,25 +102,21 @@ void RegisterBinaryMath(OpRegistry& ops) {
 
 namespace ops {
 
-Output Atan2(const Scope& scope, Output y, Output x) { return Build2(scope, "Atan2", y, x); }
-Output MulNoNan(const Scope& scope, Output x, Output y) { return Build2(scope, "MulNoNan", x, y); }
-Output Xdivy(const Scope& scope, Output x, Output y) { return Build2(scope, "Xdivy", x, y); }
-Output Xlogy(const Scope& scope, Output x, Output y) { return Build2(scope, "Xlogy", x, y); }
-Output Xlog1py(const Scope& scope, Output x, Output y) { return Build2(scope, "Xlog1py", x, y); }
+Output Atan2(const Scope& scope, Output y, Output x) { return Apply(scope, "Atan2", {y, x}); }
+Output MulNoNan(const Scope& scope, Output x, Output y) { return Apply(scope, "MulNoNan", {x, y}); }
+Output Xdivy(const Scope& scope, Output x, Output y) { return Apply(scope, "Xdivy", {x, y}); }
+Output Xlogy(const Scope& scope, Output x, Output y) { return Apply(scope, "Xlogy", {x, y}); }
+Output Xlog1py(const Scope& scope, Output x, Output y) { return Apply(scope, "Xlog1py", {x, y}); }
 Output NextAfter(const Scope& scope, Output x1, Output x2) {
-  return Build2(scope, "NextAfter", x1, x2);
+  return Apply(scope, "NextAfter", {x1, x2});
 }
 Output Polygamma(const Scope& scope, Output a, Output x) {
-  return Build2(scope, "Polygamma", a, x);
+  return Apply(scope, "Polygamma", {a, x});
 }
 
 Output ApproximateEqual(const Scope& scope, Output x, Output y,
                         const ApproximateEqualOptions& options) {
-  return Build(scope, "ApproximateEqual")
-      .Input(x)
-      .Input(y)
-      .Attr("tolerance", options.tolerance)
-      .One();
+  return Build(scope, "ApproximateEqual", {x, y}).Attr("tolerance", options.tolerance).One();
 }
 
 }  // namespace ops

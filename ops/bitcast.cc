@@ -61,7 +61,7 @@ void RegisterBitcast(OpRegistry& ops) {
 namespace ops {
 
 Output Bitcast(const Scope& scope, Output input, DataType dtype) {
-  return Build(scope, "Bitcast").Input(input).Attr("type", dtype).One();
+  return Build(scope, "Bitcast", {input}).Attr("type", dtype).One();
 }
 
 }  // namespace ops

@@ -44,10 +44,6 @@ constexpr BinaryRow kBinaryRows[] = {
      .no_gradient = kIsInteger},
 };
 
-Output Build2(const Scope& scope, absl::string_view op, Output x, Output y) {
-  return ops::Build(scope, op).Input(x).Input(y).One();
-}
-
 }  // namespace
 
 void RegisterBitwise(OpRegistry& ops) {
@@ -58,21 +54,21 @@ void RegisterBitwise(OpRegistry& ops) {
 namespace ops {
 
 Output BitwiseAnd(const Scope& scope, Output x, Output y) {
-  return Build2(scope, "BitwiseAnd", x, y);
+  return Apply(scope, "BitwiseAnd", {x, y});
 }
 Output BitwiseOr(const Scope& scope, Output x, Output y) {
-  return Build2(scope, "BitwiseOr", x, y);
+  return Apply(scope, "BitwiseOr", {x, y});
 }
 Output BitwiseXor(const Scope& scope, Output x, Output y) {
-  return Build2(scope, "BitwiseXor", x, y);
+  return Apply(scope, "BitwiseXor", {x, y});
 }
 Output LeftShift(const Scope& scope, Output x, Output y) {
-  return Build2(scope, "LeftShift", x, y);
+  return Apply(scope, "LeftShift", {x, y});
 }
 Output RightShift(const Scope& scope, Output x, Output y) {
-  return Build2(scope, "RightShift", x, y);
+  return Apply(scope, "RightShift", {x, y});
 }
-Output Invert(const Scope& scope, Output x) { return Build(scope, "Invert").Input(x).One(); }
+Output Invert(const Scope& scope, Output x) { return Apply(scope, "Invert", {x}); }
 
 }  // namespace ops
 }  // namespace mirrorflow

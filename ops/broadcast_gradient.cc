@@ -148,11 +148,11 @@ void RegisterBroadcastGradient(OpRegistry& ops) {
 namespace ops {
 
 Output BroadcastArgs(const Scope& scope, Output s0, Output s1) {
-  return Build(scope, "BroadcastArgs").Input(s0).Input(s1).One();
+  return Apply(scope, "BroadcastArgs", {s0, s1});
 }
 
 BroadcastGradientArgsOutputs BroadcastGradientArgs(const Scope& scope, Output s0, Output s1) {
-  Node* node = Build(scope, "BroadcastGradientArgs").Input(s0).Input(s1).Finish();
+  Node* node = Build(scope, "BroadcastGradientArgs", {s0, s1}).Finish();
   if (node == nullptr) return {};
   return {node->output(0), node->output(1)};
 }

@@ -62,7 +62,7 @@ void RegisterCast(OpRegistry& ops) {
 namespace ops {
 
 Output Cast(const Scope& scope, Output x, DataType dtype, const CastOptions& options) {
-  return Build(scope, "Cast").Input(x).Attr("DstT", dtype).Attr("Truncate", options.truncate).One();
+  return Build(scope, "Cast", {x}).Attr("DstT", dtype).Attr("Truncate", options.truncate).One();
 }
 
 }  // namespace ops

@@ -43,7 +43,7 @@ void RegisterCheckNumerics(OpRegistry& ops) {
 namespace ops {
 
 Output CheckNumerics(const Scope& scope, Output tensor, absl::string_view message) {
-  return Build(scope, "CheckNumerics").Input(tensor).Attr("message", std::string(message)).One();
+  return Build(scope, "CheckNumerics", {tensor}).Attr("message", std::string(message)).One();
 }
 
 }  // namespace ops

@@ -58,7 +58,7 @@ void RegisterClipByValue(OpRegistry& ops) {
 namespace ops {
 
 Output ClipByValue(const Scope& scope, Output t, Output clip_value_min, Output clip_value_max) {
-  return Build(scope, "ClipByValue").Input(t).Input(clip_value_min).Input(clip_value_max).One();
+  return Apply(scope, "ClipByValue", {t, clip_value_min, clip_value_max});
 }
 
 }  // namespace ops

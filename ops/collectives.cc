@@ -134,9 +134,7 @@ void RegisterCollectives(OpRegistry& ops) {
 
 namespace ops {
 
-Output LocalPart(const Scope& scope, Output value) {
-  return Build(scope, kLocalPart).Input(value).One();
-}
+Output LocalPart(const Scope& scope, Output value) { return Apply(scope, kLocalPart, {value}); }
 
 Output AllReduce(const Scope& scope, Output value, const ReduceOptions& options) {
   return Reduce(scope, kAllReduce, value, options);
@@ -146,12 +144,10 @@ Output ReduceScatter(const Scope& scope, Output value, const ReduceOptions& opti
   return Reduce(scope, kReduceScatter, value, options);
 }
 
-Output AllGather(const Scope& scope, Output value) {
-  return Build(scope, kAllGather).Input(value).One();
-}
+Output AllGather(const Scope& scope, Output value) { return Apply(scope, kAllGather, {value}); }
 
 Output EnsureReplicated(const Scope& scope, Output value, absl::string_view what) {
-  return Build(scope, kEnsureReplicated).Input(value).Attr("what", std::string(what)).One();
+  return Build(scope, kEnsureReplicated, {value}).Attr("what", std::string(what)).One();
 }
 
 Output NumReplicas(const Scope& scope) { return Build(scope, kNumReplicas).One(); }

@@ -344,12 +344,12 @@ Output ConcatV2(const Scope& scope, absl::Span<const Output> values, int64_t axi
 }
 
 Output Concat(const Scope& scope, Output concat_dim, absl::Span<const Output> values) {
-  return Build(scope, "Concat").Input(concat_dim).InputList(values).One();
+  return Build(scope, "Concat", {concat_dim}).InputList(values).One();
 }
 
 std::vector<Output> ConcatOffset(const Scope& scope, Output concat_dim,
                                  absl::Span<const Output> shapes) {
-  Node* node = Build(scope, "ConcatOffset").Input(concat_dim).InputList(shapes).Finish();
+  Node* node = Build(scope, "ConcatOffset", {concat_dim}).InputList(shapes).Finish();
   return OutputsOf(node, shapes.size());
 }
 
@@ -359,8 +359,7 @@ Output Pack(const Scope& scope, absl::Span<const Output> values, const PackOptio
 
 std::vector<Output> Unpack(const Scope& scope, Output value, int64_t num,
                            const UnpackOptions& options) {
-  Node* node =
-      Build(scope, "Unpack").Input(value).Attr("num", num).Attr("axis", options.axis).Finish();
+  Node* node = Build(scope, "Unpack", {value}).Attr("num", num).Attr("axis", options.axis).Finish();
   return OutputsOf(node, num);
 }
 

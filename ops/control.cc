@@ -77,7 +77,7 @@ Output Placeholder(const Scope& scope, DataType dtype, const mirrorflow::Shape& 
 }
 
 Output PlaceholderWithDefault(const Scope& scope, Output input, const mirrorflow::Shape& shape) {
-  return Build(scope, "PlaceholderWithDefault").Input(input).Attr("shape", shape).One();
+  return Build(scope, "PlaceholderWithDefault", {input}).Attr("shape", shape).One();
 }
 
 Operation NoOp(const Scope& scope) { return Build(scope, "NoOp").Op(); }

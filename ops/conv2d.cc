@@ -222,17 +222,13 @@ NodeBuilder WithAttrs(NodeBuilder builder, absl::Span<const int64_t> strides,
 
 Output Conv2D(const Scope& scope, Output input, Output filter, absl::Span<const int64_t> strides,
               absl::string_view padding, const Conv2DOptions& options) {
-  return WithAttrs(Build(scope, "Conv2D").Input(input).Input(filter), strides, padding, options)
-      .One();
+  return WithAttrs(Build(scope, "Conv2D", {input, filter}), strides, padding, options).One();
 }
 
 Output Conv2DBackpropInput(const Scope& scope, Output input_sizes, Output filter,
                            Output out_backprop, absl::Span<const int64_t> strides,
                            absl::string_view padding, const Conv2DOptions& options) {
-  return WithAttrs(Build(scope, "Conv2DBackpropInput")
-                       .Input(input_sizes)
-                       .Input(filter)
-                       .Input(out_backprop),
+  return WithAttrs(Build(scope, "Conv2DBackpropInput", {input_sizes, filter, out_backprop}),
                    strides, padding, options)
       .One();
 }
@@ -240,10 +236,7 @@ Output Conv2DBackpropInput(const Scope& scope, Output input_sizes, Output filter
 Output Conv2DBackpropFilter(const Scope& scope, Output input, Output filter_sizes,
                             Output out_backprop, absl::Span<const int64_t> strides,
                             absl::string_view padding, const Conv2DOptions& options) {
-  return WithAttrs(Build(scope, "Conv2DBackpropFilter")
-                       .Input(input)
-                       .Input(filter_sizes)
-                       .Input(out_backprop),
+  return WithAttrs(Build(scope, "Conv2DBackpropFilter", {input, filter_sizes, out_backprop}),
                    strides, padding, options)
       .One();
 }

@@ -82,9 +82,7 @@ void Define(OpRegistry& ops, absl::string_view name, absl::string_view doc, Shar
 
 Output BuildCumulative(const Scope& scope, absl::string_view op, Output x, Output axis,
                        const ops::CumulativeOptions& options) {
-  return ops::Build(scope, op)
-      .Input(x)
-      .Input(axis)
+  return ops::Build(scope, op, {x, axis})
       .Attr("exclusive", options.exclusive)
       .Attr("reverse", options.reverse)
       .One();

@@ -201,23 +201,23 @@ Output Finish(NodeBuilder builder, absl::Span<const int64_t> strides, absl::stri
 Output DepthwiseConv2dNative(const Scope& scope, Output input, Output filter,
                              absl::Span<const int64_t> strides, absl::string_view padding,
                              const DepthwiseConv2dOptions& options) {
-  return Finish(Build(scope, kForward).Input(input).Input(filter), strides, padding, options);
+  return Finish(Build(scope, kForward, {input, filter}), strides, padding, options);
 }
 
 Output DepthwiseConv2dNativeBackpropInput(const Scope& scope, Output input_sizes, Output filter,
                                           Output out_backprop, absl::Span<const int64_t> strides,
                                           absl::string_view padding,
                                           const DepthwiseConv2dOptions& options) {
-  return Finish(Build(scope, kBackpropInput).Input(input_sizes).Input(filter).Input(out_backprop),
-                strides, padding, options);
+  return Finish(Build(scope, kBackpropInput, {input_sizes, filter, out_backprop}), strides, padding,
+                options);
 }
 
 Output DepthwiseConv2dNativeBackpropFilter(const Scope& scope, Output input, Output filter_sizes,
                                            Output out_backprop, absl::Span<const int64_t> strides,
                                            absl::string_view padding,
                                            const DepthwiseConv2dOptions& options) {
-  return Finish(Build(scope, kBackpropFilter).Input(input).Input(filter_sizes).Input(out_backprop),
-                strides, padding, options);
+  return Finish(Build(scope, kBackpropFilter, {input, filter_sizes, out_backprop}), strides,
+                padding, options);
 }
 
 }  // namespace ops

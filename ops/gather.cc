@@ -359,10 +359,7 @@ namespace ops {
 
 Output GatherV2(const Scope& scope, Output params, Output indices, Output axis,
                 const GatherV2Options& options) {
-  return Build(scope, "GatherV2")
-      .Input(params)
-      .Input(indices)
-      .Input(axis)
+  return Build(scope, "GatherV2", {params, indices, axis})
       .Attr("batch_dims", options.batch_dims)
       .One();
 }
@@ -372,9 +369,7 @@ Output ResourceGather(const Scope& scope, Output resource, Output indices,
   // An invalid handle has no row in the table; Finish() reports what made it invalid.
   const DataType dtype =
       resource.valid() ? scope.graph().values().at(resource).handle_dtype : DT_INVALID;
-  return Build(scope, kResourceGather)
-      .Input(resource)
-      .Input(indices)
+  return Build(scope, kResourceGather, {resource, indices})
       .Attr("dtype", dtype)
       .Attr("batch_dims", options.batch_dims)
       .One();
@@ -382,11 +377,7 @@ Output ResourceGather(const Scope& scope, Output resource, Output indices,
 
 Output UnsortedSegmentSum(const Scope& scope, Output data, Output segment_ids,
                           Output num_segments) {
-  return Build(scope, "UnsortedSegmentSum")
-      .Input(data)
-      .Input(segment_ids)
-      .Input(num_segments)
-      .One();
+  return Apply(scope, "UnsortedSegmentSum", {data, segment_ids, num_segments});
 }
 
 }  // namespace ops

@@ -186,15 +186,15 @@ void RegisterGatherNd(OpRegistry& ops) {
 namespace ops {
 
 Output GatherNd(const Scope& scope, Output params, Output indices) {
-  return Build(scope, "GatherNd").Input(params).Input(indices).One();
+  return Apply(scope, "GatherNd", {params, indices});
 }
 
 Output ScatterNd(const Scope& scope, Output indices, Output updates, Output shape) {
-  return Build(scope, "ScatterNd").Input(indices).Input(updates).Input(shape).One();
+  return Apply(scope, "ScatterNd", {indices, updates, shape});
 }
 
 Output TensorScatterUpdate(const Scope& scope, Output tensor, Output indices, Output updates) {
-  return Build(scope, "TensorScatterUpdate").Input(tensor).Input(indices).Input(updates).One();
+  return Apply(scope, "TensorScatterUpdate", {tensor, indices, updates});
 }
 
 }  // namespace ops

@@ -136,14 +136,12 @@ void RegisterGelu(OpRegistry& ops) {
 namespace ops {
 
 Output Gelu(const Scope& scope, Output features, const GeluOptions& options) {
-  return Build(scope, "Gelu").Input(features).Attr("approximate", options.approximate).One();
+  return Build(scope, "Gelu", {features}).Attr("approximate", options.approximate).One();
 }
 Output Gelu(const Scope& scope, Output features) { return Gelu(scope, features, {}); }
 
 Output GeluGrad(const Scope& scope, Output gradients, Output features, const GeluOptions& options) {
-  return Build(scope, "GeluGrad")
-      .Input(gradients)
-      .Input(features)
+  return Build(scope, "GeluGrad", {gradients, features})
       .Attr("approximate", options.approximate)
       .One();
 }

@@ -155,24 +155,20 @@ void RegisterIdentity(OpRegistry& ops) {
 
 namespace ops {
 
-Output Identity(const Scope& scope, Output input) {
-  return Build(scope, "Identity").Input(input).One();
-}
+Output Identity(const Scope& scope, Output input) { return Apply(scope, "Identity", {input}); }
 
 Output StopGradient(const Scope& scope, Output input) {
-  return Build(scope, "StopGradient").Input(input).One();
+  return Apply(scope, "StopGradient", {input});
 }
 
-Output Snapshot(const Scope& scope, Output input) {
-  return Build(scope, "Snapshot").Input(input).One();
-}
+Output Snapshot(const Scope& scope, Output input) { return Apply(scope, "Snapshot", {input}); }
 
 Output PreventGradient(const Scope& scope, Output input, absl::string_view message) {
-  return Build(scope, "PreventGradient").Input(input).Attr("message", std::string(message)).One();
+  return Build(scope, "PreventGradient", {input}).Attr("message", std::string(message)).One();
 }
 
 Output EnsureShape(const Scope& scope, Output input, const mirrorflow::Shape& shape) {
-  return Build(scope, "EnsureShape").Input(input).Attr("shape", shape).One();
+  return Build(scope, "EnsureShape", {input}).Attr("shape", shape).One();
 }
 
 std::vector<Output> IdentityN(const Scope& scope, absl::Span<const Output> inputs) {

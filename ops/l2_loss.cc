@@ -38,7 +38,7 @@ void RegisterL2Loss(OpRegistry& ops) {
 
 namespace ops {
 
-Output L2Loss(const Scope& scope, Output t) { return Build(scope, "L2Loss").Input(t).One(); }
+Output L2Loss(const Scope& scope, Output t) { return Apply(scope, "L2Loss", {t}); }
 
 }  // namespace ops
 }  // namespace mirrorflow

@@ -219,26 +219,15 @@ namespace ops {
 
 LayerNormOutputs LayerNorm(const Scope& scope, Output x, Output gamma, Output beta,
                            const LayerNormOptions& options) {
-  const std::vector<Output> y = OutputsOf(Build(scope, "LayerNorm")
-                                              .Input(x)
-                                              .Input(gamma)
-                                              .Input(beta)
-                                              .Attr("epsilon", options.epsilon)
-                                              .Finish(),
-                                          3);
+  const std::vector<Output> y = OutputsOf(
+      Build(scope, "LayerNorm", {x, gamma, beta}).Attr("epsilon", options.epsilon).Finish(), 3);
   return {y[0], y[1], y[2]};
 }
 
 LayerNormGradOutputs LayerNormGrad(const Scope& scope, Output dy, Output x, Output gamma,
                                    Output mean, Output inverse_deviation) {
-  const std::vector<Output> y = OutputsOf(Build(scope, "LayerNormGrad")
-                                              .Input(dy)
-                                              .Input(x)
-                                              .Input(gamma)
-                                              .Input(mean)
-                                              .Input(inverse_deviation)
-                                              .Finish(),
-                                          3);
+  const std::vector<Output> y =
+      OutputsOf(Build(scope, "LayerNormGrad", {dy, x, gamma, mean, inverse_deviation}).Finish(), 3);
   return {y[0], y[1], y[2]};
 }
 

@@ -81,7 +81,7 @@ void RegisterListDiff(OpRegistry& ops) {
 namespace ops {
 
 ListDiffOutputs ListDiff(const Scope& scope, Output x, Output y, const ListDiffOptions& options) {
-  Node* node = Build(scope, "ListDiff").Input(x).Input(y).Attr("out_idx", options.out_idx).Finish();
+  Node* node = Build(scope, "ListDiff", {x, y}).Attr("out_idx", options.out_idx).Finish();
   const std::vector<Output> outputs = OutputsOf(node, 2);
   return {outputs[0], outputs[1]};
 }

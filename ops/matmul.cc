@@ -140,18 +140,14 @@ void RegisterMatMul(OpRegistry& ops) {
 namespace ops {
 
 Output MatMul(const Scope& scope, Output a, Output b, const MatMulOptions& options) {
-  return Build(scope, "MatMul")
-      .Input(a)
-      .Input(b)
+  return Build(scope, "MatMul", {a, b})
       .Attr("transpose_a", options.transpose_a)
       .Attr("transpose_b", options.transpose_b)
       .One();
 }
 
 Output BatchMatMulV2(const Scope& scope, Output x, Output y, const BatchMatMulV2Options& options) {
-  return Build(scope, kBatchMatMulV2)
-      .Input(x)
-      .Input(y)
+  return Build(scope, kBatchMatMulV2, {x, y})
       .Attr("adj_x", options.adj_x)
       .Attr("adj_y", options.adj_y)
       .One();

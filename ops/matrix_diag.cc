@@ -358,51 +358,38 @@ void RegisterMatrixDiag(OpRegistry& ops) {
 namespace ops {
 
 Output MatrixDiag(const Scope& scope, Output diagonal) {
-  return Build(scope, "MatrixDiag").Input(diagonal).One();
+  return Apply(scope, "MatrixDiag", {diagonal});
 }
 
 Output MatrixDiagV3(const Scope& scope, Output diagonal, Output k, Output num_rows, Output num_cols,
                     Output padding_value, const MatrixDiagOptions& options) {
-  return Build(scope, "MatrixDiagV3")
-      .Input(diagonal)
-      .Input(k)
-      .Input(num_rows)
-      .Input(num_cols)
-      .Input(padding_value)
+  return Build(scope, "MatrixDiagV3", {diagonal, k, num_rows, num_cols, padding_value})
       .Attr("align", options.align)
       .One();
 }
 
 Output MatrixDiagPart(const Scope& scope, Output input) {
-  return Build(scope, "MatrixDiagPart").Input(input).One();
+  return Apply(scope, "MatrixDiagPart", {input});
 }
 
 Output MatrixDiagPartV3(const Scope& scope, Output input, Output k, Output padding_value,
                         const MatrixDiagOptions& options) {
-  return Build(scope, "MatrixDiagPartV3")
-      .Input(input)
-      .Input(k)
-      .Input(padding_value)
+  return Build(scope, "MatrixDiagPartV3", {input, k, padding_value})
       .Attr("align", options.align)
       .One();
 }
 
 Output MatrixSetDiag(const Scope& scope, Output input, Output diagonal) {
-  return Build(scope, "MatrixSetDiag").Input(input).Input(diagonal).One();
+  return Apply(scope, "MatrixSetDiag", {input, diagonal});
 }
 
 Output MatrixSetDiagV3(const Scope& scope, Output input, Output diagonal, Output k,
                        const MatrixDiagOptions& options) {
-  return Build(scope, "MatrixSetDiagV3")
-      .Input(input)
-      .Input(diagonal)
-      .Input(k)
-      .Attr("align", options.align)
-      .One();
+  return Build(scope, "MatrixSetDiagV3", {input, diagonal, k}).Attr("align", options.align).One();
 }
 
 Output MatrixBandPart(const Scope& scope, Output input, Output num_lower, Output num_upper) {
-  return Build(scope, "MatrixBandPart").Input(input).Input(num_lower).Input(num_upper).One();
+  return Apply(scope, "MatrixBandPart", {input, num_lower, num_upper});
 }
 
 }  // namespace ops

@@ -172,23 +172,20 @@ Output Finish(NodeBuilder builder, absl::Span<const int64_t> ksize,
 Output MaxPool(const Scope& scope, Output input, absl::Span<const int64_t> ksize,
                absl::Span<const int64_t> strides, absl::string_view padding,
                const MaxPoolOptions& options) {
-  return Finish(Build(scope, "MaxPool").Input(input), ksize, strides, padding, options);
+  return Finish(Build(scope, "MaxPool", {input}), ksize, strides, padding, options);
 }
 
 Output MaxPoolGrad(const Scope& scope, Output orig_input, Output orig_output, Output grad,
                    absl::Span<const int64_t> ksize, absl::Span<const int64_t> strides,
                    absl::string_view padding, const MaxPoolOptions& options) {
-  return Finish(Build(scope, "MaxPoolGrad").Input(orig_input).Input(orig_output).Input(grad), ksize,
-                strides, padding, options);
+  return Finish(Build(scope, "MaxPoolGrad", {orig_input, orig_output, grad}), ksize, strides,
+                padding, options);
 }
 
 Output MaxPoolGradGrad(const Scope& scope, Output orig_input, Output orig_output, Output grad,
                        absl::Span<const int64_t> ksize, absl::Span<const int64_t> strides,
                        absl::string_view padding, const MaxPoolGradGradOptions& options) {
-  return Build(scope, "MaxPoolGradGrad")
-      .Input(orig_input)
-      .Input(orig_output)
-      .Input(grad)
+  return Build(scope, "MaxPoolGradGrad", {orig_input, orig_output, grad})
       .Attr("ksize", AttrValue::List(ksize))
       .Attr("strides", AttrValue::List(strides))
       .Attr("padding", padding)

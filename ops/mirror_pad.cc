@@ -109,16 +109,12 @@ namespace ops {
 
 Output MirrorPad(const Scope& scope, Output input, Output paddings,
                  const MirrorPadOptions& options) {
-  return Build(scope, "MirrorPad").Input(input).Input(paddings).Attr("mode", options.mode).One();
+  return Build(scope, "MirrorPad", {input, paddings}).Attr("mode", options.mode).One();
 }
 
 Output MirrorPadGrad(const Scope& scope, Output input, Output paddings,
                      const MirrorPadOptions& options) {
-  return Build(scope, "MirrorPadGrad")
-      .Input(input)
-      .Input(paddings)
-      .Attr("mode", options.mode)
-      .One();
+  return Build(scope, "MirrorPadGrad", {input, paddings}).Attr("mode", options.mode).One();
 }
 
 }  // namespace ops

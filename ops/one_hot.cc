@@ -92,11 +92,7 @@ namespace ops {
 
 Output OneHot(const Scope& scope, Output indices, Output depth, Output on_value, Output off_value,
               const OneHotOptions& options) {
-  return Build(scope, "OneHot")
-      .Input(indices)
-      .Input(depth)
-      .Input(on_value)
-      .Input(off_value)
+  return Build(scope, "OneHot", {indices, depth, on_value, off_value})
       .Attr("axis", options.axis)
       .One();
 }

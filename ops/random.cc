@@ -35,8 +35,7 @@ absl::StatusOr<ShardingRule> RandomSharding(const ShardContext& c) {
 
 Output BuildRandom(const Scope& scope, absl::string_view op, Output shape, DataType dtype,
                    const ops::RandomOptions& options) {
-  return ops::Build(scope, op)
-      .Input(shape)
+  return ops::Build(scope, op, {shape})
       .Attr("dtype", dtype)
       .Attr("seed", options.seed)
       .Attr("seed2", options.seed2)

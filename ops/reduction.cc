@@ -303,9 +303,7 @@ constexpr Row kRows[] = {
 
 Output BuildReduction(const Scope& scope, absl::string_view op, Output input,
                       const ops::ReductionAxes& axes, const ops::ReductionOptions& options) {
-  return ops::Build(scope, op)
-      .Input(input)
-      .Input(axes.ToOutput(scope.ForOperand("axes"), input))
+  return ops::Build(scope, op, {input, axes.ToOutput(scope.ForOperand("axes"), input)})
       .Attr("keep_dims", options.keep_dims)
       .One();
 }

@@ -4,8 +4,10 @@
 #ifndef MIRRORFLOW_OPS_REGISTRY_H_
 #define MIRRORFLOW_OPS_REGISTRY_H_
 
+#include <utility>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "framework/graph/op_registry.h"
 #include "framework/graph/scope.h"
 
@@ -16,9 +18,17 @@ const OpRegistry& AllOps();
 
 namespace ops {
 
-// Starts building a node of the op named `op`.
-inline NodeBuilder Build(const Scope& scope, absl::string_view op) {
-  return scope.Build(AllOps(), op);
+// Starts building a node of the op named `op`. Its first arguments are `inputs`, one tensor each.
+inline NodeBuilder Build(const Scope& scope, absl::string_view op,
+                         absl::Span<const Output> inputs = {}) {
+  NodeBuilder node = scope.Build(AllOps(), op);
+  for (const Output& input : inputs) std::move(node).Input(input);
+  return node;
+}
+
+// The output of a node whose attributes all follow from its inputs or have a default.
+inline Output Apply(const Scope& scope, absl::string_view op, absl::Span<const Output> inputs) {
+  return Build(scope, op, inputs).One();
 }
 
 // The `n` outputs of a node; invalid outputs if the node could not be built.

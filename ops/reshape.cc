@@ -214,7 +214,7 @@ void RegisterReshape(OpRegistry& ops) {
 namespace ops {
 
 Output Reshape(const Scope& scope, Output tensor, Output shape) {
-  return Build(scope, "Reshape").Input(tensor).Input(shape).One();
+  return Apply(scope, "Reshape", {tensor, shape});
 }
 
 Output Reshape(const Scope& scope, Output tensor, const mirrorflow::Shape& shape) {
@@ -235,7 +235,7 @@ Output ReshapeLike(const Scope& scope, Output value, Output like) {
 }
 
 Output ExpandDims(const Scope& scope, Output input, Output axis) {
-  return Build(scope, "ExpandDims").Input(input).Input(axis).One();
+  return Apply(scope, "ExpandDims", {input, axis});
 }
 
 Output ExpandDims(const Scope& scope, Output input, int64_t axis) {
@@ -244,8 +244,7 @@ Output ExpandDims(const Scope& scope, Output input, int64_t axis) {
 }
 
 Output Squeeze(const Scope& scope, Output input, const SqueezeOptions& options) {
-  return Build(scope, "Squeeze")
-      .Input(input)
+  return Build(scope, "Squeeze", {input})
       .Attr("squeeze_dims", AttrValue::List<int64_t>(options.axis))
       .One();
 }

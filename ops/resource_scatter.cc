@@ -81,7 +81,7 @@ namespace {
 
 Operation Scatter(const Scope& scope, absl::string_view op, Output handle, Output indices,
                   Output updates) {
-  return Build(scope, op).Input(handle).Input(indices).Input(updates).Op();
+  return Build(scope, op, {handle, indices, updates}).Op();
 }
 
 }  // namespace

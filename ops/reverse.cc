@@ -67,7 +67,7 @@ void RegisterReverse(OpRegistry& ops) {
 namespace ops {
 
 Output ReverseV2(const Scope& scope, Output tensor, Output axis) {
-  return Build(scope, "ReverseV2").Input(tensor).Input(axis).One();
+  return Apply(scope, "ReverseV2", {tensor, axis});
 }
 
 }  // namespace ops

@@ -107,11 +107,11 @@ void RegisterSelect(OpRegistry& ops) {
 namespace ops {
 
 Output Select(const Scope& scope, Output condition, Output t, Output e) {
-  return Build(scope, "Select").Input(condition).Input(t).Input(e).One();
+  return Apply(scope, "Select", {condition, t, e});
 }
 
 Output SelectV2(const Scope& scope, Output condition, Output t, Output e) {
-  return Build(scope, "SelectV2").Input(condition).Input(t).Input(e).One();
+  return Apply(scope, "SelectV2", {condition, t, e});
 }
 
 }  // namespace ops

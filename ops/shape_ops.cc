@@ -239,7 +239,7 @@ void RegisterShapeOps(OpRegistry& ops) {
 namespace ops {
 
 Output Shape(const Scope& scope, Output input, const ShapeOptions& options) {
-  return Build(scope, "Shape").Input(input).Attr("out_type", options.out_type).One();
+  return Build(scope, "Shape", {input}).Attr("out_type", options.out_type).One();
 }
 
 std::vector<Output> ShapeN(const Scope& scope, absl::Span<const Output> inputs,
@@ -249,13 +249,13 @@ std::vector<Output> ShapeN(const Scope& scope, absl::Span<const Output> inputs,
 }
 
 Output Size(const Scope& scope, Output input, const ShapeOptions& options) {
-  return Build(scope, "Size").Input(input).Attr("out_type", options.out_type).One();
+  return Build(scope, "Size", {input}).Attr("out_type", options.out_type).One();
 }
 
-Output Rank(const Scope& scope, Output input) { return Build(scope, "Rank").Input(input).One(); }
+Output Rank(const Scope& scope, Output input) { return Apply(scope, "Rank", {input}); }
 
 Output VariableShape(const Scope& scope, Output handle, const ShapeOptions& options) {
-  return Build(scope, "VariableShape").Input(handle).Attr("out_type", options.out_type).One();
+  return Build(scope, "VariableShape", {handle}).Attr("out_type", options.out_type).One();
 }
 
 Output ShapeOperand(const Scope& scope, Output value, DataType out_type) {
@@ -265,15 +265,15 @@ Output ShapeOperand(const Scope& scope, Output value, DataType out_type) {
 }
 
 Output Fill(const Scope& scope, Output dims, Output value) {
-  return Build(scope, "Fill").Input(dims).Input(value).One();
+  return Apply(scope, "Fill", {dims, value});
 }
 
 Output Range(const Scope& scope, Output start, Output limit, Output delta) {
-  return Build(scope, "Range").Input(start).Input(limit).Input(delta).One();
+  return Apply(scope, "Range", {start, limit, delta});
 }
 
 Output LinSpace(const Scope& scope, Output start, Output stop, Output num) {
-  return Build(scope, "LinSpace").Input(start).Input(stop).Input(num).One();
+  return Apply(scope, "LinSpace", {start, stop, num});
 }
 
 }  // namespace ops

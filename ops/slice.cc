@@ -231,15 +231,15 @@ void RegisterSlice(OpRegistry& ops) {
 namespace ops {
 
 Output Slice(const Scope& scope, Output input, Output begin, Output size) {
-  return Build(scope, "Slice").Input(input).Input(begin).Input(size).One();
+  return Apply(scope, "Slice", {input, begin, size});
 }
 
 Output Pad(const Scope& scope, Output input, Output paddings) {
-  return Build(scope, "Pad").Input(input).Input(paddings).One();
+  return Apply(scope, "Pad", {input, paddings});
 }
 
 Output PadV2(const Scope& scope, Output input, Output paddings, Output constant_values) {
-  return Build(scope, "PadV2").Input(input).Input(paddings).Input(constant_values).One();
+  return Apply(scope, "PadV2", {input, paddings, constant_values});
 }
 
 }  // namespace ops

@@ -61,12 +61,10 @@ void RegisterSoftmax(OpRegistry& ops) {
 
 namespace ops {
 
-Output Softmax(const Scope& scope, Output logits) {
-  return Build(scope, kSoftmax).Input(logits).One();
-}
+Output Softmax(const Scope& scope, Output logits) { return Apply(scope, kSoftmax, {logits}); }
 
 Output LogSoftmax(const Scope& scope, Output logits) {
-  return Build(scope, "LogSoftmax").Input(logits).One();
+  return Apply(scope, "LogSoftmax", {logits});
 }
 
 }  // namespace ops

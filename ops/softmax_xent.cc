@@ -146,7 +146,7 @@ namespace ops {
 namespace {
 
 SoftmaxXent Entropy(const Scope& scope, absl::string_view op, Output features, Output labels) {
-  Node* node = Build(scope, op).Input(features).Input(labels).Finish();
+  Node* node = Build(scope, op, {features, labels}).Finish();
   if (node == nullptr) return {};
   return {node->output(0), node->output(1)};
 }

@@ -172,11 +172,11 @@ void RegisterSpaceToBatch(OpRegistry& ops) {
 namespace ops {
 
 Output SpaceToBatchND(const Scope& scope, Output input, Output block_shape, Output paddings) {
-  return Build(scope, "SpaceToBatchND").Input(input).Input(block_shape).Input(paddings).One();
+  return Apply(scope, "SpaceToBatchND", {input, block_shape, paddings});
 }
 
 Output BatchToSpaceND(const Scope& scope, Output input, Output block_shape, Output crops) {
-  return Build(scope, "BatchToSpaceND").Input(input).Input(block_shape).Input(crops).One();
+  return Apply(scope, "BatchToSpaceND", {input, block_shape, crops});
 }
 
 }  // namespace ops

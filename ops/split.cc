@@ -158,9 +158,8 @@ namespace ops {
 
 std::vector<Output> Split(const Scope& scope, Output value, int64_t num_split, int64_t axis) {
   Node* node =
-      Build(scope, "Split")
-          .Input(ScalarConst(scope.ForOperand("axis"), DT_INT32, static_cast<double>(axis)))
-          .Input(value)
+      Build(scope, "Split",
+            {ScalarConst(scope.ForOperand("axis"), DT_INT32, static_cast<double>(axis)), value})
           .Attr("num_split", num_split)
           .Finish();
   return OutputsOf(node, num_split);
@@ -169,13 +168,11 @@ std::vector<Output> Split(const Scope& scope, Output value, int64_t num_split, i
 std::vector<Output> SplitV(const Scope& scope, Output value, absl::Span<const int64_t> size_splits,
                            int64_t axis) {
   const int64_t num_split = static_cast<int64_t>(size_splits.size());
-  Node* node =
-      Build(scope, "SplitV")
-          .Input(value)
-          .Input(VectorConst(scope.ForOperand("size_splits"), size_splits, DT_INT64))
-          .Input(ScalarConst(scope.ForOperand("axis"), DT_INT32, static_cast<double>(axis)))
-          .Attr("num_split", num_split)
-          .Finish();
+  Node* node = Build(scope, "SplitV",
+                     {value, VectorConst(scope.ForOperand("size_splits"), size_splits, DT_INT64),
+                      ScalarConst(scope.ForOperand("axis"), DT_INT32, static_cast<double>(axis))})
+                   .Attr("num_split", num_split)
+                   .Finish();
   return OutputsOf(node, num_split);
 }
 

@@ -110,18 +110,12 @@ void DefineRandom(OpRegistry& ops, const Row& row, bool v2) {
 }
 
 Output BySeed(const Scope& scope, absl::string_view op, Output shape, Output seed, DataType dtype) {
-  return ops::Build(scope, op).Input(shape).Input(seed).Attr("dtype", dtype).One();
+  return ops::Build(scope, op, {shape, seed}).Attr("dtype", dtype).One();
 }
 
 Output ByCounter(const Scope& scope, absl::string_view op, Output shape,
                  const ops::KeyCounter& from, Output alg, DataType dtype) {
-  return ops::Build(scope, op)
-      .Input(shape)
-      .Input(from.key)
-      .Input(from.counter)
-      .Input(alg)
-      .Attr("dtype", dtype)
-      .One();
+  return ops::Build(scope, op, {shape, from.key, from.counter, alg}).Attr("dtype", dtype).One();
 }
 
 }  // namespace
@@ -152,7 +146,7 @@ namespace ops {
 
 KeyCounter StatelessRandomGetKeyCounter(const Scope& scope, Output seed) {
   const std::vector<Output> outputs =
-      OutputsOf(Build(scope, "StatelessRandomGetKeyCounter").Input(seed).Finish(), 2);
+      OutputsOf(Build(scope, "StatelessRandomGetKeyCounter", {seed}).Finish(), 2);
   return {.key = outputs[0], .counter = outputs[1]};
 }
 
@@ -189,24 +183,13 @@ Output StatelessTruncatedNormalV2(const Scope& scope, Output shape, const KeyCou
 
 Output StatelessRandomUniformInt(const Scope& scope, Output shape, Output seed, Output minval,
                                  Output maxval) {
-  return Build(scope, "StatelessRandomUniformInt")
-      .Input(shape)
-      .Input(seed)
-      .Input(minval)
-      .Input(maxval)
-      .One();
+  return Apply(scope, "StatelessRandomUniformInt", {shape, seed, minval, maxval});
 }
 
 Output StatelessRandomUniformIntV2(const Scope& scope, Output shape, const KeyCounter& from,
                                    Output alg, Output minval, Output maxval) {
-  return Build(scope, "StatelessRandomUniformIntV2")
-      .Input(shape)
-      .Input(from.key)
-      .Input(from.counter)
-      .Input(alg)
-      .Input(minval)
-      .Input(maxval)
-      .One();
+  return Apply(scope, "StatelessRandomUniformIntV2",
+               {shape, from.key, from.counter, alg, minval, maxval});
 }
 
 Output StatelessRandomUniformFullInt(const Scope& scope, Output shape, Output seed,

@@ -302,19 +302,13 @@ namespace ops {
 
 Output StridedSlice(const Scope& scope, Output input, Output begin, Output end, Output strides,
                     const StridedSliceOptions& options) {
-  NodeBuilder builder =
-      Build(scope, "StridedSlice").Input(input).Input(begin).Input(end).Input(strides);
+  NodeBuilder builder = Build(scope, "StridedSlice", {input, begin, end, strides});
   return WithMasks(std::move(builder), options).One();
 }
 
 Output StridedSliceGrad(const Scope& scope, Output shape, Output begin, Output end, Output strides,
                         Output dy, const StridedSliceOptions& options) {
-  NodeBuilder builder = Build(scope, "StridedSliceGrad")
-                            .Input(shape)
-                            .Input(begin)
-                            .Input(end)
-                            .Input(strides)
-                            .Input(dy);
+  NodeBuilder builder = Build(scope, "StridedSliceGrad", {shape, begin, end, strides, dy});
   return WithMasks(std::move(builder), options).One();
 }
 

@@ -205,11 +205,11 @@ void RegisterTile(OpRegistry& ops) {
 namespace ops {
 
 Output Tile(const Scope& scope, Output input, Output multiples) {
-  return Build(scope, "Tile").Input(input).Input(multiples).One();
+  return Apply(scope, "Tile", {input, multiples});
 }
 
 Output BroadcastTo(const Scope& scope, Output input, Output shape) {
-  return Build(scope, "BroadcastTo").Input(input).Input(shape).One();
+  return Apply(scope, "BroadcastTo", {input, shape});
 }
 
 }  // namespace ops

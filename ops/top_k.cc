@@ -91,9 +91,7 @@ void RegisterTopK(OpRegistry& ops) {
 namespace ops {
 
 TopKV2Outputs TopKV2(const Scope& scope, Output input, Output k, const TopKV2Options& options) {
-  const std::vector<Output> outputs = OutputsOf(Build(scope, "TopKV2")
-                                                    .Input(input)
-                                                    .Input(k)
+  const std::vector<Output> outputs = OutputsOf(Build(scope, "TopKV2", {input, k})
                                                     .Attr("sorted", options.sorted)
                                                     .Attr("index_type", options.index_type)
                                                     .Finish(),

@@ -103,7 +103,7 @@ void RegisterTranspose(OpRegistry& ops) {
 namespace ops {
 
 Output Transpose(const Scope& scope, Output x, Output perm) {
-  return Build(scope, "Transpose").Input(x).Input(perm).One();
+  return Apply(scope, "Transpose", {x, perm});
 }
 
 Output Transpose(const Scope& scope, Output x, absl::Span<const int64_t> perm) {
@@ -111,7 +111,7 @@ Output Transpose(const Scope& scope, Output x, absl::Span<const int64_t> perm) {
 }
 
 Output InvertPermutation(const Scope& scope, Output x) {
-  return Build(scope, "InvertPermutation").Input(x).One();
+  return Apply(scope, "InvertPermutation", {x});
 }
 
 }  // namespace ops

@@ -167,39 +167,33 @@ void RegisterUnary(OpRegistry& ops) { RegisterUnaryRows(ops, kRows); }
 
 namespace ops {
 
-Output Neg(const Scope& scope, Output x) { return Build(scope, "Neg").Input(x).One(); }
-Output Abs(const Scope& scope, Output x) { return Build(scope, "Abs").Input(x).One(); }
-Output Exp(const Scope& scope, Output x) { return Build(scope, "Exp").Input(x).One(); }
-Output Log(const Scope& scope, Output x) { return Build(scope, "Log").Input(x).One(); }
-Output Log1p(const Scope& scope, Output x) { return Build(scope, "Log1p").Input(x).One(); }
-Output Sqrt(const Scope& scope, Output x) { return Build(scope, "Sqrt").Input(x).One(); }
-Output Rsqrt(const Scope& scope, Output x) { return Build(scope, "Rsqrt").Input(x).One(); }
-Output Square(const Scope& scope, Output x) { return Build(scope, "Square").Input(x).One(); }
-Output Reciprocal(const Scope& scope, Output x) {
-  return Build(scope, "Reciprocal").Input(x).One();
-}
-Output Tanh(const Scope& scope, Output x) { return Build(scope, "Tanh").Input(x).One(); }
-Output Sigmoid(const Scope& scope, Output x) { return Build(scope, "Sigmoid").Input(x).One(); }
-Output Relu(const Scope& scope, Output features) {
-  return Build(scope, "Relu").Input(features).One();
-}
-Output Sin(const Scope& scope, Output x) { return Build(scope, "Sin").Input(x).One(); }
-Output Cos(const Scope& scope, Output x) { return Build(scope, "Cos").Input(x).One(); }
-Output Sign(const Scope& scope, Output x) { return Build(scope, "Sign").Input(x).One(); }
-Output Ceil(const Scope& scope, Output x) { return Build(scope, "Ceil").Input(x).One(); }
-Output Round(const Scope& scope, Output x) { return Build(scope, "Round").Input(x).One(); }
-Output Rint(const Scope& scope, Output x) { return Build(scope, "Rint").Input(x).One(); }
-Output Expm1(const Scope& scope, Output x) { return Build(scope, "Expm1").Input(x).One(); }
-Output Inv(const Scope& scope, Output x) { return Build(scope, "Inv").Input(x).One(); }
-Output IsInf(const Scope& scope, Output x) { return Build(scope, "IsInf").Input(x).One(); }
-Output IsNan(const Scope& scope, Output x) { return Build(scope, "IsNan").Input(x).One(); }
-Output Floor(const Scope& scope, Output x) { return Build(scope, "Floor").Input(x).One(); }
-Output IsFinite(const Scope& scope, Output x) { return Build(scope, "IsFinite").Input(x).One(); }
-Output LogicalNot(const Scope& scope, Output x) {
-  return Build(scope, "LogicalNot").Input(x).One();
-}
-Output ZerosLike(const Scope& scope, Output x) { return Build(scope, "ZerosLike").Input(x).One(); }
-Output OnesLike(const Scope& scope, Output x) { return Build(scope, "OnesLike").Input(x).One(); }
+Output Neg(const Scope& scope, Output x) { return Apply(scope, "Neg", {x}); }
+Output Abs(const Scope& scope, Output x) { return Apply(scope, "Abs", {x}); }
+Output Exp(const Scope& scope, Output x) { return Apply(scope, "Exp", {x}); }
+Output Log(const Scope& scope, Output x) { return Apply(scope, "Log", {x}); }
+Output Log1p(const Scope& scope, Output x) { return Apply(scope, "Log1p", {x}); }
+Output Sqrt(const Scope& scope, Output x) { return Apply(scope, "Sqrt", {x}); }
+Output Rsqrt(const Scope& scope, Output x) { return Apply(scope, "Rsqrt", {x}); }
+Output Square(const Scope& scope, Output x) { return Apply(scope, "Square", {x}); }
+Output Reciprocal(const Scope& scope, Output x) { return Apply(scope, "Reciprocal", {x}); }
+Output Tanh(const Scope& scope, Output x) { return Apply(scope, "Tanh", {x}); }
+Output Sigmoid(const Scope& scope, Output x) { return Apply(scope, "Sigmoid", {x}); }
+Output Relu(const Scope& scope, Output features) { return Apply(scope, "Relu", {features}); }
+Output Sin(const Scope& scope, Output x) { return Apply(scope, "Sin", {x}); }
+Output Cos(const Scope& scope, Output x) { return Apply(scope, "Cos", {x}); }
+Output Sign(const Scope& scope, Output x) { return Apply(scope, "Sign", {x}); }
+Output Ceil(const Scope& scope, Output x) { return Apply(scope, "Ceil", {x}); }
+Output Round(const Scope& scope, Output x) { return Apply(scope, "Round", {x}); }
+Output Rint(const Scope& scope, Output x) { return Apply(scope, "Rint", {x}); }
+Output Expm1(const Scope& scope, Output x) { return Apply(scope, "Expm1", {x}); }
+Output Inv(const Scope& scope, Output x) { return Apply(scope, "Inv", {x}); }
+Output IsInf(const Scope& scope, Output x) { return Apply(scope, "IsInf", {x}); }
+Output IsNan(const Scope& scope, Output x) { return Apply(scope, "IsNan", {x}); }
+Output Floor(const Scope& scope, Output x) { return Apply(scope, "Floor", {x}); }
+Output IsFinite(const Scope& scope, Output x) { return Apply(scope, "IsFinite", {x}); }
+Output LogicalNot(const Scope& scope, Output x) { return Apply(scope, "LogicalNot", {x}); }
+Output ZerosLike(const Scope& scope, Output x) { return Apply(scope, "ZerosLike", {x}); }
+Output OnesLike(const Scope& scope, Output x) { return Apply(scope, "OnesLike", {x}); }
 
 }  // namespace ops
 }  // namespace mirrorflow

@@ -79,10 +79,6 @@ absl::StatusOr<std::vector<Output>> ReluGradGrad(const GradContext& c) {
                              ops::ZerosLike(c.scope, features)};
 }
 
-Output Build2(const Scope& scope, absl::string_view op, Output a, Output b) {
-  return ops::Build(scope, op).Input(a).Input(b).One();
-}
-
 }  // namespace
 
 void RegisterUnaryGrad(OpRegistry& ops) {
@@ -113,22 +109,22 @@ void RegisterUnaryGrad(OpRegistry& ops) {
 namespace ops {
 
 Output ReluGrad(const Scope& scope, Output gradients, Output features) {
-  return Build2(scope, "ReluGrad", gradients, features);
+  return Apply(scope, "ReluGrad", {gradients, features});
 }
 Output TanhGrad(const Scope& scope, Output y, Output dy) {
-  return Build2(scope, "TanhGrad", y, dy);
+  return Apply(scope, "TanhGrad", {y, dy});
 }
 Output SigmoidGrad(const Scope& scope, Output y, Output dy) {
-  return Build2(scope, "SigmoidGrad", y, dy);
+  return Apply(scope, "SigmoidGrad", {y, dy});
 }
 Output SqrtGrad(const Scope& scope, Output y, Output dy) {
-  return Build2(scope, "SqrtGrad", y, dy);
+  return Apply(scope, "SqrtGrad", {y, dy});
 }
 Output RsqrtGrad(const Scope& scope, Output y, Output dy) {
-  return Build2(scope, "RsqrtGrad", y, dy);
+  return Apply(scope, "RsqrtGrad", {y, dy});
 }
 Output ReciprocalGrad(const Scope& scope, Output y, Output dy) {
-  return Build2(scope, "ReciprocalGrad", y, dy);
+  return Apply(scope, "ReciprocalGrad", {y, dy});
 }
 
 }  // namespace ops

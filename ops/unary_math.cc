@@ -117,19 +117,19 @@ void RegisterUnaryMath(OpRegistry& ops) { RegisterUnaryRows(ops, kRows); }
 
 namespace ops {
 
-Output Tan(const Scope& scope, Output x) { return Build(scope, "Tan").Input(x).One(); }
-Output Asin(const Scope& scope, Output x) { return Build(scope, "Asin").Input(x).One(); }
-Output Acos(const Scope& scope, Output x) { return Build(scope, "Acos").Input(x).One(); }
-Output Atan(const Scope& scope, Output x) { return Build(scope, "Atan").Input(x).One(); }
-Output Sinh(const Scope& scope, Output x) { return Build(scope, "Sinh").Input(x).One(); }
-Output Cosh(const Scope& scope, Output x) { return Build(scope, "Cosh").Input(x).One(); }
-Output Asinh(const Scope& scope, Output x) { return Build(scope, "Asinh").Input(x).One(); }
-Output Acosh(const Scope& scope, Output x) { return Build(scope, "Acosh").Input(x).One(); }
-Output Atanh(const Scope& scope, Output x) { return Build(scope, "Atanh").Input(x).One(); }
-Output Erf(const Scope& scope, Output x) { return Build(scope, "Erf").Input(x).One(); }
-Output Erfc(const Scope& scope, Output x) { return Build(scope, "Erfc").Input(x).One(); }
-Output Lgamma(const Scope& scope, Output x) { return Build(scope, "Lgamma").Input(x).One(); }
-Output Digamma(const Scope& scope, Output x) { return Build(scope, "Digamma").Input(x).One(); }
+Output Tan(const Scope& scope, Output x) { return Apply(scope, "Tan", {x}); }
+Output Asin(const Scope& scope, Output x) { return Apply(scope, "Asin", {x}); }
+Output Acos(const Scope& scope, Output x) { return Apply(scope, "Acos", {x}); }
+Output Atan(const Scope& scope, Output x) { return Apply(scope, "Atan", {x}); }
+Output Sinh(const Scope& scope, Output x) { return Apply(scope, "Sinh", {x}); }
+Output Cosh(const Scope& scope, Output x) { return Apply(scope, "Cosh", {x}); }
+Output Asinh(const Scope& scope, Output x) { return Apply(scope, "Asinh", {x}); }
+Output Acosh(const Scope& scope, Output x) { return Apply(scope, "Acosh", {x}); }
+Output Atanh(const Scope& scope, Output x) { return Apply(scope, "Atanh", {x}); }
+Output Erf(const Scope& scope, Output x) { return Apply(scope, "Erf", {x}); }
+Output Erfc(const Scope& scope, Output x) { return Apply(scope, "Erfc", {x}); }
+Output Lgamma(const Scope& scope, Output x) { return Apply(scope, "Lgamma", {x}); }
+Output Digamma(const Scope& scope, Output x) { return Apply(scope, "Digamma", {x}); }
 
 }  // namespace ops
 }  // namespace mirrorflow

@@ -119,7 +119,7 @@ namespace ops {
 namespace {
 
 Operation Assign(const Scope& scope, absl::string_view op, Output handle, Output value) {
-  return Build(scope, op).Input(handle).Input(value).Op();
+  return Build(scope, op, {handle, value}).Op();
 }
 
 }  // namespace
@@ -139,11 +139,11 @@ Output ReadVariableOp(const Scope& scope, Output handle) {
   // An invalid handle has no table row; Finish() reports what made it invalid.
   const DataType dtype =
       handle.valid() ? scope.graph().values().at(handle).handle_dtype : DT_INVALID;
-  return Build(scope, "ReadVariableOp").Input(handle).Attr("dtype", dtype).One();
+  return Build(scope, "ReadVariableOp", {handle}).Attr("dtype", dtype).One();
 }
 
 Output VarIsInitializedOp(const Scope& scope, Output handle) {
-  return Build(scope, "VarIsInitializedOp").Input(handle).One();
+  return Apply(scope, "VarIsInitializedOp", {handle});
 }
 
 Operation AssignVariableOp(const Scope& scope, Output handle, Output value) {

@@ -114,8 +114,7 @@ absl::StatusOr<std::vector<Output>> IfGrad(const GradContext& c) {
     if (dy.valid()) inputs.push_back(dy);
   }
   const size_t num_gradients = dtypes.size();
-  Node* node = ops::Build(c.scope, c.op.op().name)
-                   .Input(c.op.input(0))
+  Node* node = ops::Build(c.scope, c.op.op().name, {c.op.input(0)})
                    .InputList(inputs)
                    .Attr("then_branch", std::move(then_branch))
                    .Attr("else_branch", std::move(else_branch))
@@ -254,8 +253,7 @@ absl::StatusOr<std::vector<Output>> TryIf(const Scope& scope, const Output& cond
   for (size_t i = 0; i < yes.shapes.size(); ++i) {
     yes.shapes[i] = CommonShape(yes.shapes[i], no.shapes[i]);
   }
-  Node* node = Build(scope, yes.stateful || no.stateful ? "If" : "StatelessIf")
-                   .Input(cond)
+  Node* node = Build(scope, yes.stateful || no.stateful ? "If" : "StatelessIf", {cond})
                    .InputList(inputs)
                    .Attr("Tout", AttrValue::List<DataType>(yes.dtypes))
                    .Attr("then_branch", std::move(yes.ref))

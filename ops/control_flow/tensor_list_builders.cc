@@ -25,19 +25,17 @@ Output Unsaid(const Scope& scope) {
 Output EmptyTensorList(const Scope& scope, DataType element_dtype,
                        const mirrorflow::Shape& element_shape,
                        const EmptyTensorListOptions& options) {
-  return Build(scope, kEmptyTensorList)
-      .Input(ElementShapeConst(scope, element_shape))
-      .Input(
-          ScalarConst(scope.WithName(""), DT_INT32, static_cast<double>(options.max_num_elements)))
+  return Build(scope, kEmptyTensorList,
+               {ElementShapeConst(scope, element_shape),
+                ScalarConst(scope.WithName(""), DT_INT32,
+                            static_cast<double>(options.max_num_elements))})
       .Attr("element_dtype", element_dtype)
       .One();
 }
 
 Output TensorListReserve(const Scope& scope, DataType element_dtype, Output element_shape,
                          Output num_elements) {
-  return Build(scope, kTensorListReserve)
-      .Input(element_shape)
-      .Input(num_elements)
+  return Build(scope, kTensorListReserve, {element_shape, num_elements})
       .Attr("element_dtype", element_dtype)
       .One();
 }
@@ -47,73 +45,59 @@ Output TensorListFromTensor(const Scope& scope, Output tensor) {
   const bool known = tensor.valid() && !rows.unknown_rank() && rows.rank() > 0;
   const Output element = ElementShapeConst(
       scope, known ? mirrorflow::Shape(rows.dims().subspan(1)) : mirrorflow::Shape::UnknownRank());
-  return Build(scope, kTensorListFromTensor).Input(tensor).Input(element).One();
+  return Apply(scope, kTensorListFromTensor, {tensor, element});
 }
 
 Output TensorListStack(const Scope& scope, Output list, DataType element_dtype,
                        const TensorListStackOptions& options) {
-  return Build(scope, kTensorListStack)
-      .Input(list)
-      .Input(Unsaid(scope))
+  return Build(scope, kTensorListStack, {list, Unsaid(scope)})
       .Attr("element_dtype", element_dtype)
       .Attr("num_elements", options.num_elements)
       .One();
 }
 
 Output TensorListGetItem(const Scope& scope, Output list, Output index, DataType element_dtype) {
-  return Build(scope, kTensorListGetItem)
-      .Input(list)
-      .Input(index)
-      .Input(Unsaid(scope))
+  return Build(scope, kTensorListGetItem, {list, index, Unsaid(scope)})
       .Attr("element_dtype", element_dtype)
       .One();
 }
 
 Output TensorListSetItem(const Scope& scope, Output list, Output index, Output item) {
-  return Build(scope, kTensorListSetItem).Input(list).Input(index).Input(item).One();
+  return Apply(scope, kTensorListSetItem, {list, index, item});
 }
 
 Output TensorListPushBack(const Scope& scope, Output list, Output tensor) {
-  return Build(scope, kTensorListPushBack).Input(list).Input(tensor).One();
+  return Apply(scope, kTensorListPushBack, {list, tensor});
 }
 
 std::vector<Output> TensorListPopBack(const Scope& scope, Output list, DataType element_dtype) {
-  Node* node = Build(scope, kTensorListPopBack)
-                   .Input(list)
-                   .Input(Unsaid(scope))
+  Node* node = Build(scope, kTensorListPopBack, {list, Unsaid(scope)})
                    .Attr("element_dtype", element_dtype)
                    .Finish();
   return OutputsOf(node, 2);
 }
 
 Output TensorListLength(const Scope& scope, Output list) {
-  return Build(scope, kTensorListLength).Input(list).One();
+  return Apply(scope, kTensorListLength, {list});
 }
 
 Output TensorListElementShape(const Scope& scope, Output list) {
-  return Build(scope, kTensorListElementShape).Input(list).Attr("shape_type", DT_INT32).One();
+  return Build(scope, kTensorListElementShape, {list}).Attr("shape_type", DT_INT32).One();
 }
 
 Output TensorListResize(const Scope& scope, Output list, Output size) {
-  return Build(scope, kTensorListResize).Input(list).Input(size).One();
+  return Apply(scope, kTensorListResize, {list, size});
 }
 
 Output TensorListGather(const Scope& scope, Output list, Output indices, DataType element_dtype) {
-  return Build(scope, kTensorListGather)
-      .Input(list)
-      .Input(indices)
-      .Input(Unsaid(scope))
+  return Build(scope, kTensorListGather, {list, indices, Unsaid(scope)})
       .Attr("element_dtype", element_dtype)
       .One();
 }
 
 Output TensorListScatterIntoExistingList(const Scope& scope, Output list, Output tensor,
                                          Output indices) {
-  return Build(scope, kTensorListScatterIntoExistingList)
-      .Input(list)
-      .Input(tensor)
-      .Input(indices)
-      .One();
+  return Apply(scope, kTensorListScatterIntoExistingList, {list, tensor, indices});
 }
 
 }  // namespace ops
