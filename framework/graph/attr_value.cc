@@ -139,8 +139,7 @@ std::string TensorToString(const Tensor& tensor, int64_t max_elements) {
   std::string out = absl::StrCat(DataTypeName(tensor.dtype()), ShapeToText(tensor.shape()), "{");
   DispatchStoredType(
       tensor.dtype(),
-      [&](auto tag) {
-        using T = typename decltype(tag)::type;
+      [&]<typename T>(TypeTag<T>) {
         const absl::Span<const T> numbers = StoredNumbers<T>(tensor);
         const size_t shown =
             max_elements < 0 ? numbers.size()

@@ -236,8 +236,7 @@ TensorProto TensorToProto(const Tensor& tensor) {
   }
   DispatchStoredType(
       tensor.dtype(),
-      [&](auto tag) {
-        using T = typename decltype(tag)::type;
+      [&]<typename T>(TypeTag<T>) {
         const auto list = proto.GetReflection()->GetMutableRepeatedFieldRef<ListNumber<T>>(
             &proto, ListField(tensor.dtype()));
         for (int i = 0; i < NumbersPerElement(tensor.dtype()); ++i) {

@@ -23,11 +23,7 @@ absl::StatusOr<bool> Holds(const PlannedControl& control, const std::byte* at, L
   }
   return DispatchDataType(
       control.predicate,
-      [&](auto tag) {
-        using T = typename decltype(tag)::type;
-        return *reinterpret_cast<T*>(predicate) != T{};
-      },
-      false);
+      [&]<typename T>(TypeTag<T>) { return *reinterpret_cast<T*>(predicate) != T{}; }, false);
 }
 
 absl::Status Copy(const std::byte* from, std::byte* to, int64_t bytes, Lane& lane) {

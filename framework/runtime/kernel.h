@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -163,13 +164,20 @@ class KernelContext {
 
 using KernelFactory = absl::StatusOr<KernelPlan> (*)(const KernelContext&);
 
-// A kernel that wraps a callable `absl::Status(const KernelArgs&, Lane&)`, for kernels whose only
-// state is what a lambda captures.
+// A kernel that wraps a callable, for kernels whose only state is what a lambda captures:
+// `absl::Status(const KernelArgs&, Lane&)`, or `void(const KernelArgs&)` if it cannot fail.
 template <typename Fn>
 class FunctionKernel final : public Kernel {
  public:
   explicit FunctionKernel(Fn fn) : fn_(std::move(fn)) {}
-  absl::Status Run(const KernelArgs& args, Lane& lane) const override { return fn_(args, lane); }
+  absl::Status Run(const KernelArgs& args, Lane& lane) const override {
+    if constexpr (std::is_invocable_v<const Fn&, const KernelArgs&>) {
+      fn_(args);
+      return absl::OkStatus();
+    } else {
+      return fn_(args, lane);
+    }
+  }
 
  private:
   Fn fn_;

@@ -148,8 +148,7 @@ bool CanReduce(Reduction reduction, DataType dtype) {
 void ReduceInRankOrder(Reduction reduction, DataType dtype, absl::Span<const void* const> in,
                        absl::Span<void* const> out, int64_t count) {
   if (IsReducedFloat(dtype)) return ReduceReduced(reduction, dtype, in, out, count);
-  const auto reduce = [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  const auto reduce = [&]<typename T>(TypeTag<T>) {
     if constexpr (std::is_same_v<T, bool>) {
       ReduceBools(reduction, in, out, count);
     } else {
@@ -169,8 +168,7 @@ void DivideSums(DataType dtype, void* sums, int64_t count, int64_t ranks) {
     }
     return;
   }
-  const auto divide = [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  const auto divide = [&]<typename T>(TypeTag<T>) {
     T* const values = static_cast<T*>(sums);
     if constexpr (std::is_floating_point_v<T>) {
       const T scale = T{1} / static_cast<T>(ranks);

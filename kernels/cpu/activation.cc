@@ -23,8 +23,7 @@ auto BelowZero(const Block& x, const Block& low, const Block& high) {
 // LeakyRelu and its gradient are outside the tables: their slope is an attribute.
 absl::StatusOr<KernelPlan> CreateLeakyRelu(const KernelContext& c) {
   const float slope = c.node().attr<float>("alpha");
-  return ForType(FloatingTypes(), c.input_dtype(0), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  return ForType(FloatingTypes(), c.input_dtype(0), [&]<typename T>(TypeTag<T>) {
     return UnaryPlan(c, [alpha = static_cast<T>(slope)](const KernelArgs& args, int64_t n) {
       const T* x = args.input<T>(0);
       T* y = args.output<T>(0);
@@ -36,8 +35,7 @@ absl::StatusOr<KernelPlan> CreateLeakyRelu(const KernelContext& c) {
 
 absl::StatusOr<KernelPlan> CreateLeakyReluGrad(const KernelContext& c) {
   const float slope = c.node().attr<float>("alpha");
-  return ForType(FloatingTypes(), c.input_dtype(0), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  return ForType(FloatingTypes(), c.input_dtype(0), [&]<typename T>(TypeTag<T>) {
     KernelPlan plan =
         UnaryPlan(c, [alpha = static_cast<T>(slope)](const KernelArgs& args, int64_t n) {
           const T *dy = args.input<T>(0), *x = args.input<T>(1);

@@ -23,7 +23,7 @@ KernelPlan AddNPlan(const KernelContext& c) {
   const int64_t n = c.output_shape(0).num_elements();
   const int num_inputs = c.node().num_inputs();
   KernelPlan plan;
-  plan.kernel = MakeKernel([n, num_inputs](const KernelArgs& args, Lane&) {
+  plan.kernel = MakeKernel([n, num_inputs](const KernelArgs& args) {
     T* sum = args.output<T>(0);
     if (num_inputs == 1 && n > 0) std::memmove(sum, args.input<T>(0), n * sizeof(T));
     for (int64_t i = 0; num_inputs > 1 && i < n; i += kBlock) {
@@ -31,7 +31,6 @@ KernelPlan AddNPlan(const KernelContext& c) {
       AddInto(args.input<T>(0) + i, args.input<T>(1) + i, sum + i, count);
       for (int k = 2; k < num_inputs; ++k) AddInto(sum + i, args.input<T>(k) + i, sum + i, count);
     }
-    return absl::OkStatus();
   });
   // The output must not overwrite a value that is also a later operand: it is read after the first
   // sum is written.
@@ -42,7 +41,7 @@ KernelPlan AddNPlan(const KernelContext& c) {
 
 absl::StatusOr<KernelPlan> CreateAddN(const KernelContext& c) {
   return ForType(NumericTypes(), c.output_dtype(0),
-                 [&](auto tag) { return AddNPlan<typename decltype(tag)::type>(c); });
+                 [&]<typename T>(TypeTag<T>) { return AddNPlan<T>(c); });
 }
 
 }  // namespace

@@ -76,7 +76,7 @@ void ArgOfRows(const T* x, Index* index, int64_t count, int64_t inner) {
 // The input has shape [outer, count, inner] and is searched along `count`.
 template <typename Which, typename T, typename Index>
 KernelPlan ArgPlan(int64_t outer, int64_t count, int64_t inner) {
-  return {.kernel = MakeKernel([=](const KernelArgs& args, Lane&) {
+  return {.kernel = MakeKernel([=](const KernelArgs& args) {
             const T* x = args.input<T>(0);
             Index* index = args.output<Index>(0);
             for (int64_t o = 0; o < outer; ++o, x += count * inner, index += inner) {
@@ -86,7 +86,6 @@ KernelPlan ArgPlan(int64_t outer, int64_t count, int64_t inner) {
                 ArgOfRows<Which>(x, index, count, inner);
               }
             }
-            return absl::OkStatus();
           })};
 }
 
@@ -98,8 +97,7 @@ absl::StatusOr<KernelPlan> CreateArg(const KernelContext& c) {
   int64_t outer = 1, inner = 1;
   for (int i = 0; i < axis; ++i) outer *= in.dim(i);
   for (int i = axis + 1; i < in.rank(); ++i) inner *= in.dim(i);
-  return ForType(AllTypes(), c.input_dtype(0), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  return ForType(AllTypes(), c.input_dtype(0), [&]<typename T>(TypeTag<T>) {
     return c.output_dtype(0) == DT_INT32 ? ArgPlan<Which, T, int32_t>(outer, in.dim(axis), inner)
                                          : ArgPlan<Which, T, int64_t>(outer, in.dim(axis), inner);
   });

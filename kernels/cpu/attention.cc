@@ -175,7 +175,7 @@ template <typename T>
 KernelPlan Attention(const KernelContext& c) {
   const Problem p(c, 0);
   const bool has_mask = c.attr<int64_t>("num_masks") > 0;
-  return {.kernel = MakeKernel([=](const KernelArgs& args, Lane&) {
+  return {.kernel = MakeKernel([=](const KernelArgs& args) {
             T* const scores = args.scratch<T>();
             const T* const masks = has_mask ? args.input<T>(3) : nullptr;
             ForEachHead(p, masks, [&](int64_t head, const T* mask) {
@@ -200,7 +200,6 @@ KernelPlan Attention(const KernelContext& c) {
                 softmax.Finish(p.keys > 0, values, log_sum + query);
               }
             });
-            return absl::OkStatus();
           }),
           .scratch_bytes = kTileQueries * kTileKeys * static_cast<int64_t>(sizeof(T)),
           .flops = p.Flops(p.depth + p.value_depth)};
@@ -269,7 +268,7 @@ template <typename T>
 KernelPlan AttentionGrad(const KernelContext& c) {
   const Problem p(c, 1);
   const bool has_mask = c.attr<int64_t>("num_masks") > 0;
-  return {.kernel = MakeKernel([=](const KernelArgs& args, Lane&) {
+  return {.kernel = MakeKernel([=](const KernelArgs& args) {
             const T* const masks = has_mask ? args.input<T>(6) : nullptr;
             ForEachHead(p, masks, [&](int64_t head, const T* mask) {
               const HeadGradient<T> gradient(p, args, head, mask);
@@ -278,7 +277,6 @@ KernelPlan AttentionGrad(const KernelContext& c) {
                 ForEachTileOfKeys(p, query, [&](const Tile& t) { gradient.AddTile(p, t); });
               }
             });
-            return absl::OkStatus();
           }),
           .scratch_bytes = 2 * kTileQueries * kTileKeys * static_cast<int64_t>(sizeof(T)),
           .flops = p.Flops(3 * p.depth + 2 * p.value_depth)};
@@ -296,10 +294,10 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c, Make make) {
 
 void RegisterAttentionCpu(KernelRegistry& kernels) {
   kernels.Register("ScaledDotProductAttention", "CPU", [](const KernelContext& c) {
-    return Create(c, [&](auto tag) { return Attention<typename decltype(tag)::type>(c); });
+    return Create(c, [&]<typename T>(TypeTag<T>) { return Attention<T>(c); });
   });
   kernels.Register("ScaledDotProductAttentionGrad", "CPU", [](const KernelContext& c) {
-    return Create(c, [&](auto tag) { return AttentionGrad<typename decltype(tag)::type>(c); });
+    return Create(c, [&]<typename T>(TypeTag<T>) { return AttentionGrad<T>(c); });
   });
 }
 

@@ -63,11 +63,9 @@ void PoolGrad(const PoolGeometry& g, const T* dy, T* dx) {
 absl::StatusOr<KernelPlan> CreateAvgPool(const KernelContext& c) {
   MF_ASSIGN_OR_RETURN(const PoolGeometry g,
                       PoolGeometryOf(c.node(), c.input_shape(0), c.output_shape(0)));
-  return ForType(FloatingTypes(), c.output_dtype(0), [g](auto tag) {
-    using T = typename decltype(tag)::type;
-    return KernelPlan{.kernel = MakeKernel([g](const KernelArgs& args, Lane&) {
+  return ForType(FloatingTypes(), c.output_dtype(0), [g]<typename T>(TypeTag<T>) {
+    return KernelPlan{.kernel = MakeKernel([g](const KernelArgs& args) {
                         Pool(g, args.input<T>(0), args.output<T>(0));
-                        return absl::OkStatus();
                       })};
   });
 }
@@ -76,11 +74,9 @@ absl::StatusOr<KernelPlan> CreateAvgPool(const KernelContext& c) {
 absl::StatusOr<KernelPlan> CreateAvgPoolGrad(const KernelContext& c) {
   MF_ASSIGN_OR_RETURN(const PoolGeometry g,
                       PoolGeometryOf(c.node(), c.output_shape(0), c.input_shape(1)));
-  return ForType(FloatingTypes(), c.output_dtype(0), [g](auto tag) {
-    using T = typename decltype(tag)::type;
-    return KernelPlan{.kernel = MakeKernel([g](const KernelArgs& args, Lane&) {
+  return ForType(FloatingTypes(), c.output_dtype(0), [g]<typename T>(TypeTag<T>) {
+    return KernelPlan{.kernel = MakeKernel([g](const KernelArgs& args) {
                         PoolGrad(g, args.input<T>(1), args.output<T>(0));
-                        return absl::OkStatus();
                       })};
   });
 }

@@ -132,7 +132,7 @@ template <typename T>
 KernelPlan BatchNorm(const KernelContext& c, const Layout& layout) {
   const T epsilon = c.attr<float>("epsilon"), weight = c.attr<float>("exponential_avg_factor");
   const bool training = c.attr<bool>("is_training");
-  return {.kernel = MakeKernel([=](const KernelArgs& args, Lane&) {
+  return {.kernel = MakeKernel([=](const KernelArgs& args) {
             const int64_t channels = layout.channels;
             if (training) {
               TakeStatistics<T>(layout, args, weight);
@@ -145,7 +145,6 @@ KernelPlan BatchNorm(const KernelContext& c, const Layout& layout) {
               }
             }
             *args.output<T>(5) = T{0};
-            return absl::OkStatus();
           }),
           .scratch_bytes = ScratchBytes<T>(layout, 1),
           .in_place = {{0, 0}}};
@@ -155,7 +154,7 @@ template <typename T>
 KernelPlan BatchNormGrad(const KernelContext& c, const Layout& layout) {
   const T epsilon = c.attr<float>("epsilon");
   const bool training = c.attr<bool>("is_training");
-  return {.kernel = MakeKernel([=](const KernelArgs& args, Lane&) {
+  return {.kernel = MakeKernel([=](const KernelArgs& args) {
             const T *dy = args.input<T>(0), *x = args.input<T>(1), *scale = args.input<T>(2);
             const T *mean = args.input<T>(3), *variance = args.input<T>(4);
             T *dx = args.output<T>(0), *dscale = args.output<T>(1), *doffset = args.output<T>(2);
@@ -184,7 +183,6 @@ KernelPlan BatchNormGrad(const KernelContext& c, const Layout& layout) {
             } else {
               ForEach(layout, [=](int64_t i, int64_t ch) MF_INLINE { dx[i] = dy[i] * factor[ch]; });
             }
-            return absl::OkStatus();
           }),
           .scratch_bytes = ScratchBytes<T>(layout, 3),
           .in_place = {{0, 0}}};
@@ -204,14 +202,13 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c, Make make) {
 
 void RegisterBatchNormCpu(KernelRegistry& kernels) {
   kernels.Register("FusedBatchNormGradV3", "CPU", [](const KernelContext& c) {
-    return Create(c, [&](auto tag, const Layout& layout) {
-      return BatchNormGrad<typename decltype(tag)::type>(c, layout);
+    return Create(c, [&]<typename T>(TypeTag<T>, const Layout& layout) {
+      return BatchNormGrad<T>(c, layout);
     });
   });
   kernels.Register("FusedBatchNormV3", "CPU", [](const KernelContext& c) {
-    return Create(c, [&](auto tag, const Layout& layout) {
-      return BatchNorm<typename decltype(tag)::type>(c, layout);
-    });
+    return Create(
+        c, [&]<typename T>(TypeTag<T>, const Layout& layout) { return BatchNorm<T>(c, layout); });
   });
 }
 

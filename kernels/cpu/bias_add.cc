@@ -87,9 +87,8 @@ void SumPlanes(const Geometry& g, const T* in, T* out) {
 
 absl::StatusOr<KernelPlan> CreateBiasAdd(const KernelContext& c) {
   const Geometry g = GeometryOf(c, c.output_shape(0));
-  return ForType(NumericTypes(), c.output_dtype(0), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    return KernelPlan{.kernel = MakeKernel([g](const KernelArgs& args, Lane&) {
+  return ForType(NumericTypes(), c.output_dtype(0), [&]<typename T>(TypeTag<T>) {
+    return KernelPlan{.kernel = MakeKernel([g](const KernelArgs& args) {
                         const T *const value = args.input<T>(0), *const bias = args.input<T>(1);
                         T* const out = args.output<T>(0);
                         if (g.plane == 1) {
@@ -97,7 +96,6 @@ absl::StatusOr<KernelPlan> CreateBiasAdd(const KernelContext& c) {
                         } else {
                           AddBiasToPlanes(g, value, bias, out);
                         }
-                        return absl::OkStatus();
                       }),
                       .in_place = {{0, 0}}};
   });
@@ -107,7 +105,7 @@ absl::StatusOr<KernelPlan> CreateBiasAddGrad(const KernelContext& c) {
   const Geometry g = GeometryOf(c, c.input_shape(0));
   return ForType(NumericTypes(), c.output_dtype(0), [&](auto tag) {
     using T = decltype(Wrapping(typename decltype(tag)::type()));
-    return KernelPlan{.kernel = MakeKernel([g](const KernelArgs& args, Lane&) {
+    return KernelPlan{.kernel = MakeKernel([g](const KernelArgs& args) {
                         T* const out = args.output<T>(0);
                         std::fill_n(out, g.channels, T{0});
                         if (g.plane == 1) {
@@ -115,7 +113,6 @@ absl::StatusOr<KernelPlan> CreateBiasAddGrad(const KernelContext& c) {
                         } else {
                           SumPlanes(g, args.input<T>(0), out);
                         }
-                        return absl::OkStatus();
                       }),
                       .scratch_bytes = static_cast<int64_t>(g.channels * sizeof(T))};
   });

@@ -14,10 +14,8 @@ namespace {
 template <bool kEqual>
 absl::StatusOr<KernelPlan> CreateEqual(const KernelContext& c) {
   if (!BroadcastShapes(c.input_shape(0), c.input_shape(1)).ok()) {
-    return KernelPlan{.kernel = MakeKernel([](const KernelArgs& args, Lane&) {
-                        *args.output<bool>(0) = !kEqual;
-                        return absl::OkStatus();
-                      })};
+    return KernelPlan{
+        .kernel = MakeKernel([](const KernelArgs& args) { *args.output<bool>(0) = !kEqual; })};
   }
   return Binary(AllTypes(), [](auto x, auto y) { return (x == y) == kEqual; })(c);
 }

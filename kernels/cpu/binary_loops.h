@@ -73,7 +73,7 @@ template <typename Types, typename Fn>
 KernelFactory Binary(Types, Fn) {
   return [](const KernelContext& c) {
     return ForType(Types(), c.input_dtype(0),
-                   [&](auto tag) { return BinaryPlan<Fn, typename decltype(tag)::type>(c); });
+                   [&]<typename T>(TypeTag<T>) { return BinaryPlan<Fn, T>(c); });
   };
 }
 

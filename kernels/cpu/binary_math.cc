@@ -14,15 +14,13 @@ namespace {
 absl::StatusOr<KernelPlan> CreateApproximateEqual(const KernelContext& c) {
   const int64_t n = c.output_shape(0).num_elements();
   const float limit = c.node().attr<float>("tolerance");
-  return ForType(FloatingTypes(), c.input_dtype(0), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  return ForType(FloatingTypes(), c.input_dtype(0), [&]<typename T>(TypeTag<T>) {
     return KernelPlan{
-        .kernel = MakeKernel([n, tolerance = static_cast<T>(limit)](const KernelArgs& args, Lane&) {
+        .kernel = MakeKernel([n, tolerance = static_cast<T>(limit)](const KernelArgs& args) {
           const T *x = args.input<T>(0), *y = args.input<T>(1);
           bool* z = args.output<bool>(0);
           MF_INDEPENDENT_ITERATIONS
           for (int64_t i = 0; i < n; ++i) z[i] = std::abs(x[i] - y[i]) < tolerance;
-          return absl::OkStatus();
         })};
   });
 }

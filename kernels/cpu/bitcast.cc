@@ -12,11 +12,10 @@ absl::StatusOr<KernelPlan> CreateBitcast(const KernelContext& c) {
   const int64_t bytes = c.output_shape(0).num_elements() * DataTypeSize(c.output_dtype(0));
   KernelPlan plan;
   plan.in_place = {{0, 0}};
-  plan.kernel = MakeKernel([bytes](const KernelArgs& args, Lane&) {
+  plan.kernel = MakeKernel([bytes](const KernelArgs& args) {
     const auto* from = args.input<std::byte>(0);
     auto* to = args.output<std::byte>(0);
     if (bytes > 0 && from != to) std::memcpy(to, from, bytes);
-    return absl::OkStatus();
   });
   return plan;
 }

@@ -31,11 +31,10 @@ absl::StatusOr<KernelPlan> Plan(const KernelContext& c) {
     return absl::InvalidArgumentError(absl::StrCat(
         "output ", k, " has ", n, " elements; expected shape ", c.output_shape(k).ToString()));
   }
-  return KernelPlan{.kernel = MakeKernel([axes](const KernelArgs& args, Lane&) {
+  return KernelPlan{.kernel = MakeKernel([axes](const KernelArgs& args) {
                       for (int k = 0; k < 2; ++k) {
                         std::copy(axes[k].begin(), axes[k].end(), args.output<T>(k));
                       }
-                      return absl::OkStatus();
                     })};
 }
 

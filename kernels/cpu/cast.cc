@@ -43,7 +43,7 @@ To Convert(From x) {
 template <typename From, typename To>
 KernelPlan CastPlan(int64_t n) {
   KernelPlan plan;
-  plan.kernel = MakeKernel([n](const KernelArgs& args, Lane&) {
+  plan.kernel = MakeKernel([n](const KernelArgs& args) {
     // Reads a bool as its byte, because the compiler can widen bytes to vectors.
     using Stored = std::conditional_t<std::is_same_v<From, bool>, uint8_t, From>;
     const Stored* x = args.input<Stored>(0);
@@ -54,7 +54,6 @@ KernelPlan CastPlan(int64_t n) {
       MF_INDEPENDENT_ITERATIONS
       for (int64_t i = 0; i < n; ++i) y[i] = Convert<To>(x[i]);
     }
-    return absl::OkStatus();
   });
   if (sizeof(From) == sizeof(To)) plan.in_place = {{0, 0}};
   return plan;
@@ -72,7 +71,7 @@ void ForEachBlock(int64_t n, const Fn& convert) {
 // Casts from half or bfloat16, which widen to float without rounding.
 template <typename To>
 KernelPlan CastFromReduced(DataType from, int64_t n) {
-  return {.kernel = MakeKernel([from, n](const KernelArgs& args, Lane&) {
+  return {.kernel = MakeKernel([from, n](const KernelArgs& args) {
             const uint16_t* x = args.input<uint16_t>(0);
             To* y = args.output<To>(0);
             ForEachBlock(n, [&](int64_t i, int64_t count) {
@@ -80,13 +79,12 @@ KernelPlan CastFromReduced(DataType from, int64_t n) {
               WidenReduced(from, x + i, block, count);
               for (int64_t j = 0; j < count; ++j) y[i + j] = Convert<To>(block[j]);
             });
-            return absl::OkStatus();
           })};
 }
 
 template <typename From>
 KernelPlan CastToReduced(DataType to, int64_t n) {
-  return {.kernel = MakeKernel([to, n](const KernelArgs& args, Lane&) {
+  return {.kernel = MakeKernel([to, n](const KernelArgs& args) {
             using Stored = std::conditional_t<std::is_same_v<From, bool>, uint8_t, From>;
             const Stored* x = args.input<Stored>(0);
             uint16_t* y = args.output<uint16_t>(0);
@@ -95,12 +93,11 @@ KernelPlan CastToReduced(DataType to, int64_t n) {
               for (int64_t j = 0; j < count; ++j) block[j] = ToFloatForRounding(x[i + j]);
               RoundToReduced(to, block, y + i, count);
             });
-            return absl::OkStatus();
           })};
 }
 
 KernelPlan CastBetweenReduced(DataType from, DataType to, int64_t n) {
-  return {.kernel = MakeKernel([=](const KernelArgs& args, Lane&) {
+  return {.kernel = MakeKernel([=](const KernelArgs& args) {
             const uint16_t* x = args.input<uint16_t>(0);
             uint16_t* y = args.output<uint16_t>(0);
             ForEachBlock(n, [&](int64_t i, int64_t count) {
@@ -112,7 +109,6 @@ KernelPlan CastBetweenReduced(DataType from, DataType to, int64_t n) {
                 RoundToReduced(to, block, y + i, count);
               }
             });
-            return absl::OkStatus();
           }),
           .in_place = {{0, 0}}};
 }

@@ -14,8 +14,7 @@ namespace {
 absl::StatusOr<KernelPlan> CreateCheckNumerics(const KernelContext& c) {
   const int64_t n = c.output_shape(0).num_elements();
   const std::string message = c.attr<std::string>("message");
-  return ForType(FloatingTypes(), c.input_dtype(0), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  return ForType(FloatingTypes(), c.input_dtype(0), [&]<typename T>(TypeTag<T>) {
     return KernelPlan{
         .kernel = MakeKernel([n, message](const KernelArgs& args, Lane&) -> absl::Status {
           const T* in = args.input<T>(0);

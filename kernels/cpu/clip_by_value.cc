@@ -26,16 +26,15 @@ KernelPlan ClipPlan(const KernelContext& c) {
   const bool low_moves = c.input_shape(1).rank() > 0, high_moves = c.input_shape(2).rank() > 0;
   const auto clip = low_moves ? (high_moves ? Clip<true, true, T> : Clip<true, false, T>)
                               : (high_moves ? Clip<false, true, T> : Clip<false, false, T>);
-  return {.kernel = MakeKernel([=](const KernelArgs& args, Lane&) {
+  return {.kernel = MakeKernel([=](const KernelArgs& args) {
             clip(args.input<T>(0), args.input<T>(1), args.input<T>(2), args.output<T>(0), n);
-            return absl::OkStatus();
           }),
           .in_place = {{0, 0}}};
 }
 
 absl::StatusOr<KernelPlan> CreateClipByValue(const KernelContext& c) {
   return ForType(NumericTypes(), c.output_dtype(0),
-                 [&](auto tag) { return ClipPlan<typename decltype(tag)::type>(c); });
+                 [&]<typename T>(TypeTag<T>) { return ClipPlan<T>(c); });
 }
 
 }  // namespace

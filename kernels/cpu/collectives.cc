@@ -15,21 +15,18 @@ absl::StatusOr<KernelPlan> CreateCopies(const KernelContext& c) {
     bytes.push_back(c.output_shape(i).num_elements() *
                     static_cast<int64_t>(DataTypeSize(c.output_dtype(i))));
   }
-  return KernelPlan{.kernel = MakeKernel([bytes](const KernelArgs& args, Lane&) {
+  return KernelPlan{.kernel = MakeKernel([bytes](const KernelArgs& args) {
                       for (size_t i = 0; i < bytes.size(); ++i) {
                         const int k = static_cast<int>(i);
                         if (bytes[i] == 0) continue;
                         std::memmove(args.output<std::byte>(k), args.input<std::byte>(k), bytes[i]);
                       }
-                      return absl::OkStatus();
                     })};
 }
 
 absl::StatusOr<KernelPlan> CreateOne(const KernelContext&) {
-  return KernelPlan{.kernel = MakeKernel([](const KernelArgs& args, Lane&) {
-                      *args.output<int32_t>(0) = 1;
-                      return absl::OkStatus();
-                    })};
+  return KernelPlan{.kernel =
+                        MakeKernel([](const KernelArgs& args) { *args.output<int32_t>(0) = 1; })};
 }
 
 }  // namespace

@@ -150,7 +150,7 @@ absl::StatusOr<KernelPlan> ByProducts(Which which, const Geometry& g, int64_t ou
   MF_ASSIGN_OR_RETURN(const int64_t pixels, CheckedMultiply(g.h.out, g.w.out));
   MF_ASSIGN_OR_RETURN(const int64_t elements, CheckedMultiply(pixels, WindowSize(g)));
   MF_ASSIGN_OR_RETURN(const int64_t matrix_bytes, CheckedMultiply(elements, sizeof(T)));
-  return KernelPlan{.kernel = MakeKernel([=](const KernelArgs& args, Lane&) {
+  return KernelPlan{.kernel = MakeKernel([=](const KernelArgs& args) {
                       T* const out = args.output<T>(0);
                       T* const matrix = args.scratch<T>();
                       std::fill_n(out, out_elements, T{0});
@@ -165,7 +165,6 @@ absl::StatusOr<KernelPlan> ByProducts(Which which, const Geometry& g, int64_t ou
                           BackpropFilter(g, args.input<T>(0), args.input<T>(2), out, matrix);
                           break;
                       }
-                      return absl::OkStatus();
                     }),
                     .scratch_bytes = matrix_bytes};
 }
@@ -184,10 +183,8 @@ absl::StatusOr<KernelPlan> ByOneDnn(Which which, const Geometry& g) {
 
 // For empty operands: the output is zeros, or empty itself.
 KernelPlan Zeros(int64_t bytes) {
-  return {.kernel = MakeKernel([bytes](const KernelArgs& args, Lane&) {
-            std::memset(args.output<char>(0), 0, bytes);
-            return absl::OkStatus();
-          })};
+  return {.kernel = MakeKernel(
+              [bytes](const KernelArgs& args) { std::memset(args.output<char>(0), 0, bytes); })};
 }
 
 template <Which which>

@@ -71,8 +71,7 @@ absl::StatusOr<KernelPlan> CreateCumulative(const KernelContext& c) {
   for (int i = 0; i < axis; ++i) outer *= in.dim(i);
   for (int i = axis + 1; i < in.rank(); ++i) width *= in.dim(i);
   const bool exclusive = c.node().attr<bool>("exclusive"), reverse = c.node().attr<bool>("reverse");
-  return ForType(NumericTypes(), c.output_dtype(0), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  return ForType(NumericTypes(), c.output_dtype(0), [&]<typename T>(TypeTag<T>) {
     return CumulativePlan<Op, T>(outer, in.dim(axis), width, exclusive, reverse);
   });
 }

@@ -132,11 +132,9 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
   absl::StatusOr<KernelPlan> plan = absl::UnimplementedError("not by oneDNN");
   if (c.output_dtype(0) == DT_FLOAT && !empty) plan = ByOneDnn(which, g);
   if (absl::IsUnimplemented(plan.status())) {
-    plan = ForType(FloatingTypes(), c.output_dtype(0), [&](auto tag) {
-      using T = typename decltype(tag)::type;
-      return KernelPlan{.kernel = MakeKernel([g, elements](const KernelArgs& args, Lane&) {
+    plan = ForType(FloatingTypes(), c.output_dtype(0), [&]<typename T>(TypeTag<T>) {
+      return KernelPlan{.kernel = MakeKernel([g, elements](const KernelArgs& args) {
                           Run<T>(which, g, args, elements);
-                          return absl::OkStatus();
                         })};
     });
   }

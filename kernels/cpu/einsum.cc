@@ -70,7 +70,7 @@ template <typename T>
 KernelPlan ContractionPlan(Contraction contraction, bool has_second) {
   using Element = decltype(Wrapping(T()));
   return {.kernel = MakeKernel(
-              [contraction = std::move(contraction), has_second](const KernelArgs& args, Lane&) {
+              [contraction = std::move(contraction), has_second](const KernelArgs& args) {
                 const auto* a = reinterpret_cast<const Element*>(args.input<T>(0));
                 const auto* b =
                     has_second ? reinterpret_cast<const Element*>(args.input<T>(1)) : nullptr;
@@ -83,7 +83,6 @@ KernelPlan ContractionPlan(Contraction contraction, bool has_second) {
                   });
                   out[at[0]] = sum;
                 });
-                return absl::OkStatus();
               })};
 }
 
@@ -97,10 +96,10 @@ absl::StatusOr<KernelPlan> CreateEinsum(const KernelContext& c) {
   for (const auto* loops : {&contraction.kept, &contraction.summed}) {
     for (const Loop& loop : *loops) flops *= static_cast<double>(loop.size);
   }
-  absl::StatusOr<KernelPlan> plan = ForType(SignedTypes(), c.output_dtype(0), [&](auto tag) {
-    return ContractionPlan<typename decltype(tag)::type>(std::move(contraction),
-                                                         c.node().num_inputs() == 2);
-  });
+  absl::StatusOr<KernelPlan> plan =
+      ForType(SignedTypes(), c.output_dtype(0), [&]<typename T>(TypeTag<T>) {
+        return ContractionPlan<T>(std::move(contraction), c.node().num_inputs() == 2);
+      });
   if (plan.ok()) plan->flops = static_cast<int64_t>(std::min(flops, 9e18));
   return plan;
 }

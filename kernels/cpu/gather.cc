@@ -168,8 +168,7 @@ KernelPlan SegmentSumPlan(const KernelContext& c) {
 absl::StatusOr<KernelPlan> CreateSegmentSum(const KernelContext& c) {
   return DispatchDataType(
       c.input_dtype(0),
-      [&](auto tag) -> absl::StatusOr<KernelPlan> {
-        using T = typename decltype(tag)::type;
+      [&]<typename T>(TypeTag<T>) -> absl::StatusOr<KernelPlan> {
         if constexpr (std::is_same_v<T, bool>) {
           return UnsupportedDataType(DT_BOOL);
         } else {

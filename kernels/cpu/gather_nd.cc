@@ -110,8 +110,7 @@ KernelPlan ScatterNdPlan(const KernelContext& c) {
 }
 
 absl::StatusOr<KernelPlan> CreateScatterNd(const KernelContext& c) {
-  return ForType(NumericTypes(), c.output_dtype(0), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  return ForType(NumericTypes(), c.output_dtype(0), [&]<typename T>(TypeTag<T>) {
     return c.input_dtype(0) == DT_INT64 ? ScatterNdPlan<T, int64_t>(c)
                                         : ScatterNdPlan<T, int32_t>(c);
   });

@@ -80,21 +80,20 @@ struct Approximate {
 
 template <typename Form, typename T>
 KernelPlan Gelu(int64_t n) {
-  return {.kernel = MakeKernel([n](const KernelArgs& args, Lane&) {
+  return {.kernel = MakeKernel([n](const KernelArgs& args) {
             const T* const x = args.input<T>(0);
             T* const y = args.output<T>(0);
             WithWidestVectors([=]() MF_INLINE {
               MF_INDEPENDENT_ITERATIONS
               for (int64_t i = 0; i < n; ++i) y[i] = x[i] * Form::Share(x[i]);
             });
-            return absl::OkStatus();
           }),
           .in_place = {{0, 0}}};
 }
 
 template <typename Form, typename T>
 KernelPlan GeluGrad(int64_t n) {
-  return {.kernel = MakeKernel([n](const KernelArgs& args, Lane&) {
+  return {.kernel = MakeKernel([n](const KernelArgs& args) {
             const T *const dy = args.input<T>(0), *const x = args.input<T>(1);
             T* const dx = args.output<T>(0);
             WithWidestVectors([=]() MF_INLINE {
@@ -104,7 +103,6 @@ KernelPlan GeluGrad(int64_t n) {
                 dx[i] = dy[i] * (at.share + x[i] * at.density);
               }
             });
-            return absl::OkStatus();
           }),
           .in_place = {{0, 0}, {1, 0}}};
 }

@@ -13,10 +13,9 @@ namespace {
 
 absl::StatusOr<KernelPlan> CreateCopy(const KernelContext& c) {
   const int64_t bytes = c.output_shape(0).num_elements() * DataTypeSize(c.output_dtype(0));
-  return KernelPlan{.kernel = MakeKernel([bytes](const KernelArgs& args, Lane&) {
+  return KernelPlan{.kernel = MakeKernel([bytes](const KernelArgs& args) {
                       if (bytes > 0)
                         std::memmove(args.output<std::byte>(0), args.input<std::byte>(0), bytes);
-                      return absl::OkStatus();
                     }),
                     .in_place = {{0, 0}}};
 }
@@ -28,14 +27,13 @@ absl::StatusOr<KernelPlan> CreateIdentityN(const KernelContext& c) {
     bytes.push_back(c.output_shape(i).num_elements() * DataTypeSize(c.output_dtype(i)));
     plan.in_place.push_back({i, i});
   }
-  plan.kernel = MakeKernel([bytes = std::move(bytes)](const KernelArgs& args, Lane&) {
+  plan.kernel = MakeKernel([bytes = std::move(bytes)](const KernelArgs& args) {
     for (size_t i = 0; i < bytes.size(); ++i) {
       const int k = static_cast<int>(i);
       if (bytes[i] > 0) {
         std::memmove(args.output<std::byte>(k), args.input<std::byte>(k), bytes[i]);
       }
     }
-    return absl::OkStatus();
   });
   return plan;
 }

@@ -9,8 +9,7 @@ namespace {
 
 absl::StatusOr<KernelPlan> CreateL2Loss(const KernelContext& c) {
   const ReductionOperands operands = ReduceAll(c.input_shape(0));
-  return ForType(FloatingTypes(), c.output_dtype(0), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  return ForType(FloatingTypes(), c.output_dtype(0), [&]<typename T>(TypeTag<T>) {
     return ReductionPlan<T, T, SumOfSquares>(operands, [](T sum) { return sum / 2; });
   });
 }

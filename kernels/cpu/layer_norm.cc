@@ -45,7 +45,7 @@ template <typename T>
 KernelPlan LayerNorm(const KernelContext& c) {
   const Matrix m = MatrixOf(c.input_shape(0));
   const T epsilon = c.attr<float>("epsilon");
-  return {.kernel = MakeKernel([=](const KernelArgs& args, Lane&) {
+  return {.kernel = MakeKernel([=](const KernelArgs& args) {
             const T *gamma = args.input<T>(1), *beta = args.input<T>(2);
             T *means = args.output<T>(1), *inverses = args.output<T>(2);
             const int64_t n = m.columns;
@@ -65,7 +65,6 @@ KernelPlan LayerNorm(const KernelContext& c) {
                 inverses[r] = inverse;
               });
             }
-            return absl::OkStatus();
           }),
           .in_place = {{0, 0}}};
 }
@@ -112,7 +111,7 @@ MF_INLINE inline void RowGradient(const T* dy, const T* x, const T* gamma, T mea
 template <typename T>
 KernelPlan LayerNormGrad(const KernelContext& c) {
   const Matrix m = MatrixOf(c.input_shape(1));
-  return {.kernel = MakeKernel([=](const KernelArgs& args, Lane&) {
+  return {.kernel = MakeKernel([=](const KernelArgs& args) {
             const int64_t n = m.columns;
             const T *dy = args.input<T>(0), *x = args.input<T>(1), *gamma = args.input<T>(2);
             const T *means = args.input<T>(3), *inverses = args.input<T>(4);
@@ -131,7 +130,6 @@ KernelPlan LayerNormGrad(const KernelContext& c) {
               });
               all.Add(block, n);
             }
-            return absl::OkStatus();
           }),
           .scratch_bytes = 2 * m.columns * static_cast<int64_t>(sizeof(T)),
           .in_place = {{0, 0}, {1, 0}}};
@@ -149,10 +147,10 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c, Make make) {
 
 void RegisterLayerNormCpu(KernelRegistry& kernels) {
   kernels.Register("LayerNorm", "CPU", [](const KernelContext& c) {
-    return Create(c, [&](auto tag) { return LayerNorm<typename decltype(tag)::type>(c); });
+    return Create(c, [&]<typename T>(TypeTag<T>) { return LayerNorm<T>(c); });
   });
   kernels.Register("LayerNormGrad", "CPU", [](const KernelContext& c) {
-    return Create(c, [&](auto tag) { return LayerNormGrad<typename decltype(tag)::type>(c); });
+    return Create(c, [&]<typename T>(TypeTag<T>) { return LayerNormGrad<T>(c); });
   });
 }
 

@@ -15,14 +15,12 @@ namespace {
 absl::StatusOr<KernelPlan> CreateListDiff(const KernelContext& c) {
   MF_ASSIGN_OR_RETURN(ListDifference difference,
                       DifferenceOfLists(c.constant(0), c.constant(1), c.output_dtype(1)));
-  return KernelPlan{
-      .kernel = MakeKernel([made = std::move(difference)](const KernelArgs& args, Lane&) {
-        if (made.out.bytes() > 0) {
-          std::memcpy(args.output<std::byte>(0), made.out.raw(), made.out.bytes());
-          std::memcpy(args.output<std::byte>(1), made.idx.raw(), made.idx.bytes());
-        }
-        return absl::OkStatus();
-      })};
+  return KernelPlan{.kernel = MakeKernel([made = std::move(difference)](const KernelArgs& args) {
+                      if (made.out.bytes() > 0) {
+                        std::memcpy(args.output<std::byte>(0), made.out.raw(), made.out.bytes());
+                        std::memcpy(args.output<std::byte>(1), made.idx.raw(), made.idx.bytes());
+                      }
+                    })};
 }
 
 }  // namespace

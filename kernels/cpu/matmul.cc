@@ -68,14 +68,13 @@ template <typename T, typename Multiply>
 KernelPlan ForEachMatrix(const KernelContext& c, const ProductGeometry& g, Multiply multiply) {
   if (c.output_shape(0).rank() == 2 && c.input_shape(0).rank() == 2 &&
       c.input_shape(1).rank() == 2) {
-    return {.kernel = MakeKernel([g, multiply](const KernelArgs& args, Lane&) {
+    return {.kernel = MakeKernel([g, multiply](const KernelArgs& args) {
               multiply(g, args.input<T>(0), args.input<T>(1), args.output<T>(0));
-              return absl::OkStatus();
             })};
   }
   const Shape a = BatchDims(c.input_shape(0)), b = BatchDims(c.input_shape(1));
   const BroadcastLoop<2> batch(BatchDims(c.output_shape(0)), {&a, &b});
-  return {.kernel = MakeKernel([g, batch, multiply](const KernelArgs& args, Lane&) {
+  return {.kernel = MakeKernel([g, batch, multiply](const KernelArgs& args) {
             const int64_t a_step = batch.moves(0), b_step = batch.moves(1);
             batch.ForEachRun([&](int64_t at, const auto& from) {
               for (int64_t i = 0; i < batch.run_length(); ++i) {
@@ -84,7 +83,6 @@ KernelPlan ForEachMatrix(const KernelContext& c, const ProductGeometry& g, Multi
                          args.output<T>(0) + (at + i) * g.m * g.n);
               }
             });
-            return absl::OkStatus();
           })};
 }
 
@@ -95,10 +93,9 @@ KernelPlan OwnMatMul(const KernelContext& c, const ProductGeometry& g) {
           OwnProduct(g, a, b, out);
         });
   }
-  return {.kernel = MakeKernel([g](const KernelArgs& args, Lane&) {
+  return {.kernel = MakeKernel([g](const KernelArgs& args) {
             OwnProduct(g, args.input<float>(0), args.input<float>(1), args.output<float>(0),
                        args.input<float>(2));
-            return absl::OkStatus();
           })};
 }
 
@@ -125,10 +122,8 @@ absl::StatusOr<KernelPlan> CreateProduct(const KernelContext& c, bool transpose_
     plan = OneDnnProduct(g);
   }
   if (absl::IsUnimplemented(plan.status())) {
-    plan = ForType(SignedTypes(), c.output_dtype(0), [&](auto tag) {
-      using T = typename decltype(tag)::type;
-      return ForEachMatrix<T>(c, g, EigenProduct<T>);
-    });
+    plan = ForType(SignedTypes(), c.output_dtype(0),
+                   [&]<typename T>(TypeTag<T>) { return ForEachMatrix<T>(c, g, EigenProduct<T>); });
     if (plan.ok() && g.bias) plan = ThenAddBias(*std::move(plan), g.m, g.n);
   }
   // Double precision holds every count below 2^53, and no product of sizes overflows it.

@@ -110,11 +110,9 @@ void PoolGradGrad(const PoolGeometry& g, const T* images, const T* out, const T*
 absl::StatusOr<KernelPlan> CreateMaxPool(const KernelContext& c) {
   MF_ASSIGN_OR_RETURN(const PoolGeometry g,
                       PoolGeometryOf(c.node(), c.input_shape(0), c.output_shape(0)));
-  return ForType(NumericTypes(), c.output_dtype(0), [g](auto tag) {
-    using T = typename decltype(tag)::type;
-    return KernelPlan{.kernel = MakeKernel([g](const KernelArgs& args, Lane&) {
+  return ForType(NumericTypes(), c.output_dtype(0), [g]<typename T>(TypeTag<T>) {
+    return KernelPlan{.kernel = MakeKernel([g](const KernelArgs& args) {
                         Pool(g, args.input<T>(0), args.output<T>(0));
-                        return absl::OkStatus();
                       })};
   });
 }
@@ -123,13 +121,11 @@ absl::StatusOr<KernelPlan> CreateMaxPoolGrad(const KernelContext& c) {
   MF_ASSIGN_OR_RETURN(const PoolGeometry g,
                       PoolGeometryOf(c.node(), c.output_shape(0), c.input_shape(1)));
   const bool tiles = g.tiles();
-  return ForType(NumericTypes(), c.output_dtype(0), [g, tiles](auto tag) {
-    using T = typename decltype(tag)::type;
+  return ForType(NumericTypes(), c.output_dtype(0), [g, tiles]<typename T>(TypeTag<T>) {
     const auto grad = tiles ? PoolGrad<false, T> : PoolGrad<true, T>;
-    return KernelPlan{.kernel = MakeKernel([g, grad](const KernelArgs& args, Lane&) {
+    return KernelPlan{.kernel = MakeKernel([g, grad](const KernelArgs& args) {
                         grad(g, args.input<T>(0), args.input<T>(1), args.input<T>(2),
                              args.output<T>(0));
-                        return absl::OkStatus();
                       })};
   });
 }
@@ -137,12 +133,10 @@ absl::StatusOr<KernelPlan> CreateMaxPoolGrad(const KernelContext& c) {
 absl::StatusOr<KernelPlan> CreateMaxPoolGradGrad(const KernelContext& c) {
   MF_ASSIGN_OR_RETURN(const PoolGeometry g,
                       PoolGeometryOf(c.node(), c.input_shape(0), c.output_shape(0)));
-  return ForType(NumericTypes(), c.output_dtype(0), [g](auto tag) {
-    using T = typename decltype(tag)::type;
-    return KernelPlan{.kernel = MakeKernel([g](const KernelArgs& args, Lane&) {
+  return ForType(NumericTypes(), c.output_dtype(0), [g]<typename T>(TypeTag<T>) {
+    return KernelPlan{.kernel = MakeKernel([g](const KernelArgs& args) {
                         PoolGradGrad(g, args.input<T>(0), args.input<T>(1), args.input<T>(2),
                                      args.output<T>(0));
-                        return absl::OkStatus();
                       })};
   });
 }

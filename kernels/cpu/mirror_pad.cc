@@ -61,40 +61,36 @@ std::pair<absl::Span<const std::vector<int64_t>>, absl::Span<const int64_t>> Spl
 
 absl::StatusOr<KernelPlan> CreateMirrorPad(const KernelContext& c) {
   MF_ASSIGN_OR_RETURN(Places places, PlacesOf(c, c.output_shape(0), c.input_shape(0)));
-  return ForElementSize(c.output_dtype(0), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    return KernelPlan{
-        .kernel = MakeKernel([places = std::move(places)](const KernelArgs& args, Lane&) {
-          const auto [outer, row] = SplitPlaces(places);
-          const T* in = args.input<T>(0);
-          T* out = args.output<T>(0);
-          ForEachRow(outer, row.size(), 0, 0, [&, row = row](int64_t to, int64_t from) {
-            for (size_t i = 0; i < row.size(); ++i) out[to + i] = in[from + row[i]];
-          });
-          return absl::OkStatus();
-        })};
+  return ForElementSize(c.output_dtype(0), [&]<typename T>(TypeTag<T>) {
+    auto kernel = MakeKernel([places = std::move(places)](const KernelArgs& args) {
+      const auto [outer, row] = SplitPlaces(places);
+      const T* in = args.input<T>(0);
+      T* out = args.output<T>(0);
+      ForEachRow(outer, row.size(), 0, 0, [&, row = row](int64_t to, int64_t from) {
+        for (size_t i = 0; i < row.size(); ++i) out[to + i] = in[from + row[i]];
+      });
+    });
+    return KernelPlan{.kernel = std::move(kernel)};
   });
 }
 
 absl::StatusOr<KernelPlan> CreateMirrorPadGrad(const KernelContext& c) {
   MF_ASSIGN_OR_RETURN(Places places, PlacesOf(c, c.input_shape(0), c.output_shape(0)));
   const int64_t n = c.output_shape(0).num_elements();
-  return ForType(NumericTypes(), c.output_dtype(0), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    return KernelPlan{
-        .kernel = MakeKernel([places = std::move(places), n](const KernelArgs& args, Lane&) {
-          const auto [outer, row] = SplitPlaces(places);
-          const T* in = args.input<T>(0);
-          T* out = args.output<T>(0);
-          std::fill_n(out, n, T{0});
-          ForEachRow(outer, row.size(), 0, 0, [&, row = row](int64_t from, int64_t to) {
-            for (size_t i = 0; i < row.size(); ++i) {
-              T& sum = out[to + row[i]];
-              sum = static_cast<T>(Wrapping(sum) + Wrapping(in[from + i]));
-            }
-          });
-          return absl::OkStatus();
-        })};
+  return ForType(NumericTypes(), c.output_dtype(0), [&]<typename T>(TypeTag<T>) {
+    auto kernel = MakeKernel([places = std::move(places), n](const KernelArgs& args) {
+      const auto [outer, row] = SplitPlaces(places);
+      const T* in = args.input<T>(0);
+      T* out = args.output<T>(0);
+      std::fill_n(out, n, T{0});
+      ForEachRow(outer, row.size(), 0, 0, [&, row = row](int64_t from, int64_t to) {
+        for (size_t i = 0; i < row.size(); ++i) {
+          T& sum = out[to + row[i]];
+          sum = static_cast<T>(Wrapping(sum) + Wrapping(in[from + i]));
+        }
+      });
+    });
+    return KernelPlan{.kernel = std::move(kernel)};
   });
 }
 

@@ -14,7 +14,7 @@ namespace {
 
 template <typename T, typename Index>
 KernelPlan OneHotPlan(int64_t rows, int64_t depth, int64_t row) {
-  return {.kernel = MakeKernel([=](const KernelArgs& args, Lane&) {
+  return {.kernel = MakeKernel([=](const KernelArgs& args) {
             const Index* index = args.input<Index>(0);
             const T on = *args.input<T>(2), off = *args.input<T>(3);
             T* out = args.output<T>(0);
@@ -25,7 +25,6 @@ KernelPlan OneHotPlan(int64_t rows, int64_t depth, int64_t row) {
                 if (k >= 0 && k < depth) out[k * row + i] = on;
               }
             }
-            return absl::OkStatus();
           })};
 }
 
@@ -35,12 +34,12 @@ absl::StatusOr<KernelPlan> CreateOneHot(const KernelContext& c) {
   const int axis = given == -1 ? out.rank() - 1 : static_cast<int>(given);
   const int64_t rows = NumRows(out, axis), row = RowSize(out, axis + 1), depth = out.dim(axis);
   using IndexTypes = TypeList<uint8_t, int32_t, int64_t>;
-  return ForType(IndexTypes(), c.input_dtype(0), [&](auto tag) -> absl::StatusOr<KernelPlan> {
-    using Index = typename decltype(tag)::type;
-    return ForElementSize(c.output_dtype(0), [&](auto element) {
-      return OneHotPlan<typename decltype(element)::type, Index>(rows, depth, row);
-    });
-  });
+  return ForType(IndexTypes(), c.input_dtype(0),
+                 [&]<typename Index>(TypeTag<Index>) -> absl::StatusOr<KernelPlan> {
+                   return ForElementSize(c.output_dtype(0), [&]<typename T>(TypeTag<T>) {
+                     return OneHotPlan<T, Index>(rows, depth, row);
+                   });
+                 });
 }
 
 }  // namespace

@@ -170,24 +170,21 @@ absl::StatusOr<KernelPlan> CreateRandom(const KernelContext& c) {
   const bool own_seed = seed != 0 || seed2 != 0;
   const DataType dtype = c.output_dtype(0);
   // `T` is the storage type of the elements.
-  const auto plan = [&](auto tag, auto generate) {
-    using T = typename decltype(tag)::type;
+  const auto plan = [&]<typename T>(TypeTag<T>, auto generate) {
     return KernelPlan{
-        .kernel = MakeKernel([=, shard = RandomShard(c)](const KernelArgs& args, Lane&) {
+        .kernel = MakeKernel([=, shard = RandomShard(c)](const KernelArgs& args) {
           const StepParams& params = args.params();
           const uint64_t root = own_seed ? Mix(seed) ^ seed2 : params.seed;
           const uint64_t key = Mix(Mix(Mix(root) ^ op) ^ params.step) ^ params.iteration;
           shard.ForEachRun(params, args.output<T>(0), [&](auto... run) { generate(key, run...); });
-          return absl::OkStatus();
         })};
   };
   if (IsReducedFloat(dtype)) {
     return plan(TypeTag<uint16_t>(),
                 [dtype](auto... args) { GenerateReduced<Distribution<float>>(dtype, args...); });
   }
-  return ForType(FloatingTypes(), dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    return plan(tag, [](auto... args) { Generate<Distribution<T>>(args...); });
+  return ForType(FloatingTypes(), dtype, [&]<typename T>(TypeTag<T>) {
+    return plan(TypeTag<T>(), [](auto... args) { Generate<Distribution<T>>(args...); });
   });
 }
 

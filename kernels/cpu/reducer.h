@@ -249,15 +249,13 @@ inline ReductionOperands ReduceAll(const Shape& in) {
 template <typename T, typename A, template <typename> typename Op, typename Finish>
 KernelPlan ReductionPlan(const ReductionOperands& operands, Finish finish) {
   if (operands.in_size == 0) {
-    return {.kernel = MakeKernel([n = operands.out_size, finish](const KernelArgs& args, Lane&) {
+    return {.kernel = MakeKernel([n = operands.out_size, finish](const KernelArgs& args) {
               std::fill_n(args.output<T>(0), n, finish(Op<A>::Identity()));
-              return absl::OkStatus();
             })};
   }
   if (operands.in_size == operands.out_size && Op<A>::kAsTheyAre) {
-    return {.kernel = MakeKernel([n = operands.in_size](const KernelArgs& args, Lane&) {
+    return {.kernel = MakeKernel([n = operands.in_size](const KernelArgs& args) {
               std::memmove(args.output<T>(0), args.input<T>(0), n * sizeof(T));
-              return absl::OkStatus();
             }),
             .in_place = {{0, 0}}};
   }

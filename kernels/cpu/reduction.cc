@@ -29,8 +29,7 @@ absl::StatusOr<ReductionOperands> OperandsOf(const KernelContext& c) {
 template <template <typename> typename Op, typename Types>
 absl::StatusOr<KernelPlan> CreateReduction(const KernelContext& c) {
   MF_ASSIGN_OR_RETURN(const ReductionOperands operands, OperandsOf(c));
-  return ForType(Types(), c.output_dtype(0), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  return ForType(Types(), c.output_dtype(0), [&]<typename T>(TypeTag<T>) {
     return ReductionPlan<T, T, Op>(operands, [](T result) { return result; });
   });
 }
@@ -38,8 +37,7 @@ absl::StatusOr<KernelPlan> CreateReduction(const KernelContext& c) {
 // The mean of no elements is 0/0, which is NaN; integers have no NaN, and theirs is 0.
 absl::StatusOr<KernelPlan> CreateMean(const KernelContext& c) {
   MF_ASSIGN_OR_RETURN(const ReductionOperands operands, OperandsOf(c));
-  return ForType(NumericTypes(), c.output_dtype(0), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  return ForType(NumericTypes(), c.output_dtype(0), [&]<typename T>(TypeTag<T>) {
     using A = std::conditional_t<std::is_integral_v<T>, int64_t, T>;
     const int64_t count = operands.out_size > 0 ? operands.in_size / operands.out_size : 0;
     return ReductionPlan<T, A, SumOf>(operands, [count](A sum) {
@@ -53,8 +51,7 @@ absl::StatusOr<KernelPlan> CreateMean(const KernelContext& c) {
 // number, the norm is the smallest integer, as on x86.
 absl::StatusOr<KernelPlan> CreateEuclideanNorm(const KernelContext& c) {
   MF_ASSIGN_OR_RETURN(const ReductionOperands operands, OperandsOf(c));
-  return ForType(NumericTypes(), c.output_dtype(0), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  return ForType(NumericTypes(), c.output_dtype(0), [&]<typename T>(TypeTag<T>) {
     return ReductionPlan<T, T, SumOfSquares>(operands, [](T sum) {
       if (std::is_integral_v<T> && sum < 0) return std::numeric_limits<T>::min();
       return static_cast<T>(std::sqrt(sum));

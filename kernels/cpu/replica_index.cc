@@ -5,9 +5,8 @@ namespace mirrorflow {
 namespace {
 
 absl::StatusOr<KernelPlan> CreateReplicaIndex(const KernelContext&) {
-  return KernelPlan{.kernel = MakeKernel([](const KernelArgs& args, Lane&) {
+  return KernelPlan{.kernel = MakeKernel([](const KernelArgs& args) {
                       *args.output<int32_t>(0) = static_cast<int32_t>(args.params().replica);
-                      return absl::OkStatus();
                     })};
 }
 

@@ -60,8 +60,7 @@ template <typename Types, typename Fn>
 absl::StatusOr<KernelPlan> Create(const KernelContext& c, Types types, Fn fn) {
   absl::StatusOr<Rows> rows = RowsOf(c);
   if (!rows.ok()) return rows.status();
-  return ForType(types, c.input_dtype(2), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  return ForType(types, c.input_dtype(2), [&]<typename T>(TypeTag<T>) {
     return c.input_dtype(1) == DT_INT64 ? Scatter<T, int64_t>(*rows, fn)
                                         : Scatter<T, int32_t>(*rows, fn);
   });

@@ -41,7 +41,7 @@ KernelPlan SelectPlan(const KernelContext& c, const Shape& condition_shape) {
                        ? (else_moves ? SelectRun<true, true, T> : SelectRun<true, false, T>)
                        : (else_moves ? SelectRun<false, true, T> : SelectRun<false, false, T>);
   KernelPlan plan;
-  plan.kernel = MakeKernel([=](const KernelArgs& args, Lane&) {
+  plan.kernel = MakeKernel([=](const KernelArgs& args) {
     const uint8_t* condition = args.input<uint8_t>(0);
     const T *t = args.input<T>(1), *e = args.input<T>(2);
     T* output = args.output<T>(0);
@@ -54,7 +54,6 @@ KernelPlan SelectPlan(const KernelContext& c, const Shape& condition_shape) {
         CopyRun(e + from[2], else_moves, output + at, loop.run_length());
       }
     });
-    return absl::OkStatus();
   });
   for (int i : {1, 2}) {
     if (c.input_shape(i) == out) plan.in_place.push_back({i, 0});
@@ -63,9 +62,8 @@ KernelPlan SelectPlan(const KernelContext& c, const Shape& condition_shape) {
 }
 
 absl::StatusOr<KernelPlan> CreateSelect(const KernelContext& c, const Shape& condition_shape) {
-  return ForType(AllTypes(), c.output_dtype(0), [&](auto tag) {
-    return SelectPlan<typename decltype(tag)::type>(c, condition_shape);
-  });
+  return ForType(AllTypes(), c.output_dtype(0),
+                 [&]<typename T>(TypeTag<T>) { return SelectPlan<T>(c, condition_shape); });
 }
 
 absl::StatusOr<KernelPlan> CreateSelectV2(const KernelContext& c) {

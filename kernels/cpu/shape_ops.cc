@@ -28,15 +28,13 @@ absl::StatusOr<KernelPlan> CreateShapeN(const KernelContext& c) {
                         IntegersAs(c.output_dtype(i), c.output_shape(i), c.input_shape(i).dims()));
     shapes.push_back(std::move(shape));
   }
-  return KernelPlan{.kernel =
-                        MakeKernel([shapes = std::move(shapes)](const KernelArgs& args, Lane&) {
-                          for (size_t i = 0; i < shapes.size(); ++i) {
-                            if (shapes[i].bytes() == 0) continue;
-                            std::memcpy(args.output<std::byte>(static_cast<int>(i)),
-                                        shapes[i].raw(), shapes[i].bytes());
-                          }
-                          return absl::OkStatus();
-                        })};
+  return KernelPlan{.kernel = MakeKernel([shapes = std::move(shapes)](const KernelArgs& args) {
+                      for (size_t i = 0; i < shapes.size(); ++i) {
+                        if (shapes[i].bytes() == 0) continue;
+                        std::memcpy(args.output<std::byte>(static_cast<int>(i)), shapes[i].raw(),
+                                    shapes[i].bytes());
+                      }
+                    })};
 }
 
 absl::StatusOr<KernelPlan> CreateSize(const KernelContext& c) {
@@ -75,14 +73,13 @@ KernelPlan RangeKernel(const KernelContext& c) {
   const T start = c.constant(0).scalar<T>(), delta = c.constant(2).scalar<T>();
   const int64_t n = c.output_shape(0).num_elements();
   const FirstElement first_element(c);
-  return {.kernel = MakeKernel([=](const KernelArgs& args, Lane&) {
+  return {.kernel = MakeKernel([=](const KernelArgs& args) {
             const int64_t first = first_element.In(args);
             T* out = args.output<T>(0);
             for (int64_t i = 0; i < n; ++i) {
               const T k = static_cast<T>(first + i);
               out[i] = static_cast<T>(Wrapping(start) + Wrapping(k) * Wrapping(delta));
             }
-            return absl::OkStatus();
           })};
 }
 
@@ -105,9 +102,8 @@ absl::StatusOr<KernelPlan> CreateLinSpace(const KernelContext& c) {
   const int64_t n = c.output_shape(0).num_elements();
   const int64_t last = c.global_output_shape(0).num_elements() - 1;
   const FirstElement first_element(c);
-  return ForType(FloatingTypes(), c.output_dtype(0), [=](auto tag) {
-    using T = typename decltype(tag)::type;
-    return KernelPlan{.kernel = MakeKernel([=](const KernelArgs& args, Lane&) {
+  return ForType(FloatingTypes(), c.output_dtype(0), [=]<typename T>(TypeTag<T>) {
+    return KernelPlan{.kernel = MakeKernel([=](const KernelArgs& args) {
                         const T start = *args.input<T>(0), stop = *args.input<T>(1);
                         const T step = last > 0 ? (stop - start) / static_cast<T>(last) : T{0};
                         const int64_t first = first_element.In(args);
@@ -118,7 +114,6 @@ absl::StatusOr<KernelPlan> CreateLinSpace(const KernelContext& c) {
                         // The ends are exact, even if the distance is not finite.
                         if (n > 0 && first == 0) out[0] = start;
                         if (n > 0 && last > 0 && first + n - 1 == last) out[n - 1] = stop;
-                        return absl::OkStatus();
                       })};
   });
 }

@@ -40,14 +40,12 @@ void LogSoftmax(const T* in, T* out, int64_t rows, int64_t columns) {
 template <typename Function>
 KernelFactory AlongRows(Function) {
   return [](const KernelContext& c) {
-    return ForType(FloatingTypes(), c.output_dtype(0), [&](auto tag) {
-      using T = typename decltype(tag)::type;
+    return ForType(FloatingTypes(), c.output_dtype(0), [&]<typename T>(TypeTag<T>) {
       const Shape& shape = c.output_shape(0);
       const int64_t columns = shape.dim(shape.rank() - 1);
       const int64_t rows = columns == 0 ? 0 : shape.num_elements() / columns;
-      return KernelPlan{.kernel = MakeKernel([rows, columns](const KernelArgs& args, Lane&) {
+      return KernelPlan{.kernel = MakeKernel([rows, columns](const KernelArgs& args) {
                           Function{}(args.input<T>(0), args.output<T>(0), rows, columns);
-                          return absl::OkStatus();
                         }),
                         .in_place = {{0, 0}}};
     });

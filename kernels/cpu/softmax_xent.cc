@@ -129,8 +129,7 @@ void DenseEntropy(const T* features, Strides f, const T* labels, Strides l, T* l
 absl::StatusOr<KernelPlan> CreateDense(const KernelContext& c) {
   const Strides features(c.input_shape(0)), labels(c.input_shape(1));
   const int64_t rows = c.output_shape(1).dim(0), classes = c.output_shape(1).dim(1);
-  return ForType(FloatingTypes(), c.output_dtype(0), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  return ForType(FloatingTypes(), c.output_dtype(0), [&]<typename T>(TypeTag<T>) {
     return KernelPlan{.kernel = MakeKernel([=](const KernelArgs& args, Lane&) {
                         if (classes == 0) {
                           std::fill_n(args.output<T>(0), rows, T{0});

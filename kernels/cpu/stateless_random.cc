@@ -263,16 +263,14 @@ absl::StatusOr<KernelPlan> CreateFloating(const KernelContext& c) {
     return Plan<uint16_t>(c, choose,
                           [dtype](const auto&... run) { GenerateReduced(dtype, run...); });
   }
-  return ForType(FloatingTypes(), dtype, [&](auto tag) {
-    return Plan<typename decltype(tag)::type>(c, choose,
-                                              [](const auto&... run) { Generate(run...); });
+  return ForType(FloatingTypes(), dtype, [&]<typename T>(TypeTag<T>) {
+    return Plan<T>(c, choose, [](const auto&... run) { Generate(run...); });
   });
 }
 
 // Integers in [minval, maxval).
 absl::StatusOr<KernelPlan> CreateUniformInt(const KernelContext& c) {
-  return ForType(TypeList<int32_t, int64_t>(), c.output_dtype(0), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  return ForType(TypeList<int32_t, int64_t>(), c.output_dtype(0), [&]<typename T>(TypeTag<T>) {
     using U = std::make_unsigned_t<T>;
     const bool empty = c.global_output_shape(0).num_elements() == 0;
     const auto choose = [empty](const KernelArgs& args,
@@ -291,8 +289,7 @@ absl::StatusOr<KernelPlan> CreateUniformInt(const KernelContext& c) {
 }
 
 absl::StatusOr<KernelPlan> CreateFullInt(const KernelContext& c) {
-  const auto plan = [&](auto tag) {
-    using U = typename decltype(tag)::type;
+  const auto plan = [&]<typename U>(TypeTag<U>) {
     return Plan<U>(
         c,
         [](const KernelArgs&, int) {
@@ -306,20 +303,17 @@ absl::StatusOr<KernelPlan> CreateFullInt(const KernelContext& c) {
 
 absl::StatusOr<KernelPlan> CreateGetKeyCounter(const KernelContext& c) {
   const DataType dtype = c.input_dtype(0);
-  return KernelPlan{.kernel = MakeKernel([dtype](const KernelArgs& args, Lane&) {
+  return KernelPlan{.kernel = MakeKernel([dtype](const KernelArgs& args) {
                       const Stream stream = StreamOperands::ReadSeeds(args, 0, dtype);
                       *args.output<uint64_t>(0) = stream.key;
                       args.output<uint64_t>(1)[0] = stream.low;
                       args.output<uint64_t>(1)[1] = stream.high;
-                      return absl::OkStatus();
                     })};
 }
 
 absl::StatusOr<KernelPlan> CreateGetAlg(const KernelContext&) {
-  return KernelPlan{.kernel = MakeKernel([](const KernelArgs& args, Lane&) {
-                      *args.output<int32_t>(0) = kPhilox;
-                      return absl::OkStatus();
-                    })};
+  return KernelPlan{
+      .kernel = MakeKernel([](const KernelArgs& args) { *args.output<int32_t>(0) = kPhilox; })};
 }
 
 struct Row {

@@ -153,21 +153,19 @@ int64_t BytesOf(DataType dtype, const Shape& shape) {
 absl::StatusOr<KernelPlan> CopyKernel(DataType dtype, std::vector<Move> moves, int64_t zero_bytes) {
   if (DataTypeSize(dtype) == 0) return UnsupportedDataType(dtype);
   return KernelPlan{
-      .kernel = MakeKernel([moves = std::move(moves), zero_bytes](const KernelArgs& args, Lane&) {
+      .kernel = MakeKernel([moves = std::move(moves), zero_bytes](const KernelArgs& args) {
         if (zero_bytes > 0) std::memset(args.output<std::byte>(0), 0, zero_bytes);
         for (const Move& move : moves) {
           move.copy.Run(args.input<std::byte>(move.input), args.output<std::byte>(move.output));
         }
-        return absl::OkStatus();
       })};
 }
 
 absl::StatusOr<KernelPlan> ConstantKernel(const Tensor& value) {
-  return KernelPlan{.kernel = MakeKernel([value](const KernelArgs& args, Lane&) {
+  return KernelPlan{.kernel = MakeKernel([value](const KernelArgs& args) {
                       if (value.bytes() > 0) {
                         std::memcpy(args.output<std::byte>(0), value.raw(), value.bytes());
                       }
-                      return absl::OkStatus();
                     })};
 }
 

@@ -18,7 +18,7 @@ KernelPlan TopKPlan(const KernelContext& c) {
   const int64_t n = in.dim(last), k = c.output_shape(0).dim(last);
   int64_t rows = 1;
   for (int d = 0; d < last; ++d) rows *= in.dim(d);
-  return {.kernel = MakeKernel([=](const KernelArgs& args, Lane&) {
+  return {.kernel = MakeKernel([=](const KernelArgs& args) {
             const T* row = args.input<T>(0);
             T* values = args.output<T>(0);
             Index* indices = args.output<Index>(1);
@@ -36,14 +36,12 @@ KernelPlan TopKPlan(const KernelContext& c) {
                 values[i] = row[order[i]];
               }
             }
-            return absl::OkStatus();
           }),
           .scratch_bytes = n * static_cast<int64_t>(sizeof(Index))};
 }
 
 absl::StatusOr<KernelPlan> CreateTopK(const KernelContext& c) {
-  return ForType(NumericTypes(), c.output_dtype(0), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  return ForType(NumericTypes(), c.output_dtype(0), [&]<typename T>(TypeTag<T>) {
     return c.output_dtype(1) == DT_INT64 ? TopKPlan<T, int64_t>(c) : TopKPlan<T, int32_t>(c);
   });
 }

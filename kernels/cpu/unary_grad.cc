@@ -11,15 +11,13 @@ namespace {
 template <typename Types, typename Fn>
 KernelFactory Pairs(Types, Fn) {
   return [](const KernelContext& c) {
-    return ForType(Types(), c.output_dtype(0), [&](auto tag) {
-      using T = typename decltype(tag)::type;
+    return ForType(Types(), c.output_dtype(0), [&]<typename T>(TypeTag<T>) {
       const int64_t n = c.output_shape(0).num_elements();
-      return KernelPlan{.kernel = MakeKernel([n](const KernelArgs& args, Lane&) {
+      return KernelPlan{.kernel = MakeKernel([n](const KernelArgs& args) {
                           const T *a = args.input<T>(0), *b = args.input<T>(1);
                           T* z = args.output<T>(0);
                           MF_INDEPENDENT_ITERATIONS
                           for (int64_t i = 0; i < n; ++i) z[i] = Fn{}(a[i], b[i]);
-                          return absl::OkStatus();
                         }),
                         .in_place = {{0, 0}, {1, 0}}};
     });

@@ -24,10 +24,7 @@ template <typename Run>
 KernelPlan UnaryPlan(const KernelContext& c, Run run) {
   KernelPlan plan;
   const int64_t n = c.output_shape(0).num_elements();
-  plan.kernel = MakeKernel([n, run](const KernelArgs& args, Lane&) {
-    run(args, n);
-    return absl::OkStatus();
-  });
+  plan.kernel = MakeKernel([n, run](const KernelArgs& args) { run(args, n); });
   if (SameSize(c)) plan.in_place = {{0, 0}};
   return plan;
 }
@@ -36,8 +33,7 @@ KernelPlan UnaryPlan(const KernelContext& c, Run run) {
 template <typename Types, typename Fn>
 KernelFactory Scalars(Types, Fn) {
   return [](const KernelContext& c) {
-    return ForType(Types(), c.input_dtype(0), [&](auto tag) {
-      using T = typename decltype(tag)::type;
+    return ForType(Types(), c.input_dtype(0), [&]<typename T>(TypeTag<T>) {
       using Value = decltype(Fn{}(T()));
       using R = std::conditional_t<std::is_same_v<Value, bool>, bool, T>;
       return UnaryPlan(c, [](const KernelArgs& args, int64_t n) {
@@ -56,8 +52,7 @@ KernelFactory Scalars(Types, Fn) {
 template <typename Fn>
 KernelFactory Blocks(Fn) {
   return [](const KernelContext& c) {
-    return ForType(FloatingTypes(), c.input_dtype(0), [&](auto tag) {
-      using T = typename decltype(tag)::type;
+    return ForType(FloatingTypes(), c.input_dtype(0), [&]<typename T>(TypeTag<T>) {
       constexpr int kBlock = 64 / sizeof(T);
       using Block = Eigen::Array<T, kBlock, 1>;
       return UnaryPlan(c, [](const KernelArgs& args, int64_t n) {

@@ -12,18 +12,16 @@ namespace {
 
 absl::StatusOr<KernelPlan> CreateRead(const KernelContext& c) {
   const size_t bytes = c.output_shape(0).num_elements() * DataTypeSize(c.output_dtype(0));
-  return KernelPlan{.kernel = MakeKernel([bytes](const KernelArgs& args, Lane&) {
+  return KernelPlan{.kernel = MakeKernel([bytes](const KernelArgs& args) {
                       std::memmove(args.output<char>(0), args.variable<char>(0), bytes);
-                      return absl::OkStatus();
                     })};
 }
 
 absl::StatusOr<KernelPlan> CreateAssign(const KernelContext& c) {
   const size_t bytes = c.input_shape(1).num_elements() * DataTypeSize(c.input_dtype(1));
-  return KernelPlan{.kernel = MakeKernel([bytes](const KernelArgs& args, Lane&) {
+  return KernelPlan{.kernel = MakeKernel([bytes](const KernelArgs& args) {
                       // memmove, because the value may be a read of the same variable.
                       std::memmove(args.variable<char>(0), args.input<char>(1), bytes);
-                      return absl::OkStatus();
                     })};
 }
 
@@ -34,16 +32,14 @@ absl::StatusOr<KernelPlan> CreateAccumulate(const KernelContext& c) {
   if (dtype == DT_BOOL) return UnsupportedDataType(dtype);
   return DispatchDataType(
       dtype,
-      [n](auto tag) -> absl::StatusOr<KernelPlan> {
-        using T = typename decltype(tag)::type;
-        return KernelPlan{.kernel = MakeKernel([n](const KernelArgs& args, Lane&) {
+      [n]<typename T>(TypeTag<T>) -> absl::StatusOr<KernelPlan> {
+        return KernelPlan{.kernel = MakeKernel([n](const KernelArgs& args) {
                             T* variable = args.variable<T>(0);
                             const T* value = args.input<T>(1);
                             for (int64_t i = 0; i < n; ++i) {
                               const auto x = Wrapping(variable[i]), y = Wrapping(value[i]);
                               variable[i] = static_cast<T>(kAdd ? x + y : x - y);
                             }
-                            return absl::OkStatus();
                           })};
       },
       absl::StatusOr<KernelPlan>(UnsupportedDataType(dtype)));

@@ -1,12 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/binary_rows.h"
+#include "ops/elementwise_rows.h"
 
 #include "framework/core/status.h"
+#include "framework/graph/list_info.h"
 #include "framework/graph/shape_inference.h"
-#include "ops/registry.h"
 
 namespace mirrorflow {
 namespace {
+
+absl::Status UnaryShape(ShapeContext& c) {
+  c.set_output(0, c.input(0));
+  if (c.node().output_dtype(0) == DT_VARIANT) {
+    ListInfo list = ListInput(c, 0);
+    list.common = Tensor();
+    SetList(c, 0, list);
+  }
+  return absl::OkStatus();
+}
 
 absl::Status BinaryShape(ShapeContext& c) {
   const Shape &x = c.input(0), &y = c.input(1);
@@ -25,6 +35,18 @@ absl::Status BinaryShape(ShapeContext& c) {
 }
 
 }  // namespace
+
+void RegisterUnaryRows(OpRegistry& ops, absl::Span<const UnaryRow> rows) {
+  for (const UnaryRow& row : rows) {
+    OpBuilder op = ops.Define(row.name);
+    op.Doc(row.doc).Input(row.input).Output(row.output);
+    if (row.dtypes != nullptr) op.Attr(row.dtypes);
+    if (row.attr != nullptr) op.Attr(row.attr);
+    op.Traits(kElementwise | row.traits).Shape(UnaryShape).Sharding(row.sharding);
+    op.Gradient(row.gradient).NoGradient(row.no_gradient);
+    if (row.role != OpRole::kNone) op.Role(row.role);
+  }
+}
 
 void RegisterBinaryRows(OpRegistry& ops, absl::Span<const BinaryRow> rows) {
   for (const BinaryRow& row : rows) {

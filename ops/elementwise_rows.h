@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Rows of the tables that define element-wise ops of one operand, and of two that broadcast.
+#ifndef MIRRORFLOW_OPS_ELEMENTWISE_ROWS_H_
+#define MIRRORFLOW_OPS_ELEMENTWISE_ROWS_H_
+
+#include <vector>
+
+#include "absl/types/span.h"
+#include "framework/graph/op_registry.h"
+#include "framework/graph/scope.h"
+#include "ops/broadcast_gradient.h"
+#include "ops/sharding_rules.h"
+
+namespace mirrorflow {
+
+inline constexpr char kFloating[] = "T: {half, bfloat16, float, double}";
+inline constexpr char kSigned[] = "T: {half, bfloat16, float, double, int32, int64}";
+inline constexpr char kNumeric[] = "T: {half, bfloat16, float, double, int32, int64, uint8}";
+inline constexpr char kAny[] = "T: {half, bfloat16, float, double, int32, int64, uint8, bool}";
+
+// The result has the shape of the operand.
+struct UnaryRow {
+  const char* name;
+  const char* doc;
+  const char* dtypes = kFloating;  // null: no attribute T
+  GradientFn gradient = nullptr;
+  const char* no_gradient = "";
+  ShardingFn sharding = ElementwiseSharding;
+  const char* input = "x: T";
+  const char* output = "y: T";
+  OpRole role = OpRole::kNone;
+  const char* attr = nullptr;  // an additional attribute
+  uint32_t traits = 0;         // in addition to kElementwise
+};
+
+void RegisterUnaryRows(OpRegistry& ops, absl::Span<const UnaryRow> rows);
+
+// A gradient function that computes dx = fn(scope, x, y, dy).
+template <typename Fn>
+constexpr GradientFn Dx(Fn) {
+  return [](const GradContext& c) -> absl::StatusOr<std::vector<Output>> {
+    return std::vector<Output>{Fn{}(c.scope, c.op.input(0), c.op.output(0), c.dy[0])};
+  };
+}
+
+struct BinaryRow {
+  enum class Result { kSame, kBool };
+
+  const char* name;
+  const char* doc;
+  const char* dtypes = kFloating;  // null: the operands are bool, and there is no attribute T
+  GradientFn gradient = nullptr;
+  const char* no_gradient = "";
+  ShardingFn sharding = ElementwiseSharding;
+  uint32_t traits = 0;
+  Result result = Result::kSame;
+  const char* attr = nullptr;  // an additional attribute
+  const char* x = "x: T";
+  const char* y = "y: T";
+  const char* z = "z: T";
+};
+
+void RegisterBinaryRows(OpRegistry& ops, absl::Span<const BinaryRow> rows);
+
+// Wraps `fn`, which returns the gradients {dx, dy} = fn(scope, x, y, z, g) in the shape of z, where
+// g = dL/dz is the gradient of the result. The wrapper sums them to the shapes of the operands.
+template <typename Fn>
+constexpr GradientFn BinaryGrads(Fn) {
+  return [](const GradContext& c) -> absl::StatusOr<std::vector<Output>> {
+    std::vector<Output> grads =
+        Fn{}(c.scope, c.op.input(0), c.op.input(1), c.op.output(0), c.dy[0]);
+    for (int i = 0; i < 2; ++i) {
+      if (grads[i].valid()) grads[i] = SumToOperand(c, i, grads[i]);
+    }
+    return grads;
+  };
+}
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_OPS_ELEMENTWISE_ROWS_H_
