@@ -3,17 +3,15 @@
 
 #include "ops/binary.h"
 #include "ops/constant.h"
+#include "ops/elementwise_rows.h"
 #include "ops/registry.h"
 #include "ops/same_shape.h"
 #include "ops/select.h"
 #include "ops/unary.h"
-#include "ops/unary_rows.h"
 
 namespace mirrorflow {
 namespace {
 
-constexpr char kFloating[] = "T: {half, bfloat16, float, double}";
-constexpr char kNumeric[] = "T: {half, bfloat16, float, double, int32, int64, uint8}";
 constexpr char kAlpha[] = "alpha: float = 0.2";
 
 using S = const Scope&;
@@ -26,13 +24,11 @@ ops::LeakyReluOptions AlphaOf(const Node& node) { return {.alpha = node.attr<flo
 constexpr UnaryRow kActivationRows[] = {
     {.name = "Elu",
      .doc = "activations = e^features - 1 for features < 0, else features",
-     .dtypes = kFloating,
      .gradient = Dx([](S s, Output x, Output y, Output dy) { return ops::EluGrad(s, dy, y); }),
      .input = kFeatures,
      .output = kActivations},
     {.name = "LeakyRelu",
      .doc = "activations = alpha * features for features < 0, else features",
-     .dtypes = kFloating,
      .gradient = [](const GradContext& c) -> Grads {
        return std::vector<Output>{
            ops::LeakyReluGrad(c.scope, c.dy[0], c.op.input(0), AlphaOf(c.op))};
@@ -49,13 +45,11 @@ constexpr UnaryRow kActivationRows[] = {
     {.name = "Selu",
      .doc =
          "activations = scale * alpha * (e^features - 1) for features < 0, else scale * features",
-     .dtypes = kFloating,
      .gradient = Dx([](S s, Output x, Output y, Output dy) { return ops::SeluGrad(s, dy, y); }),
      .input = kFeatures,
      .output = kActivations},
     {.name = "Softplus",
      .doc = "activations = log(1 + e^features)",
-     .dtypes = kFloating,
      .gradient =
          Dx([](S s, Output x, Output y, Output dy) { return ops::Mul(s, dy, ops::Sigmoid(s, x)); }),
      .input = kFeatures,
@@ -63,7 +57,6 @@ constexpr UnaryRow kActivationRows[] = {
      .traits = kNeedsPrecision},
     {.name = "Softsign",
      .doc = "activations = features / (1 + |features|)",
-     .dtypes = kFloating,
      .gradient = Dx([](S s, Output x, Output y, Output dy) { return ops::SoftsignGrad(s, dy, x); }),
      .input = kFeatures,
      .output = kActivations},
@@ -73,7 +66,7 @@ constexpr UnaryRow kActivationRows[] = {
 struct GradRow {
   const char* name;
   const char* doc;
-  const char* dtypes;
+  const char* dtypes = kFloating;
   GradientFn gradient = nullptr;
   const char* no_gradient = "";
   const char* value = kFeatures;
@@ -101,14 +94,12 @@ Output WhereNegative(S s, Output outputs, Output value) {
 constexpr GradRow kGradRows[] = {
     {.name = "EluGrad",
      .doc = "backprops = gradients * (outputs + 1) where outputs < 0, else gradients",
-     .dtypes = kFloating,
      .gradient = GradsOfGrad([](S s, Output dy, Output y, Output g) {
        return Pair{ops::EluGrad(s, g, y), WhereNegative(s, y, ops::Mul(s, g, dy))};
      }),
      .value = "outputs: T"},
     {.name = "LeakyReluGrad",
      .doc = "backprops = gradients where features > 0, else alpha * gradients",
-     .dtypes = kFloating,
      .gradient = [](const GradContext& c) -> Grads {
        const Output x = c.op.input(1);
        return Pair{ops::LeakyReluGrad(c.scope, c.dy[0], x, AlphaOf(c.op)),
@@ -124,14 +115,12 @@ constexpr GradRow kGradRows[] = {
     {.name = "SeluGrad",
      .doc = "backprops = gradients * (outputs + scale * alpha) where outputs < 0, else "
             "scale * gradients",
-     .dtypes = kFloating,
      .gradient = GradsOfGrad([](S s, Output dy, Output y, Output g) {
        return Pair{ops::SeluGrad(s, g, y), WhereNegative(s, y, ops::Mul(s, g, dy))};
      }),
      .value = "outputs: T"},
     {.name = "SoftplusGrad",
      .doc = "backprops = gradients / (1 + e^-features)",
-     .dtypes = kFloating,
      .gradient = GradsOfGrad([](S s, Output dy, Output x, Output g) {
        const Output two = ops::ScalarConst(s, x.dtype(), 2);
        const Output sum =
@@ -140,7 +129,6 @@ constexpr GradRow kGradRows[] = {
      })},
     {.name = "SoftsignGrad",
      .doc = "backprops = gradients / (1 + |features|)^2",
-     .dtypes = kFloating,
      .no_gradient = "TensorFlow has none"},
 };
 

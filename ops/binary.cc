@@ -3,8 +3,8 @@
 
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
-#include "ops/binary_rows.h"
 #include "ops/constant.h"
+#include "ops/elementwise_rows.h"
 #include "ops/registry.h"
 #include "ops/select.h"
 #include "ops/sharding_rules.h"
@@ -13,11 +13,6 @@
 
 namespace mirrorflow {
 namespace {
-
-constexpr char kFloating[] = "T: {half, bfloat16, float, double}";
-constexpr char kSigned[] = "T: {half, bfloat16, float, double, int32, int64}";
-constexpr char kNumeric[] = "T: {half, bfloat16, float, double, int32, int64, uint8}";
-constexpr char kAny[] = "T: {half, bfloat16, float, double, int32, int64, uint8, bool}";
 
 constexpr char kIncompatible[] = "incompatible_shape_error: bool = true";
 constexpr char kNoneInTensorFlow[] = "TensorFlow defines one only for FloorMod";
@@ -87,7 +82,6 @@ constexpr BinaryRow kRows[] = {
      .sharding = DivSharding},
     {.name = "DivNoNan",
      .doc = "z = x / y, 0 where y is 0",
-     .dtypes = kFloating,
      .gradient = BinaryGrads([](S s, Output x, Output y, Output z, Output g) {
        return QuotientGrads<ops::DivNoNan>(s, x, y, g);
      }),
@@ -184,7 +178,6 @@ constexpr BinaryRow kRows[] = {
      .traits = kNeedsPrecision},
     {.name = "RealDiv",
      .doc = "z = x / y",
-     .dtypes = kFloating,
      .gradient = BinaryGrads([](S s, Output x, Output y, Output z, Output g) {
        return QuotientGrads<ops::RealDiv>(s, x, y, g);
      }),

@@ -2,9 +2,9 @@
 #include "ops/binary_math.h"
 
 #include "ops/binary.h"
-#include "ops/binary_rows.h"
 #include "ops/cast.h"
 #include "ops/constant.h"
+#include "ops/elementwise_rows.h"
 #include "ops/registry.h"
 #include "ops/same_shape.h"
 #include "ops/unary.h"
@@ -12,7 +12,6 @@
 namespace mirrorflow {
 namespace {
 
-constexpr char kFloating[] = "T: {half, bfloat16, float, double}";
 constexpr char kWide[] = "T: {float, double}";
 
 using S = const Scope&;
@@ -26,7 +25,6 @@ Output IsNotZero(S s, Output x) {
 constexpr BinaryRow kRows[] = {
     {.name = "Atan2",
      .doc = "z = the angle in [-pi, pi] of the point (x, y)",
-     .dtypes = kFloating,
      .gradient = BinaryGrads([](S s, Output y, Output x, Output z, Output g) {
        const Output squares = ops::AddV2(s, ops::Square(s, y), ops::Square(s, x));
        const Output scaled = ops::RealDiv(s, g, squares);
@@ -36,7 +34,6 @@ constexpr BinaryRow kRows[] = {
      .y = "x: T"},
     {.name = "MulNoNan",
      .doc = "z = x * y, 0 where y is 0",
-     .dtypes = kFloating,
      .gradient = BinaryGrads([](S s, Output x, Output y, Output z, Output g) {
        return Pair{ops::MulNoNan(s, g, y), ops::MulNoNan(s, x, g)};
      }),
@@ -61,14 +58,12 @@ constexpr BinaryRow kRows[] = {
      .y = "x: T"},
     {.name = "Xdivy",
      .doc = "z = x / y, 0 where x is 0",
-     .dtypes = kFloating,
      .gradient = BinaryGrads([](S s, Output x, Output y, Output z, Output g) {
        return Pair{ops::Mul(s, ops::Xdivy(s, IsNotZero(s, x), y), g),
                    ops::Mul(s, ops::Xdivy(s, ops::Neg(s, x), ops::Square(s, y)), g)};
      })},
     {.name = "Xlog1py",
      .doc = "z = x * log(1 + y), 0 where x is 0",
-     .dtypes = kFloating,
      .gradient = BinaryGrads([](S s, Output x, Output y, Output z, Output g) {
        const Output one = ops::ScalarConst(s, y.dtype(), 1);
        return Pair{ops::Mul(s, ops::Xlog1py(s, IsNotZero(s, x), y), g),
@@ -76,7 +71,6 @@ constexpr BinaryRow kRows[] = {
      })},
     {.name = "Xlogy",
      .doc = "z = x * log y, 0 where x is 0",
-     .dtypes = kFloating,
      .gradient = BinaryGrads([](S s, Output x, Output y, Output z, Output g) {
        return Pair{ops::Mul(s, ops::Xlogy(s, IsNotZero(s, x), y), g),
                    ops::Mul(s, ops::Xdivy(s, x, y), g)};

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/bitwise.h"
 
-#include "ops/binary_rows.h"
+#include "ops/elementwise_rows.h"
 #include "ops/registry.h"
-#include "ops/unary_rows.h"
 
 namespace mirrorflow {
 namespace {

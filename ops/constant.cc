@@ -76,8 +76,7 @@ Output ScalarConst(const Scope& scope, DataType dtype, double value) {
   }
   DispatchDataType(
       dtype,
-      [&](auto tag) {
-        using T = typename decltype(tag)::type;
+      [&]<typename T>(TypeTag<T>) {
         if (std::is_floating_point_v<T> || IsWhole<T>(value)) {
           scalar = Tensor::Scalar(static_cast<T>(value));
         }

@@ -14,12 +14,13 @@
 
 namespace mirrorflow {
 
+// The dtypes of the operands.
 inline constexpr char kFloating[] = "T: {half, bfloat16, float, double}";
 inline constexpr char kSigned[] = "T: {half, bfloat16, float, double, int32, int64}";
 inline constexpr char kNumeric[] = "T: {half, bfloat16, float, double, int32, int64, uint8}";
 inline constexpr char kAny[] = "T: {half, bfloat16, float, double, int32, int64, uint8, bool}";
 
-// The result has the shape of the operand.
+// An op of one operand, whose shape the result has.
 struct UnaryRow {
   const char* name;
   const char* doc;
@@ -44,6 +45,7 @@ constexpr GradientFn Dx(Fn) {
   };
 }
 
+// An op of two operands, which broadcast.
 struct BinaryRow {
   enum class Result { kSame, kBool };
 

@@ -102,7 +102,6 @@ Outputs GradientOfGeluGrad(const GradContext& c) {
                              ops::Mul(s, ops::Mul(s, g, dy), curvature)};
 }
 
-constexpr char kDtypes[] = "T: {half, bfloat16, float, double}";
 constexpr char kApproximate[] = "approximate: bool = false";
 
 }  // namespace
@@ -112,7 +111,7 @@ void RegisterGelu(OpRegistry& ops) {
       .Doc("activations = features * (1 + erf(features / √2)) / 2")
       .Input("features: T")
       .Output("activations: T")
-      .Attr(kDtypes)
+      .Attr("T: {half, bfloat16, float, double}")
       .Attr(kApproximate)
       .Traits(kElementwise | kOwnOp)
       .Shape(GeluShape)
@@ -124,7 +123,7 @@ void RegisterGelu(OpRegistry& ops) {
       .Input("gradients: T")
       .Input("features: T")
       .Output("backprops: T")
-      .Attr(kDtypes)
+      .Attr("T: {half, bfloat16, float, double}")
       .Attr(kApproximate)
       .Traits(kElementwise | kOwnOp)
       .Shape(SameShape)

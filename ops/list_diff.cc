@@ -33,8 +33,7 @@ absl::StatusOr<ShardingRule> ListDiffSharding(const ShardContext&) {
 
 absl::StatusOr<ListDifference> DifferenceOfLists(const Tensor& x, const Tensor& y,
                                                  DataType idx_dtype) {
-  const auto make = [&](auto tag) -> absl::StatusOr<ListDifference> {
-    using T = typename decltype(tag)::type;
+  const auto make = [&]<typename T>(TypeTag<T>) -> absl::StatusOr<ListDifference> {
     std::vector<T> known(y.flat<T>().begin(), y.flat<T>().end());
     // NaN equals no value and cannot be sorted.
     known.erase(std::remove_if(known.begin(), known.end(), [](T v) { return v != v; }),

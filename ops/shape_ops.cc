@@ -119,8 +119,7 @@ absl::Status RangeShape(ShapeContext& c) {
           ? RangeSize<float>(reduced(*start), reduced(*limit), reduced(*delta))
           : DispatchDataType(
                 start->dtype(),
-                [&](auto tag) -> absl::StatusOr<int64_t> {
-                  using T = typename decltype(tag)::type;
+                [&]<typename T>(TypeTag<T>) -> absl::StatusOr<int64_t> {
                   return RangeSize<T>(start->scalar<T>(), limit->scalar<T>(), delta->scalar<T>());
                 },
                 absl::StatusOr<int64_t>(absl::InvalidArgumentError("Range has no such dtype")));

@@ -3,18 +3,14 @@
 
 #include "ops/binary.h"
 #include "ops/constant.h"
+#include "ops/elementwise_rows.h"
 #include "ops/registry.h"
 #include "ops/unary_grad.h"
-#include "ops/unary_rows.h"
 #include "ops/zero_gradients.h"
 
 namespace mirrorflow {
 namespace {
 
-constexpr char kFloating[] = "T: {half, bfloat16, float, double}";
-constexpr char kSigned[] = "T: {half, bfloat16, float, double, int32, int64}";
-constexpr char kNumeric[] = "T: {half, bfloat16, float, double, int32, int64, uint8}";
-constexpr char kAny[] = "T: {half, bfloat16, float, double, int32, int64, uint8, bool}";
 constexpr char kAnyOrList[] =
     "T: {half, bfloat16, float, double, int32, int64, uint8, bool, variant}";
 
@@ -26,60 +22,46 @@ constexpr UnaryRow kRows[] = {
      .dtypes = kSigned,
      .gradient =
          Dx([](S s, Output x, Output y, Output dy) { return ops::Mul(s, dy, ops::Sign(s, x)); })},
-    {.name = "Ceil",
-     .doc = "y = the smallest integer not less than x",
-     .dtypes = kFloating,
-     .gradient = ZeroGradients},
+    {.name = "Ceil", .doc = "y = the smallest integer not less than x", .gradient = ZeroGradients},
     {.name = "Cos",
      .doc = "y = cos x, x in radians",
-     .dtypes = kFloating,
      .gradient = Dx([](S s, Output x, Output y, Output dy) {
        return ops::Neg(s, ops::Mul(s, dy, ops::Sin(s, x)));
      })},
     {.name = "Exp",
      .doc = "y = e^x",
-     .dtypes = kFloating,
      .gradient = Dx([](S s, Output x, Output y, Output dy) { return ops::Mul(s, dy, y); }),
      .traits = kNeedsPrecision},
     {.name = "Expm1",
      .doc = "y = e^x - 1, accurate for small x",
-     .dtypes = kFloating,
      .gradient =
          Dx([](S s, Output x, Output y, Output dy) { return ops::Mul(s, dy, ops::Exp(s, x)); }),
      .traits = kNeedsPrecision},
     {.name = "Floor",
      .doc = "y = the largest integer not greater than x",
-     .dtypes = kFloating,
      .gradient = ZeroGradients},
-    {.name = "Inv",
-     .doc = "y = 1 / x",
-     .dtypes = kFloating,
-     .gradient =
-         Dx([](S s, Output x, Output y, Output dy) { return ops::ReciprocalGrad(s, y, dy); })},
+    {.name = "Inv", .doc = "y = 1 / x", .gradient = Dx([](S s, Output x, Output y, Output dy) {
+                                          return ops::ReciprocalGrad(s, y, dy);
+                                        })},
     {.name = "IsFinite",
      .doc = "y = whether x is neither infinite nor NaN",
-     .dtypes = kFloating,
      .no_gradient = "the output is bool",
      .output = "y: bool"},
     {.name = "IsInf",
      .doc = "y = whether x is infinite",
-     .dtypes = kFloating,
      .no_gradient = "the output is bool",
      .output = "y: bool"},
     {.name = "IsNan",
      .doc = "y = whether x is NaN",
-     .dtypes = kFloating,
      .no_gradient = "the output is bool",
      .output = "y: bool"},
     {.name = "Log",
      .doc = "y = the natural logarithm of x",
-     .dtypes = kFloating,
      .gradient = Dx(
          [](S s, Output x, Output y, Output dy) { return ops::Mul(s, dy, ops::Reciprocal(s, x)); }),
      .traits = kNeedsPrecision},
     {.name = "Log1p",
      .doc = "y = log(1 + x), accurate for small x",
-     .dtypes = kFloating,
      .gradient = Dx([](S s, Output x, Output y, Output dy) {
        const Output one = ops::ScalarConst(s, x.dtype(), 1);
        return ops::Mul(s, dy, ops::Reciprocal(s, ops::AddV2(s, one, x)));
@@ -103,7 +85,6 @@ constexpr UnaryRow kRows[] = {
      .role = OpRole::kOnesLike},
     {.name = "Reciprocal",
      .doc = "y = 1 / x",
-     .dtypes = kFloating,
      .gradient =
          Dx([](S s, Output x, Output y, Output dy) { return ops::ReciprocalGrad(s, y, dy); })},
     {.name = "Relu",
@@ -114,7 +95,6 @@ constexpr UnaryRow kRows[] = {
      .output = "activations: T"},
     {.name = "Rint",
      .doc = "y = the integer nearest to x, halves to even",
-     .dtypes = kFloating,
      .gradient = ZeroGradients},
     {.name = "Round",
      .doc = "y = the integer nearest to x, halves to even",
@@ -122,11 +102,9 @@ constexpr UnaryRow kRows[] = {
      .gradient = ZeroGradients},
     {.name = "Rsqrt",
      .doc = "y = 1 / sqrt(x)",
-     .dtypes = kFloating,
      .gradient = Dx([](S s, Output x, Output y, Output dy) { return ops::RsqrtGrad(s, y, dy); })},
     {.name = "Sigmoid",
      .doc = "y = 1 / (1 + e^-x)",
-     .dtypes = kFloating,
      .gradient = Dx([](S s, Output x, Output y, Output dy) { return ops::SigmoidGrad(s, y, dy); })},
     {.name = "Sign",
      .doc = "y = -1, 0 or 1 for x below, at or above 0",
@@ -134,12 +112,10 @@ constexpr UnaryRow kRows[] = {
      .gradient = Dx([](S s, Output x, Output y, Output dy) { return ops::ZerosLike(s, x); })},
     {.name = "Sin",
      .doc = "y = sin x, x in radians",
-     .dtypes = kFloating,
      .gradient =
          Dx([](S s, Output x, Output y, Output dy) { return ops::Mul(s, dy, ops::Cos(s, x)); })},
     {.name = "Sqrt",
      .doc = "y = the square root of x",
-     .dtypes = kFloating,
      .gradient = Dx([](S s, Output x, Output y, Output dy) { return ops::SqrtGrad(s, y, dy); })},
     {.name = "Square",
      .doc = "y = x * x",
@@ -150,7 +126,6 @@ constexpr UnaryRow kRows[] = {
      })},
     {.name = "Tanh",
      .doc = "y = the hyperbolic tangent of x",
-     .dtypes = kFloating,
      .gradient = Dx([](S s, Output x, Output y, Output dy) { return ops::TanhGrad(s, y, dy); })},
     // Linear: zeros of a partial value are partial zeros, and reducing a value that is never read
     // would be wasted.

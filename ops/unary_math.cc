@@ -6,14 +6,12 @@
 #include "ops/binary_math.h"
 #include "ops/cast.h"
 #include "ops/constant.h"
+#include "ops/elementwise_rows.h"
 #include "ops/registry.h"
 #include "ops/unary.h"
-#include "ops/unary_rows.h"
 
 namespace mirrorflow {
 namespace {
-
-constexpr char kFloating[] = "T: {half, bfloat16, float, double}";
 
 using S = const Scope&;
 
@@ -34,48 +32,40 @@ constexpr double kTwoOverRootPi = 1.1283791670955126;
 constexpr UnaryRow kRows[] = {
     {.name = "Acos",
      .doc = "y = the angle in [0, pi] whose cosine is x",
-     .dtypes = kFloating,
      .gradient = Dx([](S s, Output x, Output y, Output dy) {
        return ops::Mul(s, ops::Neg(s, dy), InverseCosOfAsin(s, x));
      })},
     {.name = "Acosh",
      .doc = "y = the non-negative number whose hyperbolic cosine is x",
-     .dtypes = kFloating,
      .gradient = Dx(
          [](S s, Output x, Output y, Output dy) { return ops::RealDiv(s, dy, ops::Sinh(s, y)); })},
     {.name = "Asin",
      .doc = "y = the angle in [-pi/2, pi/2] whose sine is x",
-     .dtypes = kFloating,
      .gradient = Dx([](S s, Output x, Output y, Output dy) {
        return ops::Mul(s, dy, InverseCosOfAsin(s, x));
      })},
     {.name = "Asinh",
      .doc = "y = the number whose hyperbolic sine is x",
-     .dtypes = kFloating,
      .gradient = Dx(
          [](S s, Output x, Output y, Output dy) { return ops::RealDiv(s, dy, ops::Cosh(s, y)); })},
     {.name = "Atan",
      .doc = "y = the angle in [-pi/2, pi/2] whose tangent is x",
-     .dtypes = kFloating,
      .gradient = Dx([](S s, Output x, Output y, Output dy) {
        const Output one = ops::ScalarConst(s, x.dtype(), 1);
        return ops::Mul(s, dy, ops::Reciprocal(s, ops::AddV2(s, one, ops::Square(s, x))));
      })},
     {.name = "Atanh",
      .doc = "y = the number whose hyperbolic tangent is x",
-     .dtypes = kFloating,
      .gradient = Dx([](S s, Output x, Output y, Output dy) {
        const Output one = ops::ScalarConst(s, x.dtype(), 1);
        return ops::Mul(s, dy, ops::Reciprocal(s, ops::Sub(s, one, ops::Square(s, x))));
      })},
     {.name = "Cosh",
      .doc = "y = the hyperbolic cosine of x",
-     .dtypes = kFloating,
      .gradient =
          Dx([](S s, Output x, Output y, Output dy) { return ops::Mul(s, dy, ops::Sinh(s, x)); })},
     {.name = "Digamma",
      .doc = "y = the derivative of log gamma(x)",
-     .dtypes = kFloating,
      .gradient = Dx([](S s, Output x, Output y, Output dy) {
        // Polygamma takes only float and double.
        const DataType dtype = IsReducedFloat(x.dtype()) ? DT_FLOAT : x.dtype();
@@ -85,27 +75,22 @@ constexpr UnaryRow kRows[] = {
      })},
     {.name = "Erf",
      .doc = "y = the error function of x",
-     .dtypes = kFloating,
      .gradient = Dx(
          [](S s, Output x, Output y, Output dy) { return TimesBell(s, dy, kTwoOverRootPi, x); })},
     {.name = "Erfc",
      .doc = "y = 1 - erf x, accurate for large x",
-     .dtypes = kFloating,
      .gradient = Dx(
          [](S s, Output x, Output y, Output dy) { return TimesBell(s, dy, -kTwoOverRootPi, x); })},
     {.name = "Lgamma",
      .doc = "y = log |gamma(x)|",
-     .dtypes = kFloating,
      .gradient = Dx(
          [](S s, Output x, Output y, Output dy) { return ops::Mul(s, dy, ops::Digamma(s, x)); })},
     {.name = "Sinh",
      .doc = "y = the hyperbolic sine of x",
-     .dtypes = kFloating,
      .gradient =
          Dx([](S s, Output x, Output y, Output dy) { return ops::Mul(s, dy, ops::Cosh(s, x)); })},
     {.name = "Tan",
      .doc = "y = tan x, x in radians",
-     .dtypes = kFloating,
      .gradient = Dx([](S s, Output x, Output y, Output dy) {
        return ops::Mul(s, ops::Square(s, ops::Reciprocal(s, ops::Cos(s, x))), dy);
      })},

@@ -33,26 +33,24 @@ absl::StatusOr<KernelPlan> CreateShardSlice(const KernelContext& c) {
   for (int d = 0; d < dim; ++d) outer *= in.dim(d);
   for (int d = dim + 1; d < in.rank(); ++d) inner *= in.dim(d);
   const int64_t in_stride = in.dim(dim) * inner, out_stride = out.dim(dim) * inner;
-  return KernelPlan{.kernel = MakeKernel([=](const KernelArgs& args, Lane&) {
+  return KernelPlan{.kernel = MakeKernel([=](const KernelArgs& args) {
                       const int64_t first = args.params().first_row[axis] * factor * inner;
                       const std::byte* from = args.input<std::byte>(0) + first;
                       std::byte* to = args.output<std::byte>(0);
                       for (int64_t o = 0; o < outer; ++o) {
                         std::memcpy(to + o * out_stride, from + o * in_stride, out_stride);
                       }
-                      return absl::OkStatus();
                     })};
 }
 
 absl::StatusOr<KernelPlan> CreateFirstReplicaOnly(const KernelContext& c) {
   const size_t bytes = c.output_shape(0).num_elements() * DataTypeSize(c.output_dtype(0));
-  return KernelPlan{.kernel = MakeKernel([=](const KernelArgs& args, Lane&) {
+  return KernelPlan{.kernel = MakeKernel([=](const KernelArgs& args) {
                       if (args.params().replica == 0) {
                         std::memcpy(args.output<std::byte>(0), args.input<std::byte>(0), bytes);
                       } else {
                         std::memset(args.output<std::byte>(0), 0, bytes);
                       }
-                      return absl::OkStatus();
                     })};
 }
 

@@ -47,8 +47,7 @@ bool IsAll(const Tensor& tensor, double number) {
   }
   return DispatchDataType(
       tensor.dtype(),
-      [&](auto tag) {
-        using T = typename decltype(tag)::type;
+      [&]<typename T>(TypeTag<T>) {
         return std::all_of(tensor.flat<T>().begin(), tensor.flat<T>().end(), [&](T x) {
           if constexpr (std::is_floating_point_v<T>) {
             if (std::signbit(x) != std::signbit(number)) return false;
