@@ -7,7 +7,7 @@
 #include "ops/registry.h"
 #include "ops/shape_ops.h"
 #include "ops/shape_values.h"
-#include "ops/window_attrs.h"
+#include "ops/window.h"
 
 namespace mirrorflow {
 namespace {

@@ -5,11 +5,11 @@
 #include "framework/graph/shape_inference.h"
 #include "ops/constant.h"
 #include "ops/elementwise_rows.h"
+#include "ops/gradients.h"
 #include "ops/registry.h"
 #include "ops/select.h"
 #include "ops/sharding_rules.h"
 #include "ops/unary.h"
-#include "ops/zero_gradients.h"
 
 namespace mirrorflow {
 namespace {

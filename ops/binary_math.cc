@@ -6,7 +6,6 @@
 #include "ops/constant.h"
 #include "ops/elementwise_rows.h"
 #include "ops/registry.h"
-#include "ops/same_shape.h"
 #include "ops/unary.h"
 
 namespace mirrorflow {

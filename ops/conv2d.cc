@@ -6,7 +6,7 @@
 #include "framework/graph/shape_inference.h"
 #include "ops/registry.h"
 #include "ops/shape_ops.h"
-#include "ops/window_attrs.h"
+#include "ops/window.h"
 
 namespace mirrorflow {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "ops/binary.h"
 #include "ops/constant.h"
+#include "ops/elementwise_rows.h"
 #include "ops/registry.h"
-#include "ops/same_shape.h"
 #include "ops/sharding_rules.h"
 #include "ops/unary.h"
 #include "ops/unary_math.h"

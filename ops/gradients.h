@@ -2,6 +2,8 @@
 #ifndef MIRRORFLOW_OPS_GRADIENTS_H_
 #define MIRRORFLOW_OPS_GRADIENTS_H_
 
+#include <vector>
+
 #include "framework/graph/gradients.h"
 #include "ops/registry.h"
 
@@ -13,6 +15,13 @@ inline absl::StatusOr<std::vector<Output>> Gradients(const Scope& scope,
                                                      absl::Span<const Output> xs,
                                                      const GradientOptions& options = {}) {
   return Gradients(AllOps(), scope, ys, xs, options);
+}
+
+// Gradient function of an op whose output does not change with its floating-point operands, or is
+// to be treated as constant: no operand gets a gradient. (Differentiating through an op *without* a
+// gradient function is an error.)
+inline absl::StatusOr<std::vector<Output>> ZeroGradients(const GradContext& c) {
+  return std::vector<Output>(c.op.num_inputs());
 }
 
 }  // namespace mirrorflow

@@ -7,9 +7,9 @@
 #include "absl/strings/str_join.h"
 #include "framework/core/status.h"
 #include "framework/graph/list_info.h"
+#include "ops/gradients.h"
 #include "ops/registry.h"
 #include "ops/sharding_rules.h"
-#include "ops/zero_gradients.h"
 
 namespace mirrorflow {
 namespace {

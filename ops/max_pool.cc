@@ -9,7 +9,7 @@
 #include "ops/constant.h"
 #include "ops/registry.h"
 #include "ops/slice.h"
-#include "ops/window_attrs.h"
+#include "ops/window.h"
 
 namespace mirrorflow {
 namespace {

@@ -4,9 +4,9 @@
 #include "ops/binary.h"
 #include "ops/constant.h"
 #include "ops/elementwise_rows.h"
+#include "ops/gradients.h"
 #include "ops/registry.h"
 #include "ops/unary_grad.h"
-#include "ops/zero_gradients.h"
 
 namespace mirrorflow {
 namespace {

@@ -1,16 +1,68 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The geometry of a window that moves over an image, for convolutions and pooling.
+// The windows that convolutions and pooling move over images: their attributes, output sizes and
+// sharding terms for ops, their geometry for kernels.
 #ifndef MIRRORFLOW_OPS_WINDOW_H_
 #define MIRRORFLOW_OPS_WINDOW_H_
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
+#include <vector>
 
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "framework/core/shape.h"
-#include "ops/window_attrs.h"
+#include "framework/graph/graph.h"
 
 namespace mirrorflow {
+
+// The positions of the dimensions of images; dimension 0 is the batch.
+struct ImageLayout {
+  int channels = 3;
+  int space[2] = {1, 2};  // height, width
+
+  bool nchw() const { return channels == 1; }
+  // The term of images in a sharding rule: `n..c`, or `nc..`. Height and width must be whole: a
+  // window overlaps rows of its neighbours.
+  std::string Term(absl::string_view batch, absl::string_view channel) const;
+};
+
+// Reads attribute `data_format`; Unimplemented unless it is NHWC or NCHW.
+absl::StatusOr<ImageLayout> ReadImageLayout(const Node& node);
+
+// Strides, dilations and padding of a window.
+struct WindowAttrs {
+  struct Dim {
+    int64_t stride = 1;
+    int64_t dilation = 1;
+    int64_t before = 0;  // explicit padding
+    int64_t after = 0;
+  };
+  ImageLayout layout;
+  bool same_padding = false;
+  bool explicit_padding = false;
+  Dim dims[2];  // height, width
+};
+
+// Reads `data_format`, `strides`, `padding` and, if the op has them, `explicit_paddings` and
+// `dilations`. InvalidArgument for invalid attributes, Unimplemented for windows over batch or
+// channels, which this library lacks.
+absl::StatusOr<WindowAttrs> ReadWindowAttrs(const Node& node);
+
+// The numbers for height and width of a list attribute. The list has a number for each of the four
+// dimensions of images: 1 for batch and channels, at least 1 for the others.
+absl::StatusOr<std::vector<int64_t>> ReadSpatialList(absl::string_view name,
+                                                     absl::Span<const int64_t> values,
+                                                     const ImageLayout& layout);
+
+// The number of positions of a window of `size` over `in` rows (i: 0) or columns (i: 1); unknown if
+// `in` or `size` is. InvalidArgument if the window is empty or too large.
+absl::StatusOr<int64_t> WindowPositions(int64_t in, int64_t size, const WindowAttrs& attrs, int i);
+
+// The shape of pooled images; attribute `ksize` is the size of the window.
+absl::StatusOr<Shape> PooledShape(const Node& node, const Shape& images);
 
 // One dimension. Tap `i` of the window at position `o` reads input
 // o * stride - before + i * dilation; inputs outside the image are padding.
@@ -54,6 +106,49 @@ inline Window WindowOf(const WindowAttrs& attrs, int i, const Shape& images, con
   if (attrs.same_padding) window.before = window.after() / 2;
   return window;
 }
+
+// A convolution and its gradients with respect to the images and the filter.
+enum class ConvolutionPart { kForward, kBackpropInput, kBackpropFilter };
+
+// The shapes of images, filter and output of a convolution on one replica.
+struct ConvolutionShapes {
+  const Shape &images, &filter, &output;
+
+  bool AnyEmpty() const;
+  // Operations of a convolution that multiplies `taps` elements of the filter for each element of
+  // the output. Windows that reach into the padding count in full, as is customary.
+  int64_t Flops(int64_t taps) const;
+};
+
+// Finds the shapes that the node of a KernelContext has. A static input holds global sizes; the
+// shape of the output holds those of the replica.
+template <typename KernelContext>
+ConvolutionShapes ShapesOf(ConvolutionPart part, const KernelContext& c) {
+  const bool to_input = part == ConvolutionPart::kBackpropInput;
+  const bool to_filter = part == ConvolutionPart::kBackpropFilter;
+  return {to_input ? c.output_shape(0) : c.input_shape(0),
+          to_filter ? c.output_shape(0) : c.input_shape(1),
+          to_input || to_filter ? c.input_shape(2) : c.output_shape(0)};
+}
+
+// Images [batch, h.in, w.in, in_channels], filter [h.size, w.size, in_channels, out_channels],
+// output [batch, h.out, w.out, out_channels]; with `nchw`, channels of images and output come
+// before height and width. With several groups, the filter has the input channels of one group,
+// [h.size, w.size, in_channels / groups, out_channels], and output channels are ordered by group.
+struct ConvolutionGeometry {
+  int64_t batch;
+  int64_t in_channels;
+  int64_t out_channels;
+  Window h;
+  Window w;
+  bool nchw = false;
+  int64_t groups = 1;
+  bool bias = false;  // input 2 [out_channels] is added to every pixel of the output
+};
+
+// Reads the geometry of a Conv2D or of one of its gradient ops.
+absl::StatusOr<ConvolutionGeometry> ConvolutionOf(const Node& node,
+                                                  const ConvolutionShapes& shapes);
 
 }  // namespace mirrorflow
 

@@ -143,10 +143,9 @@ void BackpropFilter(const Geometry& g, const T* images, const T* dy, T* out, T* 
   }
 }
 
-enum class Which { kForward, kBackpropInput, kBackpropFilter };
-
 template <typename T>
-absl::StatusOr<KernelPlan> ByProducts(Which which, const Geometry& g, int64_t out_elements) {
+absl::StatusOr<KernelPlan> ByProducts(ConvolutionPart part, const Geometry& g,
+                                      int64_t out_elements) {
   MF_ASSIGN_OR_RETURN(const int64_t pixels, CheckedMultiply(g.h.out, g.w.out));
   MF_ASSIGN_OR_RETURN(const int64_t elements, CheckedMultiply(pixels, WindowSize(g)));
   MF_ASSIGN_OR_RETURN(const int64_t matrix_bytes, CheckedMultiply(elements, sizeof(T)));
@@ -154,31 +153,19 @@ absl::StatusOr<KernelPlan> ByProducts(Which which, const Geometry& g, int64_t ou
                       T* const out = args.output<T>(0);
                       T* const matrix = args.scratch<T>();
                       std::fill_n(out, out_elements, T{0});
-                      switch (which) {
-                        case Which::kForward:
+                      switch (part) {
+                        case ConvolutionPart::kForward:
                           Forward(g, args.input<T>(0), args.input<T>(1), out, matrix);
                           break;
-                        case Which::kBackpropInput:
+                        case ConvolutionPart::kBackpropInput:
                           BackpropInput(g, args.input<T>(1), args.input<T>(2), out, matrix);
                           break;
-                        case Which::kBackpropFilter:
+                        case ConvolutionPart::kBackpropFilter:
                           BackpropFilter(g, args.input<T>(0), args.input<T>(2), out, matrix);
                           break;
                       }
                     }),
                     .scratch_bytes = matrix_bytes};
-}
-
-absl::StatusOr<KernelPlan> ByOneDnn(Which which, const Geometry& g) {
-  switch (which) {
-    case Which::kForward:
-      return OneDnnConvolution(g);
-    case Which::kBackpropInput:
-      return OneDnnConvolutionBackpropInput(g);
-    case Which::kBackpropFilter:
-      return OneDnnConvolutionBackpropFilter(g);
-  }
-  return absl::UnimplementedError("unknown");
 }
 
 // For empty operands: the output is zeros, or empty itself.
@@ -187,42 +174,33 @@ KernelPlan Zeros(int64_t bytes) {
               [bytes](const KernelArgs& args) { std::memset(args.output<char>(0), 0, bytes); })};
 }
 
-template <Which which>
+template <ConvolutionPart part>
 absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
-  // Shapes of images, filter and output of the forward convolution. A static input holds global
-  // sizes; the shape of the output holds those of the replica.
-  const Shape& images = which == Which::kBackpropInput ? c.output_shape(0) : c.input_shape(0);
-  const Shape& filter = which == Which::kBackpropFilter ? c.output_shape(0) : c.input_shape(1);
-  const Shape& output = which == Which::kForward ? c.output_shape(0) : c.input_shape(2);
-  MF_ASSIGN_OR_RETURN(const Geometry g, ConvolutionOf(c.node(), images, filter, output));
+  const ConvolutionShapes shapes = ShapesOf(part, c);
+  MF_ASSIGN_OR_RETURN(const Geometry g, ConvolutionOf(c.node(), shapes));
   const DataType dtype = c.output_dtype(0);
   const int64_t out_elements = c.output_shape(0).num_elements();
-  if (images.num_elements() == 0 || filter.num_elements() == 0 || output.num_elements() == 0) {
-    return Zeros(out_elements * DataTypeSize(dtype));
-  }
+  if (shapes.AnyEmpty()) return Zeros(out_elements * DataTypeSize(dtype));
   absl::StatusOr<KernelPlan> plan = UnsupportedDataType(dtype);
   switch (dtype) {
     case DT_FLOAT:
-      plan = ByOneDnn(which, g);
+      plan = OneDnnConvolution(part, g);
       if (!absl::IsUnimplemented(plan.status())) break;
-      plan = ByProducts<float>(which, g, out_elements);
+      plan = ByProducts<float>(part, g, out_elements);
       if (plan.ok() && g.bias) {
         plan = ThenAddBias(*std::move(plan), out_elements / g.out_channels, g.out_channels);
       }
       break;
     case DT_DOUBLE:
-      plan = ByProducts<double>(which, g, out_elements);
+      plan = ByProducts<double>(part, g, out_elements);
       break;
     case DT_INT32:
-      plan = ByProducts<uint32_t>(which, g, out_elements);  // unsigned: wraps around
+      plan = ByProducts<uint32_t>(part, g, out_elements);  // unsigned: wraps around
       break;
     default:
       break;
   }
-  // Windows that reach into the padding count in full, as is customary. Double precision holds
-  // every count below 2^53, and no product of sizes overflows it.
-  const double flops = 2.0 * g.batch * OutputSize(g) * WindowSize(g);
-  if (plan.ok()) plan->flops = static_cast<int64_t>(std::min(flops, 9e18));
+  if (plan.ok()) plan->flops = shapes.Flops(WindowSize(g));
   return plan;
 }
 
@@ -230,10 +208,10 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
 
 void RegisterConv2DCpu(KernelRegistry& kernels) {
   for (const std::string& op : {std::string(ops::kConv2D), ops::WithBias(ops::kConv2D)}) {
-    kernels.Register(op, "CPU", Create<Which::kForward>);
+    kernels.Register(op, "CPU", Create<ConvolutionPart::kForward>);
   }
-  kernels.Register("Conv2DBackpropInput", "CPU", Create<Which::kBackpropInput>);
-  kernels.Register("Conv2DBackpropFilter", "CPU", Create<Which::kBackpropFilter>);
+  kernels.Register("Conv2DBackpropInput", "CPU", Create<ConvolutionPart::kBackpropInput>);
+  kernels.Register("Conv2DBackpropFilter", "CPU", Create<ConvolutionPart::kBackpropFilter>);
 }
 
 }  // namespace mirrorflow

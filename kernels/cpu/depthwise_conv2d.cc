@@ -73,52 +73,38 @@ void Walk(const Geometry& g, Pixel* images, Tap* filter, Out* outputs, Add add) 
   });
 }
 
-enum class Which { kForward, kBackpropInput, kBackpropFilter };
-
 template <typename T>
-void Run(Which which, const Geometry& g, const KernelArgs& args, int64_t out_elements) {
+void Run(ConvolutionPart part, const Geometry& g, const KernelArgs& args, int64_t out_elements) {
   T* const result = args.output<T>(0);
   std::fill_n(result, out_elements, T{0});
-  switch (which) {
-    case Which::kForward:
+  switch (part) {
+    case ConvolutionPart::kForward:
       return Walk(g, args.input<T>(0), args.input<T>(1), result,
                   [](T pixel, T tap, T& out) MF_INLINE { out += pixel * tap; });
-    case Which::kBackpropInput:
+    case ConvolutionPart::kBackpropInput:
       return Walk(g, result, args.input<T>(1), args.input<T>(2),
                   [](T& pixel, T tap, T out) MF_INLINE { pixel += out * tap; });
-    case Which::kBackpropFilter:
+    case ConvolutionPart::kBackpropFilter:
       return Walk(g, args.input<T>(0), result, args.input<T>(2),
                   [](T pixel, T& tap, T out) MF_INLINE { tap += pixel * out; });
   }
 }
 
-// Computes the op as a convolution with one group per channel. The filter has the same layout.
-absl::StatusOr<KernelPlan> ByOneDnn(Which which, const Geometry& g) {
-  const ConvolutionGeometry c = {.batch = g.batch,
-                                 .in_channels = g.channels,
-                                 .out_channels = g.out_channels(),
-                                 .h = g.h,
-                                 .w = g.w,
-                                 .nchw = g.nchw,
-                                 .groups = g.channels};
-  switch (which) {
-    case Which::kForward:
-      return OneDnnConvolution(c);
-    case Which::kBackpropInput:
-      return OneDnnConvolutionBackpropInput(c);
-    case Which::kBackpropFilter:
-      return OneDnnConvolutionBackpropFilter(c);
-  }
-  return absl::UnimplementedError("unknown");
+// The op as a convolution with one group per channel. The filter has the same layout.
+ConvolutionGeometry AsConvolution(const Geometry& g) {
+  return {.batch = g.batch,
+          .in_channels = g.channels,
+          .out_channels = g.out_channels(),
+          .h = g.h,
+          .w = g.w,
+          .nchw = g.nchw,
+          .groups = g.channels};
 }
 
-template <Which which>
+template <ConvolutionPart part>
 absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
-  // Shapes of images, filter and output of the forward convolution. A static input holds global
-  // sizes; the shape of the output holds those of the replica.
-  const Shape& images = which == Which::kBackpropInput ? c.output_shape(0) : c.input_shape(0);
-  const Shape& filter = which == Which::kBackpropFilter ? c.output_shape(0) : c.input_shape(1);
-  const Shape& output = which == Which::kForward ? c.output_shape(0) : c.input_shape(2);
+  const ConvolutionShapes shapes = ShapesOf(part, c);
+  const auto& [images, filter, output] = shapes;
   MF_ASSIGN_OR_RETURN(const WindowAttrs attrs, ReadWindowAttrs(c.node()));
   const Geometry g = {.batch = images.dim(0),
                       .channels = filter.dim(2),
@@ -127,29 +113,29 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
                       .w = WindowOf(attrs, 1, images, output, filter.dim(1)),
                       .nchw = attrs.layout.nchw()};
   const int64_t elements = c.output_shape(0).num_elements();
-  const bool empty =
-      images.num_elements() == 0 || filter.num_elements() == 0 || output.num_elements() == 0;
   absl::StatusOr<KernelPlan> plan = absl::UnimplementedError("not by oneDNN");
-  if (c.output_dtype(0) == DT_FLOAT && !empty) plan = ByOneDnn(which, g);
+  if (c.output_dtype(0) == DT_FLOAT && !shapes.AnyEmpty()) {
+    plan = OneDnnConvolution(part, AsConvolution(g));
+  }
   if (absl::IsUnimplemented(plan.status())) {
     plan = ForType(FloatingTypes(), c.output_dtype(0), [&]<typename T>(TypeTag<T>) {
       return KernelPlan{.kernel = MakeKernel([g, elements](const KernelArgs& args) {
-                          Run<T>(which, g, args, elements);
+                          Run<T>(part, g, args, elements);
                         })};
     });
   }
-  const double flops = 2.0 * g.batch * g.output_size() * g.h.size * g.w.size;
-  // Double precision holds every count below 2^53, and no product of sizes overflows it.
-  if (plan.ok()) plan->flops = static_cast<int64_t>(std::min(flops, 9e18));
+  if (plan.ok()) plan->flops = shapes.Flops(g.h.size * g.w.size);
   return plan;
 }
 
 }  // namespace
 
 void RegisterDepthwiseConv2dCpu(KernelRegistry& kernels) {
-  kernels.Register("DepthwiseConv2dNative", "CPU", Create<Which::kForward>);
-  kernels.Register("DepthwiseConv2dNativeBackpropFilter", "CPU", Create<Which::kBackpropFilter>);
-  kernels.Register("DepthwiseConv2dNativeBackpropInput", "CPU", Create<Which::kBackpropInput>);
+  kernels.Register("DepthwiseConv2dNative", "CPU", Create<ConvolutionPart::kForward>);
+  kernels.Register("DepthwiseConv2dNativeBackpropFilter", "CPU",
+                   Create<ConvolutionPart::kBackpropFilter>);
+  kernels.Register("DepthwiseConv2dNativeBackpropInput", "CPU",
+                   Create<ConvolutionPart::kBackpropInput>);
 }
 
 }  // namespace mirrorflow

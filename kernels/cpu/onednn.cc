@@ -454,8 +454,9 @@ absl::StatusOr<KernelPlan> OneDnnProduct(const ProductGeometry& g) {
       .scratch_bytes = bytes};
 }
 
-absl::StatusOr<KernelPlan> OneDnnConvolution(const ConvolutionGeometry& g) {
-  MF_RETURN_IF_ERROR(CheckSizes(g));
+namespace {
+
+absl::StatusOr<KernelPlan> ConvolutionForward(const ConvolutionGeometry& g) {
   const std::string key = Key("convolution", g);
   MF_ASSIGN_OR_RETURN(
       const PrimitivePtr primitive, Cached(key, [&] {
@@ -472,8 +473,7 @@ absl::StatusOr<KernelPlan> OneDnnConvolution(const ConvolutionGeometry& g) {
   return WithReorderedFilter(g, key, primitive, /*input=*/0);
 }
 
-absl::StatusOr<KernelPlan> OneDnnConvolutionBackpropInput(const ConvolutionGeometry& g) {
-  MF_RETURN_IF_ERROR(CheckSizes(g));
+absl::StatusOr<KernelPlan> ConvolutionBackpropInput(const ConvolutionGeometry& g) {
   const std::string key = Key("convolution backprop input", g);
   MF_ASSIGN_OR_RETURN(const PrimitivePtr primitive, Cached(key, [&] {
                         const Convolution c(g);
@@ -488,8 +488,7 @@ absl::StatusOr<KernelPlan> OneDnnConvolutionBackpropInput(const ConvolutionGeome
   return WithReorderedFilter(g, key, primitive, /*input=*/2);
 }
 
-absl::StatusOr<KernelPlan> OneDnnConvolutionBackpropFilter(const ConvolutionGeometry& g) {
-  MF_RETURN_IF_ERROR(CheckSizes(g));
+absl::StatusOr<KernelPlan> ConvolutionBackpropFilter(const ConvolutionGeometry& g) {
   const std::string key = Key("convolution backprop filter", g);
   MF_ASSIGN_OR_RETURN(
       const PrimitivePtr primitive, Cached(key, [&] {
@@ -520,6 +519,21 @@ absl::StatusOr<KernelPlan> OneDnnConvolutionBackpropFilter(const ConvolutionGeom
                       return reorder->Run(lane, {gradient, out, start + reorder_pad});
                     }),
                     .scratch_bytes = bytes};
+}
+
+}  // namespace
+
+absl::StatusOr<KernelPlan> OneDnnConvolution(ConvolutionPart part, const ConvolutionGeometry& g) {
+  MF_RETURN_IF_ERROR(CheckSizes(g));
+  switch (part) {
+    case ConvolutionPart::kForward:
+      return ConvolutionForward(g);
+    case ConvolutionPart::kBackpropInput:
+      return ConvolutionBackpropInput(g);
+    case ConvolutionPart::kBackpropFilter:
+      return ConvolutionBackpropFilter(g);
+  }
+  return absl::UnimplementedError("unknown part of a convolution");
 }
 
 bool LimitOneDnn(const std::string& instruction_set) {

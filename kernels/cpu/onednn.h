@@ -14,7 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "framework/runtime/kernel.h"
-#include "ops/convolution.h"
+#include "ops/window.h"
 
 namespace mirrorflow {
 
@@ -32,14 +32,10 @@ struct ProductGeometry {
 };
 absl::StatusOr<KernelPlan> OneDnnProduct(const ProductGeometry& g);
 
-// output 0 = the convolution of the images (input 0) with the filter (input 1).
-absl::StatusOr<KernelPlan> OneDnnConvolution(const ConvolutionGeometry& g);
-// output 0 = the gradient of the images, from the filter (input 1) and the gradient of the output
-// (input 2).
-absl::StatusOr<KernelPlan> OneDnnConvolutionBackpropInput(const ConvolutionGeometry& g);
-// output 0 = the gradient of the filter, from the images (input 0) and the gradient of the output
-// (input 2).
-absl::StatusOr<KernelPlan> OneDnnConvolutionBackpropFilter(const ConvolutionGeometry& g);
+// Output 0 is the convolution of the images (input 0) with the filter (input 1); or the gradient of
+// the images, from the filter and the gradient of the output (input 2); or the gradient of the
+// filter, from the images and the gradient of the output.
+absl::StatusOr<KernelPlan> OneDnnConvolution(ConvolutionPart part, const ConvolutionGeometry& g);
 
 // Limits the instruction set, by its name in ONEDNN_MAX_CPU_ISA. False if it is too late for that.
 bool LimitOneDnn(const std::string& instruction_set);

@@ -11,11 +11,7 @@ absl::Status NotLinked() { return absl::UnimplementedError("built without oneDNN
 }  // namespace
 
 absl::StatusOr<KernelPlan> OneDnnProduct(const ProductGeometry&) { return NotLinked(); }
-absl::StatusOr<KernelPlan> OneDnnConvolution(const ConvolutionGeometry&) { return NotLinked(); }
-absl::StatusOr<KernelPlan> OneDnnConvolutionBackpropInput(const ConvolutionGeometry&) {
-  return NotLinked();
-}
-absl::StatusOr<KernelPlan> OneDnnConvolutionBackpropFilter(const ConvolutionGeometry&) {
+absl::StatusOr<KernelPlan> OneDnnConvolution(ConvolutionPart, const ConvolutionGeometry&) {
   return NotLinked();
 }
 

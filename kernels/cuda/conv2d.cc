@@ -3,15 +3,13 @@
 // Conv2D and its gradients: by cuDNN, or by our own kernels where it has no engine.
 #include "ops/conv2d.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "kernels/cuda/device/cuda_device.h"
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/libraries/cudnn_convolution.h"
-#include "ops/convolution.h"
 #include "ops/fused_ops.h"
+#include "ops/window.h"
 
 namespace mirrorflow {
 namespace {
@@ -45,14 +43,9 @@ KernelPlan MakeDirect(const KernelContext& c, const Geometry& g, ConvolutionPart
 
 template <ConvolutionPart part>
 absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
-  constexpr bool kToInput = part == ConvolutionPart::kBackpropInput;
-  constexpr bool kToFilter = part == ConvolutionPart::kBackpropFilter;
-  // The sizes in a static input are global; the shape of the output is this replica's.
-  const Shape& images = kToInput ? c.output_shape(0) : c.input_shape(0);
-  const Shape& filter = kToFilter ? c.output_shape(0) : c.input_shape(1);
-  const Shape& output = kToInput || kToFilter ? c.input_shape(2) : c.output_shape(0);
-  MF_ASSIGN_OR_RETURN(const Geometry g, ConvolutionOf(c.node(), images, filter, output));
-  if (images.num_elements() == 0 || filter.num_elements() == 0 || output.num_elements() == 0) {
+  const ConvolutionShapes shapes = ShapesOf(part, c);
+  MF_ASSIGN_OR_RETURN(const Geometry g, ConvolutionOf(c.node(), shapes));
+  if (shapes.AnyEmpty()) {
     const std::string bias = absl::StrCat("Load(a2[i % ", g.out_channels, "])");
     return MakeIndexed(c,
                        !g.bias      ? "0"
@@ -62,10 +55,7 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
   }
   absl::StatusOr<KernelPlan> plan = MakeCudnnConvolution(c, g, part);
   if (absl::IsUnimplemented(plan.status())) plan = MakeDirect(c, g, part);
-  // Windows that hang over the edge count in full, as is customary. Computed in double precision,
-  // which is exact below 2^53 and cannot overflow here.
-  const double flops = 2.0 * output.num_elements() * g.h.size * g.w.size * filter.dim(2);
-  if (plan.ok()) plan->flops = static_cast<int64_t>(std::min(flops, 9e18));
+  if (plan.ok()) plan->flops = shapes.Flops(g.h.size * g.w.size * shapes.filter.dim(2));
   return plan;
 }
 

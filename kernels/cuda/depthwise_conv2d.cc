@@ -8,43 +8,22 @@
 #include "framework/core/status.h"
 #include "kernels/cuda/device/cuda_device.h"
 #include "kernels/cuda/elementwise.h"
-#include "ops/window_attrs.h"
+#include "ops/window.h"
 
 namespace mirrorflow {
 namespace {
 
 constexpr char kCode[] = "depthwise_conv2d.cuh";
 
-enum class Which { kForward, kBackpropInput, kBackpropFilter };
-
-// The shapes of images, filter and output of the convolution, whichever of the three ops the node
-// is. The sizes in a static input are global; the shape of the output is this replica's.
-struct Shapes {
-  const Shape &images, &filter, &output;
-};
-
-Shapes ShapesOf(const KernelContext& c, Which which) {
-  return {which == Which::kBackpropInput ? c.output_shape(0) : c.input_shape(0),
-          which == Which::kBackpropFilter ? c.output_shape(0) : c.input_shape(1),
-          which == Which::kForward ? c.output_shape(0) : c.input_shape(2)};
-}
-
 // i: 0 for height, 1 for width.
-std::string WindowText(const WindowAttrs& attrs, int i, const Shapes& shapes) {
-  const WindowAttrs::Dim& dim = attrs.dims[i];
-  const int d = attrs.layout.space[i];
-  const int64_t in = shapes.images.dim(d), out = shapes.output.dim(d), size = shapes.filter.dim(i);
-  int64_t before = dim.before;
-  if (attrs.same_padding) {
-    const int64_t covered = (out - 1) * dim.stride + (size - 1) * dim.dilation + 1;
-    before = std::max<int64_t>(covered - in, 0) / 2;  // an odd one goes after
-  }
-  return absl::StrCat("depthwise::Window<", in, ", ", out, ", ", size, ", ", dim.stride, ", ",
-                      before, ", ", dim.dilation, ">");
+std::string WindowText(const WindowAttrs& attrs, int i, const ConvolutionShapes& shapes) {
+  const Window w = WindowOf(attrs, i, shapes.images, shapes.output, shapes.filter.dim(i));
+  return absl::StrCat("depthwise::Window<", w.in, ", ", w.out, ", ", w.size, ", ", w.stride, ", ",
+                      w.before, ", ", w.dilation, ">");
 }
 
 // Declares the geometry as `G`.
-std::string GeometryText(const WindowAttrs& attrs, const Shapes& shapes) {
+std::string GeometryText(const WindowAttrs& attrs, const ConvolutionShapes& shapes) {
   return absl::StrCat("  using G = depthwise::Geometry<", WindowText(attrs, 0, shapes), ",\n      ",
                       WindowText(attrs, 1, shapes), ", ", attrs.layout.nchw() ? "true" : "false",
                       ", ", shapes.images.dim(0), ", ", shapes.filter.dim(2), ", ",
@@ -68,7 +47,7 @@ struct FilterGrid {
   CudaGrid grid;
 };
 
-FilterGrid FilterGridOf(const Shapes& shapes, const ImageLayout& layout) {
+FilterGrid FilterGridOf(const ConvolutionShapes& shapes, const ImageLayout& layout) {
   constexpr int64_t kMaxLanes = 32, kMaxTaps = 8, kMaxParts = 1024;
   constexpr int64_t kEnoughBlocks = 1024;       // to fill a GPU
   constexpr int64_t kPositionsOfOneThread = 8;  // at least
@@ -92,7 +71,7 @@ FilterGrid FilterGridOf(const Shapes& shapes, const ImageLayout& layout) {
   return division;
 }
 
-KernelPlan MakeFilterGradient(const KernelContext& c, const Shapes& shapes,
+KernelPlan MakeFilterGradient(const KernelContext& c, const ConvolutionShapes& shapes,
                               const WindowAttrs& attrs) {
   const int64_t n = shapes.filter.num_elements();
   if (n == 0) return MakeCudaKernel(c, {});
@@ -117,33 +96,33 @@ KernelPlan MakeFilterGradient(const KernelContext& c, const Shapes& shapes,
                         {.includes = {kCode}, .scratch_bytes = n * division.parts * value_size});
 }
 
-template <Which which>
+template <ConvolutionPart part>
 absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
-  const Shapes shapes = ShapesOf(c, which);
+  const ConvolutionShapes shapes = ShapesOf(part, c);
   MF_ASSIGN_OR_RETURN(const WindowAttrs attrs, ReadWindowAttrs(c.node()));
   const auto plan = [&] {
-    switch (which) {
-      case Which::kForward:
+    switch (part) {
+      case ConvolutionPart::kForward:
         return MakeOfEach(c, GeometryText(attrs, shapes), "depthwise::Forward<G>(a0, a1, i)");
-      case Which::kBackpropInput:
+      case ConvolutionPart::kBackpropInput:
         return MakeOfEach(c, GeometryText(attrs, shapes), "depthwise::ImageGradient<G>(a1, a2, i)");
-      case Which::kBackpropFilter:
+      case ConvolutionPart::kBackpropFilter:
         return MakeFilterGradient(c, shapes, attrs);
     }
   };
   KernelPlan made = plan();
-  const double flops =
-      2.0 * shapes.output.num_elements() * shapes.filter.dim(0) * shapes.filter.dim(1);
-  made.flops = static_cast<int64_t>(std::min(flops, 9e18));
+  made.flops = shapes.Flops(shapes.filter.dim(0) * shapes.filter.dim(1));
   return made;
 }
 
 }  // namespace
 
 void RegisterDepthwiseConv2dCuda(KernelRegistry& kernels) {
-  kernels.Register("DepthwiseConv2dNative", kGpu, Create<Which::kForward>);
-  kernels.Register("DepthwiseConv2dNativeBackpropFilter", kGpu, Create<Which::kBackpropFilter>);
-  kernels.Register("DepthwiseConv2dNativeBackpropInput", kGpu, Create<Which::kBackpropInput>);
+  kernels.Register("DepthwiseConv2dNative", kGpu, Create<ConvolutionPart::kForward>);
+  kernels.Register("DepthwiseConv2dNativeBackpropFilter", kGpu,
+                   Create<ConvolutionPart::kBackpropFilter>);
+  kernels.Register("DepthwiseConv2dNativeBackpropInput", kGpu,
+                   Create<ConvolutionPart::kBackpropInput>);
 }
 
 }  // namespace mirrorflow

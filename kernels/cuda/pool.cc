@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // MaxPool, AvgPool, and their gradients.
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/cuda/device/cuda_device.h"
-#include "ops/window_attrs.h"
+#include "ops/window.h"
 
 namespace mirrorflow {
 namespace {
@@ -15,16 +13,10 @@ namespace {
 // `PoolWindow<…>` of pool.cuh for height (0) or width (1).
 std::string WindowText(const Node& node, const WindowAttrs& attrs, int i, const Shape& images,
                        const Shape& pooled) {
-  const WindowAttrs::Dim& dim = attrs.dims[i];
-  const int d = attrs.layout.space[i];
-  const int64_t in = images.dim(d), out = pooled.dim(d), size = node.int_list("ksize")[d];
-  int64_t before = dim.before;
-  // TensorFlow's SAME puts an odd pixel of padding after the image.
-  if (attrs.same_padding) {
-    before = std::max<int64_t>((out - 1) * dim.stride + size - in, 0) / 2;
-  }
-  return absl::StrCat("PoolWindow<", in, ", ", out, ", ", size, ", ", dim.stride, ", ", before,
-                      ">");
+  const Window w =
+      WindowOf(attrs, i, images, pooled, node.int_list("ksize")[attrs.layout.space[i]]);
+  return absl::StrCat("PoolWindow<", w.in, ", ", w.out, ", ", w.size, ", ", w.stride, ", ",
+                      w.before, ">");
 }
 
 // A kernel that calls `function` of pool.cuh. In NCHW, each channel counts as an image.

@@ -30,7 +30,6 @@
 #include "ops/conv2d.h"
 #include "ops/cumulative.h"
 #include "ops/depthwise_conv2d.h"
-#include "ops/dropout.h"
 #include "ops/dynamic_stitch.h"
 #include "ops/einsum.h"
 #include "ops/gather.h"

@@ -5,7 +5,7 @@
 #include "framework/core/status.h"
 #include "framework/graph/list_info.h"
 #include "framework/graph/shape_inference.h"
-#include "ops/zero_gradients.h"
+#include "ops/gradients.h"
 
 namespace mirrorflow {
 namespace {

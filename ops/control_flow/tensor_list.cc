@@ -10,12 +10,12 @@
 #include "framework/core/status.h"
 #include "framework/graph/list_info.h"
 #include "ops/constant.h"
+#include "ops/gradients.h"
 #include "ops/registry.h"
 #include "ops/shape_ops.h"
 #include "ops/shape_values.h"
 #include "ops/slice.h"
 #include "ops/unary.h"
-#include "ops/zero_gradients.h"
 
 namespace mirrorflow {
 namespace {

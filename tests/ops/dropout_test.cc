@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/dropout.h"
-
 #include "gtest/gtest.h"
 #include "kernels/cpu/all_kernels.h"
 #include "ops/control.h"
 #include "ops/gradients.h"
+#include "ops/random.h"
 #include "tests/oracle/interpreter.h"
 
 namespace mirrorflow {

@@ -7,7 +7,6 @@
 
 #include "ops/binary.h"
 #include "ops/constant.h"
-#include "ops/dropout.h"
 #include "ops/random.h"
 #include "ops/shape_ops.h"
 #include "train/inference.h"

@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "framework/runtime/kernel_registry.h"
 #include "kernels/cuda/libraries/cudnn_graph.h"
-#include "ops/convolution.h"
+#include "ops/window.h"
 
 namespace mirrorflow {
 

@@ -8,11 +8,9 @@
 
 #include "absl/status/statusor.h"
 #include "kernels/cuda/libraries/cudnn_engine.h"
-#include "ops/convolution.h"
+#include "ops/window.h"
 
 namespace mirrorflow {
-
-enum class ConvolutionPart { kForward, kBackpropInput, kBackpropFilter };
 
 // The operations that the library adds to a forward convolution before it rounds the result.
 enum class CudnnEpilogue { kNone, kBias, kBiasAndRelu };

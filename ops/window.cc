@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/window_attrs.h"
+#include "ops/window.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "framework/core/status.h"
+#include "ops/fused_ops.h"
 
 namespace mirrorflow {
 namespace {
@@ -40,6 +42,10 @@ absl::Status ReadExplicitPaddings(absl::Span<const int64_t> paddings, WindowAttr
     attrs->dims[i].after = paddings[2 * attrs->layout.space[i] + 1];
   }
   return absl::OkStatus();
+}
+
+int64_t GroupsOf(int64_t channels, int64_t of_group) {
+  return of_group == 0 ? 1 : std::max<int64_t>(1, channels / of_group);
 }
 
 }  // namespace
@@ -143,6 +149,30 @@ absl::StatusOr<Shape> PooledShape(const Node& node, const Shape& images) {
     output.set_dim(attrs.layout.space[i], size);
   }
   return output;
+}
+
+bool ConvolutionShapes::AnyEmpty() const {
+  return images.num_elements() == 0 || filter.num_elements() == 0 || output.num_elements() == 0;
+}
+
+int64_t ConvolutionShapes::Flops(int64_t taps) const {
+  // Double precision holds every count below 2^53, and no product of sizes overflows it.
+  const double flops = 2.0 * static_cast<double>(output.num_elements()) * static_cast<double>(taps);
+  return static_cast<int64_t>(std::min(flops, 9e18));
+}
+
+absl::StatusOr<ConvolutionGeometry> ConvolutionOf(const Node& node,
+                                                  const ConvolutionShapes& shapes) {
+  MF_ASSIGN_OR_RETURN(const WindowAttrs attrs, ReadWindowAttrs(node));
+  const auto& [images, filter, output] = shapes;
+  return ConvolutionGeometry{.batch = images.dim(0),
+                             .in_channels = images.dim(attrs.layout.channels),
+                             .out_channels = output.dim(attrs.layout.channels),
+                             .h = WindowOf(attrs, 0, images, output, filter.dim(0)),
+                             .w = WindowOf(attrs, 1, images, output, filter.dim(1)),
+                             .nchw = attrs.layout.nchw(),
+                             .groups = GroupsOf(images.dim(attrs.layout.channels), filter.dim(2)),
+                             .bias = node.input_index(ops::kFusedBias) >= 0};
 }
 
 }  // namespace mirrorflow
