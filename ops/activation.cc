@@ -6,6 +6,7 @@
 #include "ops/elementwise_rows.h"
 #include "ops/registry.h"
 #include "ops/select.h"
+#include "ops/shape_values.h"
 #include "ops/unary.h"
 
 namespace mirrorflow {
@@ -18,8 +19,6 @@ using Grads = absl::StatusOr<std::vector<Output>>;
 
 constexpr char kFeatures[] = "features: T", kActivations[] = "activations: T";
 
-ops::LeakyReluOptions AlphaOf(const Node& node) { return {.alpha = node.attr<float>("alpha")}; }
-
 constexpr UnaryRow kActivationRows[] = {
     {.name = "Elu",
      .doc = "activations = e^features - 1 for features < 0, else features",
@@ -29,8 +28,7 @@ constexpr UnaryRow kActivationRows[] = {
     {.name = "LeakyRelu",
      .doc = "activations = alpha * features for features < 0, else features",
      .gradient = [](const GradContext& c) -> Grads {
-       return std::vector<Output>{
-           ops::LeakyReluGrad(c.scope, c.dy[0], c.op.input(0), AlphaOf(c.op))};
+       return std::vector<Output>{ops::ApplyLike(c, "LeakyReluGrad", {c.dy[0], c.op.input(0)})};
      },
      .input = kFeatures,
      .output = kActivations,
@@ -101,8 +99,7 @@ constexpr GradRow kGradRows[] = {
      .doc = "backprops = gradients where features > 0, else alpha * gradients",
      .gradient = [](const GradContext& c) -> Grads {
        const Output x = c.op.input(1);
-       return Pair{ops::LeakyReluGrad(c.scope, c.dy[0], x, AlphaOf(c.op)),
-                   ops::ZerosLike(c.scope, x)};
+       return Pair{ops::ApplyLike(c, "LeakyReluGrad", {c.dy[0], x}), ops::ZerosLike(c.scope, x)};
      },
      .attr = kAlpha},
     {.name = "Relu6Grad",

@@ -60,21 +60,14 @@ NodeBuilder WithAttrs(NodeBuilder builder, absl::Span<const int64_t> ksize,
       .Attr("data_format", options.data_format);
 }
 
-// Starts a node of op `op` with the attributes of the node whose gradient is requested.
-NodeBuilder Like(const GradContext& c, absl::string_view op) {
-  return WithAttrs(ops::Build(c.scope, op), c.op.int_list("ksize"), c.op.int_list("strides"),
-                   c.op.attr<std::string>("padding"),
-                   {.data_format = c.op.attr<std::string>("data_format")});
-}
-
 absl::StatusOr<std::vector<Output>> AvgPoolGradient(const GradContext& c) {
   return std::vector<Output>{
-      Like(c, "AvgPoolGrad").Input(ops::ShapeOperand(c.scope, c.op.input(0))).Input(c.dy[0]).One()};
+      ops::ApplyLike(c, "AvgPoolGrad", {ops::ShapeOperand(c.scope, c.op.input(0)), c.dy[0]})};
 }
 
 // AvgPoolGrad is linear in grad, and its gradient is AvgPool.
 absl::StatusOr<std::vector<Output>> AvgPoolGradGradient(const GradContext& c) {
-  return std::vector<Output>{Output(), Like(c, "AvgPool").Input(c.dy[0]).One()};
+  return std::vector<Output>{Output(), ops::ApplyLike(c, "AvgPool", {c.dy[0]})};
 }
 
 OpBuilder& PoolingAttrs(OpBuilder& op) {

@@ -45,9 +45,7 @@ absl::StatusOr<ShardingRule> BiasAddSharding(const ShardContext& c) {
 }
 
 absl::StatusOr<std::vector<Output>> BiasAddGradient(const GradContext& c) {
-  return std::vector<Output>{
-      c.dy[0],
-      ops::BiasAddGrad(c.scope, c.dy[0], {.data_format = c.op.attr<std::string>("data_format")})};
+  return std::vector<Output>{c.dy[0], ops::ApplyLike(c, "BiasAddGrad", {c.dy[0]})};
 }
 
 absl::Status BiasAddGradShape(ShapeContext& c) {

@@ -6,6 +6,7 @@
 #include "ops/constant.h"
 #include "ops/elementwise_rows.h"
 #include "ops/registry.h"
+#include "ops/shape_values.h"
 #include "ops/unary.h"
 
 namespace mirrorflow {

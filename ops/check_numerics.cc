@@ -6,15 +6,11 @@
 #include "absl/strings/str_cat.h"
 #include "framework/graph/shape_inference.h"
 #include "ops/registry.h"
+#include "ops/shape_values.h"
 #include "ops/sharding_rules.h"
 
 namespace mirrorflow {
 namespace {
-
-absl::Status CheckNumericsShape(ShapeContext& c) {
-  c.set_output(0, c.input(0));
-  return absl::OkStatus();
-}
 
 absl::StatusOr<std::vector<Output>> CheckNumericsGrad(const GradContext& c) {
   return std::vector<Output>{ops::CheckNumerics(
@@ -34,7 +30,7 @@ void RegisterCheckNumerics(OpRegistry& ops) {
         .Attr("T: {bfloat16, half, float, double}")
         .Attr("message: string")
         .Traits(kElementwise | kFailsOnData)
-        .Shape(CheckNumericsShape)
+        .Shape(UnchangedShape)
         .Sharding(ElementwiseSharding)
         .Gradient(CheckNumericsGrad);
   }

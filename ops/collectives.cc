@@ -10,6 +10,7 @@
 #include "ops/constant.h"
 #include "ops/identity.h"
 #include "ops/registry.h"
+#include "ops/shape_values.h"
 
 namespace mirrorflow {
 namespace {
@@ -17,11 +18,6 @@ namespace {
 // Shapes are global here: a value has the same shape whatever its sharding.
 absl::Status SameShapes(ShapeContext& c) {
   for (int i = 0; i < c.num_inputs(); ++i) c.set_output(i, c.input(i));
-  return absl::OkStatus();
-}
-
-absl::Status ScalarShape(ShapeContext& c) {
-  c.set_output(0, Shape({}));
   return absl::OkStatus();
 }
 

@@ -119,23 +119,11 @@ absl::StatusOr<ShardingRule> BackpropFilterSharding(const ShardContext& c) {
                       .linear_inputs = {0, 2}};
 }
 
-// Builds one of the three ops with the attributes of c.op, which is another one of them.
-Output BuildLike(const GradContext& c, absl::string_view op, Output a, Output b, Output dy) {
-  NodeBuilder builder = ops::Build(c.scope, op);
-  std::move(builder).Input(a).Input(b);
-  if (dy.valid()) std::move(builder).Input(dy);
-  for (const char* name : {"strides", "use_cudnn_on_gpu", "padding", "explicit_paddings",
-                           "data_format", "dilations"}) {
-    std::move(builder).Attr(name, c.op.attrs().find(name)->second);
-  }
-  return std::move(builder).One();
-}
-
 Output InputGradient(const GradContext& c, Output input, Output filter, Output dy) {
-  return BuildLike(c, "Conv2DBackpropInput", ops::ShapeOperand(c.scope, input), filter, dy);
+  return ops::ApplyLike(c, "Conv2DBackpropInput", {ops::ShapeOperand(c.scope, input), filter, dy});
 }
 Output FilterGradient(const GradContext& c, Output input, Output filter, Output dy) {
-  return BuildLike(c, "Conv2DBackpropFilter", input, ops::ShapeOperand(c.scope, filter), dy);
+  return ops::ApplyLike(c, "Conv2DBackpropFilter", {input, ops::ShapeOperand(c.scope, filter), dy});
 }
 
 absl::StatusOr<std::vector<Output>> Conv2DGrad(const GradContext& c) {
@@ -149,13 +137,13 @@ absl::StatusOr<std::vector<Output>> Conv2DGrad(const GradContext& c) {
 absl::StatusOr<std::vector<Output>> BackpropInputGrad(const GradContext& c) {
   const Output filter = c.op.input(1), out_backprop = c.op.input(2), images = c.dy[0];
   return std::vector<Output>{Output(), FilterGradient(c, images, filter, out_backprop),
-                             BuildLike(c, "Conv2D", images, filter, Output())};
+                             ops::ApplyLike(c, "Conv2D", {images, filter})};
 }
 
 absl::StatusOr<std::vector<Output>> BackpropFilterGrad(const GradContext& c) {
   const Output input = c.op.input(0), out_backprop = c.op.input(2), filter = c.dy[0];
   return std::vector<Output>{InputGradient(c, input, filter, out_backprop), Output(),
-                             BuildLike(c, "Conv2D", input, filter, Output())};
+                             ops::ApplyLike(c, "Conv2D", {input, filter})};
 }
 
 OpBuilder& ConvolutionAttrs(OpBuilder& op) {

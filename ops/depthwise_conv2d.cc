@@ -105,21 +105,11 @@ absl::StatusOr<ShardingRule> BackpropFilterSharding(const ShardContext& c) {
                       .linear_inputs = {0, 2}};
 }
 
-// Builds one of the three ops with the attributes of c.op, which is another one of them.
-Output BuildLike(const GradContext& c, absl::string_view op, absl::Span<const Output> inputs) {
-  NodeBuilder builder = ops::Build(c.scope, op);
-  for (const Output& input : inputs) std::move(builder).Input(input);
-  for (const char* name : {"strides", "padding", "explicit_paddings", "data_format", "dilations"}) {
-    std::move(builder).Attr(name, c.op.attrs().find(name)->second);
-  }
-  return std::move(builder).One();
-}
-
 Output InputGradient(const GradContext& c, Output input, Output filter, Output dy) {
-  return BuildLike(c, kBackpropInput, {ops::ShapeOperand(c.scope, input), filter, dy});
+  return ops::ApplyLike(c, kBackpropInput, {ops::ShapeOperand(c.scope, input), filter, dy});
 }
 Output FilterGradient(const GradContext& c, Output input, Output filter, Output dy) {
-  return BuildLike(c, kBackpropFilter, {input, ops::ShapeOperand(c.scope, filter), dy});
+  return ops::ApplyLike(c, kBackpropFilter, {input, ops::ShapeOperand(c.scope, filter), dy});
 }
 
 absl::StatusOr<std::vector<Output>> ForwardGrad(const GradContext& c) {
@@ -133,13 +123,13 @@ absl::StatusOr<std::vector<Output>> ForwardGrad(const GradContext& c) {
 absl::StatusOr<std::vector<Output>> BackpropInputGrad(const GradContext& c) {
   const Output filter = c.op.input(1), out_backprop = c.op.input(2), images = c.dy[0];
   return std::vector<Output>{Output(), FilterGradient(c, images, filter, out_backprop),
-                             BuildLike(c, kForward, {images, filter})};
+                             ops::ApplyLike(c, kForward, {images, filter})};
 }
 
 absl::StatusOr<std::vector<Output>> BackpropFilterGrad(const GradContext& c) {
   const Output input = c.op.input(0), out_backprop = c.op.input(2), filter = c.dy[0];
   return std::vector<Output>{InputGradient(c, input, filter, out_backprop), Output(),
-                             BuildLike(c, kForward, {input, filter})};
+                             ops::ApplyLike(c, kForward, {input, filter})};
 }
 
 OpBuilder& CommonAttrs(OpBuilder& op) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/elementwise_rows.h"
 
-#include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "framework/graph/list_info.h"
+#include "framework/graph/shape_inference.h"
 
 namespace mirrorflow {
 namespace {
@@ -59,17 +59,6 @@ void RegisterBinaryRows(OpRegistry& ops, absl::Span<const BinaryRow> rows) {
     op.Traits(kElementwise | row.traits).Shape(BinaryShape).Sharding(row.sharding);
     op.Gradient(row.gradient).NoGradient(row.no_gradient);
   }
-}
-
-absl::Status SameShape(ShapeContext& c) {
-  absl::StatusOr<Shape> shape = c.input(0).MergeWith(c.input(1));
-  if (!shape.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        c.node().op().inputs[1].name, " must have the shape of ", c.node().op().inputs[0].name,
-        "; expected ", c.input(0).ToString(), ", got ", c.input(1).ToString()));
-  }
-  c.set_output(0, *std::move(shape));
-  return absl::OkStatus();
 }
 
 }  // namespace mirrorflow

@@ -9,7 +9,6 @@
 #include "absl/types/span.h"
 #include "framework/graph/op_registry.h"
 #include "framework/graph/scope.h"
-#include "framework/graph/shape_inference.h"
 #include "ops/broadcast_gradient.h"
 #include "ops/sharding_rules.h"
 
@@ -79,9 +78,6 @@ constexpr GradientFn BinaryGrads(Fn) {
     return grads;
   };
 }
-
-// Shape function of an op whose two operands and result have the same shape.
-absl::Status SameShape(ShapeContext& c);
 
 }  // namespace mirrorflow
 

@@ -5,8 +5,8 @@
 
 #include "ops/binary.h"
 #include "ops/constant.h"
-#include "ops/elementwise_rows.h"
 #include "ops/registry.h"
+#include "ops/shape_values.h"
 #include "ops/sharding_rules.h"
 #include "ops/unary.h"
 #include "ops/unary_math.h"
@@ -73,12 +73,6 @@ class Formulas {
 };
 
 bool IsApproximate(const Node& node) { return node.attr<bool>("approximate"); }
-ops::GeluOptions OptionsOf(const Node& node) { return {.approximate = IsApproximate(node)}; }
-
-absl::Status GeluShape(ShapeContext& c) {
-  c.set_output(0, c.input(0));
-  return absl::OkStatus();
-}
 
 Outputs ExpandGelu(const Scope& s, const Node& op) {
   const Output x = op.input(0);
@@ -91,14 +85,14 @@ Outputs ExpandGeluGrad(const Scope& s, const Node& op) {
 }
 
 Outputs GradientOfGelu(const GradContext& c) {
-  return std::vector<Output>{ops::GeluGrad(c.scope, c.dy[0], c.op.input(0), OptionsOf(c.op))};
+  return std::vector<Output>{ops::ApplyLike(c, "GeluGrad", {c.dy[0], c.op.input(0)})};
 }
 
 Outputs GradientOfGeluGrad(const GradContext& c) {
   const Scope& s = c.scope;
   const Output dy = c.op.input(0), x = c.op.input(1), g = c.dy[0];
   const Output curvature = Formulas(s, x).Curvature(IsApproximate(c.op));
-  return std::vector<Output>{ops::GeluGrad(s, g, x, OptionsOf(c.op)),
+  return std::vector<Output>{ops::ApplyLike(c, "GeluGrad", {g, x}),
                              ops::Mul(s, ops::Mul(s, g, dy), curvature)};
 }
 
@@ -114,7 +108,7 @@ void RegisterGelu(OpRegistry& ops) {
       .Attr("T: {half, bfloat16, float, double}")
       .Attr(kApproximate)
       .Traits(kElementwise | kOwnOp)
-      .Shape(GeluShape)
+      .Shape(UnchangedShape)
       .Sharding(ElementwiseSharding)
       .Expand(ExpandGelu)
       .Gradient(GradientOfGelu);

@@ -5,15 +5,11 @@
 #include "framework/graph/shape_inference.h"
 #include "ops/binary.h"
 #include "ops/registry.h"
+#include "ops/shape_values.h"
 #include "ops/sharding_rules.h"
 
 namespace mirrorflow {
 namespace {
-
-absl::Status L2LossShape(ShapeContext& c) {
-  c.set_output(0, Shape());
-  return absl::OkStatus();
-}
 
 absl::StatusOr<ShardingRule> L2LossSharding(const ShardContext& c) {
   return ShardingRule{.dims = absl::StrCat(LettersFor(c.input(0)), "->")};
@@ -31,7 +27,7 @@ void RegisterL2Loss(OpRegistry& ops) {
       .Input("t: T")
       .Output("output: T")
       .Attr("T: {half, bfloat16, float, double}")
-      .Shape(L2LossShape)
+      .Shape(ScalarShape)
       .Sharding(L2LossSharding)
       .Gradient(L2LossGrad);
 }

@@ -13,7 +13,6 @@
 #include "ops/constant.h"
 #include "ops/reduction.h"
 #include "ops/registry.h"
-#include "ops/shape_ops.h"
 #include "ops/shape_values.h"
 #include "ops/sharding_rules.h"
 #include "ops/unary.h"
@@ -222,13 +221,6 @@ ops::MatrixDiagOptions Options(const GradContext& c) {
   return {.align = c.op.attr<std::string>("align")};
 }
 
-// The sum over all elements.
-Output Total(const Scope& s, Output value) {
-  const Output axes = ops::Range(s, ops::ScalarConst(s, DT_INT32, 0), ops::Rank(s, value),
-                                 ops::ScalarConst(s, DT_INT32, 1));
-  return ops::Sum(s, value, axes);
-}
-
 absl::StatusOr<std::vector<Output>> DiagGrad(const GradContext& c) {
   return std::vector<Output>{ops::MatrixDiagPart(c.scope, c.dy[0])};
 }
@@ -237,7 +229,7 @@ absl::StatusOr<std::vector<Output>> DiagV3Grad(const GradContext& c) {
   const Scope& s = c.scope;
   const Output diagonal = c.op.input(0), k = c.op.input(1), dy = c.dy[0];
   const Output padding =
-      Total(s, ops::MatrixSetDiagV3(s, dy, ops::ZerosLike(s, diagonal), k, Options(c)));
+      ops::Sum(s, ops::MatrixSetDiagV3(s, dy, ops::ZerosLike(s, diagonal), k, Options(c)));
   return std::vector<Output>{ops::MatrixDiagPartV3(s, dy, k, Zero(c), Options(c)), Output(),
                              Output(), Output(), padding};
 }
@@ -254,7 +246,7 @@ absl::StatusOr<std::vector<Output>> PartV3Grad(const GradContext& c) {
   const Output zeros = ops::ZerosLike(s, c.op.input(0));
   const Output dx = ops::MatrixSetDiagV3(s, zeros, dy, k, Options(c));
   const Output inside = ops::MatrixDiagPartV3(s, dx, k, Zero(c), Options(c));
-  return std::vector<Output>{dx, Output(), Total(s, ops::Sub(s, dy, inside))};
+  return std::vector<Output>{dx, Output(), ops::Sum(s, ops::Sub(s, dy, inside))};
 }
 
 absl::StatusOr<std::vector<Output>> SetGrad(const GradContext& c) {

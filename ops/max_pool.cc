@@ -66,12 +66,8 @@ absl::StatusOr<ShardingRule> MaxPoolGradSharding(const ShardContext& c) {
 }
 
 absl::StatusOr<std::vector<Output>> MaxPoolGradient(const GradContext& c) {
-  const Node& op = c.op;
   return std::vector<Output>{
-      ops::MaxPoolGrad(c.scope, op.input(0), op.output(0), c.dy[0], op.int_list("ksize"),
-                       op.int_list("strides"), op.attr<std::string>("padding"),
-                       {.explicit_paddings = op.int_list("explicit_paddings"),
-                        .data_format = op.attr<std::string>("data_format")})};
+      ops::ApplyLike(c, ops::kMaxPoolGrad, {c.op.input(0), c.op.output(0), c.dy[0]})};
 }
 
 // MaxPoolGradGrad has no explicit padding, so the images are padded first, with a value that is
@@ -98,12 +94,9 @@ absl::StatusOr<std::vector<Output>> MaxPoolGradGradient(const GradContext& c) {
 
 // The first two inputs only determine where the largest value is, so they have no gradient.
 absl::StatusOr<std::vector<Output>> MaxPoolGradGradGradient(const GradContext& c) {
-  const Node& op = c.op;
   return std::vector<Output>{
       Output(), Output(),
-      ops::MaxPoolGrad(c.scope, op.input(0), op.input(1), c.dy[0], op.int_list("ksize"),
-                       op.int_list("strides"), op.attr<std::string>("padding"),
-                       {.data_format = op.attr<std::string>("data_format")})};
+      ops::ApplyLike(c, ops::kMaxPoolGrad, {c.op.input(0), c.op.input(1), c.dy[0]})};
 }
 
 OpBuilder& PoolingAttrs(OpBuilder& op) {

@@ -8,6 +8,7 @@
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
 #include "ops/registry.h"
+#include "ops/shape_values.h"
 #include "ops/sharding_rules.h"
 
 namespace mirrorflow {
@@ -30,15 +31,7 @@ absl::Status CheckPadding(int64_t inner, int64_t before, int64_t after, int64_t 
 // The output is larger than the input by the paddings if kSign is 1, and smaller if it is -1.
 template <int kSign>
 absl::Status MirrorPadShape(ShapeContext& c) {
-  MF_ASSIGN_OR_RETURN(const Shape paddings, c.WithRank(1, 2));
-  if (paddings.dim(1) != 2 && paddings.dim(1) != kUnknownDim) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("paddings must have shape [rank,2], got ", paddings.ToString()));
-  }
-  Shape output = c.input(0);
-  if (paddings.dim(0) != kUnknownDim) {
-    MF_ASSIGN_OR_RETURN(output, c.WithRank(0, paddings.dim(0)));
-  }
+  MF_ASSIGN_OR_RETURN(Shape output, ShapeToPad(c));
   MF_ASSIGN_OR_RETURN(const std::optional<std::vector<int64_t>> values, c.integers(1));
   for (int d = 0; d < output.rank(); ++d) {
     const int64_t size = output.dim(d);
@@ -67,14 +60,12 @@ absl::StatusOr<ShardingRule> MirrorPadSharding(const ShardContext& c) {
 }
 
 absl::StatusOr<std::vector<Output>> MirrorPadGradient(const GradContext& c) {
-  const ops::MirrorPadOptions options = {.mode = c.op.attr<std::string>("mode")};
-  return std::vector<Output>{ops::MirrorPadGrad(c.scope, c.dy[0], c.op.input(1), options),
+  return std::vector<Output>{ops::ApplyLike(c, "MirrorPadGrad", {c.dy[0], c.op.input(1)}),
                              Output()};
 }
 
 absl::StatusOr<std::vector<Output>> MirrorPadGradGradient(const GradContext& c) {
-  const ops::MirrorPadOptions options = {.mode = c.op.attr<std::string>("mode")};
-  return std::vector<Output>{ops::MirrorPad(c.scope, c.dy[0], c.op.input(1), options), Output()};
+  return std::vector<Output>{ops::ApplyLike(c, "MirrorPad", {c.dy[0], c.op.input(1)}), Output()};
 }
 
 }  // namespace

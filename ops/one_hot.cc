@@ -12,7 +12,6 @@
 #include "ops/constant.h"
 #include "ops/reduction.h"
 #include "ops/registry.h"
-#include "ops/shape_ops.h"
 #include "ops/shape_values.h"
 #include "ops/sharding_rules.h"
 
@@ -61,9 +60,7 @@ Output SumWhere(const GradContext& c, double on, double off) {
   const Output where =
       ops::OneHot(s, c.op.input(0), c.op.input(1), ops::ScalarConst(s, dy.dtype(), on),
                   ops::ScalarConst(s, dy.dtype(), off), {.axis = c.op.attr<int64_t>("axis")});
-  const Output axes = ops::Range(s, ops::ScalarConst(s, DT_INT32, 0), ops::Rank(s, dy),
-                                 ops::ScalarConst(s, DT_INT32, 1));
-  return ops::Sum(s, ops::Mul(s, dy, where), axes);
+  return ops::Sum(s, ops::Mul(s, dy, where));
 }
 
 absl::StatusOr<std::vector<Output>> OneHotGrad(const GradContext& c) {

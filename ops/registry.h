@@ -31,6 +31,17 @@ inline Output Apply(const Scope& scope, absl::string_view op, absl::Span<const O
   return Build(scope, op, inputs).One();
 }
 
+// The output of a node in the gradient of c.op, with the attributes that both ops have.
+inline Output ApplyLike(const GradContext& c, absl::string_view op,
+                        absl::Span<const Output> inputs) {
+  NodeBuilder node = Build(c.scope, op, inputs);
+  for (const AttrDef& attr : AllOps().Find(op)->attrs) {
+    const auto found = c.op.attrs().find(attr.name);
+    if (found != c.op.attrs().end()) std::move(node).Attr(attr.name, found->second);
+  }
+  return std::move(node).One();
+}
+
 // The `n` outputs of a node; invalid outputs if the node could not be built.
 inline std::vector<Output> OutputsOf(Node* node, size_t n) {
   std::vector<Output> outputs(n);

@@ -4,14 +4,10 @@
 #include "framework/graph/shape_inference.h"
 #include "ops/constant.h"
 #include "ops/registry.h"
+#include "ops/shape_values.h"
 
 namespace mirrorflow {
 namespace {
-
-absl::Status ReplicaIndexShape(ShapeContext& c) {
-  c.set_output(0, Shape({}));
-  return absl::OkStatus();
-}
 
 // The expansion on one replica.
 absl::StatusOr<std::vector<Output>> ReplicaIndexExpand(const Scope& scope, const Node&) {
@@ -25,7 +21,7 @@ void RegisterReplicaIndex(OpRegistry& ops) {
       .Doc("index = the index of this replica among all replicas in sync")
       .Output("index: int32")
       .Traits(kStateful | kPerReplica | kOwnOp)
-      .Shape(ReplicaIndexShape)
+      .Shape(ScalarShape)
       .Expand(ReplicaIndexExpand)
       .Gathers("every replica has its own value")
       .NoGradient("the output is an integer");

@@ -149,10 +149,7 @@ absl::Status LinSpaceShape(ShapeContext& c) {
 // --- gradients -------------------------------------------------------------------------------
 
 absl::StatusOr<std::vector<Output>> FillGrad(const GradContext& c) {
-  const Scope& s = c.scope;
-  const Output axes = ops::Range(s, ops::ScalarConst(s, DT_INT32, 0), ops::Rank(s, c.dy[0]),
-                                 ops::ScalarConst(s, DT_INT32, 1));
-  return std::vector<Output>{Output(), ops::Sum(s, c.dy[0], axes)};
+  return std::vector<Output>{Output(), ops::Sum(c.scope, c.dy[0])};
 }
 
 }  // namespace

@@ -30,6 +30,36 @@ Tensor ConstantOf(DataType dtype, const Shape& shape, const KnownElements& eleme
 
 }  // namespace
 
+absl::Status ScalarShape(ShapeContext& c) {
+  c.set_output(0, Shape());
+  return absl::OkStatus();
+}
+
+absl::Status UnchangedShape(ShapeContext& c) {
+  c.set_output(0, c.input(0));
+  return absl::OkStatus();
+}
+
+absl::Status SameShape(ShapeContext& c) {
+  absl::StatusOr<Shape> shape = c.input(0).MergeWith(c.input(1));
+  if (!shape.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        c.node().op().inputs[1].name, " must have the shape of ", c.node().op().inputs[0].name,
+        "; expected ", c.input(0).ToString(), ", got ", c.input(1).ToString()));
+  }
+  c.set_output(0, *std::move(shape));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Shape> ShapeToPad(const ShapeContext& c) {
+  MF_ASSIGN_OR_RETURN(const Shape paddings, c.WithRank(1, 2));
+  if (paddings.dim(1) != 2 && paddings.dim(1) != kUnknownDim) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("paddings must have shape [rank,2], got ", paddings.ToString()));
+  }
+  return paddings.dim(0) == kUnknownDim ? c.input(0) : c.WithRank(0, paddings.dim(0));
+}
+
 std::optional<KnownElements> ElementsOf(const ShapeContext& c, int i) {
   const ValueInfo& info = c.input_info(i);
   if (!IsIndexType(c.node().input(i).dtype())) return std::nullopt;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Partially known values in shape functions: integer scalars and vectors whose elements may be
-// known individually. They carry the batch size through x.shape()[0], Pack and Reshape.
+// What shape functions share: some that serve several ops, and partially known values, which are
+// integer scalars and vectors whose elements may be known individually. These carry the batch size
+// through x.shape()[0], Pack and Reshape.
 #ifndef MIRRORFLOW_OPS_SHAPE_VALUES_H_
 #define MIRRORFLOW_OPS_SHAPE_VALUES_H_
 
@@ -13,6 +14,15 @@
 #include "framework/graph/shape_inference.h"
 
 namespace mirrorflow {
+
+// Output 0 is a scalar.
+absl::Status ScalarShape(ShapeContext& c);
+// Output 0 has the shape of input 0.
+absl::Status UnchangedShape(ShapeContext& c);
+// Inputs 0 and 1 and output 0 have the same shape.
+absl::Status SameShape(ShapeContext& c);
+// Input 0 is padded as input 1 says, which has shape [rank,2]. Returns the shape of input 0.
+absl::StatusOr<Shape> ShapeToPad(const ShapeContext& c);
 
 // Longer vectors are data, not shapes or axes.
 inline constexpr int64_t kMaxKnownElements = 64;

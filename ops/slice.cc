@@ -113,15 +113,7 @@ absl::StatusOr<std::vector<Output>> SliceGrad(const GradContext& c) {
 
 absl::Status PadShape(ShapeContext& c) {  // for Pad and PadV2
   if (c.num_inputs() == 3) MF_RETURN_IF_ERROR(c.WithRank(2, 0).status());
-  MF_ASSIGN_OR_RETURN(const Shape paddings, c.WithRank(1, 2));
-  if (paddings.dim(1) != 2 && paddings.dim(1) != kUnknownDim) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("paddings must have shape [rank,2], got ", paddings.ToString()));
-  }
-  Shape output = c.input(0);
-  if (paddings.dim(0) != kUnknownDim) {
-    MF_ASSIGN_OR_RETURN(output, c.WithRank(0, paddings.dim(0)));
-  }
+  MF_ASSIGN_OR_RETURN(Shape output, ShapeToPad(c));
   MF_ASSIGN_OR_RETURN(const std::optional<std::vector<int64_t>> values, c.integers(1));
   for (int d = 0; d < output.rank(); ++d) {
     const int64_t size = output.dim(d);
@@ -182,9 +174,7 @@ absl::StatusOr<std::vector<Output>> PadV2Grad(const GradContext& c) {
   const Output inside = ops::ZerosLike(s, c.op.input(0)), paddings = c.op.input(1);
   const Output one = ops::ScalarConst(s, c.dy[0].dtype(), 1);
   const Output outside = ops::Mul(s, c.dy[0], ops::PadV2(s, inside, paddings, one));
-  const Output axes = ops::Range(s, ops::ScalarConst(s, DT_INT32, 0), ops::Rank(s, outside),
-                                 ops::ScalarConst(s, DT_INT32, 1));
-  grads.push_back(ops::Sum(s, outside, axes));
+  grads.push_back(ops::Sum(s, outside));
   return grads;
 }
 

@@ -7,6 +7,7 @@
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
 #include "ops/registry.h"
+#include "ops/shape_values.h"
 #include "ops/sharding_rules.h"
 
 namespace mirrorflow {
@@ -79,11 +80,6 @@ absl::StatusOr<ShardingRule> KeyCounterSharding(const ShardContext&) {
   return ShardingRule{.dims = "*->.,."};
 }
 
-absl::Status AlgShape(ShapeContext& c) {
-  c.set_output(0, Shape());
-  return absl::OkStatus();
-}
-
 absl::StatusOr<ShardingRule> AlgSharding(const ShardContext&) { return ShardingRule{.dims = "->"}; }
 
 // kRandom: another dtype gives different numbers, not the same ones with another precision.
@@ -128,7 +124,7 @@ void RegisterStatelessRandom(OpRegistry& ops) {
   ops.Define("StatelessRandomGetAlg")
       .Doc("alg = 1, the number of the Philox algorithm")
       .Output("alg: int32")
-      .Shape(AlgShape)
+      .Shape(ScalarShape)
       .Sharding(AlgSharding)
       .NoGradient("it has no input");
   ops.Define("StatelessRandomGetKeyCounter")

@@ -226,27 +226,18 @@ absl::StatusOr<ShardingRule> StridedSliceGradSharding(const ShardContext& c) {
   return MoveSharding(c, absl::StrCat(".,.,.,.,", terms.slice, "->", terms.whole), {4});
 }
 
-ops::StridedSliceOptions OptionsOf(const Node& node) {
-  const StridedSliceMasks masks = StridedSliceMasks::Of(node);
-  return {.begin_mask = masks.begin,
-          .end_mask = masks.end,
-          .ellipsis_mask = masks.ellipsis,
-          .new_axis_mask = masks.new_axis,
-          .shrink_axis_mask = masks.shrink_axis};
-}
-
 absl::StatusOr<std::vector<Output>> StridedSliceGradient(const GradContext& c) {
   const Output begin = c.op.input(1), end = c.op.input(2), strides = c.op.input(3);
   const Output shape = ops::ShapeOperand(c.scope, c.op.input(0), begin.dtype());
   std::vector<Output> grads(4);
-  grads[0] = ops::StridedSliceGrad(c.scope, shape, begin, end, strides, c.dy[0], OptionsOf(c.op));
+  grads[0] = ops::ApplyLike(c, "StridedSliceGrad", {shape, begin, end, strides, c.dy[0]});
   return grads;
 }
 
 absl::StatusOr<std::vector<Output>> StridedSliceGradGradient(const GradContext& c) {
   std::vector<Output> grads(5);
-  grads[4] = ops::StridedSlice(c.scope, c.dy[0], c.op.input(1), c.op.input(2), c.op.input(3),
-                               OptionsOf(c.op));
+  grads[4] =
+      ops::ApplyLike(c, "StridedSlice", {c.dy[0], c.op.input(1), c.op.input(2), c.op.input(3)});
   return grads;
 }
 

@@ -5,8 +5,8 @@
 #include "framework/graph/shape_inference.h"
 #include "ops/binary.h"
 #include "ops/constant.h"
-#include "ops/elementwise_rows.h"
 #include "ops/registry.h"
+#include "ops/shape_values.h"
 #include "ops/sharding_rules.h"
 #include "ops/unary.h"
 

@@ -6,6 +6,7 @@
 #include "framework/graph/list_info.h"
 #include "framework/graph/shape_inference.h"
 #include "ops/gradients.h"
+#include "ops/shape_values.h"
 
 namespace mirrorflow {
 namespace {
@@ -86,11 +87,6 @@ absl::Status GetValueShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-absl::Status HasValueShape(ShapeContext& c) {
-  c.set_output(0, Shape());
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 void RegisterOptional(OpRegistry& ops) {
@@ -115,7 +111,7 @@ void RegisterOptional(OpRegistry& ops) {
       .Doc("whether the optional has a value")
       .Input("optional: variant")
       .Output("has_value: bool")
-      .Shape(HasValueShape)
+      .Shape(ScalarShape)
       .Gathers(kIsAList)
       .Gradient(ZeroGradients);
   ops.Define(ops::kOptionalNone)
