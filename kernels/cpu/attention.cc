@@ -282,22 +282,14 @@ KernelPlan AttentionGrad(const KernelContext& c) {
           .flops = p.Flops(3 * p.depth + 2 * p.value_depth)};
 }
 
-template <typename Make>
-absl::StatusOr<KernelPlan> Create(const KernelContext& c, Make make) {
-  if (c.attr<DataType>("T") != c.attr<DataType>("U")) {
-    return UnsupportedDataType(c.attr<DataType>("U"));
-  }
-  return ForType(FloatingTypes(), c.attr<DataType>("T"), make);
-}
-
 }  // namespace
 
 void RegisterAttentionCpu(KernelRegistry& kernels) {
   kernels.Register("ScaledDotProductAttention", "CPU", [](const KernelContext& c) {
-    return Create(c, [&]<typename T>(TypeTag<T>) { return Attention<T>(c); });
+    return ForFloatingT(c, [&]<typename T>(TypeTag<T>) { return Attention<T>(c); });
   });
   kernels.Register("ScaledDotProductAttentionGrad", "CPU", [](const KernelContext& c) {
-    return Create(c, [&]<typename T>(TypeTag<T>) { return AttentionGrad<T>(c); });
+    return ForFloatingT(c, [&]<typename T>(TypeTag<T>) { return AttentionGrad<T>(c); });
   });
 }
 

@@ -129,7 +129,8 @@ void TakeStatistics(const Layout& layout, const KernelArgs& args, T weight) {
 }
 
 template <typename T>
-KernelPlan BatchNorm(const KernelContext& c, const Layout& layout) {
+KernelPlan BatchNorm(const KernelContext& c) {
+  const Layout layout(c.output_shape(0), c.attr<std::string>("data_format"));
   const T epsilon = c.attr<float>("epsilon"), weight = c.attr<float>("exponential_avg_factor");
   const bool training = c.attr<bool>("is_training");
   return {.kernel = MakeKernel([=](const KernelArgs& args) {
@@ -151,7 +152,8 @@ KernelPlan BatchNorm(const KernelContext& c, const Layout& layout) {
 }
 
 template <typename T>
-KernelPlan BatchNormGrad(const KernelContext& c, const Layout& layout) {
+KernelPlan BatchNormGrad(const KernelContext& c) {
+  const Layout layout(c.output_shape(0), c.attr<std::string>("data_format"));
   const T epsilon = c.attr<float>("epsilon");
   const bool training = c.attr<bool>("is_training");
   return {.kernel = MakeKernel([=](const KernelArgs& args) {
@@ -188,27 +190,14 @@ KernelPlan BatchNormGrad(const KernelContext& c, const Layout& layout) {
           .in_place = {{0, 0}}};
 }
 
-template <typename Make>
-absl::StatusOr<KernelPlan> Create(const KernelContext& c, Make make) {
-  if (c.attr<DataType>("T") != c.attr<DataType>("U")) {
-    return UnsupportedDataType(c.attr<DataType>("U"));
-  }
-  const Layout layout(c.output_shape(0), c.attr<std::string>("data_format"));
-  return ForType(FloatingTypes(), c.attr<DataType>("T"),
-                 [&](auto tag) { return make(tag, layout); });
-}
-
 }  // namespace
 
 void RegisterBatchNormCpu(KernelRegistry& kernels) {
   kernels.Register("FusedBatchNormGradV3", "CPU", [](const KernelContext& c) {
-    return Create(c, [&]<typename T>(TypeTag<T>, const Layout& layout) {
-      return BatchNormGrad<T>(c, layout);
-    });
+    return ForFloatingT(c, [&]<typename T>(TypeTag<T>) { return BatchNormGrad<T>(c); });
   });
   kernels.Register("FusedBatchNormV3", "CPU", [](const KernelContext& c) {
-    return Create(
-        c, [&]<typename T>(TypeTag<T>, const Layout& layout) { return BatchNorm<T>(c, layout); });
+    return ForFloatingT(c, [&]<typename T>(TypeTag<T>) { return BatchNorm<T>(c); });
   });
 }
 

@@ -31,11 +31,7 @@ absl::StatusOr<KernelPlan> Plan(const KernelContext& c) {
     return absl::InvalidArgumentError(absl::StrCat(
         "output ", k, " has ", n, " elements; expected shape ", c.output_shape(k).ToString()));
   }
-  return KernelPlan{.kernel = MakeKernel([axes](const KernelArgs& args) {
-                      for (int k = 0; k < 2; ++k) {
-                        std::copy(axes[k].begin(), axes[k].end(), args.output<T>(k));
-                      }
-                    })};
+  return ConstantKernel({Tensor::Vector<T>(axes[0]), Tensor::Vector<T>(axes[1])});
 }
 
 absl::StatusOr<KernelPlan> CreateBroadcastGradientArgs(const KernelContext& c) {
@@ -55,9 +51,9 @@ absl::StatusOr<KernelPlan> CreateBroadcastArgs(const KernelContext& c) {
       if (size == 1) size = dims[dims.size() - d];
     }
   }
-  if (c.output_dtype(0) == DT_INT64) return ConstantKernel(Tensor::Vector<int64_t>(both));
+  if (c.output_dtype(0) == DT_INT64) return ConstantKernel({Tensor::Vector<int64_t>(both)});
   const std::vector<int32_t> narrow(both.begin(), both.end());
-  return ConstantKernel(Tensor::Vector<int32_t>(narrow));
+  return ConstantKernel({Tensor::Vector<int32_t>(narrow)});
 }
 
 }  // namespace

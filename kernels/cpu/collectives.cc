@@ -2,31 +2,26 @@
 //
 // The meaning of explicit collectives on one replica, for EvaluateNode only: in a plan, collectives
 // are instructions, the other ops are views, and NumReplicas is a constant.
-#include <cstring>
+#include <utility>
+#include <vector>
 
 #include "framework/runtime/kernel_registry.h"
+#include "kernels/cpu/strided_copy.h"
 
 namespace mirrorflow {
 namespace {
 
 absl::StatusOr<KernelPlan> CreateCopies(const KernelContext& c) {
-  std::vector<int64_t> bytes;
+  const DataType dtype = c.output_dtype(0);
+  std::vector<Move> moves;
   for (int i = 0; i < c.node().num_outputs(); ++i) {
-    bytes.push_back(c.output_shape(i).num_elements() *
-                    static_cast<int64_t>(DataTypeSize(c.output_dtype(i))));
+    moves.push_back({i, i, StridedCopy(dtype, {{c.output_shape(i).num_elements(), 1, 1}})});
   }
-  return KernelPlan{.kernel = MakeKernel([bytes](const KernelArgs& args) {
-                      for (size_t i = 0; i < bytes.size(); ++i) {
-                        const int k = static_cast<int>(i);
-                        if (bytes[i] == 0) continue;
-                        std::memmove(args.output<std::byte>(k), args.input<std::byte>(k), bytes[i]);
-                      }
-                    })};
+  return CopyKernel(dtype, std::move(moves));
 }
 
 absl::StatusOr<KernelPlan> CreateOne(const KernelContext&) {
-  return KernelPlan{.kernel =
-                        MakeKernel([](const KernelArgs& args) { *args.output<int32_t>(0) = 1; })};
+  return ConstantKernel({Tensor::Scalar<int32_t>(1)});
 }
 
 }  // namespace

@@ -8,7 +8,7 @@ namespace mirrorflow {
 namespace {
 
 absl::StatusOr<KernelPlan> CreateConst(const KernelContext& c) {
-  return ConstantKernel(c.attr<Tensor>("value"));
+  return ConstantKernel({c.attr<Tensor>("value")});
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
+#include "kernels/cpu/strided_copy.h"
 #include "kernels/cpu/type_list.h"
 #include "kernels/cpu/vectorize.h"
 
@@ -50,15 +51,14 @@ void Scan(const T* x, T* y, int64_t rows, int64_t width, int64_t step, bool excl
 template <typename Op, typename T>
 KernelPlan CumulativePlan(int64_t outer, int64_t rows, int64_t width, bool exclusive,
                           bool reverse) {
-  return {.kernel = MakeKernel([=](const KernelArgs& args, Lane&) {
-            if (rows == 0 || width == 0) return absl::OkStatus();
+  return {.kernel = MakeKernel([=](const KernelArgs& args) {
+            if (rows == 0 || width == 0) return;
             const int64_t begin = reverse ? (rows - 1) * width : 0;
             for (int64_t o = 0; o < outer; ++o) {
               const int64_t at = o * rows * width + begin;
               Scan<Op>(args.input<T>(0) + at, args.output<T>(0) + at, rows, width,
                        reverse ? -width : width, exclusive);
             }
-            return absl::OkStatus();
           })};
 }
 
@@ -67,9 +67,7 @@ absl::StatusOr<KernelPlan> CreateCumulative(const KernelContext& c) {
   const Shape& in = c.input_shape(0);
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, IntegersOf(c.constant(1)));
   MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(axes[0], in.rank(), "axis"));
-  int64_t outer = 1, width = 1;
-  for (int i = 0; i < axis; ++i) outer *= in.dim(i);
-  for (int i = axis + 1; i < in.rank(); ++i) width *= in.dim(i);
+  const int64_t outer = NumRows(in, axis), width = RowSize(in, axis + 1);
   const bool exclusive = c.node().attr<bool>("exclusive"), reverse = c.node().attr<bool>("reverse");
   return ForType(NumericTypes(), c.output_dtype(0), [&]<typename T>(TypeTag<T>) {
     return CumulativePlan<Op, T>(outer, in.dim(axis), width, exclusive, reverse);

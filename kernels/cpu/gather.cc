@@ -12,7 +12,7 @@
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
 #include "framework/runtime/kernel_registry.h"
-#include "kernels/cpu/first_row.h"
+#include "kernels/cpu/shard_rows.h"
 #include "kernels/cpu/strided_copy.h"
 
 namespace mirrorflow {

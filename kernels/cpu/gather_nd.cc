@@ -10,7 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/types/span.h"
 #include "framework/core/status.h"
-#include "kernels/cpu/first_row.h"
+#include "kernels/cpu/shard_rows.h"
 #include "kernels/cpu/strided_copy.h"
 #include "kernels/cpu/type_list.h"
 

@@ -135,22 +135,14 @@ KernelPlan LayerNormGrad(const KernelContext& c) {
           .in_place = {{0, 0}, {1, 0}}};
 }
 
-template <typename Make>
-absl::StatusOr<KernelPlan> Create(const KernelContext& c, Make make) {
-  if (c.attr<DataType>("T") != c.attr<DataType>("U")) {
-    return UnsupportedDataType(c.attr<DataType>("U"));
-  }
-  return ForType(FloatingTypes(), c.attr<DataType>("T"), make);
-}
-
 }  // namespace
 
 void RegisterLayerNormCpu(KernelRegistry& kernels) {
   kernels.Register("LayerNorm", "CPU", [](const KernelContext& c) {
-    return Create(c, [&]<typename T>(TypeTag<T>) { return LayerNorm<T>(c); });
+    return ForFloatingT(c, [&]<typename T>(TypeTag<T>) { return LayerNorm<T>(c); });
   });
   kernels.Register("LayerNormGrad", "CPU", [](const KernelContext& c) {
-    return Create(c, [&]<typename T>(TypeTag<T>) { return LayerNormGrad<T>(c); });
+    return ForFloatingT(c, [&]<typename T>(TypeTag<T>) { return LayerNormGrad<T>(c); });
   });
 }
 

@@ -2,12 +2,12 @@
 //
 // Shape, ShapeN, VariableShape, Size, Rank, Fill, Range and LinSpace on the CPU. Those that read
 // shapes are for EvaluateNode only: in a plan they are constants.
-#include <cstring>
 #include <utility>
 #include <vector>
 
 #include "framework/core/status.h"
 #include "framework/runtime/kernel_registry.h"
+#include "kernels/cpu/shard_rows.h"
 #include "kernels/cpu/strided_copy.h"
 #include "kernels/cpu/type_list.h"
 
@@ -28,23 +28,17 @@ absl::StatusOr<KernelPlan> CreateShapeN(const KernelContext& c) {
                         IntegersAs(c.output_dtype(i), c.output_shape(i), c.input_shape(i).dims()));
     shapes.push_back(std::move(shape));
   }
-  return KernelPlan{.kernel = MakeKernel([shapes = std::move(shapes)](const KernelArgs& args) {
-                      for (size_t i = 0; i < shapes.size(); ++i) {
-                        if (shapes[i].bytes() == 0) continue;
-                        std::memcpy(args.output<std::byte>(static_cast<int>(i)), shapes[i].raw(),
-                                    shapes[i].bytes());
-                      }
-                    })};
+  return ConstantKernel(std::move(shapes));
 }
 
 absl::StatusOr<KernelPlan> CreateSize(const KernelContext& c) {
   MF_ASSIGN_OR_RETURN(const Tensor size,
                       IntegersAs(c.output_dtype(0), Shape(), {c.input_shape(0).num_elements()}));
-  return ConstantKernel(size);
+  return ConstantKernel({size});
 }
 
 absl::StatusOr<KernelPlan> CreateRank(const KernelContext& c) {
-  return ConstantKernel(Tensor::Scalar<int32_t>(c.input_shape(0).rank()));
+  return ConstantKernel({Tensor::Scalar<int32_t>(c.input_shape(0).rank())});
 }
 
 absl::StatusOr<KernelPlan> CreateFill(const KernelContext& c) {
@@ -52,29 +46,13 @@ absl::StatusOr<KernelPlan> CreateFill(const KernelContext& c) {
   return CopyKernel(c.output_dtype(0), {{1, 0, repeat}});
 }
 
-// The global index of the first element of this replica's share of output 0, a vector.
-class FirstElement {
- public:
-  explicit FirstElement(const KernelContext& c) {
-    const Sharded* sharded = AsSharded(c.output_sharding(0));
-    if (sharded == nullptr) return;
-    axis_ = sharded->axis;
-    factor_ = sharded->factor;
-  }
-  int64_t In(const KernelArgs& args) const { return args.params().first_row[axis_] * factor_; }
-
- private:
-  AxisId axis_ = 0;
-  int64_t factor_ = 0;
-};
-
 template <typename T>
 KernelPlan RangeKernel(const KernelContext& c) {
   const T start = c.constant(0).scalar<T>(), delta = c.constant(2).scalar<T>();
   const int64_t n = c.output_shape(0).num_elements();
-  const FirstElement first_element(c);
+  const FirstRow first_element(c.output_sharding(0), 0);
   return {.kernel = MakeKernel([=](const KernelArgs& args) {
-            const int64_t first = first_element.In(args);
+            const int64_t first = first_element.of(args.params());
             T* out = args.output<T>(0);
             for (int64_t i = 0; i < n; ++i) {
               const T k = static_cast<T>(first + i);
@@ -84,29 +62,19 @@ KernelPlan RangeKernel(const KernelContext& c) {
 }
 
 absl::StatusOr<KernelPlan> CreateRange(const KernelContext& c) {
-  switch (c.output_dtype(0)) {
-    case DT_FLOAT:
-      return RangeKernel<float>(c);
-    case DT_DOUBLE:
-      return RangeKernel<double>(c);
-    case DT_INT32:
-      return RangeKernel<int32_t>(c);
-    case DT_INT64:
-      return RangeKernel<int64_t>(c);
-    default:
-      return UnsupportedDataType(c.output_dtype(0));
-  }
+  return ForType(SignedTypes(), c.output_dtype(0),
+                 [&]<typename T>(TypeTag<T>) { return RangeKernel<T>(c); });
 }
 
 absl::StatusOr<KernelPlan> CreateLinSpace(const KernelContext& c) {
   const int64_t n = c.output_shape(0).num_elements();
   const int64_t last = c.global_output_shape(0).num_elements() - 1;
-  const FirstElement first_element(c);
+  const FirstRow first_element(c.output_sharding(0), 0);
   return ForType(FloatingTypes(), c.output_dtype(0), [=]<typename T>(TypeTag<T>) {
     return KernelPlan{.kernel = MakeKernel([=](const KernelArgs& args) {
                         const T start = *args.input<T>(0), stop = *args.input<T>(1);
                         const T step = last > 0 ? (stop - start) / static_cast<T>(last) : T{0};
-                        const int64_t first = first_element.In(args);
+                        const int64_t first = first_element.of(args.params());
                         T* out = args.output<T>(0);
                         for (int64_t i = 0; i < n; ++i) {
                           out[i] = start + step * static_cast<T>(first + i);

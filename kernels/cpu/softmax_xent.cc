@@ -4,7 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "framework/runtime/kernel_registry.h"
-#include "kernels/cpu/first_row.h"
+#include "kernels/cpu/shard_rows.h"
 #include "kernels/cpu/softmax_rows.h"
 #include "kernels/cpu/type_list.h"
 
@@ -54,29 +54,14 @@ KernelPlan Plan(const Shape& features, FirstRow first_row) {
           .fails_on_data = true};
 }
 
-template <typename T>
-absl::StatusOr<KernelPlan> PlanFor(const KernelContext& c) {
-  const FirstRow first_row(c.output_sharding(0), 0);
-  const Shape& features = c.input_shape(0);
-  switch (c.input_dtype(1)) {
-    case DT_INT32:
-      return Plan<T, int32_t>(features, first_row);
-    case DT_INT64:
-      return Plan<T, int64_t>(features, first_row);
-    default:
-      return UnsupportedDataType(c.input_dtype(1));
-  }
-}
-
 absl::StatusOr<KernelPlan> CreateSoftmaxXent(const KernelContext& c) {
-  switch (c.output_dtype(0)) {
-    case DT_FLOAT:
-      return PlanFor<float>(c);
-    case DT_DOUBLE:
-      return PlanFor<double>(c);
-    default:
-      return UnsupportedDataType(c.output_dtype(0));
-  }
+  const FirstRow first_row(c.output_sharding(0), 0);
+  return ForType(FloatingTypes(), c.output_dtype(0), [&]<typename T>(TypeTag<T>) {
+    return ForType(
+        TypeList<int32_t, int64_t>(), c.input_dtype(1), [&]<typename Label>(TypeTag<Label>) {
+          return Plan<T, Label>(c.input_shape(0), first_row);
+        });
+  });
 }
 
 // Strides of an operand that broadcasts to a matrix.
@@ -130,14 +115,13 @@ absl::StatusOr<KernelPlan> CreateDense(const KernelContext& c) {
   const Strides features(c.input_shape(0)), labels(c.input_shape(1));
   const int64_t rows = c.output_shape(1).dim(0), classes = c.output_shape(1).dim(1);
   return ForType(FloatingTypes(), c.output_dtype(0), [&]<typename T>(TypeTag<T>) {
-    return KernelPlan{.kernel = MakeKernel([=](const KernelArgs& args, Lane&) {
+    return KernelPlan{.kernel = MakeKernel([=](const KernelArgs& args) {
                         if (classes == 0) {
                           std::fill_n(args.output<T>(0), rows, T{0});
-                          return absl::OkStatus();
+                          return;
                         }
                         DenseEntropy(args.input<T>(0), features, args.input<T>(1), labels,
                                      args.output<T>(0), args.output<T>(1), rows, classes);
-                        return absl::OkStatus();
                       })};
   });
 }

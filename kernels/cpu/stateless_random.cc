@@ -14,8 +14,8 @@
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "kernels/cpu/philox.h"
-#include "kernels/cpu/random_shard.h"
 #include "kernels/cpu/reduced_precision.h"
+#include "kernels/cpu/shard_rows.h"
 #include "kernels/cpu/type_list.h"
 
 namespace mirrorflow {

@@ -161,10 +161,12 @@ absl::StatusOr<KernelPlan> CopyKernel(DataType dtype, std::vector<Move> moves, i
       })};
 }
 
-absl::StatusOr<KernelPlan> ConstantKernel(const Tensor& value) {
-  return KernelPlan{.kernel = MakeKernel([value](const KernelArgs& args) {
-                      if (value.bytes() > 0) {
-                        std::memcpy(args.output<std::byte>(0), value.raw(), value.bytes());
+absl::StatusOr<KernelPlan> ConstantKernel(std::vector<Tensor> values) {
+  return KernelPlan{.kernel = MakeKernel([values = std::move(values)](const KernelArgs& args) {
+                      for (size_t i = 0; i < values.size(); ++i) {
+                        if (values[i].bytes() == 0) continue;
+                        std::memcpy(args.output<std::byte>(static_cast<int>(i)), values[i].raw(),
+                                    values[i].bytes());
                       }
                     })};
 }

@@ -82,8 +82,8 @@ struct Move {
 // elements of `dtype`. Unimplemented for a dtype without a fixed size.
 absl::StatusOr<KernelPlan> CopyKernel(DataType dtype, std::vector<Move> moves,
                                       int64_t zero_bytes = 0);
-// Returns a kernel whose output 0 is `value`.
-absl::StatusOr<KernelPlan> ConstantKernel(const Tensor& value);
+// Returns a kernel whose outputs are `values`.
+absl::StatusOr<KernelPlan> ConstantKernel(std::vector<Tensor> values);
 
 // Number of index combinations of the dimensions before `axis`, and number of elements in each.
 int64_t NumRows(const Shape& shape, int axis);

@@ -30,6 +30,14 @@ absl::StatusOr<KernelPlan> ForType(TypeList<Ts...>, DataType dtype, Make make) {
   return plan;
 }
 
+// The same for float and double in ops whose statistics have dtype U, which must be T here.
+template <typename Make>
+absl::StatusOr<KernelPlan> ForFloatingT(const KernelContext& c, Make make) {
+  const DataType t = c.attr<DataType>("T"), u = c.attr<DataType>("U");
+  if (t != u) return UnsupportedDataType(u);
+  return ForType(FloatingTypes(), t, make);
+}
+
 // Converts a signed integer to the unsigned type of its size, in which arithmetic wraps around by
 // definition. Other numbers are returned unchanged.
 template <typename T>

@@ -14,6 +14,7 @@
 #include "framework/runtime/kernel_registry.h"
 #include "framework/runtime/update_kernel.h"
 #include "kernels/cpu/product.h"
+#include "kernels/cpu/type_list.h"
 #include "ops/fused_ops.h"
 
 namespace mirrorflow {
@@ -166,14 +167,8 @@ absl::StatusOr<KernelPlan> CreateUpdate(const KernelContext& c, const Inputs& in
   for (const char* name : {"use_nesterov", "update_slots"}) {
     if (c.node().has_attr(name)) choice = c.attr<bool>(name);
   }
-  switch (c.attr<DataType>("T")) {
-    case DT_FLOAT:
-      return Plan<float>::Make(inputs, choice);
-    case DT_DOUBLE:
-      return Plan<double>::Make(inputs, choice);
-    default:
-      return UnsupportedDataType(c.attr<DataType>("T"));
-  }
+  return ForType(FloatingTypes(), c.attr<DataType>("T"),
+                 [&]<typename T>(TypeTag<T>) { return Plan<T>::Make(inputs, choice); });
 }
 
 template <template <typename> class Plan>

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RandomShard: the elements of a global random tensor that a replica computes. Element i depends
-// only on i, not on the replica, so a replica that holds some rows starts at their first element.
-#ifndef MIRRORFLOW_KERNELS_CPU_RANDOM_SHARD_H_
-#define MIRRORFLOW_KERNELS_CPU_RANDOM_SHARD_H_
+// The rows of a global tensor that a replica holds.
+#ifndef MIRRORFLOW_KERNELS_CPU_SHARD_ROWS_H_
+#define MIRRORFLOW_KERNELS_CPU_SHARD_ROWS_H_
 
 #include <cstdint>
 
@@ -11,6 +10,29 @@
 
 namespace mirrorflow {
 
+// Turns rows of a replica into rows of the global tensor: of(params) is the global index of row 0 of
+// this replica's share of dimension `dim`.
+class FirstRow {
+ public:
+  FirstRow() = default;
+  FirstRow(const Sharding& sharding, int dim) {
+    const Sharded* s = AsSharded(sharding);
+    if (s == nullptr || s->dim != dim) return;
+    axis_ = s->axis;
+    factor_ = s->factor;
+  }
+
+  int64_t of(const StepParams& params) const {
+    return factor_ == 0 ? 0 : params.first_row[axis_] * factor_;
+  }
+
+ private:
+  AxisId axis_ = 0;
+  int64_t factor_ = 0;  // 0: the rows are not sharded
+};
+
+// The elements of a global random tensor that a replica computes. Element i depends only on i, not on
+// the replica, so a replica that holds some rows starts at their first element.
 // A share is a number of contiguous runs of the global tensor, which begin `stride` elements apart.
 class RandomShard {
  public:
@@ -22,9 +44,7 @@ class RandomShard {
       run_length_ = local.num_elements();
       return;
     }
-    axis_ = sharded->axis;
-    factor_ = sharded->factor;
-    row_size_ = 1;
+    first_row_ = FirstRow(c.output_sharding(0), sharded->dim);
     for (int i = 0; i < sharded->dim; ++i) runs_ *= local.dim(i);
     for (int i = sharded->dim + 1; i < local.rank(); ++i) row_size_ *= local.dim(i);
     run_length_ = local.dim(sharded->dim) * row_size_;
@@ -34,7 +54,7 @@ class RandomShard {
   // Calls generate(first, n, out) for the elements [first, first + n) of each run.
   template <typename T, typename Fn>
   void ForEachRun(const StepParams& params, T* out, const Fn& generate) const {
-    int64_t first = axis_ < 0 ? 0 : params.first_row[axis_] * factor_ * row_size_;
+    int64_t first = first_row_.of(params) * row_size_;
     for (int64_t r = 0; r < runs_; ++r) {
       generate(static_cast<uint64_t>(first), run_length_, out);
       first += stride_;
@@ -46,12 +66,10 @@ class RandomShard {
   int64_t runs_ = 1;
   int64_t run_length_ = 1;
   int64_t stride_ = 0;
-  // The first run begins at row `factor` * first_row[axis]; rows have `row_size` elements.
-  AxisId axis_ = -1;
-  int64_t factor_ = 0;
-  int64_t row_size_ = 0;
+  FirstRow first_row_;
+  int64_t row_size_ = 1;  // elements
 };
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_KERNELS_CPU_RANDOM_SHARD_H_
+#endif  // MIRRORFLOW_KERNELS_CPU_SHARD_ROWS_H_
