@@ -12,6 +12,7 @@
 #include "ops/registry.h"
 #include "ops/reshape.h"
 #include "ops/shape_ops.h"
+#include "ops/shape_values.h"
 #include "ops/strided_slice.h"
 
 namespace mirrorflow {
@@ -22,25 +23,18 @@ int64_t DimFromRight(const Shape& shape, int d) {
   return d < shape.rank() ? shape.dim(shape.rank() - 1 - d) : 1;
 }
 
-Tensor IndexVector(DataType dtype, absl::Span<const int64_t> values) {
-  if (dtype == DT_INT64) return Tensor::Vector<int64_t>(values);
-  return Tensor::Vector<int32_t>(std::vector<int32_t>(values.begin(), values.end()));
-}
-
 absl::Status BroadcastGradientArgsShape(ShapeContext& c) {
   MF_ASSIGN_OR_RETURN(const Shape s0, c.input_as_shape(0));
   MF_ASSIGN_OR_RETURN(const Shape s1, c.input_as_shape(1));
-  MF_ASSIGN_OR_RETURN(const Shape both, BroadcastShapes(s0, s1));
+  MF_RETURN_IF_ERROR(BroadcastShapes(s0, s1).status());
   c.set_output(0, Shape::UnknownDims(1));
   c.set_output(1, Shape::UnknownDims(1));
   if (!s0.IsFullyDefined() || !s1.IsFullyDefined()) return absl::OkStatus();
-  std::vector<int64_t> axes[2];
-  for (int i = 0; i < both.rank() && s0 != s1; ++i) {
-    // Where both are 1, summing changes nothing; both results list the dimension, as in TensorFlow.
-    if (DimFromRight(s0, both.rank() - 1 - i) == 1) axes[0].push_back(i);
-    if (DimFromRight(s1, both.rank() - 1 - i) == 1) axes[1].push_back(i);
+  const auto axes = BroadcastAxes(s0, s1);
+  for (int k = 0; k < 2; ++k) {
+    const Shape shape({static_cast<int64_t>(axes[k].size())});
+    c.set_constant(k, IntegerTensor(c.node().output_dtype(k), shape, axes[k]));
   }
-  for (int k = 0; k < 2; ++k) c.set_constant(k, IndexVector(c.node().output_dtype(k), axes[k]));
   return absl::OkStatus();
 }
 
@@ -99,6 +93,17 @@ BroadcastDims BroadcastDimsOf(const GradContext& c, int operand, int own_dims) {
 }
 
 }  // namespace
+
+std::array<std::vector<int64_t>, 2> BroadcastAxes(const Shape& s0, const Shape& s1) {
+  std::array<std::vector<int64_t>, 2> axes;
+  const int rank = std::max(s0.rank(), s1.rank());
+  for (int i = 0; i < rank && s0 != s1; ++i) {
+    // Where both are 1, summing changes nothing; both results list the dimension, as in TensorFlow.
+    if (DimFromRight(s0, rank - 1 - i) == 1) axes[0].push_back(i);
+    if (DimFromRight(s1, rank - 1 - i) == 1) axes[1].push_back(i);
+  }
+  return axes;
+}
 
 Output SumToOperand(const GradContext& c, int operand, Output grad, int own_dims) {
   const Scope& s = c.scope;

@@ -5,6 +5,10 @@
 #ifndef MIRRORFLOW_OPS_BROADCAST_GRADIENT_H_
 #define MIRRORFLOW_OPS_BROADCAST_GRADIENT_H_
 
+#include <array>
+#include <cstdint>
+#include <vector>
+
 #include "absl/types/span.h"
 #include "framework/graph/scope.h"
 
@@ -17,6 +21,9 @@ void RegisterBroadcastGradient(OpRegistry& ops);
 // unknown dimension may be 1, they are computed in the plan (BroadcastGradientArgs, Sum, Reshape).
 // The last `own_dims` dimensions do not broadcast: `grad` has them as the operand does.
 Output SumToOperand(const GradContext& c, int operand, Output grad, int own_dims = 0);
+
+// The dimensions that BroadcastGradientArgs lists for two fully defined shapes that broadcast.
+std::array<std::vector<int64_t>, 2> BroadcastAxes(const Shape& s0, const Shape& s1);
 
 namespace ops {
 

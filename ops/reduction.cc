@@ -14,6 +14,7 @@
 #include "ops/reshape.h"
 #include "ops/select.h"
 #include "ops/shape_ops.h"
+#include "ops/shape_values.h"
 #include "ops/sharding_rules.h"
 #include "ops/tile.h"
 #include "ops/unary.h"
@@ -23,27 +24,14 @@ namespace {
 
 using Grads = absl::StatusOr<std::vector<Output>>;
 
-// Returns, for each of `rank` dimensions, whether `axes` names it.
-absl::StatusOr<std::vector<bool>> ReducedDims(int rank, absl::Span<const int64_t> axes) {
-  std::vector<bool> reduced(rank, false);
-  for (int64_t axis : axes) {
-    MF_ASSIGN_OR_RETURN(const int d, NormalizeAxis(axis, rank, "a number in reduction_indices"));
-    if (reduced[d]) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "reduction_indices must name each dimension once, got dimension ", d, " twice"));
-    }
-    reduced[d] = true;
-  }
-  return reduced;
-}
-
-// The same for a node in a graph under construction; nullopt if the rank or the axes are unknown.
+// The dimensions that a node in a graph under construction reduces; nullopt if the rank or the axes
+// are unknown.
 absl::StatusOr<std::optional<std::vector<bool>>> ReducedDims(const Scope& s, const Node& op) {
   const Shape& x = s.shape(op.input(0));
   const Tensor& axes = s.graph().values().at(op.input(1)).constant;
   if (x.unknown_rank() || !axes.has_value()) return std::optional<std::vector<bool>>();
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> numbers, IntegersOf(axes));
-  MF_ASSIGN_OR_RETURN(std::vector<bool> reduced, ReducedDims(x.rank(), numbers));
+  MF_ASSIGN_OR_RETURN(std::vector<bool> reduced, ReducedMask(x.rank(), numbers));
   return std::optional<std::vector<bool>>(std::move(reduced));
 }
 
@@ -61,7 +49,7 @@ absl::Status ReductionShape(ShapeContext& c) {
     if (keep_dims) c.set_output(0, Shape::UnknownDims(in.rank()));
     return absl::OkStatus();
   }
-  MF_ASSIGN_OR_RETURN(const std::vector<bool> reduced, ReducedDims(in.rank(), *axes));
+  MF_ASSIGN_OR_RETURN(const std::vector<bool> reduced, ReducedMask(in.rank(), *axes));
   Shape out;
   for (int i = 0; i < in.rank(); ++i) {
     if (!reduced[i]) {
@@ -101,7 +89,7 @@ absl::Status ProdShape(ShapeContext& c) {
 // "abc,*->ac" if dimension 1 is reduced; "a.c,*->ac" if reduced dimensions must be whole.
 absl::StatusOr<std::string> ReductionTerms(const ShardContext& c, bool reduced_are_whole) {
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, c.integers(1));
-  MF_ASSIGN_OR_RETURN(const std::vector<bool> reduced, ReducedDims(c.input(0).rank(), axes));
+  MF_ASSIGN_OR_RETURN(const std::vector<bool> reduced, ReducedMask(c.input(0).rank(), axes));
   std::string in = LettersFor(c.input(0)), out;
   for (int i = 0; i < c.input(0).rank(); ++i) {
     if (!reduced[i]) out += in[i];

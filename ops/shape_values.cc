@@ -23,9 +23,7 @@ Tensor ConstantOf(DataType dtype, const Shape& shape, const KnownElements& eleme
     if (!Fits(dtype, *element)) return Tensor();
     values.push_back(*element);
   }
-  if (dtype == DT_INT64) return Tensor::Of<int64_t>(shape, values);
-  const std::vector<int32_t> narrow(values.begin(), values.end());
-  return Tensor::Of<int32_t>(shape, narrow);
+  return IntegerTensor(dtype, shape, values);
 }
 
 }  // namespace
@@ -125,6 +123,25 @@ absl::StatusOr<Shape> SizesInput(const ShapeContext& c, int i, absl::string_view
         absl::StrCat(name, " must hold numbers >= 0, got ", target.ToString()));
   }
   return target;
+}
+
+Tensor IntegerTensor(DataType dtype, const Shape& shape, absl::Span<const int64_t> values) {
+  if (dtype == DT_INT64) return Tensor::Of<int64_t>(shape, values);
+  const std::vector<int32_t> narrow(values.begin(), values.end());
+  return Tensor::Of<int32_t>(shape, narrow);
+}
+
+absl::StatusOr<std::vector<bool>> ReducedMask(int rank, absl::Span<const int64_t> axes) {
+  std::vector<bool> reduced(rank, false);
+  for (int64_t axis : axes) {
+    MF_ASSIGN_OR_RETURN(const int d, NormalizeAxis(axis, rank, "a number in reduction_indices"));
+    if (reduced[d]) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "reduction_indices must name each dimension once, got dimension ", d, " twice"));
+    }
+    reduced[d] = true;
+  }
+  return reduced;
 }
 
 }  // namespace mirrorflow

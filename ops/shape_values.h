@@ -44,6 +44,13 @@ absl::StatusOr<std::optional<int64_t>> IntegerInput(const ShapeContext& c, int i
 // size.
 absl::StatusOr<Shape> SizesInput(const ShapeContext& c, int i, absl::string_view name);
 
+// A tensor of dtype int32 or int64 with these elements, which must fit.
+Tensor IntegerTensor(DataType dtype, const Shape& shape, absl::Span<const int64_t> values);
+
+// Returns, for each of `rank` dimensions, whether `axes` names it. InvalidArgument for an axis that
+// is out of range or named twice.
+absl::StatusOr<std::vector<bool>> ReducedMask(int rank, absl::Span<const int64_t> axes);
+
 }  // namespace mirrorflow
 
 #endif  // MIRRORFLOW_OPS_SHAPE_VALUES_H_

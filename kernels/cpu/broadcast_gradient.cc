@@ -2,58 +2,48 @@
 //
 // BroadcastArgs and BroadcastGradientArgs on the CPU, for EvaluateNode only. Their operands are
 // static, and from these shape inference already knows the results.
-#include <array>
+#include "ops/broadcast_gradient.h"
 
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
+#include "framework/graph/shape_inference.h"
 #include "framework/runtime/kernel_registry.h"
 #include "kernels/cpu/strided_copy.h"
+#include "ops/shape_values.h"
 
 namespace mirrorflow {
 namespace {
 
-template <typename T>
-absl::StatusOr<KernelPlan> Plan(const KernelContext& c) {
-  std::array<std::vector<int64_t>, 2> shape;
-  for (int k = 0; k < 2; ++k) {
-    MF_ASSIGN_OR_RETURN(shape[k], IntegersOf(c.constant(k)));
-  }
-  const size_t rank = std::max(shape[0].size(), shape[1].size());
-  std::array<std::vector<T>, 2> axes;
-  for (int k = 0; k < 2 && shape[0] != shape[1]; ++k) {
-    const size_t missing = rank - shape[k].size();
-    for (size_t i = 0; i < rank; ++i) {
-      if (i < missing || shape[k][i - missing] == 1) axes[k].push_back(static_cast<T>(i));
-    }
-  }
-  for (int k = 0; k < 2; ++k) {
-    const int64_t n = static_cast<int64_t>(axes[k].size());
-    if (c.output_shape(k) == Shape({n})) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "output ", k, " has ", n, " elements; expected shape ", c.output_shape(k).ToString()));
-  }
-  return ConstantKernel({Tensor::Vector<T>(axes[0]), Tensor::Vector<T>(axes[1])});
+absl::StatusOr<Shape> ConstantShape(const KernelContext& c, int i) {
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> dims, IntegersOf(c.constant(i)));
+  return Shape(dims);
 }
 
 absl::StatusOr<KernelPlan> CreateBroadcastGradientArgs(const KernelContext& c) {
-  if (c.output_dtype(0) == DT_INT32) return Plan<int32_t>(c);
-  if (c.output_dtype(0) == DT_INT64) return Plan<int64_t>(c);
-  return UnsupportedDataType(c.output_dtype(0));
+  MF_ASSIGN_OR_RETURN(const Shape s0, ConstantShape(c, 0));
+  MF_ASSIGN_OR_RETURN(const Shape s1, ConstantShape(c, 1));
+  const auto axes = BroadcastAxes(s0, s1);
+  std::vector<Tensor> outputs;
+  for (int k = 0; k < 2; ++k) {
+    const Shape shape({static_cast<int64_t>(axes[k].size())});
+    if (c.output_shape(k) != shape) {
+      return absl::InvalidArgumentError(absl::StrCat("output ", k, " has ", axes[k].size(),
+                                                     " elements; expected shape ",
+                                                     c.output_shape(k).ToString()));
+    }
+    outputs.push_back(IntegerTensor(c.output_dtype(k), shape, axes[k]));
+  }
+  return ConstantKernel(std::move(outputs));
 }
 
 absl::StatusOr<KernelPlan> CreateBroadcastArgs(const KernelContext& c) {
-  std::vector<int64_t> both;
-  for (int i = 0; i < 2; ++i) {
-    MF_ASSIGN_OR_RETURN(std::vector<int64_t> dims, IntegersOf(c.constant(i)));
-    if (dims.size() > both.size()) both.swap(dims);
-    // `dims` is the shorter shape; a size of 1 in either yields to the other size.
-    for (size_t d = 1; d <= dims.size(); ++d) {
-      int64_t& size = both[both.size() - d];
-      if (size == 1) size = dims[dims.size() - d];
-    }
-  }
-  if (c.output_dtype(0) == DT_INT64) return ConstantKernel({Tensor::Vector<int64_t>(both)});
-  const std::vector<int32_t> narrow(both.begin(), both.end());
-  return ConstantKernel({Tensor::Vector<int32_t>(narrow)});
+  MF_ASSIGN_OR_RETURN(const Shape s0, ConstantShape(c, 0));
+  MF_ASSIGN_OR_RETURN(const Shape s1, ConstantShape(c, 1));
+  MF_ASSIGN_OR_RETURN(const Shape both, BroadcastShapes(s0, s1));
+  return ConstantKernel({IntegerTensor(c.output_dtype(0), Shape({both.rank()}), both.dims())});
 }
 
 }  // namespace

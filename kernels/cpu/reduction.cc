@@ -10,6 +10,7 @@
 #include "framework/graph/shape_inference.h"
 #include "kernels/cpu/reducer.h"
 #include "kernels/cpu/type_list.h"
+#include "ops/shape_values.h"
 
 namespace mirrorflow {
 namespace {
@@ -17,11 +18,7 @@ namespace {
 absl::StatusOr<ReductionOperands> OperandsOf(const KernelContext& c) {
   const Shape& in = c.input_shape(0);
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, IntegersOf(c.constant(1)));
-  std::vector<bool> reduced(in.rank(), false);
-  for (int64_t axis : axes) {
-    MF_ASSIGN_OR_RETURN(const int d, NormalizeAxis(axis, in.rank()));
-    reduced[d] = true;
-  }
+  MF_ASSIGN_OR_RETURN(const std::vector<bool> reduced, ReducedMask(in.rank(), axes));
   return ReductionOperands{CollapseDims(in, reduced), in.num_elements(),
                            c.output_shape(0).num_elements()};
 }

@@ -10,31 +10,22 @@
 #include "kernels/cpu/shard_rows.h"
 #include "kernels/cpu/strided_copy.h"
 #include "kernels/cpu/type_list.h"
+#include "ops/shape_values.h"
 
 namespace mirrorflow {
 namespace {
 
-absl::StatusOr<Tensor> IntegersAs(DataType dtype, const Shape& shape,
-                                  absl::Span<const int64_t> values) {
-  if (dtype == DT_INT64) return Tensor::Of<int64_t>(shape, values);
-  const std::vector<int32_t> narrow(values.begin(), values.end());
-  return Tensor::Of<int32_t>(shape, narrow);
-}
-
 absl::StatusOr<KernelPlan> CreateShapeN(const KernelContext& c) {
   std::vector<Tensor> shapes;
   for (int i = 0; i < c.node().num_outputs(); ++i) {
-    MF_ASSIGN_OR_RETURN(Tensor shape,
-                        IntegersAs(c.output_dtype(i), c.output_shape(i), c.input_shape(i).dims()));
-    shapes.push_back(std::move(shape));
+    shapes.push_back(IntegerTensor(c.output_dtype(i), c.output_shape(i), c.input_shape(i).dims()));
   }
   return ConstantKernel(std::move(shapes));
 }
 
 absl::StatusOr<KernelPlan> CreateSize(const KernelContext& c) {
-  MF_ASSIGN_OR_RETURN(const Tensor size,
-                      IntegersAs(c.output_dtype(0), Shape(), {c.input_shape(0).num_elements()}));
-  return ConstantKernel({size});
+  return ConstantKernel(
+      {IntegerTensor(c.output_dtype(0), Shape(), {c.input_shape(0).num_elements()})});
 }
 
 absl::StatusOr<KernelPlan> CreateRank(const KernelContext& c) {

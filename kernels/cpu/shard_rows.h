@@ -10,8 +10,8 @@
 
 namespace mirrorflow {
 
-// Turns rows of a replica into rows of the global tensor: of(params) is the global index of row 0 of
-// this replica's share of dimension `dim`.
+// Turns rows of a replica into rows of the global tensor: of(params) is the global index of row 0
+// of this replica's share of dimension `dim`.
 class FirstRow {
  public:
   FirstRow() = default;
@@ -31,9 +31,9 @@ class FirstRow {
   int64_t factor_ = 0;  // 0: the rows are not sharded
 };
 
-// The elements of a global random tensor that a replica computes. Element i depends only on i, not on
-// the replica, so a replica that holds some rows starts at their first element.
-// A share is a number of contiguous runs of the global tensor, which begin `stride` elements apart.
+// The elements of a global random tensor that a replica computes. Element i depends only on i, not
+// on the replica, so a replica that holds some rows starts at their first element. A share is a
+// number of contiguous runs of the global tensor, which begin `stride` elements apart.
 class RandomShard {
  public:
   // The share of output 0.

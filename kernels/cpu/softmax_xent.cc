@@ -57,10 +57,10 @@ KernelPlan Plan(const Shape& features, FirstRow first_row) {
 absl::StatusOr<KernelPlan> CreateSoftmaxXent(const KernelContext& c) {
   const FirstRow first_row(c.output_sharding(0), 0);
   return ForType(FloatingTypes(), c.output_dtype(0), [&]<typename T>(TypeTag<T>) {
-    return ForType(
-        TypeList<int32_t, int64_t>(), c.input_dtype(1), [&]<typename Label>(TypeTag<Label>) {
-          return Plan<T, Label>(c.input_shape(0), first_row);
-        });
+    return ForType(TypeList<int32_t, int64_t>(), c.input_dtype(1),
+                   [&]<typename Label>(TypeTag<Label>) {
+                     return Plan<T, Label>(c.input_shape(0), first_row);
+                   });
   });
 }
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "framework/core/status.h"
 #include "kernels/cuda/elementwise.h"
+#include "ops/shape_values.h"
 
 namespace mirrorflow {
 namespace {
@@ -118,11 +119,8 @@ CudaStage ConstantStage(int output, const Tensor& value) {
 }
 
 CudaStage IntegersStage(const KernelContext& c, int output, absl::Span<const int64_t> values) {
-  if (c.output_dtype(output) == DT_INT64) {
-    return ConstantStage(output, Tensor::Vector<int64_t>(values));
-  }
-  const std::vector<int32_t> narrow(values.begin(), values.end());
-  return ConstantStage(output, Tensor::Vector<int32_t>(narrow));
+  const Shape shape({static_cast<int64_t>(values.size())});
+  return ConstantStage(output, IntegerTensor(c.output_dtype(output), shape, values));
 }
 
 }  // namespace mirrorflow

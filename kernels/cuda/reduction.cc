@@ -9,6 +9,7 @@
 #include "framework/graph/shape_inference.h"
 #include "kernels/cuda/device/cuda_device.h"
 #include "kernels/cuda/reduce.h"
+#include "ops/shape_values.h"
 
 namespace mirrorflow {
 namespace {
@@ -16,11 +17,7 @@ namespace {
 absl::StatusOr<ReducedDims> DimsOf(const KernelContext& c) {
   const Shape& in = c.input_shape(0);
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, IntegersOf(c.constant(1)));
-  std::vector<bool> reduced(in.rank(), false);
-  for (int64_t axis : axes) {
-    MF_ASSIGN_OR_RETURN(const int d, NormalizeAxis(axis, in.rank()));
-    reduced[d] = true;
-  }
+  MF_ASSIGN_OR_RETURN(const std::vector<bool> reduced, ReducedMask(in.rank(), axes));
   return ReduceDims(in, reduced);
 }
 

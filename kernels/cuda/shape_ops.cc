@@ -3,15 +3,15 @@
 // Ops whose values are known, at least mostly, when the plan is made: Shape and related ops, Const,
 // ListDiff, BroadcastArgs, BroadcastGradientArgs, Fill, Range, LinSpace. Most are constants in a
 // plan; their kernels serve evaluation node by node.
-#include <algorithm>
-#include <array>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
+#include "framework/graph/shape_inference.h"
 #include "kernels/cuda/device/cuda_device.h"
 #include "kernels/cuda/moves.h"
+#include "ops/broadcast_gradient.h"
 #include "ops/list_diff.h"
 
 namespace mirrorflow {
@@ -44,32 +44,22 @@ absl::StatusOr<KernelPlan> CreateListDiff(const KernelContext& c) {
   return MakeCudaKernel(c, {ConstantStage(0, difference.out), ConstantStage(1, difference.idx)});
 }
 
+absl::StatusOr<Shape> ConstantShape(const KernelContext& c, int i) {
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> dims, IntegersOf(c.constant(i)));
+  return Shape(dims);
+}
+
 absl::StatusOr<KernelPlan> CreateBroadcastArgs(const KernelContext& c) {
-  std::vector<int64_t> both;
-  for (int i = 0; i < 2; ++i) {
-    MF_ASSIGN_OR_RETURN(std::vector<int64_t> dims, IntegersOf(c.constant(i)));
-    if (dims.size() > both.size()) both.swap(dims);
-    // `dims` is the shorter one. A size of 1 in either broadcasts.
-    for (size_t d = 1; d <= dims.size(); ++d) {
-      int64_t& size = both[both.size() - d];
-      if (size == 1) size = dims[dims.size() - d];
-    }
-  }
-  return MakeCudaKernel(c, {IntegersStage(c, 0, both)});
+  MF_ASSIGN_OR_RETURN(const Shape s0, ConstantShape(c, 0));
+  MF_ASSIGN_OR_RETURN(const Shape s1, ConstantShape(c, 1));
+  MF_ASSIGN_OR_RETURN(const Shape both, BroadcastShapes(s0, s1));
+  return MakeCudaKernel(c, {IntegersStage(c, 0, both.dims())});
 }
 
 absl::StatusOr<KernelPlan> CreateBroadcastGradientArgs(const KernelContext& c) {
-  std::array<std::vector<int64_t>, 2> shape, axes;
-  for (int k = 0; k < 2; ++k) {
-    MF_ASSIGN_OR_RETURN(shape[k], IntegersOf(c.constant(k)));
-  }
-  const size_t rank = std::max(shape[0].size(), shape[1].size());
-  for (int k = 0; k < 2 && shape[0] != shape[1]; ++k) {
-    const size_t missing = rank - shape[k].size();
-    for (size_t i = 0; i < rank; ++i) {
-      if (i < missing || shape[k][i - missing] == 1) axes[k].push_back(static_cast<int64_t>(i));
-    }
-  }
+  MF_ASSIGN_OR_RETURN(const Shape s0, ConstantShape(c, 0));
+  MF_ASSIGN_OR_RETURN(const Shape s1, ConstantShape(c, 1));
+  const auto axes = BroadcastAxes(s0, s1);
   return MakeCudaKernel(c, {IntegersStage(c, 0, axes[0]), IntegersStage(c, 1, axes[1])});
 }
 
