@@ -7,6 +7,7 @@
 
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
+#include "kernels/cpu/strided_copy.h"
 #include "kernels/cpu/type_list.h"
 #include "kernels/cpu/vectorize.h"
 
@@ -94,9 +95,7 @@ absl::StatusOr<KernelPlan> CreateArg(const KernelContext& c) {
   const Shape& in = c.input_shape(0);
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, IntegersOf(c.constant(1)));
   MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(axes[0], in.rank(), "dimension"));
-  int64_t outer = 1, inner = 1;
-  for (int i = 0; i < axis; ++i) outer *= in.dim(i);
-  for (int i = axis + 1; i < in.rank(); ++i) inner *= in.dim(i);
+  const int64_t outer = NumRows(in, axis), inner = RowSize(in, axis + 1);
   return ForType(AllTypes(), c.input_dtype(0), [&]<typename T>(TypeTag<T>) {
     return c.output_dtype(0) == DT_INT32 ? ArgPlan<Which, T, int32_t>(outer, in.dim(axis), inner)
                                          : ArgPlan<Which, T, int64_t>(outer, in.dim(axis), inner);

@@ -3,9 +3,7 @@
 // AvgPool and its gradient on the CPU.
 #include <algorithm>
 
-#include "framework/core/status.h"
 #include "kernels/cpu/pool.h"
-#include "kernels/cpu/type_list.h"
 
 namespace mirrorflow {
 namespace {
@@ -61,24 +59,18 @@ void PoolGrad(const PoolGeometry& g, const T* dy, T* dx) {
 }
 
 absl::StatusOr<KernelPlan> CreateAvgPool(const KernelContext& c) {
-  MF_ASSIGN_OR_RETURN(const PoolGeometry g,
-                      PoolGeometryOf(c.node(), c.input_shape(0), c.output_shape(0)));
-  return ForType(FloatingTypes(), c.output_dtype(0), [g]<typename T>(TypeTag<T>) {
-    return KernelPlan{.kernel = MakeKernel([g](const KernelArgs& args) {
-                        Pool(g, args.input<T>(0), args.output<T>(0));
-                      })};
-  });
+  return PoolKernel(c, FloatingTypes(), c.input_shape(0), c.output_shape(0),
+                    []<typename T>(TypeTag<T>, const PoolGeometry& g, const KernelArgs& args) {
+                      Pool(g, args.input<T>(0), args.output<T>(0));
+                    });
 }
 
 // Takes the image shape from the output, because the static input holds the global shape.
 absl::StatusOr<KernelPlan> CreateAvgPoolGrad(const KernelContext& c) {
-  MF_ASSIGN_OR_RETURN(const PoolGeometry g,
-                      PoolGeometryOf(c.node(), c.output_shape(0), c.input_shape(1)));
-  return ForType(FloatingTypes(), c.output_dtype(0), [g]<typename T>(TypeTag<T>) {
-    return KernelPlan{.kernel = MakeKernel([g](const KernelArgs& args) {
-                        PoolGrad(g, args.input<T>(1), args.output<T>(0));
-                      })};
-  });
+  return PoolKernel(c, FloatingTypes(), c.output_shape(0), c.input_shape(1),
+                    []<typename T>(TypeTag<T>, const PoolGeometry& g, const KernelArgs& args) {
+                      PoolGrad(g, args.input<T>(1), args.output<T>(0));
+                    });
 }
 
 }  // namespace

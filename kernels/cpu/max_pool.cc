@@ -3,9 +3,7 @@
 // MaxPool and its first and second gradients on the CPU.
 #include <algorithm>
 
-#include "framework/core/status.h"
 #include "kernels/cpu/pool.h"
-#include "kernels/cpu/type_list.h"
 
 namespace mirrorflow {
 namespace {
@@ -108,37 +106,27 @@ void PoolGradGrad(const PoolGeometry& g, const T* images, const T* out, const T*
 }
 
 absl::StatusOr<KernelPlan> CreateMaxPool(const KernelContext& c) {
-  MF_ASSIGN_OR_RETURN(const PoolGeometry g,
-                      PoolGeometryOf(c.node(), c.input_shape(0), c.output_shape(0)));
-  return ForType(NumericTypes(), c.output_dtype(0), [g]<typename T>(TypeTag<T>) {
-    return KernelPlan{.kernel = MakeKernel([g](const KernelArgs& args) {
-                        Pool(g, args.input<T>(0), args.output<T>(0));
-                      })};
-  });
+  return PoolKernel(c, NumericTypes(), c.input_shape(0), c.output_shape(0),
+                    []<typename T>(TypeTag<T>, const PoolGeometry& g, const KernelArgs& args) {
+                      Pool(g, args.input<T>(0), args.output<T>(0));
+                    });
 }
 
 absl::StatusOr<KernelPlan> CreateMaxPoolGrad(const KernelContext& c) {
-  MF_ASSIGN_OR_RETURN(const PoolGeometry g,
-                      PoolGeometryOf(c.node(), c.output_shape(0), c.input_shape(1)));
-  const bool tiles = g.tiles();
-  return ForType(NumericTypes(), c.output_dtype(0), [g, tiles]<typename T>(TypeTag<T>) {
-    const auto grad = tiles ? PoolGrad<false, T> : PoolGrad<true, T>;
-    return KernelPlan{.kernel = MakeKernel([g, grad](const KernelArgs& args) {
-                        grad(g, args.input<T>(0), args.input<T>(1), args.input<T>(2),
-                             args.output<T>(0));
-                      })};
-  });
+  return PoolKernel(c, NumericTypes(), c.output_shape(0), c.input_shape(1),
+                    []<typename T>(TypeTag<T>, const PoolGeometry& g, const KernelArgs& args) {
+                      const auto grad = g.tiles() ? PoolGrad<false, T> : PoolGrad<true, T>;
+                      grad(g, args.input<T>(0), args.input<T>(1), args.input<T>(2),
+                           args.output<T>(0));
+                    });
 }
 
 absl::StatusOr<KernelPlan> CreateMaxPoolGradGrad(const KernelContext& c) {
-  MF_ASSIGN_OR_RETURN(const PoolGeometry g,
-                      PoolGeometryOf(c.node(), c.input_shape(0), c.output_shape(0)));
-  return ForType(NumericTypes(), c.output_dtype(0), [g]<typename T>(TypeTag<T>) {
-    return KernelPlan{.kernel = MakeKernel([g](const KernelArgs& args) {
-                        PoolGradGrad(g, args.input<T>(0), args.input<T>(1), args.input<T>(2),
-                                     args.output<T>(0));
-                      })};
-  });
+  return PoolKernel(c, NumericTypes(), c.input_shape(0), c.output_shape(0),
+                    []<typename T>(TypeTag<T>, const PoolGeometry& g, const KernelArgs& args) {
+                      PoolGradGrad(g, args.input<T>(0), args.input<T>(1), args.input<T>(2),
+                                   args.output<T>(0));
+                    });
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "framework/core/status.h"
+#include "kernels/cpu/type_list.h"
 #include "kernels/cpu/vectorize.h"
 #include "ops/window.h"
 
@@ -97,6 +98,17 @@ MF_INLINE inline void ForEachChannel(int64_t channels, Fn fn) {
   int64_t c = 0;
   for (; c + PoolVector<T>::kSize <= channels; c += PoolVector<T>::kSize) fn(c, V());
   for (; c < channels; ++c) fn(c, T());
+}
+
+// Makes a kernel that calls run(TypeTag<T>(), geometry, args) for the type of output 0, which must
+// be in `types`. `images` and `pooled` are the local shapes before and after pooling.
+template <typename Types, typename Run>
+absl::StatusOr<KernelPlan> PoolKernel(const KernelContext& c, Types types, const Shape& images,
+                                      const Shape& pooled, Run run) {
+  MF_ASSIGN_OR_RETURN(const PoolGeometry g, PoolGeometryOf(c.node(), images, pooled));
+  return ForType(types, c.output_dtype(0), [&]<typename T>(TypeTag<T> type) {
+    return KernelPlan{.kernel = MakeKernel([=](const KernelArgs& args) { run(type, g, args); })};
+  });
 }
 
 }  // namespace mirrorflow
