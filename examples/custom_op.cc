@@ -45,11 +45,10 @@ void DefineSwish(mf::OpRegistry& ops) {
 // A factory sees the shapes of one replica. The kernel that it returns must not allocate or wait.
 template <typename T>
 mf::KernelPlan SwishKernel(int64_t n) {
-  auto run = [n](const mf::KernelArgs& args, mf::Lane&) {
+  auto run = [n](const mf::KernelArgs& args) {
     const T* const x = args.input<T>(0);
     T* const y = args.output<T>(0);
     for (int64_t i = 0; i < n; ++i) y[i] = x[i] / (1 + std::exp(-x[i]));
-    return absl::OkStatus();
   };
   return {.kernel = mf::MakeKernel(run), .in_place = {{0, 0}}};
 }

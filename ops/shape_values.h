@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What shape functions share: some that serve several ops, and partially known values, which are
-// integer scalars and vectors whose elements may be known individually. These carry the batch size
-// through x.shape()[0], Pack and Reshape.
+// Helpers of shape functions, some of which kernels use, too: functions that serve several ops, and
+// partially known values. These are integer scalars and vectors whose elements may be known
+// individually; they carry the batch size through x.shape()[0], Pack and Reshape.
 #ifndef MIRRORFLOW_OPS_SHAPE_VALUES_H_
 #define MIRRORFLOW_OPS_SHAPE_VALUES_H_
 
