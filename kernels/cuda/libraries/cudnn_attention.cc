@@ -6,7 +6,6 @@
 #include <optional>
 #include <utility>
 
-#include "framework/core/buffer.h"
 #include "framework/core/status.h"
 #include "kernels/cuda/device/cuda_device.h"
 #include "kernels/cuda/libraries/cudnn_backend.h"
@@ -18,9 +17,6 @@ namespace {
 // follow.
 enum Id : int64_t { kQ = 1, kK, kV, kY, kLogSum, kScale, kNoWeight, kFirstVirtual };
 
-// Dimensions: batch, heads, rows, columns.
-using Dims = std::vector<int64_t>;
-
 // cudnn-frontend rejects 9.10.0 and 9.10.1 because of bugs, and earlier versions expect a finite
 // kNoWeight.
 constexpr size_t kFirstVersion = 91002;
@@ -28,15 +24,14 @@ constexpr size_t kFirstVersion = 91002;
 // The longest row that all of the library's engines take, and what its length is a multiple of.
 constexpr int64_t kMaxDepth = 128, kDepthStep = 8;
 
-// Builds the graph of attention. After an error, the other calls do nothing.
-class GraphBuilder {
+// Builds the graph of attention. Dimensions are batch, heads, rows and columns.
+class GraphBuilder : public CudnnGraphBuilder {
  public:
   explicit GraphBuilder(const CudnnAttention& attention)
       : a_(attention),
         scores_({a_.batch, a_.heads, a_.queries, a_.keys}),
         rows_({a_.batch, a_.heads, a_.queries, 1}) {}
 
-  // The graph is the last of the descriptors; the others are what it refers to.
   absl::StatusOr<std::vector<CudnnDescriptor>> Build() {
     const Index q = Rows(kQ, a_.queries, a_.depth);
     Dims k_strides = RowStrides(a_.keys, a_.depth);
@@ -66,49 +61,12 @@ class GraphBuilder {
     const Index softmax = Virtual(a_.type, scores_);
     Pointwise(CUDNN_POINTWISE_DIV, {.x = weights, .b = sum, .y = softmax});
     MatMul(softmax, v, y);
-    MF_RETURN_IF_ERROR(status_);
-    MF_ASSIGN_OR_RETURN(CudnnDescriptor graph, CudnnBuilder(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR)
-                                                   .Set(CUDNN_ATTR_OPERATIONGRAPH_OPS, operations_)
-                                                   .Build());
-    for (CudnnDescriptor& operation : operations_) parts_.push_back(std::move(operation));
-    parts_.push_back(std::move(graph));
-    return std::move(parts_);
+    return Finish();
   }
 
  private:
-  using Index = size_t;  // of a tensor in parts_
-  enum class Kind { kStored, kVirtual, kByValue };
-  struct Operands {
-    Index x;
-    std::optional<Index> b = {}, t = {};
-    Index y;
-  };
-
   static Dims PackedStrides(const Dims& d) { return {d[1] * d[2] * d[3], d[2] * d[3], d[3], 1}; }
 
-  // Keeps a descriptor. After an error, returns the index of an empty one.
-  Index Keep(CudnnBuilder& builder) {
-    absl::StatusOr<CudnnDescriptor> made = builder.Build();
-    status_.Update(made.status());
-    parts_.push_back(made.ok() ? *std::move(made) : CudnnDescriptor());
-    return parts_.size() - 1;
-  }
-  void KeepOperation(CudnnBuilder& builder) {
-    absl::StatusOr<CudnnDescriptor> made = builder.Build();
-    status_.Update(made.status());
-    if (made.ok()) operations_.push_back(*std::move(made));
-  }
-
-  Index Tensor(int64_t id, cudnnDataType_t type, const Dims& dims, const Dims& strides, Kind kind) {
-    return Keep(CudnnBuilder(CUDNN_BACKEND_TENSOR_DESCRIPTOR)
-                    .Set(CUDNN_ATTR_TENSOR_UNIQUE_ID, id)
-                    .Set(CUDNN_ATTR_TENSOR_DATA_TYPE, type)
-                    .Set(CUDNN_ATTR_TENSOR_DIMENSIONS, dims)
-                    .Set(CUDNN_ATTR_TENSOR_STRIDES, strides)
-                    .Set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, static_cast<int64_t>(kBufferAlignment))
-                    .Set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, kind == Kind::kVirtual)
-                    .Set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, kind == Kind::kByValue));
-  }
   Index Stored(Id id, cudnnDataType_t type, const Dims& dims) {
     return Tensor(id, type, dims, PackedStrides(dims), Kind::kStored);
   }
@@ -132,50 +90,44 @@ class GraphBuilder {
   void MatMul(Index a, Index b, Index c) {
     const Index product = Keep(CudnnBuilder(CUDNN_BACKEND_MATMUL_DESCRIPTOR)
                                    .Set(CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_DATA_FLOAT));
-    if (!status_.ok()) return;
+    if (!ok()) return;
     KeepOperation(CudnnBuilder(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR)
-                      .Set(CUDNN_ATTR_OPERATION_MATMUL_DESC, parts_[product])
-                      .Set(CUDNN_ATTR_OPERATION_MATMUL_ADESC, parts_[a])
-                      .Set(CUDNN_ATTR_OPERATION_MATMUL_BDESC, parts_[b])
-                      .Set(CUDNN_ATTR_OPERATION_MATMUL_CDESC, parts_[c]));
+                      .Set(CUDNN_ATTR_OPERATION_MATMUL_DESC, at(product))
+                      .Set(CUDNN_ATTR_OPERATION_MATMUL_ADESC, at(a))
+                      .Set(CUDNN_ATTR_OPERATION_MATMUL_BDESC, at(b))
+                      .Set(CUDNN_ATTR_OPERATION_MATMUL_CDESC, at(c)));
   }
 
   void Reduce(cudnnReduceTensorOp_t op, Index x, Index y) {
     const Index reduction = Keep(CudnnBuilder(CUDNN_BACKEND_REDUCTION_DESCRIPTOR)
                                      .Set(CUDNN_ATTR_REDUCTION_OPERATOR, op)
                                      .Set(CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_DATA_FLOAT));
-    if (!status_.ok()) return;
+    if (!ok()) return;
     KeepOperation(CudnnBuilder(CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR)
-                      .Set(CUDNN_ATTR_OPERATION_REDUCTION_DESC, parts_[reduction])
-                      .Set(CUDNN_ATTR_OPERATION_REDUCTION_XDESC, parts_[x])
-                      .Set(CUDNN_ATTR_OPERATION_REDUCTION_YDESC, parts_[y]));
+                      .Set(CUDNN_ATTR_OPERATION_REDUCTION_DESC, at(reduction))
+                      .Set(CUDNN_ATTR_OPERATION_REDUCTION_XDESC, at(x))
+                      .Set(CUDNN_ATTR_OPERATION_REDUCTION_YDESC, at(y)));
   }
 
-  // `axis` is for CUDNN_POINTWISE_GEN_INDEX.
-  void Pointwise(cudnnPointwiseMode_t mode, const Operands& operands,
-                 cudnnDataType_t precision = CUDNN_DATA_FLOAT, std::optional<int64_t> axis = {}) {
-    CudnnBuilder function(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
-    function.Set(CUDNN_ATTR_POINTWISE_MODE, mode).Set(CUDNN_ATTR_POINTWISE_MATH_PREC, precision);
-    if (axis.has_value()) function.Set(CUDNN_ATTR_POINTWISE_AXIS, *axis);
-    const Index made = Keep(function);
-    if (!status_.ok()) return;
-    CudnnBuilder operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
-    operation.Set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, parts_[made])
-        .Set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, parts_[operands.x])
-        .Set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, parts_[operands.y]);
-    if (operands.b) operation.Set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, parts_[*operands.b]);
-    if (operands.t) operation.Set(CUDNN_ATTR_OPERATION_POINTWISE_TDESC, parts_[*operands.t]);
-    KeepOperation(operation);
+  // The coordinate along `axis` of each score.
+  Index Coordinate(Index scores, int64_t axis) {
+    const Index y = Virtual(CUDNN_DATA_INT32, scores_);
+    Pointwise(CudnnBuilder(CUDNN_BACKEND_POINTWISE_DESCRIPTOR)
+                  .Set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_POINTWISE_GEN_INDEX)
+                  .Set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT)
+                  .Set(CUDNN_ATTR_POINTWISE_AXIS, axis),
+              {.x = scores, .y = y});
+    return y;
   }
 
   // The scores where the query's number is that of the key or greater; elsewhere, kNoWeight.
   Index MaskOfLaterKeys(Index scores) {
-    const Index query = Virtual(CUDNN_DATA_INT32, scores_),
-                key = Virtual(CUDNN_DATA_INT32, scores_);
-    Pointwise(CUDNN_POINTWISE_GEN_INDEX, {.x = scores, .y = query}, CUDNN_DATA_FLOAT, 2);
-    Pointwise(CUDNN_POINTWISE_GEN_INDEX, {.x = scores, .y = key}, CUDNN_DATA_FLOAT, 3);
+    const Index query = Coordinate(scores, 2), key = Coordinate(scores, 3);
     const Index sees = Virtual(CUDNN_DATA_BOOLEAN, scores_);
-    Pointwise(CUDNN_POINTWISE_CMP_GE, {.x = query, .b = key, .y = sees}, CUDNN_DATA_BOOLEAN);
+    Pointwise(CudnnBuilder(CUDNN_BACKEND_POINTWISE_DESCRIPTOR)
+                  .Set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_POINTWISE_CMP_GE)
+                  .Set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_BOOLEAN),
+              {.x = query, .b = key, .y = sees});
     const Index masked = Virtual(CUDNN_DATA_FLOAT, scores_);
     Pointwise(CUDNN_POINTWISE_BINARY_SELECT,
               {.x = scores, .b = Scalar(kNoWeight), .t = sees, .y = masked});
@@ -185,8 +137,6 @@ class GraphBuilder {
   const CudnnAttention& a_;
   const Dims scores_, rows_;
   int64_t next_virtual_ = kFirstVirtual;
-  absl::Status status_;
-  std::vector<CudnnDescriptor> parts_, operations_;
 };
 
 class CudnnAttentionKernel final : public Kernel {

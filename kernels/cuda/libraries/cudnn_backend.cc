@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "framework/core/buffer.h"
 
 namespace mirrorflow {
 
@@ -75,6 +76,61 @@ void CudnnBuilder::SetArray(cudnnBackendAttributeName_t name, cudnnBackendAttrib
 absl::StatusOr<CudnnDescriptor> CudnnBuilder::Build() {
   if (made_.ok()) MF_RETURN_IF_CUDNN_ERROR(cudnnBackendFinalize(made_->get()));
   return std::move(made_);
+}
+
+CudnnGraphBuilder::Index CudnnGraphBuilder::Keep(CudnnBuilder& builder) {
+  absl::StatusOr<CudnnDescriptor> made = builder.Build();
+  status_.Update(made.status());
+  parts_.push_back(made.ok() ? *std::move(made) : CudnnDescriptor());
+  return parts_.size() - 1;
+}
+
+void CudnnGraphBuilder::KeepOperation(CudnnBuilder& builder) {
+  absl::StatusOr<CudnnDescriptor> made = builder.Build();
+  status_.Update(made.status());
+  if (made.ok()) operations_.push_back(*std::move(made));
+}
+
+CudnnGraphBuilder::Index CudnnGraphBuilder::Tensor(int64_t id, cudnnDataType_t type,
+                                                   const Dims& dims, const Dims& strides,
+                                                   Kind kind) {
+  return Keep(CudnnBuilder(CUDNN_BACKEND_TENSOR_DESCRIPTOR)
+                  .Set(CUDNN_ATTR_TENSOR_UNIQUE_ID, id)
+                  .Set(CUDNN_ATTR_TENSOR_DATA_TYPE, type)
+                  .Set(CUDNN_ATTR_TENSOR_DIMENSIONS, dims)
+                  .Set(CUDNN_ATTR_TENSOR_STRIDES, strides)
+                  .Set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, static_cast<int64_t>(kBufferAlignment))
+                  .Set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, kind == Kind::kVirtual)
+                  .Set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, kind == Kind::kByValue));
+}
+
+void CudnnGraphBuilder::Pointwise(cudnnPointwiseMode_t mode, const Operands& operands) {
+  Pointwise(CudnnBuilder(CUDNN_BACKEND_POINTWISE_DESCRIPTOR)
+                .Set(CUDNN_ATTR_POINTWISE_MODE, mode)
+                .Set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT),
+            operands);
+}
+
+void CudnnGraphBuilder::Pointwise(CudnnBuilder& function, const Operands& operands) {
+  const Index made = Keep(function);
+  if (!ok()) return;
+  CudnnBuilder operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+  operation.Set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, at(made))
+      .Set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, at(operands.x))
+      .Set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, at(operands.y));
+  if (operands.b) operation.Set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, at(*operands.b));
+  if (operands.t) operation.Set(CUDNN_ATTR_OPERATION_POINTWISE_TDESC, at(*operands.t));
+  KeepOperation(operation);
+}
+
+absl::StatusOr<std::vector<CudnnDescriptor>> CudnnGraphBuilder::Finish() {
+  MF_RETURN_IF_ERROR(status_);
+  MF_ASSIGN_OR_RETURN(CudnnDescriptor graph, CudnnBuilder(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR)
+                                                 .Set(CUDNN_ATTR_OPERATIONGRAPH_OPS, operations_)
+                                                 .Build());
+  for (CudnnDescriptor& operation : operations_) parts_.push_back(std::move(operation));
+  parts_.push_back(std::move(graph));
+  return std::move(parts_);
 }
 
 }  // namespace mirrorflow

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <type_traits>
 #include <vector>
 
@@ -104,6 +105,37 @@ class CudnnBuilder {
                 const void* values);
 
   absl::StatusOr<CudnnDescriptor> made_;
+};
+
+// Builds a graph of operations on tensors, for a class that knows which. After an error, the other
+// calls do nothing and Finish returns the error.
+class CudnnGraphBuilder {
+ protected:
+  using Index = size_t;  // of a tensor, or of another descriptor that an operation refers to
+  using Dims = std::vector<int64_t>;
+  enum class Kind { kStored, kVirtual, kByValue };
+  struct Operands {
+    Index x;
+    std::optional<Index> b = {}, t = {};
+    Index y;
+  };
+
+  Index Tensor(int64_t id, cudnnDataType_t type, const Dims& dims, const Dims& strides, Kind kind);
+  // Adds an operation of one of the library's element-wise functions.
+  void Pointwise(cudnnPointwiseMode_t mode, const Operands& operands);
+  void Pointwise(CudnnBuilder& function, const Operands& operands);
+  // Adds a descriptor, or an operation. `at` is invalid after an error.
+  Index Keep(CudnnBuilder& builder);
+  void KeepOperation(CudnnBuilder& builder);
+  const CudnnDescriptor& at(Index i) const { return parts_[i]; }
+  bool ok() const { return status_.ok(); }
+
+  // The graph is the last of the descriptors; the others are what it refers to.
+  absl::StatusOr<std::vector<CudnnDescriptor>> Finish();
+
+ private:
+  absl::Status status_;
+  std::vector<CudnnDescriptor> parts_, operations_;
 };
 
 }  // namespace mirrorflow

@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "framework/core/buffer.h"
 #include "framework/core/status.h"
+#include "kernels/cuda/libraries/cudnn_backend.h"
 
 namespace mirrorflow {
 namespace {
@@ -13,52 +13,43 @@ namespace {
 // The ids of the tensors in a graph. Virtual ones exist only within an engine.
 enum Id : int64_t { kImages = 1, kFilter, kOutput, kBias, kConvolved, kBiased };
 
-// Dimensions in the library's order: batch or output channels, channels, height, width.
-using Dims = std::vector<int64_t>;
-
-Dims StridesOf(const Dims& d, bool channels_first) {
-  if (channels_first) return {d[1] * d[2] * d[3], d[2] * d[3], d[3], 1};
-  return {d[1] * d[2] * d[3], 1, d[3] * d[1], d[1]};
-}
-
-// Builds the graph of a convolution.
-class GraphBuilder {
+// Builds the graph of a convolution. Dimensions are in the library's order: batch or output
+// channels, channels, height, width.
+class GraphBuilder : public CudnnGraphBuilder {
  public:
   explicit GraphBuilder(const CudnnConvolution& convolution) : c_(convolution) {}
 
-  // The graph is the last of the descriptors; the others are what it refers to.
   absl::StatusOr<std::vector<CudnnDescriptor>> Build() {
-    MF_RETURN_IF_ERROR(AddConvolution());
-    if (c_.epilogue != CudnnEpilogue::kNone) {
-      const bool relu = c_.epilogue == CudnnEpilogue::kBiasAndRelu;
-      MF_RETURN_IF_ERROR(AddBias(relu ? kBiased : kOutput));
-      if (relu) MF_RETURN_IF_ERROR(AddRelu());
-    }
-    MF_ASSIGN_OR_RETURN(CudnnDescriptor graph, CudnnBuilder(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR)
-                                                   .Set(CUDNN_ATTR_OPERATIONGRAPH_OPS, operations_)
-                                                   .Build());
-    for (CudnnDescriptor& operation : operations_) parts_.push_back(std::move(operation));
-    parts_.push_back(std::move(graph));
-    return std::move(parts_);
+    const bool bias = c_.epilogue != CudnnEpilogue::kNone;
+    const bool relu = c_.epilogue == CudnnEpilogue::kBiasAndRelu;
+    const Index convolved = Operand(bias ? kConvolved : kOutput);
+    AddConvolution(convolved);
+    if (!bias) return Finish();
+    const Index biased = Operand(relu ? kBiased : kOutput);
+    Pointwise(CUDNN_POINTWISE_ADD, {.x = convolved, .b = Operand(kBias), .y = biased});
+    if (!relu) return Finish();
+    // NaN stays NaN, as in our own Relu; the library's default is to replace it.
+    Pointwise(CudnnBuilder(CUDNN_BACKEND_POINTWISE_DESCRIPTOR)
+                  .Set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_POINTWISE_RELU_FWD)
+                  .Set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT)
+                  .Set(CUDNN_ATTR_POINTWISE_NAN_PROPAGATION, CUDNN_PROPAGATE_NAN),
+              {.x = biased, .y = Operand(kOutput)});
+    return Finish();
   }
 
  private:
-  absl::StatusOr<CudnnDescriptor> Tensor(Id id) const {
+  Index Operand(Id id) {
     const ConvolutionGeometry& g = c_.geometry;
-    const Dims dims = id == kImages ? Dims{g.batch, g.in_channels, g.h.in, g.w.in}
-                      : id == kFilter
-                          ? Dims{g.out_channels, g.in_channels / g.groups, g.h.size, g.w.size}
-                      : id == kBias ? Dims{1, g.out_channels, 1, 1}
-                                    : Dims{g.batch, g.out_channels, g.h.out, g.w.out};
+    const Dims d = id == kImages ? Dims{g.batch, g.in_channels, g.h.in, g.w.in}
+                   : id == kFilter
+                       ? Dims{g.out_channels, g.in_channels / g.groups, g.h.size, g.w.size}
+                   : id == kBias ? Dims{1, g.out_channels, 1, 1}
+                                 : Dims{g.batch, g.out_channels, g.h.out, g.w.out};
+    const Dims strides = g.nchw ? Dims{d[1] * d[2] * d[3], d[2] * d[3], d[3], 1}
+                                : Dims{d[1] * d[2] * d[3], 1, d[3] * d[1], d[1]};
     const bool is_virtual = id == kConvolved || id == kBiased;
-    return CudnnBuilder(CUDNN_BACKEND_TENSOR_DESCRIPTOR)
-        .Set(CUDNN_ATTR_TENSOR_UNIQUE_ID, static_cast<int64_t>(id))
-        .Set(CUDNN_ATTR_TENSOR_DATA_TYPE, is_virtual ? CUDNN_DATA_FLOAT : c_.type)
-        .Set(CUDNN_ATTR_TENSOR_DIMENSIONS, dims)
-        .Set(CUDNN_ATTR_TENSOR_STRIDES, StridesOf(dims, g.nchw))
-        .Set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, static_cast<int64_t>(kBufferAlignment))
-        .Set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, is_virtual)
-        .Build();
+    return Tensor(id, is_virtual ? CUDNN_DATA_FLOAT : c_.type, d, strides,
+                  is_virtual ? Kind::kVirtual : Kind::kStored);
   }
 
   // The names of the attributes of an operation.
@@ -96,85 +87,30 @@ class GraphBuilder {
             CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA};
   }
 
-  absl::Status AddConvolution() {
+  void AddConvolution(Index output) {
     const Window &h = c_.geometry.h, &w = c_.geometry.w;
-    MF_ASSIGN_OR_RETURN(CudnnDescriptor convolution,
-                        CudnnBuilder(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR)
-                            .Set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT)
-                            .Set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_CROSS_CORRELATION)
-                            .Set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, int64_t{2})
-                            .Set(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, Dims{h.before, w.before})
-                            .Set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, Dims{h.before, w.before})
-                            .Set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, Dims{h.stride, w.stride})
-                            .Set(CUDNN_ATTR_CONVOLUTION_DILATIONS, Dims{h.dilation, w.dilation})
-                            .Build());
-    MF_ASSIGN_OR_RETURN(CudnnDescriptor images, Tensor(kImages));
-    MF_ASSIGN_OR_RETURN(CudnnDescriptor filter, Tensor(kFilter));
-    MF_ASSIGN_OR_RETURN(CudnnDescriptor output,
-                        Tensor(c_.epilogue == CudnnEpilogue::kNone ? kOutput : kConvolved));
+    const Index convolution =
+        Keep(CudnnBuilder(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR)
+                 .Set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT)
+                 .Set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_CROSS_CORRELATION)
+                 .Set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, int64_t{2})
+                 .Set(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, Dims{h.before, w.before})
+                 .Set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, Dims{h.before, w.before})
+                 .Set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, Dims{h.stride, w.stride})
+                 .Set(CUDNN_ATTR_CONVOLUTION_DILATIONS, Dims{h.dilation, w.dilation}));
+    const Index images = Operand(kImages), filter = Operand(kFilter);
+    if (!ok()) return;
     const Names names = NamesOfPart();
-    MF_ASSIGN_OR_RETURN(CudnnDescriptor operation, CudnnBuilder(names.operation)
-                                                       .Set(names.convolution, convolution)
-                                                       .Set(names.images, images)
-                                                       .Set(names.filter, filter)
-                                                       .Set(names.output, output)
-                                                       .Set(names.alpha, 1.0f)
-                                                       .Set(names.beta, 0.0f)
-                                                       .Build());
-    operations_.push_back(std::move(operation));
-    Keep(std::move(convolution), std::move(images), std::move(filter), std::move(output));
-    return absl::OkStatus();
-  }
-
-  absl::Status AddBias(Id to) {
-    MF_ASSIGN_OR_RETURN(CudnnDescriptor add,
-                        CudnnBuilder(CUDNN_BACKEND_POINTWISE_DESCRIPTOR)
-                            .Set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_POINTWISE_ADD)
-                            .Set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT)
-                            .Build());
-    MF_ASSIGN_OR_RETURN(CudnnDescriptor x, Tensor(kConvolved));
-    MF_ASSIGN_OR_RETURN(CudnnDescriptor bias, Tensor(kBias));
-    MF_ASSIGN_OR_RETURN(CudnnDescriptor y, Tensor(to));
-    MF_ASSIGN_OR_RETURN(CudnnDescriptor operation,
-                        CudnnBuilder(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR)
-                            .Set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, add)
-                            .Set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x)
-                            .Set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, bias)
-                            .Set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y)
-                            .Build());
-    operations_.push_back(std::move(operation));
-    Keep(std::move(add), std::move(x), std::move(bias), std::move(y));
-    return absl::OkStatus();
-  }
-
-  absl::Status AddRelu() {
-    // NaN stays NaN, as in our own Relu; the library's default is to replace it.
-    MF_ASSIGN_OR_RETURN(CudnnDescriptor relu,
-                        CudnnBuilder(CUDNN_BACKEND_POINTWISE_DESCRIPTOR)
-                            .Set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_POINTWISE_RELU_FWD)
-                            .Set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT)
-                            .Set(CUDNN_ATTR_POINTWISE_NAN_PROPAGATION, CUDNN_PROPAGATE_NAN)
-                            .Build());
-    MF_ASSIGN_OR_RETURN(CudnnDescriptor x, Tensor(kBiased));
-    MF_ASSIGN_OR_RETURN(CudnnDescriptor y, Tensor(kOutput));
-    MF_ASSIGN_OR_RETURN(CudnnDescriptor operation,
-                        CudnnBuilder(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR)
-                            .Set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, relu)
-                            .Set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x)
-                            .Set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y)
-                            .Build());
-    operations_.push_back(std::move(operation));
-    Keep(std::move(relu), std::move(x), std::move(y));
-    return absl::OkStatus();
-  }
-
-  template <typename... Descriptors>
-  void Keep(Descriptors&&... descriptors) {
-    (parts_.push_back(std::move(descriptors)), ...);
+    KeepOperation(CudnnBuilder(names.operation)
+                      .Set(names.convolution, at(convolution))
+                      .Set(names.images, at(images))
+                      .Set(names.filter, at(filter))
+                      .Set(names.output, at(output))
+                      .Set(names.alpha, 1.0f)
+                      .Set(names.beta, 0.0f));
   }
 
   const CudnnConvolution& c_;
-  std::vector<CudnnDescriptor> parts_, operations_;
 };
 
 }  // namespace
