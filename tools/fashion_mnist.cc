@@ -7,10 +7,8 @@
 #include <signal.h>
 #include <string.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <initializer_list>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -19,7 +17,6 @@
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "framework/core/terminal.h"
 #include "framework/runtime/failure.h"
 #include "mirrorflow_debug.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The `mirrorflow` command.
-#include <algorithm>
 #include <cstdio>
 #include <iterator>
 #include <string>

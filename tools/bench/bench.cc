@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/bench/bench.h"
 
-#include <optional>
 #include <string>
 
 #include "absl/flags/flag.h"

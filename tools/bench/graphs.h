@@ -3,7 +3,6 @@
 #define MIRRORFLOW_TOOLS_BENCH_GRAPHS_H_
 
 #include <cstdint>
-#include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"

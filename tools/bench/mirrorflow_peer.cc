@@ -8,7 +8,6 @@
 #include <cmath>
 #include <cstdio>
 #include <functional>
-#include <utility>
 
 #include "absl/flags/declare.h"
 #include "absl/flags/flag.h"

@@ -3,7 +3,6 @@
 
 #include <cmath>
 #include <limits>
-#include <optional>
 #include <utility>
 
 #include "absl/flags/declare.h"

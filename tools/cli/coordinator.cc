@@ -8,7 +8,6 @@
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
 #include "distribute/cluster/connections/host_port.h"
 #include "distribute/cluster/coordination/coordination_server.h"
 #include "framework/core/end_requests.h"

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/explain/explain.h"
 
-#include <algorithm>
 #include <limits>
 #include <memory>
-#include <optional>
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <exception>
 #include <new>
+#include <optional>
 #include <system_error>
 
 #include "absl/flags/reflection.h"
@@ -25,7 +26,6 @@
 #include "framework/core/status.h"
 #include "framework/core/terminal.h"
 #include "framework/core/thread.h"
-#include "framework/graph/op_registry.h"
 #include "framework/runtime/error_report.h"
 #include "framework/runtime/failure.h"
 #include "train/checkpoint/directory_lock.h"

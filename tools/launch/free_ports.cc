@@ -8,7 +8,6 @@
 #include <cerrno>
 
 #include "absl/cleanup/cleanup.h"
-#include "absl/status/status.h"
 #include "framework/core/system_error.h"
 
 namespace mirrorflow {

@@ -6,9 +6,7 @@
 
 #include <cstdint>
 #include <deque>
-#include <optional>
 #include <string>
-#include <vector>
 
 #include "absl/time/time.h"
 #include "absl/types/span.h"

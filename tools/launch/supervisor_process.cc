@@ -11,7 +11,6 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/system_error.h"

@@ -5,14 +5,12 @@
 #define MIRRORFLOW_TOOLS_LAUNCH_WORKER_OUTPUT_H_
 
 #include <deque>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "absl/types/span.h"
 
 namespace mirrorflow {
 

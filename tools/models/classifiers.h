@@ -5,7 +5,6 @@
 #define MIRRORFLOW_TOOLS_MODELS_CLASSIFIERS_H_
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <initializer_list>
-#include <numeric>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"

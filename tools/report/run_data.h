@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/string_view.h"
 #include "tools/report/svg_chart.h"
 
 namespace mirrorflow {
