@@ -9,7 +9,7 @@
 #include "tests/fuzz/in_memory_file.h"
 #include "tests/fuzz/records.h"
 #include "tests/fuzz/run_page.h"
-#include "tools/report/event_files.h"
+#include "tools/report/read_run.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace mirrorflow;

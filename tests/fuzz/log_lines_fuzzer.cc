@@ -3,7 +3,7 @@
 // Reads a text as the log of a run, and makes a page of it.
 #include "absl/strings/string_view.h"
 #include "tests/fuzz/run_page.h"
-#include "tools/report/log_lines.h"
+#include "tools/report/read_run.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace mirrorflow;

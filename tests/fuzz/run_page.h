@@ -6,7 +6,7 @@
 
 #include "framework/core/status.h"
 #include "tests/tools/report/well_formed.h"
-#include "tools/report/page.h"
+#include "tools/report/report.h"
 #include "tools/report/run_data.h"
 
 namespace mirrorflow {

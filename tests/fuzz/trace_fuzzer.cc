@@ -5,7 +5,7 @@
 
 #include "framework/core/status.h"
 #include "tests/fuzz/run_page.h"
-#include "tools/report/step_timeline.h"
+#include "tools/report/read_run.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace mirrorflow;

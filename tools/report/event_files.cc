@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/report/event_files.h"
-
 #include <google/protobuf/arena.h>
 
 #include <algorithm>
@@ -12,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "tools/report/read_run.h"
 #include "train/formats/tf_record.h"
 #include "train/summary/event.pb.h"
 #include "train/summary/hparams.pb.h"

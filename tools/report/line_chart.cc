@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "framework/core/utf8.h"
+#include "tools/report/svg_chart.h"
 
 namespace mirrorflow {
 namespace {
@@ -181,50 +181,6 @@ std::string Hits(const Axes& axes, const LineSeries& line) {
 }
 
 }  // namespace
-
-std::vector<double> RoundTicks(double low, double high, int count) {
-  const double rough = high / count - low / count;
-  if (!(rough > 0) || !std::isfinite(rough)) return {low};
-  const double power = std::pow(10, std::floor(std::log10(rough)));
-  if (!(power > 0)) return {low};
-  double step = 10 * power;
-  for (const double factor : {5.0, 2.0, 1.0}) {
-    if (rough <= factor * power) step = factor * power;
-  }
-  std::vector<double> ticks;
-  const double first = std::ceil(low / step);
-  for (int i = 0; i <= 2 * count && (first + i) * step <= high; ++i) {
-    ticks.push_back((first + i) * step);
-  }
-  return ticks;
-}
-
-std::string HtmlText(absl::string_view text, size_t max_bytes) {
-  std::string out;
-  while (!text.empty()) {
-    if (out.size() >= max_bytes) return absl::StrCat(out, "…");
-    const size_t length = Utf8CharacterLength(text);
-    const absl::string_view character = text.substr(0, std::max<size_t>(length, 1));
-    const unsigned char c = character[0];
-    if (length == 0) {
-      out += "\xef\xbf\xbd";
-    } else if (c == '&') {
-      out += "&amp;";
-    } else if (c == '<') {
-      out += "&lt;";
-    } else if (c == '>') {
-      out += "&gt;";
-    } else if (c == '"') {
-      out += "&quot;";
-    } else if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f) {
-      out += ' ';
-    } else {
-      absl::StrAppend(&out, character);
-    }
-    text.remove_prefix(character.size());
-  }
-  return out;
-}
 
 std::string LineChart(absl::string_view title, const std::vector<LineSeries>& series,
                       bool may_be_logarithmic) {

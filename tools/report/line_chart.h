@@ -27,15 +27,6 @@ std::string LineChart(absl::string_view title, const std::vector<LineSeries>& se
 // The number of colours.
 inline constexpr size_t kChartColours = 6;
 
-// Returns round numbers in [low, high], about `count` of them. Requires finite low <= high.
-std::vector<double> RoundTicks(double low, double high, int count);
-
-inline constexpr size_t kMaxHtmlBytes = 64 << 10;
-
-// Escapes a text for HTML and SVG. A byte that is not UTF-8 becomes U+FFFD, a control character a
-// space. What follows the first `max_bytes` of the result, roughly, becomes an ellipsis.
-std::string HtmlText(absl::string_view text, size_t max_bytes = kMaxHtmlBytes);
-
 }  // namespace mirrorflow
 
 #endif  // MIRRORFLOW_TOOLS_REPORT_LINE_CHART_H_

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/report/log_lines.h"
-
 #include <algorithm>
 #include <limits>
 
@@ -10,6 +8,7 @@
 #include "absl/time/time.h"
 #include "framework/core/json.h"
 #include "nlohmann/json.hpp"
+#include "tools/report/read_run.h"
 
 namespace mirrorflow {
 namespace {

@@ -14,9 +14,6 @@
 #include "framework/core/file.h"
 #include "framework/core/status.h"
 #include "framework/core/text.h"
-#include "tools/report/event_files.h"
-#include "tools/report/log_lines.h"
-#include "tools/report/step_timeline.h"
 #include "train/checkpoint/directory.h"
 #include "train/checkpoint/manifest.h"
 

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/report/step_timeline.h"
-
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -11,6 +9,7 @@
 #include "framework/core/json.h"
 #include "framework/core/status.h"
 #include "nlohmann/json.hpp"
+#include "tools/report/read_run.h"
 
 namespace mirrorflow {
 namespace {

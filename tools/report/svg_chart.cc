@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "framework/core/utf8.h"
 
 namespace mirrorflow {
 namespace {
@@ -19,11 +19,6 @@ constexpr const char* kColours[] = {"#0072b2", "#e69f00", "#d55e00", "#009e73", 
 
 const char* Colour(size_t i) { return kColours[i % (sizeof(kColours) / sizeof(kColours[0]))]; }
 
-std::string Escaped(absl::string_view text) {
-  return absl::StrReplaceAll(text,
-                             {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}});
-}
-
 // An SVG image, drawn from back to front.
 class Canvas {
  public:
@@ -33,13 +28,13 @@ class Canvas {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %g %g\" width=\"%g\" "
         "height=\"%g\" font-family=\"sans-serif\" font-size=\"12\" fill=\"#333\">\n"
         "<title>%s</title>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
-        width, height, width, height, Escaped(title));
+        width, height, width, height, HtmlText(title));
     Text(width / 2, 22, "middle", title, "font-size=\"15\" font-weight=\"bold\"");
   }
   void Text(double x, double y, absl::string_view anchor, absl::string_view text,
             absl::string_view more = "") {
     absl::StrAppendFormat(&svg_, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" %s>%s</text>\n", x,
-                          y, anchor, more, Escaped(text));
+                          y, anchor, more, HtmlText(text));
   }
   void Line(double x1, double y1, double x2, double y2, absl::string_view colour) {
     absl::StrAppendFormat(&svg_,
@@ -52,7 +47,7 @@ class Canvas {
                           "<rect class=\"%s\" x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" "
                           "height=\"%.1f\" fill=\"%s\" stroke=\"#fff\" stroke-width=\"0.5\">"
                           "<title>%s</title></rect>\n",
-                          class_name, x, y, width, height, colour, Escaped(title));
+                          class_name, x, y, width, height, colour, HtmlText(title));
   }
   void Legend(double x, double y, const std::vector<std::string>& names) {
     for (size_t i = 0; i < names.size(); ++i) {
@@ -66,16 +61,6 @@ class Canvas {
  private:
   std::string svg_;
 };
-
-// Returns 1, 2 or 5 times a power of ten, such that about `count` steps fit into `range`.
-double RoundStep(double range, int count) {
-  const double rough = std::max(range, 1e-9) / count;
-  const double power = std::pow(10, std::floor(std::log10(rough)));
-  for (const double factor : {1.0, 2.0, 5.0}) {
-    if (rough <= factor * power) return factor * power;
-  }
-  return 10 * power;
-}
 
 // The place of a span in its row: overlapping spans are stacked.
 struct Place {
@@ -108,6 +93,50 @@ std::vector<Place> StackOverlaps(const std::vector<TimelineSpan>& spans, size_t 
 
 }  // namespace
 
+std::vector<double> RoundTicks(double low, double high, int count) {
+  const double rough = high / count - low / count;
+  if (!(rough > 0) || !std::isfinite(rough)) return {low};
+  const double power = std::pow(10, std::floor(std::log10(rough)));
+  if (!(power > 0)) return {low};
+  double step = 10 * power;
+  for (const double factor : {5.0, 2.0, 1.0}) {
+    if (rough <= factor * power) step = factor * power;
+  }
+  std::vector<double> ticks;
+  const double first = std::ceil(low / step);
+  for (int i = 0; i <= 2 * count && (first + i) * step <= high; ++i) {
+    ticks.push_back((first + i) * step);
+  }
+  return ticks;
+}
+
+std::string HtmlText(absl::string_view text, size_t max_bytes) {
+  std::string out;
+  while (!text.empty()) {
+    if (out.size() >= max_bytes) return absl::StrCat(out, "…");
+    const size_t length = Utf8CharacterLength(text);
+    const absl::string_view character = text.substr(0, std::max<size_t>(length, 1));
+    const unsigned char c = character[0];
+    if (length == 0) {
+      out += "\xef\xbf\xbd";
+    } else if (c == '&') {
+      out += "&amp;";
+    } else if (c == '<') {
+      out += "&lt;";
+    } else if (c == '>') {
+      out += "&gt;";
+    } else if (c == '"') {
+      out += "&quot;";
+    } else if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f) {
+      out += ' ';
+    } else {
+      absl::StrAppend(&out, character);
+    }
+    text.remove_prefix(character.size());
+  }
+  return out;
+}
+
 std::string GroupedBars(absl::string_view title, absl::string_view what,
                         const std::vector<std::string>& series, const std::vector<BarGroup>& groups,
                         double most) {
@@ -123,8 +152,7 @@ std::string GroupedBars(absl::string_view title, absl::string_view what,
   Canvas canvas(right + 20, base + kBottom, title);
   canvas.Legend(kLeft, 46, series);
   auto height = [&](double value) { return std::min(value, most) / highest * kPlotHeight; };
-  const double step = RoundStep(highest, 6);
-  for (double tick = 0; tick <= highest; tick += step) {
+  for (const double tick : RoundTicks(0, highest, 6)) {
     canvas.Line(kLeft, base - height(tick), right, base - height(tick), "#ddd");
     canvas.Text(kLeft - 6, base - height(tick) + 4, "end", absl::StrFormat("%g", tick));
   }
@@ -162,8 +190,7 @@ std::string Timeline(absl::string_view title, const std::vector<std::string>& ro
   Canvas canvas(kLeft + kPlotWidth + 30, base + 45, title);
   canvas.Legend(kLeft, 46, kinds);
   auto x = [&](double ms) { return kLeft + ms / last * kPlotWidth; };
-  const double step = RoundStep(last, 8);
-  for (double tick = 0; tick <= last; tick += step) {
+  for (const double tick : RoundTicks(0, last, 8)) {
     canvas.Line(x(tick), kTop, x(tick), base + 4, "#ddd");
     canvas.Text(x(tick), base + 18, "middle", absl::StrFormat("%g", tick));
   }

@@ -5,6 +5,7 @@
 #ifndef MIRRORFLOW_TOOLS_REPORT_SVG_CHART_H_
 #define MIRRORFLOW_TOOLS_REPORT_SVG_CHART_H_
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,15 @@ struct TimelineSpan {
 // row. Times are in milliseconds from 0.
 std::string Timeline(absl::string_view title, const std::vector<std::string>& rows,
                      const std::vector<std::string>& kinds, const std::vector<TimelineSpan>& spans);
+
+// Returns round numbers in [low, high], about `count` of them. Requires finite low <= high.
+std::vector<double> RoundTicks(double low, double high, int count);
+
+inline constexpr size_t kMaxHtmlBytes = 64 << 10;
+
+// Escapes a text for HTML and SVG. A byte that is not UTF-8 becomes U+FFFD, a control character a
+// space. What follows the first `max_bytes` of the result, roughly, becomes an ellipsis.
+std::string HtmlText(absl::string_view text, size_t max_bytes = kMaxHtmlBytes);
 
 }  // namespace mirrorflow
 

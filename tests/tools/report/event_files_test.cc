@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/report/event_files.h"
-
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -13,6 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/files.h"
+#include "tools/report/read_run.h"
 #include "train/summary/event.pb.h"
 #include "train/summary/event_file_writer.h"
 #include "train/summary/hparams.pb.h"

@@ -10,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/tools/report/well_formed.h"
+#include "tools/report/svg_chart.h"
 
 namespace mirrorflow {
 namespace {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/report/page.h"
-
 #include <cmath>
 #include <string>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/tools/report/well_formed.h"
+#include "tools/report/report.h"
 
 namespace mirrorflow {
 namespace {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/report/step_timeline.h"
-
 #include <string>
 
 #include "framework/runtime/trace.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/check_trace.h"
+#include "tools/report/read_run.h"
 
 namespace mirrorflow {
 namespace {

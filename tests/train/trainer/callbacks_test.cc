@@ -17,7 +17,7 @@
 #include "ops/all/ops.h"
 #include "tests/support/files.h"
 #include "tests/train/trainer/scores.h"
-#include "tools/report/event_files.h"
+#include "tools/report/read_run.h"
 #include "train/checkpoint/variables_file.h"
 #include "train/layers/layers.h"
 #include "train/losses/losses.h"

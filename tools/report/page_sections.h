@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tables of the report. Each function returns HTML, empty without contents.
-#ifndef MIRRORFLOW_TOOLS_REPORT_PAGE_TABLES_H_
-#define MIRRORFLOW_TOOLS_REPORT_PAGE_TABLES_H_
+// The head of the report, and its tables. Each function returns HTML, empty without contents.
+#ifndef MIRRORFLOW_TOOLS_REPORT_PAGE_SECTIONS_H_
+#define MIRRORFLOW_TOOLS_REPORT_PAGE_SECTIONS_H_
 
 #include <string>
+#include <vector>
 
+#include "tools/report/charts.h"
 #include "tools/report/run_data.h"
 
 namespace mirrorflow {
 
+// A line about the run.
+std::string Subtitle(const RunData& run);
+// Its most important figures.
+std::string Tiles(const RunData& run, const std::vector<Chart>& charts);
 // How each replica spends the step.
 std::string ReplicaTable(const StepTimeline& timeline);
 // The time of kernels by op, of all replicas.
@@ -23,4 +29,4 @@ std::string FactsSection(const RunData& run);
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_TOOLS_REPORT_PAGE_TABLES_H_
+#endif  // MIRRORFLOW_TOOLS_REPORT_PAGE_SECTIONS_H_
