@@ -15,7 +15,6 @@
 #include "tools/explain/explain.h"
 #include "tools/flags/command_line.h"
 #include "tools/launch/launch.h"
-#include "tools/launch/supervisor.h"
 #include "tools/report/report.h"
 
 namespace mirrorflow {

@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 #include "tests/oracle/interpreter.h"
 #include "tests/support/test_session.h"
-#include "tools/bench/closed_loop.h"
+#include "tools/bench/statistics.h"
 #include "tools/bench/training_case.h"
 
 namespace mirrorflow {

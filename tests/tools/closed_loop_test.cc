@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/bench/closed_loop.h"
-
 #include <atomic>
 #include <thread>
 
 #include "gtest/gtest.h"
+#include "tools/bench/statistics.h"
 
 namespace mirrorflow {
 namespace {

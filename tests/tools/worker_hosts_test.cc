@@ -9,6 +9,7 @@
 #include "absl/flags/reflection.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tools/launch/launch.h"
 
 ABSL_DECLARE_FLAG(std::vector<std::string>, hosts);
 ABSL_DECLARE_FLAG(std::string, rsh);

@@ -16,7 +16,9 @@
 #include "tools/bench/temporary_directory.h"
 #include "tools/bench/two_ranks.h"
 #include "tools/bench/worker_hosts.h"
+#include "tools/flags/command_line.h"
 #include "tools/flags/step_flags.h"
+#include "tools/launch/launch.h"
 
 namespace mirrorflow {
 namespace {
@@ -50,7 +52,7 @@ struct AllReduceCase {
 };
 
 // All-reduces `bytes` of floats in place.
-TwoRanks::Work ReduceInPlace(int64_t bytes) {
+RankWork ReduceInPlace(int64_t bytes) {
   return [bytes, memory = std::make_shared<ReplicaMemory>(bytes)](Communicator& communicator) {
     const int64_t count = bytes / static_cast<int64_t>(sizeof(float));
     return communicator.Run({.operation = AllReduce{Reduction::kSum, count},
@@ -60,26 +62,10 @@ TwoRanks::Work ReduceInPlace(int64_t bytes) {
   };
 }
 
-// Our side, and what keeps it alive.
-struct OwnSide {
-  Side side;
-  std::unique_ptr<TwoRanks> threads;
-  std::unique_ptr<PeerProcess> processes;
-};
-
-absl::StatusOr<OwnSide> MakeOwnSide(int64_t bytes, const AllReduceCase& c) {
-  OwnSide own;
-  if (c.transport == kThreads) {
-    MF_ASSIGN_OR_RETURN(own.threads, TwoRanks::Create([bytes] { return ReduceInPlace(bytes); }));
-    own.side = [work = SideOf([ranks = own.threads.get()] { return ranks->Run(); })](double ms) {
-      const PinnedTo core(0);
-      return work(ms);
-    };
-  } else {
-    MF_ASSIGN_OR_RETURN(own.processes, StartAllReduce(bytes, c.transport, c.hosts));
-    own.side = [peer = own.processes.get()](double ms) { return peer->Run(ms); };
-  }
-  return own;
+absl::StatusOr<Side> OwnSide(int64_t bytes, const AllReduceCase& c) {
+  if (c.transport == kThreads) return SideOfTwoRanks([bytes] { return ReduceInPlace(bytes); });
+  MF_ASSIGN_OR_RETURN(auto processes, StartAllReduce(bytes, c.transport, c.hosts));
+  return SideOf(std::move(processes));
 }
 
 absl::StatusOr<std::unique_ptr<PeerProcess>> StartGloo(const std::string& algorithm, int64_t bytes,
@@ -114,10 +100,9 @@ absl::Status BenchAllReduceOver(const AllReduceCase& c, Report* report) {
   for (const auto& size : kSizes) {
     Goal goal = GoalOf(c, size);
     if (!report->Wants(goal.gate)) continue;
-    MF_ASSIGN_OR_RETURN(const OwnSide own, MakeOwnSide(size.bytes, c));
-    std::vector<Side> sides = {own.side};
+    std::vector<Side> sides;
+    MF_ASSIGN_OR_RETURN(sides.emplace_back(), OwnSide(size.bytes, c));
     std::vector<Implementation> names = {Implementation()};
-    std::vector<std::unique_ptr<PeerProcess>> peers;
     absl::Status missing;
     for (const char* algorithm : kAlgorithms) {
       auto peer = StartGloo(algorithm, size.bytes, c.hosts);
@@ -126,18 +111,16 @@ absl::Status BenchAllReduceOver(const AllReduceCase& c, Report* report) {
         continue;
       }
       names.push_back({absl::StrCat("gloo ", algorithm), (*peer)->version()});
-      sides.push_back([p = peer->get()](double ms) { return p->Run(ms); });
-      peers.push_back(*std::move(peer));
+      sides.push_back(SideOf(*std::move(peer)));
     }
     TimingOptions options{.rounds = absl::GetFlag(FLAGS_rounds), .canary_threads = 2};
     if (!c.hosts.hosts.empty()) options.round_ms = kRoundMsBetweenHosts;
     MF_ASSIGN_OR_RETURN(const Rounds rounds, MeasureInTurns(sides, options));
     for (size_t side = 0; side < sides.size(); ++side) {
-      report->Add(absl::StrCat("allreduce/", size.name), 2, 0,
-                  TimingOf(rounds, static_cast<int>(side)), names[side]);
+      report->Add(absl::StrCat("allreduce/", size.name), 2, 0, TimingOf(rounds, side), names[side]);
     }
-    goal.ours = FormatMs(TimingOf(rounds, 0).median_ms);
-    if (peers.empty()) {
+    goal.ours = FormatMedian(rounds, 0);
+    if (sides.size() == 1) {
       report->AddUnmeasured(goal, "not measured", missing.message());
       continue;
     }
@@ -145,7 +128,7 @@ absl::Status BenchAllReduceOver(const AllReduceCase& c, Report* report) {
     for (size_t side = 2; side < sides.size(); ++side) {
       if (TimingOf(rounds, side).median_ms < TimingOf(rounds, best).median_ms) best = side;
     }
-    goal.peer = absl::StrCat(names[best].name, " ", FormatMs(TimingOf(rounds, best).median_ms));
+    goal.peer = absl::StrCat(names[best].name, " ", FormatMedian(rounds, best));
     goal.figure = RatioOf(rounds.ms[best], rounds.ms[0]);
     report->Add(goal);
   }
@@ -184,14 +167,8 @@ absl::Status CheckAllReduceWorkers() {
 }
 
 absl::Status CheckAllReduceFlags() {
-  const std::string transport = absl::GetFlag(FLAGS_transport);
-  if (transport == kThreads || transport == kSharedMemory || transport == kUcx ||
-      transport == kTcp) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(absl::StrCat("--transport: unknown; expected one of ", kThreads,
-                                                 ", ", kSharedMemory, ", ", kUcx, ", ", kTcp,
-                                                 ", got '", transport, "'"));
+  return CheckChoice("transport", absl::GetFlag(FLAGS_transport),
+                     {kThreads, kSharedMemory, kUcx, kTcp});
 }
 
 }  // namespace mirrorflow

@@ -9,9 +9,7 @@
 #include "mirrorflow_debug.h"
 #include "tools/bench/bench_report.h"
 #include "tools/bench/benchmarks.h"
-#include "tools/bench/graphs.h"
 #include "tools/bench/mirrorflow_peer.h"
-#include "tools/bench/step.h"
 #include "tools/flags/step_flags.h"
 
 namespace mirrorflow {

@@ -47,6 +47,10 @@ std::string FormatMs(double ms) {
   return absl::StrCat(FormatNumber(ms), " ms");
 }
 
+std::string FormatMedian(const Rounds& rounds, size_t side) {
+  return FormatMs(TimingOf(rounds, side).median_ms);
+}
+
 const char* Verdict(const Goal& goal) {
   if (!goal.gated) return "reported";
   return goal.at_most ? VerdictAtMost(goal.figure, goal.bound)

@@ -86,6 +86,8 @@ class Report {
 std::string FormatNumber(double value);
 // Formats three significant digits and a unit: `62 ns`, `1.25 ms`.
 std::string FormatMs(double ms);
+// Formats the median time of a side.
+std::string FormatMedian(const Rounds& rounds, size_t side);
 // Formats a row of the table. A non-empty `why` replaces the figure.
 std::string TableRow(const Goal& goal, absl::string_view verdict, absl::string_view why);
 // Formats the lines above the first row.

@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The benchmarks of `mirrorflow bench`, by file. C1 … C24 are the performance goals that
-// `mirrorflow bench gates` measures. graphs.h, overlap.h and step.h have those with results of
-// their own.
+// `mirrorflow bench gates` measures.
 #ifndef MIRRORFLOW_TOOLS_BENCH_BENCHMARKS_H_
 #define MIRRORFLOW_TOOLS_BENCH_BENCHMARKS_H_
 
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
 #include "absl/flags/declare.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tools/bench/bench_report.h"
-#include "tools/bench/network_namespaces.h"
+#include "tools/bench/training_case.h"
+#include "tools/bench/worker_hosts.h"
 
 // Defined in step.cc, for all benchmarks.
 ABSL_DECLARE_FLAG(int, rounds);
@@ -57,6 +63,30 @@ absl::Status CheckGatesFlags();
 // Returns a table of the gates that --only names, or of all.
 Report GatesReport();
 
+// graphs.cc: the costs of a large graph on its way from a file to a result.
+struct GraphCost {
+  int64_t nodes = 0;
+  double load_ms = 0;     // to read, parse and validate it
+  double session_ms = 0;  // to copy it into a session and lay out its variables
+  double compile_ms = 0;
+  double run_ms = 0;
+  int64_t peak_bytes = 0;  // of resident memory, above that before the measurement
+
+  double total_ms() const { return load_ms + session_ms + compile_ms + run_ms; }
+};
+
+// Measures a graph of about `nodes` nodes, which it writes to a temporary file and removes. `shape`
+// is "chain": each node is a function of the one before; "wide": products of one value, added up in
+// pairs; "equal": identical nodes of one value, added up in pairs; or "functions": function calls,
+// nested half as deep as there are nodes.
+absl::StatusOr<GraphCost> MeasureGraph(absl::string_view shape, int64_t nodes);
+
+// `mirrorflow bench graphs`: measures graphs of up to --max_nodes nodes. Time and memory should
+// grow in proportion to the nodes.
+absl::Status BenchGraphs(Report* report);
+// Checks the flag of BenchGraphs.
+absl::Status CheckGraphsFlag();
+
 // hooks.cc: compares the communication hooks, for the case that the flags name: the time of a
 // training step of several workers, the bytes that each sends, and how far the loss falls in the
 // same steps.
@@ -74,6 +104,20 @@ absl::Status BenchFixedCost(Report* report);    // C2
 absl::Status BenchArena(Report* report);        // C16
 absl::Status BenchSteadyState(Report* report);  // C17
 absl::Status BenchOverhead(Report* report);     // all of them
+
+// overlap.cc: how much of a step is exposed communication.
+//
+// Measures the share of training steps in which the compute lanes start collectives, wait for them
+// or do their part of them (C15).
+absl::Status BenchExposed(const TrainingCase& training, Report* report);
+
+// Measures how much longer a step takes on two workers, in two namespaces, than with the same batch
+// on one, in percent of a bare all-reduce of the gradients over the same link (C15b).
+absl::Status BenchExposedOverTcp(const TrainingCase& training, const Link& link, Report* report);
+
+// Draws a typical step as a chart: for each replica the work of its compute lane, and its
+// collectives in flight.
+absl::StatusOr<std::string> StepTimeline(const TrainingCase& training);
 
 // serving.cc: requests per second and latency of single-example inference, compared with ONNX
 // Runtime and TensorFlow.
@@ -93,6 +137,30 @@ absl::Status CheckServingFlags();
 absl::Status BenchStartup(Report* report);  // C21: until the first step has run; the fastest peer
 absl::Status BenchMemory(Report* report);   // C18: peak resident memory; the smallest peer
 absl::Status BenchWorkersStartup(Report* report);  // C13b: start-up time of several workers
+
+// step.cc: the time of a training step, here and in other frameworks.
+//
+// The measurements of a case. If the case leaves out passes, our second side runs without them; if
+// it has several workers, our second side is one process with the same replicas.
+struct StepRounds {
+  Rounds rounds;
+  std::vector<Implementation> sides;            // ours first
+  std::map<std::string, absl::Status> missing;  // peers that could not be measured, and why
+};
+
+// Measures the case here and with `peers` (tensorflow, torch, jax), in turns. All start with the
+// same weights and the same batch. The workers of each side run on `hosts`. A peer that does not
+// start, or whose first losses differ from ours (FailedPrecondition), is listed in `missing`.
+absl::StatusOr<StepRounds> MeasureStep(const TrainingCase& training,
+                                       const std::vector<std::string>& peers,
+                                       const WorkerHosts& hosts = {});
+
+// Measures the case that the flags name.
+absl::Status BenchStep(Report* report);
+// Checks the flags of BenchStep.
+absl::Status CheckStepFlags();
+absl::Status CheckStepWorkers();
+absl::Status CheckStepSides();  // those of the workers, and --peers
 
 // trainer.cc: what Trainer, with a progress bar, TensorBoard and a metric, costs beside a loop that
 // only runs the step. Trains mlp with batches of 64 rows on one replica and on two, in turns with

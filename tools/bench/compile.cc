@@ -11,7 +11,6 @@
 #include "framework/core/status.h"
 #include "mirrorflow_debug.h"
 #include "tools/bench/benchmarks.h"
-#include "tools/bench/graphs.h"
 #include "tools/bench/statistics.h"
 #include "tools/bench/training_case.h"
 #include "tools/flags/step_flags.h"
@@ -74,8 +73,8 @@ absl::Status BenchCompileNodes(Report* report) {
                  .figure = RatioOf(rounds.ms[2], rounds.ms[1]),
                  .bound = 13,
                  .at_most = true,
-                 .ours = FormatMs(TimingOf(rounds, 2).median_ms),
-                 .peer = FormatMs(TimingOf(rounds, 1).median_ms)});
+                 .ours = FormatMedian(rounds, 2),
+                 .peer = FormatMedian(rounds, 1)});
   }
   malloc_trim(0);  // the next benchmark starts without all these free blocks
   return absl::OkStatus();
@@ -92,8 +91,7 @@ absl::Status BenchCompileReplicas(absl::string_view model, Report* report) {
   }
   MF_ASSIGN_OR_RETURN(const Rounds rounds, MeasureInTurns(sides, TimingOptions()));
   for (size_t side = 0; side < sides.size(); ++side) {
-    report->Add(absl::StrCat("compile/", model), replicas[side], 64,
-                TimingOf(rounds, static_cast<int>(side)));
+    report->Add(absl::StrCat("compile/", model), replicas[side], 64, TimingOf(rounds, side));
   }
   for (size_t other : {1, 0}) {
     report->Add({.gate = "C20",
@@ -101,8 +99,8 @@ absl::Status BenchCompileReplicas(absl::string_view model, Report* report) {
                  .figure = RatioOf(rounds.ms[2], rounds.ms[other]),
                  .bound = 1.3,
                  .at_most = true,
-                 .ours = FormatMs(TimingOf(rounds, 2).median_ms),
-                 .peer = FormatMs(TimingOf(rounds, static_cast<int>(other)).median_ms)});
+                 .ours = FormatMedian(rounds, 2),
+                 .peer = FormatMedian(rounds, other)});
   }
   return absl::OkStatus();
 }

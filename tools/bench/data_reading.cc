@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "mirrorflow.h"
 #include "tools/bench/benchmarks.h"
@@ -106,12 +105,7 @@ class Pipeline {
   // Returns the milliseconds per step.
   absl::StatusOr<double> Run(double round_ms) {
     const PinnedTo cores(0, threads_);
-    const MonotonicTime begin = MonotonicTime::Now();
-    for (int steps = 1;; ++steps) {
-      MF_RETURN_IF_ERROR(Step().status());
-      const double ms = absl::ToDoubleMilliseconds(MonotonicTime::Now() - begin);
-      if (ms >= round_ms) return ms / steps;
-    }
+    return MeanMs(round_ms, [this] { return Step().status(); });
   }
 
  private:
@@ -146,13 +140,11 @@ absl::Status MeasureTask(const Task& task, const std::string& folder, int thread
   const std::string name =
       absl::StrCat(task.what, ", ", threads, threads == 1 ? " thread" : " threads");
   std::vector<Side> sides = {[&](double ms) { return pipeline.Run(ms); }};
-  std::vector<std::unique_ptr<PeerProcess>> peers;
   const std::vector<std::string> names = {"tf.data", "DataLoader"};
   for (const char* program : {"data_tensorflow", "data_torch"}) {
     MF_ASSIGN_OR_RETURN(auto peer, StartPeer(program, {task.name, absl::StrCat(threads), folder}));
     MF_RETURN_IF_ERROR(CheckEqual(task, values, *peer, program));
-    sides.push_back([peer = peer.get()](double ms) { return peer->Run(ms); });
-    peers.push_back(std::move(peer));
+    sides.push_back(SideOf(std::move(peer)));
   }
   MF_ASSIGN_OR_RETURN(
       const Rounds rounds,

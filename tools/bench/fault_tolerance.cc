@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/flags/flag.h"
@@ -19,22 +19,21 @@ namespace {
 // `exaggeration`: how many times as much of it is measured as the goal speaks of.
 absl::Status MeasureCost(Goal goal, const TrainingCase& with, const TrainingCase& without,
                          double round_ms, double exaggeration, Report* report) {
-  MF_ASSIGN_OR_RETURN(const std::unique_ptr<PeerProcess> costly, StartTraining(with));
-  MF_ASSIGN_OR_RETURN(const std::unique_ptr<PeerProcess> plain, StartTraining(without));
-  const Side sides[] = {[&](double ms) { return costly->Run(ms); },
-                        [&](double ms) { return plain->Run(ms); }};
+  MF_ASSIGN_OR_RETURN(auto costly, StartTraining(with));
+  MF_ASSIGN_OR_RETURN(auto plain, StartTraining(without));
   MF_ASSIGN_OR_RETURN(const Rounds rounds,
-                      MeasureInTurns(sides, {.rounds = absl::GetFlag(FLAGS_rounds),
-                                             .round_ms = round_ms,
-                                             .canary_threads = with.workers}));
+                      MeasureInTurns({SideOf(std::move(costly)), SideOf(std::move(plain))},
+                                     {.rounds = absl::GetFlag(FLAGS_rounds),
+                                      .round_ms = round_ms,
+                                      .canary_threads = with.workers}));
   std::vector<double> usual = rounds.ms[0];  // with as much of it as the goal speaks of
   for (size_t i = 0; i < usual.size(); ++i) {
     usual[i] = rounds.ms[1][i] + (rounds.ms[0][i] - rounds.ms[1][i]) / exaggeration;
   }
   goal.what =
       absl::StrCat(with.model, " ", with.batch_size, ", ", with.workers, " workers, ", goal.what);
-  goal.ours = FormatMs(TimingOf(rounds, 0).median_ms);
-  goal.peer = absl::StrCat("without ", FormatMs(TimingOf(rounds, 1).median_ms));
+  goal.ours = FormatMedian(rounds, 0);
+  goal.peer = absl::StrCat("without ", FormatMedian(rounds, 1));
   goal.figure = RatioOf(rounds.ms[1], usual);
   report->Add(goal);
   return absl::OkStatus();

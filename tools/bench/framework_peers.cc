@@ -12,7 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "framework/core/status.h"
-#include "tools/launch/free_ports.h"
+#include "tools/launch/placement.h"
 
 ABSL_FLAG(std::vector<std::string>, peers, {},
           "bench step: frameworks to compare with: tensorflow, torch, jax; bench serving: "

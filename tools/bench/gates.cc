@@ -22,9 +22,6 @@
 #include "tools/bench/benchmarks.h"
 #include "tools/bench/framework_peers.h"
 #include "tools/bench/machine.h"
-#include "tools/bench/network_namespaces.h"
-#include "tools/bench/overlap.h"
-#include "tools/bench/step.h"
 #include "tools/report/svg_chart.h"
 
 ABSL_DECLARE_FLAG(std::string, svg);
@@ -118,7 +115,7 @@ absl::Status MeasureAgainst(const StepCase& c, Report* report) {
                                   peers, namespaces ? namespaces->hosts() : WorkerHosts()));
   std::vector<double> medians;
   for (size_t side = 0; side < measured.sides.size(); ++side) {
-    const Timing timing = TimingOf(measured.rounds, static_cast<int>(side));
+    const Timing timing = TimingOf(measured.rounds, side);
     medians.push_back(timing.median_ms);
     report->AddStep(c.model, c.replicas, c.batch_size, timing, measured.sides[side]);
   }
@@ -160,8 +157,8 @@ absl::Status MeasureScaling(const std::string& model, int64_t batch_size, Report
                .what = absl::StrCat(model, " ", batch_size, ", 1 replica / 2"),
                .figure = RatioOf(rounds.ms[0], rounds.ms[1]),
                .bound = 0.88,
-               .ours = FormatMs(TimingOf(rounds, 1).median_ms),
-               .peer = absl::StrCat("1 replica ", FormatMs(TimingOf(rounds, 0).median_ms))});
+               .ours = FormatMedian(rounds, 1),
+               .peer = absl::StrCat("1 replica ", FormatMedian(rounds, 0))});
   return absl::OkStatus();
 }
 

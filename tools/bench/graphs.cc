@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/bench/graphs.h"
-
 #include <malloc.h>
 
+#include <cstdint>
 #include <fstream>
+#include <string>
 #include <vector>
 
 #include "absl/flags/flag.h"
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
 #include "framework/core/file.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
@@ -20,6 +17,8 @@
 #include "framework/proto/graph.pb.h"
 #include "mirrorflow_debug.h"
 #include "nlohmann/json.hpp"
+#include "tools/bench/benchmarks.h"
+#include "tools/bench/machine.h"
 #include "tools/bench/temporary_directory.h"
 #include "tools/flags/command_line.h"
 
@@ -27,20 +26,6 @@ ABSL_FLAG(int64_t, max_nodes, 1000000, "bench graphs: number of nodes of the lar
 
 namespace mirrorflow {
 namespace {
-
-// Returns the figure of a line such as `VmHWM:     1234 kB` of the process status, in bytes; 0 if
-// there is none.
-int64_t MemoryFigure(absl::string_view name) {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (!absl::StartsWith(line, name)) continue;
-    const std::vector<std::string> words =
-        absl::StrSplit(line, absl::ByAnyChar("\t "), absl::SkipEmpty());
-    int64_t kilobytes = 0;
-    return words.size() > 1 && absl::SimpleAtoi(words[1], &kilobytes) ? kilobytes << 10 : 0;
-  }
-  return 0;
-}
 
 // Resets the peak of resident memory.
 void ForgetPeak() { std::ofstream("/proc/self/clear_refs") << "5"; }
@@ -161,7 +146,7 @@ absl::StatusOr<GraphCost> MeasureGraph(absl::string_view shape, int64_t nodes) {
   const std::string path = directory.path() + "/graph.pb";
   MF_ASSIGN_OR_RETURN(const Ends ends, WriteGraph(shape, nodes, path));
   malloc_trim(0);
-  const int64_t before = MemoryFigure("VmRSS");
+  const int64_t before = MemoryFigure("self", "VmRSS").value_or(0);
   ForgetPeak();
 
   GraphCost cost;
@@ -184,7 +169,7 @@ absl::StatusOr<GraphCost> MeasureGraph(absl::string_view shape, int64_t nodes) {
   cost.compile_ms = lap();
   MF_RETURN_IF_ERROR(step.Run({Tensor::Scalar<float>(0.5f)}).status());
   cost.run_ms = lap();
-  cost.peak_bytes = MemoryFigure("VmHWM") - before;
+  cost.peak_bytes = MemoryFigure("self", "VmHWM").value_or(0) - before;
   return cost;
 }
 

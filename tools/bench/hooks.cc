@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <memory>
 #include <utility>
 #include <vector>
 
@@ -16,6 +15,7 @@
 #include "tools/bench/training_case.h"
 #include "tools/bench/worker_hosts.h"
 #include "tools/flags/step_flags.h"
+#include "tools/launch/launch.h"
 
 namespace mirrorflow {
 namespace {
@@ -71,7 +71,6 @@ absl::Status BenchHooks(Report* report) {
   }
   MF_ASSIGN_OR_RETURN(const WorkerHosts hosts, HostsOfFlags());
   std::vector<Effect> effects;
-  std::vector<std::unique_ptr<PeerProcess>> processes;
   std::vector<Side> sides;
   for (const auto& c : kCases) {
     training.hook = c.hook;
@@ -79,15 +78,14 @@ absl::Status BenchHooks(Report* report) {
     if (c.without != nullptr) training.without.push_back(c.without);
     MF_ASSIGN_OR_RETURN(effects.emplace_back(), EffectOf(training));
     MF_ASSIGN_OR_RETURN(auto process, StartTraining(training, hosts));
-    sides.push_back([peer = process.get()](double ms) { return peer->Run(ms); });
-    processes.push_back(std::move(process));
+    sides.push_back(SideOf(std::move(process)));
   }
   MF_ASSIGN_OR_RETURN(const Rounds rounds,
                       MeasureInTurns(sides, {.rounds = absl::GetFlag(FLAGS_rounds),
                                              .round_ms = kRoundMs,
                                              .canary_threads = training.workers}));
   for (size_t i = 0; i < effects.size(); ++i) {
-    const double ms = TimingOf(rounds, static_cast<int>(i)).median_ms;
+    const double ms = TimingOf(rounds, i).median_ms;
     const Estimate ratio = RatioOf(rounds.ms[0], rounds.ms[i]);
     const double mb = static_cast<double>(effects[i].sent_bytes) * 1e-6;
     report->AddLine(

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -66,7 +65,6 @@ absl::Status MeasureAgainst(const Ours& ours, const std::vector<Rival>& rivals, 
     const PinnedTo core(0);
     return work(ms);
   }};
-  std::vector<std::unique_ptr<PeerProcess>> peers;
   Goal goal = {.gate = ours.gate, .what = ours.what};
   std::vector<const Rival*> measured;
   for (const Rival& rival : rivals) {
@@ -85,19 +83,17 @@ absl::Status MeasureAgainst(const Ours& ours, const std::vector<Rival>& rivals, 
                                          ", got ", absl::StrJoin(theirs, ", ")));
       continue;
     }
-    sides.push_back([p = peer->get()](double ms) { return p->Run(ms); });
-    peers.push_back(*std::move(peer));
+    sides.push_back(SideOf(*std::move(peer)));
     measured.push_back(&rival);
   }
   if (measured.empty()) return absl::OkStatus();
   MF_ASSIGN_OR_RETURN(const Rounds rounds,
                       MeasureInTurns(sides, {.rounds = absl::GetFlag(FLAGS_rounds)}));
-  goal.ours = FormatMs(TimingOf(rounds, 0).median_ms);
+  goal.ours = FormatMedian(rounds, 0);
   for (size_t k = 0; k < measured.size(); ++k) {
-    const int side = static_cast<int>(k) + 1;
-    goal.peer = absl::StrCat(measured[k]->name, " ", FormatMs(TimingOf(rounds, side).median_ms));
+    goal.peer = absl::StrCat(measured[k]->name, " ", FormatMedian(rounds, k + 1));
     goal.bound = measured[k]->bound;
-    goal.figure = RatioOf(rounds.ms[side], rounds.ms[0]);
+    goal.figure = RatioOf(rounds.ms[k + 1], rounds.ms[0]);
     report->Add(goal);
   }
   return absl::OkStatus();

@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
@@ -39,6 +40,19 @@ std::string DescribeMachine() {
                          CpuInfo("model name"), CpuInfo("cpu family"), CpuInfo("model"),
                          bytes / (1 << 30), system.sysname, system.release,
                          sysconf(_SC_NPROCESSORS_ONLN));
+}
+
+std::optional<int64_t> MemoryFigure(absl::string_view process, absl::string_view figure) {
+  std::ifstream status(absl::StrCat("/proc/", process, "/status"));
+  int64_t kib = 0;
+  for (std::string line; std::getline(status, line);) {  // such as `VmHWM:     1234 kB`
+    const std::vector<absl::string_view> words =
+        absl::StrSplit(line, absl::ByAnyChar(": \t"), absl::SkipEmpty());
+    if (words.size() == 3 && words[0] == figure && absl::SimpleAtoi(words[1], &kib)) {
+      return kib << 10;
+    }
+  }
+  return std::nullopt;
 }
 
 std::string OneDnnVersion() {

@@ -2,7 +2,11 @@
 #ifndef MIRRORFLOW_TOOLS_BENCH_MACHINE_H_
 #define MIRRORFLOW_TOOLS_BENCH_MACHINE_H_
 
+#include <cstdint>
+#include <optional>
 #include <string>
+
+#include "absl/strings/string_view.h"
 
 namespace mirrorflow {
 
@@ -12,6 +16,10 @@ std::string DescribeMachine();
 
 // The version of oneDNN in this process, such as `2.6.3`; `none` without oneDNN.
 std::string OneDnnVersion();
+
+// Returns a figure of the memory of a process, such as `VmHWM`, in bytes, and nothing if the
+// process has ended. `process` is its number, or `self`.
+std::optional<int64_t> MemoryFigure(absl::string_view process, absl::string_view figure);
 
 // Pins the calling thread, and the threads that it starts, to `count` cores from `core` on, during
 // the lifetime of the object.

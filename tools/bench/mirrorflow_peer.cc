@@ -25,7 +25,7 @@
 #include "mirrorflow.h"
 #include "tools/flags/cluster_flags.h"
 #include "tools/flags/step_flags.h"
-#include "tools/launch/free_ports.h"
+#include "tools/launch/placement.h"
 
 ABSL_FLAG(int64_t, bytes, 1 << 20, "bench allreduce_peer: size of the value");
 ABSL_FLAG(std::string, save_to, "", "bench peer: directory of checkpoints; empty: none");
@@ -66,10 +66,8 @@ absl::StatusOr<Cluster> ClusterOfBenchmark() {
 absl::StatusOr<std::unique_ptr<PeerProcess>> StartThisProgram(std::vector<std::string> args,
                                                               int workers,
                                                               const WorkerHosts& hosts) {
-  char path[4096];
-  const ssize_t size = readlink("/proc/self/exe", path, sizeof(path));
-  if (size <= 0) return absl::ErrnoToStatus(errno, "cannot find this program's file");
-  args.insert(args.begin(), {std::string(path, size), "bench"});
+  MF_ASSIGN_OR_RETURN(const std::string program, ThisProgram());
+  args.insert(args.begin(), {program, "bench"});
   if (workers > 1) {
     args.insert(args.end(), {"--cluster_spec={addresses}", "--task_index={worker}"});
   }

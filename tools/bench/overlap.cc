@@ -1,26 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/bench/overlap.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/flags/declare.h"
 #include "absl/flags/flag.h"
-#include "absl/functional/function_ref.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "framework/core/status.h"
+#include "framework/runtime/trace.h"
 #include "mirrorflow_debug.h"
+#include "tools/bench/benchmarks.h"
 #include "tools/bench/mirrorflow_peer.h"
 #include "tools/bench/statistics.h"
 #include "tools/report/svg_chart.h"
-
-ABSL_DECLARE_FLAG(int, rounds);
 
 namespace mirrorflow {
 namespace {
@@ -41,14 +38,14 @@ bool IsStep(const TraceEvent& event) {
   return event.kind == TraceEvent::kSpan && event.category == "step";
 }
 
-// Returns the share of the events that `counts` selects in the step time of all replicas.
-double ShareOf(const TraceWriter& trace, absl::FunctionRef<bool(const TraceEvent&)> counts) {
-  double counted = 0, whole = 0;
+// Returns the share of communication in the step time: the mean over replicas.
+double ExposedShare(const TraceWriter& trace) {
+  double exposed = 0, whole = 0;
   for (const TraceEvent& event : trace.events()) {
     if (IsStep(event)) whole += static_cast<double>(event.duration_ns);
-    if (counts(event)) counted += static_cast<double>(event.duration_ns);
+    if (IsCommunication(event)) exposed += static_cast<double>(event.duration_ns);
   }
-  return counted / whole;
+  return exposed / whole;
 }
 
 absl::StatusOr<std::vector<TraceWriter>> TraceSteps(const TrainingCase& training) {
@@ -77,8 +74,6 @@ absl::StatusOr<int64_t> GradientBytes(const TrainingCase& training) {
 
 }  // namespace
 
-double ExposedShare(const TraceWriter& trace) { return ShareOf(trace, IsCommunication); }
-
 absl::Status BenchExposed(const TrainingCase& training, Report* report) {
   MF_ASSIGN_OR_RETURN(const std::vector<TraceWriter> traces, TraceSteps(training));
   std::vector<double> percents;
@@ -98,21 +93,18 @@ absl::Status BenchExposedOverTcp(const TrainingCase& training, const Link& link,
   TrainingCase both = training;
   both.workers = 2;
   MF_ASSIGN_OR_RETURN(const int64_t bytes, GradientBytes(training));
-  MF_ASSIGN_OR_RETURN(const auto two, StartTraining(both, namespaces->hosts()));
-  MF_ASSIGN_OR_RETURN(const auto one, StartTraining(training));
-  MF_ASSIGN_OR_RETURN(const auto bare, StartAllReduce(bytes, "tcp", namespaces->hosts()));
-  const Side sides[] = {[&](double ms) { return two->Run(ms); },
-                        [&](double ms) { return one->Run(ms); },
-                        [&](double ms) { return bare->Run(ms); }};
-  MF_ASSIGN_OR_RETURN(const Rounds rounds,
-                      MeasureInTurns(sides, {.rounds = absl::GetFlag(FLAGS_rounds),
-                                             .round_ms = kTcpRoundMs,
-                                             .canary_threads = 2}));
+  MF_ASSIGN_OR_RETURN(auto two, StartTraining(both, namespaces->hosts()));
+  MF_ASSIGN_OR_RETURN(auto one, StartTraining(training));
+  MF_ASSIGN_OR_RETURN(auto bare, StartAllReduce(bytes, "tcp", namespaces->hosts()));
+  MF_ASSIGN_OR_RETURN(
+      const Rounds rounds,
+      MeasureInTurns(
+          {SideOf(std::move(two)), SideOf(std::move(one)), SideOf(std::move(bare))},
+          {.rounds = absl::GetFlag(FLAGS_rounds), .round_ms = kTcpRoundMs, .canary_threads = 2}));
   std::vector<double> percents;
   for (size_t i = 0; i < rounds.ms[0].size(); ++i) {
     percents.push_back((rounds.ms[0][i] - rounds.ms[1][i]) / rounds.ms[2][i] * 100);
   }
-  const auto text = [&](int side) { return FormatMs(TimingOf(rounds, side).median_ms); };
   report->Add({.gate = "C15b",
                .what = absl::StrCat("exposed communication, ", training.model, " ",
                                     training.batch_size, ", 2 workers, ", link.name),
@@ -121,8 +113,9 @@ absl::Status BenchExposedOverTcp(const TrainingCase& training, const Link& link,
                .bound = 40,
                .at_most = true,
                .gated = &link == &k8Gbit,
-               .ours = text(0),
-               .peer = absl::StrCat("1 worker ", text(1), "; all-reduce ", text(2))});
+               .ours = FormatMedian(rounds, 0),
+               .peer = absl::StrCat("1 worker ", FormatMedian(rounds, 1), "; all-reduce ",
+                                    FormatMedian(rounds, 2))});
   return absl::OkStatus();
 }
 

@@ -24,6 +24,7 @@
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/core/system_error.h"
+#include "tools/bench/machine.h"
 
 namespace mirrorflow {
 namespace {
@@ -199,16 +200,9 @@ absl::Status PeerProcess::Ended() const {
 }
 
 absl::StatusOr<int64_t> PeerProcess::PeakBytes(int worker) const {
-  std::ifstream status(ProcFile(worker, "status"));
-  int64_t kib = 0;
-  for (std::string line; std::getline(status, line);) {
-    const std::vector<std::string> words =
-        absl::StrSplit(line, absl::ByAnyChar(" \t"), absl::SkipEmpty());
-    if (words.size() == 3 && words[0] == "VmHWM:" && absl::SimpleAtoi(words[1], &kib)) {
-      return kib << 10;
-    }
-  }
-  return Ended();
+  const auto bytes = MemoryFigure(absl::StrCat(children_[worker].process), "VmHWM");
+  if (!bytes.has_value()) return Ended();
+  return *bytes;
 }
 
 absl::StatusOr<int> PeerProcess::NumConnections(int worker) const {
@@ -264,6 +258,10 @@ absl::StatusOr<LoadTiming> PeerProcess::Serve(double round_ms) {
                     .seconds = served[1],
                     .p50_ms = served[2] * 1e-6,
                     .p99_ms = served[3] * 1e-6};
+}
+
+Side SideOf(std::shared_ptr<PeerProcess> process) {
+  return [process = std::move(process)](double round_ms) { return process->Run(round_ms); };
 }
 
 }  // namespace mirrorflow

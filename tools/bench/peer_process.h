@@ -17,7 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "tools/bench/closed_loop.h"
+#include "tools/bench/statistics.h"
 #include "tools/launch/worker_output.h"
 
 namespace mirrorflow {
@@ -89,6 +89,9 @@ class PeerProcess {
   double empty_call_ms_ = 0;
   double first_step_ms_ = 0;
 };
+
+// Makes a side of the process, which lives as long as the side.
+Side SideOf(std::shared_ptr<PeerProcess> process);
 
 }  // namespace mirrorflow
 

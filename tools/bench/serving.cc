@@ -15,7 +15,6 @@
 #include "framework/core/status.h"
 #include "nlohmann/json.hpp"
 #include "tools/bench/benchmarks.h"
-#include "tools/bench/closed_loop.h"
 #include "tools/bench/framework_peers.h"
 #include "tools/bench/machine.h"
 #include "tools/bench/statistics.h"
@@ -141,16 +140,15 @@ absl::Status MeasureServing(const std::string& model, int threads, Report* repor
                                       return s.step.Run(example).status();
                                     });
                                   }}};
-  std::vector<std::unique_ptr<PeerProcess>> processes;
   for (const std::string& name : absl::GetFlag(FLAGS_peers)) {
     MF_ASSIGN_OR_RETURN(auto process, StartPeer(absl::StrCat("serving_", name),
                                                 {model, absl::StrCat(threads), file->path()}));
     MF_RETURN_IF_ERROR(
         Annotate(CompareLogits(logits[0], process->logits()), absl::StrCat(model, ", ", name)));
-    servers.push_back({.of = {.name = name, .version = process->version()},
-                       .serve = [peer = process.get()](double ms) { return peer->Serve(ms); },
-                       .empty_call_ms = process->empty_call_ms()});
-    processes.push_back(std::move(process));
+    const std::shared_ptr<PeerProcess> peer = std::move(process);
+    servers.push_back({.of = {.name = name, .version = peer->version()},
+                       .serve = [peer](double ms) { return peer->Serve(ms); },
+                       .empty_call_ms = peer->empty_call_ms()});
   }
   std::vector<Side> sides;
   for (Server& server : servers) {

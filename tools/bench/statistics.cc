@@ -2,16 +2,17 @@
 #include "tools/bench/statistics.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstdint>
+#include <latch>
 #include <limits>
 #include <numeric>
 #include <random>
 #include <thread>
 #include <utility>
 
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {
@@ -22,7 +23,7 @@ constexpr double kDisturbed = 1.05;
 constexpr int kWarmUpCalls = 3;
 constexpr int kResamples = 2000;
 
-double NowMs() { return static_cast<double>(absl::GetCurrentTimeNanos()) * 1e-6; }
+double NowMs() { return absl::ToDoubleMilliseconds(MonotonicTime::Now() - MonotonicTime()); }
 
 // Returns the milliseconds of a fixed number of multiply-adds on one core.
 double CanaryMs() {
@@ -58,15 +59,21 @@ double Quantile(std::vector<double> values, double q) {
   return values[below] + (values[above] - values[below]) * (at - static_cast<double>(below));
 }
 
+absl::StatusOr<double> MeanMs(double round_ms, const std::function<absl::Status()>& work) {
+  const double begin = NowMs();
+  for (int64_t calls = 1;; ++calls) {
+    MF_RETURN_IF_ERROR(work());
+    const double ms = NowMs() - begin;
+    if (ms >= round_ms) return ms / static_cast<double>(calls);
+  }
+}
+
 Side SideOf(std::function<absl::Status()> work) {
   double call_ms = 0;
   return [work = std::move(work), call_ms](double round_ms) mutable -> absl::StatusOr<double> {
     if (call_ms == 0) {
       for (int i = 0; i < kWarmUpCalls; ++i) MF_RETURN_IF_ERROR(work());
-      const double begin = NowMs();
-      int64_t calls = 0;
-      for (; calls < 1 || NowMs() - begin < round_ms; ++calls) MF_RETURN_IF_ERROR(work());
-      call_ms = (NowMs() - begin) / static_cast<double>(calls);
+      MF_ASSIGN_OR_RETURN(call_ms, MeanMs(round_ms, work));
     }
     const auto calls = std::max<int64_t>(1, static_cast<int64_t>(round_ms / call_ms));
     const double begin = NowMs();
@@ -108,7 +115,7 @@ absl::StatusOr<Rounds> MeasureInTurns(absl::Span<const Side> sides, const Timing
   return result;
 }
 
-Timing TimingOf(const Rounds& rounds, int side) {
+Timing TimingOf(const Rounds& rounds, size_t side) {
   const std::vector<double>& ms = rounds.ms[side];
   return {.median_ms = Quantile(ms, 0.5),
           .min_ms = *std::min_element(ms.begin(), ms.end()),
@@ -121,6 +128,50 @@ absl::StatusOr<Timing> Measure(const std::function<absl::Status()>& work,
                                const TimingOptions& options) {
   MF_ASSIGN_OR_RETURN(const Rounds rounds, MeasureInTurns({SideOf(work)}, options));
   return TimingOf(rounds, 0);
+}
+
+absl::StatusOr<LoadTiming> RunClosedLoop(int clients, absl::Duration time,
+                                         const std::function<absl::Status(int client)>& request) {
+  struct alignas(64) Client {  // avoids false sharing between clients
+    absl::Status status;
+    std::vector<double> latencies_ms;
+    MonotonicTime begin, end;
+    std::thread thread;
+  };
+  std::vector<Client> all(clients);
+  std::latch ready(clients);
+  std::atomic<bool> failed = false;
+  for (int c = 0; c < clients; ++c) {
+    all[c].thread = std::thread([&, c] {
+      Client& client = all[c];
+      client.latencies_ms.reserve(1 << 16);
+      ready.arrive_and_wait();
+      MonotonicTime last = client.begin = MonotonicTime::Now();
+      const MonotonicTime end = last + time;
+      do {
+        client.status = request(c);
+        if (!client.status.ok()) failed = true;
+        // One clock reading ends a request and starts the next.
+        const MonotonicTime now = MonotonicTime::Now();
+        client.latencies_ms.push_back(absl::ToDoubleMilliseconds(now - last));
+        last = now;
+      } while (last < end && !failed);
+      client.end = last;
+    });
+  }
+  for (Client& client : all) client.thread.join();
+  std::vector<double> latencies_ms;
+  MonotonicTime begin = MonotonicTime::InfiniteFuture(), end;
+  for (const Client& client : all) {
+    if (!client.status.ok()) return client.status;
+    latencies_ms.insert(latencies_ms.end(), client.latencies_ms.begin(), client.latencies_ms.end());
+    begin = std::min(begin, client.begin);
+    end = std::max(end, client.end);
+  }
+  return LoadTiming{.requests = static_cast<int64_t>(latencies_ms.size()),
+                    .seconds = absl::ToDoubleSeconds(end - begin),
+                    .p50_ms = Quantile(latencies_ms, 0.5),
+                    .p99_ms = Quantile(latencies_ms, 0.99)};
 }
 
 Estimate MedianOf(std::vector<double> values) {

@@ -6,10 +6,12 @@
 #ifndef MIRRORFLOW_TOOLS_BENCH_STATISTICS_H_
 #define MIRRORFLOW_TOOLS_BENCH_STATISTICS_H_
 
+#include <cstdint>
 #include <functional>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 
 namespace mirrorflow {
@@ -44,13 +46,30 @@ struct Rounds {
 // than the best are left out, unless fewer than 7 would remain.
 absl::StatusOr<Rounds> MeasureInTurns(absl::Span<const Side> sides, const TimingOptions& options);
 
-Timing TimingOf(const Rounds& rounds, int side);
+Timing TimingOf(const Rounds& rounds, size_t side);
 
 // Measures repeated calls of `work`, as the only side.
 absl::StatusOr<Timing> Measure(const std::function<absl::Status()>& work,
                                const TimingOptions& options = {});
+// Repeats `work` until `round_ms` milliseconds have passed, and returns the mean time per call.
+absl::StatusOr<double> MeanMs(double round_ms, const std::function<absl::Status()>& work);
 // Makes a side of `work`: warms it up, then calls it as often as fits into a round.
 Side SideOf(std::function<absl::Status()> work);
+
+// Results of a closed-loop load test over all clients.
+struct LoadTiming {
+  int64_t requests = 0;
+  double seconds = 0;  // from the first request to the last answer
+  // Latency percentiles of the requests.
+  double p50_ms = 0;
+  double p99_ms = 0;
+};
+
+// Runs `clients` threads, each of which sends its next request when it has the answer to the last
+// one: it calls request(client) repeatedly until `time` has passed, at least once. If a request
+// fails, the clients stop after their current request, and the first error is returned.
+absl::StatusOr<LoadTiming> RunClosedLoop(int clients, absl::Duration time,
+                                         const std::function<absl::Status(int client)>& request);
 
 // A median and its 90 % interval.
 struct Estimate {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/bench/step.h"
-
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -11,12 +9,13 @@
 #include "absl/strings/str_join.h"
 #include "framework/core/file.h"
 #include "framework/core/status.h"
+#include "tools/bench/benchmarks.h"
 #include "tools/bench/framework_peers.h"
 #include "tools/bench/mirrorflow_peer.h"
-#include "tools/bench/overlap.h"
 #include "tools/bench/peer_process.h"
 #include "tools/flags/command_line.h"
 #include "tools/flags/step_flags.h"
+#include "tools/launch/launch.h"
 
 ABSL_FLAG(int, rounds, 15,
           "bench: rounds, in each of which every side is measured once; at least 7");
@@ -61,12 +60,16 @@ absl::StatusOr<StepRounds> MeasureStep(const TrainingCase& training,
     losses.push_back(out[0].scalar<float>());
   }
   StepRounds result;
-  std::vector<std::unique_ptr<PeerProcess>> processes;
+  TimingOptions options{.rounds = absl::GetFlag(FLAGS_rounds),
+                        .canary_threads = training.num_replicas()};
   std::vector<Side> sides;
-  const auto add_process = [&](const Implementation& of, std::unique_ptr<PeerProcess> process) {
+  const auto add = [&](const Implementation& of, Side side) {
     result.sides.push_back(of);
-    sides.push_back([peer = process.get()](double ms) { return peer->Run(ms); });
-    processes.push_back(std::move(process));
+    sides.push_back(std::move(side));
+  };
+  const auto add_process = [&](const Implementation& of, std::unique_ptr<PeerProcess> process) {
+    options.round_ms = kPeerRoundMs;
+    add(of, SideOf(std::move(process)));
   };
   Implementation here;
   if (training.workers > 1) {
@@ -75,8 +78,7 @@ absl::StatusOr<StepRounds> MeasureStep(const TrainingCase& training,
     add_process(here, std::move(process));
     here.name += " in one process";
   }
-  result.sides.push_back(here);
-  sides.push_back(SideOf([&t] { return t.step.Run(t.feeds).status(); }));
+  add(here, SideOf([&t] { return t.step.Run(t.feeds).status(); }));
   TrainingStep other;
   if (!training.without.empty()) {
     Implementation ours;
@@ -87,8 +89,7 @@ absl::StatusOr<StepRounds> MeasureStep(const TrainingCase& training,
       add_process(ours, std::move(process));
     } else {
       MF_ASSIGN_OR_RETURN(other, PrepareTraining(training));
-      result.sides.push_back(ours);
-      sides.push_back(SideOf([&other] { return other.step.Run(other.feeds).status(); }));
+      add(ours, SideOf([&other] { return other.step.Run(other.feeds).status(); }));
     }
   }
   for (const std::string& name : peers) {
@@ -107,9 +108,6 @@ absl::StatusOr<StepRounds> MeasureStep(const TrainingCase& training,
     const std::string version = (*started)->version();
     add_process({.name = name, .version = version}, *std::move(started));
   }
-  TimingOptions options{.rounds = absl::GetFlag(FLAGS_rounds),
-                        .canary_threads = training.num_replicas()};
-  if (!processes.empty()) options.round_ms = kPeerRoundMs;
   MF_ASSIGN_OR_RETURN(result.rounds, MeasureInTurns(sides, options));
   return result;
 }
@@ -133,7 +131,7 @@ absl::Status BenchStep(Report* report) {
   const std::string name = absl::StrCat("step/", training.model);
   for (size_t side = 0; side < measured.sides.size(); ++side) {
     report->AddStep(training.model, training.num_replicas(), training.batch_size,
-                    TimingOf(measured.rounds, static_cast<int>(side)), measured.sides[side]);
+                    TimingOf(measured.rounds, side), measured.sides[side]);
   }
   for (size_t side = 1; side < measured.sides.size(); ++side) {
     report->AddRatio(name, training.num_replicas(), training.batch_size, measured.sides[side].name,

@@ -69,14 +69,12 @@ absl::StatusOr<std::unique_ptr<Training>> Prepare(int replicas, bool with_metric
   return t;
 }
 
-// The mean time of a step, in whole epochs that take about `round_ms`.
-absl::StatusOr<double> TimeOfStep(double round_ms, const std::function<absl::Status()>& epoch) {
-  const MonotonicTime begin = MonotonicTime::Now();
-  for (int epochs = 1;; ++epochs) {
-    MF_RETURN_IF_ERROR(epoch());
-    const double ms = absl::ToDoubleMilliseconds(MonotonicTime::Now() - begin);
-    if (ms >= round_ms) return ms / static_cast<double>(epochs * kStepsPerEpoch);
-  }
+// Makes a side that runs whole epochs, and whose time is that of a step.
+Side SideOfEpochs(std::function<absl::Status()> epoch) {
+  return [epoch = std::move(epoch)](double round_ms) -> absl::StatusOr<double> {
+    MF_ASSIGN_OR_RETURN(const double epoch_ms, MeanMs(round_ms, epoch));
+    return epoch_ms / kStepsPerEpoch;
+  };
 }
 
 absl::Status BenchReplicas(int replicas, Report* report) {
@@ -98,8 +96,7 @@ absl::Status BenchReplicas(int replicas, Report* report) {
   };
   MF_ASSIGN_OR_RETURN(
       const Rounds rounds,
-      MeasureInTurns({[&](double ms) { return TimeOfStep(ms, bare_epoch); },
-                      [&](double ms) { return TimeOfStep(ms, full_epoch); }},
+      MeasureInTurns({SideOfEpochs(bare_epoch), SideOfEpochs(full_epoch)},
                      {.rounds = kRounds, .round_ms = 500, .canary_threads = replicas}));
   const std::string name = absl::StrCat("mlp ", kBatch, ", ", replicas, " replicas");
   report->Add(absl::StrCat("trainer/bare loop, ", name), replicas, 0, TimingOf(rounds, 0));

@@ -6,12 +6,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <thread>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "framework/core/buffer.h"
 #include "framework/runtime/communicator.h"
+#include "tools/bench/statistics.h"
 
 namespace mirrorflow {
 
@@ -28,24 +27,11 @@ class ReplicaMemory {
   std::shared_ptr<Buffer> buffer_;
 };
 
-// Two ranks of one process that repeat the same work. Rank 0 runs on the thread that calls Run;
-// rank 1 follows it on a thread of its own, pinned to core 1.
-class TwoRanks {
- public:
-  using Work = std::function<absl::Status(Communicator&)>;
-  // Calls `make_work` once for each rank, on its thread, so that the memory it takes is near.
-  static absl::StatusOr<std::unique_ptr<TwoRanks>> Create(std::function<Work()> make_work);
-  ~TwoRanks();
-  absl::Status Run() { return work_(*communicators_[0]); }
-
- private:
-  TwoRanks(std::vector<std::unique_ptr<Communicator>> communicators,
-           std::function<Work()> make_work);
-
-  const std::vector<std::unique_ptr<Communicator>> communicators_;
-  const Work work_;
-  std::thread follower_;
-};
+// Makes a side of two ranks of one process that repeat the same work. Rank 0 runs on core 0, on the
+// thread that calls the side; rank 1 follows it on a thread of its own, pinned to core 1. Calls
+// `make_work` once for each rank, on its thread, so that the memory it takes is near.
+using RankWork = std::function<absl::Status(Communicator&)>;
+absl::StatusOr<Side> SideOfTwoRanks(std::function<RankWork()> make_work);
 
 }  // namespace mirrorflow
 

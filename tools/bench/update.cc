@@ -3,14 +3,12 @@
 
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "framework/runtime/communicator.h"
 #include "tools/bench/benchmarks.h"
-#include "tools/bench/machine.h"
 #include "tools/bench/statistics.h"
 #include "tools/bench/two_ranks.h"
 
@@ -32,7 +30,7 @@ struct Replica {
   std::byte* variables[1];
 };
 
-TwoRanks::Work ReduceThenUpdate(int64_t n) {
+RankWork ReduceThenUpdate(int64_t n) {
   return [n, replica = std::make_shared<Replica>(n, nullptr)](Communicator& communicator) {
     MF_RETURN_IF_ERROR(communicator.Run({.operation = AllReduce{Reduction::kSum, n},
                                          .in = replica->gradient.data(),
@@ -54,7 +52,7 @@ class DescentRule final : public UpdateRule {
   float* const weights_;
 };
 
-TwoRanks::Work ReduceInUpdate(int64_t n, std::shared_ptr<ReplicaMemory> shared) {
+RankWork ReduceInUpdate(int64_t n, std::shared_ptr<ReplicaMemory> shared) {
   const auto replica = std::make_shared<Replica>(n, std::move(shared));
   const auto rule = std::make_shared<DescentRule>(replica->weights->floats());
   return [n, replica, rule](Communicator& communicator) {
@@ -70,27 +68,18 @@ TwoRanks::Work ReduceInUpdate(int64_t n, std::shared_ptr<ReplicaMemory> shared) 
 absl::Status BenchSize(int64_t bytes, const char* name, Report* report) {
   const int64_t n = bytes / static_cast<int64_t>(sizeof(float));
   const auto shared = std::make_shared<ReplicaMemory>(bytes);
-  MF_ASSIGN_OR_RETURN(const auto fused,
-                      TwoRanks::Create([n, shared] { return ReduceInUpdate(n, shared); }));
-  std::vector<Side> sides;
-  auto add = [&](TwoRanks* ranks) {
-    sides.push_back([work = SideOf([ranks] { return ranks->Run(); })](double ms) {
-      const PinnedTo core(0);
-      return work(ms);
-    });
-  };
-  add(fused.get());
-  const TimingOptions options{.rounds = absl::GetFlag(FLAGS_rounds), .canary_threads = 2};
-  MF_ASSIGN_OR_RETURN(const auto apart, TwoRanks::Create([n] { return ReduceThenUpdate(n); }));
-  add(apart.get());
-  MF_ASSIGN_OR_RETURN(const Rounds rounds, MeasureInTurns(sides, options));
-  report->Add(
-      {.gate = "C12",
-       .what = absl::StrCat("reduction in the update of ", name, ", 2 replicas"),
-       .figure = RatioOf(rounds.ms[1], rounds.ms[0]),
-       .bound = 1.8,
-       .ours = FormatMs(TimingOf(rounds, 0).median_ms),
-       .peer = absl::StrCat("all-reduce, then update ", FormatMs(TimingOf(rounds, 1).median_ms))});
+  MF_ASSIGN_OR_RETURN(const Side fused,
+                      SideOfTwoRanks([n, shared] { return ReduceInUpdate(n, shared); }));
+  MF_ASSIGN_OR_RETURN(const Side apart, SideOfTwoRanks([n] { return ReduceThenUpdate(n); }));
+  MF_ASSIGN_OR_RETURN(
+      const Rounds rounds,
+      MeasureInTurns({fused, apart}, {.rounds = absl::GetFlag(FLAGS_rounds), .canary_threads = 2}));
+  report->Add({.gate = "C12",
+               .what = absl::StrCat("reduction in the update of ", name, ", 2 replicas"),
+               .figure = RatioOf(rounds.ms[1], rounds.ms[0]),
+               .bound = 1.8,
+               .ours = FormatMedian(rounds, 0),
+               .peer = absl::StrCat("all-reduce, then update ", FormatMedian(rounds, 1))});
   return absl::OkStatus();
 }
 

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The processes of one side of a benchmark, each on a host of its own or all on this machine.
+// The processes of one side of a benchmark, each on a host of its own or all on this machine. Hosts
+// see the same files under the same paths, and have the cores of this machine: worker i runs on
+// core i of its host. Network namespaces are such hosts.
 #ifndef MIRRORFLOW_TOOLS_BENCH_WORKER_HOSTS_H_
 #define MIRRORFLOW_TOOLS_BENCH_WORKER_HOSTS_H_
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,17 +16,8 @@
 
 namespace mirrorflow {
 
-// Hosts see the same files under the same paths, and have the cores of this machine: worker i runs
-// on core i of its host. Network namespaces are such hosts.
-struct WorkerHosts {
-  std::vector<LaunchHost> hosts;  // one for each worker; empty: this machine
-  std::vector<std::string> remote_shell;
-};
-
-// The hosts that --hosts and --rsh name.
-absl::StatusOr<WorkerHosts> HostsOfFlags();
-
-// Checks these flags, for so many workers. Hosts are for several workers, and one for each.
+// Checks the flags of HostsOfFlags, for so many workers. Hosts are for several workers, and one for
+// each.
 absl::Status CheckHostsFlags(int num_workers);
 
 // Returns the command of each worker. In its words, `{addresses}` stands for HOST:PORT of all
@@ -31,6 +25,33 @@ absl::Status CheckHostsFlags(int num_workers);
 // worker. InvalidArgument if there are hosts, but not one for each worker.
 absl::StatusOr<std::vector<std::vector<std::string>>> CommandsOfWorkers(
     absl::Span<const std::string> command, absl::Span<const int> ports, const WorkerHosts& hosts);
+
+// A limit of the link between two namespaces, in each direction.
+struct Link {
+  const char* rate;  // of tools/netns
+  const char* name;
+};
+inline constexpr Link kVirtualEthernet = {"none", "veth"}, k8Gbit = {"8gbit", "8 Gbit/s"},
+                      k2Gbit = {"2gbit", "2 Gbit/s"};
+
+// Two network namespaces of this process, made by the program tools/netns, as hosts of two
+// workers. The destructor deletes them.
+class NetworkNamespaces {
+ public:
+  // Unavailable, with the reason, if they cannot be made.
+  static absl::StatusOr<std::unique_ptr<NetworkNamespaces>> Create(const Link& link);
+  ~NetworkNamespaces();
+  NetworkNamespaces(const NetworkNamespaces&) = delete;
+  NetworkNamespaces& operator=(const NetworkNamespaces&) = delete;
+
+  const WorkerHosts& hosts() const { return hosts_; }
+
+ private:
+  NetworkNamespaces();
+  absl::Status Run(const std::string& command) const;
+
+  WorkerHosts hosts_;
+};
 
 }  // namespace mirrorflow
 

@@ -5,18 +5,67 @@
 #include <fstream>
 #include <map>
 #include <string>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
+#include "kernels/cpu/vectorize.h"
 #include "mirrorflow_debug.h"
 #include "tools/bench/training_case.h"
-#include "tools/explain/fma_rate.h"
-#include "tools/explain/traced_steps.h"
 
 namespace mirrorflow {
 namespace {
+
+// ---- the arithmetic limit -----------------------------------------------------------------------
+
+constexpr int kFmaIterations = 20000;
+constexpr int kBursts = 20;
+// Number of independent chains: more than the latency of a multiply-add, 4 cycles, times the two
+// that start in each cycle; no more than there are registers.
+constexpr int kChains = 12;
+
+double NowNs() { return absl::ToDoubleNanoseconds(MonotonicTime::Now() - MonotonicTime()); }
+
+template <int kFloats>
+struct VectorOf {
+  typedef float type __attribute__((vector_size(kFloats * sizeof(float))));
+};
+
+// Returns a value that depends on all the work, so that none is optimised away.
+template <int kFloats>
+MF_INLINE inline float Burst() {
+  using Vector = typename VectorOf<kFloats>::type;
+  Vector sums[kChains];
+  for (int k = 0; k < kChains; ++k) sums[k] = Vector{} + static_cast<float>(1 + k);
+  for (int i = 0; i < kFmaIterations; ++i) {
+#pragma GCC unroll 12
+    for (int k = 0; k < kChains; ++k) sums[k] = sums[k] * 0.999f + 0.001f;
+  }
+  for (int k = 1; k < kChains; ++k) sums[0] += sums[k];
+  return sums[0][0];
+}
+
+MF_AVX512 float Burst512() { return Burst<16>(); }
+float Burst256() { return Burst<8>(); }
+
+// Measures the arithmetic limit of a core in float operations per nanosecond, a multiply-add
+// counted as two. Runs independent multiply-adds in registers, in the widest vectors of the
+// processor, and returns the best of some bursts of about 0.1 ms.
+double FmaFlopsPerNs() {
+  const bool wide = HasAvx512();
+  const double flops = 2.0 * kFmaIterations * kChains * (wide ? 16 : 8);
+  double best = 0;
+  for (int burst = 0; burst < kBursts; ++burst) {
+    const double begin = NowNs();
+    volatile float sink = wide ? Burst512() : Burst256();
+    (void)sink;
+    const double rate = flops / (NowNs() - begin);
+    best = std::max(best, rate);
+  }
+  return best;
+}
+
+// ---- the prices of instructions -----------------------------------------------------------------
 
 // Networks of one form in four sizes: weights that exceed every cache; weights that stay in the
 // last one; much arithmetic for few bytes, without which the two prices could not be separated; and
@@ -29,6 +78,8 @@ struct Net {
 };
 constexpr Net kNets[] = {{48, 8, 8, 40}, {96, 4, 1, 10}, {320, 2, 8, 10}, {6, 1, 1, 5}};
 constexpr int kWarmUpSteps = 2;
+constexpr int kLeastTracedSteps = 4;
+constexpr int kMostTracedSteps = 100;
 constexpr absl::Duration kBudget = absl::Milliseconds(200);  // per network
 
 // The share of a core's multiply-add rate that products are assumed to reach.
@@ -162,6 +213,50 @@ absl::Status AddSamples(const MirroredStrategy& strategy, const Net& net, const 
 }
 
 }  // namespace
+
+absl::StatusOr<std::vector<double>> FastestInstructions(Session& session, Step& step,
+                                                        absl::Span<const Tensor> feeds,
+                                                        const Plan& plan, absl::Duration budget,
+                                                        TraceWriter* trace) {
+  const size_t first = trace->events().size();
+  MF_RETURN_IF_ERROR(session.TraceTo(trace));
+  const MonotonicTime end = MonotonicTime::Now() + budget;
+  for (int i = 0; i < kLeastTracedSteps || (i < kMostTracedSteps && MonotonicTime::Now() < end);
+       ++i) {
+    absl::Status status = step.Run(feeds).status();
+    if (status.ok()) continue;
+    status.Update(session.TraceTo(nullptr));
+    return status;
+  }
+  MF_RETURN_IF_ERROR(session.TraceTo(nullptr));
+  // The spans of a step are in dispatch order; the span of the step itself is the last.
+  std::vector<int> dispatched;
+  for (const int32_t i : plan.dispatch.original) {
+    if (plan.instructions[i].kind != InstructionKind::kRecord) dispatched.push_back(i);
+  }
+  std::vector<double> fastest(plan.instructions.size(), 0);
+  size_t at = 0;
+  int64_t update_ns = 0;  // of the collective whose span is next
+  for (size_t i = first; i < trace->events().size(); ++i) {
+    const TraceEvent& event = trace->events()[i];
+    if (event.pid != 0 || event.kind != TraceEvent::kSpan) continue;
+    if (event.category == "step") {
+      MF_CHECK(at == dispatched.size());
+      at = 0;
+      continue;
+    }
+    if (event.category == "update") {
+      update_ns = event.duration_ns;
+      continue;
+    }
+    MF_CHECK(at < dispatched.size());
+    double& ns = fastest[dispatched[at++]];
+    const auto took = static_cast<double>(std::max<int64_t>(event.duration_ns + update_ns, 1));
+    update_ns = 0;
+    ns = ns == 0 ? took : std::min(ns, took);
+  }
+  return fastest;
+}
 
 absl::StatusOr<Machine> Calibrate(int replicas) {
   Machine machine;

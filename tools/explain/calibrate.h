@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Measures the cost table of this machine.
+// Measures the cost table of this machine, and the instructions of a step.
 #ifndef MIRRORFLOW_TOOLS_EXPLAIN_CALIBRATE_H_
 #define MIRRORFLOW_TOOLS_EXPLAIN_CALIBRATE_H_
 
+#include <vector>
+
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "framework/runtime/plan.h"
+#include "framework/runtime/trace.h"
+#include "framework/session/session.h"
 #include "tools/explain/cost_model.h"
 
 namespace mirrorflow {
@@ -20,6 +27,14 @@ struct Machine {
 // prices fitted to the measured ops without products and convolutions, and an assumed rate of
 // arithmetic.
 absl::StatusOr<Machine> Calibrate(int replicas);
+
+// Runs `step` for `budget`, at least 4 and at most 100 times, and adds the runs to `trace`. `plan`
+// is that of the first replica. Returns the shortest time of each of its instructions in
+// nanoseconds; 0 for an instruction that was not dispatched.
+absl::StatusOr<std::vector<double>> FastestInstructions(Session& session, Step& step,
+                                                        absl::Span<const Tensor> feeds,
+                                                        const Plan& plan, absl::Duration budget,
+                                                        TraceWriter* trace);
 
 }  // namespace mirrorflow
 

@@ -16,7 +16,6 @@
 #include "tools/bench/training_case.h"
 #include "tools/cli/step_selection.h"
 #include "tools/explain/explain_report.h"
-#include "tools/explain/traced_steps.h"
 #include "tools/flags/graph_flags.h"
 #include "tools/flags/step_flags.h"
 

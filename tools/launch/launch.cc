@@ -101,22 +101,30 @@ void PrintVariablesThatStay(const std::set<std::string>& added) {
 
 }  // namespace
 
+absl::StatusOr<WorkerHosts> HostsOfFlags() {
+  WorkerHosts hosts = {.remote_shell =
+                           absl::StrSplit(absl::GetFlag(FLAGS_rsh), ' ', absl::SkipEmpty())};
+  MF_ASSIGN_OR_RETURN(hosts.hosts, ParseHosts(absl::GetFlag(FLAGS_hosts)));
+  if (!hosts.hosts.empty() && hosts.remote_shell.empty()) {
+    return absl::InvalidArgumentError("--rsh: empty; expected a command such as 'ssh {host}'");
+  }
+  return hosts;
+}
+
 absl::Status Launch(const std::vector<std::string>& command, ExitCode* code) {
   *code = kExitUsage;
   if (command.empty()) {
     return absl::InvalidArgumentError(
         "launch: no program; expected `mirrorflow launch -n 2 -- PROGRAM [ARGUMENT …]`");
   }
-  LaunchOptions options = {
-      .command = command,
-      .remote_shell = absl::StrSplit(absl::GetFlag(FLAGS_rsh), ' ', absl::SkipEmpty()),
-      .log_dir = absl::GetFlag(FLAGS_log_dir),
-      .grace = absl::GetFlag(FLAGS_grace),
-      .start_timeout = absl::GetFlag(FLAGS_start_timeout),
-      .restarts = {.max_restarts = absl::GetFlag(FLAGS_max_restarts),
-                   .exclude_after = absl::GetFlag(FLAGS_exclude_after),
-                   .first_pause = absl::GetFlag(FLAGS_restart_pause)},
-      .one_gpu_per_process = absl::GetFlag(FLAGS_one_gpu_per_process)};
+  LaunchOptions options = {.command = command,
+                           .log_dir = absl::GetFlag(FLAGS_log_dir),
+                           .grace = absl::GetFlag(FLAGS_grace),
+                           .start_timeout = absl::GetFlag(FLAGS_start_timeout),
+                           .restarts = {.max_restarts = absl::GetFlag(FLAGS_max_restarts),
+                                        .exclude_after = absl::GetFlag(FLAGS_exclude_after),
+                                        .first_pause = absl::GetFlag(FLAGS_restart_pause)},
+                           .one_gpu_per_process = absl::GetFlag(FLAGS_one_gpu_per_process)};
   MF_RETURN_IF_ERROR(CheckFlagRange("max_restarts", options.restarts.max_restarts, 0));
   MF_RETURN_IF_ERROR(CheckFlagRange("exclude_after", options.restarts.exclude_after, 0));
   MF_RETURN_IF_ERROR(
@@ -131,17 +139,15 @@ absl::Status Launch(const std::vector<std::string>& command, ExitCode* code) {
           absl::StrCat("--show: expected numbers of workers, got '", text, "'"));
     }
   }
-  MF_ASSIGN_OR_RETURN(std::vector<LaunchHost> hosts, ParseHosts(absl::GetFlag(FLAGS_hosts)));
-  if (!hosts.empty() && options.remote_shell.empty()) {
-    return absl::InvalidArgumentError("--rsh: empty; expected a command such as 'ssh {host}'");
-  }
+  MF_ASSIGN_OR_RETURN(WorkerHosts hosts, HostsOfFlags());
+  options.remote_shell = std::move(hosts.remote_shell);
   std::optional<WorkerCount> count;
   if (const std::string n = absl::GetFlag(FLAGS_n); !n.empty()) {
     MF_ASSIGN_OR_RETURN(count, ParseWorkerCount(n));
   }
   MF_ASSIGN_OR_RETURN(
       options.workers,
-      PlaceWorkers(std::move(hosts), count ? std::optional<int>(count->most) : std::nullopt));
+      PlaceWorkers(std::move(hosts.hosts), count ? std::optional<int>(count->most) : std::nullopt));
   options.min_workers = count ? count->least : static_cast<int>(options.workers.size());
   options.is_elastic = options.min_workers < static_cast<int>(options.workers.size());
   if (options.restarts.exclude_after > 0 && !options.is_elastic) {

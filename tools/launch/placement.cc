@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/launch/placement.h"
 
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <numeric>
 #include <set>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -15,6 +21,7 @@
 #include "absl/strings/strip.h"
 #include "framework/core/json.h"
 #include "framework/core/status.h"
+#include "framework/core/system_error.h"
 #include "nlohmann/json.hpp"
 
 namespace mirrorflow {
@@ -72,6 +79,13 @@ std::string QuotedForShell(absl::string_view word) {
 std::string AddressOf(const LaunchHost& host, int port) {
   return absl::StrContains(host.address, ':') ? absl::StrCat("[", host.address, "]:", port)
                                               : absl::StrCat(host.address, ":", port);
+}
+
+absl::StatusOr<std::string> ThisProgram() {
+  char path[4096];
+  const ssize_t size = readlink("/proc/self/exe", path, sizeof(path));
+  if (size <= 0) return SystemError(errno, "cannot find this program's file");
+  return std::string(path, size);
 }
 
 std::vector<std::string> CommandOnHost(const LaunchHost& host,
@@ -143,6 +157,27 @@ std::vector<Placement> RankOnHosts(std::vector<LaunchHost> host_of_worker) {
 }
 
 int NumPorts(int num_workers) { return num_workers + 2; }
+
+absl::StatusOr<std::vector<int>> FreePorts(int count) {
+  std::vector<int> ports;
+  std::vector<int> sockets;  // open until all ports are found, so that they differ
+  const absl::Cleanup close_all = [&] {
+    for (const int fd : sockets) close(fd);
+  };
+  while (static_cast<int>(ports.size()) < count) {
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0) sockets.push_back(fd);
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    socklen_t size = sizeof(address);
+    auto* const generic = reinterpret_cast<sockaddr*>(&address);
+    if (fd < 0 || bind(fd, generic, size) != 0 || getsockname(fd, generic, &size) != 0) {
+      return NetworkError(errno, "cannot find a free port");
+    }
+    ports.push_back(ntohs(address.sin_port));
+  }
+  return ports;
+}
 
 std::map<std::string, std::string> VariablesOfWorker(absl::Span<const Placement> workers, int index,
                                                      absl::Span<const int> ports) {

@@ -21,6 +21,12 @@ struct LaunchHost {
   int slots = 1;        // the most workers that it gets
 };
 
+// The hosts of a job's workers, and the words of the command that runs another one on a host.
+struct WorkerHosts {
+  std::vector<LaunchHost> hosts;  // empty: this machine
+  std::vector<std::string> remote_shell;
+};
+
 struct Placement {
   LaunchHost host;
   int local_rank = 0;  // among the workers of the host
@@ -34,6 +40,8 @@ absl::StatusOr<std::vector<LaunchHost>> ParseHosts(absl::Span<const std::string>
 // HOST:PORT; an address that contains colons is in brackets.
 std::string AddressOf(const LaunchHost& host, int port);
 
+// Returns the path of this program's file.
+absl::StatusOr<std::string> ThisProgram();
 // Returns the words of a command line that runs `command` on the host: on this machine, `command`
 // itself; elsewhere, the words of the remote shell, with the host's name in place of `{host}`, and
 // then `command`, quoted for a POSIX shell. Words without special characters stay unquoted, because
@@ -66,6 +74,8 @@ std::map<std::string, std::string> VariablesOfWorker(absl::Span<const Placement>
                                                      absl::Span<const int> ports);
 // How many ports that are.
 int NumPorts(int num_workers);
+// Returns different TCP ports of this host, which are free at the time of the call.
+absl::StatusOr<std::vector<int>> FreePorts(int count);
 
 // The device that worker `local_rank` of a host uses, if each has one GPU. `visible`: the value of
 // CUDA_VISIBLE_DEVICES, or empty.

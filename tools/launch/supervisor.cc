@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/launch/supervisor.h"
-
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -27,8 +25,9 @@
 #include "framework/core/thread.h"
 #include "tools/flags/command_line.h"
 #include "tools/launch/descendants.h"
-#include "tools/launch/free_ports.h"
+#include "tools/launch/launch.h"
 #include "tools/launch/launch.pb.h"
+#include "tools/launch/placement.h"
 #include "tools/launch/wire.h"
 
 namespace mirrorflow {

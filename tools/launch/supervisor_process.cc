@@ -13,6 +13,7 @@
 
 #include "absl/time/time.h"
 #include "framework/core/monotonic_time.h"
+#include "framework/core/status.h"
 #include "framework/core/system_error.h"
 #include "framework/core/thread.h"
 #include "tools/launch/launcher.h"
@@ -32,11 +33,9 @@ void CloseFile(int* fd) {
 
 absl::StatusOr<std::unique_ptr<SupervisorProcess>> SupervisorProcess::Spawn(
     const LaunchHost& host, absl::Span<const std::string> remote_shell) {
-  char path[4096];
-  const ssize_t size = readlink("/proc/self/exe", path, sizeof(path));
-  if (size <= 0) return SystemError(errno, "cannot find this program's file");
+  MF_ASSIGN_OR_RETURN(std::string program, ThisProgram());
   std::vector<std::string> words =
-      CommandOnHost(host, remote_shell, {std::string(path, size), "supervise"});
+      CommandOnHost(host, remote_shell, {std::move(program), "supervise"});
   int input[2], output[2], errors[2];
   if (pipe2(input, O_CLOEXEC) != 0 || pipe2(output, O_CLOEXEC) != 0 ||
       pipe2(errors, O_CLOEXEC) != 0) {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/launch/supervisor.h"
-
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -16,6 +14,7 @@
 #include "framework/core/monotonic_time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tools/launch/launch.h"
 #include "tools/launch/launch.pb.h"
 #include "tools/launch/wire.h"
 
