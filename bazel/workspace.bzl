@@ -84,7 +84,7 @@ def mirrorflow_workspace():
     pkg_config_repo(
         name = "com_github_google_benchmark",
         apt = "libbenchmark-dev",
-        targets = {":benchmark": "benchmark", ":benchmark_main": "-lbenchmark_main -lbenchmark -lpthread"},
+        targets = {":benchmark": "benchmark"},
     )
     pkg_config_repo(
         name = "eigen_archive",
@@ -125,6 +125,5 @@ def mirrorflow_workspace():
     )
     pkg_config_repo(name = "onednn", apt = "libdnnl-dev", targets = {":onednn": "-ldnnl -lgomp"})
     pkg_config_repo(name = "isal", apt = "libisal-dev", targets = {":isal": "libisal"})
-    pkg_config_repo(name = "gloo", apt = "libgloo-dev", targets = {":gloo": "-lgloo"})
 
     cuda_configure(name = "local_cuda")

@@ -10,7 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "framework/core/failpoint.h"
 #include "framework/core/terminal.h"
-#include "tools/bench/bench.h"
+#include "tools/bench/benchmarks.h"
 #include "tools/cli/commands.h"
 #include "tools/explain/explain.h"
 #include "tools/flags/command_line.h"

@@ -21,6 +21,12 @@ namespace mirrorflow {
 // Returns `status` with `where: ` prepended to its message and its payloads kept; OK stays OK.
 // Functions called With... attach a payload.
 absl::Status Annotate(const absl::Status& status, absl::string_view where);
+// Returns `value`, or its error with `where: ` prepended.
+template <typename T>
+absl::StatusOr<T> Annotate(absl::StatusOr<T> value, absl::string_view where) {
+  if (!value.ok()) return Annotate(value.status(), where);
+  return value;
+}
 
 namespace internal {
 [[noreturn]] void CheckFailed(const char* file, int line, const char* condition);

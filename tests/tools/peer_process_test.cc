@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 
 absl::StatusOr<std::unique_ptr<PeerProcess>> Start(const std::string& script,
                                                    absl::Duration timeout = absl::Seconds(60)) {
-  return PeerProcess::Start({"/bin/sh", "-c", script}, timeout);
+  return PeerProcess::StartWorkers({{"/bin/sh", "-c", script}}, timeout);
 }
 
 std::string ErrorOf(const absl::Status& status) { return std::string(status.message()); }
@@ -79,7 +79,7 @@ TEST(PeerProcessTest, ReportsPeerThatEnded) {
 }
 
 TEST(PeerProcessTest, ReportsPeerThatCannotStart) {
-  EXPECT_THAT(ErrorOf(PeerProcess::Start({"/no/such/peer"}, absl::Seconds(60)).status()),
+  EXPECT_THAT(ErrorOf(PeerProcess::StartWorkers({{"/no/such/peer"}}, absl::Seconds(60)).status()),
               HasSubstr("/no/such/peer"));
 }
 

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/bench/bench.h"
-
 #include <string>
 
 #include "absl/flags/flag.h"
@@ -9,7 +7,7 @@
 #include "mirrorflow_debug.h"
 #include "tools/bench/bench_report.h"
 #include "tools/bench/benchmarks.h"
-#include "tools/bench/mirrorflow_peer.h"
+#include "tools/bench/training_case.h"
 #include "tools/flags/step_flags.h"
 
 namespace mirrorflow {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The benchmarks of `mirrorflow bench`, by file. C1 … C24 are the performance goals that
-// `mirrorflow bench gates` measures.
+// The command `mirrorflow bench`, and its benchmarks by file. C1 … C24 are the performance goals
+// that `mirrorflow bench gates` measures.
 #ifndef MIRRORFLOW_TOOLS_BENCH_BENCHMARKS_H_
 #define MIRRORFLOW_TOOLS_BENCH_BENCHMARKS_H_
 
@@ -15,13 +15,30 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tools/bench/bench_report.h"
-#include "tools/bench/training_case.h"
 #include "tools/bench/worker_hosts.h"
+#include "tools/flags/command_line.h"
 
 // Defined in step.cc, for all benchmarks.
 ABSL_DECLARE_FLAG(int, rounds);
 
 namespace mirrorflow {
+
+struct TrainingCase;
+
+// Implements `mirrorflow bench WHAT`; `args` are the words after `bench`.
+//   step       one training step of --model with --batch_size examples per replica on --replicas
+//   gates      all performance goals, including those against other frameworks, as one table
+//   allreduce  an all-reduce of two replicas, against Gloo
+//   overhead   the cost of a step and of a node that compute almost nothing; allocations of a step
+//   serving    requests per second and latency of inference, beside other frameworks
+//   compile    time from a graph to plans, by nodes and by replicas
+//   graphs     time from a file of many nodes to a result
+//   startup    time from process start to the end of the first step, ours and the peers'
+//   memory     peak memory of such a process
+//   peer       the process that `startup` and `memory` start: trains and reports its progress
+// --json=FILE also writes one JSON object per line to the file.
+// On error, `*code` is the exit code of the program.
+absl::Status Bench(const std::vector<std::string>& args, ExitCode* code);
 
 // all_reduce.cc: an all-reduce of two replicas, of one process (C11) or of two, on one host (C13)
 // or on two (C14).
@@ -97,6 +114,11 @@ absl::Status BenchHooks(Report* report);
 absl::Status BenchProducts(Report* report);      // C3: against oneDNN, and the peak of the core
 absl::Status BenchConvolutions(Report* report);  // C4: with both gradients, against oneDNN, Eigen
 
+// mirrorflow_peer.cc: what this program does when a benchmark has started it (start_peers.h), as
+// `bench peer` and `bench allreduce_peer`.
+absl::Status TrainAsPeer(Report* report);
+absl::Status AllReduceAsPeer(Report* report);
+
 // overhead.cc: the cost of a step and of a node that compute almost nothing, the packing of a
 // plan's memory, and the allocations of a step.
 absl::Status BenchDispatch(Report* report);     // C1
@@ -117,7 +139,7 @@ absl::Status BenchExposedOverTcp(const TrainingCase& training, const Link& link,
 
 // Draws a typical step as a chart: for each replica the work of its compute lane, and its
 // collectives in flight.
-absl::StatusOr<std::string> StepTimeline(const TrainingCase& training);
+absl::StatusOr<std::string> DrawStepTimeline(const TrainingCase& training);
 
 // serving.cc: requests per second and latency of single-example inference, compared with ONNX
 // Runtime and TensorFlow.

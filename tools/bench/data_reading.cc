@@ -12,8 +12,8 @@
 #include "framework/core/status.h"
 #include "mirrorflow.h"
 #include "tools/bench/benchmarks.h"
-#include "tools/bench/framework_peers.h"
 #include "tools/bench/machine.h"
+#include "tools/bench/start_peers.h"
 #include "tools/bench/statistics.h"
 #include "tools/bench/temporary_directory.h"
 

@@ -7,8 +7,8 @@
 #include "absl/time/time.h"
 #include "framework/core/status.h"
 #include "tools/bench/benchmarks.h"
-#include "tools/bench/mirrorflow_peer.h"
 #include "tools/bench/peer_process.h"
+#include "tools/bench/start_peers.h"
 #include "tools/bench/temporary_directory.h"
 #include "tools/bench/training_case.h"
 

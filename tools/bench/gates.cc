@@ -20,8 +20,9 @@
 #include "framework/core/status.h"
 #include "framework/core/terminal.h"
 #include "tools/bench/benchmarks.h"
-#include "tools/bench/framework_peers.h"
 #include "tools/bench/machine.h"
+#include "tools/bench/start_peers.h"
+#include "tools/bench/training_case.h"
 #include "tools/report/svg_chart.h"
 
 ABSL_DECLARE_FLAG(std::string, svg);

@@ -10,8 +10,8 @@
 #include "framework/core/status.h"
 #include "mirrorflow_debug.h"
 #include "tools/bench/benchmarks.h"
-#include "tools/bench/framework_peers.h"
 #include "tools/bench/machine.h"
+#include "tools/bench/start_peers.h"
 #include "tools/bench/statistics.h"
 
 namespace mirrorflow {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/bench/mirrorflow_peer.h"
-
+//
+// This program as a peer of itself (tests/benchmark/peers/peer.py). Of several workers, worker 0
+// speaks for all.
 #include <sched.h>
 #include <unistd.h>
 
@@ -12,7 +13,6 @@
 #include "absl/flags/declare.h"
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "distribute/cluster/cluster_resolver.h"
 #include "distribute/cluster/join_cluster.h"
@@ -23,9 +23,10 @@
 #include "framework/runtime/trace.h"
 #include "framework/runtime/usable_cpus.h"
 #include "mirrorflow.h"
+#include "tools/bench/benchmarks.h"
+#include "tools/bench/training_case.h"
 #include "tools/flags/cluster_flags.h"
 #include "tools/flags/step_flags.h"
-#include "tools/launch/placement.h"
 
 ABSL_FLAG(int64_t, bytes, 1 << 20, "bench allreduce_peer: size of the value");
 ABSL_FLAG(std::string, save_to, "", "bench peer: directory of checkpoints; empty: none");
@@ -37,14 +38,12 @@ ABSL_DECLARE_FLAG(absl::Duration, heartbeat_timeout);
 namespace mirrorflow {
 namespace {
 
-constexpr absl::Duration kTrainingTime = absl::Milliseconds(200);  // as in peer.py
-constexpr int kCheckedSteps = 3;                                   // as in peer.py
+constexpr double kTrainingMs = 200;  // as in peer.py
+constexpr int kCheckedSteps = 3;     // as in peer.py
 constexpr int kStepsBeforeTrace = 10, kTracedSteps = 20;
 constexpr absl::Duration kTimeout = absl::Seconds(120);
 
 using Work = std::function<absl::Status()>;
-
-// ---- processes ----------------------------------------------------------------------------------
 
 // Limits this process to `count` of its cores, from the `first` on, as the peers do.
 void UseCores(int first, int count) {
@@ -57,34 +56,19 @@ void UseCores(int first, int count) {
   if (CPU_COUNT(&chosen) > 0) sched_setaffinity(0, sizeof(chosen), &chosen);
 }
 
-// The cluster of StartThisProgram.
+// The cluster of StartTraining and StartAllReduce.
 absl::StatusOr<Cluster> ClusterOfBenchmark() {
   return ClusterResolver::FromEnvironment({}, {.cluster_spec = absl::GetFlag(FLAGS_cluster_spec),
                                                .task_index = absl::GetFlag(FLAGS_task_index)});
 }
 
-absl::StatusOr<std::unique_ptr<PeerProcess>> StartThisProgram(std::vector<std::string> args,
-                                                              int workers,
-                                                              const WorkerHosts& hosts) {
-  MF_ASSIGN_OR_RETURN(const std::string program, ThisProgram());
-  args.insert(args.begin(), {program, "bench"});
-  if (workers > 1) {
-    args.insert(args.end(), {"--cluster_spec={addresses}", "--task_index={worker}"});
-  }
-  MF_ASSIGN_OR_RETURN(const std::vector<int> ports, FreePorts(workers));
-  MF_ASSIGN_OR_RETURN(const auto commands, CommandsOfWorkers(args, ports, hosts));
-  return PeerProcess::StartWorkers(commands, kTimeout);
-}
-
-// ---- the protocol of peers ----------------------------------------------------------------------
-
-// Says that this process is ready, and works as long as it is asked to. `step` takes about
-// `step_time`.
-absl::Status ServeRuns(const Work& step, absl::Duration step_time) {
+// Warms up, says that this process is ready, and works as long as it is asked to.
+absl::Status ServeRuns(const Work& step) {
+  MF_ASSIGN_OR_RETURN(const double step_ms, MeanMs(kTrainingMs, step));
   std::puts("ready");
   std::fflush(stdout);
   for (double seconds = 0; std::scanf(" run %lf", &seconds) == 1;) {
-    const double wanted = std::round(seconds / absl::ToDoubleSeconds(step_time));
+    const double wanted = std::round(seconds * 1e3 / step_ms);
     const auto steps = static_cast<int64_t>(std::max(wanted, 1.0));
     // The other workers have begun their next step while this one waited for the order.
     MF_RETURN_IF_ERROR(step());
@@ -95,16 +79,6 @@ absl::Status ServeRuns(const Work& step, absl::Duration step_time) {
     std::fflush(stdout);
   }
   return absl::OkStatus();
-}
-
-// Warms up, and returns how long a step takes.
-absl::StatusOr<absl::Duration> MeasureWork(const Work& step) {
-  const MonotonicTime begin = MonotonicTime::Now();
-  MonotonicTime now = begin;
-  int64_t steps = 0;
-  for (; now < begin + kTrainingTime; now = MonotonicTime::Now(), ++steps)
-    MF_RETURN_IF_ERROR(step());
-  return (now - begin) / steps;
 }
 
 absl::Status TraceSteps(const TrainingStep& t, const Work& step, const std::string& path) {
@@ -123,29 +97,6 @@ absl::Status TraceSteps(const TrainingStep& t, const Work& step, const std::stri
 }
 
 }  // namespace
-
-absl::StatusOr<std::unique_ptr<PeerProcess>> StartTraining(const TrainingCase& training,
-                                                           const WorkerHosts& hosts) {
-  return StartThisProgram(
-      {"peer", absl::StrCat("--model=", training.model),
-       absl::StrCat("--batch_size=", training.batch_size),
-       absl::StrCat("--optimizer=", training.optimizer), absl::StrCat("--hook=", training.hook),
-       absl::StrCat("--replicas=", training.replicas),
-       absl::StrCat("--without=", absl::StrJoin(training.without, ",")),
-       absl::StrCat("--save_to=", training.checkpoint_dir),
-       absl::StrCat("--trace=", training.trace),
-       absl::StrCat("--collective=", CollectiveKindName(training.collective)),
-       absl::StrCat("--heartbeat_timeout=", absl::FormatDuration(training.heartbeat_timeout))},
-      training.workers, hosts);
-}
-
-absl::StatusOr<std::unique_ptr<PeerProcess>> StartAllReduce(int64_t bytes,
-                                                            const std::string& transport,
-                                                            const WorkerHosts& hosts) {
-  return StartThisProgram(
-      {"allreduce_peer", absl::StrCat("--bytes=", bytes), absl::StrCat("--transport=", transport)},
-      /*workers=*/2, hosts);
-}
 
 absl::Status TrainAsPeer(Report* /*report*/) {
   MF_ASSIGN_OR_RETURN(const Cluster cluster, ClusterOfBenchmark());
@@ -188,8 +139,7 @@ absl::Status TrainAsPeer(Report* /*report*/) {
     MF_RETURN_IF_ERROR(TraceSteps(t, step, path));
   }
   if (!speaks) Follow(step);
-  MF_ASSIGN_OR_RETURN(const absl::Duration step_time, MeasureWork(step));
-  return ServeRuns(step, step_time);
+  return ServeRuns(step);
 }
 
 absl::Status AllReduceAsPeer(Report* /*report*/) {
@@ -215,8 +165,7 @@ absl::Status AllReduceAsPeer(Report* /*report*/) {
   const auto step = [&] { return communicators[0]->Run(all_reduce); };
   if (cluster.task_index > 0) Follow(step);
   PrintLine(absl::StrCat("version ", Implementation().version));
-  MF_ASSIGN_OR_RETURN(const absl::Duration step_time, MeasureWork(step));
-  return ServeRuns(step, step_time);
+  return ServeRuns(step);
 }
 
 }  // namespace mirrorflow

@@ -15,8 +15,9 @@
 #include "framework/runtime/trace.h"
 #include "mirrorflow_debug.h"
 #include "tools/bench/benchmarks.h"
-#include "tools/bench/mirrorflow_peer.h"
+#include "tools/bench/start_peers.h"
 #include "tools/bench/statistics.h"
+#include "tools/bench/training_case.h"
 #include "tools/report/svg_chart.h"
 
 namespace mirrorflow {
@@ -119,7 +120,7 @@ absl::Status BenchExposedOverTcp(const TrainingCase& training, const Link& link,
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> StepTimeline(const TrainingCase& training) {
+absl::StatusOr<std::string> DrawStepTimeline(const TrainingCase& training) {
   MF_ASSIGN_OR_RETURN(std::vector<TraceWriter> traces, TraceSteps(training));
   // Select the step of median duration.
   auto duration = [](const TraceWriter& trace) {

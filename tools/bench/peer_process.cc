@@ -35,11 +35,6 @@ constexpr size_t kMaxStartOutput = 16 << 20;  // before it is ready
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<PeerProcess>> PeerProcess::Start(
-    const std::vector<std::string>& command, absl::Duration timeout) {
-  return StartWorkers({command}, timeout);
-}
-
 absl::StatusOr<std::unique_ptr<PeerProcess>> PeerProcess::StartWorkers(
     const std::vector<std::vector<std::string>>& commands, absl::Duration timeout) {
   MF_ASSIGN_OR_RETURN(WorkerOutput errors,

@@ -24,13 +24,11 @@ namespace mirrorflow {
 
 class PeerProcess {
  public:
-  // Starts `command`, a program and its arguments, and waits until it is ready. Returns Unavailable
-  // if it ends before that, DeadlineExceeded if it prints nothing for longer than `timeout`, and
-  // InvalidArgument if it prints too much. Prints the lines of its standard error, made safe for a
-  // terminal, while it waits for an answer and at the end.
-  static absl::StatusOr<std::unique_ptr<PeerProcess>> Start(const std::vector<std::string>& command,
-                                                            absl::Duration timeout);
-  // The same for several workers, of which only the first talks. The others end with their input.
+  // Starts the commands of the workers, each a program and its arguments, and waits until the first
+  // is ready. Only that one talks; the others end with their input. Returns Unavailable if it ends
+  // before that, DeadlineExceeded if it prints nothing for longer than `timeout`, and
+  // InvalidArgument if it prints too much. Prints the lines of their standard errors, made safe for
+  // a terminal, while it waits for an answer and at the end.
   static absl::StatusOr<std::unique_ptr<PeerProcess>> StartWorkers(
       const std::vector<std::vector<std::string>>& commands, absl::Duration timeout);
   // Ends the processes.

@@ -8,9 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "tools/bench/benchmarks.h"
-#include "tools/bench/framework_peers.h"
-#include "tools/bench/mirrorflow_peer.h"
 #include "tools/bench/peer_process.h"
+#include "tools/bench/start_peers.h"
 #include "tools/bench/training_case.h"
 
 namespace mirrorflow {

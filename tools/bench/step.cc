@@ -10,9 +10,9 @@
 #include "framework/core/file.h"
 #include "framework/core/status.h"
 #include "tools/bench/benchmarks.h"
-#include "tools/bench/framework_peers.h"
-#include "tools/bench/mirrorflow_peer.h"
 #include "tools/bench/peer_process.h"
+#include "tools/bench/start_peers.h"
+#include "tools/bench/training_case.h"
 #include "tools/flags/command_line.h"
 #include "tools/flags/step_flags.h"
 #include "tools/launch/launch.h"
@@ -139,7 +139,7 @@ absl::Status BenchStep(Report* report) {
   }
   const std::string svg = absl::GetFlag(FLAGS_svg);
   if (svg.empty()) return absl::OkStatus();
-  MF_ASSIGN_OR_RETURN(const std::string timeline, StepTimeline(training));
+  MF_ASSIGN_OR_RETURN(const std::string timeline, DrawStepTimeline(training));
   return WriteFileAtomically(svg, {timeline});
 }
 

@@ -49,7 +49,7 @@ struct TrainingGraph {
   int64_t classes = 10;            // number of labels, and of tokens if the inputs are tokens
 };
 
-// A training step, ready to run.
+// A training step, or the step of a graph file, ready to run.
 struct TrainingStep {
   std::unique_ptr<Strategy> strategy;
   std::unique_ptr<Session> session;

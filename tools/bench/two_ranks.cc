@@ -36,7 +36,7 @@ class TwoRanks {
 
 }  // namespace
 
-absl::StatusOr<Side> SideOfTwoRanks(std::function<RankWork()> make_work) {
+absl::StatusOr<Side> SideOfTwoRanks(const std::function<RankWork()>& make_work) {
   MF_ASSIGN_OR_RETURN(auto communicators, CreateTeamCommunicators(2));
   const auto ranks = std::make_shared<TwoRanks>(std::move(communicators), make_work);
   return [work = SideOf([ranks] { return ranks->Run(); })](double round_ms) {

@@ -31,7 +31,7 @@ class ReplicaMemory {
 // thread that calls the side; rank 1 follows it on a thread of its own, pinned to core 1. Calls
 // `make_work` once for each rank, on its thread, so that the memory it takes is near.
 using RankWork = std::function<absl::Status(Communicator&)>;
-absl::StatusOr<Side> SideOfTwoRanks(std::function<RankWork()> make_work);
+absl::StatusOr<Side> SideOfTwoRanks(const std::function<RankWork()>& make_work);
 
 }  // namespace mirrorflow
 

@@ -85,32 +85,33 @@ absl::Status Coordinator(const std::vector<std::string>& args, ExitCode* code) {
   const int num_workers = absl::GetFlag(FLAGS_num_workers);
   MF_RETURN_IF_ERROR(CheckFlagRange("num_workers", num_workers, 1, 1 << 16));
   MF_ASSIGN_OR_RETURN(const JoinOptions flags, JoinOptionsOfFlags());
-  const absl::StatusOr<HostPort> bind = ParseHostPort(flags.bind);
-  if (!bind.ok()) return Annotate(bind.status(), "--bind");
-  const absl::StatusOr<HostPort> advertise =
-      flags.advertise.empty() ? bind : ParseHostPort(flags.advertise, bind->port);
-  if (!advertise.ok()) return Annotate(advertise.status(), "--advertise");
-  if (flags.secret.empty() && !IsLoopback(bind->host) && !flags.insecure) {
+  MF_ASSIGN_OR_RETURN(const HostPort bind, Annotate(ParseHostPort(flags.bind), "--bind"));
+  HostPort advertise = bind;
+  if (!flags.advertise.empty()) {
+    MF_ASSIGN_OR_RETURN(advertise,
+                        Annotate(ParseHostPort(flags.advertise, bind.port), "--advertise"));
+  }
+  if (flags.secret.empty() && !IsLoopback(bind.host) && !flags.insecure) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--bind=", bind->ToString(),
+        absl::StrCat("--bind=", bind.ToString(),
                      ": no secret; expected --secret_file, or --insecure in a network where every "
                      "process is trusted"));
   }
-  const CoordinationServer::Options options = {.address = bind->ToString(),
+  const CoordinationServer::Options options = {.address = bind.ToString(),
                                                .num_workers = num_workers,
                                                .secret = flags.secret,
                                                .job = flags.job,
                                                .tls = flags.tls};
   StopRelay stop;
   *code = kExitCluster;
-  MF_RETURN_IF_ERROR(WaitUntilResolved(*bind, MonotonicTime::Now() + flags.connect_timeout));
+  MF_RETURN_IF_ERROR(WaitUntilResolved(bind, MonotonicTime::Now() + flags.connect_timeout));
   while (true) {
     // A server for each start of the workers: it does not know the sessions of earlier ones.
     auto started = CoordinationServer::Start(options, MonotonicTime::Now() + flags.connect_timeout);
     if (absl::IsInvalidArgument(started.status())) *code = kExitUsage;
     MF_ASSIGN_OR_RETURN(const std::unique_ptr<CoordinationServer> server, std::move(started));
     PrintErrorLine(
-        absl::StrCat("coordinating ", num_workers, " workers at ", advertise->ToString()));
+        absl::StrCat("coordinating ", num_workers, " workers at ", advertise.ToString()));
     stop.SetServer(server.get());
     const absl::Status over = server->WaitUntilOver(MonotonicTime::Now() + flags.connect_timeout);
     stop.SetServer(nullptr);

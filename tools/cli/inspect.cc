@@ -23,7 +23,6 @@
 #include "mirrorflow_debug.h"
 #include "ops/registry.h"
 #include "tools/cli/commands.h"
-#include "tools/cli/dot.h"
 #include "tools/cli/graph_summary.h"
 #include "tools/cli/step_selection.h"
 #include "tools/flags/graph_flags.h"
@@ -203,6 +202,39 @@ class RecordPass final : public PassObserver {
   std::string first_;             // the first of them to run
 };
 
+// Only these two characters are special in a quoted string of DOT.
+std::string EscapedForDot(absl::string_view text) {
+  return absl::StrReplaceAll(text, {{"\\", "\\\\"}, {"\"", "\\\""}});
+}
+
+std::string OutputShapes(const Graph& graph, const Node& node) {
+  std::string text;
+  for (int i = 0; i < node.num_outputs(); ++i) {
+    absl::StrAppend(&text, i > 0 ? ", " : "", DataTypeName(node.output_dtype(i)),
+                    graph.values().shape(node.output(i)).ToString());
+  }
+  return text;
+}
+
+// Returns the graph in DOT, the language of Graphviz: a box for each node with its op, name and
+// shapes, an arrow for each data input and a dashed arrow for each control input.
+std::string GraphToDot(const Graph& graph) {
+  std::string dot = "digraph {\n  node [shape=box]\n";
+  for (const Node* node : graph.Nodes()) {
+    const std::string name = absl::StrCat("\"", EscapedForDot(node->name()), "\"");
+    absl::StrAppend(&dot, "  ", name, " [label=\"", EscapedForDot(node->op().name), "\\n",
+                    EscapedForDot(node->name()), "\\n", OutputShapes(graph, *node), "\"]\n");
+    for (const Output& in : node->inputs()) {
+      absl::StrAppend(&dot, "  \"", EscapedForDot(in.node->name()), "\" -> ", name, "\n");
+    }
+    for (const Node* control : node->control_inputs()) {
+      absl::StrAppend(&dot, "  \"", EscapedForDot(control->name()), "\" -> ", name,
+                      " [style=dashed]\n");
+    }
+  }
+  return dot + "}\n";
+}
+
 absl::Status Convert(const Graph& graph, const std::string& path) {
   if (absl::EndsWith(path, ".dot")) return WriteFileAtomically(path, {GraphToDot(graph)});
   return WriteGraphFile(graph, path);
@@ -237,8 +269,8 @@ absl::Status Inspect(const std::vector<std::string>& args, ExitCode* code) {
   MirroredStrategy::Options options{.num_cpu_replicas = absl::GetFlag(FLAGS_replicas).value_or(2),
                                     .max_bytes = MaxBytesOfFlags()};
   if (observer.is_asked_for()) options.compile.observer = &observer;
-  const auto strategy = MirroredStrategy::Create(options);
-  if (!strategy.ok()) return Annotate(strategy.status(), "--replicas");
+  MF_ASSIGN_OR_RETURN(const auto strategy,
+                      Annotate(MirroredStrategy::Create(options), "--replicas"));
   if (args.size() != 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("inspect: wrong arguments; expected one graph file, got ", args.size()));
@@ -256,7 +288,7 @@ absl::Status Inspect(const std::vector<std::string>& args, ExitCode* code) {
     return Annotate(WriteReplicated(graph, step, *replicas, batch_size, output), args[0]);
   }
   if (observer.is_asked_for()) {
-    MF_RETURN_IF_ERROR(Annotate(Compile(graph, step, **strategy, batch_size).status(), args[0]));
+    MF_RETURN_IF_ERROR(Annotate(Compile(graph, step, *strategy, batch_size).status(), args[0]));
     *code = kExitUsage;
     return observer.Print();
   }
@@ -268,7 +300,7 @@ absl::Status Inspect(const std::vector<std::string>& args, ExitCode* code) {
   }
   std::printf("%d nodes\n", graph.num_nodes());
   PrintLines(ToString(Summarize(graph), all ? graph.num_nodes() : kShownLayers));
-  return Annotate(PrintCompiled(graph, step, **strategy, batch_size, all), args[0]);
+  return Annotate(PrintCompiled(graph, step, *strategy, batch_size, all), args[0]);
 }
 
 }  // namespace mirrorflow

@@ -77,12 +77,11 @@ absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy(const std::optional<Clust
   const std::optional<int> replicas = absl::GetFlag(FLAGS_replicas);
   const int logical_gpus = absl::GetFlag(FLAGS_logical_gpus);
   if (!replicas.has_value() && logical_gpus == 0 && !cluster.has_value()) {
-    auto one = OneDeviceStrategy::Create({.device = absl::GetFlag(FLAGS_device),
-                                          .seed = seed,
-                                          .max_bytes = MaxBytesOfFlags(),
-                                          .compile = compile});
-    if (!one.ok()) return Annotate(one.status(), "--device");
-    return *std::move(one);
+    return Annotate(OneDeviceStrategy::Create({.device = absl::GetFlag(FLAGS_device),
+                                               .seed = seed,
+                                               .max_bytes = MaxBytesOfFlags(),
+                                               .compile = compile}),
+                    "--device");
   }
   if (absl::GetFlag(FLAGS_device) != "CPU:0") {
     return absl::InvalidArgumentError(
@@ -100,18 +99,13 @@ absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy(const std::optional<Clust
       .max_bytes = MaxBytesOfFlags(),
       .compile = compile};
   if (cluster.has_value()) return StrategyOfCluster(*cluster, options, code);
-  auto mirrored = MirroredStrategy::Create(options);
-  if (!mirrored.ok()) {
-    return Annotate(mirrored.status(), replicas.has_value() ? "--replicas" : "--logical_gpus");
-  }
-  return *std::move(mirrored);
+  return Annotate(MirroredStrategy::Create(options),
+                  replicas.has_value() ? "--replicas" : "--logical_gpus");
 }
 
 absl::Status FindOutputs(const Graph& graph, std::vector<NamedFile>& files) {
   for (NamedFile& file : files) {
-    absl::StatusOr<Output> output = OutputByName(graph, file.name);
-    if (!output.ok()) return Annotate(output.status(), file.flag);
-    file.output = *output;
+    MF_ASSIGN_OR_RETURN(file.output, Annotate(OutputByName(graph, file.name), file.flag));
   }
   return absl::OkStatus();
 }
@@ -147,14 +141,14 @@ void PrintEndpoints(const Graph& graph) {
 absl::StatusOr<std::vector<Tensor>> ReadFeeds(const std::vector<NamedFile>& feeds) {
   std::vector<Tensor> values;
   for (const NamedFile& feed : feeds) {
-    absl::StatusOr<Tensor> value = ReadNpy(feed.path);
-    if (!value.ok()) return Annotate(value.status(), absl::StrCat("--feed ", feed.name));
-    if (value->dtype() != feed.output.dtype()) {
+    MF_ASSIGN_OR_RETURN(Tensor value,
+                        Annotate(ReadNpy(feed.path), absl::StrCat("--feed ", feed.name)));
+    if (value.dtype() != feed.output.dtype()) {
       return absl::InvalidArgumentError(absl::StrCat(feed.flag, ": expected dtype ",
                                                      DataTypeName(feed.output.dtype()), ", got ",
-                                                     DataTypeName(value->dtype())));
+                                                     DataTypeName(value.dtype())));
     }
-    values.push_back(*std::move(value));
+    values.push_back(std::move(value));
   }
   return values;
 }
@@ -222,51 +216,43 @@ absl::Status RunSteps(const Strategy& strategy, std::vector<NamedFile> feeds,
   *code = kExitUsage;
   MF_RETURN_IF_ERROR(FindOutputs(graph, feeds));
   MF_RETURN_IF_ERROR(FindOutputs(graph, fetches));
-  std::vector<Operation> operations;
-  for (const std::string& name : absl::GetFlag(FLAGS_target)) {
-    absl::StatusOr<Node*> node = NodeByName(graph, name);
-    if (!node.ok()) return Annotate(node.status(), absl::StrCat("--target ", name));
-    operations.push_back({*node});
-  }
+  MF_ASSIGN_OR_RETURN(const std::vector<Operation> targets, TargetsOfFlags(graph));
 
   *code = kExitBadInput;
   MF_ASSIGN_OR_RETURN(const std::vector<Tensor> values, ReadFeeds(feeds));
-  absl::StatusOr<std::unique_ptr<Session>> session = strategy.NewSession(graph);
-  if (!session.ok()) return Annotate(session.status(), path);
+  MF_ASSIGN_OR_RETURN(const auto session, Annotate(strategy.NewSession(graph), path));
   auto outputs_of = [](const std::vector<NamedFile>& files) {
     std::vector<Output> outputs;
     for (const NamedFile& file : files) outputs.push_back(file.output);
     return outputs;
   };
-  const StepSelection selected{.feeds = outputs_of(feeds),
-                               .shapes = {},
-                               .fetches = outputs_of(fetches),
-                               .targets = operations};
+  const StepSelection selected{
+      .feeds = outputs_of(feeds), .shapes = {}, .fetches = outputs_of(fetches), .targets = targets};
   if (const std::string file = absl::GetFlag(FLAGS_variables); !file.empty()) {
-    MF_RETURN_IF_ERROR(LoadForStep(file, selected, **session));
+    MF_RETURN_IF_ERROR(LoadForStep(file, selected, *session));
   }
-  absl::StatusOr<Step> step =
-      (*session)->Prepare(selected.feeds, selected.fetches, selected.targets);
-  if (!step.ok()) return Annotate(step.status(), path);
+  MF_ASSIGN_OR_RETURN(
+      Step step,
+      Annotate(session->Prepare(selected.feeds, selected.fetches, selected.targets), path));
   TraceWriter trace;
   StepOutputs outputs;
-  const CleanupWatchdog watchdog(strategy, **session);
+  const CleanupWatchdog watchdog(strategy, *session);
   const bool traces = !absl::GetFlag(FLAGS_trace).empty();
   const int64_t steps = absl::GetFlag(FLAGS_steps);
   for (int64_t i = 0; i < steps; ++i) {
     if (traces && i == std::max<int64_t>(steps - kTracedSteps, 0)) {
-      MF_RETURN_IF_ERROR((*session)->TraceTo(&trace));
+      MF_RETURN_IF_ERROR(session->TraceTo(&trace));
     }
-    absl::StatusOr<StepOutputs> result = step->Run(values);
+    absl::StatusOr<StepOutputs> result = step.Run(values);
     if (!result.ok()) return Annotate(result.status(), absl::StrCat(path, ": step ", i));
     outputs = *result;
   }
   MF_RETURN_IF_ERROR(OutputFetches(fetches, outputs, strategy));
   if (traces) {
-    MF_RETURN_IF_ERROR(WriteTraceOfWorkers(**session, trace, absl::GetFlag(FLAGS_trace), strategy));
+    MF_RETURN_IF_ERROR(WriteTraceOfWorkers(*session, trace, absl::GetFlag(FLAGS_trace), strategy));
   }
   const std::string file = absl::GetFlag(FLAGS_save_variables);
-  return file.empty() ? absl::OkStatus() : SaveVariables(**session, file);
+  return file.empty() ? absl::OkStatus() : SaveVariables(*session, file);
 }
 
 }  // namespace

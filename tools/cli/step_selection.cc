@@ -107,18 +107,23 @@ std::set<std::string> VariablesReadBy(const StepSelection& step) {
   return names;
 }
 
+absl::StatusOr<std::vector<Operation>> TargetsOfFlags(const Graph& graph) {
+  std::vector<Operation> targets;
+  for (const std::string& name : absl::GetFlag(FLAGS_target)) {
+    MF_ASSIGN_OR_RETURN(Node* const node,
+                        Annotate(NodeByName(graph, name), absl::StrCat("--target ", name)));
+    targets.push_back({node});
+  }
+  return targets;
+}
+
 absl::StatusOr<StepSelection> SelectStepFromFlags(const Graph& graph) {
   StepSelection step;
   for (const std::string& name : absl::GetFlag(FLAGS_fetch)) {
-    const absl::StatusOr<Output> output = OutputByName(graph, name);
-    if (!output.ok()) return Annotate(output.status(), absl::StrCat("--fetch ", name));
-    step.fetches.push_back(*output);
+    MF_ASSIGN_OR_RETURN(step.fetches.emplace_back(),
+                        Annotate(OutputByName(graph, name), absl::StrCat("--fetch ", name)));
   }
-  for (const std::string& name : absl::GetFlag(FLAGS_target)) {
-    const absl::StatusOr<Node*> node = NodeByName(graph, name);
-    if (!node.ok()) return Annotate(node.status(), absl::StrCat("--target ", name));
-    step.targets.push_back({*node});
-  }
+  MF_ASSIGN_OR_RETURN(step.targets, TargetsOfFlags(graph));
   return step;
 }
 

@@ -33,6 +33,8 @@ struct StepSelection {
   std::vector<Operation> targets;
 };
 
+// Returns the nodes that --target names, or InvalidArgument, naming the flag.
+absl::StatusOr<std::vector<Operation>> TargetsOfFlags(const Graph& graph);
 // Returns the step that --fetch and --target select, without feeds, or InvalidArgument, naming the
 // flag.
 absl::StatusOr<StepSelection> SelectStepFromFlags(const Graph& graph);

@@ -27,17 +27,9 @@ constexpr int kRounds = 15;
 constexpr absl::Duration kTraceBudget = absl::Milliseconds(400);
 constexpr int kShownSteps = 3;  // in the trace file
 
-// A step that is ready to run, and the objects that keep it alive.
-struct ReadyStep {
-  std::unique_ptr<Strategy> strategy;
-  std::unique_ptr<Session> session;
-  Step step;
-  std::vector<Tensor> feeds;
-};
-
-absl::StatusOr<ReadyStep> StepOfFile(const Graph& graph, const StepSelection& selection,
-                                     int64_t rows, std::unique_ptr<Strategy> strategy) {
-  ReadyStep ready{.strategy = std::move(strategy)};
+absl::StatusOr<TrainingStep> StepOfFile(const Graph& graph, const StepSelection& selection,
+                                        int64_t rows, std::unique_ptr<Strategy> strategy) {
+  TrainingStep ready{.strategy = std::move(strategy)};
   MF_ASSIGN_OR_RETURN(const StepSelection step, WithFeeds(graph, selection, rows));
   for (size_t i = 0; i < step.feeds.size(); ++i) {
     MF_ASSIGN_OR_RETURN(Tensor value, NoiseOf(step.feeds[i].dtype(), step.shapes[i]));
@@ -66,7 +58,7 @@ absl::Status Report(const Explanation& e) {
 }
 
 // Compiles the step for a cluster, predicts its time and reports.
-absl::Status ExplainStepOfWorkers(const ReadyStep& ready, Explanation e) {
+absl::Status ExplainStepOfWorkers(const TrainingStep& ready, Explanation e) {
   std::vector<Shape> shapes;
   for (const Tensor& feed : ready.feeds) shapes.push_back(feed.shape());
   const Topology topology = TopologyOf(e);
@@ -84,7 +76,7 @@ absl::Status ExplainStepOfWorkers(const ReadyStep& ready, Explanation e) {
 }
 
 // Compiles the step, predicts its time, runs it and reports.
-absl::Status ExplainStep(ReadyStep ready, Explanation e) {
+absl::Status ExplainStep(TrainingStep ready, Explanation e) {
   if (e.workers > 1) return ExplainStepOfWorkers(ready, std::move(e));
   std::vector<Shape> shapes;
   for (const Tensor& feed : ready.feeds) shapes.push_back(feed.shape());
@@ -138,15 +130,14 @@ absl::Status Explain(const std::vector<std::string>& args, ExitCode* code) {
   MirroredStrategy::Options options{.num_cpu_replicas = e.workers * e.replicas,
                                     .max_bytes = MaxBytesOfFlags()};
   options.compile.disabled_passes.insert(without.begin(), without.end());
-  auto strategy = MirroredStrategy::Create(options);
-  if (!strategy.ok()) return Annotate(strategy.status(), "--replicas");
+  MF_ASSIGN_OR_RETURN(auto strategy, Annotate(MirroredStrategy::Create(options), "--replicas"));
   if (args.empty()) {
     e.name = absl::GetFlag(FLAGS_model);
     const std::string optimizer = absl::GetFlag(FLAGS_optimizer);
     const std::string hook = absl::GetFlag(FLAGS_hook);
     MF_RETURN_IF_ERROR(Annotate(CheckOptimizer(optimizer), "--optimizer"));
     MF_RETURN_IF_ERROR(Annotate(CheckHook(hook), "--hook"));
-    MF_RETURN_IF_ERROR(Annotate(BuildTraining(**strategy, e.name).status(), "--model"));
+    MF_RETURN_IF_ERROR(Annotate(BuildTraining(*strategy, e.name).status(), "--model"));
     *code = kExitBadInput;
     MF_ASSIGN_OR_RETURN(TrainingStep t, PrepareTraining({.model = e.name,
                                                          .batch_size = e.batch_size,
@@ -166,10 +157,11 @@ absl::Status Explain(const std::vector<std::string>& args, ExitCode* code) {
   *code = kExitUsage;
   MF_ASSIGN_OR_RETURN(const StepSelection selection, SelectStepFromFlags(graph));
   *code = kExitBadInput;
-  absl::StatusOr<ReadyStep> ready =
-      StepOfFile(graph, selection, e.batch_size * e.workers * e.replicas, *std::move(strategy));
-  if (!ready.ok()) return Annotate(ready.status(), args[0]);
-  return Annotate(ExplainStep(*std::move(ready), std::move(e)), args[0]);
+  MF_ASSIGN_OR_RETURN(TrainingStep ready,
+                      Annotate(StepOfFile(graph, selection, e.batch_size * e.workers * e.replicas,
+                                          std::move(strategy)),
+                               args[0]));
+  return Annotate(ExplainStep(std::move(ready), std::move(e)), args[0]);
 }
 
 }  // namespace mirrorflow

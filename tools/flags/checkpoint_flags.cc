@@ -5,7 +5,6 @@
 
 #include "absl/flags/declare.h"
 #include "absl/flags/flag.h"
-#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "framework/core/status.h"
 
@@ -29,20 +28,9 @@ namespace {
 
 absl::StatusOr<Resume> ResumeOfFlag() {
   const std::string text = absl::GetFlag(FLAGS_resume);
-  if (text == "auto") return Resume::kAuto;
-  if (text == "latest_valid") return Resume::kLatestValid;
+  MF_RETURN_IF_ERROR(CheckChoice("resume", text, {"auto", "latest_valid", "never"}));
   if (text == "never") return Resume::kNever;
-  return absl::InvalidArgumentError(absl::StrCat(
-      "--resume: unknown; expected one of auto, latest_valid, never, got '", text, "'"));
-}
-
-ExitCode CodeOfRestore(const absl::Status& status) {
-  switch (status.code()) {
-    case absl::StatusCode::kAlreadyExists:  // --resume=never
-      return kExitUsage;
-    default:
-      return kExitBadInput;
-  }
+  return text == "auto" ? Resume::kAuto : Resume::kLatestValid;
 }
 
 }  // namespace
@@ -73,10 +61,10 @@ absl::StatusOr<Checkpoints> CheckpointsOfFlags(Session& session,
                 .lock_timeout = absl::GetFlag(FLAGS_checkpoint_lock_timeout),
                 .timeout = absl::GetFlag(FLAGS_prepare_timeout)});
   if (absl::IsDeadlineExceeded(manager.status())) *code = kExitCluster;  // another job has it
-  if (!manager.ok()) return Annotate(manager.status(), "--checkpoint_dir");
-  checkpoints.manager = *std::move(manager);
+  MF_ASSIGN_OR_RETURN(checkpoints.manager, Annotate(std::move(manager), "--checkpoint_dir"));
   const absl::StatusOr<TrainingPosition> start = checkpoints.manager->Restore();
-  *code = CodeOfRestore(start.status());
+  // --resume=never
+  *code = absl::IsAlreadyExists(start.status()) ? kExitUsage : kExitBadInput;
   MF_RETURN_IF_ERROR(start.status());
   checkpoints.start = *start;
   checkpoints.every = absl::GetFlag(FLAGS_checkpoint_every);

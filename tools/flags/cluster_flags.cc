@@ -94,11 +94,7 @@ absl::StatusOr<std::string> SecretOfFlags() {
   const bool by_flag = !path.empty();
   if (!by_flag && variable != environment.end()) path = variable->second;
   if (path.empty()) return std::string();
-  absl::StatusOr<std::string> secret = ReadSecretFile(path);
-  if (!secret.ok()) {
-    return Annotate(secret.status(), by_flag ? "--secret_file" : "MIRRORFLOW_SECRET_FILE");
-  }
-  return secret;
+  return Annotate(ReadSecretFile(path), by_flag ? "--secret_file" : "MIRRORFLOW_SECRET_FILE");
 }
 
 // Below it, a busy host would look like a dead one.
@@ -212,9 +208,9 @@ absl::StatusOr<std::unique_ptr<Strategy>> StrategyOfCluster(Cluster cluster,
   MF_RETURN_IF_ERROR(ChooseDevicesOfFlags({cluster.local_size, cluster.local_rank}, &options));
   options.collective_timeout = absl::GetFlag(FLAGS_collective_timeout);
   MF_ASSIGN_OR_RETURN(JoinOptions join, JoinOptionsOfFlags());
-  const auto collective = ParseCollectiveKind(absl::GetFlag(FLAGS_collective));
-  if (!collective.ok()) return Annotate(collective.status(), "--collective");
-  join.collective = *collective;
+  MF_ASSIGN_OR_RETURN(
+      join.collective,
+      Annotate(ParseCollectiveKind(absl::GetFlag(FLAGS_collective)), "--collective"));
   MF_ASSIGN_OR_RETURN(join.exchange, ExchangeOfFlags());
   auto strategy = MultiWorkerMirroredStrategy::Create(
       {.cluster = std::move(cluster), .replicas = std::move(options), .join = std::move(join)});

@@ -4,15 +4,42 @@
 #ifndef MIRRORFLOW_TOOLS_LAUNCH_LAUNCH_H_
 #define MIRRORFLOW_TOOLS_LAUNCH_LAUNCH_H_
 
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "tools/flags/command_line.h"
 #include "tools/launch/placement.h"
+#include "tools/launch/restart_policy.h"
 
 namespace mirrorflow {
+
+struct LaunchOptions {
+  std::vector<Placement> workers;  // as many as the job may have
+  // An elastic job starts, and starts again, with the workers of the hosts that answer, if there
+  // are at least `min_workers`. Other jobs need all workers.
+  bool is_elastic = false;
+  int min_workers = 1;
+  std::vector<std::string> command;  // of each worker
+  std::string directory;             // where workers run
+  // Runs a command on a host: words, with `{host}` in place of its name.
+  std::vector<std::string> remote_shell;
+  // Variables to send to other hosts although their names would keep them here.
+  std::set<std::string> forwarded_variables;
+  std::vector<int> show;
+  std::string log_dir;
+  absl::Duration grace = absl::Seconds(30);
+  absl::Duration start_timeout = absl::Minutes(5);
+  RestartPolicy::Options restarts;
+  bool one_gpu_per_process = false;
+};
+
+// Exit codes of a job, besides those of its workers: they are common to launchers and shells.
+inline constexpr int kExitStartTimeout = 124;
+inline constexpr int kExitNotStarted = 127;
 
 // Runs `command` as several workers, as the flags say. `*code` is the exit code, whether or not
 // there is an error.

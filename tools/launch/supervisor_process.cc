@@ -16,7 +16,7 @@
 #include "framework/core/status.h"
 #include "framework/core/system_error.h"
 #include "framework/core/thread.h"
-#include "tools/launch/launcher.h"
+#include "tools/launch/launch.h"
 #include "tools/launch/wire.h"
 
 namespace mirrorflow {

@@ -30,10 +30,8 @@ constexpr const char* kColours[] = {"\033[36m", "\033[32m", "\033[33m", "\033[35
 constexpr const char* kNoColour = "\033[0m";
 
 absl::StatusOr<int> OpenLog(const std::string& path) {
-  absl::StatusOr<int> file =
-      OpenForAppending(path, {.existing = ExistingFile::kReplace, .mode = 0644});
-  if (!file.ok()) return Annotate(file.status(), "--log_dir");
-  return file;
+  return Annotate(OpenForAppending(path, {.existing = ExistingFile::kReplace, .mode = 0644}),
+                  "--log_dir");
 }
 
 // Another user could replace the files in a directory of theirs, and read or change the output.

@@ -87,12 +87,11 @@ absl::Status List(const fs::path& directory, const std::string& below, int depth
 absl::StatusOr<bool> ReadLogOrTrace(Kind kind, const std::string& path, RunData* run) {
   MF_ASSIGN_OR_RETURN(const std::string text, ReadText(path));
   if (kind == kJson && absl::StrContains(text, "\"traceEvents\"")) {
-    absl::StatusOr<StepTimeline> timeline = ReadStepTimeline(text);
-    if (!timeline.ok()) return Annotate(timeline.status(), path);
+    MF_ASSIGN_OR_RETURN(StepTimeline timeline, Annotate(ReadStepTimeline(text), path));
     if (run->timeline) {
       run->notes.push_back(absl::StrCat(path, ": another trace; the page shows only one"));
     } else {
-      run->timeline = *std::move(timeline);
+      run->timeline = std::move(timeline);
     }
     return true;
   }

@@ -60,9 +60,7 @@ void AddMetadata(const Json& event, const std::string& name, Trace* trace) {
 }
 
 absl::StatusOr<Trace> ParseTrace(const std::string& text) {
-  const absl::StatusOr<Json> parsed = ParseJson(text);
-  if (!parsed.ok()) return Annotate(parsed.status(), "not a trace");
-  const Json& json = *parsed;
+  MF_ASSIGN_OR_RETURN(const Json json, Annotate(ParseJson(text), "not a trace"));
   if (!json.is_object() || !json.contains("traceEvents") || !json["traceEvents"].is_array()) {
     return absl::InvalidArgumentError("not a trace; expected an object with traceEvents");
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/bench/framework_peers.h"
+#include "tools/bench/start_peers.h"
 
 #include <unistd.h>
 
@@ -11,7 +11,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
+#include "distribute/cluster/collective_kind.h"
 #include "framework/core/status.h"
+#include "tools/bench/training_case.h"
 #include "tools/launch/placement.h"
 
 ABSL_FLAG(std::vector<std::string>, peers, {},
@@ -29,7 +31,58 @@ constexpr absl::Duration kPeerTimeout = absl::Seconds(120);
 
 std::string DirectoryOf(const std::string& path) { return path.substr(0, path.rfind('/')); }
 
+// Returns the path of the Python that has the frameworks.
+std::string PeersPython() {
+  const std::string given = absl::GetFlag(FLAGS_peers_python);
+  if (!given.empty()) return given;
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  const char* home = std::getenv("HOME");
+  const std::string base = cache != nullptr ? cache : absl::StrCat(home ? home : "", "/.cache");
+  return absl::StrCat(base, "/mirrorflow/peers/bin/python");
+}
+
+absl::StatusOr<std::unique_ptr<PeerProcess>> StartWorkers(const std::vector<std::string>& command,
+                                                          int workers, const WorkerHosts& hosts) {
+  MF_ASSIGN_OR_RETURN(const std::vector<int> ports, FreePorts(workers));
+  MF_ASSIGN_OR_RETURN(const auto commands, CommandsOfWorkers(command, ports, hosts));
+  return PeerProcess::StartWorkers(commands, kPeerTimeout);
+}
+
+absl::StatusOr<std::unique_ptr<PeerProcess>> StartThisProgram(std::vector<std::string> args,
+                                                              int workers,
+                                                              const WorkerHosts& hosts) {
+  MF_ASSIGN_OR_RETURN(const std::string program, ThisProgram());
+  args.insert(args.begin(), {program, "bench"});
+  if (workers > 1) {
+    args.insert(args.end(), {"--cluster_spec={addresses}", "--task_index={worker}"});
+  }
+  return StartWorkers(args, workers, hosts);
+}
+
 }  // namespace
+
+absl::StatusOr<std::unique_ptr<PeerProcess>> StartTraining(const TrainingCase& training,
+                                                           const WorkerHosts& hosts) {
+  return StartThisProgram(
+      {"peer", absl::StrCat("--model=", training.model),
+       absl::StrCat("--batch_size=", training.batch_size),
+       absl::StrCat("--optimizer=", training.optimizer), absl::StrCat("--hook=", training.hook),
+       absl::StrCat("--replicas=", training.replicas),
+       absl::StrCat("--without=", absl::StrJoin(training.without, ",")),
+       absl::StrCat("--save_to=", training.checkpoint_dir),
+       absl::StrCat("--trace=", training.trace),
+       absl::StrCat("--collective=", CollectiveKindName(training.collective)),
+       absl::StrCat("--heartbeat_timeout=", absl::FormatDuration(training.heartbeat_timeout))},
+      training.workers, hosts);
+}
+
+absl::StatusOr<std::unique_ptr<PeerProcess>> StartAllReduce(int64_t bytes,
+                                                            const std::string& transport,
+                                                            const WorkerHosts& hosts) {
+  return StartThisProgram(
+      {"allreduce_peer", absl::StrCat("--bytes=", bytes), absl::StrCat("--transport=", transport)},
+      /*workers=*/2, hosts);
+}
 
 absl::Status CheckPeersFlag(std::initializer_list<absl::string_view> known) {
   for (const std::string& peer : absl::GetFlag(FLAGS_peers)) {
@@ -39,15 +92,6 @@ absl::Status CheckPeersFlag(std::initializer_list<absl::string_view> known) {
                                                    "'"));
   }
   return absl::OkStatus();
-}
-
-std::string PeersPython() {
-  const std::string given = absl::GetFlag(FLAGS_peers_python);
-  if (!given.empty()) return given;
-  const char* cache = std::getenv("XDG_CACHE_HOME");
-  const char* home = std::getenv("HOME");
-  const std::string base = cache != nullptr ? cache : absl::StrCat(home ? home : "", "/.cache");
-  return absl::StrCat(base, "/mirrorflow/peers/bin/python");
 }
 
 std::string PeersVersions() {
@@ -78,9 +122,7 @@ absl::StatusOr<std::unique_ptr<PeerProcess>> StartPeer(absl::string_view name,
         "; run tests/benchmark/peers/setup, and bench in the ", "root of the source tree"));
   }
   command.insert(command.end(), args.begin(), args.end());
-  MF_ASSIGN_OR_RETURN(const std::vector<int> ports, FreePorts(workers));
-  MF_ASSIGN_OR_RETURN(const auto commands, CommandsOfWorkers(command, ports, hosts));
-  return PeerProcess::StartWorkers(commands, kPeerTimeout);
+  return StartWorkers(command, workers, hosts);
 }
 
 }  // namespace mirrorflow

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Starts the programs of tests/benchmark/peers, which `setup` there installs outside the tree.
-#ifndef MIRRORFLOW_TOOLS_BENCH_FRAMEWORK_PEERS_H_
-#define MIRRORFLOW_TOOLS_BENCH_FRAMEWORK_PEERS_H_
+// Starts the processes that a benchmark measures: this program, as one that has just started or as
+// several workers, and the programs of tests/benchmark/peers, which `setup` there installs outside
+// the tree.
+#ifndef MIRRORFLOW_TOOLS_BENCH_START_PEERS_H_
+#define MIRRORFLOW_TOOLS_BENCH_START_PEERS_H_
 
+#include <cstdint>
 #include <initializer_list>
 #include <memory>
 #include <string>
@@ -12,9 +15,18 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tools/bench/peer_process.h"
+#include "tools/bench/training_case.h"
 #include "tools/bench/worker_hosts.h"
 
 namespace mirrorflow {
+
+// Starts processes that train the case: `training.workers` of them, each pinned to a core.
+absl::StatusOr<std::unique_ptr<PeerProcess>> StartTraining(const TrainingCase& training,
+                                                           const WorkerHosts& hosts = {});
+// Starts two workers that all-reduce `bytes` of floats over `transport` (--transport).
+absl::StatusOr<std::unique_ptr<PeerProcess>> StartAllReduce(int64_t bytes,
+                                                            const std::string& transport,
+                                                            const WorkerHosts& hosts = {});
 
 // Starts NAME_peer.py, or the compiled NAME_peer, as `workers` processes on `hosts`, and waits
 // until it is ready. `args` are as in CommandsOfWorkers. Returns NotFound, with instructions, if it
@@ -27,11 +39,9 @@ absl::StatusOr<std::unique_ptr<PeerProcess>> StartPeer(absl::string_view name,
 // Returns InvalidArgument, naming --peers, unless it names only `known` peers.
 absl::Status CheckPeersFlag(std::initializer_list<absl::string_view> known);
 
-// Returns the path of the Python that has the frameworks.
-std::string PeersPython();
 // Returns the versions that `setup` installed: `tensorflow-cpu==2.21.0, …`.
 std::string PeersVersions();
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_TOOLS_BENCH_FRAMEWORK_PEERS_H_
+#endif  // MIRRORFLOW_TOOLS_BENCH_START_PEERS_H_
