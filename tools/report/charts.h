@@ -1,15 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Arranges the series of a run as charts, and draws them for its page.
 #ifndef MIRRORFLOW_TOOLS_REPORT_CHARTS_H_
 #define MIRRORFLOW_TOOLS_REPORT_CHARTS_H_
 
+#include <cstddef>
 #include <map>
 #include <string>
 #include <vector>
 
-#include "tools/report/line_chart.h"
+#include "absl/strings/string_view.h"
 #include "tools/report/run_data.h"
 
 namespace mirrorflow {
+
+struct LineSeries {
+  std::string name;
+  const std::vector<Point>* points;
+};
+
+// Draws values over steps as SVG that is part of an HTML page. The page sets the colours: the
+// classes `axis`, `grid`, `line`, `raw`, `dot` and `hit`, and the variables --c0 … --c5, one for
+// each series in turn. A line has gaps where values are not finite. A series of more than 200
+// points is smoothed by an exponential moving average, with the values themselves behind it. If the
+// axis of the values may be logarithmic, it is over a range of two decades and more.
+std::string LineChart(absl::string_view title, const std::vector<LineSeries>& series,
+                      bool may_be_logarithmic = false);
+
+// The number of colours.
+inline constexpr size_t kChartColours = 6;
 
 // A chart of the series that measure the same, such as the losses of training and of validation.
 struct Chart {

@@ -12,7 +12,6 @@
 #include "framework/core/status.h"
 #include "framework/core/terminal.h"
 #include "tools/report/charts.h"
-#include "tools/report/line_chart.h"
 #include "tools/report/page_sections.h"
 #include "tools/report/page_style.h"
 #include "tools/report/read_run.h"

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/report/line_chart.h"
-
 #include <cmath>
 #include <string>
 #include <vector>
@@ -10,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/tools/report/well_formed.h"
+#include "tools/report/charts.h"
 #include "tools/report/svg_chart.h"
 
 namespace mirrorflow {
