@@ -49,7 +49,7 @@ constexpr absl::Duration kHostTime = absl::Seconds(1);
 struct Variant {
   std::string name;
   std::unique_ptr<Strategy> strategy;
-  TrainingStep training;  // without its strategy
+  ReadyStep training;  // without its strategy
   std::vector<double> losses;
   double first_step_ms = 0;
   int64_t compilations = 0;     // runs of the kernel compiler
@@ -69,7 +69,7 @@ absl::Status Open(Variant* v) {
   const int64_t compilations = NumCudaCompilations();
   const MonotonicTime start = MonotonicTime::Now();
   MF_ASSIGN_OR_RETURN(TrainingGraph g, BuildTraining(*v->strategy, absl::GetFlag(FLAGS_model)));
-  TrainingStep& t = v->training;
+  ReadyStep& t = v->training;
   MF_ASSIGN_OR_RETURN(t.feeds, NoiseBatch(g, absl::GetFlag(FLAGS_batch_size)));
   MF_ASSIGN_OR_RETURN(t.session, v->strategy->NewSession(g.graph));
   v->variable_bytes = AllocatedCudaBytes() - allocated;

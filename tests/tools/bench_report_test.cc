@@ -79,7 +79,7 @@ TEST(ReportTest, KeepsOnlyGoalsOfRequestedGates) {
   report.Add({.gate = "", .what = "of no gate"});
   EXPECT_EQ(report.json(), "");
   report.Add(kRatio);
-  report.AddUnmeasured({.gate = "C10", .what = "scaling"}, "not measured", "a\n\"reason\" | why");
+  report.AddUnmeasured({.gate = "C10", .what = "scaling"}, "a\n\"reason\" | why");
   EXPECT_EQ(report.json(),
             "{\"gate\":\"C9\",\"case\":\"mlp 64, 2 replicas\",\"ours\":\"1.2 ms\",\"peer\":"
             "\"tensorflow 3 ms\",\"value\":2.5,\"low\":2.25,\"high\":2.75,\"unit\":\"\","
@@ -91,7 +91,7 @@ TEST(ReportTest, KeepsOnlyGoalsOfRequestedGates) {
 TEST(ReportTest, TextsOfPeersCannotControlTheTerminal) {
   for (Report report : {Report(), Report::Table({})}) {
     testing::internal::CaptureStdout();
-    report.AddUnmeasured({.gate = "C9", .what = "mlp"}, "not measured", "got '\033[2J'");
+    report.AddUnmeasured({.gate = "C9", .what = "mlp"}, "got '\033[2J'");
     const std::string text = testing::internal::GetCapturedStdout();
     EXPECT_THAT(text, HasSubstr("got '\\033[2J'"));
     EXPECT_EQ(text.find('\033'), std::string::npos);

@@ -17,16 +17,16 @@ namespace mirrorflow {
 namespace {
 
 // Returns a different example for each client, to detect answers that reach the wrong client.
-absl::StatusOr<Tensor> ExampleOf(const ServingStep& s, int client) {
-  MF_ASSIGN_OR_RETURN(Tensor example, Tensor::Allocate(DT_FLOAT, s.batch[0].shape()));
+absl::StatusOr<Tensor> ExampleOf(const ReadyStep& s, int client) {
+  MF_ASSIGN_OR_RETURN(Tensor example, Tensor::Allocate(DT_FLOAT, s.feeds[0].shape()));
   for (int64_t i = 0; i < example.num_elements(); ++i) {
-    example.flat<float>()[i] = s.batch[0].flat<float>()[i] / static_cast<float>(1 + client);
+    example.flat<float>()[i] = s.feeds[0].flat<float>()[i] / static_cast<float>(1 + client);
   }
   return example;
 }
 
 // The logits of the interpreter, which runs the graph as written, node by node.
-absl::StatusOr<Tensor> ReferenceLogits(const ServingStep& s, const std::string& model,
+absl::StatusOr<Tensor> ReferenceLogits(const ReadyStep& s, const std::string& model,
                                        const Tensor& example) {
   MF_ASSIGN_OR_RETURN(const TrainingGraph g, BuildTraining(*s.strategy, model));
   MF_ASSIGN_OR_RETURN(Interpreter reference, Interpreter::Create(g.graph, TestKernels()));

@@ -17,7 +17,7 @@ namespace {
 using ::testing::HasSubstr;
 
 absl::StatusOr<std::vector<double>> Losses(const TrainingCase& training, int steps) {
-  MF_ASSIGN_OR_RETURN(TrainingStep t, PrepareTraining(training));
+  MF_ASSIGN_OR_RETURN(ReadyStep t, PrepareTraining(training));
   std::vector<double> losses;
   for (int i = 0; i < steps; ++i) {
     MF_ASSIGN_OR_RETURN(const StepOutputs out, t.step.Run(t.feeds));
@@ -28,7 +28,7 @@ absl::StatusOr<std::vector<double>> Losses(const TrainingCase& training, int ste
 
 // The losses of the interpreter, which runs the graph as written, node by node.
 absl::StatusOr<std::vector<double>> ReferenceLosses(const TrainingCase& training, int steps) {
-  MF_ASSIGN_OR_RETURN(const TrainingStep t, PrepareTraining(training));
+  MF_ASSIGN_OR_RETURN(const ReadyStep t, PrepareTraining(training));
   MF_ASSIGN_OR_RETURN(const TrainingGraph g, BuildTraining(*t.strategy, training.model));
   MF_ASSIGN_OR_RETURN(Interpreter reference, Interpreter::Create(g.graph, TestKernels()));
   for (const VariableInfo& variable : t.session->layout().variables()) {

@@ -120,7 +120,7 @@ absl::Status BenchAllReduceOver(const AllReduceCase& c, Report* report) {
     }
     goal.ours = FormatMedian(rounds, 0);
     if (sides.size() == 1) {
-      report->AddUnmeasured(goal, "not measured", missing.message());
+      report->AddUnmeasured(goal, missing.message());
       continue;
     }
     size_t best = 1;

@@ -142,14 +142,15 @@ void Report::Add(const Goal& goal) {
   if (table_) Print(TableRow(goal, verdict, ""));
 }
 
-void Report::AddUnmeasured(const Goal& goal, absl::string_view verdict, absl::string_view why) {
+void Report::AddUnmeasured(const Goal& goal, absl::string_view why) {
+  constexpr char kVerdict[] = "not measured";
   if (!Wants(goal.gate)) return;
-  AddLine(absl::StrFormat("%-3s %-45s %s: %s", goal.gate, goal.what, verdict, why),
-          {{"gate", goal.gate}, {"case", goal.what}, {"verdict", verdict}, {"why", why}});
+  AddLine(absl::StrFormat("%-3s %-45s %s: %s", goal.gate, goal.what, kVerdict, why),
+          {{"gate", goal.gate}, {"case", goal.what}, {"verdict", kVerdict}, {"why", why}});
   // A message may contain line breaks and bars, which a table cell cannot.
   std::string cell(why);
   for (char& c : cell) c = c == '\n' || c == '|' ? ' ' : c;
-  if (table_) Print(TableRow(goal, verdict, cell));
+  if (table_) Print(TableRow(goal, kVerdict, cell));
 }
 
 void Report::AddLine(absl::string_view text, const nlohmann::ordered_json& json) {

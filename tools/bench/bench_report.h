@@ -65,7 +65,7 @@ class Report {
                 const Estimate& ratio);
   void Add(const Goal& goal);
   // Adds a goal without a figure, and the reason.
-  void AddUnmeasured(const Goal& goal, absl::string_view verdict, absl::string_view why);
+  void AddUnmeasured(const Goal& goal, absl::string_view why);
   // Adds any other result: a line of text, which a table leaves out, and an object.
   void AddLine(absl::string_view text, const nlohmann::ordered_json& json);
 

@@ -177,6 +177,8 @@ absl::StatusOr<StepRounds> MeasureStep(const TrainingCase& training,
                                        const std::vector<std::string>& peers,
                                        const WorkerHosts& hosts = {});
 
+// Returns the case that the flags name, with so many replicas by default.
+absl::StatusOr<TrainingCase> TrainingCaseOfFlags(int replicas);
 // Measures the case that the flags name.
 absl::Status BenchStep(Report* report);
 // Checks the flags of BenchStep.

@@ -132,7 +132,7 @@ absl::Status MeasureAgainst(const StepCase& c, Report* report) {
     for (const auto& [peer, why] : measured.missing) {
       if (against.peer != nullptr && peer != against.peer) continue;
       goal.peer = peer;
-      report->AddUnmeasured(goal, "not measured", why.message());
+      report->AddUnmeasured(goal, why.message());
       if (against.peer != nullptr) side = medians.size();
     }
     for (size_t k = 1; k < measured.sides.size(); ++k) {
@@ -148,9 +148,9 @@ absl::Status MeasureAgainst(const StepCase& c, Report* report) {
 
 // Measures one replica against two, each with a batch of its own; 1 would be perfect.
 absl::Status MeasureScaling(const std::string& model, int64_t batch_size, Report* report) {
-  MF_ASSIGN_OR_RETURN(TrainingStep one, PrepareTraining({model, batch_size, 1}));
-  MF_ASSIGN_OR_RETURN(TrainingStep two, PrepareTraining({model, batch_size, 2}));
-  auto side = [](TrainingStep& t) { return SideOf([&t] { return t.step.Run(t.feeds).status(); }); };
+  MF_ASSIGN_OR_RETURN(ReadyStep one, PrepareTraining({model, batch_size, 1}));
+  MF_ASSIGN_OR_RETURN(ReadyStep two, PrepareTraining({model, batch_size, 2}));
+  auto side = [](ReadyStep& t) { return SideOf([&t] { return t.step.Run(t.feeds).status(); }); };
   MF_ASSIGN_OR_RETURN(const Rounds rounds,
                       MeasureInTurns({side(one), side(two)},
                                      {.rounds = absl::GetFlag(FLAGS_rounds), .canary_threads = 2}));
@@ -284,7 +284,7 @@ absl::Status BenchGates(Report* report) {
     const absl::Status status = c.measure(report);
     if (status.ok()) continue;
     for (const std::string& gate : c.gates) {
-      report->AddUnmeasured({.gate = gate, .what = c.what}, "not measured", status.message());
+      report->AddUnmeasured({.gate = gate, .what = c.what}, status.message());
     }
   }
   const std::string svg = absl::GetFlag(FLAGS_svg);

@@ -41,7 +41,7 @@ struct Effect {
 };
 
 absl::StatusOr<Effect> EffectOf(const TrainingCase& training) {
-  MF_ASSIGN_OR_RETURN(TrainingStep t, PrepareTraining(training));
+  MF_ASSIGN_OR_RETURN(ReadyStep t, PrepareTraining(training));
   Effect effect;
   for (int i = 0; i < kSteps; ++i) {
     MF_ASSIGN_OR_RETURN(const StepOutputs out, t.step.Run(t.feeds));

@@ -72,15 +72,14 @@ absl::Status MeasureAgainst(const Ours& ours, const std::vector<Rival>& rivals, 
     goal.bound = rival.bound;
     auto peer = StartPeer("kernels", rival.args);
     if (!peer.ok()) {
-      report->AddUnmeasured(goal, "not measured", peer.status().message());
+      report->AddUnmeasured(goal, peer.status().message());
       continue;
     }
     const std::vector<double>& theirs = (*peer)->losses();
     if (rival.same_result &&
         (theirs.empty() || !(std::abs(theirs[0] - squares) <= kSameResult * squares))) {
-      report->AddUnmeasured(goal, "not measured",
-                            absl::StrCat("sum of squares of its results: expected ", squares,
-                                         ", got ", absl::StrJoin(theirs, ", ")));
+      report->AddUnmeasured(goal, absl::StrCat("sum of squares of its results: expected ", squares,
+                                               ", got ", absl::StrJoin(theirs, ", ")));
       continue;
     }
     sides.push_back(SideOf(*std::move(peer)));

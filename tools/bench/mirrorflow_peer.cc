@@ -30,7 +30,6 @@
 
 ABSL_FLAG(int64_t, bytes, 1 << 20, "bench allreduce_peer: size of the value");
 ABSL_FLAG(std::string, save_to, "", "bench peer: directory of checkpoints; empty: none");
-ABSL_DECLARE_FLAG(std::string, collective);
 ABSL_DECLARE_FLAG(std::vector<std::string>, cluster_spec);
 ABSL_DECLARE_FLAG(std::optional<int>, task_index);
 ABSL_DECLARE_FLAG(absl::Duration, heartbeat_timeout);
@@ -81,7 +80,7 @@ absl::Status ServeRuns(const Work& step) {
   return absl::OkStatus();
 }
 
-absl::Status TraceSteps(const TrainingStep& t, const Work& step, const std::string& path) {
+absl::Status TraceSteps(const ReadyStep& t, const Work& step, const std::string& path) {
   for (int i = 0; i < kStepsBeforeTrace; ++i) MF_RETURN_IF_ERROR(step());
   TraceWriter trace;
   MF_RETURN_IF_ERROR(t.session->TraceTo(&trace));
@@ -100,20 +99,12 @@ absl::Status TraceSteps(const TrainingStep& t, const Work& step, const std::stri
 
 absl::Status TrainAsPeer(Report* /*report*/) {
   MF_ASSIGN_OR_RETURN(const Cluster cluster, ClusterOfBenchmark());
-  MF_ASSIGN_OR_RETURN(const CollectiveKind collective,
-                      ParseCollectiveKind(absl::GetFlag(FLAGS_collective)));
-  const TrainingCase training = {.model = absl::GetFlag(FLAGS_model),
-                                 .batch_size = absl::GetFlag(FLAGS_batch_size),
-                                 .replicas = absl::GetFlag(FLAGS_replicas).value_or(1),
-                                 .without = absl::GetFlag(FLAGS_without),
-                                 .optimizer = absl::GetFlag(FLAGS_optimizer),
-                                 .hook = absl::GetFlag(FLAGS_hook),
-                                 .workers = cluster.num_workers,
-                                 .collective = collective,
-                                 .checkpoint_dir = absl::GetFlag(FLAGS_save_to),
-                                 .heartbeat_timeout = absl::GetFlag(FLAGS_heartbeat_timeout)};
+  MF_ASSIGN_OR_RETURN(TrainingCase training, TrainingCaseOfFlags(1));
+  training.workers = cluster.num_workers;
+  training.checkpoint_dir = absl::GetFlag(FLAGS_save_to);
+  training.heartbeat_timeout = absl::GetFlag(FLAGS_heartbeat_timeout);
   UseCores(cluster.task_index * training.replicas, training.replicas);
-  MF_ASSIGN_OR_RETURN(TrainingStep t, PrepareTraining(training, cluster));
+  MF_ASSIGN_OR_RETURN(ReadyStep t, PrepareTraining(training, cluster));
   std::unique_ptr<CheckpointManager> checkpoints;
   if (!training.checkpoint_dir.empty()) {
     MF_ASSIGN_OR_RETURN(
@@ -135,9 +126,7 @@ absl::Status TrainAsPeer(Report* /*report*/) {
     std::printf("loss %.9g\n", loss);
     std::fflush(stdout);
   }
-  if (const std::string path = absl::GetFlag(FLAGS_trace); !path.empty()) {
-    MF_RETURN_IF_ERROR(TraceSteps(t, step, path));
-  }
+  if (!training.trace.empty()) MF_RETURN_IF_ERROR(TraceSteps(t, step, training.trace));
   if (!speaks) Follow(step);
   return ServeRuns(step);
 }

@@ -104,7 +104,7 @@ absl::Status BenchArena(Report* report) {
   MF_ASSIGN_OR_RETURN(const StepPlans plans, CompileStep(step, {Shape({64, 64})}));
   ReportArena("100 layers", *plans.plans[0], report);
   for (const char* model : {"mlp", "cnn"}) {
-    MF_ASSIGN_OR_RETURN(TrainingStep t, PrepareTraining({.model = model, .replicas = 2}));
+    MF_ASSIGN_OR_RETURN(ReadyStep t, PrepareTraining({.model = model, .replicas = 2}));
     MF_ASSIGN_OR_RETURN(const StepPlans own,
                         CompileStep(t.step, {t.feeds[0].shape(), t.feeds[1].shape()}));
     ReportArena(model, *own.plans[0], report);
@@ -116,7 +116,7 @@ absl::Status BenchArena(Report* report) {
 absl::Status BenchSteadyState(Report* report) {
   for (const char* model : {"mlp", "cnn"}) {
     MF_ASSIGN_OR_RETURN(
-        TrainingStep t,
+        ReadyStep t,
         PrepareTraining({.model = model, .replicas = absl::GetFlag(FLAGS_replicas).value_or(2)}));
     for (int i = 0; i < 3; ++i) MF_RETURN_IF_ERROR(t.step.Run(t.feeds).status());
     const HotPathCounts before = CountHotPath();

@@ -50,7 +50,7 @@ double ExposedShare(const TraceWriter& trace) {
 }
 
 absl::StatusOr<std::vector<TraceWriter>> TraceSteps(const TrainingCase& training) {
-  MF_ASSIGN_OR_RETURN(TrainingStep t, PrepareTraining(training));
+  MF_ASSIGN_OR_RETURN(ReadyStep t, PrepareTraining(training));
   for (int i = 0; i < kWarmUpSteps; ++i) MF_RETURN_IF_ERROR(t.step.Run(t.feeds).status());
   std::vector<TraceWriter> traces(kTracedSteps);
   for (TraceWriter& trace : traces) {
@@ -65,7 +65,7 @@ absl::StatusOr<std::vector<TraceWriter>> TraceSteps(const TrainingCase& training
 }
 
 absl::StatusOr<int64_t> GradientBytes(const TrainingCase& training) {
-  MF_ASSIGN_OR_RETURN(const TrainingStep t, PrepareTraining(training));
+  MF_ASSIGN_OR_RETURN(const ReadyStep t, PrepareTraining(training));
   int64_t bytes = 0;
   for (const VariableInfo& variable : t.session->layout().variables()) {
     if (!variable.is_slot) bytes += variable.bytes();

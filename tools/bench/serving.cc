@@ -131,9 +131,9 @@ void ReportRatios(absl::string_view model, int threads, const Server& ours, cons
 
 absl::Status MeasureServing(const std::string& model, int threads, Report* report) {
   const PinnedTo cores(0, threads);
-  MF_ASSIGN_OR_RETURN(ServingStep s, PrepareServing(model));
-  MF_ASSIGN_OR_RETURN(const auto file, CaseFile::Write(*s.session, s.batch));
-  const absl::Span<const Tensor> example(&s.batch[0], 1);
+  MF_ASSIGN_OR_RETURN(ReadyStep s, PrepareServing(model));
+  MF_ASSIGN_OR_RETURN(const auto file, CaseFile::Write(*s.session, s.feeds));
+  const absl::Span<const Tensor> example(&s.feeds[0], 1);
   MF_ASSIGN_OR_RETURN(const StepOutputs logits, s.step.Run(example));
   std::vector<Server> servers = {{.of = {}, .serve = [&](double ms) {
                                     return RunClosedLoop(threads, absl::Milliseconds(ms), [&](int) {

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
-#include "distribute/cluster/collective_kind.h"
+#include "distribute/cluster/join_options.h"
 #include "framework/core/status.h"
 #include "tools/bench/training_case.h"
 #include "tools/launch/placement.h"

@@ -41,7 +41,7 @@ struct ProcessGoal {
 
 absl::Status MeasureProcesses(const ProcessGoal& goal, const std::string& model, double bound,
                               Report* report) {
-  MF_ASSIGN_OR_RETURN(const TrainingStep t, PrepareTraining({.model = model}));
+  MF_ASSIGN_OR_RETURN(const ReadyStep t, PrepareTraining({.model = model}));
   MF_ASSIGN_OR_RETURN(const auto file, CaseFile::Write(*t.session, t.feeds));
   const std::vector<std::string> names = {"mirrorflow", "tensorflow", "torch", "jax"};
   auto start = [&](const std::string& name) {
@@ -59,7 +59,7 @@ absl::Status MeasureProcesses(const ProcessGoal& goal, const std::string& model,
       if (!process.ok() && (round >= 0 || name == names[0])) return process.status();
       if (!process.ok()) {
         row.peer = name;
-        report->AddUnmeasured(row, "not measured", process.status().message());
+        report->AddUnmeasured(row, process.status().message());
         continue;
       }
       MF_ASSIGN_OR_RETURN(const double figure, goal.figure(**process));

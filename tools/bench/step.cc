@@ -52,7 +52,7 @@ absl::StatusOr<StepRounds> MeasureStep(const TrainingCase& training,
                                        const WorkerHosts& hosts) {
   TrainingCase whole = training;
   whole.without.clear();
-  MF_ASSIGN_OR_RETURN(TrainingStep t, PrepareTraining(whole));
+  MF_ASSIGN_OR_RETURN(ReadyStep t, PrepareTraining(whole));
   MF_ASSIGN_OR_RETURN(const auto file, CaseFile::Write(*t.session, t.feeds));
   std::vector<double> losses;
   for (int i = 0; i < kCheckedSteps; ++i) {
@@ -79,7 +79,7 @@ absl::StatusOr<StepRounds> MeasureStep(const TrainingCase& training,
     here.name += " in one process";
   }
   add(here, SideOf([&t] { return t.step.Run(t.feeds).status(); }));
-  TrainingStep other;
+  ReadyStep other;
   if (!training.without.empty()) {
     Implementation ours;
     ours.name = absl::StrCat(ours.name, " without ", absl::StrJoin(training.without, ", "));
@@ -112,18 +112,22 @@ absl::StatusOr<StepRounds> MeasureStep(const TrainingCase& training,
   return result;
 }
 
-absl::Status BenchStep(Report* report) {
+absl::StatusOr<TrainingCase> TrainingCaseOfFlags(int replicas) {
   MF_ASSIGN_OR_RETURN(const CollectiveKind collective,
                       ParseCollectiveKind(absl::GetFlag(FLAGS_collective)));
-  const TrainingCase training = {.model = absl::GetFlag(FLAGS_model),
-                                 .batch_size = absl::GetFlag(FLAGS_batch_size),
-                                 .replicas = absl::GetFlag(FLAGS_replicas).value_or(2),
-                                 .without = absl::GetFlag(FLAGS_without),
-                                 .optimizer = absl::GetFlag(FLAGS_optimizer),
-                                 .hook = absl::GetFlag(FLAGS_hook),
-                                 .workers = absl::GetFlag(FLAGS_workers),
-                                 .trace = absl::GetFlag(FLAGS_trace),
-                                 .collective = collective};
+  return TrainingCase{.model = absl::GetFlag(FLAGS_model),
+                      .batch_size = absl::GetFlag(FLAGS_batch_size),
+                      .replicas = absl::GetFlag(FLAGS_replicas).value_or(replicas),
+                      .without = absl::GetFlag(FLAGS_without),
+                      .optimizer = absl::GetFlag(FLAGS_optimizer),
+                      .hook = absl::GetFlag(FLAGS_hook),
+                      .workers = absl::GetFlag(FLAGS_workers),
+                      .trace = absl::GetFlag(FLAGS_trace),
+                      .collective = collective};
+}
+
+absl::Status BenchStep(Report* report) {
+  MF_ASSIGN_OR_RETURN(const TrainingCase training, TrainingCaseOfFlags(2));
   MF_ASSIGN_OR_RETURN(const WorkerHosts hosts, HostsOfFlags());
   MF_ASSIGN_OR_RETURN(const StepRounds measured,
                       MeasureStep(training, absl::GetFlag(FLAGS_peers), hosts));

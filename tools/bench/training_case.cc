@@ -223,9 +223,9 @@ absl::StatusOr<std::vector<Tensor>> NoiseBatch(const TrainingGraph& training, in
 
 namespace {
 
-absl::StatusOr<TrainingStep> PrepareTraining(const TrainingCase& training,
-                                             std::unique_ptr<Strategy> strategy) {
-  TrainingStep t{.strategy = std::move(strategy)};
+absl::StatusOr<ReadyStep> PrepareTraining(const TrainingCase& training,
+                                          std::unique_ptr<Strategy> strategy) {
+  ReadyStep t{.strategy = std::move(strategy)};
   MF_ASSIGN_OR_RETURN(TrainingGraph g, BuildTraining(*t.strategy, training.model,
                                                      training.optimizer, training.hook));
   MF_ASSIGN_OR_RETURN(t.feeds, NoiseBatch(g, training.batch_size * training.num_replicas()));
@@ -242,13 +242,13 @@ MirroredStrategy::Options ReplicasOf(const TrainingCase& training, int count) {
 
 }  // namespace
 
-absl::StatusOr<TrainingStep> PrepareTraining(const TrainingCase& training) {
+absl::StatusOr<ReadyStep> PrepareTraining(const TrainingCase& training) {
   MF_ASSIGN_OR_RETURN(auto strategy,
                       MirroredStrategy::Create(ReplicasOf(training, training.num_replicas())));
   return PrepareTraining(training, std::move(strategy));
 }
 
-absl::StatusOr<TrainingStep> PrepareTraining(const TrainingCase& training, const Cluster& cluster) {
+absl::StatusOr<ReadyStep> PrepareTraining(const TrainingCase& training, const Cluster& cluster) {
   if (cluster.num_workers == 1) return PrepareTraining(training);
   MF_ASSIGN_OR_RETURN(auto strategy,
                       MultiWorkerMirroredStrategy::Create(
@@ -260,15 +260,15 @@ absl::StatusOr<TrainingStep> PrepareTraining(const TrainingCase& training, const
   return PrepareTraining(training, std::move(strategy));
 }
 
-absl::StatusOr<ServingStep> PrepareServing(absl::string_view model) {
+absl::StatusOr<ReadyStep> PrepareServing(absl::string_view model) {
   MF_ASSIGN_OR_RETURN(auto strategy, OneDeviceStrategy::Create());
-  ServingStep s{.strategy = std::move(strategy)};
+  ReadyStep s{.strategy = std::move(strategy)};
   MF_ASSIGN_OR_RETURN(const TrainingGraph g, BuildTraining(*s.strategy, model));
   if (!g.logits.valid()) {
     return absl::InvalidArgumentError(
         absl::StrCat("model has no logits; expected a classifier, got '", model, "'"));
   }
-  MF_ASSIGN_OR_RETURN(s.batch, NoiseBatch(g, /*rows=*/1));
+  MF_ASSIGN_OR_RETURN(s.feeds, NoiseBatch(g, /*rows=*/1));
   MF_ASSIGN_OR_RETURN(s.session, s.strategy->NewSession(g.graph));
   MF_ASSIGN_OR_RETURN(s.step, s.session->Prepare({g.inputs}, {g.logits}));
   return s;

@@ -49,20 +49,12 @@ struct TrainingGraph {
   int64_t classes = 10;            // number of labels, and of tokens if the inputs are tokens
 };
 
-// A training step, or the step of a graph file, ready to run.
-struct TrainingStep {
+// A step, ready to run, and what keeps it alive.
+struct ReadyStep {
   std::unique_ptr<Strategy> strategy;
   std::unique_ptr<Session> session;
   Step step;
-  std::vector<Tensor> feeds;  // inputs and labels of the global batch
-};
-
-// A step that answers requests, ready to run.
-struct ServingStep {
-  std::unique_ptr<Strategy> strategy;
-  std::unique_ptr<Session> session;
-  Step step;                  // takes the example and returns its logits, [1, classes]
-  std::vector<Tensor> batch;  // one example and its label
+  std::vector<Tensor> feeds;
 };
 
 // Builds the training graph of `model`, one of
@@ -91,14 +83,16 @@ absl::StatusOr<Tensor> NoiseOf(DataType dtype, const Shape& shape);
 // Returns inputs, which are noise or random tokens, and valid labels.
 absl::StatusOr<std::vector<Tensor>> NoiseBatch(const TrainingGraph& training, int64_t rows);
 
-// Prepares the step in one process, with the replicas of all workers.
-absl::StatusOr<TrainingStep> PrepareTraining(const TrainingCase& training);
+// Prepares the step in one process, with the replicas of all workers. Feeds are the inputs and
+// labels of the global batch.
+absl::StatusOr<ReadyStep> PrepareTraining(const TrainingCase& training);
 // Prepares it as a worker of the cluster, which may have only this one.
-absl::StatusOr<TrainingStep> PrepareTraining(const TrainingCase& training, const Cluster& cluster);
+absl::StatusOr<ReadyStep> PrepareTraining(const TrainingCase& training, const Cluster& cluster);
 
-// Prepares the step of a server with OneDeviceStrategy on CPU:0. Returns InvalidArgument for a
-// model without logits.
-absl::StatusOr<ServingStep> PrepareServing(absl::string_view model);
+// Prepares the step of a server with OneDeviceStrategy on CPU:0, which takes an example and returns
+// its logits, [1, classes]. Feeds are one example and its label, for CaseFile. Returns
+// InvalidArgument for a model without logits.
+absl::StatusOr<ReadyStep> PrepareServing(absl::string_view model);
 
 // The file that a peer reads: the batch, and the weights in the order in which the model created
 // them. The destructor removes the file.

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
+#include "framework/runtime/trace.h"
 #include "kernels/cpu/vectorize.h"
 #include "mirrorflow_debug.h"
 #include "tools/bench/training_case.h"
@@ -201,9 +202,8 @@ absl::Status AddSamples(const MirroredStrategy& strategy, const Net& net, const 
   MF_ASSIGN_OR_RETURN(const StepPlans plans, CompileStep(step, shapes));
   const Plan& plan = *plans.plans[0];
   for (int i = 0; i < kWarmUpSteps; ++i) MF_RETURN_IF_ERROR(step.Run(feeds).status());
-  TraceWriter trace;
   MF_ASSIGN_OR_RETURN(const std::vector<double> fastest,
-                      FastestInstructions(*session, step, feeds, plan, kBudget, &trace));
+                      FastestInstructions(*session, step, feeds, plan, kBudget));
   const std::vector<Amounts> demands = DemandsOf(plan, caches);
   for (size_t i = 0; i < demands.size(); ++i) {
     if (fastest[i] == 0) continue;
@@ -216,10 +216,9 @@ absl::Status AddSamples(const MirroredStrategy& strategy, const Net& net, const 
 
 absl::StatusOr<std::vector<double>> FastestInstructions(Session& session, Step& step,
                                                         absl::Span<const Tensor> feeds,
-                                                        const Plan& plan, absl::Duration budget,
-                                                        TraceWriter* trace) {
-  const size_t first = trace->events().size();
-  MF_RETURN_IF_ERROR(session.TraceTo(trace));
+                                                        const Plan& plan, absl::Duration budget) {
+  TraceWriter trace;
+  MF_RETURN_IF_ERROR(session.TraceTo(&trace));
   const MonotonicTime end = MonotonicTime::Now() + budget;
   for (int i = 0; i < kLeastTracedSteps || (i < kMostTracedSteps && MonotonicTime::Now() < end);
        ++i) {
@@ -237,8 +236,7 @@ absl::StatusOr<std::vector<double>> FastestInstructions(Session& session, Step& 
   std::vector<double> fastest(plan.instructions.size(), 0);
   size_t at = 0;
   int64_t update_ns = 0;  // of the collective whose span is next
-  for (size_t i = first; i < trace->events().size(); ++i) {
-    const TraceEvent& event = trace->events()[i];
+  for (const TraceEvent& event : trace.events()) {
     if (event.pid != 0 || event.kind != TraceEvent::kSpan) continue;
     if (event.category == "step") {
       MF_CHECK(at == dispatched.size());

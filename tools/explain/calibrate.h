@@ -10,7 +10,6 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "framework/runtime/plan.h"
-#include "framework/runtime/trace.h"
 #include "framework/session/session.h"
 #include "tools/explain/cost_model.h"
 
@@ -28,13 +27,12 @@ struct Machine {
 // arithmetic.
 absl::StatusOr<Machine> Calibrate(int replicas);
 
-// Runs `step` for `budget`, at least 4 and at most 100 times, and adds the runs to `trace`. `plan`
-// is that of the first replica. Returns the shortest time of each of its instructions in
-// nanoseconds; 0 for an instruction that was not dispatched.
+// Runs `step` for `budget`, at least 4 and at most 100 times. `plan` is that of the first replica.
+// Returns the shortest time of each of its instructions in nanoseconds; 0 for an instruction that
+// was not dispatched.
 absl::StatusOr<std::vector<double>> FastestInstructions(Session& session, Step& step,
                                                         absl::Span<const Tensor> feeds,
-                                                        const Plan& plan, absl::Duration budget,
-                                                        TraceWriter* trace);
+                                                        const Plan& plan, absl::Duration budget);
 
 }  // namespace mirrorflow
 

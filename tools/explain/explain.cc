@@ -27,9 +27,9 @@ constexpr int kRounds = 15;
 constexpr absl::Duration kTraceBudget = absl::Milliseconds(400);
 constexpr int kShownSteps = 3;  // in the trace file
 
-absl::StatusOr<TrainingStep> StepOfFile(const Graph& graph, const StepSelection& selection,
-                                        int64_t rows, std::unique_ptr<Strategy> strategy) {
-  TrainingStep ready{.strategy = std::move(strategy)};
+absl::StatusOr<ReadyStep> StepOfFile(const Graph& graph, const StepSelection& selection,
+                                     int64_t rows, std::unique_ptr<Strategy> strategy) {
+  ReadyStep ready{.strategy = std::move(strategy)};
   MF_ASSIGN_OR_RETURN(const StepSelection step, WithFeeds(graph, selection, rows));
   for (size_t i = 0; i < step.feeds.size(); ++i) {
     MF_ASSIGN_OR_RETURN(Tensor value, NoiseOf(step.feeds[i].dtype(), step.shapes[i]));
@@ -58,7 +58,7 @@ absl::Status Report(const Explanation& e) {
 }
 
 // Compiles the step for a cluster, predicts its time and reports.
-absl::Status ExplainStepOfWorkers(const TrainingStep& ready, Explanation e) {
+absl::Status ExplainStepOfWorkers(const ReadyStep& ready, Explanation e) {
   std::vector<Shape> shapes;
   for (const Tensor& feed : ready.feeds) shapes.push_back(feed.shape());
   const Topology topology = TopologyOf(e);
@@ -76,7 +76,7 @@ absl::Status ExplainStepOfWorkers(const TrainingStep& ready, Explanation e) {
 }
 
 // Compiles the step, predicts its time, runs it and reports.
-absl::Status ExplainStep(TrainingStep ready, Explanation e) {
+absl::Status ExplainStep(ReadyStep ready, Explanation e) {
   if (e.workers > 1) return ExplainStepOfWorkers(ready, std::move(e));
   std::vector<Shape> shapes;
   for (const Tensor& feed : ready.feeds) shapes.push_back(feed.shape());
@@ -88,11 +88,11 @@ absl::Status ExplainStep(TrainingStep ready, Explanation e) {
   auto run = [&] { return ready.step.Run(ready.feeds).status(); };
   const absl::StatusOr<Timing> timing =
       Measure(run, {.rounds = kRounds, .round_ms = kRoundMs, .canary_threads = e.replicas});
-  TraceWriter ignored, trace;
+  TraceWriter trace;
   if (timing.ok()) {
     e.measured = *timing;
     MF_ASSIGN_OR_RETURN(e.fastest_ns, FastestInstructions(*ready.session, ready.step, ready.feeds,
-                                                          *e.plan, kTraceBudget, &ignored));
+                                                          *e.plan, kTraceBudget));
     MF_RETURN_IF_ERROR(ready.session->TraceTo(&trace));
     for (int i = 0; i < kShownSteps; ++i) MF_RETURN_IF_ERROR(run());
     MF_RETURN_IF_ERROR(ready.session->TraceTo(nullptr));
@@ -139,17 +139,14 @@ absl::Status Explain(const std::vector<std::string>& args, ExitCode* code) {
     MF_RETURN_IF_ERROR(Annotate(CheckHook(hook), "--hook"));
     MF_RETURN_IF_ERROR(Annotate(BuildTraining(*strategy, e.name).status(), "--model"));
     *code = kExitBadInput;
-    MF_ASSIGN_OR_RETURN(TrainingStep t, PrepareTraining({.model = e.name,
-                                                         .batch_size = e.batch_size,
-                                                         .replicas = e.replicas,
-                                                         .without = without,
-                                                         .optimizer = optimizer,
-                                                         .hook = hook,
-                                                         .workers = e.workers}));
-    return Annotate(ExplainStep({std::move(t.strategy), std::move(t.session), std::move(t.step),
-                                 std::move(t.feeds)},
-                                std::move(e)),
-                    "--model");
+    MF_ASSIGN_OR_RETURN(ReadyStep t, PrepareTraining({.model = e.name,
+                                                      .batch_size = e.batch_size,
+                                                      .replicas = e.replicas,
+                                                      .without = without,
+                                                      .optimizer = optimizer,
+                                                      .hook = hook,
+                                                      .workers = e.workers}));
+    return Annotate(ExplainStep(std::move(t), std::move(e)), "--model");
   }
   e.name = args[0];
   *code = kExitBadInput;
@@ -157,7 +154,7 @@ absl::Status Explain(const std::vector<std::string>& args, ExitCode* code) {
   *code = kExitUsage;
   MF_ASSIGN_OR_RETURN(const StepSelection selection, SelectStepFromFlags(graph));
   *code = kExitBadInput;
-  MF_ASSIGN_OR_RETURN(TrainingStep ready,
+  MF_ASSIGN_OR_RETURN(ReadyStep ready,
                       Annotate(StepOfFile(graph, selection, e.batch_size * e.workers * e.replicas,
                                           std::move(strategy)),
                                args[0]));

@@ -3,7 +3,6 @@
 
 #include <poll.h>
 #include <signal.h>
-#include <sys/random.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,6 +18,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "distribute/cluster/connections/authentication.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/core/system_error.h"
@@ -45,20 +45,6 @@ constexpr absl::Duration kCauseTimeout = absl::Seconds(1);
 constexpr absl::Duration kEndTimeout = absl::Seconds(1);
 
 constexpr size_t kSecretBytes = 32, kJobBytes = 8;
-
-// Returns random bytes as text.
-absl::StatusOr<std::string> RandomText(size_t num_bytes) {
-  std::string bytes(num_bytes, '\0');
-  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
-    return absl::UnavailableError("cannot get random bytes for the job's secret and name");
-  }
-  return absl::BytesToHexString(bytes);
-}
-
-std::string VariableOrEmpty(const char* name) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 std::string HostText(const LaunchHost& host) {
   return host.name.empty() ? "this machine" : absl::StrCat("host ", host.name);
@@ -106,8 +92,8 @@ MonotonicTime Attempt::NextDeadline() const {
 // ---- start --------------------------------------------------------------------------------------
 
 absl::StatusOr<int> Attempt::Run() {
-  MF_ASSIGN_OR_RETURN(secret_, RandomText(kSecretBytes));
-  MF_ASSIGN_OR_RETURN(job_, RandomText(kJobBytes));
+  secret_ = absl::BytesToHexString(RandomBytes(kSecretBytes));
+  job_ = absl::BytesToHexString(RandomBytes(kJobBytes));
   begin_ = MonotonicTime::Now();
   workers_.resize(options_.workers.size());
   for (size_t w = 0; w < workers_.size(); ++w) {
@@ -214,8 +200,9 @@ launch::Order Attempt::StartOrder(int index, absl::Span<const int> ports) {
   variables["MIRRORFLOW_RESTART_COUNT"] = absl::StrCat(restart_.count);
   variables["MIRRORFLOW_RESTART_REASON"] = restart_.reason;
   if (options_.one_gpu_per_process) {
+    const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
     workers_[index].end.gpu = variables["CUDA_VISIBLE_DEVICES"] =
-        GpuOfWorker(placement.local_rank, VariableOrEmpty("CUDA_VISIBLE_DEVICES"));
+        GpuOfWorker(placement.local_rank, visible == nullptr ? "" : visible);
   }
   launch::Order order;
   launch::Start& start = *order.mutable_start();

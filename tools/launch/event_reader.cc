@@ -24,25 +24,11 @@ const std::string& Greeting() {
   return *greeting;
 }
 
-const char* NameOf(launch::Event::EventCase event) {
-  switch (event) {
-    case launch::Event::kReady:
-      return "ready";
-    case launch::Event::kPorts:
-      return "ports";
-    case launch::Event::kStarted:
-      return "started";
-    case launch::Event::kOutput:
-    case launch::Event::kErrors:
-      return "output";
-    case launch::Event::kSaved:
-      return "saved";
-    case launch::Event::kEnded:
-      return "ended";
-    case launch::Event::EVENT_NOT_SET:
-      break;
-  }
-  return "an unknown event";
+// The name of an event in launch.proto; both streams are output.
+std::string NameOf(launch::Event::EventCase event) {
+  if (event == launch::Event::EVENT_NOT_SET) return "an unknown event";
+  if (event == launch::Event::kErrors) event = launch::Event::kOutput;
+  return launch::Event::descriptor()->FindFieldByNumber(event)->name();
 }
 
 absl::Status Refused(absl::string_view event, absl::string_view expected, absl::string_view got) {
@@ -129,7 +115,7 @@ absl::Status EventReader::Check(const launch::Event& event) {
 }
 
 absl::Status EventReader::CheckPorts(const launch::Ports& ports) {
-  const char* const name = NameOf(launch::Event::kPorts);
+  const std::string name = NameOf(launch::Event::kPorts);
   if (!num_ports_.has_value()) return Refused(name, "an unanswered order to find ports", "none");
   if (ports.ports_size() != *num_ports_) {
     return Refused(name, absl::StrCat(*num_ports_, " ports"), absl::StrCat(ports.ports_size()));
@@ -148,7 +134,7 @@ absl::Status EventReader::CheckPorts(const launch::Ports& ports) {
 }
 
 absl::Status EventReader::CheckEnded(const launch::Ended& ended) const {
-  const char* const name = NameOf(launch::Event::kEnded);
+  const std::string name = NameOf(launch::Event::kEnded);
   if (ended.exit_code() < 0 || ended.exit_code() > kMaxExitCode) {
     return Refused(name, absl::StrCat("an exit code from 0 to ", kMaxExitCode),
                    absl::StrCat(ended.exit_code()));
