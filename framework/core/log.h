@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the library tells its user while it runs: what it waits for, leaves out or goes without.
-// Errors are returned as absl::Status and are not logged.
+// Log lines: what the library waits for, leaves out or goes without while it runs. Errors are
+// returned as absl::Status and are not logged.
 #ifndef MIRRORFLOW_FRAMEWORK_CORE_LOG_H_
 #define MIRRORFLOW_FRAMEWORK_CORE_LOG_H_
 

@@ -2,9 +2,10 @@
 #include "framework/graph/attr_value.h"
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <cmath>
-#include <cstring>
+#include <cstdint>
 #include <limits>
 #include <type_traits>
 
@@ -122,9 +123,9 @@ bool operator==(const AttrValue& a, const AttrValue& b) {
   if (a.value_.index() != b.value_.index()) return false;
   return std::visit(Overloaded{
                         [&](const Tensor& v) { return Tensor::Identical(v, b.get<Tensor>()); },
-                        [&](float v) {
-                          const float w = b.get<float>();
-                          return std::memcmp(&v, &w, sizeof v) == 0;
+                        [&](float v) {  // bit by bit, for NaN and -0
+                          return std::bit_cast<uint32_t>(v) ==
+                                 std::bit_cast<uint32_t>(b.get<float>());
                         },
                         [&](const FunctionRef& v) {
                           const FunctionRef& w = b.get<FunctionRef>();

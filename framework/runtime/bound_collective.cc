@@ -24,12 +24,12 @@ std::vector<int64_t> CountsOf(const SplitRows& split,
 // A collective without an update kernel.
 class BoundTransfer final : public BoundCollective {
  public:
-  BoundTransfer(Collective collective, std::vector<int64_t> counts,
+  BoundTransfer(const Collective& collective, std::vector<int64_t> counts,
                 const CollectiveBinding& binding)
       : planned_(binding.plan.collectives[collective.sequence]),
         binding_(binding),
         counts_(std::move(counts)),
-        collective_(std::move(collective)) {
+        collective_(collective) {
     if (auto* scatter = std::get_if<ReduceScatter>(&collective_.operation)) {
       scatter->counts = counts_;
     } else if (auto* gather = std::get_if<AllGather>(&collective_.operation)) {
@@ -60,13 +60,14 @@ class BoundTransfer final : public BoundCollective {
 // also the rule that calls the kernel.
 class BoundUpdate final : public BoundCollective, UpdateRule, ProductUpdateRule {
  public:
-  BoundUpdate(Collective collective, std::vector<int64_t> counts, const CollectiveBinding& binding)
+  BoundUpdate(const Collective& collective, std::vector<int64_t> counts,
+              const CollectiveBinding& binding)
       : planned_(binding.plan.collectives[collective.sequence]),
         call_(*planned_.update()),
         binding_(binding),
         counts_(std::move(counts)),
         variables_(call_.variables.size()),
-        collective_(std::move(collective)) {
+        collective_(collective) {
     if (auto* update = std::get_if<Update>(&collective_.operation)) {
       update->variables = variables_;
       update->rule = this;

@@ -82,7 +82,7 @@ void RegisterActivationCpu(KernelRegistry& kernels) {
   constexpr FloatingTypes kFloating;
 
   add("Elu", Blocks([](const auto& x) {
-        const auto v = x.eval();
+        const auto& v = x.eval();
         return BelowZero(v, v.expm1().eval(), v);
       }));
   add("LeakyRelu", CreateLeakyRelu);
@@ -92,13 +92,13 @@ void RegisterActivationCpu(KernelRegistry& kernels) {
         return x < 0 ? T(0) : x > 6 ? T(6) : x;
       }));
   add("Selu", Blocks([](const auto& x) {
-        const auto v = x.eval();
+        const auto& v = x.eval();
         using T = typename std::decay_t<decltype(v)>::Scalar;
         return BelowZero(v, (T(kSeluScaleAlpha) * v.expm1()).eval(), (T(kSeluScale) * v).eval());
       }));
   // max(x, 0) + log(1 + e^-|x|), which cannot overflow.
   add("Softplus", Blocks([](const auto& x) {
-        const auto v = x.eval();
+        const auto& v = x.eval();
         const auto tail = ExpToZero((-v.abs()).eval()).log1p().eval();
         return BelowZero(v, tail, (v + tail).eval());
       }));

@@ -27,7 +27,7 @@ class ReplicaMemory {
   std::shared_ptr<Buffer> buffer_;
 };
 
-// What a rank repeats.
+// The work that a rank repeats.
 using RankWork = std::function<absl::Status(Communicator&)>;
 // Makes a side of two ranks of one process that repeat the same work. Rank 0 runs on core 0, on the
 // thread that calls the side; rank 1 follows it on a thread of its own, pinned to core 1. Calls

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What losses and metrics share: options, checks of shapes, weights of examples, and reductions to a
-// scalar.
+// Options, shape checks, example weights and reductions that losses and metrics share.
 #ifndef MIRRORFLOW_TRAIN_LOSSES_REDUCTIONS_H_
 #define MIRRORFLOW_TRAIN_LOSSES_REDUCTIONS_H_
 
