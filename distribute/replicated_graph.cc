@@ -20,7 +20,6 @@
 #include "framework/core/status.h"
 #include "framework/graph/graph_def.h"
 #include "framework/graph/shape_inference.h"
-#include "framework/graph/variable_handle.h"
 #include "ops/all/ops.h"
 #include "ops/registry.h"
 

@@ -5,7 +5,6 @@
 #include <iterator>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "distribute/cluster/coordination/coordination_state.h"
 #include "distribute/collective/domain_exchange.h"
 #include "distribute/collective/tcp/tcp_transport.h"

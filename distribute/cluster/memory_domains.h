@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "distribute/cluster/join_options.h"
 #include "distribute/collective/shared_memory/host_memory.h"

@@ -2,7 +2,6 @@
 #include "distribute/collective/collective_functions.h"
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"

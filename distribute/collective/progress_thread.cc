@@ -7,9 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
-#include "absl/strings/str_cat.h"
 #include "framework/core/mutex.h"
 #include "framework/core/status.h"
 #include "framework/core/system_error.h"

@@ -10,7 +10,6 @@
 #include "distribute/collective/check_collective.h"
 #include "distribute/collective/shard_pieces.h"
 #include "framework/core/buffer.h"
-#include "framework/core/overloaded.h"
 #include "framework/runtime/reduce_in_rank_order.h"
 
 namespace mirrorflow {

@@ -2,7 +2,6 @@
 #include "distribute/passes/sharding_candidates.h"
 
 #include "absl/memory/memory.h"
-#include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {

@@ -3,7 +3,6 @@
 
 #include <iterator>
 #include <map>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/escaping.h"

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/graph/function_body.h"
 
-#include <algorithm>
 #include <string>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"

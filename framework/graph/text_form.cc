@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "framework/core/names.h"
 #include "framework/core/status.h"
 #include "framework/graph/graph_assembler.h"

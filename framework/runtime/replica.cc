@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/runtime/replica.h"
 
-#include <algorithm>
 #include <atomic>
 #include <utility>
 

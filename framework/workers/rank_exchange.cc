@@ -2,7 +2,6 @@
 #include "framework/workers/rank_exchange.h"
 
 #include <memory>
-#include <utility>
 
 #include "absl/time/clock.h"
 #include "framework/core/monotonic_time.h"

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "absl/strings/string_view.h"
-#include "absl/time/time.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/mutex.h"
 

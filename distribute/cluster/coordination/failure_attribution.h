@@ -10,7 +10,6 @@
 #include <list>
 
 #include "absl/status/status.h"
-#include "absl/time/time.h"
 #include "distribute/cluster/coordination/coordination_state.h"
 #include "distribute/cluster/coordination/membership.h"
 #include "framework/core/monotonic_time.h"

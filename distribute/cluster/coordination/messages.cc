@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "distribute/cluster/connections/authentication.h"
 #include "framework/core/monotonic_time.h"
-#include "framework/core/names.h"
 
 namespace mirrorflow {
 namespace {

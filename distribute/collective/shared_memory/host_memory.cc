@@ -10,7 +10,6 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "framework/core/buffer.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/mutex.h"

@@ -15,7 +15,6 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "distribute/collective/address_space.h"
 #include "distribute/collective/shared_memory/heap.h"

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "distribute/collective/tcp/frame.h"
 
-#include <cstring>
-
 #include "absl/strings/str_cat.h"
 #include "framework/core/crc32c.h"
 
