@@ -314,7 +314,7 @@ FusedBatchNormV3Outputs FusedBatchNormV3(const Scope& scope, Output x, Output sc
                          .Attr("exponential_avg_factor", options.exponential_avg_factor)
                          .Attr("data_format", options.data_format)
                          .Attr("is_training", options.is_training);
-  if (options.per_replica) std::move(node).Attr(kBatchNormAttr, kPerReplicaBatchNorm);
+  if (options.per_replica) node.Attr(kBatchNormAttr, kPerReplicaBatchNorm);
   const std::vector<Output> y = OutputsOf(std::move(node).Finish(), 6);
   return {y[0], y[1], y[2], y[3], y[4], y[5]};
 }
@@ -329,7 +329,7 @@ FusedBatchNormGradV3Outputs FusedBatchNormGradV3(const Scope& scope, Output y_ba
           .Attr("epsilon", options.epsilon)
           .Attr("data_format", options.data_format)
           .Attr("is_training", options.is_training);
-  if (options.per_replica) std::move(node).Attr(kBatchNormAttr, kPerReplicaBatchNorm);
+  if (options.per_replica) node.Attr(kBatchNormAttr, kPerReplicaBatchNorm);
   const std::vector<Output> y = OutputsOf(std::move(node).Finish(), 3);
   return {y[0], y[1], y[2]};
 }

@@ -22,7 +22,7 @@ namespace ops {
 inline NodeBuilder Build(const Scope& scope, absl::string_view op,
                          absl::Span<const Output> inputs = {}) {
   NodeBuilder node = scope.Build(AllOps(), op);
-  for (const Output& input : inputs) std::move(node).Input(input);
+  for (const Output& input : inputs) node.Input(input);
   return node;
 }
 
@@ -37,7 +37,7 @@ inline Output ApplyLike(const GradContext& c, absl::string_view op,
   NodeBuilder node = Build(c.scope, op, inputs);
   for (const AttrDef& attr : AllOps().Find(op)->attrs) {
     const auto found = c.op.attrs().find(attr.name);
-    if (found != c.op.attrs().end()) std::move(node).Attr(attr.name, found->second);
+    if (found != c.op.attrs().end()) node.Attr(attr.name, found->second);
   }
   return std::move(node).One();
 }

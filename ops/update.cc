@@ -144,9 +144,7 @@ namespace {
 // Starts an update of `inputs` and `gates`; the caller adds further attributes.
 NodeBuilder Update(const Scope& scope, absl::string_view op, absl::Span<const Output> inputs,
                    absl::Span<const Output> gates, bool use_locking) {
-  NodeBuilder builder = Build(scope, op);
-  for (const Output& input : inputs) std::move(builder).Input(input);
-  return std::move(builder).InputList(gates).Attr("use_locking", use_locking);
+  return Build(scope, op, inputs).InputList(gates).Attr("use_locking", use_locking);
 }
 
 }  // namespace

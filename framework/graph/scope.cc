@@ -64,26 +64,26 @@ NodeBuilder Scope::Build(const OpRegistry& ops, absl::string_view op) && {
 
 NodeBuilder Scope::Build(const OpDef& op) const { return NodeBuilder(*this, &op); }
 
-NodeBuilder&& NodeBuilder::Input(const Output& value) && {
+NodeBuilder& NodeBuilder::Input(const Output& value) & {
   inputs_.push_back(value);
   arg_sizes_.push_back(1);
-  return std::move(*this);
+  return *this;
 }
 
-NodeBuilder&& NodeBuilder::InputList(absl::Span<const Output> values) && {
+NodeBuilder& NodeBuilder::InputList(absl::Span<const Output> values) & {
   inputs_.insert(inputs_.end(), values.begin(), values.end());
   arg_sizes_.push_back(static_cast<int>(values.size()));
-  return std::move(*this);
+  return *this;
 }
 
-NodeBuilder&& NodeBuilder::Attr(absl::string_view name, AttrValue value) && {
+NodeBuilder& NodeBuilder::Attr(absl::string_view name, AttrValue value) & {
   attrs_.insert_or_assign(std::string(name), std::move(value));
-  return std::move(*this);
+  return *this;
 }
 
-NodeBuilder&& NodeBuilder::Control(Node* node) && {
+NodeBuilder& NodeBuilder::Control(Node* node) & {
   if (node != nullptr) control_inputs_.push_back(node);
-  return std::move(*this);
+  return *this;
 }
 
 // Infers T, N and lists of dtypes from the inputs.

@@ -73,15 +73,21 @@ class NodeBuilder {
  public:
   NodeBuilder(Scope scope, const OpDef* op) : scope_(std::move(scope)), op_(op) {}
   NodeBuilder(NodeBuilder&&) = default;
-  // Deleted because `b = std::move(b).Input(x)` would be a self-move; `std::move(b).Input(x);`
-  // suffices.
-  NodeBuilder& operator=(NodeBuilder&&) = delete;
 
-  NodeBuilder&& Input(const Output& value) &&;
+  NodeBuilder& Input(const Output& value) &;
   // Adds the tensors of one `N * T` or list argument.
-  NodeBuilder&& InputList(absl::Span<const Output> values) &&;
-  NodeBuilder&& Attr(absl::string_view name, AttrValue value) &&;
-  NodeBuilder&& Control(Node* node) &&;
+  NodeBuilder& InputList(absl::Span<const Output> values) &;
+  NodeBuilder& Attr(absl::string_view name, AttrValue value) &;
+  NodeBuilder& Control(Node* node) &;
+
+  NodeBuilder&& Input(const Output& value) && { return std::move(Input(value)); }
+  NodeBuilder&& InputList(absl::Span<const Output> values) && {
+    return std::move(InputList(values));
+  }
+  NodeBuilder&& Attr(absl::string_view name, AttrValue value) && {
+    return std::move(Attr(name, std::move(value)));
+  }
+  NodeBuilder&& Control(Node* node) && { return std::move(Control(node)); }
 
   // Adds the node and infers its shapes. Returns null after an error, which the graph records.
   Node* Finish() &&;

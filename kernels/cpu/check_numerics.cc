@@ -13,7 +13,7 @@ namespace {
 
 absl::StatusOr<KernelPlan> CreateCheckNumerics(const KernelContext& c) {
   const int64_t n = c.output_shape(0).num_elements();
-  const std::string message = c.attr<std::string>("message");
+  const auto& message = c.attr<std::string>("message");
   return ForType(FloatingTypes(), c.input_dtype(0), [&]<typename T>(TypeTag<T>) {
     return KernelPlan{
         .kernel = MakeKernel([n, message](const KernelArgs& args, Lane&) -> absl::Status {

@@ -142,7 +142,7 @@ T Plus(T a, T b) {
 
 template <typename T, typename Id>
 KernelPlan SegmentSumPlan(const KernelContext& c) {
-  const Shape ids_shape = c.input_shape(1);
+  const Shape& ids_shape = c.input_shape(1);
   const int64_t num_rows = ids_shape.num_elements(), num_segments = c.output_shape(0).dim(0);
   const int64_t row = Product(c.output_shape(0).dims().subspan(1));
   return {.kernel = MakeKernel([=](const KernelArgs& args, Lane&) -> absl::Status {

@@ -243,9 +243,9 @@ absl::StatusOr<PrimitivePtr> Cached(const std::string& key,
 }
 
 // Describes a bias of `channels` elements, or none.
-memory::desc FloatBias(bool bias, memory::dims channels, memory::format_tag layout) {
+memory::desc FloatBias(bool bias, const memory::dims& channels, memory::format_tag layout) {
   if (!bias) return {};
-  return memory::desc(std::move(channels), memory::data_type::f32, layout);
+  return memory::desc(channels, memory::data_type::f32, layout);
 }
 
 // Makes the scratchpad an operand, which comes from the plan's scratch memory.

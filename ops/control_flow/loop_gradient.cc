@@ -257,7 +257,7 @@ class LoopDifferentiator {
                               .Attr("output_shapes", std::move(shapes))
                               .Attr(kInsteadOfCond, loop_.attr<FunctionRef>("cond"))
                               .Attr(kInsteadOfBody, loop_.attr<FunctionRef>("body"));
-    if (random_inside_) std::move(builder).Attr(kRandomInside, true);
+    if (random_inside_) builder.Attr(kRandomInside, true);
     Node* node = std::move(builder).Finish();
     MF_RETURN_IF_ERROR(c_.scope.status());
     return node;

@@ -68,9 +68,9 @@ absl::Status Fuse(Compilation& c, Node* last, const std::string& op) {
   }
   NodeBuilder build =
       c.scope().WithControlDependencies(before).WithName(last->name()).Build(FusedOps(), op);
-  for (const Output& input : product->inputs()) std::move(build).Input(input);
-  for (const Output& input : last->inputs().subspan(1)) std::move(build).Input(input);
-  for (const auto& [name, value] : product->attrs()) std::move(build).Attr(name, value);
+  for (const Output& input : product->inputs()) build.Input(input);
+  for (const Output& input : last->inputs().subspan(1)) build.Input(input);
+  for (const auto& [name, value] : product->attrs()) build.Attr(name, value);
   const Output fused = std::move(build).One();
   MF_RETURN_IF_ERROR(c.graph.status());
   c.shardings.Set(fused, c.shardings.at(last->output(0)));

@@ -210,10 +210,10 @@ Output Apply(const Scope& scope, absl::string_view op, absl::Span<const Output> 
   for (const ArgDef& arg : args) {
     const bool is_list = !arg.number_attr.empty() || !arg.type_list_attr.empty();
     const size_t count = is_list ? inputs.size() - (&args.back() - &arg) : 1;
-    std::move(builder).InputList(inputs.subspan(0, count));
+    builder.InputList(inputs.subspan(0, count));
     inputs.remove_prefix(count);
   }
-  for (auto& [name, value] : attrs) std::move(builder).Attr(name, std::move(value));
+  for (auto& [name, value] : attrs) builder.Attr(name, std::move(value));
   Node* const node = std::move(builder).Finish();
   return Output{node, 0};
 }

@@ -298,10 +298,10 @@ class Functionalizer {
         c_.scope().WithName(node_->name()).WithControlInputsOf(*node_).Build(node_->op());
     if (!loops_) {
       attrs.erase(node_->op().inputs[1].type_list_attr);
-      std::move(builder).Input(node_->input(0));
+      builder.Input(node_->input(0));
     }
-    std::move(builder).InputList(inputs);
-    for (auto& [name, value] : attrs) std::move(builder).Attr(name, std::move(value));
+    builder.InputList(inputs);
+    for (auto& [name, value] : attrs) builder.Attr(name, std::move(value));
     Node* pure = std::move(builder).Finish();
     MF_RETURN_IF_ERROR(c_.graph.status());
     MF_RETURN_IF_ERROR(AssignWritten(pure));

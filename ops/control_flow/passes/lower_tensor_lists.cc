@@ -389,10 +389,10 @@ class Lowering {
     attrs[node->op().outputs[0].type_list_attr] = std::move(dtypes);
     if (!loops) {
       attrs.erase(node->op().inputs[1].type_list_attr);
-      std::move(builder).Input(node->input(0));
+      builder.Input(node->input(0));
     }
-    std::move(builder).InputList(inputs);
-    for (auto& [name, value] : attrs) std::move(builder).Attr(name, std::move(value));
+    builder.InputList(inputs);
+    for (auto& [name, value] : attrs) builder.Attr(name, std::move(value));
     Node* plain = std::move(builder).Finish();
     MF_RETURN_IF_ERROR(c_.graph.status());
     const Compilation::Bodies& bodies =

@@ -17,7 +17,7 @@ const OpRegistry& ToyOps();
 
 Output Toy(const Scope& scope, absl::string_view op, std::vector<Output> inputs) {
   NodeBuilder builder = scope.Build(ToyOps(), op);
-  for (const Output& input : inputs) std::move(builder).Input(input);
+  for (const Output& input : inputs) builder.Input(input);
   return std::move(builder).One();
 }
 
