@@ -8,7 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "distribute/collective/collective_ops.h"
-#include "distribute/passes/pass_through.h"
+#include "distribute/passes/replace_uses.h"
 #include "framework/core/status.h"
 #include "ops/binary.h"
 #include "ops/binary_math.h"
@@ -104,7 +104,7 @@ class Inserter {
   }
 
   void Remove(Node* node) {
-    PassThrough(c_, node, {node->input(0)});
+    ReplaceAllUses(c_, node, {node->input(0)});
     changed_ = true;
   }
 

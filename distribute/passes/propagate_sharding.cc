@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "distribute/passes/mark_rows.h"
-#include "distribute/passes/pass_through.h"
+#include "distribute/passes/replace_uses.h"
 #include "distribute/passes/shard_bodies.h"
 #include "distribute/passes/sharding_candidates.h"
 #include "framework/core/status.h"
@@ -592,7 +592,7 @@ bool LeaveWhole(Compilation& c) {
   for (Node* node : c.graph.Nodes()) {
     const OpDef& op = node->op();
     if (op.role == OpRole::kCollective || op.name == kEnsureReplicated || op.name == kLocalPart) {
-      PassThrough(c, node, std::vector<Output>(node->inputs().begin(), node->inputs().end()));
+      ReplaceAllUses(c, node, std::vector<Output>(node->inputs().begin(), node->inputs().end()));
       changed = true;
     }
   }

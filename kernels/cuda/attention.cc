@@ -10,7 +10,7 @@
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/libraries/autotune.h"
 #include "kernels/cuda/libraries/cudnn_attention.h"
-#include "kernels/cuda/reduce.h"
+#include "kernels/cuda/reduce_stages.h"
 
 namespace mirrorflow {
 namespace {

@@ -10,7 +10,7 @@
 #include "framework/core/status.h"
 #include "kernels/cuda/device/cuda_device.h"
 #include "kernels/cuda/elementwise.h"
-#include "kernels/cuda/reduce.h"
+#include "kernels/cuda/reduce_stages.h"
 
 namespace mirrorflow {
 namespace {

@@ -17,7 +17,7 @@
 #include "kernels/cuda/libraries/cublas_lt.h"
 #include "kernels/cuda/libraries/program.h"
 #include "kernels/cuda/plain_product.h"
-#include "kernels/cuda/reduce.h"
+#include "kernels/cuda/reduce_stages.h"
 #include "ops/fused_ops.h"
 
 namespace mirrorflow {

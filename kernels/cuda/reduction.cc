@@ -8,7 +8,7 @@
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
 #include "kernels/cuda/device/cuda_device.h"
-#include "kernels/cuda/reduce.h"
+#include "kernels/cuda/reduce_stages.h"
 #include "ops/shape_values.h"
 
 namespace mirrorflow {

@@ -3,7 +3,7 @@
 // Softmax, LogSoftmax and the cross entropies, along the last dimension.
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/device/cuda_device.h"
-#include "kernels/cuda/reduce.h"
+#include "kernels/cuda/reduce_stages.h"
 
 namespace mirrorflow {
 namespace {

@@ -15,13 +15,13 @@
 #include "absl/strings/str_cat.h"
 #include "distribute/cluster/connections/authentication.h"
 #include "distribute/cluster/connections/handshake.h"
+#include "distribute/cluster/coordination/client_sessions.h"
 #include "distribute/cluster/coordination/coordination.grpc.pb.h"
 #include "distribute/cluster/coordination/coordination_state.h"
 #include "distribute/cluster/coordination/failure_attribution.h"
 #include "distribute/cluster/coordination/membership.h"
 #include "distribute/cluster/coordination/messages.h"
 #include "distribute/cluster/coordination/service_port.h"
-#include "distribute/cluster/coordination/sessions.h"
 #include "framework/core/log.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/mutex.h"
@@ -120,7 +120,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
   ServerUnaryReactor* Perform(CallbackServerContext* context, const Signed* request,
                               Signed* reply) override {
     ServerUnaryReactor* const reactor = context->DefaultReactor();
-    absl::StatusOr<std::optional<Sessions::Call>> call =
+    absl::StatusOr<std::optional<ClientSessions::Call>> call =
         sessions_.Receive(*request, [reactor, reply](const Signed* answer) {
           if (answer != nullptr) *reply = *answer;
           reactor->Finish(answer != nullptr ? grpc::Status::OK : grpc::Status::CANCELLED);
@@ -148,7 +148,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
     stop_.NotifyAll();
   }
 
-  void Dispatch(const Sessions::Call& call, CoordinationState::Done done) {
+  void Dispatch(const ClientSessions::Call& call, CoordinationState::Done done) {
     const int worker = call.process.worker;
     const Request& body = call.request;
     const MonotonicTime deadline = DeadlineIn(body.deadline_ms());
@@ -353,7 +353,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
   }
 
   const Options options_;
-  Sessions sessions_;
+  ClientSessions sessions_;
   Membership membership_;
   FailureAttribution failure_attribution_;
   CoordinationState registration_;

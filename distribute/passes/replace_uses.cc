@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "distribute/passes/pass_through.h"
+#include "distribute/passes/replace_uses.h"
 
 #include "ops/identity.h"
 
 namespace mirrorflow {
 
-void PassThrough(Compilation& c, Node* node, absl::Span<const Output> values) {
+void ReplaceAllUses(Compilation& c, Node* node, absl::Span<const Output> values) {
   Node* last = values[0].node;
   for (size_t i = 0; i < values.size(); ++i) {
     Output value = values[i];

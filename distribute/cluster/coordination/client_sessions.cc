@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "distribute/cluster/coordination/sessions.h"
+#include "distribute/cluster/coordination/client_sessions.h"
 
 #include <algorithm>
 #include <utility>
@@ -34,7 +34,7 @@ bool IsNew(uint64_t sequence, std::set<uint64_t>* latest) {
 
 }  // namespace
 
-std::vector<Sessions::OnAnswer> Sessions::TakeWaiting(Session* session) {
+std::vector<ClientSessions::OnAnswer> ClientSessions::TakeWaiting(Session* session) {
   std::vector<OnAnswer> waiting;
   for (auto& [sequence, call] : session->calls) {
     if (call.on_answer) waiting.push_back(std::exchange(call.on_answer, nullptr));
@@ -42,13 +42,13 @@ std::vector<Sessions::OnAnswer> Sessions::TakeWaiting(Session* session) {
   return waiting;
 }
 
-Sessions::Session* Sessions::SessionOf(const std::string& connection) {
+ClientSessions::Session* ClientSessions::SessionOf(const std::string& connection) {
   const auto process = processes_.find(connection);
   return process == processes_.end() ? nullptr : &sessions_[process->second];
 }
 
-std::string Sessions::Connect(const WorkerProcess& process, const std::string& connection,
-                              const std::string& key) {
+std::string ClientSessions::Connect(const WorkerProcess& process, const std::string& connection,
+                                    const std::string& key) {
   std::vector<OnAnswer> waiting;
   std::string earlier;
   {
@@ -65,8 +65,9 @@ std::string Sessions::Connect(const WorkerProcess& process, const std::string& c
   return earlier;
 }
 
-void Sessions::Disconnect(const std::string& connection,
-                          const std::function<absl::Duration(const WorkerProcess&)>& patience) {
+void ClientSessions::Disconnect(
+    const std::string& connection,
+    const std::function<absl::Duration(const WorkerProcess&)>& patience) {
   std::vector<OnAnswer> waiting;
   {
     MutexLock lock(&mu_);
@@ -81,7 +82,7 @@ void Sessions::Disconnect(const std::string& connection,
 }
 
 template <typename Condition>
-std::vector<WorkerProcess> Sessions::TakeIf(const Condition& condition) {
+std::vector<WorkerProcess> ClientSessions::TakeIf(const Condition& condition) {
   std::vector<WorkerProcess> taken;
   for (auto it = sessions_.begin(); it != sessions_.end();) {
     const auto session = it++;
@@ -92,7 +93,7 @@ std::vector<WorkerProcess> Sessions::TakeIf(const Condition& condition) {
   return taken;
 }
 
-std::vector<WorkerProcess> Sessions::TakeLost(MonotonicTime now) {
+std::vector<WorkerProcess> ClientSessions::TakeLost(MonotonicTime now) {
   MutexLock lock(&mu_);
   const auto count = std::count_if(sessions_.begin(), sessions_.end(), [](const auto& session) {
     return session.second.connection.empty();
@@ -102,15 +103,15 @@ std::vector<WorkerProcess> Sessions::TakeLost(MonotonicTime now) {
       [&](const WorkerProcess&, const Session& session) { return now >= session.lost + others; });
 }
 
-std::vector<WorkerProcess> Sessions::TakeReplaced(const WorkerProcess& by) {
+std::vector<WorkerProcess> ClientSessions::TakeReplaced(const WorkerProcess& by) {
   MutexLock lock(&mu_);
   return TakeIf([&](const WorkerProcess& process, const Session& session) {
     return process.worker == by.worker && process != by && session.connection.empty();
   });
 }
 
-absl::StatusOr<std::optional<Sessions::Call>> Sessions::Receive(const coordination::Signed& request,
-                                                                OnAnswer on_answer) {
+absl::StatusOr<std::optional<ClientSessions::Call>> ClientSessions::Receive(
+    const coordination::Signed& request, OnAnswer on_answer) {
   const auto refused = [](absl::string_view why) { return absl::UnauthenticatedError(why); };
   const auto repeated = [] {
     return absl::FailedPreconditionError("the request was already made");
@@ -154,8 +155,8 @@ absl::StatusOr<std::optional<Sessions::Call>> Sessions::Receive(const coordinati
   return call;
 }
 
-void Sessions::Answer(const WorkerProcess& process, uint64_t sequence,
-                      const coordination::Reply& reply) {
+void ClientSessions::Answer(const WorkerProcess& process, uint64_t sequence,
+                            const coordination::Reply& reply) {
   const auto serialized = std::make_shared<const std::string>(reply.SerializeAsString());
   OnAnswer on_answer;
   std::string key;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tests that calls are performed once, even if the connections of their process break.
-#include "distribute/cluster/coordination/sessions.h"
+#include "distribute/cluster/coordination/client_sessions.h"
 
 #include <optional>
 #include <string>
@@ -20,9 +20,9 @@ using ::testing::HasSubstr;
 
 constexpr WorkerProcess kProcess = {.worker = 1, .number = 7};
 
-class SessionsTest : public testing::Test {
+class ClientSessionsTest : public testing::Test {
  protected:
-  SessionsTest() { EXPECT_EQ(sessions_.Connect(kProcess, "first", "key"), ""); }
+  ClientSessionsTest() { EXPECT_EQ(sessions_.Connect(kProcess, "first", "key"), ""); }
 
   // The value of each answer, or "none".
   using Answers = std::vector<std::string>;
@@ -63,10 +63,10 @@ class SessionsTest : public testing::Test {
     sessions_.Answer(kProcess, sequence, reply);
   }
 
-  Sessions sessions_;
+  ClientSessions sessions_;
 };
 
-TEST_F(SessionsTest, RepeatedCallGetsTheAnswerOfTheFirst) {
+TEST_F(ClientSessionsTest, RepeatedCallGetsTheAnswerOfTheFirst) {
   Answers first, second, third;
   EXPECT_TRUE(*Receive(Message(1, "first", "key"), "key", &first));
   EXPECT_EQ(sessions_.Connect(kProcess, "second", "other"), "first");
@@ -81,7 +81,7 @@ TEST_F(SessionsTest, RepeatedCallGetsTheAnswerOfTheFirst) {
   EXPECT_EQ(third, Answers{"value"});
 }
 
-TEST_F(SessionsTest, AcknowledgedCallIsRefused) {
+TEST_F(ClientSessionsTest, AcknowledgedCallIsRefused) {
   Answers answers;
   EXPECT_TRUE(*Receive(Message(1, "first", "key"), "key", &answers));
   Answer(1, "one");
@@ -95,7 +95,7 @@ TEST_F(SessionsTest, AcknowledgedCallIsRefused) {
   EXPECT_EQ(answers, (Answers{"one", "one"}));
 }
 
-TEST_F(SessionsTest, OnlyTheCurrentConnectionIsAccepted) {
+TEST_F(ClientSessionsTest, OnlyTheCurrentConnectionIsAccepted) {
   Answers answers;
   const coordination::Signed late = Message(1, "first", "key");
   EXPECT_FALSE(Receive(Message(1, "first", "another key"), "", &answers).ok());
@@ -107,7 +107,7 @@ TEST_F(SessionsTest, OnlyTheCurrentConnectionIsAccepted) {
 }
 
 // The parser only sees bytes of a process that knows the key.
-TEST_F(SessionsTest, ForgedRequestIsNotParsed) {
+TEST_F(ClientSessionsTest, ForgedRequestIsNotParsed) {
   Answers answers;
   coordination::Signed malformed = Message(1, "first", "key");
   malformed.set_body("\xff");
@@ -120,7 +120,7 @@ TEST_F(SessionsTest, ForgedRequestIsNotParsed) {
   EXPECT_EQ(answers, Answers{});
 }
 
-TEST_F(SessionsTest, ReplacedProcessIsLostAtOnce) {
+TEST_F(ClientSessionsTest, ReplacedProcessIsLostAtOnce) {
   const auto patience = [](const WorkerProcess&) { return absl::Seconds(1); };
   constexpr WorkerProcess kNext = {.worker = 1, .number = 8}, kOther = {.worker = 2, .number = 9};
   sessions_.Connect(kNext, "next", "key");
@@ -131,7 +131,7 @@ TEST_F(SessionsTest, ReplacedProcessIsLostAtOnce) {
   EXPECT_TRUE(sessions_.TakeReplaced(kNext).empty());
 }
 
-TEST_F(SessionsTest, ProcessThatDoesNotReconnectIsLost) {
+TEST_F(ClientSessionsTest, ProcessThatDoesNotReconnectIsLost) {
   const auto patience = [](const WorkerProcess& process) {
     EXPECT_EQ(process, kProcess);
     return absl::Seconds(1);
@@ -152,7 +152,7 @@ TEST_F(SessionsTest, ProcessThatDoesNotReconnectIsLost) {
 }
 
 // They all reconnect at once, so each must wait for the handshakes of the others.
-TEST_F(SessionsTest, ProcessesThatLoseTheirConnectionsTogetherHaveLonger) {
+TEST_F(ClientSessionsTest, ProcessesThatLoseTheirConnectionsTogetherHaveLonger) {
   constexpr int kCount = 200;
   const auto patience = [](const WorkerProcess&) { return absl::Seconds(1); };
   sessions_.Disconnect("first", patience);

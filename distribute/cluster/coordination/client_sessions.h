@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sessions: the processes that are connected to the coordination service, and their calls. A
+// ClientSessions: the processes that are connected to the coordination service, and their calls. A
 // session survives broken connections: the process connects again and repeats the calls it has no
 // answer for. Each call is performed once.
-#ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_SESSIONS_H_
-#define MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_SESSIONS_H_
+#ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_CLIENT_SESSIONS_H_
+#define MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_CLIENT_SESSIONS_H_
 
 #include <cstdint>
 #include <functional>
@@ -25,7 +25,7 @@
 namespace mirrorflow {
 
 // Thread-safe.
-class Sessions {
+class ClientSessions {
  public:
   // Receives a call's signed answer, or null if the call's connection has ended. Called once.
   using OnAnswer = std::function<void(const coordination::Signed*)>;
@@ -85,4 +85,4 @@ class Sessions {
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_SESSIONS_H_
+#endif  // MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_CLIENT_SESSIONS_H_

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reductions: the stages that run Reduce of code/reduce.cuh on a given shape.
-#ifndef MIRRORFLOW_KERNELS_CUDA_REDUCE_H_
-#define MIRRORFLOW_KERNELS_CUDA_REDUCE_H_
+#ifndef MIRRORFLOW_KERNELS_CUDA_REDUCE_STAGES_H_
+#define MIRRORFLOW_KERNELS_CUDA_REDUCE_STAGES_H_
 
 #include <cstdint>
 #include <string>
@@ -85,4 +85,4 @@ int64_t PowerOfTwoFor(int64_t n);  // the smallest one that is at least n
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_KERNELS_CUDA_REDUCE_H_
+#endif  // MIRRORFLOW_KERNELS_CUDA_REDUCE_STAGES_H_
