@@ -20,7 +20,7 @@ namespace mirrorflow {
 // Returns the first half, which compiles a step's graph into a Program for all replicas and any
 // device. `extensions` are the user's passes.
 Pipeline ProgramPipeline(absl::Span<const PassMaker> extensions = {});
-// Returns the second half, which compiles a Program into the Plan of one device type and one share
+// Returns the second half, which compiles a Program into the Plan of one device type and one shard
 // of rows.
 PipelineOver<PlanState> PlanPipeline();
 

@@ -56,7 +56,7 @@ class Replicator {
         num_replicas_(step.num_replicas) {
     for (int r = 0; r < num_replicas_; ++r) {
       std::vector<int64_t> own;
-      for (const std::vector<int64_t>& shares : rows_) own.push_back(shares[r]);
+      for (const std::vector<int64_t>& shards : rows_) own.push_back(shards[r]);
       local_.push_back(ShapesOfShard(c, own));
     }
     const std::vector<Node*> nodes = original.Nodes();
@@ -319,7 +319,7 @@ class Replicator {
       out_.SetInput(copy, i, own);
     }
     if (fits()) return copy;
-    return Unimplemented(node, "an op whose operands do not determine its share of rows");
+    return Unimplemented(node, "an op whose operands do not determine its shard of rows");
   }
 
   // Adds a call of a function on the values of all replicas, and an Identity for each result.

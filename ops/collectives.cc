@@ -83,7 +83,7 @@ void RegisterCollectives(OpRegistry& ops) {
       .Attr("bucket: int = -1")
       .Gradient(ReduceGrad);
   DefineCollective(ops, kReduceScatter,
-                   "This rank's share of dimension 0 of the reduction over all ranks.")
+                   "This rank's shard of dimension 0 of the reduction over all ranks.")
       .Input("value: T")
       .Output("share: T")
       .Attr(kReduction)

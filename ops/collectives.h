@@ -18,9 +18,9 @@
 namespace mirrorflow {
 
 // AllReduce      N values -> N values, each reduced over the ranks; `reduction`, `bucket`
-// ReduceScatter  a value -> this rank's share of dimension 0 of its reduction over the ranks;
+// ReduceScatter  a value -> this rank's shard of dimension 0 of its reduction over the ranks;
 //                `reduction`, `axis`, `factor`
-// AllGather      the shares of dimension 0 -> the whole; `axis`, `factor`
+// AllGather      the shards of dimension 0 -> the whole; `axis`, `factor`
 // The compiler sets `bucket`, `axis` and `factor`. These ops are instructions of a plan; their
 // kernels, which copy, run on one device only.
 inline constexpr char kAllReduce[] = "AllReduce";
@@ -55,7 +55,7 @@ struct ReduceOptions {
 //           parts of a sum, say AllReduce(LocalPart(value), mean).
 Output AllReduce(const Scope& scope, Output value, const ReduceOptions& options = {});
 
-// ReduceScatter: the same reduction, divided: each replica holds an equal share of the rows
+// ReduceScatter: the same reduction, divided: each replica holds an equal shard of the rows
 // (dimension 0). If the rows are not a multiple of the number of replicas, and in a branch or a
 // loop, it is an AllReduce. The global value is that of AllReduce.
 // Sharding: partial -> sharded(dim 0), per-replica -> sharded(dim 0).

@@ -57,7 +57,7 @@ absl::StatusOr<KernelPlan> CreateFirstReplicaOnly(const KernelContext& c) {
 }  // namespace
 
 void RegisterCollectiveOps(OpRegistry& ops) {
-  Define(ops, kShardSlice, "This replica's share of dimension `dim` of a replicated value.")
+  Define(ops, kShardSlice, "This replica's shard of dimension `dim` of a replicated value.")
       .Input("whole: T")
       .Output("share: T")
       .Attr("axis: int >= 0")

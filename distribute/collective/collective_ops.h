@@ -13,7 +13,7 @@
 
 namespace mirrorflow {
 
-// ShardSlice        a replicated value -> this replica's share; `axis`, `dim`, `factor`
+// ShardSlice        a replicated value -> this replica's shard; `axis`, `dim`, `factor`
 // FirstReplicaOnly  a replicated value -> itself on replica 0, zeros elsewhere
 inline constexpr char kShardSlice[] = "ShardSlice";
 inline constexpr char kFirstReplicaOnly[] = "FirstReplicaOnly";

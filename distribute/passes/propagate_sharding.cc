@@ -545,7 +545,7 @@ class Propagation {
     return demand;
   }
 
-  // The candidate that computes only each replica's share of output 0 from replicated inputs. Empty
+  // The candidate that computes only each replica's shard of output 0 from replicated inputs. Empty
   // if the op cannot.
   absl::StatusOr<std::optional<ShardingCandidate>> ShardOf(const Node& node, const Sharded& share) {
     MF_ASSIGN_OR_RETURN(const NodeSharding* sharding, RuleOf(node));
@@ -563,7 +563,7 @@ class Propagation {
       if (!IsReplicated(c_.shardings.at(output))) continue;
       const Sharded* demand = Demand(output);
       if (demand == nullptr) continue;
-      bool free = true;  // all inputs are replicated, so a share of them costs nothing
+      bool free = true;  // all inputs are replicated, so a shard of them costs nothing
       for (const Output& in : node->inputs()) free &= IsReplicated(c_.shardings.at(in));
       if (!free) continue;
       MF_ASSIGN_OR_RETURN(const std::optional<ShardingCandidate> candidate,

@@ -8,7 +8,7 @@
 // *all* its uses are linear. Otherwise it is reduced once, for all of them: if a sweep finds a use
 // that cannot take the value, the sweep starts again, until nothing changes. The backward sweep
 // shards what costs nothing to compute in shares (constants, fills, random numbers, anything made
-// of replicated values), if all its users need the same shares.
+// of replicated values), if all its users need the same shards.
 #ifndef MIRRORFLOW_DISTRIBUTE_PASSES_PROPAGATE_SHARDING_H_
 #define MIRRORFLOW_DISTRIBUTE_PASSES_PROPAGATE_SHARDING_H_
 

@@ -16,7 +16,7 @@ constexpr char kExpected[] =
     "MIRRORFLOW_CLUSTER=none to train separate models";
 
 // Set once the warning has been printed, or will not be.
-std::atomic<bool> is_settled{false};
+std::atomic<bool> is_decided{false};
 
 }  // namespace
 
@@ -37,7 +37,7 @@ std::string WarningOfIgnoredWorkers(const Environment& environment, absl::string
 }
 
 void WarnOfIgnoredWorkers(absl::string_view strategy) {
-  if (is_settled.exchange(true)) return;
+  if (is_decided.exchange(true)) return;
   const std::string warning = WarningOfIgnoredWorkers(ProcessEnvironment(), strategy);
   if (!warning.empty()) LogWarning(warning);
 }
@@ -46,9 +46,9 @@ void PrintWarnings(const Cluster& cluster) {
   for (const std::string& warning : cluster.warnings) {
     LogWarning(warning);
   }
-  if (cluster.num_workers == 1 && !cluster.warnings.empty()) is_settled = true;
+  if (cluster.num_workers == 1 && !cluster.warnings.empty()) is_decided = true;
 }
 
-void JoinWorkersOfEnvironment() { is_settled = true; }
+void JoinWorkersOfEnvironment() { is_decided = true; }
 
 }  // namespace mirrorflow

@@ -142,7 +142,7 @@ struct World {
 // A split of rows over the replicas. Feeds with equal numbers of rows share an axis.
 struct Axis {
   int64_t size = 0;
-  // The axis whose rows are the replicas: every replica has one row, whatever its share of the
+  // The axis whose rows are the replicas: every replica has one row, whatever its shard of the
   // feeds.
   bool of_replicas = false;
 };
@@ -219,7 +219,7 @@ struct Compilation {
   bool Communicates(const Node& node) const;
 };
 
-// The result of the first half. Immutable and shared by the plans of all device types and shares.
+// The result of the first half. Immutable and shared by the plans of all device types and shards.
 struct Program {
   Compilation state;
 

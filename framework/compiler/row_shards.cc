@@ -20,22 +20,22 @@ absl::StatusOr<RowShards> ShardRows(absl::Span<const Axis> axes,
       rows.emplace_back(world_size, 1);
       continue;
     }
-    std::vector<int64_t>& shares = rows.emplace_back(replica_rows.begin(), replica_rows.end());
-    if (shares.empty()) {
+    std::vector<int64_t>& shards = rows.emplace_back(replica_rows.begin(), replica_rows.end());
+    if (shards.empty()) {
       for (int r = 0; r < world_size; ++r) {
-        shares.push_back(FirstRowOf(r + 1, axis.size, world_size) -
+        shards.push_back(FirstRowOf(r + 1, axis.size, world_size) -
                          FirstRowOf(r, axis.size, world_size));
       }
       continue;
     }
     int64_t sum = 0;
-    for (int64_t share : shares) {
-      sum += share < 0 || share > axis.size ? axis.size + 1 : share;  // cannot overflow
+    for (int64_t shard : shards) {
+      sum += shard < 0 || shard > axis.size ? axis.size + 1 : shard;  // cannot overflow
     }
     if (sum == axis.size) continue;
     return absl::InvalidArgumentError(absl::StrCat("replica_rows: expected ", world_size,
                                                    " numbers >= 0 with the sum ", axis.size,
-                                                   ", got ", absl::StrJoin(shares, ",")));
+                                                   ", got ", absl::StrJoin(shards, ",")));
   }
   return rows;
 }

@@ -41,7 +41,7 @@ struct CollectiveBinding {
   std::atomic<bool>& updated;  // set when an update of this run begins to write
 };
 
-// Binds collective `sequence` of the plan. `rows[axis][rank]` are the shares of all ranks.
+// Binds collective `sequence` of the plan. `rows[axis][rank]` are the shards of all ranks.
 std::unique_ptr<BoundCollective> BindCollective(int sequence,
                                                 const std::vector<std::vector<int64_t>>& rows,
                                                 const CollectiveBinding& binding);

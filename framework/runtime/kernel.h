@@ -45,7 +45,7 @@ struct StepParams {
   uint64_t seed = 0;
   uint64_t iteration = 0;  // of the enclosing loops; see IterationOf
   int64_t replica = 0;     // rank among all replicas
-  // The first global row of this replica's share of each axis.
+  // The first global row of this replica's shard of each axis.
   int64_t first_row[kMaxAxes] = {};
 };
 

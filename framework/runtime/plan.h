@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Plan: one step, compiled for one device type and one share of rows: a flat array of instructions
-// whose operands are (region, offset). It is immutable; replicas with equal shares run the same
+// Plan: one step, compiled for one device type and one shard of rows: a flat array of instructions
+// whose operands are (region, offset). It is immutable; replicas with equal shards run the same
 // plan, each with its own memory. The rank, the world size and the first row belong to the replica,
 // not to the plan.
 //
@@ -139,7 +139,7 @@ struct PlannedFeed {
   Shape global_shape;
   Sharding sharding;
 
-  size_t bytes() const { return local_shape.num_elements() * DataTypeSize(dtype); }  // the share's
+  size_t bytes() const { return local_shape.num_elements() * DataTypeSize(dtype); }  // the shard's
 };
 
 // One use of memory by an instruction, as CheckPlan and the printer see it.
@@ -200,7 +200,7 @@ struct Plan {
   std::vector<PlannedFetch> fetches;
   std::vector<std::string> node_names;  // `dense/MatMul`
   std::vector<std::string> node_ops;    // `MatMul`
-  std::vector<int64_t> axis_rows;       // this share's rows of each axis
+  std::vector<int64_t> axis_rows;       // this shard's rows of each axis
   std::vector<int64_t> axis_sizes;      // all replicas' rows of each axis
   int num_events = 0;
 

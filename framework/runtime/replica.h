@@ -79,7 +79,7 @@ class Replica {
     arena_bytes_ = 0;
   }
 
-  // Binds `plan` to this replica. `rows[axis][rank]` are the shares of all replicas. The arena is
+  // Binds `plan` to this replica. `rows[axis][rank]` are the shards of all replicas. The arena is
   // allocated when the plan first runs.
   absl::StatusOr<std::unique_ptr<BoundPlan>> Bind(std::shared_ptr<const Plan> plan,
                                                   const std::vector<std::vector<int64_t>>& rows);
@@ -111,7 +111,7 @@ class BoundPlan {
   const Plan& plan() const { return *plan_; }
   const std::shared_ptr<const Plan>& shared_plan() const { return plan_; }
 
-  // Sets feed `i` of the next Run: this replica's share, which must stay valid until that Run is
+  // Sets feed `i` of the next Run: this replica's shard, which must stay valid until that Run is
   // done.
   void SetFeed(int i, const std::byte* host);
   // Announces the Run after the next one, if its step and its feeds are already known: they are

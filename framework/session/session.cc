@@ -347,10 +347,10 @@ absl::StatusOr<PlanElsewhere> Session::CompileFor(const PreparedStep& step,
   GlobalSignature signature = {step.signature, std::move(feed_shapes)};
   signature.initialized.assign(layout().variables().size(), true);
   MF_ASSIGN_OR_RETURN(elsewhere.program, compiler.MakeProgram(signature, *elsewhere.layout));
-  MF_ASSIGN_OR_RETURN(const RowShards shares,
+  MF_ASSIGN_OR_RETURN(const RowShards shards,
                       ShardRows(elsewhere.program->state.axes, {}, topology.world_size()));
   std::vector<int64_t> rows;
-  for (const std::vector<int64_t>& of_axis : shares) rows.push_back(of_axis[0]);
+  for (const std::vector<int64_t>& of_axis : shards) rows.push_back(of_axis[0]);
   MF_ASSIGN_OR_RETURN(elsewhere.plan, compiler.MakePlan(*elsewhere.program, rows, device));
   return elsewhere;
 }

@@ -29,7 +29,7 @@ struct SessionOptions {
   // ResourceExhausted before it allocates anything. A run that exceeds it together with other runs
   // waits for them to finish.
   int64_t max_bytes = int64_t{1} << 60;
-  // Capacity of the LRU cache of compiled steps. Each set of feed shapes and row shares needs one
+  // Capacity of the LRU cache of compiled steps. Each set of feed shapes and row shards needs one
   // entry. An evicted step is recompiled on its next use.
   int max_cached_steps = 128;
   // Maximum number of concurrent runs of steps that write no variables; 0: one for each CPU that

@@ -172,7 +172,7 @@ absl::StatusOr<std::shared_ptr<CompiledStep>> StepCache::Compile(
   compiled->step = step.index;
   compiled->shapes.assign(shapes.begin(), shapes.end());
   compiled->replica_rows.assign(replica_rows.begin(), replica_rows.end());
-  // Programs do not depend on the shares of rows.
+  // Programs do not depend on how rows are sharded.
   for (const auto& other : FormsOf(step.index, shapes)) {
     if (HasStates(*other, states)) compiled->program = other->program;
   }
@@ -192,7 +192,7 @@ absl::StatusOr<std::shared_ptr<CompiledStep>> StepCache::Compile(
 absl::Status StepCache::MakePlans(CompiledStep& step) {
   const int tuning_version = compiler_.tuning_version();
   std::vector<std::pair<absl::string_view, std::shared_ptr<const Plan>>> plans;  // by device type
-  // Plans do not depend on the rank, so replicas with equal shares can use the same one.
+  // Plans do not depend on the rank, so replicas with equal shards can use the same one.
   for (const auto& other : FormsOf(step.step, step.shapes)) {
     if (other->program != step.program || other->tuning_version != tuning_version) continue;
     for (int r = 0; r < replicas_.size(); ++r) {
@@ -203,7 +203,7 @@ absl::Status StepCache::MakePlans(CompiledStep& step) {
   std::vector<int64_t> own;  // this replica's rows of each axis
   for (const auto& replica : replicas_) {
     own.clear();
-    for (const std::vector<int64_t>& shares : step.rows) own.push_back(shares[replica->rank()]);
+    for (const std::vector<int64_t>& shards : step.rows) own.push_back(shards[replica->rank()]);
     const std::string& type = replica->device().traits().type;
     auto known = std::find_if(plans.begin(), plans.end(), [&](const auto& plan) {
       return plan.first == type && plan.second->axis_rows == own;

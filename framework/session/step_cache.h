@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// StepCache: an LRU cache of a session's compiled steps, keyed by step, feed shapes, row shares and
+// StepCache: an LRU cache of a session's compiled steps, keyed by step, feed shapes, row shards and
 // variable states. All workers evict the same steps. Thread-safe; compilations are serialised, but
 // do not block lookups.
 #ifndef MIRRORFLOW_FRAMEWORK_SESSION_STEP_CACHE_H_
@@ -26,7 +26,7 @@
 
 namespace mirrorflow {
 
-// A step compiled for one set of feed shapes and row shares.
+// A step compiled for one set of feed shapes and row shards.
 struct CompiledStep {
   size_t step = 0;                    // PreparedStep::index
   std::vector<Shape> shapes;          // of the feeds; global
@@ -61,7 +61,7 @@ class StepCache {
             const Options& options)
       : compiler_(compiler), layout_(layout), replicas_(replicas), options_(options) {}
 
-  // Returns the step compiled for these feed shapes, row shares and variable states; compiles it on
+  // Returns the step compiled for these feed shapes, row shards and variable states; compiles it on
   // a miss. Marks it as the most recently used.
   absl::StatusOr<std::shared_ptr<CompiledStep>> Get(const PreparedStep& step,
                                                     absl::Span<const Shape> shapes,

@@ -28,8 +28,8 @@ bool IsFed(const Plan& plan, const Operand& operand) {
   return operand.region >= Plan::kFirstFeedRegion && operand.region < plan.layout_region(0);
 }
 
-// Calls copy(offset in the share, offset in the output, bytes) for each contiguous piece of one
-// replica's share of a fetch. `first_row` is the share's first row in the output, in rows of its
+// Calls copy(offset in the shard, offset in the output, bytes) for each contiguous piece of one
+// replica's shard of a fetch. `first_row` is the shard's first row in the output, in rows of its
 // axis.
 template <typename Copy>
 void ForEachPiece(const PlannedFetch& fetch, const Shape& output, int64_t first_row,
@@ -77,7 +77,7 @@ absl::StatusOr<std::vector<Shape>> GlobalShapes(absl::Span<const Output> outputs
   return shapes;
 }
 
-// Returns the row at which a replica's share of a split fetch begins in the output. The output has
+// Returns the row at which a replica's shard of a split fetch begins in the output. The output has
 // all rows or, if the fetch is local, those of this worker.
 int64_t FirstLocalRow(const BoundStep& step, const PlannedFetch& fetch, const BoundPlan& bound) {
   const Sharded* s = AsSharded(fetch.sharding);
@@ -85,7 +85,7 @@ int64_t FirstLocalRow(const BoundStep& step, const PlannedFetch& fetch, const Bo
   return bound.first_rows()[s->axis] - step.plans[0]->first_rows()[s->axis];
 }
 
-// Returns the address of a replica's share of a feed.
+// Returns the address of a replica's shard of a feed.
 const std::byte* ShardOf(const BoundStep& step, const Tensor& feed, int replica, size_t index) {
   const BoundPlan& bound = *step.plans[replica];
   const Sharded* s = AsSharded(bound.plan().feeds[index].sharding);
@@ -383,11 +383,11 @@ absl::Status StepRunner::RunReplica(BoundStep& bound, int r, absl::Span<const Te
     plan.SetFeed(static_cast<int>(f), ShardOf(bound, feeds[f], r, f));
   }
   if (bound.announces_next) {
-    absl::InlinedVector<const std::byte*, 8> shares;
+    absl::InlinedVector<const std::byte*, 8> shards;
     for (size_t f = 0; f < bound.next_feeds.size(); ++f) {
-      shares.push_back(ShardOf(bound, bound.next_feeds[f], r, f));
+      shards.push_back(ShardOf(bound, bound.next_feeds[f], r, f));
     }
-    plan.SetNext(StreamOfRun(step + 1, writes), shares);
+    plan.SetNext(StreamOfRun(step + 1, writes), shards);
   }
   const uint64_t drawn_from = StreamOfRun(step, writes);
   if (log_.tracer != nullptr) {

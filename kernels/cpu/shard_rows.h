@@ -11,7 +11,7 @@
 namespace mirrorflow {
 
 // Turns rows of a replica into rows of the global tensor: of(params) is the global index of row 0
-// of this replica's share of dimension `dim`.
+// of this replica's shard of dimension `dim`.
 class FirstRow {
  public:
   FirstRow() = default;

@@ -85,7 +85,7 @@ GradientReducer PowerSGD(const PowerSGDOptions& options = {});
 // replica that has no partner (N is not a power of two) keeps its gradient, as does one whose
 // partner's gradient is zero. On one replica the gradient is unchanged; for other N the result
 // depends on N. Each replica receives all others' gradients, N - 1 times the bytes of the variable,
-// in a reduce-scatter that leaves it an equal share of each, and gathers the shares of the result.
+// in a reduce-scatter that leaves it an equal shard of each, and gathers the shards of the result.
 // Source: Maleki et al., "Scaling distributed training with adaptive summation", 2020 (Horovod's
 // op=Adasum).
 GradientReducer Adasum();

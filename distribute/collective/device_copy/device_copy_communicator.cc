@@ -23,7 +23,7 @@ struct Group {
   struct Rank {
     Collective collective;
     cudaEvent_t ready = nullptr;  // its input is ready
-    cudaEvent_t done = nullptr;   // it has read all inputs and written its share of the outputs
+    cudaEvent_t done = nullptr;   // it has read all inputs and written its shard of the outputs
   };
 
   Group(int world_size, absl::Duration timeout) : meeting(world_size, timeout), ranks(world_size) {}

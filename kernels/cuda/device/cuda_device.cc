@@ -182,7 +182,7 @@ class CudaDevice final : public Device {
   absl::Status Synchronize(MonotonicTime deadline) override {
     MF_RETURN_IF_ERROR(Select());
     if (sending_) MF_RETURN_IF_ERROR(Watch(sent_.WaitUntil(deadline)));
-    return SettleStep(deadline);
+    return WaitForStep(deadline);
   }
   absl::Status CopyOut(const std::byte* device, std::byte* host, size_t bytes) override {
     MF_RETURN_IF_ERROR(Select());
@@ -201,7 +201,7 @@ class CudaDevice final : public Device {
 
   absl::Status Execute(const Execution& execution) override {
     MF_RETURN_IF_ERROR(Select());
-    if (!execution.may_outlive) MF_RETURN_IF_ERROR(SettleStep(execution.deadline));
+    if (!execution.may_outlive) MF_RETURN_IF_ERROR(WaitForStep(execution.deadline));
     absl::Status status = EnqueueStep(execution);
     end_ = 1 - end_;
     if (status.ok()) status = ends_[end_].Record(compute().stream());
@@ -290,7 +290,7 @@ class CudaDevice final : public Device {
     return absl::OkStatus();
   }
   // Waits for the step that was left running, and takes its report.
-  absl::Status SettleStep(MonotonicTime deadline) {
+  absl::Status WaitForStep(MonotonicTime deadline) {
     if (!std::exchange(running_, false)) return absl::OkStatus();
     Count(activity.waits);
     MF_RETURN_IF_ERROR(Watch(ends_[end_].WaitUntil(deadline)));
@@ -446,7 +446,7 @@ class CudaDevice final : public Device {
   }
   absl::Status TakeFailure() {
     MF_RETURN_IF_CUDA_ERROR(
-        cudaMemsetAsync(report_.get(), 0, sizeof failure().what, compute().stream()));
+        cudaMemsetAsync(report_.get(), 0, sizeof(void*), compute().stream()));  // its `what`
     return absl::InvalidArgumentError(
         absl::StrCat(*failure().what, " ", failure().value, ", on ", name_));
   }

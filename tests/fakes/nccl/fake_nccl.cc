@@ -138,7 +138,7 @@ struct ncclComm {
   size_t next_captured = 0;
   std::thread::id thread = {};
   std::map<void*, size_t> registered = {};
-  int unsettled_call = 0;  // whose state the caller has not asked for; 0: none
+  int unresolved_call = 0;  // whose state the caller has not asked for; 0: none
   // Captured graphs with its collectives share it.
   std::shared_ptr<int> graphs = std::make_shared<int>();
 };
@@ -199,12 +199,12 @@ std::shared_ptr<Meeting> NewMeeting(const Call& call, int size) {
 }
 
 // The state of a communicator that does not block must be asked for before its next call.
-void CheckSettled(World& world, ncclComm* comm) {
+void CheckResolved(World& world, ncclComm* comm) {
   if (group_depth == 0) ++call_number;
-  if (comm->unsettled_call != 0 && comm->unsettled_call != call_number) {
+  if (comm->unresolved_call != 0 && comm->unresolved_call != call_number) {
     Misused(world, absl::StrCat("rank ", comm->rank, " is used while a call is in progress"));
   }
-  comm->unsettled_call = call_number;
+  comm->unresolved_call = call_number;
 }
 
 // The work of a rank's graph for one captured collective, each time the graph is launched.
@@ -248,7 +248,7 @@ ncclResult_t Enqueue(ncclComm* comm, const Call& call, const void* in, void* out
     Team& team = *comm->team;
     ++world.num_collectives;
     world.num_urgent += priority == greatest;
-    CheckSettled(world, comm);
+    CheckResolved(world, comm);
     if (comm->thread == std::thread::id()) comm->thread = std::this_thread::get_id();
     if (comm->thread != std::this_thread::get_id() && !world.options.threads_may_change) {
       Misused(world, absl::StrCat("rank ", comm->rank, " is used by two threads"));
@@ -393,7 +393,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id,
     mirrorflow::Misused(world, absl::StrCat("rank ", rank, " connects twice with one id"));
   }
   *comm = new ncclComm{.team = team, .rank = rank};
-  (*comm)->unsettled_call = mirrorflow::call_number;
+  (*comm)->unresolved_call = mirrorflow::call_number;
   world.comms.insert(*comm);
   return ncclInProgress;
 }
@@ -405,7 +405,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
   const bool connected =
       static_cast<int>(team.joined.size()) == team.size && !world.options.connecting_hangs;
   *state = connected ? team.error : ncclInProgress;
-  if (connected) comm->unsettled_call = 0;
+  if (connected) comm->unresolved_call = 0;
   return ncclSuccess;
 }
 
@@ -463,7 +463,7 @@ ncclResult_t ncclCommRegister(const ncclComm_t comm, void* memory, size_t bytes,
     mirrorflow::Misused(
         world, absl::StrCat("rank ", comm->rank, " registers memory after its first collective"));
   }
-  mirrorflow::CheckSettled(world, comm);
+  mirrorflow::CheckResolved(world, comm);
   comm->registered[memory] = bytes;
   *handle = memory;
   ++world.num_registered;
