@@ -105,7 +105,7 @@ int UnorderedConflicts(const Plan& plan, int ignored) {
 }
 
 // A wait is needed unless other waits and the lanes order the same conflicting instructions.
-TEST(CheckPlanTest, FindsEachMissingWait) {
+TEST(PlantedBugsTest, EachMissingWaitIsFoundInPlan) {
   const absl::StatusOr<Plan> good = TrainingPlan();
   ASSERT_TRUE(good.ok()) << good.status();
   ASSERT_TRUE(CheckPlan::Check(*good).ok()) << CheckPlan::Check(*good);
@@ -124,7 +124,7 @@ TEST(CheckPlanTest, FindsEachMissingWait) {
   EXPECT_GT(needed, 3);
 }
 
-TEST(CheckPlanTest, FindsSwappedCollectives) {
+TEST(PlantedBugsTest, SwappedCollectivesAreFoundInPlan) {
   absl::StatusOr<Plan> plan = TrainingPlan();
   ASSERT_TRUE(plan.ok()) << plan.status();
   std::vector<size_t> starts;
@@ -136,7 +136,7 @@ TEST(CheckPlanTest, FindsSwappedCollectives) {
   EXPECT_FALSE(CheckPlan::Check(*plan).ok());
 }
 
-TEST(CheckPlanTest, FindsOverlappingLiveValues) {
+TEST(PlantedBugsTest, OverlappingLiveValuesAreFoundInPlan) {
   absl::StatusOr<Plan> plan = TrainingPlan();
   ASSERT_TRUE(plan.ok()) << plan.status();
   // Moves every value in the arena to offset 0.

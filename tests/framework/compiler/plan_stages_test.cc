@@ -364,7 +364,7 @@ TEST(PlanMemoryTest, ValuesTooLargeForAnyMachineAreRejected) {
   EXPECT_EQ(RunPasses(*plan.state, PlanMemory()).code(), absl::StatusCode::kResourceExhausted);
 }
 
-TEST(CheckPlanTest, ChecksPlanOnlyIfOptionIsSet) {
+TEST(PlanStagesTest, PlanIsCheckedOnlyIfOptionIsSet) {
   StepPlan plan("x = Placeholder() {dtype=float, shape=<1>}\ny = Neg(x) {T=float}\n",
                 {.feeds = {{"x", {1}}}, .fetches = {"y"}});
   ASSERT_TRUE(Assign(plan) && plan.Run(EmitInstructions(), PlanMemory()));
