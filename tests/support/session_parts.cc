@@ -5,7 +5,6 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/time/time.h"
 #include "distribute/all_kernels.h"
 #include "distribute/collective/team_communicator.h"
@@ -106,11 +105,6 @@ absl::StatusOr<StepOutputs> SessionParts::Run(StepRunner& runner, const Prepared
 std::vector<float> ValuesOf(const Tensor& t) {
   const absl::Span<float> values = t.flat<float>();
   return std::vector<float>(values.begin(), values.end());
-}
-
-void ExpectError(const absl::Status& status, absl::StatusCode code, absl::string_view token) {
-  EXPECT_EQ(status.code(), code) << status;
-  EXPECT_TRUE(absl::StrContains(status.message(), token)) << status << " has no " << token;
 }
 
 }  // namespace mirrorflow

@@ -56,8 +56,6 @@ struct SessionParts {
 
 // The values of a float tensor.
 std::vector<float> ValuesOf(const Tensor& t);
-// Expects an error with this code and this token in its message.
-void ExpectError(const absl::Status& status, absl::StatusCode code, absl::string_view token);
 
 }  // namespace mirrorflow
 

@@ -8,11 +8,15 @@
 #include "framework/compiler/passes/infer_and_fold.h"
 #include "framework/compiler/passes/order_variables.h"
 #include "framework/compiler/passes/prune.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/compilation.h"
 
 namespace mirrorflow {
 namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 // Returns the step after the passes, or the error message.
 template <typename... P>
@@ -127,21 +131,20 @@ y = ReadVariableOp(v, ^minus_one) {dtype=float}
 }
 
 TEST(InferAndFoldTest, RejectsDataDependentShapes) {
-  EXPECT_EQ(After<InferAndFold>(R"(
+  EXPECT_THAT(After<InferAndFold>(R"(
 x = Placeholder() {dtype=float, shape=<?>}
 shape = Placeholder() {dtype=int32, shape=<1>}
 y = Reshape(x, shape) {T=float}
 )",
-                                {.feeds = {{"x", {6}}, {"shape", {1}}}, .fetches = {"y"}}),
-            "Reshape(y): input 1 (shape) must be known before the step runs; shapes that depend on "
-            "data are not supported");
+                                  {.feeds = {{"x", {6}}, {"shape", {1}}}, .fetches = {"y"}}),
+              AllOf(HasSubstr("Reshape(y): input 1 (shape)"), HasSubstr("must be known")));
 }
 
 TEST(InferAndFoldTest, RejectsMissingFeedAndFeedOfWrongShape) {
-  EXPECT_EQ(After<InferAndFold>(kShapeArithmetic, {.fetches = {"y"}}),
-            "Placeholder(x): the step needs this placeholder, but it is not fed");
-  EXPECT_EQ(After<InferAndFold>(kShapeArithmetic, {.feeds = {{"x", {5, 2}}}, .fetches = {"y"}}),
-            "feed x: expected shape [?,2,3], got [5,2]");
+  EXPECT_THAT(After<InferAndFold>(kShapeArithmetic, {.fetches = {"y"}}),
+              AllOf(HasSubstr("Placeholder(x):"), HasSubstr("not fed")));
+  EXPECT_THAT(After<InferAndFold>(kShapeArithmetic, {.feeds = {{"x", {5, 2}}}, .fetches = {"y"}}),
+              AllOf(HasSubstr("feed x:"), HasSubstr("[?,2,3], got [5,2]")));
 }
 
 TEST(CommonSubexpressionsTest, MergesNodesThatComputeSameValue) {

@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/is_error.h"
 
 namespace mirrorflow {
 namespace {
@@ -103,17 +104,16 @@ TEST_F(FileTest, ReadPastEndFailsWithBothSizes) {
   const auto file = InputFile::Open(Path("a"));
   char text[8];
   const absl::Status status = file->Read(2, 8, text);
-  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
-  EXPECT_EQ(status.message(),
-            absl::StrCat(Path("a"), ": the file ends too early; expected 10 bytes, got 4"));
+  EXPECT_THAT(status,
+              IsError(absl::StatusCode::kDataLoss, Path("a"), "expected 10 bytes", "got 4"));
 }
 
 TEST_F(FileTest, OpenAcceptsOnlyRegularFiles) {
   EXPECT_EQ(InputFile::Open(Path("missing")).status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(InputFile::Open(Path("missing")).status().message()),
               HasSubstr(Path("missing")));
-  EXPECT_EQ(InputFile::Open(directory_).status().message(),
-            absl::StrCat(directory_, ": not a regular file; expected a file, got a directory"));
+  EXPECT_THAT(InputFile::Open(directory_).status(),
+              IsError(absl::StatusCode::kFailedPrecondition, directory_, "got a directory"));
   ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
   EXPECT_THAT(std::string(InputFile::Open(Path("pipe")).status().message()),
               HasSubstr("got a pipe"));
@@ -149,7 +149,7 @@ TEST_F(FileTest, WriteWithoutSpaceKeepsOldFileAndLeavesNoTemporary) {
   const absl::Status status = WriteFileAtomically(Path("a"), {std::string(10'000, 'x')});
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
   EXPECT_FALSE(status.ok());
-  EXPECT_THAT(std::string(status.message()), HasSubstr("cannot reserve space; needs 10000 bytes"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("needs 10000 bytes"));
   EXPECT_EQ(Contents(Path("a")), "old");
   EXPECT_EQ(Names(), std::set<std::string>{"a"});
 }
@@ -236,19 +236,19 @@ TEST_F(FileTest, OnlyRegularFilesOpenForAppending) {
         << path;
   }
   const int reader = open(Path("pipe").c_str(), O_RDONLY | O_NONBLOCK);
-  EXPECT_THAT(OpenForAppending(Path("pipe")).status().message(),
-              HasSubstr("not a regular file; expected a file, got a pipe"));
+  EXPECT_THAT(OpenForAppending(Path("pipe")).status(),
+              IsError(absl::StatusCode::kFailedPrecondition, Path("pipe"), "got a pipe"));
   close(reader);
-  EXPECT_THAT(OpenForAppending(Path("pipe")).status().message(),
-              HasSubstr("not a regular file; expected a file, got a pipe"));
+  EXPECT_THAT(OpenForAppending(Path("pipe")).status(),
+              IsError(absl::StatusCode::kFailedPrecondition, Path("pipe"), "got a pipe"));
 }
 
 TEST_F(FileTest, LinkOpensForAppendingOnlyIfItMayBeFollowed) {
   std::ofstream(Path("a")) << "old\n";
   ASSERT_EQ(symlink(Path("a").c_str(), Path("link").c_str()), 0);
   const absl::Status refused = OpenForAppending(Path("link")).status();
-  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(refused.message(), HasSubstr("expected a regular file, got a symbolic link"));
+  EXPECT_THAT(refused,
+              IsError(absl::StatusCode::kFailedPrecondition, Path("link"), "got a symbolic link"));
   const absl::StatusOr<int> followed =
       OpenForAppending(Path("link"), {.links = InputFile::Links::kFollow});
   ASSERT_TRUE(followed.ok()) << followed.status();
@@ -267,9 +267,8 @@ TEST_F(FileTest, LineBeyondTheLimitOnFilesIsAResourceErrorThatNamesIt) {
   const absl::Status status = AppendTo(*fd, Path("a"), "longer\n");
   setrlimit(RLIMIT_FSIZE, &before);
   close(*fd);
-  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(status.message(), HasSubstr("a: cannot write: the limit on the size of files "
-                                          "(`ulimit -f`) is reached"));
+  EXPECT_THAT(status,
+              IsError(absl::StatusCode::kResourceExhausted, "a: cannot write", "ulimit -f"));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "absl/hash/hash.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/is_error.h"
 
 namespace mirrorflow {
 namespace {
@@ -47,8 +48,8 @@ TEST(ShapeValidateTest, AcceptsUnknownsAndMaximumRank) {
 }
 
 TEST(ShapeValidateTest, RejectsRankAboveLimit) {
-  EXPECT_THAT(Shape::UnknownDims(kMaxRank + 1).Validate(DT_FLOAT).message(),
-              HasSubstr("at most 8, got 9"));
+  EXPECT_THAT(Shape::UnknownDims(kMaxRank + 1).Validate(DT_FLOAT),
+              IsError(absl::StatusCode::kInvalidArgument, "at most 8", "got 9"));
 }
 
 TEST(ShapeValidateTest, RejectsDimensionsBelowMinusOne) {
@@ -73,8 +74,8 @@ TEST(ShapeMergeTest, CombinesDimensionsKnownOnEitherSide) {
 }
 
 TEST(ShapeMergeTest, ErrorNamesBothContradictoryShapes) {
-  EXPECT_EQ(Shape({2, 3}).MergeWith(Shape({2, 4})).status().message(),
-            "shapes [2,3] and [2,4] are incompatible");
+  EXPECT_THAT(Shape({2, 3}).MergeWith(Shape({2, 4})).status(),
+              IsError(absl::StatusCode::kInvalidArgument, "[2,3] and [2,4]", "incompatible"));
   EXPECT_FALSE(Shape({2}).MergeWith(Shape({2, 1})).ok());
 }
 
@@ -120,8 +121,8 @@ TEST(BroadcastShapesTest, FollowsNumPyAlsoForUnknownDimensions) {
 }
 
 TEST(BroadcastShapesTest, ErrorNamesIncompatibleShapes) {
-  EXPECT_EQ(BroadcastShapes({2, 3}, {2}).status().message(),
-            "shapes [2,3] and [2] do not broadcast against each other");
+  EXPECT_THAT(BroadcastShapes({2, 3}, {2}).status(),
+              IsError(absl::StatusCode::kInvalidArgument, "[2,3] and [2]", "broadcast"));
   EXPECT_FALSE(BroadcastShapes({0}, {2}).ok());
 }
 

@@ -9,6 +9,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/is_error.h"
 
 namespace mirrorflow {
 namespace {
@@ -57,8 +58,8 @@ TEST(TensorTest, AllocateReturnsZeros) {
 }
 
 TEST(TensorTest, AllocateRejectsUnknownAndTooLargeShapes) {
-  EXPECT_THAT(Tensor::Allocate(DT_FLOAT, {2, -1}).status().message(),
-              HasSubstr("fully defined shape, got [2,?]"));
+  EXPECT_THAT(Tensor::Allocate(DT_FLOAT, {2, -1}).status(),
+              IsError(absl::StatusCode::kInvalidArgument, "fully defined", "got [2,?]"));
   EXPECT_FALSE(Tensor::Allocate(DT_FLOAT, Shape::UnknownRank()).ok());
   EXPECT_THAT(Tensor::Allocate(DT_FLOAT, {int64_t{1} << 40, int64_t{1} << 40}).status().message(),
               HasSubstr("overflows"));
@@ -87,12 +88,11 @@ TEST(TensorTest, HoldsValuesItIsConstructedFrom) {
 
 TEST(TensorDeathTest, DiesWhenReadAsAnotherType) {
   EXPECT_DEATH((void)Tensor::Scalar<float>(1).data<double>(),
-               "expected to read float\\[\\], got a request for elements of double");
+               "read float\\[\\].* elements of double");
 }
 
 TEST(TensorDeathTest, DiesWhenValuesDoNotFillShape) {
-  EXPECT_DEATH(Tensor::Of<float>({3}, {1, 2}),
-               "wrong number of values for float\\[3\\]; expected 3, got 2");
+  EXPECT_DEATH(Tensor::Of<float>({3}, {1, 2}), "float\\[3\\].*expected 3, got 2");
 }
 
 TEST(TensorTest, CopySharesMemoryAndCloneDoesNot) {
@@ -128,7 +128,7 @@ TEST(TensorTest, RowsAreViewAlongLeadingDimension) {
 }
 
 TEST(TensorDeathTest, DiesForRowsOutOfRange) {
-  EXPECT_DEATH(Tensor::Vector<float>({1, 2}).Rows(1, 3), "no rows \\[1, 3\\) in float\\[2\\]");
+  EXPECT_DEATH(Tensor::Vector<float>({1, 2}).Rows(1, 3), "\\[1, 3\\).* float\\[2\\]");
 }
 
 TEST(TensorTest, ReshapedTensorSharesMemory) {

@@ -18,10 +18,6 @@
 namespace mirrorflow {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::StartsWith;
-
 size_t StackBytesOfThisThread() {
   pthread_attr_t attributes;
   size_t bytes = 0;
@@ -80,12 +76,12 @@ TEST(ThreadDeathTest, SmallStackLimitDoesNotReachThreads) {
 
 TEST(ThreadDeathTest, LimitOnAddressSpaceIsNamed) {
   EXPECT_EXIT(PrintErrorUnder(RLIMIT_AS, rlim_t{4} << 30), testing::ExitedWithCode(7),
-              "RESOURCE_EXHAUSTED: here: cannot start a thread: .*ulimit -v");
+              "RESOURCE_EXHAUSTED: here: .*ulimit -v");
 }
 
 TEST(ThreadDeathTest, LimitOnDataIsNamed) {
   EXPECT_EXIT(PrintErrorUnder(RLIMIT_DATA, rlim_t{256} << 20), testing::ExitedWithCode(7),
-              "RESOURCE_EXHAUSTED: here: cannot start a thread: .*ulimit -d");
+              "RESOURCE_EXHAUSTED: here: .*ulimit -d");
 }
 
 TEST(ThreadDeathTest, LimitOnThreadsOfUserIsNamed) {
@@ -96,7 +92,7 @@ TEST(ThreadDeathTest, LimitOnThreadsOfUserIsNamed) {
         if (getuid() == 0 && setuid(kNobody) != 0) _exit(1);
         PrintErrorUnder(RLIMIT_NPROC, 1);
       },
-      testing::ExitedWithCode(7), "RESOURCE_EXHAUSTED: here: cannot start a thread: .*ulimit -u");
+      testing::ExitedWithCode(7), "RESOURCE_EXHAUSTED: here: .*ulimit -u");
 }
 
 }  // namespace

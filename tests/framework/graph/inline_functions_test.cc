@@ -10,6 +10,7 @@
 #include "framework/graph/text_form.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/is_error.h"
 #include "tests/support/test_ops.h"
 
 namespace mirrorflow {
@@ -18,6 +19,8 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
+constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
+
 proto::GraphDef Def(const std::string& text) {
   proto::GraphDef def;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &def));
@@ -25,10 +28,9 @@ proto::GraphDef Def(const std::string& text) {
 }
 
 // Returns the graph in text form, or the error message.
-std::string Inlined(const std::string& text) {
-  const absl::StatusOr<Graph> graph = FromGraphDef(Def(text), TestOps());
-  return graph.ok() ? GraphToText(*graph) : std::string(graph.status().message());
-}
+absl::StatusOr<Graph> Read(const std::string& text) { return FromGraphDef(Def(text), TestOps()); }
+std::string Inlined(const std::string& text) { return GraphToText(Read(text).value()); }
+absl::Status InliningError(const std::string& text) { return Read(text).status(); }
 
 std::string Call(const std::string& name, const std::string& function, const std::string& inputs,
                  const std::string& attrs = "") {
@@ -89,8 +91,8 @@ TEST(InlineFunctionsTest, PlaceholderAttributesOfBodyTakeValuesOfCall) {
       " ret { key: 'out' value: 's:y:0' } } }";
   EXPECT_THAT(Inlined(absl::StrCat(kX, Call("call", "f", "input: 'x'", kFloat), library)),
               HasSubstr("call/s = Square(x) {T=float}\n"));
-  EXPECT_THAT(Inlined(absl::StrCat(kX, Call("call", "f", "input: 'x'"), library)),
-              HasSubstr("PartitionedCall(call): s: attribute 'T' of the function is not given"));
+  EXPECT_THAT(InliningError(absl::StrCat(kX, Call("call", "f", "input: 'x'"), library)),
+              IsError(kInvalid, "PartitionedCall(call)", "s:", "attribute 'T'"));
   EXPECT_THAT(
       Inlined(absl::StrCat(kX, "node { name: 'call' op: 'f' input: 'x'", kFloat, "}", library)),
       HasSubstr("call/s = Square(x) {T=float}\n"));
@@ -98,27 +100,27 @@ TEST(InlineFunctionsTest, PlaceholderAttributesOfBodyTakeValuesOfCall) {
 
 TEST(InlineFunctionsTest, ErrorsNameCallAndCause) {
   const std::string library = absl::StrCat(" library {", SquareSum(), "}");
-  EXPECT_EQ(Inlined(absl::StrCat(kX, Call("call", "none", "input: 'x'"), library)),
-            "PartitionedCall(call): the library has no function 'none'");
-  EXPECT_THAT(Inlined(absl::StrCat(kX, Call("call", "square_sum", "input: 'x'"), library)),
-              HasSubstr("'square_sum' does not take these arguments; expected 2, got 1"));
-  EXPECT_THAT(Inlined(absl::StrCat(
+  EXPECT_THAT(InliningError(absl::StrCat(kX, Call("call", "none", "input: 'x'"), library)),
+              IsError(kInvalid, "PartitionedCall(call)", "function 'none'"));
+  EXPECT_THAT(InliningError(absl::StrCat(kX, Call("call", "square_sum", "input: 'x'"), library)),
+              IsError(kInvalid, "'square_sum'", "expected 2", "got 1"));
+  EXPECT_THAT(InliningError(absl::StrCat(
                   kX, Call("call", "square_sum", "input: 'x' input: 'x' input: 'x'"), library)),
-              HasSubstr("expected 2, got 3"));
+              IsError(kInvalid, "expected 2", "got 3"));
   auto body = [](const std::string& input) {
-    return Inlined(absl::StrCat(
+    return InliningError(absl::StrCat(
         kX, Call("call", "f", "input: 'x'"),
         " library { function { signature { name: 'f' input_arg { name: 'a' type: DT_FLOAT } }"
         " node_def { name: 's' op: 'Square' input: 'a'",
         kFloat, "} node_def { name: 't' op: 'Square' input: '", input, "'", kFloat, "} } }"));
   };
-  EXPECT_THAT(body("s:z:0"), HasSubstr("Square(s) has no output 'z'"));
-  EXPECT_THAT(body("s"), HasSubstr("'s' does not name an output; expected NODE:OUTPUT:INDEX"));
-  EXPECT_THAT(body("x"), HasSubstr("'x' does not name an argument or node of the function"));
-  EXPECT_THAT(body("a:1"), HasSubstr("'a:1' names an argument that does not exist"));
-  EXPECT_THAT(body("s:y:one"), HasSubstr("'s:y:one' is not an input"));
-  EXPECT_THAT(body("s:y:3"), HasSubstr("expected an index below 1, got 3"));
-  EXPECT_THAT(body("^none"), HasSubstr("'none' does not name a node of the function"));
+  EXPECT_THAT(body("s:z:0"), IsError(kInvalid, "Square(s)", "output 'z'"));
+  EXPECT_THAT(body("s"), IsError(kInvalid, "'s'", "NODE:OUTPUT:INDEX"));
+  EXPECT_THAT(body("x"), IsError(kInvalid, "'x'", "argument or node"));
+  EXPECT_THAT(body("a:1"), IsError(kInvalid, "'a:1'", "argument"));
+  EXPECT_THAT(body("s:y:one"), IsError(kInvalid, "'s:y:one'", "not an input"));
+  EXPECT_THAT(body("s:y:3"), IsError(kInvalid, "below 1", "got 3"));
+  EXPECT_THAT(body("^none"), IsError(kInvalid, "'none'", "a node"));
 }
 
 TEST(InlineFunctionsTest, LongChainOfCallsIsInlinedInLinearSpace) {
@@ -149,9 +151,9 @@ TEST(InlineFunctionsTest, MutuallyDependentCallsAreCycle) {
   const std::string library =
       " library { function { signature { name: 'same' input_arg { name: 'a' type: DT_FLOAT }"
       " output_arg { name: 'out' type: DT_FLOAT } } ret { key: 'out' value: 'a' } } }";
-  EXPECT_THAT(Inlined(absl::StrCat(Call("p", "same", "input: 'q'"), Call("q", "same", "input: 'p'"),
-                                   library)),
-              HasSubstr("the graph has a cycle"));
+  EXPECT_THAT(InliningError(absl::StrCat(Call("p", "same", "input: 'q'"),
+                                         Call("q", "same", "input: 'p'"), library)),
+              IsError(kInvalid, "the graph", "cycle"));
 }
 
 TEST(InlineFunctionsTest, BodyGetsAnotherPrefixIfNameIsTaken) {
@@ -166,9 +168,8 @@ TEST(InlineFunctionsTest, BodyGetsAnotherPrefixIfNameIsTaken) {
 // --- untrusted graphs --------------------------------------------------------------------------
 
 TEST(InlineFunctionsTest, CallWithoutFunctionNameIsError) {
-  EXPECT_THAT(
-      Inlined("node { name: 'call' op: 'PartitionedCall' }"),
-      HasSubstr("PartitionedCall(call): attribute 'f' is missing; expected the function to call"));
+  EXPECT_THAT(InliningError("node { name: 'call' op: 'PartitionedCall' }"),
+              IsError(kInvalid, "PartitionedCall(call)", "attribute 'f'", "missing"));
 }
 
 // Each function calls the next one with A = func { a = A }, where the inner A is its own attribute.
@@ -187,16 +188,14 @@ TEST(InlineFunctionsTest, AttributeThatDoublesWithEachCallIsRejectedBeforeExpans
   const std::string twice = "attr { key: 'b' value { placeholder: 'A' } }";
   const GraphLimits limits{.max_bytes = 1 << 20};
   const auto inlined = InlineFunctionCalls(Def(GrowingAttribute(40, twice)), TestOps(), limits);
-  EXPECT_EQ(inlined.status().code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(inlined.status().message(),
-              AllOf(HasSubstr("(call/n"), HasSubstr("expected at most 4194304 results and 1048576 "
-                                                    "bytes, got 0 and ")));
+  EXPECT_THAT(inlined.status(), IsError(absl::StatusCode::kResourceExhausted, "(call/n",
+                                        "at most 4194304 results", "1048576 bytes, got 0"));
   EXPECT_TRUE(InlineFunctionCalls(Def(GrowingAttribute(5, twice)), TestOps(), limits).ok());
 }
 
 TEST(InlineFunctionsTest, AttributeThatNestsWithEachCallIsRejected) {
-  EXPECT_THAT(Inlined(GrowingAttribute(20000, "")),
-              HasSubstr("attribute 'A': nesting deeper than 50"));
+  EXPECT_THAT(InliningError(GrowingAttribute(20000, "")),
+              IsError(kInvalid, "attribute 'A'", "nesting"));
 }
 
 TEST(InlineFunctionsTest, NumberOfResultsIsLimited) {
@@ -212,31 +211,31 @@ TEST(InlineFunctionsTest, NumberOfResultsIsLimited) {
   for (const char* count : {"4194305", "9223372036854775807"}) {
     EXPECT_EQ(inlined(count).status().code(), absl::StatusCode::kResourceExhausted) << count;
   }
-  EXPECT_EQ(inlined("-1").status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(inlined("-9223372036854775808").status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(inlined("-1").status().code(), kInvalid);
+  EXPECT_EQ(inlined("-9223372036854775808").status().code(), kInvalid);
   EXPECT_TRUE(inlined("3").ok());
 }
 
 TEST(InlineFunctionsTest, NumberOfResultsIsNotMistakenForTypeList) {
   // The type list would be read from the attribute with an empty name.
-  EXPECT_THAT(Inlined(absl::StrCat(
+  EXPECT_THAT(InliningError(absl::StrCat(
                   kX, "node { name: 'call' op: 'f' input: 'x' attr { key: 'N' value { i: 2 } }",
                   " attr { key: '' value { list { } } } } library { function { signature {",
                   " name: 'f' input_arg { name: 'a' type: DT_FLOAT } output_arg { name: 'r'",
                   " type: DT_FLOAT number_attr: 'N' } } ret { key: 'r' value: 'a' } } }")),
-              HasSubstr("IdentityN(call): input 1 ('x:1') names an output that does not exist"));
+              IsError(kInvalid, "IdentityN(call)", "input 1 ('x:1')", "exist"));
 }
 
 TEST(InlineFunctionsTest, OutputIndexOutOfRangeIsErrorNotOverflow) {
   for (const char* index : {"2147483648", "9223372036854775807", "9223372036854775808", "-1"}) {
     EXPECT_THAT(
-        Inlined(absl::StrCat(
+        InliningError(absl::StrCat(
             kX, Call("call", "f", "input: 'x'"),
             " library { function { signature { name: 'f' input_arg { name: 'a' type: DT_FLOAT } }"
             " node_def { name: 's' op: 'Square' input: 'a'",
             kFloat, "} node_def { name: 't' op: 'Square' input: 's:y:", index, "'", kFloat,
             "} } }")),
-        HasSubstr("is not an input"))
+        IsError(kInvalid, "'s:y:", "not an input"))
         << index;
   }
 }

@@ -3,13 +3,13 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/is_error.h"
 #include "tests/support/test_ops.h"
 
 namespace mirrorflow {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 class ShapeInferenceTest : public ::testing::Test {
  protected:
@@ -69,24 +69,26 @@ TEST_F(ShapeInferenceTest, LengthOfUnknownShapeInputDeterminesRank) {
 
 TEST_F(ShapeInferenceTest, MatrixIsNotAcceptedAsShape) {
   Reshape(Const(Tensor::Of<int32_t>({1, 1}, {3})));
-  EXPECT_THAT(
-      root_.status().message(),
-      HasSubstr("input 1 must be a vector that holds a shape, got a tensor of shape [1,1]"));
+  EXPECT_THAT(root_.status(),
+              IsError(absl::StatusCode::kInvalidArgument, "input 1", "vector", "shape [1,1]"));
 }
 
 TEST_F(ShapeInferenceTest, ShapeWithDimensionBelowMinusOneIsError) {
   Reshape(Const(Tensor::Vector<int32_t>({2, -2})));
-  EXPECT_THAT(root_.status().message(), HasSubstr("Reshape(reshape): dimensions must be >= 0"));
+  EXPECT_THAT(root_.status(), IsError(absl::StatusCode::kInvalidArgument, "Reshape(reshape)",
+                                      "dimensions", ">= 0"));
 }
 
 TEST_F(ShapeInferenceTest, ShapeOfTooHighRankIsError) {
   Reshape(Placeholder(DT_INT32, {kMaxRank + 1}));
-  EXPECT_THAT(root_.status().message(), HasSubstr("rank of a shape must be at most 8, got 9"));
+  EXPECT_THAT(root_.status(),
+              IsError(absl::StatusCode::kInvalidArgument, "rank", "at most 8", "got 9"));
 }
 
 TEST_F(ShapeInferenceTest, OversizedOutputIsErrorThatNamesNode) {
   Reshape(Const(Tensor::Vector<int64_t>({int64_t{1} << 31, int64_t{1} << 31})));
-  EXPECT_THAT(root_.status().message(), HasSubstr("Reshape(reshape): the byte size of float["));
+  EXPECT_THAT(root_.status(),
+              IsError(absl::StatusCode::kInvalidArgument, "Reshape(reshape)", "byte size"));
 }
 
 TEST_F(ShapeInferenceTest, WithRankAcceptsUnknownRank) {
@@ -98,15 +100,16 @@ TEST_F(ShapeInferenceTest, WithRankAcceptsUnknownRank) {
 TEST_F(ShapeInferenceTest, WithRankNamesInputAndShape) {
   const Output x = Placeholder(DT_FLOAT, {3});
   Apply(root_.WithName("product"), "MatMul", {x, x});
-  EXPECT_EQ(root_.status().message(), "MatMul(product): input 0 must have rank 2, got shape [3]");
+  EXPECT_THAT(root_.status(), IsError(absl::StatusCode::kInvalidArgument, "MatMul(product)",
+                                      "input 0", "rank 2", "shape [3]"));
 }
 
 TEST_F(ShapeInferenceTest, WithRankAtLeastNamesInputAndShape) {
   const Output axis = Const(Tensor::Scalar<int32_t>(0));
   const Output x = Placeholder(DT_FLOAT, {});
   Apply(root_.WithName("split"), "Split", {axis, x}, {{"num_split", 2}});
-  EXPECT_EQ(root_.status().message(),
-            "Split(split): input 1 must have rank at least 1, got shape []");
+  EXPECT_THAT(root_.status(), IsError(absl::StatusCode::kInvalidArgument, "Split(split)", "input 1",
+                                      "at least 1", "shape []"));
 }
 
 TEST_F(ShapeInferenceTest, HandleCarriesDtypeAndShapeOfVariable) {
@@ -141,8 +144,10 @@ TEST(NormalizeAxisTest, CountsNegativeAxesFromEnd) {
 }
 
 TEST(NormalizeAxisTest, ErrorNamesValidRange) {
-  EXPECT_EQ(NormalizeAxis(3, 3).status().message(), "axis must be in [-3, 3), got 3");
-  EXPECT_EQ(NormalizeAxis(-4, 3, "dim").status().message(), "dim must be in [-3, 3), got -4");
+  EXPECT_THAT(NormalizeAxis(3, 3).status(),
+              IsError(absl::StatusCode::kInvalidArgument, "axis", "[-3, 3)", "got 3"));
+  EXPECT_THAT(NormalizeAxis(-4, 3, "dim").status(),
+              IsError(absl::StatusCode::kInvalidArgument, "dim", "[-3, 3)", "got -4"));
   EXPECT_FALSE(NormalizeAxis(0, 0).ok());
 }
 

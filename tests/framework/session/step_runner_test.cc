@@ -10,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops/all/ops.h"
+#include "tests/support/is_error.h"
 #include "tests/support/session_parts.h"
 #include "train/variable.h"
 
@@ -48,16 +49,16 @@ TEST_F(StepRunnerTest, RowsOfAllReplicasAreReturnedInOrder) {
 TEST_F(StepRunnerTest, WrongFeedsFail) {
   SessionParts parts(graph_);
   const auto step = parts.Prepare({x_}, {y_});
-  ExpectError(parts.runner->Bind(*step, {}, {}).status(), kInvalid, "(x)");
-  ExpectError(parts.runner->Bind(*step, {Tensor::Vector<int32_t>({1})}, {}).status(), kInvalid,
-              "int32");
+  EXPECT_THAT(parts.runner->Bind(*step, {}, {}).status(), IsError(kInvalid, "(x)"));
+  EXPECT_THAT(parts.runner->Bind(*step, {Tensor::Vector<int32_t>({1})}, {}).status(),
+              IsError(kInvalid, "int32"));
 }
 
 TEST_F(StepRunnerTest, ReadingUninitialisedVariableFails) {
   SessionParts parts(graph_);
   const auto step = parts.Prepare({}, {v_.value});
-  ExpectError(parts.runner->Bind(*step, {}, {}).status(), absl::StatusCode::kFailedPrecondition,
-              "v");
+  EXPECT_THAT(parts.runner->Bind(*step, {}, {}).status(),
+              IsError(absl::StatusCode::kFailedPrecondition, "v"));
   ASSERT_EQ(parts.variables->Assign({{0, Tensor::Scalar<float>(3)}}), absl::OkStatus());
   const auto out = SessionParts::Run(*parts.runner, *step, {});
   ASSERT_TRUE(out.ok()) << out.status();

@@ -8,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops/all/ops.h"
+#include "tests/support/is_error.h"
 #include "tests/support/session_parts.h"
 #include "train/variable.h"
 
@@ -42,11 +43,12 @@ class VariableStoreTest : public testing::Test {
 };
 
 TEST_F(VariableStoreTest, UnknownNameFailsWithSuggestion) {
-  ExpectError(store().Find("wieght").status(), absl::StatusCode::kNotFound, "weight");
+  EXPECT_THAT(store().Find("wieght").status(), IsError(absl::StatusCode::kNotFound, "weight"));
 }
 
 TEST_F(VariableStoreTest, VariableIsReadableOnceSet) {
-  ExpectError(store().CheckReadable(weight_), absl::StatusCode::kFailedPrecondition, "initialised");
+  EXPECT_THAT(store().CheckReadable(weight_),
+              IsError(absl::StatusCode::kFailedPrecondition, "initialised"));
   EXPECT_EQ(store().states()[weight_], State::kUnset);
   EXPECT_EQ(store().Assign({{weight_, Tensor::Vector<float>({1, 2})}}), absl::OkStatus());
   EXPECT_EQ(store().states()[weight_], State::kSet);
@@ -59,7 +61,8 @@ TEST_F(VariableStoreTest, AssignmentReachesEveryReplica) {
   EXPECT_THAT(Read(weight_, 0), ElementsAre(1, 2));
   EXPECT_THAT(Read(weight_, 1), ElementsAre(1, 2));
   Tensor value;
-  ExpectError(store().Read(weight_, 2, &value), absl::StatusCode::kInvalidArgument, "replica");
+  EXPECT_THAT(store().Read(weight_, 2, &value),
+              IsError(absl::StatusCode::kInvalidArgument, "replica"));
 }
 
 TEST_F(VariableStoreTest, ReadReusesMemoryOfTheSameShape) {
@@ -73,15 +76,15 @@ TEST_F(VariableStoreTest, ReadReusesMemoryOfTheSameShape) {
 
 TEST_F(VariableStoreTest, RejectedValueChangesNothing) {
   ASSERT_EQ(store().Assign({{weight_, Tensor::Vector<float>({1, 2})}}), absl::OkStatus());
-  ExpectError(store().Assign({{weight_, Tensor::Vector<float>({1, 2, 3})}}),
-              absl::StatusCode::kInvalidArgument, "weight");
-  ExpectError(store().Assign({{weight_, Tensor::Vector<int32_t>({1, 2})}}),
-              absl::StatusCode::kInvalidArgument, "int32");
-  ExpectError(store().Assign({{weight_, Tensor::Vector<float>({8, 9})},
+  EXPECT_THAT(store().Assign({{weight_, Tensor::Vector<float>({1, 2, 3})}}),
+              IsError(absl::StatusCode::kInvalidArgument, "weight"));
+  EXPECT_THAT(store().Assign({{weight_, Tensor::Vector<int32_t>({1, 2})}}),
+              IsError(absl::StatusCode::kInvalidArgument, "int32"));
+  EXPECT_THAT(store().Assign({{weight_, Tensor::Vector<float>({8, 9})},
                               {sum_, Tensor::Vector<float>({1, 2, 3})}}),
-              absl::StatusCode::kInvalidArgument, "sum");
-  ExpectError(store().AssignFromWorker0({weight_}, {}), absl::StatusCode::kInvalidArgument,
-              "weight");
+              IsError(absl::StatusCode::kInvalidArgument, "sum"));
+  EXPECT_THAT(store().AssignFromWorker0({weight_}, {}),
+              IsError(absl::StatusCode::kInvalidArgument, "weight"));
   EXPECT_THAT(Read(weight_, 0), ElementsAre(1, 2));
 }
 
@@ -89,9 +92,10 @@ TEST_F(VariableStoreTest, IndeterminateVariableIsUnreadableUntilAssigned) {
   ASSERT_EQ(store().Assign({{weight_, Tensor::Vector<float>({1, 2})}}), absl::OkStatus());
   store().MarkIndeterminate({weight_}, absl::InternalError("a kernel failed"));
   Tensor value;
-  ExpectError(store().Read(weight_, &value), absl::StatusCode::kFailedPrecondition,
-              "a kernel failed");
-  ExpectError(store().CheckReadable(weight_), absl::StatusCode::kFailedPrecondition, "weight");
+  EXPECT_THAT(store().Read(weight_, &value),
+              IsError(absl::StatusCode::kFailedPrecondition, "a kernel failed"));
+  EXPECT_THAT(store().CheckReadable(weight_),
+              IsError(absl::StatusCode::kFailedPrecondition, "weight"));
   ASSERT_EQ(store().Assign({{weight_, Tensor::Vector<float>({3, 4})}}), absl::OkStatus());
   EXPECT_THAT(Read(weight_, 1), ElementsAre(3, 4));
 }
@@ -116,12 +120,13 @@ TEST_F(VariableStoreTest, PartsSumToTheValue) {
 
 TEST_F(VariableStoreTest, InvalidPartsFail) {
   const Tensor value = Tensor::Vector<float>({1, 2});
-  ExpectError(store().AssignPartsFromWorker0(sum_, std::vector<VariablePart>{{2, value}}),
-              absl::StatusCode::kInvalidArgument, "rank 2");
-  ExpectError(
+  EXPECT_THAT(store().AssignPartsFromWorker0(sum_, std::vector<VariablePart>{{2, value}}),
+              IsError(absl::StatusCode::kInvalidArgument, "rank 2"));
+  EXPECT_THAT(
       store().AssignPartsFromWorker0(sum_, std::vector<VariablePart>{{1, value}, {0, value}}),
-      absl::StatusCode::kInvalidArgument, "rank 0");
-  ExpectError(store().ReadParts(weight_).status(), absl::StatusCode::kInvalidArgument, "weight");
+      IsError(absl::StatusCode::kInvalidArgument, "rank 0"));
+  EXPECT_THAT(store().ReadParts(weight_).status(),
+              IsError(absl::StatusCode::kInvalidArgument, "weight"));
 }
 
 }  // namespace
