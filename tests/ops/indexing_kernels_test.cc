@@ -12,11 +12,12 @@
 #include "ops/gather.h"
 #include "ops/shape_ops.h"
 #include "ops/transpose.h"
+#include "tests/support/is_error.h"
 
 namespace mirrorflow {
 namespace {
 
-using ::testing::HasSubstr;
+constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
 
 class IndexingKernel : public ::testing::Test {
  protected:
@@ -24,8 +25,8 @@ class IndexingKernel : public ::testing::Test {
                                           const EvaluateOptions& options = {}) {
     return EvaluateNode(*value.node, inputs, {root_.shape(value)}, CpuKernels(), options);
   }
-  std::string Error(Output value, absl::Span<const Tensor> inputs) {
-    return std::string(Run(value, inputs).status().message());
+  absl::Status Error(Output value, absl::Span<const Tensor> inputs) {
+    return Run(value, inputs).status();
   }
   Output Feed(const Tensor& like) { return ops::Placeholder(root_, like.dtype(), like.shape()); }
 
@@ -40,21 +41,21 @@ TEST_F(IndexingKernel, GatherErrorNamesIndexPositionAndRange) {
     const Tensor indices = Tensor::Of<int64_t>({2, 2}, {0, 2, wrong, 99});
     const Output y = ops::GatherV2(root_, Feed(params), Feed(indices), ops::Const(root_, axis));
     EXPECT_THAT(Error(y, {params, indices, axis}),
-                HasSubstr(absl::StrCat("indices[1,0] must be in [0, 3), got ", wrong)));
+                IsError(kInvalid, "indices[1,0]", "[0, 3)", absl::StrCat("got ", wrong)));
   }
 }
 
 TEST_F(IndexingKernel, GatherErrorOmitsPositionOfScalarIndex) {
   const Tensor params = Tensor::Of<float>({0}, {}), index = Tensor::Scalar<int32_t>(0);
   const Output y = ops::GatherV2(root_, Feed(params), Feed(index), ops::Const(root_, index));
-  EXPECT_THAT(Error(y, {params, index, index}), HasSubstr("indices must be in [0, 0), got 0"));
+  EXPECT_THAT(Error(y, {params, index, index}), IsError(kInvalid, "indices", "[0, 0)", "got 0"));
 }
 
 TEST_F(IndexingKernel, SegmentSumErrorNamesIdOutOfRange) {
   const Tensor data = Tensor::Of<float>({3}, {1, 2, 3});
   const Tensor ids = Tensor::Of<int32_t>({3}, {-5, 1, 2}), count = Tensor::Scalar<int32_t>(2);
   const Output y = ops::UnsortedSegmentSum(root_, Feed(data), Feed(ids), ops::Const(root_, count));
-  EXPECT_THAT(Error(y, {data, ids, count}), HasSubstr("segment_ids[2] must be below 2, got 2"));
+  EXPECT_THAT(Error(y, {data, ids, count}), IsError(kInvalid, "segment_ids[2]", "got 2"));
 }
 
 TEST_F(IndexingKernel, SegmentSumsOfIntegersWrapAround) {
@@ -69,9 +70,9 @@ TEST_F(IndexingKernel, SegmentSumsOfIntegersWrapAround) {
 TEST_F(IndexingKernel, InvertPermutationErrorNamesElement) {
   const Output y = ops::InvertPermutation(root_, Feed(Tensor::Of<int32_t>({3}, {0, 1, 2})));
   EXPECT_THAT(Error(y, {Tensor::Of<int32_t>({3}, {0, 3, 1})}),
-              HasSubstr("x must be a permutation of 0 to 2, got x[1] = 3"));
+              IsError(kInvalid, "x must", "x[1] = 3"));
   EXPECT_THAT(Error(y, {Tensor::Of<int32_t>({3}, {2, 0, 2})}),
-              HasSubstr("x must be a permutation of 0 to 2, got x[2] = 2 a second time"));
+              IsError(kInvalid, "x must", "x[2] = 2", "second time"));
 }
 
 TEST_F(IndexingKernel, StitchZeroFillsRowsWithoutIndex) {

@@ -16,11 +16,10 @@
 #include "ops/max_pool.h"
 #include "ops/softmax.h"
 #include "ops/softmax_xent.h"
+#include "tests/support/is_error.h"
 
 namespace mirrorflow {
 namespace {
-
-using ::testing::HasSubstr;
 
 constexpr int64_t kOnes[] = {1, 1, 1, 1};
 constexpr int64_t kTwos[] = {1, 2, 2, 1};
@@ -34,7 +33,8 @@ Output Filter(const Scope& s) { return Feed(s, {3, 3, 3, 4}); }
 struct ErrorRow {
   const char* name;
   absl::StatusCode code;
-  const char* text;
+  const char* place;
+  const char* token;
   std::function<void(const Scope&)> build;
 };
 
@@ -44,8 +44,7 @@ TEST_P(NnErrors, MessageNamesCause) {
   Graph graph;
   const Scope scope(&graph);
   GetParam().build(scope);
-  EXPECT_EQ(scope.status().code(), GetParam().code) << scope.status();
-  EXPECT_THAT(std::string(scope.status().message()), HasSubstr(GetParam().text));
+  EXPECT_THAT(scope.status(), IsError(GetParam().code, GetParam().place, GetParam().token));
 }
 
 constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
@@ -54,195 +53,198 @@ constexpr absl::StatusCode kUnimplemented = absl::StatusCode::kUnimplemented;
 INSTANTIATE_TEST_SUITE_P(
     Ops, NnErrors,
     ::testing::
-        Values(
-            ErrorRow{"BiasAddOfVector", kInvalid,
-                     "input 0 must have rank at least 2, got shape [3]",
-                     [](const Scope& s) { ops::BiasAdd(s, Feed(s, {3}), Feed(s, {3})); }},
-            ErrorRow{"BiasAddOfWrongLength", kInvalid, "value [2,3]; expected [3], got [4]",
-                     [](const Scope& s) {
-                       ops::BiasAdd(s, Feed(s, {2, 3}), Feed(s, {4}));
-                     }},
-            ErrorRow{"BiasAddOfWrongLengthInNchw", kInvalid, "dimension 1 of value [2,5,5,3]",
-                     [](const Scope& s) {
-                       ops::BiasAdd(s, Images(s), Feed(s, {3}), {.data_format = "NCHW"});
-                     }},
-            ErrorRow{"BatchMatMulOfIncompatibleBatches", kInvalid,
-                     "shapes [2] and [3] do not broadcast",
-                     [](const Scope& s) {
-                       ops::BatchMatMulV2(s, Feed(s, {2, 2, 3}), Feed(s, {3, 3, 2}));
-                     }},
-            ErrorRow{"BatchMatMulOfDifferentInnerDimensions", kInvalid,
-                     "inner dimensions must be equal, got [2,2,3] and [2,2,3]",
-                     [](const Scope& s) {
-                       ops::BatchMatMulV2(s, Feed(s, {2, 2, 3}), Feed(s, {2, 2, 3}));
-                     }},
-            ErrorRow{"BatchMatMulOfVector", kInvalid, "rank at least 2",
-                     [](const Scope& s) {
-                       ops::BatchMatMulV2(s, Feed(s, {3}), Feed(s, {3, 2}));
-                     }},
-            ErrorRow{"CrossEntropyOfRankThree", kInvalid, "must broadcast to a matrix",
-                     [](const Scope& s) {
-                       ops::SoftmaxCrossEntropyWithLogits(s, Feed(s, {2, 3, 4}), Feed(s, {4}));
-                     }},
-            ErrorRow{"Conv2DInNchwOfWrongChannels", kInvalid, "channels of images",
-                     [](const Scope& s) {
-                       ops::Conv2D(s, Images(s), Filter(s), kOnes, "SAME", {.data_format = "NCHW"});
-                     }},
-            ErrorRow{"Conv2DInNchwWithStridesOverChannels", kUnimplemented, "expected [1, 1, …, …]",
-                     [](const Scope& s) {
-                       ops::Conv2D(s, Feed(s, {2, 3, 5, 5}), Filter(s), kTwos, "SAME",
-                                   {.data_format = "NCHW"});
-                     }},
-            ErrorRow{
-                "Conv2DWithDilatedChannels", kUnimplemented, "dilations over batch or channels",
-                [](const Scope& s) {
-                  ops::Conv2D(s, Images(s), Filter(s), kOnes, "SAME", {.dilations = {1, 1, 1, 2}});
-                }},
-            ErrorRow{
-                "Conv2DWithTooLargeDilatedFilter", kInvalid, "expected at most 5, got 7",
-                [](const Scope& s) {
-                  ops::Conv2D(s, Images(s), Filter(s), kOnes, "VALID", {.dilations = {1, 3, 1, 1}});
-                }},
-            ErrorRow{"Conv2DWithTwoPaddings", kInvalid, "expected 8 numbers, got [1, 1]",
-                     [](const Scope& s) {
-                       ops::Conv2D(s, Images(s), Filter(s), kOnes, "EXPLICIT",
-                                   {.explicit_paddings = {1, 1}});
-                     }},
-            ErrorRow{"Conv2DWithNegativePaddings", kInvalid, "numbers of at least 0",
-                     [](const Scope& s) {
-                       ops::Conv2D(s, Images(s), Filter(s), kOnes, "EXPLICIT",
-                                   {.explicit_paddings = {0, 0, -1, 1, 1, 1, 0, 0}});
-                     }},
-            ErrorRow{"Conv2DWithPaddedChannels", kInvalid, "batch and channels must be 0",
-                     [](const Scope& s) {
-                       ops::Conv2D(s, Images(s), Filter(s), kOnes, "EXPLICIT",
-                                   {.explicit_paddings = {0, 0, 1, 1, 1, 1, 0, 1}});
-                     }},
-            ErrorRow{"Conv2DWithRedundantPaddings", kInvalid, "must be empty when padding is SAME",
-                     [](const Scope& s) {
-                       ops::Conv2D(s, Images(s), Filter(s), kOnes, "SAME",
-                                   {.explicit_paddings = {0, 0, 1, 1, 1, 1, 0, 0}});
-                     }},
-            ErrorRow{"Conv2DWithUnknownPadding", kInvalid, "'padding' must be one of",
-                     [](const Scope& s) { ops::Conv2D(s, Images(s), Filter(s), kOnes, "FULL"); }},
-            ErrorRow{"Conv2DWithStridesOverBatch", kUnimplemented, "strides over batch or channels",
-                     [](const Scope& s) {
-                       ops::Conv2D(s, Images(s), Filter(s), {2, 1, 1, 1}, "SAME");
-                     }},
-            ErrorRow{"Conv2DWithTwoStrides", kInvalid, "expected 4 numbers, got [2, 2]",
-                     [](const Scope& s) {
-                       ops::Conv2D(s, Images(s), Filter(s), {2, 2}, "SAME");
-                     }},
-            ErrorRow{"Conv2DWithStrideZero", kInvalid, "strides must be positive",
-                     [](const Scope& s) {
-                       ops::Conv2D(s, Images(s), Filter(s), {1, 0, 1, 1}, "SAME");
-                     }},
-            ErrorRow{"Conv2DWithHugeStride", kInvalid, "32-bit numbers",
-                     [](const Scope& s) {
-                       ops::Conv2D(s, Images(s), Filter(s), {1, int64_t{1} << 62, 1, 1}, "VALID");
-                     }},
-            ErrorRow{"Conv2DOfWrongChannels", kInvalid, "channels of images",
-                     [](const Scope& s) {
-                       ops::Conv2D(s, Images(s), Feed(s, {3, 3, 2, 4}), kOnes, "SAME");
-                     }},
-            ErrorRow{"Conv2DInUnequalGroups", kInvalid, "must be in 3 groups, got 4",
-                     [](const Scope& s) {
-                       ops::Conv2D(s, Images(s), Feed(s, {3, 3, 1, 4}), kOnes, "SAME");
-                     }},
-            ErrorRow{"Conv2DWithoutChannels", kInvalid, "expected a multiple of 0, got 3",
-                     [](const Scope& s) {
-                       ops::Conv2D(s, Images(s), Feed(s, {3, 3, 0, 4}), kOnes, "SAME");
-                     }},
-            ErrorRow{"Conv2DWithTooLargeFilter", kInvalid, "expected at most 5, got 7",
-                     [](const Scope& s) {
-                       ops::Conv2D(s, Images(s), Feed(s, {7, 3, 3, 4}), kOnes, "VALID");
-                     }},
-            ErrorRow{"Conv2DWithEmptyFilter", kInvalid, "the window is empty",
-                     [](const Scope& s) {
-                       ops::Conv2D(s, Images(s), Feed(s, {0, 3, 3, 4}), kOnes, "SAME");
-                     }},
-            ErrorRow{
-                "DepthwiseConvOfWrongChannels", kInvalid, "expected 2, got 3",
-                [](const Scope& s) {
-                  ops::DepthwiseConv2dNative(s, Images(s), Feed(s, {3, 3, 2, 4}), kOnes, "SAME");
-                }},
-            ErrorRow{"DepthwiseBackpropOfWrongGradient", kInvalid,
-                     "expected [2,5,5,12], got [2,5,5,3]",
-                     [](const Scope& s) {
-                       ops::DepthwiseConv2dNativeBackpropInput(s, ops::VectorConst(s, {2, 5, 5, 3}),
-                                                               Filter(s), Images(s), kOnes, "SAME");
-                     }},
-            ErrorRow{"BackpropInputOfWrongGradient", kInvalid, "expected [2,5,5,4], got [2,4,4,4]",
-                     [](const Scope& s) {
-                       const Output sizes = ops::VectorConst(s, {2, 5, 5, 3});
-                       ops::Conv2DBackpropInput(s, sizes, Filter(s), Feed(s, {2, 4, 4, 4}), kOnes,
-                                                "SAME");
-                     }},
-            ErrorRow{"BackpropInputOfTwoSizes", kInvalid, "input 0 must have 4 elements, got [5,5]",
-                     [](const Scope& s) {
-                       ops::Conv2DBackpropInput(s, ops::VectorConst(s, {5, 5}), Filter(s),
-                                                Feed(s, {2, 5, 5, 4}), kOnes, "SAME");
-                     }},
-            ErrorRow{"BackpropFilterOfWrongGradient", kInvalid, "expected [2,5,5,4], got [3,5,5,4]",
-                     [](const Scope& s) {
-                       const Output sizes = ops::VectorConst(s, {3, 3, 3, 4});
-                       ops::Conv2DBackpropFilter(s, Images(s), sizes, Feed(s, {3, 5, 5, 4}), kOnes,
-                                                 "SAME");
-                     }},
-            ErrorRow{"MaxPoolOverChannels", kUnimplemented, "ksize over batch or channels",
-                     [](const Scope& s) {
-                       ops::MaxPool(s, Images(s), {1, 1, 1, 3}, kOnes, "VALID");
-                     }},
-            ErrorRow{"MaxPoolOfPaddingOnly", kInvalid, "no window outside the images",
-                     [](const Scope& s) {
-                       ops::MaxPool(s, Images(s), kTwos, kOnes, "EXPLICIT",
-                                    {.explicit_paddings = {0, 0, 2, 0, 0, 0, 0, 0}});
-                     }},
-            ErrorRow{"MaxPoolOfEmptyImages", kInvalid, "no window outside the images",
-                     [](const Scope& s) {
-                       ops::MaxPool(s, Feed(s, {2, 0, 3, 1}), kTwos, kOnes, "EXPLICIT",
-                                    {.explicit_paddings = {0, 0, 1, 1, 0, 0, 0, 0}});
-                     }},
-            ErrorRow{"MaxPoolInNchwVectC", kUnimplemented, "expected NHWC or NCHW, got NCHW_VECT_C",
-                     [](const Scope& s) {
-                       ops::MaxPool(s, Images(s), kTwos, kTwos, "VALID",
-                                    {.data_format = "NCHW_VECT_C"});
-                     }},
-            ErrorRow{"AvgPoolGradOfWrongShape", kInvalid, "expected [2,2,2,3], got [2,3,3,3]",
-                     [](const Scope& s) {
-                       ops::AvgPoolGrad(s, ops::VectorConst(s, {2, 5, 5, 3}), Feed(s, {2, 3, 3, 3}),
-                                        kTwos, kTwos, "VALID");
-                     }},
-            ErrorRow{"AvgPoolGradOfTwoSizes", kInvalid, "must have 4 elements, got [5,5]",
-                     [](const Scope& s) {
-                       ops::AvgPoolGrad(s, ops::VectorConst(s, {5, 5}), Feed(s, {2, 3, 3, 3}),
-                                        kTwos, kTwos, "VALID");
-                     }},
-            ErrorRow{"MaxPoolOfMatrix", kInvalid, "input 0 must have rank 4, got shape [2,3]",
-                     [](const Scope& s) {
-                       ops::MaxPool(s, Feed(s, {2, 3}), kTwos, kTwos, "VALID");
-                     }},
-            ErrorRow{"MaxPoolGradOfWrongOutput", kInvalid, "expected [2,2,2,3], got [2,3,3,3]",
-                     [](const Scope& s) {
-                       ops::MaxPoolGrad(s, Images(s), Feed(s, {2, 3, 3, 3}), Feed(s, {2, 2, 2, 3}),
-                                        kTwos, kTwos, "VALID");
-                     }},
-            ErrorRow{"SoftmaxOfScalar", kInvalid, "rank at least 1",
-                     [](const Scope& s) { ops::Softmax(s, Feed(s, {})); }},
-            ErrorRow{"EntropyOfWrongRows", kInvalid, "features [2,3]; expected [2], got [3]",
-                     [](const Scope& s) {
-                       ops::SparseSoftmaxCrossEntropyWithLogits(s, Feed(s, {2, 3}),
-                                                                Feed(s, {3}, DT_INT32));
-                     }},
-            ErrorRow{"EntropyWithoutClasses", kInvalid, "at least one class, got [2,0]",
-                     [](const Scope& s) {
-                       ops::SparseSoftmaxCrossEntropyWithLogits(s, Feed(s, {2, 0}),
-                                                                Feed(s, {2}, DT_INT32));
-                     }},
-            ErrorRow{"EntropyOfFloatLabels", kInvalid, "'Tlabels' must be one of",
-                     [](const Scope& s) {
-                       ops::SparseSoftmaxCrossEntropyWithLogits(s, Feed(s, {2, 3}), Feed(s, {2}));
-                     }}),
+        Values(ErrorRow{"BiasAddOfVector", kInvalid, "input 0", "got shape [3]",
+                        [](const Scope& s) { ops::BiasAdd(s, Feed(s, {3}), Feed(s, {3})); }},
+               ErrorRow{"BiasAddOfWrongLength", kInvalid, "value [2,3]", "got [4]",
+                        [](const Scope& s) {
+                          ops::BiasAdd(s, Feed(s, {2, 3}), Feed(s, {4}));
+                        }},
+               ErrorRow{"BiasAddOfWrongLengthInNchw", kInvalid, "dimension 1", "value [2,5,5,3]",
+                        [](const Scope& s) {
+                          ops::BiasAdd(s, Images(s), Feed(s, {3}), {.data_format = "NCHW"});
+                        }},
+               ErrorRow{"BatchMatMulOfIncompatibleBatches", kInvalid, "[2] and [3]", "broadcast",
+                        [](const Scope& s) {
+                          ops::BatchMatMulV2(s, Feed(s, {2, 2, 3}), Feed(s, {3, 3, 2}));
+                        }},
+               ErrorRow{"BatchMatMulOfDifferentInnerDimensions", kInvalid, "inner dimensions",
+                        "[2,2,3] and [2,2,3]",
+                        [](const Scope& s) {
+                          ops::BatchMatMulV2(s, Feed(s, {2, 2, 3}), Feed(s, {2, 2, 3}));
+                        }},
+               ErrorRow{"BatchMatMulOfVector", kInvalid, "rank", "at least 2",
+                        [](const Scope& s) {
+                          ops::BatchMatMulV2(s, Feed(s, {3}), Feed(s, {3, 2}));
+                        }},
+               ErrorRow{"CrossEntropyOfRankThree", kInvalid, "broadcast", "matrix",
+                        [](const Scope& s) {
+                          ops::SoftmaxCrossEntropyWithLogits(s, Feed(s, {2, 3, 4}), Feed(s, {4}));
+                        }},
+               ErrorRow{"Conv2DInNchwOfWrongChannels", kInvalid, "channels", "images",
+                        [](const Scope& s) {
+                          ops::Conv2D(s, Images(s), Filter(s), kOnes, "SAME",
+                                      {.data_format = "NCHW"});
+                        }},
+               ErrorRow{"Conv2DInNchwWithStridesOverChannels", kUnimplemented, "[1, 1, …, …]", "",
+                        [](const Scope& s) {
+                          ops::Conv2D(s, Feed(s, {2, 3, 5, 5}), Filter(s), kTwos, "SAME",
+                                      {.data_format = "NCHW"});
+                        }},
+               ErrorRow{"Conv2DWithDilatedChannels", kUnimplemented, "dilations",
+                        "batch or channels",
+                        [](const Scope& s) {
+                          ops::Conv2D(s, Images(s), Filter(s), kOnes, "SAME",
+                                      {.dilations = {1, 1, 1, 2}});
+                        }},
+               ErrorRow{"Conv2DWithTooLargeDilatedFilter", kInvalid, "at most 5", "got 7",
+                        [](const Scope& s) {
+                          ops::Conv2D(s, Images(s), Filter(s), kOnes, "VALID",
+                                      {.dilations = {1, 3, 1, 1}});
+                        }},
+               ErrorRow{"Conv2DWithTwoPaddings", kInvalid, "8 numbers", "got [1, 1]",
+                        [](const Scope& s) {
+                          ops::Conv2D(s, Images(s), Filter(s), kOnes, "EXPLICIT",
+                                      {.explicit_paddings = {1, 1}});
+                        }},
+               ErrorRow{"Conv2DWithNegativePaddings", kInvalid, "numbers", "at least 0",
+                        [](const Scope& s) {
+                          ops::Conv2D(s, Images(s), Filter(s), kOnes, "EXPLICIT",
+                                      {.explicit_paddings = {0, 0, -1, 1, 1, 1, 0, 0}});
+                        }},
+               ErrorRow{"Conv2DWithPaddedChannels", kInvalid, "batch and channels", "be 0",
+                        [](const Scope& s) {
+                          ops::Conv2D(s, Images(s), Filter(s), kOnes, "EXPLICIT",
+                                      {.explicit_paddings = {0, 0, 1, 1, 1, 1, 0, 1}});
+                        }},
+               ErrorRow{"Conv2DWithRedundantPaddings", kInvalid, "empty", "padding is SAME",
+                        [](const Scope& s) {
+                          ops::Conv2D(s, Images(s), Filter(s), kOnes, "SAME",
+                                      {.explicit_paddings = {0, 0, 1, 1, 1, 1, 0, 0}});
+                        }},
+               ErrorRow{
+                   "Conv2DWithUnknownPadding", kInvalid, "'padding'", "one of",
+                   [](const Scope& s) { ops::Conv2D(s, Images(s), Filter(s), kOnes, "FULL"); }},
+               ErrorRow{"Conv2DWithStridesOverBatch", kUnimplemented, "strides",
+                        "batch or channels",
+                        [](const Scope& s) {
+                          ops::Conv2D(s, Images(s), Filter(s), {2, 1, 1, 1}, "SAME");
+                        }},
+               ErrorRow{"Conv2DWithTwoStrides", kInvalid, "4 numbers", "got [2, 2]",
+                        [](const Scope& s) {
+                          ops::Conv2D(s, Images(s), Filter(s), {2, 2}, "SAME");
+                        }},
+               ErrorRow{"Conv2DWithStrideZero", kInvalid, "strides", "positive",
+                        [](const Scope& s) {
+                          ops::Conv2D(s, Images(s), Filter(s), {1, 0, 1, 1}, "SAME");
+                        }},
+               ErrorRow{
+                   "Conv2DWithHugeStride", kInvalid, "32-bit", "numbers",
+                   [](const Scope& s) {
+                     ops::Conv2D(s, Images(s), Filter(s), {1, int64_t{1} << 62, 1, 1}, "VALID");
+                   }},
+               ErrorRow{"Conv2DOfWrongChannels", kInvalid, "channels", "images",
+                        [](const Scope& s) {
+                          ops::Conv2D(s, Images(s), Feed(s, {3, 3, 2, 4}), kOnes, "SAME");
+                        }},
+               ErrorRow{"Conv2DInUnequalGroups", kInvalid, "3 groups", "got 4",
+                        [](const Scope& s) {
+                          ops::Conv2D(s, Images(s), Feed(s, {3, 3, 1, 4}), kOnes, "SAME");
+                        }},
+               ErrorRow{"Conv2DWithoutChannels", kInvalid, "multiple of 0", "got 3",
+                        [](const Scope& s) {
+                          ops::Conv2D(s, Images(s), Feed(s, {3, 3, 0, 4}), kOnes, "SAME");
+                        }},
+               ErrorRow{"Conv2DWithTooLargeFilter", kInvalid, "at most 5", "got 7",
+                        [](const Scope& s) {
+                          ops::Conv2D(s, Images(s), Feed(s, {7, 3, 3, 4}), kOnes, "VALID");
+                        }},
+               ErrorRow{
+                   "Conv2DWithEmptyFilter", kInvalid, "window", "empty",
+                   [](const Scope&
+                          s) { ops::Conv2D(s, Images(s), Feed(s, {0, 3, 3, 4}), kOnes, "SAME"); }},
+               ErrorRow{
+                   "DepthwiseConvOfWrongChannels", kInvalid, "expected 2", "got 3",
+                   [](const Scope& s) {
+                     ops::DepthwiseConv2dNative(s, Images(s), Feed(s, {3, 3, 2, 4}), kOnes, "SAME");
+                   }},
+               ErrorRow{"DepthwiseBackpropOfWrongGradient", kInvalid, "[2,5,5,12]", "got [2,5,5,3]",
+                        [](const Scope& s) {
+                          ops::DepthwiseConv2dNativeBackpropInput(
+                              s, ops::VectorConst(s, {2, 5, 5, 3}), Filter(s), Images(s), kOnes,
+                              "SAME");
+                        }},
+               ErrorRow{"BackpropInputOfWrongGradient", kInvalid, "[2,5,5,4]", "got [2,4,4,4]",
+                        [](const Scope& s) {
+                          const Output sizes = ops::VectorConst(s, {2, 5, 5, 3});
+                          ops::Conv2DBackpropInput(s, sizes, Filter(s), Feed(s, {2, 4, 4, 4}),
+                                                   kOnes, "SAME");
+                        }},
+               ErrorRow{"BackpropInputOfTwoSizes", kInvalid, "input 0", "got [5,5]",
+                        [](const Scope& s) {
+                          ops::Conv2DBackpropInput(s, ops::VectorConst(s, {5, 5}), Filter(s),
+                                                   Feed(s, {2, 5, 5, 4}), kOnes, "SAME");
+                        }},
+               ErrorRow{"BackpropFilterOfWrongGradient", kInvalid, "[2,5,5,4]", "got [3,5,5,4]",
+                        [](const Scope& s) {
+                          const Output sizes = ops::VectorConst(s, {3, 3, 3, 4});
+                          ops::Conv2DBackpropFilter(s, Images(s), sizes, Feed(s, {3, 5, 5, 4}),
+                                                    kOnes, "SAME");
+                        }},
+               ErrorRow{"MaxPoolOverChannels", kUnimplemented, "ksize", "batch or channels",
+                        [](const Scope& s) {
+                          ops::MaxPool(s, Images(s), {1, 1, 1, 3}, kOnes, "VALID");
+                        }},
+               ErrorRow{"MaxPoolOfPaddingOnly", kInvalid, "window", "outside the images",
+                        [](const Scope& s) {
+                          ops::MaxPool(s, Images(s), kTwos, kOnes, "EXPLICIT",
+                                       {.explicit_paddings = {0, 0, 2, 0, 0, 0, 0, 0}});
+                        }},
+               ErrorRow{"MaxPoolOfEmptyImages", kInvalid, "window", "outside the images",
+                        [](const Scope& s) {
+                          ops::MaxPool(s, Feed(s, {2, 0, 3, 1}), kTwos, kOnes, "EXPLICIT",
+                                       {.explicit_paddings = {0, 0, 1, 1, 0, 0, 0, 0}});
+                        }},
+               ErrorRow{"MaxPoolInNchwVectC", kUnimplemented, "NHWC or NCHW", "got NCHW_VECT_C",
+                        [](const Scope& s) {
+                          ops::MaxPool(s, Images(s), kTwos, kTwos, "VALID",
+                                       {.data_format = "NCHW_VECT_C"});
+                        }},
+               ErrorRow{"AvgPoolGradOfWrongShape", kInvalid, "[2,2,2,3]", "got [2,3,3,3]",
+                        [](const Scope& s) {
+                          ops::AvgPoolGrad(s, ops::VectorConst(s, {2, 5, 5, 3}),
+                                           Feed(s, {2, 3, 3, 3}), kTwos, kTwos, "VALID");
+                        }},
+               ErrorRow{"AvgPoolGradOfTwoSizes", kInvalid, "4 elements", "got [5,5]",
+                        [](const Scope& s) {
+                          ops::AvgPoolGrad(s, ops::VectorConst(s, {5, 5}), Feed(s, {2, 3, 3, 3}),
+                                           kTwos, kTwos, "VALID");
+                        }},
+               ErrorRow{"MaxPoolOfMatrix", kInvalid, "input 0", "got shape [2,3]",
+                        [](const Scope& s) {
+                          ops::MaxPool(s, Feed(s, {2, 3}), kTwos, kTwos, "VALID");
+                        }},
+               ErrorRow{"MaxPoolGradOfWrongOutput", kInvalid, "[2,2,2,3]", "got [2,3,3,3]",
+                        [](const Scope& s) {
+                          ops::MaxPoolGrad(s, Images(s), Feed(s, {2, 3, 3, 3}),
+                                           Feed(s, {2, 2, 2, 3}), kTwos, kTwos, "VALID");
+                        }},
+               ErrorRow{"SoftmaxOfScalar", kInvalid, "rank", "at least 1",
+                        [](const Scope& s) { ops::Softmax(s, Feed(s, {})); }},
+               ErrorRow{"EntropyOfWrongRows", kInvalid, "features [2,3]", "got [3]",
+                        [](const Scope& s) {
+                          ops::SparseSoftmaxCrossEntropyWithLogits(s, Feed(s, {2, 3}),
+                                                                   Feed(s, {3}, DT_INT32));
+                        }},
+               ErrorRow{"EntropyWithoutClasses", kInvalid, "one class", "got [2,0]",
+                        [](const Scope& s) {
+                          ops::SparseSoftmaxCrossEntropyWithLogits(s, Feed(s, {2, 0}),
+                                                                   Feed(s, {2}, DT_INT32));
+                        }},
+               ErrorRow{"EntropyOfFloatLabels", kInvalid, "'Tlabels'", "one of",
+                        [](const Scope& s) {
+                          ops::SparseSoftmaxCrossEntropyWithLogits(s, Feed(s, {2, 3}),
+                                                                   Feed(s, {2}));
+                        }}),
     [](const auto& info) { return info.param.name; });
 
 class NnShapes : public ::testing::Test {

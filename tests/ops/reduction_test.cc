@@ -9,6 +9,7 @@
 
 #include "framework/graph/shape_inference.h"
 #include "framework/runtime/evaluate_node.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/all_kernels.h"
 #include "ops/arg_max.h"
@@ -17,6 +18,7 @@
 #include "ops/gradients.h"
 #include "ops/shape_ops.h"
 #include "tests/oracle/interpreter.h"
+#include "tests/support/is_error.h"
 #include "tests/support/test_session.h"
 
 namespace mirrorflow {
@@ -60,15 +62,16 @@ TEST(Reduction, WithoutAxesReducesAllDimensions) {
 
 TEST(Reduction, RejectsInvalidAxes) {
   const std::pair<std::vector<int64_t>, const char*> kCases[] = {
-      {{2}, "Max(Max): a number in reduction_indices must be in [-2, 2), got 2"},
-      {{-3}, "Max(Max): a number in reduction_indices must be in [-2, 2), got -3"},
-      {{0, -2}, "Max(Max): reduction_indices must name each dimension once, got dimension 0 twice"},
+      {{2}, "[-2, 2), got 2"},
+      {{-3}, "[-2, 2), got -3"},
+      {{0, -2}, "got dimension 0 twice"},
   };
-  for (const auto& [axes, message] : kCases) {
+  for (const auto& [axes, token] : kCases) {
     Graph graph;
     const Scope scope(&graph);
     ops::Max(scope, ops::Placeholder(scope, DT_FLOAT, {2, 3}), axes);
-    EXPECT_EQ(scope.status().message(), message);
+    EXPECT_THAT(scope.status(), IsError(absl::StatusCode::kInvalidArgument, "Max(Max)",
+                                        "reduction_indices", token));
   }
 }
 
@@ -76,8 +79,8 @@ TEST(ArgMax, RejectsEmptyDimension) {
   Graph graph;
   const Scope scope(&graph);
   ops::ArgMax(scope, ops::Placeholder(scope, DT_FLOAT, {2, 0}), 1);
-  EXPECT_EQ(scope.status().message(),
-            "ArgMax(ArgMax): dimension 1 is empty; expected at least one element, got shape [2,0]");
+  EXPECT_THAT(scope.status(), IsError(absl::StatusCode::kInvalidArgument, "ArgMax(ArgMax)",
+                                      "dimension 1", "got shape [2,0]"));
 }
 
 TEST(ArgMax, NeverChoosesNaN) {
@@ -211,9 +214,8 @@ TEST(Reduction, GradientOfUnknownRankIsError) {
   const Scope scope(&graph);
   const Output x = ops::Placeholder(scope, DT_FLOAT);
   const auto gradients = Gradients(scope, {ops::Sum(scope, x, {0})}, {x});
-  EXPECT_NE(gradients.status().message().find("the gradient needs constant reduction_indices"),
-            absl::string_view::npos)
-      << gradients.status();
+  EXPECT_THAT(gradients.status(),
+              IsError(absl::StatusCode::kInvalidArgument, "reduction_indices", "known rank"));
 }
 
 }  // namespace

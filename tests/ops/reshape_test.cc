@@ -12,17 +12,18 @@
 #include "ops/control.h"
 #include "ops/shape_ops.h"
 #include "ops/strided_slice.h"
+#include "tests/support/is_error.h"
 
 namespace mirrorflow {
 namespace {
 
-using ::testing::HasSubstr;
+constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
 
 class ViewTest : public ::testing::Test {
  protected:
   Output Feed(const Shape& shape) { return ops::Placeholder(root_, DT_FLOAT, shape); }
   const Shape& ShapeOf(Output value) { return root_.shape(value); }
-  std::string Error() { return std::string(root_.status().message()); }
+  absl::Status Error() { return root_.status(); }
   std::string RuleOf(Output value) {
     const absl::StatusOr<ShardingRule> rule =
         value.node->op().sharding(ShardContext(*value.node, graph_.values()));
@@ -141,48 +142,47 @@ TEST_F(ViewTest, ReshapeLikeAddsNoNodeForEqualShape) {
 
 TEST_F(ViewTest, ReshapeToDifferentNumberOfElementsIsError) {
   ops::Reshape(root_, Feed({2, 3}), {4, 2});
-  EXPECT_THAT(Error(), HasSubstr("Reshape(Reshape): shape must have as many elements as the input, "
-                                 "which has shape [2,3], got [4,2]"));
+  EXPECT_THAT(Error(), IsError(kInvalid, "Reshape(Reshape)", "[2,3]", "got [4,2]"));
 }
 
 TEST_F(ViewTest, ReshapeChecksKnownDimensions) {
   ops::Reshape(root_, Feed({-1, 5}), {3, 7});  // not a multiple of 5
-  EXPECT_THAT(Error(), HasSubstr("which has shape [?,5], got [3,7]"));
+  EXPECT_THAT(Error(), IsError(kInvalid, "[?,5]", "got [3,7]"));
 }
 
 TEST_F(ViewTest, ReshapeWithRemainderIsError) {
   ops::Reshape(root_, Feed({2, 3}), {-1, 4});
-  EXPECT_THAT(Error(), HasSubstr("which has shape [2,3], got [?,4]"));
+  EXPECT_THAT(Error(), IsError(kInvalid, "[2,3]", "got [?,4]"));
 }
 
 TEST_F(ViewTest, ReshapeWithTwoInferredDimensionsIsError) {
   ops::Reshape(root_, Feed({2, 3}), {-1, -1});
-  EXPECT_THAT(Error(), HasSubstr("shape must have at most one -1, got [?,?]"));
+  EXPECT_THAT(Error(), IsError(kInvalid, "one -1", "got [?,?]"));
 }
 
 TEST_F(ViewTest, ReshapeCannotInferDimensionNextToZero) {
   ops::Reshape(root_, Feed({0, 3}), {-1, 0});
-  EXPECT_THAT(Error(), HasSubstr("the -1 in shape [?,0] cannot be inferred next to a 0"));
+  EXPECT_THAT(Error(), IsError(kInvalid, "[?,0]", "inferred"));
 }
 
 TEST_F(ViewTest, ReshapeToNegativeSizeIsError) {
   ops::Reshape(root_, Feed({2, 3}), ops::VectorConst(root_, {-2, 3}));
-  EXPECT_THAT(Error(), HasSubstr("Reshape(Reshape): dimensions must be >= 0"));
+  EXPECT_THAT(Error(), IsError(kInvalid, "Reshape(Reshape)", "dimensions", ">= 0"));
 }
 
 TEST_F(ViewTest, ExpandDimsBeyondRankIsError) {
   ops::ExpandDims(root_, Feed({2, 3}), int64_t{3});
-  EXPECT_THAT(Error(), HasSubstr("dim must be in [-3, 3), got 3"));
+  EXPECT_THAT(Error(), IsError(kInvalid, "dim", "[-3, 3)", "got 3"));
 }
 
 TEST_F(ViewTest, ExpandDimsBeyondMaximumRankIsError) {
   ops::ExpandDims(root_, Feed({1, 1, 1, 1, 1, 1, 1, 1}), int64_t{0});
-  EXPECT_THAT(Error(), HasSubstr("rank of a shape must be at most 8, got 9"));
+  EXPECT_THAT(Error(), IsError(kInvalid, "rank", "at most 8", "got 9"));
 }
 
 TEST_F(ViewTest, SqueezeOfDimensionLargerThanOneIsError) {
   ops::Squeeze(root_, Feed({2, 3}), {.axis = {1}});
-  EXPECT_THAT(Error(), HasSubstr("Squeeze(Squeeze): dimension 1 must have size 1, got [2,3]"));
+  EXPECT_THAT(Error(), IsError(kInvalid, "Squeeze(Squeeze)", "dimension 1", "got [2,3]"));
 }
 
 }  // namespace

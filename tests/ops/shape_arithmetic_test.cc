@@ -21,11 +21,10 @@
 #include "ops/strided_slice.h"
 #include "ops/tile.h"
 #include "ops/transpose.h"
+#include "tests/support/is_error.h"
 
 namespace mirrorflow {
 namespace {
-
-using ::testing::HasSubstr;
 
 class ShapeArithmetic : public ::testing::Test {
  protected:
@@ -169,7 +168,8 @@ TEST_F(ShapeArithmetic, GatheringKeepsKnownDimensions) {
 struct ErrorRow {
   const char* name;
   void (*build)(const Scope& s);
-  const char* text;
+  const char* place;
+  const char* token;
 };
 
 Output Of(const Scope& s, const Shape& shape, DataType dtype = DT_FLOAT) {
@@ -182,176 +182,174 @@ Output Int(const Scope& s, int64_t value) { return ops::ScalarConst(s, DT_INT32,
 
 const ErrorRow kErrors[] = {
     {"ConstOfFractionAsInteger", [](const Scope& s) { ops::ScalarConst(s, DT_INT32, 0.5); },
-     "no scalar of dtype int32 can hold 0.5"},
-    {"ConstOutOfRange", [](const Scope& s) { ops::ScalarConst(s, DT_UINT8, 256); },
-     "no scalar of dtype uint8 can hold 256"},
-    {"VectorOutOfRange", [](const Scope& s) { Ints(s, {int64_t{1} << 31}); },
-     "no vector of dtype int32 can hold 2147483648"},
+     "int32", "0.5"},
+    {"ConstOutOfRange", [](const Scope& s) { ops::ScalarConst(s, DT_UINT8, 256); }, "uint8", "256"},
+    {"VectorOutOfRange", [](const Scope& s) { Ints(s, {int64_t{1} << 31}); }, "int32",
+     "2147483648"},
     {"ShapeTooLargeForInt32", [](const Scope& s) { ops::Shape(s, Of(s, {int64_t{1} << 31})); },
-     "out_type int32 cannot hold 2147483648; ask for out_type int64"},
+     "out_type int32", "2147483648"},
     {"FillOfNegativeSize",
      [](const Scope& s) {
        ops::Fill(s, Ints(s, {2, -1}), Int(s, 0));
      },
-     "dims must hold numbers >= 0, got [2,?]"},
-    {"FillWithVector", [](const Scope& s) { ops::Fill(s, Ints(s, {2}), Ints(s, {1})); },
-     "input 1 must have rank 0, got shape [1]"},
+     "dims", "got [2,?]"},
+    {"FillWithVector", [](const Scope& s) { ops::Fill(s, Ints(s, {2}), Ints(s, {1})); }, "input 1",
+     "got shape [1]"},
     {"TileOfWrongRank",
      [](const Scope& s) {
        ops::Tile(s, Of(s, {2, 3}), Ints(s, {2}));
      },
-     "multiples must have as many elements as the input [2,3] has dimensions, got 1"},
+     "multiples", "got 1"},
     {"TileNegativeNumberOfTimes", [](const Scope& s) { ops::Tile(s, Of(s, {2}), Ints(s, {-2})); },
-     "multiples must be >= 0, got -2"},
+     "multiples", "got -2"},
     {"BroadcastToSmallerShape",
      [](const Scope& s) {
        ops::BroadcastTo(s, Of(s, {2, 3}), Ints(s, {3}));
      },
-     "input [2,3] does not broadcast to shape [3]"},
+     "input [2,3]", "to shape [3]"},
     {"BroadcastOfDimensionLargerThanOne",
-     [](const Scope& s) { ops::BroadcastTo(s, Of(s, {2}), Ints(s, {3})); },
-     "input [2] does not broadcast to shape [3]"},
+     [](const Scope& s) { ops::BroadcastTo(s, Of(s, {2}), Ints(s, {3})); }, "input [2]",
+     "to shape [3]"},
     {"RangeWithoutStep", [](const Scope& s) { ops::Range(s, Int(s, 0), Int(s, 5), Int(s, 0)); },
-     "delta must not be 0"},
+     "delta", "not be 0"},
     {"RangeAwayFromLimit", [](const Scope& s) { ops::Range(s, Int(s, 5), Int(s, 0), Int(s, 1)); },
-     "no range goes from 5 to 0 in steps of 1"},
+     "from 5 to 0", "steps of 1"},
     {"RangeOfNaN",
      [](const Scope& s) {
        const Output nan = ops::ScalarConst(s, DT_FLOAT, std::nan(""));
        ops::Range(s, nan, nan, nan);
      },
-     "no range goes from nan"},
+     "no range", "from nan"},
     {"TransposeByNonPermutation",
      [](const Scope& s) {
        ops::Transpose(s, Of(s, {2, 3}), {1, 1});
      },
-     "perm must be a permutation of 0 to 1, got {1, 1}"},
+     "perm", "got {1, 1}"},
     {"TransposeOfWrongRank",
      [](const Scope& s) {
        ops::Transpose(s, Of(s, {2, 3}), {0, 2, 1});
      },
-     "input 0 must have rank 3, got shape [2,3]"},
+     "input 0", "got shape [2,3]"},
     {"ConcatOfDifferentDimensions",
      [](const Scope& s) {
        ops::ConcatV2(s, {Of(s, {2, 3}), Of(s, {2, 4})}, 0);
      },
-     "inputs must have equal dimensions except dimension 0, got [2,3] and, for input 1, [2,4]"},
+     "except dimension 0", "for input 1, [2,4]"},
     {"ConcatOfScalars",
      [](const Scope& s) {
        ops::ConcatV2(s, {Of(s, {}), Of(s, {})}, 0);
      },
-     "inputs must have at least one dimension, got scalars"},
+     "inputs", "got scalars"},
     {"ConcatAlongInvalidAxis",
      [](const Scope& s) {
        ops::ConcatV2(s, {Of(s, {2}), Of(s, {2})}, 1);
      },
-     "axis must be in [-1, 1), got 1"},
-    {"ConcatOfOne", [](const Scope& s) { ops::ConcatV2(s, {Of(s, {2})}, 0); },
-     "attribute 'N' must be at least 2, got 1"},
+     "axis", "[-1, 1), got 1"},
+    {"ConcatOfOne", [](const Scope& s) { ops::ConcatV2(s, {Of(s, {2})}, 0); }, "attribute 'N'",
+     "got 1"},
     {"PackOfDifferentShapes",
      [](const Scope& s) {
        ops::Pack(s, {Of(s, {2}), Of(s, {3})});
      },
-     "inputs must have equal shapes, got [2] and, for input 1, [3]"},
+     "equal shapes", "for input 1, [3]"},
     {"UnpackIntoWrongNumber",
      [](const Scope& s) {
        ops::Unpack(s, Of(s, {2, 3}), 3);
      },
-     "dimension 0 must have size 3, got [2,3]"},
-    {"UnpackOfScalar", [](const Scope& s) { ops::Unpack(s, Of(s, {}), 1); },
-     "axis must be in [0, 0), got 0"},
+     "dimension 0", "got [2,3]"},
+    {"UnpackOfScalar", [](const Scope& s) { ops::Unpack(s, Of(s, {}), 1); }, "axis",
+     "[0, 0), got 0"},
     {"SliceBeyondEnd",
      [](const Scope& s) {
        ops::Slice(s, Of(s, {3, 4}), Ints(s, {0, 2}), Ints(s, {1, 3}));
      },
-     "begin and size of dimension 1 must lie inside it; expected at most 4 elements, got 3 "
-     "(from index 2)"},
+     "dimension 1", "got 3 (from index"},
     {"SliceFromNegativeBegin",
-     [](const Scope& s) { ops::Slice(s, Of(s, {-1}), Ints(s, {-1}), Ints(s, {1})); },
-     "expected at most ? elements, got 1 (from index -1)"},
+     [](const Scope& s) { ops::Slice(s, Of(s, {-1}), Ints(s, {-1}), Ints(s, {1})); }, "? elements",
+     "(from index -1)"},
     {"SliceOfNegativeSize",
-     [](const Scope& s) { ops::Slice(s, Of(s, {3}), Ints(s, {0}), Ints(s, {-2})); },
-     "got -2 (from index 0)"},
+     [](const Scope& s) { ops::Slice(s, Of(s, {3}), Ints(s, {0}), Ints(s, {-2})); }, "got -2",
+     "(from index 0)"},
     {"PadByNegativeNumber",
      [](const Scope& s) {
        ops::Pad(s, Of(s, {3}), ops::Reshape(s, Ints(s, {-1, 0}), {1, 2}));
      },
-     "paddings of dimension 0 must be >= 0 and at most 2^61, got -1 and 0"},
+     "paddings of dimension 0", "got -1"},
     {"PadByTriples",
      [](const Scope& s) {
        ops::Pad(s, Of(s, {3}), Of(s, {1, 3}, DT_INT32));
      },
-     "paddings must have shape [rank,2], got [1,3]"},
+     "paddings", "got [1,3]"},
     {"StrideOfZero",
      [](const Scope& s) {
        ops::StridedSlice(s, Of(s, {3}), Ints(s, {0}), Ints(s, {1}), Ints(s, {0}));
      },
-     "strides must not be 0"},
+     "strides", "not be 0"},
     {"IndexOutOfRange", [](const Scope& s) { ops::ElementOf(s, Of(s, {3}), -4); },
-     "index of dimension 0 must be in [-3, 3), got -4"},
+     "index of dimension 0", "got -4"},
     {"IndexWithNegativeStride",
      [](const Scope& s) {
        ops::StridedSlice(s, Of(s, {3}), Ints(s, {0}), Ints(s, {1}), Ints(s, {-1}),
                          {.shrink_axis_mask = 1});
      },
-     "stride of an index must be positive, got -1"},
+     "stride of an index", "got -1"},
     {"TwoEllipses",
      [](const Scope& s) {
        ops::StridedSlice(s, Of(s, {3, 3}), Ints(s, {0, 0}), Ints(s, {0, 0}), Ints(s, {1, 1}),
                          {.ellipsis_mask = 3});
      },
-     "only one ellipsis is allowed"},
+     "ellipsis", "only one"},
     {"MoreEntriesThanDimensions",
      [](const Scope& s) {
        ops::StridedSlice(s, Of(s, {3}), Ints(s, {0, 0}), Ints(s, {1, 1}), Ints(s, {1, 1}));
      },
-     "at most 1 entries can refer to dimensions of the input [3], got 2"},
+     "input [3]", "got 2"},
     {"GradientOfDifferentSlice",
      [](const Scope& s) {
        ops::StridedSliceGrad(s, Ints(s, {3}), Ints(s, {0}), Ints(s, {2}), Ints(s, {1}), Of(s, {3}));
      },
-     "dy must have the shape of the slice, [2], got [3]"},
+     "dy", "[2], got [3]"},
     {"GatherFromScalar",
-     [](const Scope& s) { ops::GatherV2(s, Of(s, {}), Ints(s, {0}), Int(s, 0)); },
-     "input 0 must have rank at least 1, got shape []"},
+     [](const Scope& s) { ops::GatherV2(s, Of(s, {}), Ints(s, {0}), Int(s, 0)); }, "input 0",
+     "got shape []"},
     {"GatherAlongTwoAxes",
      [](const Scope& s) {
        ops::GatherV2(s, Of(s, {2, 2}), Ints(s, {0}), Ints(s, {0, 1}));
      },
-     "input 2 must have one element, got shape [2]"},
+     "input 2", "got shape [2]"},
     {"GatherInDifferentBatches",
      [](const Scope& s) {
        ops::GatherV2(s, Of(s, {2, 2}), Ints(s, {0}), Int(s, 1), {.batch_dims = 1});
      },
-     "the first 1 dimensions of params [2,2] and indices [1] must be the same"},
+     "params [2,2]", "indices [1]"},
     {"GatherInMoreBatchesThanIndicesHave",
      [](const Scope& s) {
        ops::GatherV2(s, Of(s, {1, 2, 2}), Ints(s, {0}), Int(s, 2), {.batch_dims = 2});
      },
-     "batch_dims must be at most the rank of indices [1], got 2"},
+     "batch_dims", "indices [1], got 2"},
     {"GatherInBatchesBeyondAxis",
      [](const Scope& s) {
        ops::GatherV2(s, Of(s, {1, 2}), Ints(s, {0}), Int(s, 0), {.batch_dims = 1});
      },
-     "batch_dims must be at most axis 0, got 1"},
+     "batch_dims", "axis 0, got 1"},
     {"SegmentsOfDifferentRows",
      [](const Scope& s) {
        ops::UnsortedSegmentSum(s, Of(s, {4, 2}), Of(s, {3}, DT_INT32), Int(s, 2));
      },
-     "segment_ids must have the leading dimensions of data [4,2], got [3]"},
+     "segment_ids", "got [3]"},
     {"NegativeNumberOfSegments",
      [](const Scope& s) {
        ops::UnsortedSegmentSum(s, Of(s, {4}), Of(s, {4}, DT_INT32), Int(s, -1));
      },
-     "num_segments must be >= 0, got -1"},
+     "num_segments", "got -1"},
     {"StitchOfDifferentRows",
      [](const Scope& s) {
        ops::DynamicStitch(s, {Ints(s, {0}), Ints(s, {1})}, {Of(s, {1, 2}), Of(s, {1, 3})});
      },
-     "all data must have equal rows, got [2] and, in data 1, [3]"},
+     "all data", "in data 1, [3]"},
     {"StitchAtNegativeIndex",
-     [](const Scope& s) { ops::DynamicStitch(s, {Ints(s, {-1})}, {Of(s, {1})}); },
-     "indices must be >= 0, got -1"},
+     [](const Scope& s) { ops::DynamicStitch(s, {Ints(s, {-1})}, {Of(s, {1})}); }, "indices",
+     "got -1"},
 };
 
 class ArrayOpError : public ::testing::TestWithParam<ErrorRow> {};
@@ -360,7 +358,8 @@ TEST_P(ArrayOpError, MessageNamesCause) {
   Graph graph;
   const Scope root(&graph);
   GetParam().build(root);
-  EXPECT_THAT(std::string(root.status().message()), HasSubstr(GetParam().text));
+  EXPECT_THAT(root.status(),
+              IsError(absl::StatusCode::kInvalidArgument, GetParam().place, GetParam().token));
 }
 
 INSTANTIATE_TEST_SUITE_P(Errors, ArrayOpError, ::testing::ValuesIn(kErrors),
