@@ -10,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops/all/ops.h"
+#include "tests/support/is_error.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_session.h"
 #include "train/layers/layers.h"
@@ -19,7 +20,7 @@
 namespace mirrorflow {
 namespace {
 
-using ::testing::HasSubstr;
+constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
 
 // The penalty on a variable as part of the loss of a batch of 7 rows, whose other part is 0, and
 // its gradient.
@@ -80,16 +81,15 @@ TEST(RegularizersTest, InvalidArgumentsAreReported) {
     Graph graph;
     const Scope root(&graph);
     EXPECT_FALSE(regularizer(root, ops::Placeholder(root, DT_FLOAT, shape)).valid());
-    EXPECT_EQ(graph.status().code(), absl::StatusCode::kInvalidArgument);
-    return std::string(graph.status().message());
+    return graph.status();
   };
-  EXPECT_THAT(error(regularizers::L1(-1), {2}), HasSubstr("L1: l1: expected 0 or more, got -1"));
+  EXPECT_THAT(error(regularizers::L1(-1), {2}), IsError(kInvalid, "L1:", "l1:", "got -1"));
   EXPECT_THAT(error(regularizers::L2(std::numeric_limits<double>::infinity()), {2}),
-              HasSubstr("L2: l2: expected a finite number, got inf"));
+              IsError(kInvalid, "L2:", "l2:", "got inf"));
   EXPECT_THAT(error(regularizers::OrthogonalRegularizer(), {2, 2, 2}),
-              HasSubstr("expected a matrix of at least two rows, got shape [2,2,2]"));
+              IsError(kInvalid, "two rows", "got shape [2,2,2]"));
   EXPECT_THAT(error(regularizers::OrthogonalRegularizer({.columns = true}), {2, 1}),
-              HasSubstr("expected a matrix of at least two columns, got shape [2,1]"));
+              IsError(kInvalid, "two columns", "got shape [2,1]"));
 }
 
 TEST(RegularizationLossTest, PenalisesKernelsAndLeavesBiasesAlone) {
@@ -135,8 +135,7 @@ TEST(RegularizationLossTest, GraphWithoutKernelsIsReported) {
   const Scope root(&graph);
   CreateVariable(root, "w", {2}, initializers::Zeros());
   EXPECT_FALSE(RegularizationLoss(root, regularizers::L2()).valid());
-  EXPECT_THAT(std::string(graph.status().message()),
-              HasSubstr("the graph has no trainable variable named 'kernel'"));
+  EXPECT_THAT(graph.status(), IsError(kInvalid, "the graph", "named 'kernel'"));
 }
 
 }  // namespace

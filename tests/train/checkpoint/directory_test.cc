@@ -28,6 +28,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/captured_log.h"
 #include "tests/support/files.h"
+#include "tests/support/is_error.h"
 #include "train/checkpoint/directory_lock.h"
 
 namespace {
@@ -134,9 +135,8 @@ TEST_F(CheckpointDirectoryTest, SecondProcessLearnsWhoUsesIt) {
   const auto directory = CheckpointDirectory::Open(path_);
   ASSERT_TRUE(directory.ok()) << directory.status();
   const absl::Status second = CheckpointDirectory::Open(path_).status();
-  EXPECT_EQ(second.code(), absl::StatusCode::kDeadlineExceeded);
-  EXPECT_THAT(std::string(second.message()),
-              HasSubstr(absl::StrCat("in use by process ", getpid())));
+  EXPECT_THAT(second, IsError(absl::StatusCode::kDeadlineExceeded, "in use by",
+                              absl::StrCat("process ", getpid())));
 }
 
 TEST_F(CheckpointDirectoryTest, DeadProcessLeavesItFree) {

@@ -16,6 +16,7 @@
 #include "ops/reduction.h"
 #include "ops/registry.h"
 #include "tests/support/files.h"
+#include "tests/support/is_error.h"
 #include "tests/support/test_session.h"
 #include "train/layers/layers.h"
 #include "train/losses/losses.h"
@@ -114,16 +115,15 @@ TEST_F(VariablesFileTest, EveryDifferenceIsNamedAndNothingIsSet) {
                                      {"b", Tensor::Scalar<float>(1)},
                                      {"c", Tensor::Scalar<float>(7)}}})
                                   .status();
-  EXPECT_THAT(status.message(), AllOf(HasSubstr("variable 'a': expected float[2], got float[3]"),
-                                      HasSubstr("variable 'b': expected int32[], got float[]")));
+  EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, "variable 'a'", "got float[3]",
+                              "variable 'b'", "got float[]"));
   EXPECT_FALSE(session_->IsInitialized("c"));
 }
 
 TEST_F(VariablesFileTest, FileWithoutMatchingNamesIsRejected) {
   const absl::Status status = Load({{{"x", Tensor::Scalar<float>(1)}}}, {.strict = false}).status();
-  EXPECT_THAT(status.message(),
-              HasSubstr("no tensor has the name of a variable; expected names such "
-                        "as 'a', got 'x'"));
+  EXPECT_THAT(status,
+              IsError(absl::StatusCode::kInvalidArgument, "no tensor", "such as 'a'", "got 'x'"));
 }
 
 TEST_F(VariablesFileTest, StepIsRestoredOnlyIfNothingIsMissing) {
@@ -302,11 +302,9 @@ TEST(CheckpointNamesTest, LayerInsertedInTheMiddleDoesNotShiftNumberedNames) {
   const auto three = DenseSession({"dense", "dense", "dense"});
   EXPECT_THAT(LoadVariables(path, *three).status().message(),
               HasSubstr("missing 2 (dense_2/bias, dense_2/kernel)"));
-  EXPECT_THAT(
-      LoadVariables(path, *three, {.strict = false}).status().message(),
-      AllOf(HasSubstr("the numbers of dense*/bias*"),
-            HasSubstr("got dense/bias, dense_1/bias, dense_2/bias in the session and dense/bias, "
-                      "dense_1/bias in the file")));
+  EXPECT_THAT(LoadVariables(path, *three, {.strict = false}).status(),
+              IsError(absl::StatusCode::kInvalidArgument, "dense*/bias*",
+                      "dense_2/bias in the session", "dense_1/bias in the file"));
   EXPECT_TRUE(LoadVariables(path, *three, {.strict = false, .trust_numbered_names = true}).ok());
 }
 

@@ -11,6 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/files.h"
+#include "tests/support/is_error.h"
 #include "train/data/dataset.h"
 #include "train/data/sources.h"
 
@@ -65,10 +66,8 @@ Values Joined(const std::vector<Values>& batches) {
   return all;
 }
 
-std::string ErrorOf(const Dataset& dataset, const FileShard& shard) {
-  const absl::Status status = dataset.OpenFiles(0, shard).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
-  return std::string(status.message());
+absl::Status ErrorOf(const Dataset& dataset, const FileShard& shard) {
+  return dataset.OpenFiles(0, shard).status();
 }
 
 TEST(FileShardsTest, PatternStandsForItsFilesInOrder) {
@@ -77,8 +76,7 @@ TEST(FileShardsTest, PatternStandsForItsFilesInOrder) {
   EXPECT_THAT(Joined(*BatchesOf(*rows.Batch(4).MakeIterator())),
               ElementsAre(0, 1, 2, 3, 4, 10, 20, 21, 22, 30, 31));
   const absl::Status none = Dataset::FromCsv("/no/such-*.csv", {}).status();
-  EXPECT_EQ(none.code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(std::string(none.message()), HasSubstr("such-*.csv: expected at least one file"));
+  EXPECT_THAT(none, IsError(absl::StatusCode::kNotFound, "such-*.csv:", "at least one"));
   // A file whose name looks like a pattern.
   const std::string literal = WriteTemporary("literal/data[1].csv", "n\n7\n");
   EXPECT_THAT(Joined(*BatchesOf(*Dataset::FromCsv(literal, {}).MakeIterator())), ElementsAre(7));
@@ -93,9 +91,9 @@ TEST(FileShardsTest, FilesOfAPatternHaveTheSameColumns) {
   EXPECT_TRUE(status_of("same_columns", "a,b\n3,4\n").ok());
   EXPECT_TRUE(status_of("no_rows", "a,b\n").ok());
   EXPECT_THAT(std::string(status_of("other_columns", "a,c\n3,4\n").message()),
-              AllOf(HasSubstr("1.csv: expected the columns a,b as in "), HasSubstr("got a,c")));
+              AllOf(HasSubstr("1.csv:"), HasSubstr("columns a,b"), HasSubstr("got a,c")));
   EXPECT_THAT(std::string(status_of("other_types", "a,b\n3,4.5\n").message()),
-              AllOf(HasSubstr("1.csv: expected column 'b' of int64"), HasSubstr("got float")));
+              AllOf(HasSubstr("1.csv:"), HasSubstr("column 'b' of int64"), HasSubstr("got float")));
 }
 
 TEST(FileShardsTest, EachWorkerHasEverySecondFileAndItsPartOfABatch) {
@@ -208,22 +206,25 @@ TEST(FileShardsTest, ErrorsSayWhatFileNeeds) {
   const Dataset rows = Dataset::FromCsv(FourFiles("errors"), {});
   const FileShard of_five = {.worker = 1, .num_workers = 5, .batch = {1, 1, 5}};
   EXPECT_THAT(ErrorOf(rows.Batch(8), of_five),
-              HasSubstr("fewer files than workers; expected at least 5, got 4"));
-  EXPECT_THAT(ErrorOf(rows, OfTwo(0)), HasSubstr("expected batches, got rows without Batch()"));
+              IsError(absl::StatusCode::kInvalidArgument, "files", "at least 5", "got 4"));
+  EXPECT_THAT(ErrorOf(rows, OfTwo(0)),
+              IsError(absl::StatusCode::kInvalidArgument, "batches", "got rows"));
   EXPECT_THAT(ErrorOf(rows.Batch(1), OfTwo(0)),
-              HasSubstr("Batch() of fewer rows than replicas; expected at least 2 with "
-                        "AutoShardPolicy FILE, got 1"));
-  EXPECT_THAT(ErrorOf(rows.Batch(0), OfTwo(0)), HasSubstr("Batch() size out of range"));
+              IsError(absl::StatusCode::kInvalidArgument, "fewer rows than replicas", "got 1"));
+  EXPECT_THAT(ErrorOf(rows.Batch(0), OfTwo(0)),
+              IsError(absl::StatusCode::kInvalidArgument, "Batch()", "size"));
   EXPECT_THAT(ErrorOf(rows.PaddedBatch(2), OfTwo(0)),
-              HasSubstr("expected padded_shapes without unknown dimensions"));
+              IsError(absl::StatusCode::kInvalidArgument, "padded_shapes", "unknown dimensions"));
   EXPECT_TRUE(rows.PaddedBatch(2, {.padded_shapes = {Shape()}}).OpenFiles(0, OfTwo(0)).ok());
   const Dataset numbers = Dataset::FromTensors({Tensor::Vector<int64_t>({1, 2, 3})});
   for (const Dataset& other : {numbers, Dataset::Zip({rows, rows}), rows.Concatenate(rows)}) {
     EXPECT_TRUE(other.status().ok());
-    EXPECT_THAT(ErrorOf(other.Batch(2), OfTwo(0)), HasSubstr("a dataset without a list of files"));
+    EXPECT_THAT(ErrorOf(other.Batch(2), OfTwo(0)),
+                IsError(absl::StatusCode::kInvalidArgument, "list of files"));
   }
-  EXPECT_EQ(Dataset::FromTFRecords({}, {}).Batch(2).OpenFiles(0, OfTwo(0)).status().message(),
-            "FromTFRecords(): expected at least one file, got none");
+  EXPECT_THAT(
+      Dataset::FromTFRecords({}, {}).Batch(2).OpenFiles(0, OfTwo(0)).status(),
+      IsError(absl::StatusCode::kInvalidArgument, "FromTFRecords():", "one file", "got none"));
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/is_error.h"
 #include "train/data/dataset.h"
 #include "train/data/split_mix.h"
 
@@ -160,8 +161,7 @@ TEST(MapTest, ErrorNamesTheRow) {
   for (const int threads : {1, 4}) {
     const absl::Status status =
         ErrorOf(Range(20).Map(fails_at_5, {.num_parallel_calls = threads}).Batch(10));
-    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
-    EXPECT_EQ(status.message(), "Map() of row 5: broken");
+    EXPECT_THAT(status, IsError(absl::StatusCode::kDataLoss, "Map()", "row 5", "broken"));
   }
 }
 
@@ -178,7 +178,8 @@ TEST(MapTest, ErrorIsThatOfTheFirstRowEvenIfALaterOneFailsBefore) {
                                                           : absl::OkStatus();
       },
       {.num_parallel_calls = 2});
-  EXPECT_EQ(ErrorOf(fails.Batch(8)).message(), "Map() of row 3: broken");
+  EXPECT_THAT(ErrorOf(fails.Batch(8)),
+              IsError(absl::StatusCode::kDataLoss, "Map()", "row 3", "broken"));
 }
 
 TEST(MapTest, RowsOfOneBatchMustHaveOneShape) {
@@ -231,8 +232,8 @@ TEST(FilterTest, AllWorkersSeeTheSameBatches) {
 }
 
 TEST(ShuffleTest, RowsOfUnknownNumberNeedABuffer) {
-  EXPECT_THAT(std::string(ErrorOf(Generated(10).Shuffle(1)).message()),
-              HasSubstr("unknown size; expected a buffer_size"));
+  EXPECT_THAT(ErrorOf(Generated(10).Shuffle(1)),
+              IsError(absl::StatusCode::kInvalidArgument, "unknown size", "buffer_size"));
   Ints values = Values(Generated(10).Shuffle(1, {.buffer_size = 4}));
   EXPECT_FALSE(std::is_sorted(values.begin(), values.end()));
   std::sort(values.begin(), values.end());
@@ -364,8 +365,7 @@ TEST(IgnoreErrorsTest, LeavesOutBadRowsUpToTheLimit) {
     EXPECT_EQ(testing::internal::GetCapturedStderr(), "WARNING: left out 3 bad records\n");
     EXPECT_THAT(Values(bad.IgnoreErrors(3).Skip(3).Take(2)), ElementsAre(4, 6));
     const absl::Status status = ErrorOf(bad.IgnoreErrors(2));
-    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
-    EXPECT_EQ(status.message(), "more than 2 bad records, the last one: Map() of row 8: bad");
+    EXPECT_THAT(status, IsError(absl::StatusCode::kDataLoss, "more than 2", "row 8", "bad"));
   }
   const Dataset fatal = Range(3).Map([](Row*) { return absl::UnavailableError("gone"); });
   EXPECT_EQ(ErrorOf(fatal.IgnoreErrors(100)).code(), absl::StatusCode::kUnavailable);
@@ -451,8 +451,8 @@ TEST(SourceTest, RowWithoutComponentsIsAnError) {
       return true;
     };
   });
-  EXPECT_EQ(ErrorOf(source.Batch(4)).message(),
-            "row 2: the source filled no components; expected at least one, got none");
+  EXPECT_THAT(ErrorOf(source.Batch(4)),
+              IsError(absl::StatusCode::kInvalidArgument, "row 2:", "components", "got none"));
 }
 
 TEST(SourceTest, SourceThatCannotBeOpenedIsAnError) {

@@ -8,10 +8,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "absl/strings/strip.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/files.h"
+#include "tests/support/is_error.h"
 #include "train/formats/npz.h"
 
 namespace mirrorflow {
@@ -19,20 +19,20 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr absl::StatusCode kDamaged = absl::StatusCode::kDataLoss;
+constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
 
 absl::StatusOr<CsvTable> Read(absl::string_view contents, const CsvOptions& options = {}) {
   return ReadCsv(WriteTemporary("table.csv", contents), options);
 }
 
-// The message of the error, without the path.
-std::string ErrorOf(absl::string_view contents, const CsvOptions& options = {},
-                    absl::StatusCode code = absl::StatusCode::kDataLoss) {
-  const absl::Status status = Read(contents, options).status();
-  EXPECT_EQ(status.code(), code) << status;
-  absl::string_view message = status.message();
-  EXPECT_TRUE(absl::ConsumePrefix(&message, absl::StrCat(TemporaryPath("table.csv"), ": ")))
-      << message;
-  return std::string(message);
+absl::Status ErrorOf(absl::string_view contents, const CsvOptions& options = {}) {
+  absl::Status status = Read(contents, options).status();
+  EXPECT_THAT(std::string(status.message()),
+              StartsWith(absl::StrCat(TemporaryPath("table.csv"), ": ")));
+  return status;
 }
 
 template <typename T>
@@ -118,10 +118,10 @@ TEST(CsvTest, LargeTextOfOtherSystemsLosesNoRow) {
 }
 
 TEST(CsvTest, LinesOfOtherSystemsAreCounted) {
-  EXPECT_THAT(ErrorOf("a\r1\r\rx\r"), HasSubstr("line 4, column 'a'"));
+  EXPECT_THAT(ErrorOf("a\r1\r\rx\r"), IsError(kDamaged, "line 4, column 'a'"));
   EXPECT_THAT(ErrorOf("a,b\r\"1\",2\r\"\r\",3\rx,4\r",
                       {.columns = {{.name = "b"}, {.name = "a", .dtype = DT_INT64}}}),
-              HasSubstr("line 3"));
+              IsError(kDamaged, "line 3"));
   const auto table = Read("a\r1\r\"x\"y\r2\r", {.skip_bad_records = 1});
   EXPECT_THAT(Column<int64_t>(table), ElementsAre(1, 2));
 }
@@ -137,19 +137,19 @@ TEST(CsvTest, WordsOfUtf16AreUtf8) {
   EXPECT_THAT(ErrorOf(absl::string_view("\xff\xfe"
                                         "1\0\n\0\x3d\xd8\n\0",
                                         10)),
-              HasSubstr("byte 6"));
+              IsError(kDamaged, "byte 6"));
   EXPECT_THAT(ErrorOf(absl::string_view("\xff\xfe"
                                         "1\0\n",
                                         5)),
-              HasSubstr("cut short"));
+              IsError(kDamaged, "cut short"));
 }
 
 TEST(CsvTest, BinaryDataIsNoTableWithoutRows) {
-  EXPECT_THAT(ErrorOf(absl::string_view("a,b\n1,2\n\0\0\0\0", 12)), HasSubstr("byte 8: "));
-  EXPECT_THAT(ErrorOf(std::string(100, '\0')), HasSubstr("byte 0: "));
+  EXPECT_THAT(ErrorOf(absl::string_view("a,b\n1,2\n\0\0\0\0", 12)), IsError(kDamaged, "byte 8: "));
+  EXPECT_THAT(ErrorOf(std::string(100, '\0')), IsError(kDamaged, "byte 0: "));
   const std::string no_mark = Utf16("a,b\n1,2\n", false).substr(2);
-  EXPECT_THAT(ErrorOf(no_mark), HasSubstr("UTF-16 without a byte order mark"));
-  EXPECT_THAT(ErrorOf("\x01\x02\x03\x04"), HasSubstr("line 1: not text"));
+  EXPECT_THAT(ErrorOf(no_mark), IsError(kDamaged, "UTF-16", "byte order mark"));
+  EXPECT_THAT(ErrorOf("\x01\x02\x03\x04"), IsError(kDamaged, "line 1: not text"));
 }
 
 TEST(CsvTest, FileWithUnknownLineEndsIsNoTableWithoutRows) {
@@ -162,23 +162,23 @@ TEST(CsvTest, FileWithUnknownLineEndsIsNoTableWithoutRows) {
     const std::string lines = absl::StrReplaceAll(text, {{"\n", end}});
     const std::string last_without_end = lines.substr(0, lines.size() - end.size());
     for (const std::string& contents : {lines, last_without_end, lines + "\n", lines + "\x1a"}) {
-      EXPECT_THAT(ErrorOf(contents), HasSubstr("line 1: ")) << contents;
-      EXPECT_THAT(ErrorOf(contents), HasSubstr(what)) << contents;
+      EXPECT_THAT(ErrorOf(contents), IsError(kDamaged, "line 1: ")) << contents;
+      EXPECT_THAT(ErrorOf(contents), IsError(kDamaged, what)) << contents;
     }
   }
   EXPECT_THAT(ErrorOf(Utf16(absl::StrReplaceAll(text, {{"\n", "\f"}}), false)),
-              HasSubstr("a form feed"));
-  EXPECT_THAT(ErrorOf("\n\na,\"\n\"\f1,2"), HasSubstr("line 3: "));
-  EXPECT_EQ(ErrorOf("a,b\f1,2\f"),
-            "line 1: a form feed in the header, outside quotes; expected lines that end with \\n, "
-            "\\r\\n or \\r, got 'a,b\\x0c\\x31,2\\x0c'");
+              IsError(kDamaged, "a form feed"));
+  EXPECT_THAT(ErrorOf("\n\na,\"\n\"\f1,2"), IsError(kDamaged, "line 3: "));
+  EXPECT_THAT(ErrorOf("a,b\f1,2\f"),
+              IsError(kDamaged, "line 1:", "form feed", R"('a,b\x0c\x31,2\x0c')"));
 }
 
 TEST(CsvTest, EbcdicIsNoTableWithoutRows) {
   // `a,b`, `1,2` and `3,4` in code page 37, with the line ends of Python and of a mainframe.
   EXPECT_THAT(ErrorOf("\x81k\x82%\xf1k\xf2%\xf3k\xf4%"),
-              AllOf(HasSubstr("line 1: no record follows"), HasSubstr("iconv -f IBM037")));
-  EXPECT_THAT(ErrorOf("\x81k\x82\x15\xf1k\xf2\x15\xf3k\xf4\x15"), HasSubstr("line 1: not text"));
+              IsError(kDamaged, "line 1:", "no record", "iconv -f IBM037"));
+  EXPECT_THAT(ErrorOf("\x81k\x82\x15\xf1k\xf2\x15\xf3k\xf4\x15"),
+              IsError(kDamaged, "line 1: not text"));
 }
 
 TEST(CsvTest, HeaderMayHaveControlsInQuotesAndCharactersOfLatin1) {
@@ -219,18 +219,19 @@ TEST(CsvTest, ControlCharacterMayBeTheDelimiter) {
 }
 
 TEST(CsvTest, OtherDelimiterAndDecimalCommaAreNamed) {
-  constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
-  EXPECT_THAT(ErrorOf("a;b\n1;2\n"), HasSubstr("';' (CsvOptions::delimiter)"));
-  EXPECT_THAT(ErrorOf("a;b\n1,5;2,5\n"), HasSubstr("';' (CsvOptions::delimiter)"));
-  EXPECT_THAT(ErrorOf("a\tb\n1\t2\n", {.columns = {{.name = "b"}}}, kInvalid),
-              HasSubstr("'\\t' (CsvOptions::delimiter)"));
-  EXPECT_THAT(ErrorOf("a;b\n1;1,5\n", {.delimiter = ';'}), HasSubstr("decimal comma"));
+  EXPECT_THAT(ErrorOf("a;b\n1;2\n"), IsError(kDamaged, "';' (CsvOptions::delimiter)"));
+  EXPECT_THAT(ErrorOf("a;b\n1,5;2,5\n"), IsError(kDamaged, "';' (CsvOptions::delimiter)"));
+  EXPECT_THAT(ErrorOf("a\tb\n1\t2\n", {.columns = {{.name = "b"}}}),
+              IsError(kInvalid, "'\\t' (CsvOptions::delimiter)"));
+  EXPECT_THAT(ErrorOf("a;b\n1;1,5\n", {.delimiter = ';'}), IsError(kDamaged, "decimal comma"));
   EXPECT_THAT(ErrorOf("a;b\n1;1,5\n", {.delimiter = ';', .columns = {{.name = "b"}}}),
-              HasSubstr("decimal comma"));
+              IsError(kDamaged, "decimal comma"));
   // One column of text may have such a character.
   const auto words = Read("k\nx;y\nz\n", {.columns = {{.name = "k", .vocabulary = {"x;y", "z"}}}});
   EXPECT_THAT(Column<int32_t>(words), ElementsAre(0, 1));
-  EXPECT_THAT(ErrorOf("k\nx;y\nz\n"), testing::Not(HasSubstr("delimiter")));
+  const absl::Status error = ErrorOf("k\nx;y\nz\n");
+  EXPECT_EQ(error.code(), kDamaged);
+  EXPECT_THAT(std::string(error.message()), testing::Not(HasSubstr("delimiter")));
 }
 
 TEST(CsvTest, SelectsColumnsByNameAndIndexInRequestedOrder) {
@@ -258,9 +259,8 @@ TEST(CsvTest, VocabularyMapsTextToItsPosition) {
   const CsvOptions options{.columns = {{.name = "s", .vocabulary = {"red", "a,\n\"b\"", "NA"}}}};
   const auto table = Read("s,t\nred,1\n\"a,\n\"\"b\"\"\",2\nNA,3\n\"red\",4\n", options);
   EXPECT_THAT(Column<int32_t>(table), ElementsAre(0, 1, 2, 0));
-  EXPECT_EQ(ErrorOf("s\nred\nblue\n", options),
-            "line 3, column 's': text that the vocabulary lacks; expected one of 3 words, got "
-            "'blue'");
+  EXPECT_THAT(ErrorOf("s\nred\nblue\n", options),
+              IsError(kDamaged, "line 3, column 's':", "vocabulary", "got 'blue'"));
   const CsvOptions unknown{
       .columns = {
           {.name = "s", .dtype = DT_INT64, .missing = 9, .vocabulary = {"red"}, .unknown = 7}}};
@@ -269,7 +269,7 @@ TEST(CsvTest, VocabularyMapsTextToItsPosition) {
 
 TEST(CsvTest, MissingFieldNeedsValue) {
   const std::string text = "a,b\n1,2\nNA,3\n";
-  EXPECT_EQ(ErrorOf(text), "line 3, column 'a': missing field; expected a number, got 'NA'");
+  EXPECT_THAT(ErrorOf(text), IsError(kDamaged, "line 3, column 'a':", "missing field", "got 'NA'"));
   EXPECT_THAT(Column<int64_t>(Read(text, {.missing = -1})), ElementsAre(1, -1));
   const auto nan = Column<float>(Read(text, {.missing = std::numeric_limits<double>::quiet_NaN()}));
   ASSERT_EQ(nan.size(), 2u);
@@ -282,8 +282,8 @@ TEST(CsvTest, MissingFieldNeedsValue) {
               ElementsAre(5, 5, 5));
   EXPECT_THAT(Column<double>(Read("a\nNULL\n", column(DT_DOUBLE, 0.5))), ElementsAre(0.5));
   EXPECT_THAT(Column<bool>(Read("a\nnull\n0\n", column(DT_BOOL, 1))), ElementsAre(true, false));
-  EXPECT_EQ(ErrorOf("a\n1\n", column(DT_INT32, 0.5), absl::StatusCode::kInvalidArgument),
-            "column 'a': invalid value for missing fields; expected a value of int32, got 0.5");
+  EXPECT_THAT(ErrorOf("a\n1\n", column(DT_INT32, 0.5)),
+              IsError(kInvalid, "column 'a':", "int32", "got 0.5"));
   EXPECT_THAT(Column<int64_t>(Read("a\n?\n", {.missing = 3, .na_values = {"?"}})), ElementsAre(3));
 }
 
@@ -345,56 +345,58 @@ TEST(CsvTest, IntegersKeepTheirWholeRange) {
       ElementsAre(std::numeric_limits<int32_t>::max(), std::numeric_limits<int32_t>::min()));
   for (const char* field : {"2147483648", "-2147483649", "1.0", "1e3", "0x10", "--1", "+-1", "1 2",
                             "99999999999999999999"}) {
-    EXPECT_EQ(ErrorOf(absl::StrCat("a\n1\n", field, "\n"), int32),
-              absl::StrCat("line 3, column 'a': invalid field; expected int32, got '", field, "'"));
+    EXPECT_THAT(
+        ErrorOf(absl::StrCat("a\n1\n", field, "\n"), int32),
+        IsError(kDamaged, "line 3, column 'a':", "int32", absl::StrCat("got '", field, "'")));
   }
 }
 
 TEST(CsvTest, ErrorsNameLineAndColumn) {
-  EXPECT_EQ(ErrorOf("a,b\n1,2\n3,abc\n"),
-            "line 3, column 'b': invalid field; expected a number, got 'abc'");
-  EXPECT_EQ(ErrorOf("a,b\n1,2\n3\n"), "line 3, wrong number of fields; expected 2, got 1");
-  EXPECT_EQ(ErrorOf("a,b\n1,2,3,4\n"), "line 2, wrong number of fields; expected 2, got 4");
-  EXPECT_EQ(ErrorOf("a,b\n1,2\n\"\n\nx\",4\n"),
-            "line 3, column 'a': invalid field; expected a number, got '\\n\\nx'");
-  EXPECT_EQ(ErrorOf("a,b\n\"1\n\n\n\",x\n", {.missing = 0, .na_values = {"1"}}),
-            "line 2, column 'b': invalid field; expected a number, got 'x'");
-  EXPECT_EQ(ErrorOf("a\n1e400\n", {.columns = {{.name = "a", .dtype = DT_DOUBLE}}}),
-            "line 2, column 'a': invalid field; expected double, got '1e400'");
-  EXPECT_EQ(ErrorOf("a\n4e38\n", {.columns = {{.name = "a", .dtype = DT_FLOAT}}}),
-            "line 2, column 'a': invalid field; expected float, got '4e38'");
-  EXPECT_EQ(ErrorOf("a,b\n1,2\n1,5\"\n"),
-            "line 3, column 'b': not CSV; expected a field of RFC 4180, got a quote in an unquoted "
-            "field");
-  EXPECT_EQ(ErrorOf("a,b\n\"1\"x,2\n"),
-            "line 2, column 'a': not CSV; expected a field of RFC 4180, got text after the closing "
-            "quote");
-  EXPECT_THAT(ErrorOf("a\n1\n\"2\n"), HasSubstr("line 3: the record has no end"));
-  EXPECT_EQ(ErrorOf(""), "the file is empty; expected a header, got no text");
-  EXPECT_EQ(ErrorOf("\n\r\n", {.header = false}),
-            "the file is empty; expected a record, got no text");
+  EXPECT_THAT(ErrorOf("a,b\n1,2\n3,abc\n"),
+              IsError(kDamaged, "line 3, column 'b':", "a number", "got 'abc'"));
+  EXPECT_THAT(ErrorOf("a,b\n1,2\n3\n"), IsError(kDamaged, "line 3,", "expected 2", "got 1"));
+  EXPECT_THAT(ErrorOf("a,b\n1,2,3,4\n"), IsError(kDamaged, "line 2,", "expected 2", "got 4"));
+  EXPECT_THAT(ErrorOf("a,b\n1,2\n\"\n\nx\",4\n"),
+              IsError(kDamaged, "line 3, column 'a':", "a number", R"(got '\n\nx')"));
+  EXPECT_THAT(ErrorOf("a,b\n\"1\n\n\n\",x\n", {.missing = 0, .na_values = {"1"}}),
+              IsError(kDamaged, "line 2, column 'b':", "a number", "got 'x'"));
+  EXPECT_THAT(ErrorOf("a\n1e400\n", {.columns = {{.name = "a", .dtype = DT_DOUBLE}}}),
+              IsError(kDamaged, "line 2, column 'a':", "double", "got '1e400'"));
+  EXPECT_THAT(ErrorOf("a\n4e38\n", {.columns = {{.name = "a", .dtype = DT_FLOAT}}}),
+              IsError(kDamaged, "line 2, column 'a':", "float", "got '4e38'"));
+  EXPECT_THAT(ErrorOf("a,b\n1,2\n1,5\"\n"),
+              IsError(kDamaged, "line 3, column 'b':", "RFC 4180", "got a quote"));
+  EXPECT_THAT(ErrorOf("a,b\n\"1\"x,2\n"),
+              IsError(kDamaged, "line 2, column 'a':", "RFC 4180", "got text after"));
+  EXPECT_THAT(ErrorOf("a\n1\n\"2\n"), IsError(kDamaged, "line 3:", "no end"));
+  EXPECT_THAT(ErrorOf(""), IsError(kDamaged, "empty", "header", "got no text"));
+  EXPECT_THAT(ErrorOf("\n\r\n", {.header = false}),
+              IsError(kDamaged, "empty", "record", "got no text"));
   EXPECT_EQ(ReadCsv(TemporaryPath("no such file")).status().code(), absl::StatusCode::kNotFound);
 }
 
 TEST(CsvTest, InvalidOptionsAreRejected) {
   const auto error = [](const CsvOptions& options) {
-    return ErrorOf("age,height,age\n1,2,3\n", options, absl::StatusCode::kInvalidArgument);
+    return ErrorOf("age,height,age\n1,2,3\n", options);
   };
-  EXPECT_EQ(error({.columns = {{.name = "hight"}}}),
-            "no such column; expected one of 3 names, got 'hight'; did you mean height?");
-  EXPECT_EQ(error({.columns = {{.index = 3}}}),
-            "no such column; expected a name, or an index below 3, got index 3");
-  EXPECT_THAT(error({.columns = {{.name = "age"}}}), HasSubstr("several columns have a name"));
-  EXPECT_THAT(error({.columns = {{.index = 0}, {.index = 0}}}), HasSubstr("requested twice"));
-  EXPECT_THAT(error({.columns = {{.index = 0, .dtype = DT_UINT8}}}), HasSubstr("got uint8"));
+  EXPECT_THAT(error({.columns = {{.name = "hight"}}}),
+              IsError(kInvalid, "no such column", "got 'hight'", "did you mean height?"));
+  EXPECT_THAT(error({.columns = {{.index = 3}}}),
+              IsError(kInvalid, "no such column", "below 3", "got index 3"));
+  EXPECT_THAT(error({.columns = {{.name = "age"}}}), IsError(kInvalid, "several columns", "name"));
+  EXPECT_THAT(error({.columns = {{.index = 0}, {.index = 0}}}),
+              IsError(kInvalid, "requested twice"));
+  EXPECT_THAT(error({.columns = {{.index = 0, .dtype = DT_UINT8}}}),
+              IsError(kInvalid, "got uint8"));
   EXPECT_THAT(error({.columns = {{.index = 0, .dtype = DT_FLOAT, .vocabulary = {"a"}}}}),
-              HasSubstr("expected int32 or int64 for a vocabulary, got float"));
-  EXPECT_THAT(error({.columns = {{.index = 0, .vocabulary = {"a", "a"}}}}), HasSubstr("'a' twice"));
+              IsError(kInvalid, "vocabulary", "got float"));
+  EXPECT_THAT(error({.columns = {{.index = 0, .vocabulary = {"a", "a"}}}}),
+              IsError(kInvalid, "'a' twice"));
   for (const char delimiter : {'"', '\n', '\0', '5', '-', 'e'}) {
-    EXPECT_THAT(error({.delimiter = delimiter}), HasSubstr("invalid delimiter"));
+    EXPECT_THAT(error({.delimiter = delimiter}), IsError(kInvalid, "invalid delimiter"));
   }
-  EXPECT_THAT(error({.skip_bad_records = -1}), HasSubstr("invalid skip_bad_records"));
-  EXPECT_THAT(error({.num_threads = 0}), HasSubstr("invalid num_threads"));
+  EXPECT_THAT(error({.skip_bad_records = -1}), IsError(kInvalid, "invalid skip_bad_records"));
+  EXPECT_THAT(error({.num_threads = 0}), IsError(kInvalid, "invalid num_threads"));
 }
 
 TEST(CsvTest, SkipsBadRecordsUpToLimit) {
@@ -404,9 +406,8 @@ TEST(CsvTest, SkipsBadRecordsUpToLimit) {
   EXPECT_THAT(Column<int64_t>(table, 1), ElementsAre(2, 11));
   EXPECT_EQ(table->num_bad_records, 4);
   EXPECT_THAT(table->first_bad_record, HasSubstr("line 3, column 'a': invalid field"));
-  EXPECT_EQ(ErrorOf(text, {.skip_bad_records = 3}),
-            "line 6, column 'a': not CSV; expected a field of RFC 4180, got text after the closing "
-            "quote; more than 3 bad records");
+  EXPECT_THAT(ErrorOf(text, {.skip_bad_records = 3}),
+              IsError(kDamaged, "line 6, column 'a':", "got text after", "more than 3"));
 }
 
 TEST(CsvTest, HeaderAloneGivesEmptyColumns) {

@@ -14,19 +14,17 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/is_error.h"
 #include "tests/support/process_memory.h"
 #include "train/formats/npz.h"
 
 namespace mirrorflow {
 namespace {
-
-using ::testing::HasSubstr;
 
 constexpr absl::string_view kFolder = "tests/references/formats/";
 
@@ -36,11 +34,8 @@ std::string Stored(absl::string_view name) {
   return std::string(std::istreambuf_iterator<char>(in), {});
 }
 
-std::string ErrorOf(absl::string_view bytes, const ImageOptions& options = {},
-                    absl::StatusCode code = absl::StatusCode::kDataLoss) {
-  const absl::Status status = DecodeImage(bytes, options).status();
-  EXPECT_EQ(status.code(), code) << status;
-  return std::string(status.message());
+absl::Status ErrorOf(absl::string_view bytes, const ImageOptions& options = {}) {
+  return DecodeImage(bytes, options).status();
 }
 
 // images.npz has the pixels by TensorFlow's decoders, "rgb_420.jpg CHANNELS[ RATIO]".
@@ -93,15 +88,15 @@ TEST(ImageTest, ImageTruncatedAtAnyByteIsRejected) {
     const std::string bytes = Stored(name);
     // The end marker of a JPEG, and a checksum of the empty end of a PNG, carry no pixels.
     for (size_t n = 8; n < bytes.size() - 2; ++n) {
-      EXPECT_THAT(ErrorOf(bytes.substr(0, n)), HasSubstr("expected a whole")) << name << " " << n;
+      EXPECT_THAT(ErrorOf(bytes.substr(0, n)),
+                  IsError(absl::StatusCode::kDataLoss, "expected a whole"))
+          << name << " " << n;
     }
   }
-  EXPECT_EQ(ErrorOf(Stored("rgb.png").substr(0, 100)),
-            "the image is damaged; expected a whole PNG image, got the error 'the image is cut "
-            "short'");
-  EXPECT_EQ(ErrorOf(Stored("rgb_420.jpg").substr(0, 900)),
-            "the image is damaged; expected a whole JPEG image, got the error 'Premature end of "
-            "JPEG file'");
+  EXPECT_THAT(ErrorOf(Stored("rgb.png").substr(0, 100)),
+              IsError(absl::StatusCode::kDataLoss, "PNG", "cut short"));
+  EXPECT_THAT(ErrorOf(Stored("rgb_420.jpg").substr(0, 900)),
+              IsError(absl::StatusCode::kDataLoss, "JPEG", "Premature end"));
 }
 
 TEST(ImageTest, ChangedByteNeverGivesWrongPixelsOfPng) {
@@ -124,19 +119,18 @@ TEST(ImageTest, BytesAfterJpegAreIgnored) {
 TEST(ImageTest, LargeSizeIsRejectedBeforeAllocation) {
   std::string png = Stored("grey.png");
   png.replace(16, 8, "\x7f\xff\xff\xff\x7f\xff\xff\xff");
-  EXPECT_THAT(ErrorOf(png), HasSubstr("CRC"));  // of the header
+  EXPECT_THAT(ErrorOf(png), IsError(absl::StatusCode::kDataLoss, "CRC"));  // of the header
   std::string jpeg = Stored("grey.jpg");
   const size_t frame = jpeg.find("\xff\xc0");
   ASSERT_NE(frame, std::string::npos);
   jpeg.replace(frame + 5, 4, "\x3f\xff\x3f\xff");  // 16383 x 16383
-  EXPECT_EQ(ErrorOf(jpeg),
-            "the image is cut short; expected at least 262112 bytes of JPEG for "
-            "16383 x 16383 pixels, got 465");
+  EXPECT_THAT(ErrorOf(jpeg),
+              IsError(absl::StatusCode::kDataLoss, "262112 bytes of JPEG", "got 465"));
   jpeg.replace(frame + 5, 4, "\xff\xff\xff\xff");
-  EXPECT_THAT(ErrorOf(jpeg, {}, absl::StatusCode::kDataLoss), HasSubstr("Maximum supported image"));
+  EXPECT_THAT(ErrorOf(jpeg), IsError(absl::StatusCode::kDataLoss, "Maximum supported image"));
   for (const char* name : {"grey.png", "grey.jpg"}) {
-    EXPECT_EQ(ErrorOf(Stored(name), {.max_pixels = 436}, absl::StatusCode::kResourceExhausted),
-              "the image is too large; expected at most 436 pixels, got 19 x 23");
+    EXPECT_THAT(ErrorOf(Stored(name), {.max_pixels = 436}),
+                IsError(absl::StatusCode::kResourceExhausted, "436 pixels", "got 19 x 23"));
     EXPECT_TRUE(DecodeImage(Stored(name), {.max_pixels = 437}).ok());
   }
 }
@@ -328,20 +322,15 @@ TEST(ImageTest, DamagedExifLeavesImageAsInFile) {
 
 TEST(ImageTest, OtherFormatsAndOptionsAreRejected) {
   constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
-  EXPECT_EQ(ErrorOf("GIF89a", {}, kInvalid),
-            "wrong kind of file; expected a PNG or JPEG image, got a GIF image; convert it to PNG "
-            "or JPEG");
-  EXPECT_EQ(ErrorOf("\x89 and more", {}, kInvalid),
-            "unknown image format; expected PNG or JPEG, got bytes that begin with '\\x89 and mo'");
+  EXPECT_THAT(ErrorOf("GIF89a"), IsError(kInvalid, "PNG or JPEG image", "got a GIF image"));
+  EXPECT_THAT(ErrorOf("\x89 and more"), IsError(kInvalid, "PNG or JPEG", R"('\x89 and mo')"));
   EXPECT_EQ(ImageSize("").status().code(), kInvalid);
   EXPECT_EQ(DecodePng("").status().code(), absl::StatusCode::kDataLoss);
   EXPECT_EQ(DecodeJpeg("").status().code(), absl::StatusCode::kDataLoss);
-  EXPECT_EQ(ErrorOf(Stored("rgb.png"), {.channels = 2}, kInvalid),
-            "invalid number of channels; expected 0, 1 or 3, got 2");
-  EXPECT_EQ(ErrorOf(Stored("rgb.png"), {.ratio = 2}, kInvalid),
-            "invalid ratio; expected 1 for PNG, got 2");
-  EXPECT_EQ(ErrorOf(Stored("grey.jpg"), {.ratio = 3}, kInvalid),
-            "invalid ratio; expected 1, 2, 4 or 8, got 3");
+  EXPECT_THAT(ErrorOf(Stored("rgb.png"), {.channels = 2}), IsError(kInvalid, "channels", "got 2"));
+  EXPECT_THAT(ErrorOf(Stored("rgb.png"), {.ratio = 2}), IsError(kInvalid, "ratio", "PNG", "got 2"));
+  EXPECT_THAT(ErrorOf(Stored("grey.jpg"), {.ratio = 3}),
+              IsError(kInvalid, "ratio", "1, 2, 4 or", "got 3"));
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/files.h"
+#include "tests/support/is_error.h"
 
 namespace mirrorflow {
 namespace {
@@ -37,11 +38,10 @@ absl::StatusOr<Tensor> Read(absl::string_view contents) {
   return ReadNpy(WriteTemporary("array.npy", contents));
 }
 
-std::string Error(absl::string_view contents) {
-  const absl::StatusOr<Tensor> tensor = Read(contents);
-  EXPECT_FALSE(tensor.ok());
-  EXPECT_THAT(tensor.status().message(), HasSubstr("array.npy: "));
-  return std::string(tensor.status().message());
+absl::Status Error(absl::string_view contents) {
+  absl::Status error = Read(contents).status();
+  EXPECT_THAT(error.message(), HasSubstr("array.npy: "));
+  return error;
 }
 
 constexpr absl::string_view kFloats(
@@ -158,21 +158,18 @@ TEST(NpyTest, ArrayWithoutPlainLayoutIsReadInsteadOfMapped) {
     EXPECT_EQ(reinterpret_cast<uintptr_t>(any->raw()) % alignof(float), 0u);
     EXPECT_TRUE(Tensor::Identical(*any, Tensor::Vector<float>({0, 1, 2, 3, 4, 5})));
   }
-  EXPECT_THAT(std::string(map("{'descr': '|b1', 'fortran_order': False, 'shape': (2,)}", "\1\2")
-                              .status()
-                              .message()),
-              HasSubstr("array.npy: element 1 of bool is out of range"));
-  EXPECT_THAT(std::string(map("{'descr': '<f4', 'fortran_order': False, 'shape': (7,)}", kFloats)
-                              .status()
-                              .message()),
-              HasSubstr("array.npy: wrong size of float[7]"));
+  EXPECT_THAT(map("{'descr': '|b1', 'fortran_order': False, 'shape': (2,)}", "\1\2").status(),
+              IsError(absl::StatusCode::kDataLoss, "array.npy:", "element 1 of bool"));
+  EXPECT_THAT(map("{'descr': '<f4', 'fortran_order': False, 'shape': (7,)}", kFloats).status(),
+              IsError(absl::StatusCode::kDataLoss, "array.npy:", "float[7]"));
 }
 
 TEST(NpyTest, TruncatedOrExtendedFileIsRejected) {
   const std::string good = MatrixByNumPy();
   ASSERT_TRUE(Read(good).ok());
-  for (size_t size = 0; size < good.size(); ++size) Error(good.substr(0, size));
-  EXPECT_THAT(Error(good + "x"), HasSubstr("wrong size of float[2,3]; expected 24 bytes, got 25"));
+  for (size_t size = 0; size < good.size(); ++size) EXPECT_FALSE(Error(good.substr(0, size)).ok());
+  EXPECT_THAT(Error(good + "x"),
+              IsError(absl::StatusCode::kDataLoss, "float[2,3]", "24 bytes", "got 25"));
 }
 
 TEST(NpyTest, RejectsFilesWithoutNumericArray) {
@@ -200,17 +197,20 @@ TEST(NpyTest, RejectsFilesWithoutNumericArray) {
       {"{'descr", "the end of a string"},
       {"", "expected '{'"},
   };
-  for (const auto& c : kCases) EXPECT_THAT(Error(Npy(c.header, "1234")), HasSubstr(c.what));
+  for (const auto& c : kCases) {
+    EXPECT_THAT(Error(Npy(c.header, "1234")).message(), HasSubstr(c.what));
+  }
   EXPECT_THAT(Error("\x93NUMBER and more"),
-              HasSubstr("not an npy file; expected it to begin with"));
-  EXPECT_THAT(Error(absl::string_view("\x93NUMPY\x09\0\1\0\0", 11)), HasSubstr("1 to 3, got 9"));
+              IsError(absl::StatusCode::kDataLoss, "not an npy file"));
+  EXPECT_THAT(Error(absl::string_view("\x93NUMPY\x09\0\1\0\0", 11)),
+              IsError(absl::StatusCode::kUnimplemented, "1 to 3", "got 9"));
   EXPECT_THAT(Error(Npy("{'descr': '|b1', 'fortran_order': False, 'shape': (2,)}", "\1\2")),
-              HasSubstr("element 1 of bool is out of range; expected 0 or 1, got 2"));
+              IsError(absl::StatusCode::kDataLoss, "element 1 of bool", "got 2"));
 }
 
 TEST(NpyTest, OversizedHeaderIsRejected) {
   EXPECT_THAT(Error(absl::string_view("\x93NUMPY\x02\0\xff\xff\xff\xff", 12)),
-              HasSubstr("the header is too long; expected at most 65536 bytes, got 4294967295"));
+              IsError(absl::StatusCode::kDataLoss, "the header", "65536 bytes", "got 4294967295"));
 }
 
 TEST(NpyTest, ReadAndWriteErrorsNamePath) {

@@ -11,6 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/files.h"
+#include "tests/support/is_error.h"
 #include "train/formats/npy.h"
 #include "train/formats/zip.h"
 
@@ -25,11 +26,10 @@ absl::StatusOr<Arrays> Read(absl::string_view contents) {
   return ReadNpz(WriteTemporary("arrays.npz", contents));
 }
 
-std::string Error(absl::string_view contents) {
-  const absl::StatusOr<Arrays> arrays = Read(contents);
-  EXPECT_FALSE(arrays.ok());
-  EXPECT_THAT(arrays.status().message(), HasSubstr("arrays.npz: "));
-  return std::string(arrays.status().message());
+absl::Status Error(absl::string_view contents) {
+  absl::Status error = Read(contents).status();
+  EXPECT_THAT(error.message(), HasSubstr("arrays.npz: "));
+  return error;
 }
 
 bool Identical(const Arrays& a, const Arrays& b) {
@@ -136,9 +136,10 @@ TEST(NpzTest, AcceptsArchiveWithComment) {
 
 TEST(NpzTest, TruncatedOrExtendedFileIsRejected) {
   for (const std::string& good : {FileByNumPy(), FileByUs(ArraysByNumPy())}) {
-    for (size_t size = 0; size < good.size(); ++size) Error(good.substr(0, size));
-    Error(good + "x");
-    Error("x" + good);
+    for (size_t size = 0; size < good.size(); ++size)
+      EXPECT_FALSE(Error(good.substr(0, size)).ok());
+    EXPECT_FALSE(Error(good + "x").ok());
+    EXPECT_FALSE(Error("x" + good).ok());
   }
 }
 
@@ -175,33 +176,30 @@ TEST(NpzTest, RejectsInvalidArchives) {
       {Patched(numpy, kEnd, 10, two) + "x", "not a zip archive"},
       {Patched(numpy, kEnd, 12, kHuge),
        "the central directory ends at the wrong offset; expected 378"},
-      {Patched(numpy, kEnd, 16, kZero.substr(0, 4)),
-       "the central directory ends at the wrong offset"},
+      {Patched(numpy, kEnd, 16, kZero.substr(0, 4)), "at the wrong offset"},
       {Patched(Patched(numpy, kEnd, 8, "\3"), kEnd, 10, "\3"), "the number of entries"},
       {Patched(Patched(numpy, kEnd, 8, "\1"), kEnd, 10, "\1"), "bytes after the last entry"},
       {Patched(ours, kLocator, 8, one), "the zip64 end locator"},
       {Patched(ours, kLocator, 16, kZero.substr(0, 4)), "the zip64 end locator"},
       {Patched(ours, kEnd64, 4, one), "the zip64 end record"},
       {Patched(ours, kEnd64, 24, "\1"), "the zip64 end record"},
-      {Patched(ours, kEnd64, 40, "\xff\xff\xff\xff\xff\xff\xff\xff"),
-       "directory ends at the wrong offset"},
-      {numpy.substr(numpy.size() - 22), "the central directory ends at the wrong offset"},
+      {Patched(ours, kEnd64, 40, "\xff\xff\xff\xff\xff\xff\xff\xff"), "at the wrong offset"},
+      {numpy.substr(numpy.size() - 22), "at the wrong offset"},
       // Entries.
       {Patched(numpy, kCentral, 0, "PK\2\1"), "a wrong signature"},
       {Patched(numpy, kCentral, 8, "\1"), "the entry is encrypted"},
-      {Patched(numpy, kCentral, 10, "\x0e"), "expected 0 (stored) or 8 (deflate), got 14"},
+      {Patched(numpy, kCentral, 10, "\x0e"), "got 14"},
       {Patched(numpy, kCentral, 34, "\1"), "multi-disk archives"},
-      {Patched(numpy, kCentral, 28, "\xff\xff"), "the central directory is cut short"},
-      {Patched(numpy, kCentral, 42, one), "does not match the central directory"},
-      {Patched(numpy, kCentral, 42, kHuge), "the offset of the local header"},
-      {Patched(numpy, kCentral, 16, one), "wrong CRC-32 of the entry; expected 1, got 2a00e94f"},
-      {Patched(numpy, kCentral, 20, kHuge), "'w.npy': zip: the end of the entry"},
+      {Patched(numpy, kCentral, 28, "\xff\xff"), "directory is cut short"},
+      {Patched(numpy, kCentral, 42, one), "match the central directory"},
+      {Patched(numpy, kCentral, 42, kHuge), "offset of the local header"},
+      {Patched(numpy, kCentral, 16, one), "CRC-32 of the entry; expected 1, got 2a00e94f"},
+      {Patched(numpy, kCentral, 20, kHuge), "'w.npy': zip: the end"},
       {Patched(numpy, kCentral, 20, "\xff\xff\xff\xff"), "a zip64 field is missing"},
-      {Patched(numpy, kCentral, 24, kHuge),
-       "'w.npy': zip: the entry has the wrong size; expected at most"},
-      {Patched(ours, kCentral, 10, "\x08", 1), "does not match the central directory"},
-      {Patched(numpy, kLocal, 6, "\1"), "does not match the central directory"},
-      {Patched(numpy, kLocal, 30, "v"), "does not match the central directory"},
+      {Patched(numpy, kCentral, 24, kHuge), "'w.npy': zip: the entry has"},
+      {Patched(ours, kCentral, 10, "\x08", 1), "match the central directory"},
+      {Patched(numpy, kLocal, 6, "\1"), "match the central directory"},
+      {Patched(numpy, kLocal, 30, "v"), "match the central directory"},
       // Names, changed in both headers so that they agree.
       {Patched(Patched(numpy, kLocal, 30, "../../"), kCentral, 46, "../.."), "got '../..'"},
       {Patched(Patched(numpy, kLocal, 30, "/"), kCentral, 46, "/"), "or a leading '/'"},
@@ -210,11 +208,11 @@ TEST(NpzTest, RejectsInvalidArchives) {
       {Patched(Patched(numpy, kLocal, 30, kZero.substr(0, 1)), kCentral, 46, kZero.substr(0, 1)),
        "UTF-8 without NUL"},
       {Patched(Patched(twice, kLocal, 30, "a", 1), kCentral, 46, "a", 1),
-       "'a.npy': zip: two entries have this name"},
+       "'a.npy': zip: two entries"},
       {Patched(Patched(twice, kCentral, 46, "a", 1), kCentral, 46 + 5 + 20, kZero, 1),
-       "two entries have this name"},
+       "two entries have"},
   };
-  for (const auto& c : kCases) EXPECT_THAT(Error(c.file), HasSubstr(c.what));
+  for (const auto& c : kCases) EXPECT_THAT(Error(c.file).message(), HasSubstr(c.what));
 }
 
 TEST(NpzTest, RejectsOverlappingEntries) {
@@ -224,20 +222,23 @@ TEST(NpzTest, RejectsOverlappingEntries) {
       FileByUs({{"a", Tensor::Scalar<float>(1)}, {"b", Tensor::Scalar<float>(2)}});
   std::string longer = Patched(file, kCentral, 46 + 5 + 4, "\x90");
   longer = Patched(longer, kCentral, 46 + 5 + 12, "\x90");
-  EXPECT_THAT(Error(longer), HasSubstr("two entries overlap"));
+  EXPECT_THAT(Error(longer).message(), HasSubstr("two entries overlap"));
 }
 
 TEST(NpzTest, RejectsEntriesWhoseSizesDoNotMatchTheirData) {
   const std::string numpy = FileByNumPy();
   // The size in the central directory, 0x98, with one byte less and with one more.
-  EXPECT_THAT(Error(Patched(numpy, kCentral, 24, "\x97")), HasSubstr("expected 24 bytes, got 23"));
-  EXPECT_THAT(Error(Patched(numpy, kCentral, 24, "\x99")), HasSubstr("expected 24 bytes, got 25"));
+  EXPECT_THAT(Error(Patched(numpy, kCentral, 24, "\x97")),
+              IsError(absl::StatusCode::kDataLoss, "24 bytes", "got 23"));
+  EXPECT_THAT(Error(Patched(numpy, kCentral, 24, "\x99")),
+              IsError(absl::StatusCode::kDataLoss, "24 bytes", "got 25"));
   EXPECT_THAT(Error(Patched(numpy, kCentral, 20, "\x54")),
-              HasSubstr("zip: the deflated data does not end with the entry"));
-  EXPECT_THAT(Error(Patched(numpy, kCentral, 20, "\x40")), HasSubstr("damaged or end early"));
+              IsError(absl::StatusCode::kDataLoss, "zip:", "deflated data"));
+  EXPECT_THAT(Error(Patched(numpy, kCentral, 20, "\x40")),
+              IsError(absl::StatusCode::kDataLoss, "damaged or end early"));
   // One byte follows the end of the last entry's stream.
   EXPECT_THAT(Error(Patched(numpy, kCentral, 20, "\x4c", 1)),
-              HasSubstr("'a/b.npy': zip: the deflated data does not end with the entry"));
+              IsError(absl::StatusCode::kDataLoss, "'a/b.npy': zip:", "deflated data"));
 }
 
 TEST(NpzTest, ErrorInArrayNamesArray) {
@@ -245,7 +246,7 @@ TEST(NpzTest, ErrorInArrayNamesArray) {
   std::string file = FileByUs({{"a", Tensor::Scalar<float>(1)}, {"b", Tensor::Scalar<float>(2)}});
   const size_t at = file.find("'<f4'", file.find("b.npy"));
   EXPECT_THAT(Error(file.replace(at, 5, "'|O' ")),
-              AllOf(HasSubstr("'b.npy': descr: unsupported element type")));
+              IsError(absl::StatusCode::kUnimplemented, "'b.npy': descr:", "element type"));
 }
 
 // An entry of each kind that cannot be read, next to a good one.

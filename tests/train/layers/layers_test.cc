@@ -8,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops/all/ops.h"
+#include "tests/support/is_error.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_session.h"
 #include "train/losses/losses.h"
@@ -18,7 +19,6 @@ namespace mirrorflow {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 constexpr int64_t kAny = kUnknownDim;
 
@@ -195,7 +195,8 @@ TEST(LayersTest, DropoutAtRateZeroReturnsInput) {
 // Builds a layer on placeholders, which must fail with the message.
 struct Mistake {
   std::function<Output(const Scope&)> build;
-  const char* message;
+  const char* place;
+  const char* token = "";  // for places that have several errors
 };
 
 TEST(LayersTest, InvalidArgumentsAreReportedByGraphStatus) {
@@ -208,12 +209,12 @@ TEST(LayersTest, InvalidArgumentsAreReportedByGraphStatus) {
       {[&](const Scope& s) {
          return layers::Dense(s, x(s, {kAny, kAny}), 3);
        },
-       "dense: expected an input of rank 2 whose last dimension is known, got shape [?,?]"},
+       "dense:", "got shape [?,?]"},
       {[&](const Scope& s) { return layers::Dense(s, x(s, image), 3); }, "got shape [?,8,8,2]"},
       {[&](const Scope& s) {
          return layers::Dense(s, x(s, {kAny, 4}), 0);
        },
-       "dense: units out of range; expected at least 1, got 0"},
+       "dense: units", "got 0"},
       {[&](const Scope& s) {
          return layers::Dense(s, x(s, {kAny, 4}), -3);
        },
@@ -221,7 +222,7 @@ TEST(LayersTest, InvalidArgumentsAreReportedByGraphStatus) {
       {[&](const Scope& s) {
          return layers::Conv2D(s, x(s, {kAny, 4}), 3, 3);
        },
-       "conv2d: expected an input of rank 4"},
+       "conv2d:", "rank 4"},
       {[&](const Scope& s) { return layers::Conv2D(s, x(s, image), 0, 3); },
        "conv2d: filters out of range"},
       {[&](const Scope& s) { return layers::Conv2D(s, x(s, image), 4, 0); },
@@ -241,10 +242,9 @@ TEST(LayersTest, InvalidArgumentsAreReportedByGraphStatus) {
       {[&](const Scope& s) {
          return layers::Flatten(s, x(s, {kAny, kAny, 3}));
        },
-       "flatten: expected an input whose dimensions after the first are known"},
+       "flatten:", "are known"},
       {[&](const Scope& s) { return layers::Flatten(s, x(s, Shape::UnknownRank())); }, "flatten"},
-      {[&](const Scope& s) { return layers::Dropout(s, x(s, {4}), 1); },
-       "rate must be at least 0 and below 1, got 1"},
+      {[&](const Scope& s) { return layers::Dropout(s, x(s, {4}), 1); }, "rate", "got 1"},
       {[&](const Scope& s) { return layers::Dropout(s, x(s, {4}), -0.1); }, "got -0.1"},
       {[&](const Scope& s) { return layers::Dropout(s, x(s, {4}), nan); }, "got nan"},
       {[&](const Scope& s) {
@@ -259,8 +259,9 @@ TEST(LayersTest, InvalidArgumentsAreReportedByGraphStatus) {
   for (size_t i = 0; i < mistakes.size(); ++i) {
     Graph graph;
     EXPECT_FALSE(mistakes[i].build(Scope(&graph)).valid()) << i;
-    EXPECT_EQ(graph.status().code(), absl::StatusCode::kInvalidArgument) << i;
-    EXPECT_THAT(std::string(graph.status().message()), HasSubstr(mistakes[i].message)) << i;
+    EXPECT_THAT(graph.status(),
+                IsError(absl::StatusCode::kInvalidArgument, mistakes[i].place, mistakes[i].token))
+        << i;
   }
 }
 

@@ -156,13 +156,12 @@ TEST(TransformerLayersTest, ErrorsReportExpectedInput) {
     EXPECT_TRUE(absl::StrContains(message, said)) << message;
   };
   expect(error([](const Scope& s, Output x) { layers::LayerNormalization(s, x); }),
-         "expected an input whose last dimension is known");
+         "last dimension is known");
   expect(error([](const Scope& s, Output x) { layers::SelfAttention(s, x, 2); }),
          "expected [batch, n, width]");
   expect(error([](const Scope& s, Output x) { layers::MaskedSoftmax(s, x, 1, {.causal = true}); }),
-         "expected logits whose last two dimensions are known");
-  expect(error([](const Scope& s, Output x) { layers::Embedding(s, x, 0, 2); }),
-         "expected a vocabulary and a width of at least 1, got 0 and 2");
+         "last two dimensions");
+  expect(error([](const Scope& s, Output x) { layers::Embedding(s, x, 0, 2); }), "got 0 and 2");
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops/all/ops.h"
+#include "tests/support/is_error.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_session.h"
 #include "train/optimizers/optimizers.h"
@@ -21,7 +22,7 @@
 namespace mirrorflow {
 namespace {
 
-using ::testing::HasSubstr;
+constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
@@ -29,56 +30,54 @@ Output Feed(const Scope& s, const Shape& shape, DataType dtype = DT_FLOAT) {
   return ops::Placeholder(s.WithName("x"), dtype, shape);
 }
 
-std::string ErrorOf(const std::function<Output(const Scope&)>& build) {
+absl::Status ErrorOf(const std::function<Output(const Scope&)>& build) {
   Graph graph;
   EXPECT_FALSE(build(Scope(&graph)).valid());
-  EXPECT_EQ(graph.status().code(), absl::StatusCode::kInvalidArgument);
-  return std::string(graph.status().message());
+  return graph.status();
 }
 
 TEST(LossesTest, InvalidArgumentsAreReported) {
   EXPECT_THAT(ErrorOf([](const Scope& s) {
                 return losses::Huber(s, Feed(s, {-1, 3}), Feed(s, {-1, 1}));
               }),
-              HasSubstr("do not have the shape of the predictions; expected [?,3], got [?,1]"));
+              IsError(kInvalid, "shape of the predictions", "got [?,1]"));
   EXPECT_THAT(ErrorOf([](const Scope& s) {
                 return losses::Huber(s, Feed(s, {-1}), Feed(s, {-1}), {.delta = -1});
               }),
-              HasSubstr("huber: delta: expected above 0, got -1"));
+              IsError(kInvalid, "huber", "delta", "got -1"));
   EXPECT_THAT(ErrorOf([](const Scope& s) {
                 return losses::CosineSimilarity(s, Feed(s, {-1}), Feed(s, {-1}));
               }),
-              HasSubstr("to have at least 2 dimensions, got [?]"));
+              IsError(kInvalid, "at least 2", "got [?]"));
   EXPECT_THAT(ErrorOf([](const Scope& s) {
                 return losses::SparseSoftmaxCrossEntropy(s, Feed(s, {-1, 4, 3}),
                                                          Feed(s, {-1, 5}, DT_INT32));
               }),
-              HasSubstr("expected [?,4], got [?,5]"));
+              IsError(kInvalid, "expected [?,4], got [?,5]"));
   EXPECT_THAT(ErrorOf([](const Scope& s) {
                 return losses::SparseSoftmaxCrossEntropy(s, Feed(s, {-1, 4, -1}),
                                                          Feed(s, {-1, 4}, DT_INT32));
               }),
-              HasSubstr("whose last dimension is known, got [?,4,?]"));
+              IsError(kInvalid, "last dimension", "got [?,4,?]"));
   EXPECT_THAT(ErrorOf([](const Scope& s) {
                 return losses::BinaryCrossentropy(s, Feed(s, {-1}), Feed(s, {-1}),
                                                   {.label_smoothing = 1.5});
               }),
-              HasSubstr("binary_crossentropy: label_smoothing: expected 0 to 1, got 1.5"));
+              IsError(kInvalid, "binary_crossentropy", "label_smoothing", "got 1.5"));
   EXPECT_THAT(ErrorOf([](const Scope& s) {
                 return losses::CategoricalCrossentropy(s, Feed(s, {-1, -1}), Feed(s, {-1, -1}),
                                                        {.label_smoothing = 0.1});
               }),
-              HasSubstr("label_smoothing needs the number of classes"));
+              IsError(kInvalid, "label_smoothing", "classes"));
   EXPECT_THAT(ErrorOf([](const Scope& s) {
                 return losses::BinaryFocalCrossentropy(s, Feed(s, {-1}), Feed(s, {-1}),
                                                        {.gamma = -2});
               }),
-              HasSubstr("gamma: expected 0 or more, got -2"));
+              IsError(kInvalid, "gamma", "got -2"));
   EXPECT_THAT(ErrorOf([](const Scope& s) {
                 return losses::CTC(s, Feed(s, {-1, -1, 5}), Feed(s, {-1, 3}, DT_INT32));
               }),
-              HasSubstr("ctc: expected logits [batch, time, classes] and labels [batch, length], "
-                        "of which all but the batch are known, got [?,?,5] and [?,3]"));
+              IsError(kInvalid, "ctc", "got [?,?,5]", "[?,3]"));
 }
 
 TEST(LossesTest, WeightsThatDoNotFitAreReported) {
@@ -87,8 +86,7 @@ TEST(LossesTest, WeightsThatDoNotFitAreReported) {
                   return losses::MeanSquaredError(s, Feed(s, {4, 3, 2}), Feed(s, {4, 3, 2}),
                                                   {.sample_weight = Feed(s, shape)});
                 }),
-                HasSubstr("mean_squared_error: the sample weights do not fit; expected the first "
-                          "dimensions of [4,3], got "));
+                IsError(kInvalid, "mean_squared_error", "sample weights", "[4,3]"));
   }
 }
 
@@ -105,7 +103,7 @@ TEST(LossesTest, LabelOutOfRangeFailsStep) {
     for (const int32_t bad : {-1, 3}) {
       const Tensor y = Tensor::Of<int32_t>({2, 2}, {1, 2, 1, bad});
       const auto result = (*session)->Run({{logits, x}, {labels, y}}, {loss});
-      EXPECT_EQ(result.status().code(), absl::StatusCode::kInvalidArgument);
+      EXPECT_EQ(result.status().code(), kInvalid);
     }
   }
 }

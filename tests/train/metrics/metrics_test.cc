@@ -13,6 +13,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops/all/ops.h"
+#include "tests/support/is_error.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_session.h"
 #include "tests/support/test_workers.h"
@@ -21,18 +22,18 @@
 namespace mirrorflow {
 namespace {
 
+constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
+
 using metrics::Metric;
-using ::testing::HasSubstr;
 
 Output Feed(const Scope& s, const Shape& shape, DataType dtype = DT_FLOAT) {
   return ops::Placeholder(s.WithName("x"), dtype, shape);
 }
 
-std::string ErrorOf(const std::function<Metric(const Scope&)>& build) {
+absl::Status ErrorOf(const std::function<Metric(const Scope&)>& build) {
   Graph graph;
   EXPECT_FALSE(build(Scope(&graph)).update.valid());
-  EXPECT_EQ(graph.status().code(), absl::StatusCode::kInvalidArgument);
-  return std::string(graph.status().message());
+  return graph.status();
 }
 
 TEST(MetricsTest, InvalidArgumentsAreReported) {
@@ -40,43 +41,43 @@ TEST(MetricsTest, InvalidArgumentsAreReported) {
       ErrorOf([](const Scope& s) {
         return metrics::SparseCategoricalAccuracy(s, Feed(s, {-1, 3}), Feed(s, {-1, 1}, DT_INT32));
       }),
-      HasSubstr("do not have the shape of the predictions; expected [?], got [?,1]"));
+      IsError(kInvalid, "shape of the predictions", "got [?,1]"));
   EXPECT_THAT(ErrorOf([](const Scope& s) {
                 return metrics::SparseTopKCategoricalAccuracy(s, Feed(s, {-1, 3}),
                                                               Feed(s, {-1}, DT_INT32), {.k = 0});
               }),
-              HasSubstr("expected a k of at least 1, got 0"));
+              IsError(kInvalid, "at least 1", "got 0"));
   EXPECT_THAT(ErrorOf([](const Scope& s) {
                 return metrics::TopKCategoricalAccuracy(s, Feed(s, {-1, -1}), Feed(s, {-1, -1}));
               }),
-              HasSubstr("expected predictions whose last dimension is known, got [?,?]"));
+              IsError(kInvalid, "last dimension", "got [?,?]"));
   EXPECT_THAT(ErrorOf([](const Scope& s) {
                 return metrics::Precision(s, Feed(s, {-1}), Feed(s, {-1}), {.thresholds = {2}});
               }),
-              HasSubstr("precision: expected thresholds in [0, 1], got 2"));
+              IsError(kInvalid, "precision", "thresholds", "got 2"));
   EXPECT_THAT(ErrorOf([](const Scope& s) {
                 return metrics::Recall(s, Feed(s, {-1, 3}), Feed(s, {-1, 3}), {.class_id = 3});
               }),
-              HasSubstr("expected one for 1 and 3, got [?,3]"));
+              IsError(kInvalid, "1 and 3", "got [?,3]"));
   EXPECT_THAT(
       ErrorOf([](const Scope& s) { return metrics::F1Score(s, Feed(s, {-1}), Feed(s, {-1})); }),
-      HasSubstr("f1_score: expected predictions [batch, classes]"));
+      IsError(kInvalid, "f1_score", "[batch, classes]"));
   EXPECT_THAT(ErrorOf([](const Scope& s) {
                 return metrics::FBetaScore(s, Feed(s, {-1, 2}), Feed(s, {-1, 2}), {.beta = 0});
               }),
-              HasSubstr("fbeta_score: beta: expected above 0, got 0"));
+              IsError(kInvalid, "fbeta_score", "beta", "got 0"));
   EXPECT_THAT(ErrorOf([](const Scope& s) {
                 return metrics::AUC(s, Feed(s, {-1}), Feed(s, {-1}), {.num_thresholds = 1});
               }),
-              HasSubstr("auc: expected at least two thresholds, got 1"));
+              IsError(kInvalid, "auc", "two thresholds", "got 1"));
   EXPECT_THAT(ErrorOf([](const Scope& s) {
                 return metrics::MeanIoU(s, Feed(s, {-1}, DT_INT32), Feed(s, {-1}, DT_INT32), 0);
               }),
-              HasSubstr("mean_io_u: expected 1 to 30000 classes, got 0"));
+              IsError(kInvalid, "mean_io_u", "classes", "got 0"));
   EXPECT_THAT(ErrorOf([](const Scope& s) {
                 return metrics::Mean(s, Feed(s, {-1}), {.sample_weight = Feed(s, {-1, 2})});
               }),
-              HasSubstr("mean: the sample weights do not fit"));
+              IsError(kInvalid, "mean:", "sample weights"));
 }
 
 class OneMetric {

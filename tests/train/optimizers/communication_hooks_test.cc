@@ -18,6 +18,7 @@
 #include "mirrorflow_debug.h"
 #include "ops/all/ops.h"
 #include "tests/oracle/interpreter.h"
+#include "tests/support/is_error.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_session.h"
 #include "train/checkpoint/variables_file.h"
@@ -27,8 +28,6 @@
 
 namespace mirrorflow {
 namespace {
-
-using ::testing::HasSubstr;
 
 using Rows = std::vector<int64_t>;
 using Arrays = std::map<std::string, Tensor>;
@@ -263,17 +262,14 @@ TEST(HookErrors, PerReplicaResultNamesVariableAndPath) {
     const Output part = ops::LocalPart(r.scope().WithName("mine"), r.gradient());
     return ops::Neg(r.scope().WithName("result"), part);
   });
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(status.message(), HasSubstr("reduction of the gradient of variable '"));
-  EXPECT_THAT(status.message(), HasSubstr("got one that is per-replica"));
-  EXPECT_THAT(status.message(), HasSubstr("/mine) -> Neg("));
+  EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, "gradient of variable '",
+                              "is per-replica", "/mine) -> Neg("));
 }
 
 TEST(HookErrors, UnreducedResultIsReported) {
   const absl::Status status = PrepareWith([](GradientReduction& r) { return r.gradient(); });
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(status.message(), HasSubstr("reduction of the gradient of variable '"));
-  EXPECT_THAT(status.message(), HasSubstr("got one that is partial(sum)"));
+  EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, "gradient of variable '",
+                              "is partial(sum)"));
   // One replica has the whole gradient.
   EXPECT_TRUE(PrepareWith([](GradientReduction& r) { return r.gradient(); }, 1).ok());
 }
@@ -281,32 +277,33 @@ TEST(HookErrors, UnreducedResultIsReported) {
 TEST(HookErrors, ScatteredResultIsReported) {
   const absl::Status status =
       PrepareWith([](GradientReduction& r) { return ops::ReduceScatter(r.scope(), r.gradient()); });
-  EXPECT_THAT(status.message(), HasSubstr("got one that is sharded("));
+  EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, "is sharded("));
 }
 
 TEST(HookErrors, ResultOfOtherDtypeOrShapeIsReported) {
   const auto building = [](const GradientReducer& reduce) {
-    return std::string(Regression(reduce).graph.status().message());
+    return Regression(reduce).graph.status();
   };
   EXPECT_THAT(building([](GradientReduction& r) {
                 return ops::AllReduce(r.scope(), ops::Cast(r.scope(), r.gradient(), DT_HALF));
               }),
-              HasSubstr("expected float[12,10], got half[12,10]"));
+              IsError(absl::StatusCode::kInvalidArgument, "float[12,10]", "got half[12,10]"));
   EXPECT_THAT(building([](GradientReduction& r) {
                 return ops::Sum(r.scope(), ops::AllReduce(r.scope(), r.gradient()), {0});
               }),
-              HasSubstr("reduction of the gradient of 'w': expected float[12,10], got float[10]"));
+              IsError(absl::StatusCode::kInvalidArgument, "gradient of 'w':", "got float[10]"));
   EXPECT_THAT(building([](GradientReduction&) { return Output(); }),
-              HasSubstr("reduction of the gradient of 'w': expected a value, got none"));
+              IsError(absl::StatusCode::kInvalidArgument, "gradient of 'w':", "got none"));
 }
 
 TEST(HookErrors, OptionsOutOfRangeAreReported) {
   const auto building = [](const hooks::PowerSGDOptions& options) {
-    return std::string(Regression(hooks::PowerSGD(options)).graph.status().message());
+    return Regression(hooks::PowerSGD(options)).graph.status();
   };
   EXPECT_THAT(building({.matrix_approximation_rank = 0}),
-              HasSubstr("matrix_approximation_rank: expected 1 or more, got 0"));
-  EXPECT_THAT(building({.start_powersgd_iter = -1}), HasSubstr("got -1"));
+              IsError(absl::StatusCode::kInvalidArgument, "matrix_approximation_rank:", "got 0"));
+  EXPECT_THAT(building({.start_powersgd_iter = -1}),
+              IsError(absl::StatusCode::kInvalidArgument, "got -1"));
 }
 
 // ---- What an optimizer promises --------------------------------------------------------------

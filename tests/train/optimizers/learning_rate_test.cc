@@ -6,6 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops/all/ops.h"
+#include "tests/support/is_error.h"
 #include "tests/support/test_session.h"
 #include "train/optimizers/optimizers.h"
 #include "train/optimizers/schedules.h"
@@ -68,25 +69,25 @@ TEST(PiecewiseConstant, RejectsMismatchedBoundariesAndValues) {
 
 TEST(CosineDecay, RejectsZeroDecaySteps) {
   const absl::StatusOr<Line> line = MakeLine(schedules::CosineDecay({}));
-  EXPECT_THAT(std::string(line.status().message()),
-              HasSubstr("decay_steps: expected 1 or more, got 0"));
+  EXPECT_THAT(line.status(), IsError(absl::StatusCode::kInvalidArgument, "decay_steps:", "got 0"));
 }
 
 TEST(DecaySchedules, RejectOptionsOutOfRange) {
-  const std::pair<LearningRateSchedule, const char*> cases[] = {
-      {schedules::ExponentialDecay({}), "ExponentialDecay: decay_steps: expected 1 or more, got 0"},
-      {schedules::InverseTimeDecay({}), "InverseTimeDecay: decay_steps: expected 1 or more, got 0"},
-      {schedules::PolynomialDecay({.decay_steps = -1}),
-       "PolynomialDecay: decay_steps: expected 1 or more, got -1"},
-      {schedules::CosineDecayRestarts({}),
-       "CosineDecayRestarts: first_decay_steps: expected 1 or more, got 0"},
+  const struct {
+    LearningRateSchedule schedule;
+    const char* place;
+    const char* token;
+  } cases[] = {
+      {schedules::ExponentialDecay({}), "ExponentialDecay: decay_steps:", "got 0"},
+      {schedules::InverseTimeDecay({}), "InverseTimeDecay: decay_steps:", "got 0"},
+      {schedules::PolynomialDecay({.decay_steps = -1}), "PolynomialDecay: decay_steps:", "got -1"},
+      {schedules::CosineDecayRestarts({}), "CosineDecayRestarts: first_decay_steps:", "got 0"},
       {schedules::CosineDecayRestarts({.first_decay_steps = 2, .t_mul = 0.5}),
-       "CosineDecayRestarts: t_mul: expected 1 or more, got 0.5"},
+       "CosineDecayRestarts: t_mul:", "got 0.5"},
   };
-  for (const auto& [schedule, message] : cases) {
+  for (const auto& [schedule, place, token] : cases) {
     const absl::StatusOr<Line> line = MakeLine(schedule);
-    EXPECT_EQ(line.status().code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_THAT(std::string(line.status().message()), HasSubstr(message));
+    EXPECT_THAT(line.status(), IsError(absl::StatusCode::kInvalidArgument, place, token));
   }
 }
 
@@ -130,9 +131,8 @@ TEST(OneCycle, StepWithNonFiniteLossDoesNotCount) {
 
 TEST(OneCycle, RejectsOptionsOutOfRange) {
   const absl::StatusOr<Line> line = MakeLine({.total_steps = 0});
-  EXPECT_EQ(line.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(line.status().message()),
-              HasSubstr("OneCycle: total_steps: expected 1 or more, got 0"));
+  EXPECT_THAT(line.status(),
+              IsError(absl::StatusCode::kInvalidArgument, "OneCycle:", "total_steps:", "got 0"));
 }
 
 }  // namespace

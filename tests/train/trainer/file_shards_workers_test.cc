@@ -19,6 +19,7 @@
 #include "gtest/gtest.h"
 #include "mirrorflow.h"
 #include "tests/support/files.h"
+#include "tests/support/is_error.h"
 #include "tests/support/reserved_port.h"
 
 namespace mirrorflow {
@@ -259,10 +260,8 @@ TEST(FileShardsWorkersTest, ResumesInTheMiddleOfAnEpochOnAsManyWorkers) {
     ASSERT_TRUE(start.ok()) << start.status();
     FitOptions options{.epochs = 2, .start = *start, .distribute = kByFile};
     const absl::Status alone = (*training)->trainer->Fit(dataset, options).status();
-    EXPECT_EQ(alone.code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_THAT(std::string(alone.message()),
-                HasSubstr("batch 3 of epoch 1; expected the 2 workers and 2 replicas that began "
-                          "the epoch, got 1 and 1"));
+    EXPECT_THAT(alone, IsError(absl::StatusCode::kInvalidArgument, "batch 3 of epoch 1",
+                               "the 2 workers", "got 1 and 1"));
     options.start.batch = 0;  // begins the epoch again
     EXPECT_TRUE((*training)->trainer->Fit(dataset, options).ok());
   }
@@ -280,7 +279,8 @@ TEST(FileShardsWorkersTest, WorkerThatLeavesEndsTheWaitOfTheOther) {
     return input.status();
   });
   EXPECT_EQ(statuses[1], absl::OkStatus());
-  EXPECT_THAT(std::string(statuses[0].message()), HasSubstr("worker 1 has left the cluster"));
+  EXPECT_THAT(std::string(statuses[0].message()),
+              AllOf(HasSubstr("worker 1"), HasSubstr("has left")));
   EXPECT_LT(MonotonicTime::Now() - begin, absl::Seconds(60));  // not the step timeout
 }
 
@@ -296,9 +296,9 @@ TEST(FileShardsWorkersTest, ErrorsAreThoseOfAllWorkers) {
     return std::string(statuses[0].message());
   };
   EXPECT_THAT(message_of(Line(pattern).Batch(kBatch)),
-              HasSubstr("fewer files than workers; expected at least 2, got 1"));
+              AllOf(HasSubstr("files than workers"), HasSubstr("got 1")));
   EXPECT_THAT(message_of(Dataset::FromTensors({Tensor::Vector<float>({1, 2})}).Batch(2)),
-              HasSubstr("a dataset without a list of files"));
+              HasSubstr("list of files"));
   // Worker 1 has one more file.
   const auto statuses = OnEach([&](const Strategy& strategy, int worker) {
     WriteLine(absl::StrCat("errors_", worker), std::vector<int>(2 + worker, 4));
