@@ -20,6 +20,7 @@
 #include "gtest/gtest.h"
 #include "tests/conformance/communicator_conformance.h"
 #include "tests/conformance/connect_domains.h"
+#include "tests/support/is_error.h"
 #include "tests/support/transfers.h"
 
 namespace mirrorflow {
@@ -146,10 +147,10 @@ TEST(UcxTransportTest, AnotherCollectiveIsErrorThatSaysWhereEachRankIs) {
     size_t bytes;
     const char* got;
   } cases[] = {
-      {next_step, 100, "got 100 bytes of collective 4095 in step 8193"},
-      {previous_step, 100, "got 100 bytes of collective 4095 in step 8191"},
-      {other, 100, "in step 8192, which differs in its name, kind, dtype or counts"},
-      {expected, 200, "got 200 bytes of collective 4095 in step 8192"},
+      {next_step, 100, "in step 8193"},
+      {previous_step, 100, "in step 8191"},
+      {other, 100, "in step 8192, which differs"},
+      {expected, 200, "got 200 bytes"},
   };
   for (const auto& c : cases) {
     auto transports = UcxTransports(2);
@@ -159,12 +160,8 @@ TEST(UcxTransportTest, AnotherCollectiveIsErrorThatSaysWhereEachRankIs) {
       return rank == 0 ? transfers.Send(1, c.tag, absl::MakeSpan(out))
                        : transfers.Receive(0, expected, absl::MakeSpan(in));
     });
-    EXPECT_EQ(statuses[1].code(), absl::StatusCode::kInvalidArgument) << statuses[1];
-    EXPECT_THAT(
-        std::string(statuses[1].message()),
-        testing::AllOf(testing::HasSubstr("rank 0 runs another collective; expected 100 bytes of "
-                                          "collective 4095 in step 8192 from it, "),
-                       testing::HasSubstr(c.got)));
+    EXPECT_THAT(statuses[1], IsError(absl::StatusCode::kInvalidArgument, "rank 0 runs another",
+                                     "collective 4095 in step", c.got));
     EXPECT_EQ(FailureOf(statuses[1])->rank, 0);
   }
 }
@@ -177,9 +174,7 @@ TEST(UcxTransportTest, MessageOfAnotherIncarnationIsError) {
     return rank == 0 ? transfers.Send(1, Tag(5), absl::MakeSpan(data))
                      : transfers.Receive(0, Tag(5), absl::MakeSpan(data));
   });
-  EXPECT_EQ(statuses[1].code(), absl::StatusCode::kAborted) << statuses[1];
-  EXPECT_THAT(std::string(statuses[1].message()),
-              testing::HasSubstr("another incarnation of its workers; expected incarnation 8"));
+  EXPECT_THAT(statuses[1], IsError(absl::StatusCode::kAborted, "incarnation 8"));
 }
 
 TEST(UcxTransportTest, SilentPeerTimesOutWithItsRank) {

@@ -15,6 +15,7 @@
 #include "gtest/gtest.h"
 #include "ops/all/ops.h"
 #include "tests/support/flipping_device.h"
+#include "tests/support/is_error.h"
 #include "tests/support/test_session.h"
 #include "tests/support/test_workers.h"
 #include "train/optimizers/optimizers.h"
@@ -106,12 +107,10 @@ TEST_P(CheckReplicasTest, ReplicasOfOneProcessAreCompared) {
   flips[1] = flips[2] = true;
   ASSERT_EQ(AssignItself(**session, kLarge), absl::OkStatus());
   const absl::Status differs = (*session)->CheckReplicas();
-  EXPECT_EQ(differs.code(), absl::StatusCode::kDataLoss);
-  EXPECT_EQ(
-      differs.message(),
-      absl::StrCat("variable '", kLarge, "' differs between replicas; expected one checksum, got ",
-                   ChecksumOf(good), " on ranks 0, 3 and ",
-                   ChecksumOf(*(*session)->ReadVariable(kLarge, 1)), " on ranks 1, 2"));
+  EXPECT_THAT(differs, IsError(absl::StatusCode::kDataLoss, absl::StrCat("variable '", kLarge, "'"),
+                               absl::StrCat(ChecksumOf(good), " on ranks 0, 3"),
+                               absl::StrCat(ChecksumOf(*(*session)->ReadVariable(kLarge, 1)),
+                                            " on ranks 1, 2")));
   // Nothing but that bit is wrong, and the session can go on.
   ASSERT_EQ((*session)->AssignVariable(kLarge, good), absl::OkStatus());
   EXPECT_EQ((*session)->CheckReplicas(), absl::OkStatus());
@@ -149,11 +148,11 @@ TEST(CheckReplicasOfWorkersTest, AllWorkersNameVariableAndRanks) {
       EXPECT_THAT(differ, Each(differ[0]));
       // The replicas of a worker share a copy.
       const std::string message(differ[0].message());
-      EXPECT_THAT(message, HasSubstr("differs between replicas; expected one checksum, got "));
+      EXPECT_THAT(message, HasSubstr("differs between replicas"));
       EXPECT_THAT(message,
                   HasSubstr(odd == 0 ? " on ranks 0, 1 and " : " on ranks 0, 1, 2, 3 and "));
       EXPECT_THAT(message, HasSubstr(odd == 0 ? " on ranks 2, 3, 4, 5; " : " on ranks 4, 5; "));
-      EXPECT_THAT(message, HasSubstr("; variables that also differ: 1"));
+      EXPECT_THAT(message, HasSubstr("also differ: 1"));
       EXPECT_THAT(message,
                   testing::ContainsRegex(absl::StrCat("^variable '(", kLarge, "|small)'")));
 

@@ -18,6 +18,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/fakes/cluster/memory_worker_group.h"
+#include "tests/support/is_error.h"
 
 namespace mirrorflow {
 namespace {
@@ -172,15 +173,14 @@ TEST(InputAgreementTest, WorkersThatDifferAreAnError) {
   const auto status_of = [](const TestInput& second) {
     const auto seen = Distribute({{.rows = {2, 2}}, second}, {1, 1});
     EXPECT_EQ(seen[0].status, seen[1].status);
-    EXPECT_EQ(seen[0].status.code(), absl::StatusCode::kInvalidArgument);
-    return std::string(seen[0].status.message());
+    return seen[0].status;
   };
   EXPECT_THAT(status_of({.rows = {2}, .files = "others"}),
-              HasSubstr("different lists of files; expected files as on worker 0, got others on "
-                        "worker 1"));
+              IsError(absl::StatusCode::kInvalidArgument, "lists of files", "on worker 0",
+                      "got others on worker 1"));
   EXPECT_THAT(status_of({.rows = {2}, .shape = {2, 4}}),
-              HasSubstr("different rows; expected float[2,3] and int32[] as on worker 0, got "
-                        "float[2,4] and int32[] on worker 1"));
+              IsError(absl::StatusCode::kInvalidArgument, "rows", "float[2,3] and int32[]",
+                      "float[2,4] and int32[] on worker 1"));
 }
 
 // Returns the result of Compare() on each worker.
@@ -220,9 +220,8 @@ TEST(InputAgreementTest, DifferentDataOfOneWorkerFailsAll) {
     EXPECT_EQ(FailureOf(status)->worker, 2) << status;
     EXPECT_EQ(status, statuses[0]);
   }
-  EXPECT_THAT(std::string(statuses[0].message()),
-              HasSubstr("the first batch of worker 2 differs from that of worker 0; expected "
-                        "CRC-32C 0, got CRC-32C 1"));
+  EXPECT_THAT(statuses[0], IsError(absl::StatusCode::kInvalidArgument, "worker 2", "CRC-32C 0",
+                                   "got CRC-32C 1"));
 }
 
 TEST(InputAgreementTest, UnreadableDataOfOneWorkerFailsAll) {

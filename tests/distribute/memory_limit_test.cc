@@ -51,10 +51,8 @@ TEST(MemoryLimitTest, VariablesOfAllReplicasCountTowardsLimit) {
       c = Const() {dtype=float, value=float<>{1}}
   )");
   EXPECT_TRUE(RunWith(graph, {"c"}, 1, 5 * kMiB).ok());
-  ExpectTooMuch(RunWith(graph, {"c"}, 2, 5 * kMiB),
-                "the variables of 2 replicas need too much memory, the largest variable 'large' "
-                "with 4194304 bytes",
-                "expected at most 5242880 bytes, got 8396800");
+  ExpectTooMuch(RunWith(graph, {"c"}, 2, 5 * kMiB), "variable 'large' with 4194304 bytes",
+                "5242880 bytes, got 8396800");
   EXPECT_TRUE(RunWith(graph, {"c"}, 2, 9 * kMiB).ok());
 }
 
@@ -69,8 +67,8 @@ TEST(MemoryLimitTest, StepValuesAreCountedBeforeAllocation) {
   )");
   for (const int replicas : {1, 2}) {
     for (const int64_t limit : {kMiB, 1024 * 1024 * kMiB}) {
-      ExpectTooMuch(RunWith(graph, {"y"}, replicas, limit),
-                    "the largest Fill(filled) with 4398046511104 bytes", "expected at most ");
+      ExpectTooMuch(RunWith(graph, {"y"}, replicas, limit), "Fill(filled) with 4398046511104 bytes",
+                    "expected at most ");
     }
   }
 }
@@ -83,8 +81,8 @@ TEST(MemoryLimitTest, CopiesOfFetchesCountTowardsLimit) {
       r2 = ReadVariableOp(v) {dtype=float}
   )");
   EXPECT_NE(RunWith(graph, {"r0"}, 1, 2 * kMiB).code(), absl::StatusCode::kResourceExhausted);
-  ExpectTooMuch(RunWith(graph, {"r0", "r1", "r2"}, 1, 2 * kMiB),
-                "this step and its fetches need too much memory", "expected at most 2097152");
+  ExpectTooMuch(RunWith(graph, {"r0", "r1", "r2"}, 1, 2 * kMiB), "its fetches need",
+                "expected at most 2097152");
 }
 
 // Limits the address space of the process to what it has now and `more` bytes, in its scope.

@@ -183,11 +183,10 @@ TEST(MultiWorkerMirroredStrategyTest, OptionsThatCannotWorkAreErrors) {
     MultiWorkerMirroredStrategy::Options options;
     const char* message;
   } cases[] = {
-      {{.cluster = far}, "no secret for a cluster that is reached at 192.0.2.1:1"},
+      {{.cluster = far}, "reached at 192.0.2.1:1"},
       {{.cluster = without_secret}, "MIRRORFLOW_SECRET_FILE: /nonexistent"},
       {{.cluster = near, .join = {.bind = "[::1"}}, "bind: '[::1'"},
-      {{.cluster = near, .join = {.bind = "0.0.0.0"}},
-       "no secret for a cluster that is reached at 0.0.0.0"},
+      {{.cluster = near, .join = {.bind = "0.0.0.0"}}, "reached at 0.0.0.0"},
       {{.cluster = near, .join = {.advertise = "a:x"}}, "advertise: 'a:x'"},
       {{.cluster = near, .replicas = {.devices = {"GPU:0"}}}, "GPU"},
       {{.cluster = near,

@@ -6,10 +6,12 @@
 
 #include "absl/strings/match.h"
 #include "framework/core/status.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops/all/ops.h"
 #include "ops/gradients.h"
 #include "tests/oracle/interpreter.h"
+#include "tests/support/is_error.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_session.h"
 #include "train/variable.h"
@@ -183,11 +185,8 @@ TEST(PerReplicaBatchNorm, UnknownAttributeValueIsRejected) {
   Program program(/*per_replica=*/true);
   program.graph.SetAttr(program.norm.y.node, ops::kBatchNormAttr, "per_host");
   const absl::Status status = Prepared(program, program.norm.y, {});
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_TRUE(absl::StrContains(status.message(),
-                                "attribute _batch_norm: unknown; expected \"per_replica\", got "
-                                "\"per_host\""))
-      << status;
+  EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, "attribute _batch_norm",
+                              "\"per_replica\", got \"per_host\""));
 }
 
 }  // namespace

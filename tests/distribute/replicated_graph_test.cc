@@ -9,10 +9,12 @@
 #include "framework/core/status.h"
 #include "framework/graph/graph_def.h"
 #include "framework/session/step_runner.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops/all/ops.h"
 #include "ops/registry.h"
 #include "tests/oracle/interpreter.h"
+#include "tests/support/is_error.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_session.h"
@@ -235,19 +237,20 @@ TEST(ReplicatedGraph, MissingInitialValueIsReported) {
   ASSERT_TRUE(graph.ok()) << graph.status();
   const Output handle = ops::VarHandleOp(Scope(&*graph).WithName("w"), DT_FLOAT, {2});
   graph->SetAttr(handle.node, "_initializer", std::string("nothing:0"));
-  EXPECT_EQ(ReplicateForFetch(*graph, "y", 2).status().message(),
-            "variable w: the graph has no node 'nothing:0', its initializer");
+  EXPECT_THAT(ReplicateForFetch(*graph, "y", 2).status(),
+              IsError(absl::StatusCode::kNotFound, "variable w", "'nothing:0'"));
 }
 
 TEST(ReplicatedGraph, InvalidReplicaRowsAreReported) {
   const auto graph = SumOfSquares();
   ASSERT_TRUE(graph.ok()) << graph.status();
-  EXPECT_EQ(ReplicateForFetch(*graph, "y", 2, {1, 2}).status().message(),
-            "replica_rows: expected 2 numbers >= 0 with the sum 4, got 1,2");
-  EXPECT_EQ(ReplicateForFetch(*graph, "y", 2, {4}).status().message(),
-            "replica_rows: expected 2 numbers, one for each replica, got 4");
-  EXPECT_EQ(ReplicateForFetch(*graph, "y", 0).status().message(),
-            "num_replicas: expected 1 or more, got 0");
+  EXPECT_THAT(
+      ReplicateForFetch(*graph, "y", 2, {1, 2}).status(),
+      IsError(absl::StatusCode::kInvalidArgument, "replica_rows", "with the sum 4", "got 1,2"));
+  EXPECT_THAT(ReplicateForFetch(*graph, "y", 2, {4}).status(),
+              IsError(absl::StatusCode::kInvalidArgument, "replica_rows", "2 numbers", "got 4"));
+  EXPECT_THAT(ReplicateForFetch(*graph, "y", 0).status(),
+              IsError(absl::StatusCode::kInvalidArgument, "num_replicas", "1 or more", "got 0"));
 }
 
 }  // namespace

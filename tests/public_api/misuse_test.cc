@@ -10,11 +10,13 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "mirrorflow.h"
+#include "tests/support/is_error.h"
 
 namespace mf = mirrorflow;
 
 namespace {
 
+using mf::IsError;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
@@ -23,8 +25,8 @@ std::unique_ptr<mf::MirroredStrategy> TwoReplicas() {
 }
 
 // The error of NewSession for the graph.
-std::string Error(const mf::Graph& graph) {
-  return std::string(mf::OneDeviceStrategy::Create().value()->NewSession(graph).status().message());
+absl::Status Error(const mf::Graph& graph) {
+  return mf::OneDeviceStrategy::Create().value()->NewSession(graph).status();
 }
 
 class ForeignOutputTest : public ::testing::Test {
@@ -43,8 +45,8 @@ TEST_F(ForeignOutputTest, CapturedInBranchIsNamedWithTheRemedy) {
     return std::vector<mf::Output>{mf::ops::AddV2(s, in[0], x_)};
   };
   mf::ops::If(root_, is_on_, {x_}, captures, keep);
-  EXPECT_THAT(Error(graph_), AllOf(HasSubstr("'x' belongs to another graph"),
-                                   HasSubstr("pass the value in `inputs` and use the argument")));
+  EXPECT_THAT(Error(graph_),
+              IsError(absl::StatusCode::kInvalidArgument, "'x'", "another graph", "`inputs`"));
 }
 
 TEST_F(ForeignOutputTest, CapturedInLoopByLayerIsNamed) {
@@ -57,7 +59,7 @@ TEST_F(ForeignOutputTest, CapturedInLoopByLayerIsNamed) {
     return std::vector<mf::Output>(in.begin(), in.end());
   };
   mf::ops::While(root_, {mf::ops::ScalarConst(root_, mf::DT_INT32, 0)}, once, captures);
-  EXPECT_THAT(Error(graph_), HasSubstr("'x' belongs to another graph"));
+  EXPECT_THAT(Error(graph_), IsError(absl::StatusCode::kInvalidArgument, "'x'", "another graph"));
 }
 
 TEST_F(ForeignOutputTest, AsInputOfAnyBuilderIsNamed) {
@@ -66,14 +68,15 @@ TEST_F(ForeignOutputTest, AsInputOfAnyBuilderIsNamed) {
   // Enough nodes that the id of x is in use here, too.
   for (int i = 0; i < 5; ++i) mf::ops::ScalarConst(scope, mf::DT_FLOAT, i);
   mf::ops::MatMul(scope, x_, x_);
-  EXPECT_THAT(Error(other), HasSubstr("'x' belongs to another graph"));
+  EXPECT_THAT(Error(other), IsError(absl::StatusCode::kInvalidArgument, "'x'", "another graph"));
 }
 
 TEST_F(ForeignOutputTest, AsControlDependencyIsNamed) {
   mf::Graph other;
   mf::Scope scope(&other);
   mf::ops::ScalarConst(scope.WithControlDependencies({mf::Operation{x_.node}}), mf::DT_FLOAT, 1);
-  EXPECT_THAT(Error(other), HasSubstr("control input: 'x' belongs to another graph"));
+  EXPECT_THAT(Error(other),
+              IsError(absl::StatusCode::kInvalidArgument, "control input", "'x'", "another graph"));
 }
 
 TEST_F(ForeignOutputTest, InGradientsAndUpdatesIsNamed) {
@@ -83,7 +86,8 @@ TEST_F(ForeignOutputTest, InGradientsAndUpdatesIsNamed) {
   EXPECT_THAT(mf::Gradients(scope, {y}, {x_}).status().message(),
               HasSubstr("'x' belongs to another"));
   mf::SGD({}).ApplyGradients(scope, std::vector<mf::GradientAndVariable>{{y, x_}});
-  EXPECT_THAT(Error(other), HasSubstr("apply_gradients, pair 0: 'x' belongs to another graph"));
+  EXPECT_THAT(Error(other), IsError(absl::StatusCode::kInvalidArgument, "apply_gradients, pair 0",
+                                    "'x'", "another graph"));
 }
 
 TEST_F(ForeignOutputTest, AsLossIsNamed) {
@@ -91,26 +95,25 @@ TEST_F(ForeignOutputTest, AsLossIsNamed) {
   mf::Scope scope(&other);
   mf::CreateVariable(scope, "w", {2}, mf::initializers::Zeros());
   mf::SGD({}).Minimize(scope, x_);
-  EXPECT_THAT(Error(other), HasSubstr("'x' belongs to another graph"));
+  EXPECT_THAT(Error(other), IsError(absl::StatusCode::kInvalidArgument, "'x'", "another graph"));
 }
 
 TEST(TensorTest, WrongCountIsAnErrorWithDtypeShapeAndCounts) {
   const std::vector<float> five(5);
-  EXPECT_THAT(mf::Tensor::Create<float>({2, 3}, five).status().message(),
-              HasSubstr("wrong number of values for float[2,3]; expected 6, got 5"));
-  EXPECT_DEATH(mf::Tensor::Of<float>({2, 3}, five),
-               "wrong number of values for float\\[2,3\\]; expected 6, got 5");
+  EXPECT_THAT(mf::Tensor::Create<float>({2, 3}, five).status(),
+              IsError(absl::StatusCode::kInvalidArgument, "float[2,3]", "expected 6", "got 5"));
+  EXPECT_DEATH(mf::Tensor::Of<float>({2, 3}, five), "float\\[2,3\\].*expected 6, got 5");
   EXPECT_THAT(mf::Tensor::Create<float>({-1}, five).status().message(), HasSubstr("fully defined"));
 }
 
 TEST(TensorTest, WrongDtypeIsAnErrorWithBoth) {
   const mf::Tensor ints = mf::Tensor::Of<int32_t>({2}, {1, 2});
-  EXPECT_THAT(ints.As<float>().status().message(),
-              HasSubstr("expected to read int32[2], got a request for elements of float"));
+  EXPECT_THAT(ints.As<float>().status(),
+              IsError(absl::StatusCode::kInvalidArgument, "int32[2]", "elements of float"));
   ASSERT_TRUE(ints.As<int32_t>().ok());
   EXPECT_EQ((*ints.As<int32_t>())[1], 2);
-  EXPECT_DEATH(ints.flat<float>(), "int32\\[2\\], got a request for elements of float");
-  EXPECT_DEATH(mf::Tensor().scalar<float>(), "no value, got a request");
+  EXPECT_DEATH(ints.flat<float>(), "int32\\[2\\].*elements of float");
+  EXPECT_DEATH(mf::Tensor().scalar<float>(), "no value, got");
 }
 
 TEST(TensorTest, MoreThanOneElementIsNotAScalar) {
@@ -120,7 +123,7 @@ TEST(TensorTest, MoreThanOneElementIsNotAScalar) {
 TEST(TensorTest, RowsAndShapesOutOfRangeAreNamed) {
   const mf::Tensor t = mf::Tensor::Of<float>({2}, {1, 2});
   EXPECT_DEATH(t.Rows(1, 3), "no rows \\[1, 3\\) in float\\[2\\]");
-  EXPECT_DEATH(t.Reshaped({3}), "a shape of 2 elements for float\\[2\\], got \\[3\\]");
+  EXPECT_DEATH(t.Reshaped({3}), "2 elements.* float\\[2\\], got \\[3\\]");
 }
 
 // y = sum(w * x) of one variable.
@@ -174,7 +177,7 @@ TEST_F(StepTest, KeptOutputsKeepTheirValues) {
 TEST_F(StepTest, OutputOutOfRangeIsNamed) {
   mf::Step step = session_->Prepare({x_}, {y_}).value();
   const mf::StepOutputs out = step.Run({batch_}).value();
-  EXPECT_DEATH(out[1], "StepOutputs\\[1\\]: no such fetch; the step has 1");
+  EXPECT_DEATH(out[1], "StepOutputs\\[1\\].*the step has 1");
 }
 
 TEST_F(StepTest, InvalidFetchIsNamedByItsPosition) {
@@ -188,26 +191,26 @@ TEST_F(StepTest, InvalidFetchIsNamedByItsPosition) {
 
 TEST_F(StepTest, FetchBuiltAfterTheSnapshotIsNamed) {
   const mf::Output late = mf::ops::Square(root_.WithName("late"), y_);
-  EXPECT_THAT(
-      session_->Prepare({x_}, {late}).status().message(),
-      HasSubstr("fetch 0 'late': not in the session's snapshot of its graph; expected a node "
-                "that was built before NewSession"));
+  EXPECT_THAT(session_->Prepare({x_}, {late}).status(),
+              IsError(absl::StatusCode::kInvalidArgument, "fetch 0 'late'", "snapshot",
+                      "before NewSession"));
 }
 
 TEST_F(StepTest, FetchedHandleIsNamedWithTheRemedy) {
-  EXPECT_THAT(session_->Prepare({x_}, {w_.handle}).status().message(),
-              AllOf(HasSubstr("fetch 0 'weights': a variable's handle"),
-                    HasSubstr("Session::ReadVariable")));
+  EXPECT_THAT(session_->Prepare({x_}, {w_.handle}).status(),
+              IsError(absl::StatusCode::kInvalidArgument, "fetch 0 'weights'", "variable's handle",
+                      "Session::ReadVariable"));
 }
 
 TEST_F(StepTest, WrongNumberOfFeedsListsTheirNames) {
   mf::Step step = session_->Prepare({x_}, {y_}).value();
-  EXPECT_THAT(step.Run({}).status().message(), HasSubstr("expected 1 (x), got 0"));
+  EXPECT_THAT(step.Run({}).status(),
+              IsError(absl::StatusCode::kInvalidArgument, "expected 1 (x)", "got 0"));
 }
 
 TEST_F(StepTest, UnknownVariableHasTheNearestName) {
-  EXPECT_THAT(session_->ReadVariable("weight").status().message(),
-              HasSubstr("no variable 'weight'; did you mean weights?"));
+  EXPECT_THAT(session_->ReadVariable("weight").status(),
+              IsError(absl::StatusCode::kNotFound, "variable 'weight'", "did you mean weights?"));
   EXPECT_THAT(session_->AssignVariable("weight", batch_).message(), HasSubstr("weights?"));
 }
 
@@ -233,8 +236,8 @@ TEST(ScopeTest, VariableOutsideOfAnyScopeIsRefused) {
   mf::Graph graph;
   mf::Scope root(&graph);
   mf::CreateVariable(root, "w", {2}, mf::initializers::Zeros());
-  EXPECT_THAT(TwoReplicas()->NewSession(graph).status().message(),
-              HasSubstr("created outside the strategy's scope"));
+  EXPECT_THAT(TwoReplicas()->NewSession(graph).status(),
+              IsError(absl::StatusCode::kInvalidArgument, "outside", "scope"));
   EXPECT_TRUE(mf::OneDeviceStrategy::Create().value()->NewSession(graph).ok());
 }
 
@@ -249,27 +252,28 @@ TEST_F(LossTest, LabelsOfAnotherShapeAreRefusedInsteadOfBroadcast) {
   const mf::Output predictions = mf::layers::Dense(root_, x_, 1);
   const mf::Output labels = mf::ops::Placeholder(root_.WithName("labels"), mf::DT_FLOAT, {-1});
   mf::losses::MeanSquaredError(root_, predictions, labels);
-  EXPECT_THAT(Error(graph_),
-              HasSubstr("mean_squared_error: labels 'labels' do not have the shape of "
-                        "the predictions; expected [?,1], got [?]"));
+  EXPECT_THAT(Error(graph_), IsError(absl::StatusCode::kInvalidArgument, "mean_squared_error",
+                                     "labels 'labels'", "got [?]"));
 }
 
 TEST_F(LossTest, LabelsOfOneColumnAreRefusedByAccuracy) {
   const mf::Output logits = mf::layers::Dense(root_, x_, 4);
   const mf::Output labels = mf::ops::Placeholder(root_.WithName("labels"), mf::DT_INT32, {-1, 1});
   mf::metrics::Accuracy(root_, logits, labels);
-  EXPECT_THAT(Error(graph_), HasSubstr("accuracy: labels 'labels' do not have the shape"));
+  EXPECT_THAT(Error(graph_),
+              IsError(absl::StatusCode::kInvalidArgument, "accuracy", "labels 'labels'"));
 }
 
 TEST_F(LossTest, WithoutVariablesIsRefused) {
   mf::SGD({}).Minimize(root_, mf::ops::Sum(root_, x_, {0, 1}));
-  EXPECT_THAT(Error(graph_), HasSubstr("the graph has no trainable variable"));
+  EXPECT_THAT(Error(graph_),
+              IsError(absl::StatusCode::kInvalidArgument, "the graph", "no trainable variable"));
 }
 
 TEST_F(LossTest, IndependentOfVariablesIsRefused) {
   mf::layers::Dense(root_, x_, 4);
   mf::SGD({}).Minimize(root_, mf::ops::Sum(root_, x_, {0, 1}));
-  EXPECT_THAT(Error(graph_), HasSubstr("it depends on none of the 2 trainable variables"));
+  EXPECT_THAT(Error(graph_), IsError(absl::StatusCode::kInvalidArgument, "none of the 2"));
 }
 
 TEST_F(LossTest, BehindAnOpWithoutGradientNamesTheOp) {
@@ -278,13 +282,14 @@ TEST_F(LossTest, BehindAnOpWithoutGradientNamesTheOp) {
   const mf::Output loss = mf::ops::Sum(root_, mf::ops::Cast(root_, best, mf::DT_FLOAT), {0});
   mf::SGD({}).Minimize(root_, loss);
   EXPECT_THAT(Error(graph_),
-              AllOf(HasSubstr("only through ops without a gradient"), HasSubstr("ArgMax(best)")));
+              IsError(absl::StatusCode::kInvalidArgument, "without a gradient", "ArgMax(best)"));
 }
 
 TEST_F(LossTest, UpdateOfAValueInsteadOfAHandleIsNamed) {
   const mf::Variable w = mf::CreateVariable(root_, "w", {3}, mf::initializers::Zeros());
   mf::SGD({}).ApplyGradients(root_, std::vector<mf::GradientAndVariable>{{w.value, w.value}});
-  EXPECT_THAT(Error(graph_), HasSubstr("is not a variable's handle; expected Variable::handle"));
+  EXPECT_THAT(Error(graph_),
+              IsError(absl::StatusCode::kInvalidArgument, "variable's handle", "Variable::handle"));
 }
 
 }  // namespace

@@ -29,6 +29,7 @@
 #include "gtest/gtest.h"
 #include "tests/distribute/cluster/coordination_fixture.h"
 #include "tests/support/files.h"
+#include "tests/support/is_error.h"
 #include "tests/support/tcp_proxy.h"
 
 namespace mirrorflow {
@@ -134,9 +135,9 @@ TEST_F(CoordinationTest, DifferentWorldSizesAreNamedOnAllWorkers) {
   for (const Client& client : ConnectAll(2, 30, [](Options* options) {
          if (options->member.worker() == 1) options->member.set_num_workers(3);
        })) {
-    EXPECT_EQ(client.status().code(), absl::StatusCode::kInvalidArgument) << client.status();
-    EXPECT_THAT(Message(client.status()), AllOf(HasSubstr("worker 0 has `number of workers = 2`"),
-                                                HasSubstr("worker 1 has `number of workers = 3`")));
+    EXPECT_THAT(client.status(),
+                IsError(absl::StatusCode::kInvalidArgument, "worker 0 has `number of", "= 2`",
+                        "worker 1 has `number of", "= 3`"));
   }
 }
 
@@ -145,9 +146,8 @@ TEST_F(CoordinationTest, DifferentSettingsAreNamedOnAllWorkers) {
   for (const Client& client : ConnectAll(2, 30, [](Options* options) {
          options->member.mutable_settings(0)->set_value(absl::StrCat(options->member.worker()));
        })) {
-    EXPECT_EQ(client.status().code(), absl::StatusCode::kInvalidArgument) << client.status();
-    EXPECT_THAT(Message(client.status()), AllOf(HasSubstr("worker 0 has `build = 0`"),
-                                                HasSubstr("worker 1 has `build = 1`")));
+    EXPECT_THAT(client.status(), IsError(absl::StatusCode::kInvalidArgument,
+                                         "worker 0 has `build = 0`", "worker 1 has `build = 1`"));
   }
 }
 
@@ -167,8 +167,8 @@ TEST_F(CoordinationTest, SecondProcessOfAWorkerIsRefusedAndTheFirstGoesOn) {
   ASSERT_TRUE(clients[0].ok() && clients[1].ok());
   const Client second =
       CoordinationClient::Connect(TestWorkerOptions(server_->port(), 1, 2), In(1));
-  EXPECT_EQ(second.status().code(), absl::StatusCode::kAlreadyExists) << second.status();
-  EXPECT_THAT(Message(second.status()), HasSubstr("worker 1 has already registered, from host1"));
+  EXPECT_THAT(second.status(),
+              IsError(absl::StatusCode::kAlreadyExists, "worker 1 has", "registered, from host1"));
   std::vector<std::thread> threads;
   for (Client& client : clients) {
     threads.emplace_back([&] {
@@ -261,8 +261,7 @@ TEST_F(CoordinationTest, CallsThatNeedAWorkerThatHasLeftFailAtOnce) {
   EXPECT_EQ((*clients[1])->Leave(In(30)), absl::OkStatus());
   waiting.join();
   for (const absl::Status& status : {waited, group->Join(In(30)).status()}) {
-    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
-    EXPECT_THAT(Message(status), HasSubstr("worker 1 has left the cluster"));
+    EXPECT_THAT(status, IsError(absl::StatusCode::kFailedPrecondition, "worker 1", "has left"));
     EXPECT_EQ(FailureOf(status)->worker, 1);
   }
 }
@@ -440,7 +439,8 @@ TEST(SecretFileTest, LineEndOfWindowsIsNoPartOfSecret) {
 TEST(SecretFileTest, ShortAndMissingFilesAreErrors) {
   const std::string path = WriteTemporary("short", "secret\n");
   ASSERT_EQ(chmod(path.c_str(), 0600), 0);
-  EXPECT_THAT(Message(ReadSecretFile(path).status()), HasSubstr("expected a secret of 16 to 4096"));
+  EXPECT_THAT(ReadSecretFile(path).status(),
+              IsError(absl::StatusCode::kInvalidArgument, path, "16 to 4096"));
   EXPECT_THAT(Message(ReadSecretFile(path + ".none").status()), HasSubstr("cannot open"));
 }
 

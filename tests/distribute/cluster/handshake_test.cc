@@ -95,7 +95,7 @@ TEST(HandshakeTest, RanksAreAdmittedOnlyAfterTheProof) {
   };
   auto connecting = Handshake::Connecting(kCluster, kRanks);
   auto accepting = Handshake::Accepting(kCluster, refuse);
-  EXPECT_EQ(Shake(connecting, accepting).message(), "rank 3 is connected already");
+  EXPECT_THAT(std::string(Shake(connecting, accepting).message()), HasSubstr("rank 3"));
   EXPECT_EQ(asked, 1);
 
   Handshake::Cluster other = kCluster;
@@ -128,7 +128,7 @@ TEST(HandshakeTest, RefusalReachesTheConnectingEnd) {
               HasSubstr("xxx"));
   Handshake::Cluster other = kCluster;
   other.job = "b";
-  EXPECT_THAT(told(other, absl::OkStatus()), HasSubstr("another job; expected `job = a`"));
+  EXPECT_THAT(told(other, absl::OkStatus()), HasSubstr("`job = a`"));
 }
 
 TEST(HandshakeTest, OtherVersionIsNamedAtBothEnds) {

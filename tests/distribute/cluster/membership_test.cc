@@ -9,6 +9,7 @@
 #include "framework/runtime/failure.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/is_error.h"
 
 namespace mirrorflow {
 namespace {
@@ -87,8 +88,7 @@ TEST_F(MembershipTest, SilentWorkerIsLost) {
   EXPECT_TRUE(loss->is_final);
   EXPECT_EQ(FailureOf(loss->why)->worker, 1);
   EXPECT_THAT(std::string(loss->why.message()),
-              AllOf(HasSubstr("worker 1 (process 101 on host) is gone"),
-                    HasSubstr("no progress since step 1007")));
+              AllOf(HasSubstr("worker 1 (process 101"), HasSubstr("since step 1007")));
   EXPECT_EQ(CollectivesOf(loss->why), (CollectivesByWorker{{0, 0}, {1, 20}, {2, 0}}));
   EXPECT_THAT(membership_.SilentWorkers(late), ElementsAre(0, 2));
   EXPECT_FALSE(membership_.LoseSilent(1, late).has_value());
@@ -104,7 +104,7 @@ TEST_F(MembershipTest, SlowWorkerIsReportedOnceAMinute) {
   EXPECT_EQ(membership_.SlowWorkerText(begin_ + absl::Seconds(3)), "");
   const MonotonicTime late = begin_ + absl::Seconds(5);
   for (int w = 0; w < kWorkers; ++w) {
-    EXPECT_THAT(membership_.SlowWorkerText(late), HasSubstr("is slow: no sign of life for 5.0 s"));
+    EXPECT_THAT(membership_.SlowWorkerText(late), HasSubstr("is slow"));
   }
   EXPECT_EQ(membership_.SlowWorkerText(late), "");
   EXPECT_NE(membership_.SlowWorkerText(late + absl::Minutes(1)), "");
@@ -191,16 +191,16 @@ TEST_F(MembershipTest, SlowestWorkerIsBlamedForATimeout) {
   EXPECT_TRUE(absl::IsDeadlineExceeded(blame));
   EXPECT_EQ(FailureOf(blame)->worker, 1);
   EXPECT_THAT(std::string(blame.message()),
-              AllOf(HasSubstr("worker 1 (process 101 on host): no progress since step 1005, "
-                              "collective 11 'gradient'"),
-                    HasSubstr("worker 0 has reached step 1005, collective 12"),
-                    HasSubstr("the wait has timed out"), Not(HasSubstr("worker 2"))));
+              AllOf(HasSubstr("worker 1 (process 101"),
+                    HasSubstr("since step 1005, collective 11 'gradient'"),
+                    HasSubstr("worker 0 has reached step 1005"), HasSubstr("collective 12"),
+                    HasSubstr(timeout.message()), Not(HasSubstr("worker 2"))));
   EXPECT_EQ(CollectivesOf(blame), (CollectivesByWorker{{0, 12}, {1, 11}, {2, 12}}));
   Beat(2, 4, 11);  // a step behind
   Beat(1, 4, 11);
-  EXPECT_THAT(std::string(membership_.BlameSlowest(timeout).message()),
-              AllOf(HasSubstr("worker 1 (process 101 on host): no progress since step 1004"),
-                    HasSubstr("worker 2 (process 102 on host) has come no further")));
+  EXPECT_THAT(membership_.BlameSlowest(timeout),
+              IsError(absl::StatusCode::kDeadlineExceeded, "worker 1 (process 101",
+                      "since step 1004", "worker 2 (process 102", "come no further"));
 }
 
 TEST_F(MembershipTest, TimeoutIsUnchangedIfAllHaveComeEquallyFar) {
@@ -208,7 +208,7 @@ TEST_F(MembershipTest, TimeoutIsUnchangedIfAllHaveComeEquallyFar) {
       WithFailure(absl::DeadlineExceededError("the wait has timed out"), {.rank = 0, .worker = 0});
   for (int w = 0; w < kWorkers; ++w) Beat(w, 5, 12);
   const absl::Status blame = membership_.BlameSlowest(timeout);
-  EXPECT_EQ(blame.message(), "the wait has timed out");
+  EXPECT_EQ(blame.message(), timeout.message());
   EXPECT_EQ(FailureOf(blame), FailureOf(timeout));
 }
 

@@ -223,10 +223,9 @@ TEST_P(MismatchTest, AllWorkersReportWhereTwoRanksAre) {
   EXPECT_LT(MonotonicTime::Now() - start, kTimeout / 2);
   EXPECT_EQ(statuses[0].code(), absl::StatusCode::kInvalidArgument) << statuses[0];
   EXPECT_THAT(std::string(statuses[0].message()),
-              ContainsRegex("connection of rank [0-2] to rank [0-2], collective [0-9]+.*: "
-                            "rank [0-2] runs another collective; expected [0-9]+ bytes of "
-                            "collective [0-9]+ in step [0-9] from it, got [0-9]+ bytes of "
-                            "collective [0-9]+ in step [0-9]"));
+              AllOf(ContainsRegex("rank [0-2] to rank [0-2], collective [0-9]+"),
+                    ContainsRegex("rank [0-2] runs another"),
+                    ContainsRegex("in step [0-9].*in step [0-9]")));
   for (const absl::Status& status : statuses) EXPECT_EQ(status.message(), statuses[0].message());
 }
 

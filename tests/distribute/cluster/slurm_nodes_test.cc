@@ -3,12 +3,12 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/is_error.h"
 
 namespace mirrorflow {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
 TEST(ExpandNodeListTest, ExpandsRangesAndKeepsLeadingZeros) {
@@ -26,8 +26,7 @@ TEST(ExpandNodeListTest, RejectsMalformedAndHugeLists) {
                            "n[a]", "n[[1]]", "n[1]]", "n[0-65536]", "n[0-4294967295]",
                            "n[1-99999999999999999999]", "n[0-999]m[0-999]"}) {
     const auto nodes = ExpandNodeList(list);
-    EXPECT_EQ(nodes.status().code(), absl::StatusCode::kInvalidArgument) << list;
-    EXPECT_THAT(std::string(nodes.status().message()), HasSubstr("expected a list of nodes"));
+    EXPECT_THAT(nodes.status(), IsError(absl::StatusCode::kInvalidArgument, "list of nodes"));
   }
 }
 
