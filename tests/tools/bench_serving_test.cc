@@ -7,8 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "framework/runtime/variable_layout.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/oracle/interpreter.h"
+#include "tests/support/is_error.h"
 #include "tests/support/test_session.h"
 #include "tools/bench/statistics.h"
 #include "tools/bench/training_case.h"
@@ -76,8 +78,8 @@ TEST_P(Served, TwoClientsGetTheirOwnLogits) {
 INSTANTIATE_TEST_SUITE_P(Models, Served, testing::Values("mlp", "cnn", "lstm"));
 
 TEST(PrepareServingTest, RejectsModelWithoutLogits) {
-  EXPECT_EQ(PrepareServing("chain").status().message(),
-            "model has no logits; expected a classifier, got 'chain'");
+  EXPECT_THAT(PrepareServing("chain").status(),
+              IsError(absl::StatusCode::kInvalidArgument, "classifier", "got 'chain'"));
 }
 
 }  // namespace

@@ -4,8 +4,10 @@
 #include "tools/models/classifiers.h"
 
 #include "framework/core/status.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "mirrorflow_debug.h"
+#include "tests/support/is_error.h"
 #include "tests/support/tensors.h"
 
 namespace mirrorflow {
@@ -119,8 +121,8 @@ INSTANTIATE_TEST_SUITE_P(Dtypes, ResNet50, testing::Values(DT_FLOAT, DT_BFLOAT16
 
 TEST(BuildClassifier, UnknownNameIsRejected) {
   Graph graph;
-  EXPECT_EQ(BuildClassifier(Scope(&graph), "rnn").status().message(),
-            "unknown model; expected mlp, cnn or resnet, got 'rnn'");
+  EXPECT_THAT(BuildClassifier(Scope(&graph), "rnn").status(),
+              IsError(absl::StatusCode::kInvalidArgument, "mlp, cnn or resnet", "got 'rnn'"));
 }
 
 }  // namespace

@@ -262,8 +262,7 @@ class EnvironmentsTest(programs.ProgramTest):
         train = [*self.commands()[0], "--steps=400", "--epochs=100"]
         result, losses = self.run_in("losses", "ulimit -f 1", {}, train)
         self.assertEqual(result.returncode, RESOURCES, result.stderr)
-        self.assertIn(b"losses: cannot write: the limit on the size of files (`ulimit -f`)",
-                      result.stderr)
+        self.assertRegex(result.stderr, b"losses: .*`ulimit -f`")
         self.assertEqual(len(losses), 512)
         result, _ = self.run_in("checkpoint", "ulimit -f 100", {}, [
             *self.commands()[0], "--checkpoint_dir=saved", "--checkpoint_every=1"])

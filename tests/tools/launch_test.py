@@ -106,7 +106,7 @@ class LaunchTest(programs.ProgramTest):
     def test_program_that_cannot_be_run_is_reported(self):
         result = self.launch("-n", "2", "--", "./no-such-program")
         self.assertEqual(result.returncode, 127, result.stderr)
-        self.assertIn("cannot run './no-such-program': No such file", result.stderr)
+        self.assertIn("'./no-such-program': No such file", result.stderr)
 
     def test_stubborn_workers_are_killed_after_the_grace(self):
         mark = "61.25"

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/is_error.h"
 
 namespace mirrorflow {
 namespace {
@@ -90,8 +91,7 @@ TEST(PeerProcessTest, StartFailsAtDeadline) {
 
 TEST(PeerProcessTest, RejectsTooMuchOutput) {
   const absl::Status line = Start("exec tr '\\0' x < /dev/zero").status();
-  EXPECT_EQ(line.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(ErrorOf(line), HasSubstr("/bin/sh: a line is too long"));
+  EXPECT_THAT(line, IsError(absl::StatusCode::kInvalidArgument, "/bin/sh:", "a line"));
   const absl::Status lines = Start("exec yes 'loss 1'").status();
   EXPECT_EQ(lines.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(ErrorOf(lines), HasSubstr("/bin/sh: too much output"));
@@ -152,8 +152,7 @@ TEST(PeerProcessTest, RejectsInvalidAnswer) {
   const auto peer = Start("echo ready; while read order; do echo ran 0 1; done");
   ASSERT_TRUE(peer.ok()) << peer.status();
   EXPECT_THAT(ErrorOf((*peer)->Run(200).status()), HasSubstr("expected 'ran STEPS SECONDS'"));
-  EXPECT_THAT(ErrorOf((*peer)->Serve(200).status()),
-              HasSubstr("expected 'served REQUESTS SECONDS P50 P99', got 'ran 0 1'"));
+  EXPECT_THAT(ErrorOf((*peer)->Serve(200).status()), HasSubstr("got 'ran 0 1'"));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "absl/flags/reflection.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/is_error.h"
 #include "tools/launch/launch.h"
 
 ABSL_DECLARE_FLAG(std::vector<std::string>, hosts);
@@ -45,8 +46,7 @@ TEST(BenchWorkersTest, EachHostRunsItsWorkerThroughTheRemoteShell) {
 TEST(BenchWorkersTest, EveryWorkerNeedsAHost) {
   const WorkerHosts one = {.hosts = {{.name = "a", .address = "a"}}, .remote_shell = {"ssh"}};
   const absl::Status status = CommandsOfWorkers(kCommand, {20, 21}, one).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("--hosts: expected one for each of 2"));
+  EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, "--hosts:", "each of 2"));
 }
 
 TEST(BenchWorkersTest, HostsNeedARemoteShell) {

@@ -7,6 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/files.h"
+#include "tests/support/is_error.h"
 #include "train/checkpoint/directory.h"
 #include "train/checkpoint/manifest.h"
 #include "train/summary/event.pb.h"
@@ -45,7 +46,7 @@ class ReadRunTest : public testing::Test {
     EXPECT_TRUE(run.ok()) << run.status();
     return run.value_or(RunData());
   }
-  std::string Error() { return std::string(ReadRun(directory_).status().message()); }
+  absl::Status Error() { return ReadRun(directory_).status(); }
 
   const std::string directory_ = TemporaryPath("run");
 };
@@ -127,12 +128,12 @@ TEST_F(ReadRunTest, SymbolicLinksAndHiddenFilesAreIgnored) {
 }
 
 TEST_F(ReadRunTest, NamesDirectoryWithoutARun) {
-  EXPECT_THAT(Error(), HasSubstr("run: no file of a run; expected event files"));
+  EXPECT_THAT(Error(), IsError(absl::StatusCode::kInvalidArgument, "run:", "event files"));
   Write("bad.json", "{\"traceEvents\":[");
-  EXPECT_THAT(Error(), HasSubstr("bad.json: not a trace"));
+  EXPECT_THAT(Error(), IsError(absl::StatusCode::kInvalidArgument, "bad.json:", "not a trace"));
   EXPECT_EQ(ReadRun(directory_ + "/none").status().code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(std::string(ReadRun(directory_ + "/bad.json").status().message()),
-              HasSubstr("bad.json: not a directory; expected the directory of a run"));
+  EXPECT_THAT(ReadRun(directory_ + "/bad.json").status(),
+              IsError(absl::StatusCode::kFailedPrecondition, "bad.json:", "not a directory"));
   EXPECT_FALSE(ReadRun("").ok());
 }
 

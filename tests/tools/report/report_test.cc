@@ -12,6 +12,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/files.h"
+#include "tests/support/is_error.h"
 #include "tests/tools/report/well_formed.h"
 
 ABSL_DECLARE_FLAG(std::string, html);
@@ -75,8 +76,7 @@ TEST(WriteReportTest, NamesBadArgumentsAndDirectories) {
        {std::vector<std::string>{}, std::vector<std::string>{run, run}}) {
     const Result result = Report(args);
     EXPECT_EQ(result.code, kExitUsage);
-    EXPECT_THAT(std::string(result.status.message()),
-                HasSubstr("report: expected the directory of one run"));
+    EXPECT_THAT(result.status, IsError(absl::StatusCode::kInvalidArgument, "report:", "one run"));
   }
   const Result unwritable = Report({run}, "/no/such/directory/page.html");
   EXPECT_EQ(unwritable.code, kExitUsage);
@@ -87,7 +87,7 @@ TEST(WriteReportTest, NamesBadArgumentsAndDirectories) {
   std::filesystem::remove(run + "/log.jsonl");
   const Result empty = Report({run});
   EXPECT_EQ(empty.code, kExitBadInput);
-  EXPECT_THAT(std::string(empty.status.message()), HasSubstr("no file of a run"));
+  EXPECT_THAT(empty.status, IsError(absl::StatusCode::kInvalidArgument, "no file", "a run"));
   EXPECT_FALSE(std::filesystem::exists(run + "/report.html"));
 }
 
