@@ -543,6 +543,36 @@ def deadlines_are_monotonic(tree):
             yield Violation(path, line, "absl::Now() is called here; expected MonotonicTime::Now()")
 
 
+MAX_WORDS = 4
+# Their subject is the wording: the errors of the operating system and of a failed MF_CHECK.
+PIN_WORDING = ("tests/framework/core/status_test.cc", "tests/framework/core/system_error_test.cc")
+_STRING = r'"(?:[^"\\\n]|\\.)*"'
+_ASSERTION = re.compile(
+    rf'\b(?:EXPECT|ASSERT)_\w+\((?:R"\((?:.|\n)*?\)"|{_STRING}|(?!<<)[^";])*')
+# Matches what precedes the expected text of an error: a matcher, the message that is compared, a
+# whole Status, or a process that ends.
+_EXPECTS = re.compile(r"\b(?:HasSubstr|StartsWith|(?:Contains|Matches)Regex|absl::\w+Error)\("
+                      r"|\bIsError\(\s*[\w:]+,|\bmessage\(\)\)?,|find\(|_(?:DEATH|EXIT)\(")
+
+
+def tests_pin_no_sentence(tree):
+    """But the code, the place and one token of an error, so that better wording breaks no test."""
+    for path, text in tree.with_suffix(".cc").items():
+        if _top(path) != "tests" or path in PIN_WORDING:
+            continue
+        for assertion in _ASSERTION.finditer(text):
+            start = _EXPECTS.search(assertion[0])
+            code = re.sub(_STRING, "", assertion[0])
+            if not start or not re.search(r"[eE]rror|[mM]essage|[sS]tatus|_(?:DEATH|EXIT)\(", code):
+                continue
+            for literal in re.findall(rf"{_STRING}(?:\s*{_STRING})*", assertion[0][start.end():]):
+                sentence = re.sub(r'"\s*"', "", literal)[1:-1]
+                if len(re.findall(r"(?<!\S)[A-Za-z]+[,;:.]?(?!\S)", sentence)) > MAX_WORDS:
+                    line = text.count("\n", 0, assertion.start()) + 1
+                    what = f"expected at most {MAX_WORDS} words of an error, got '{sentence}'"
+                    yield Violation(path, line, what)
+
+
 RULES = [
     includes_go_down,
     build_deps_go_down,
@@ -553,6 +583,7 @@ RULES = [
     dangerous_calls_have_one_owner,
     deadlines_are_monotonic,
     the_library_logs,
+    tests_pin_no_sentence,
     an_op_is_named_by_its_stem_alone,
     a_pass_has_the_name_of_its_file,
     an_optional_pass_shows_its_gain,

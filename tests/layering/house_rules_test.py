@@ -54,7 +54,11 @@ GOOD = {
     "train/trainer/BUILD": 'cc_library(name = "loop", deps = ["//distribute"])\n',
     "docs/benchmarks.md": "| pass | gain |\n| `fuse_some`, small | 1.1 |\n",
     "tests/README.md": README,
-    "tests/ops/relu_test.cc": LICENCE + '#include "ops/relu.h"\nconst char* op = "Relu";\n',
+    "tests/ops/relu_test.cc": LICENCE + '#include "ops/relu.h"\nconst char* op = "Relu";\n'
+                              'EXPECT_THAT(Parse("a graph of more than four words"),\n'
+                              '            IsError(kInvalid, "line 1:", "got the end"))\n'
+                              '    << "why this graph is an error";\n'
+                              'EXPECT_THAT(text, HasSubstr("a text that is not an error"));\n',
     "tests/cuda/gpu.h": LICENCE + "#ifndef MIRRORFLOW_TESTS_CUDA_GPU_H_\n"
                                   "#define MIRRORFLOW_TESTS_CUDA_GPU_H_\n#endif\n",
     "tests/references/cases/add.txt": "case Add {T=float}\n",
@@ -150,6 +154,16 @@ PLANTED = [
     ("deadlines_are_monotonic", "framework/a.cc", "  while (absl::Now() < deadline) {\n"),
     ("deadlines_are_monotonic", "tools/a.cc", "  const absl::Time end = absl::Now() + grace;\n"),
     ("deadlines_are_monotonic", "train/a.cc", "  const auto now = absl::Now();\n"),
+    ("tests_pin_no_sentence", "tests/ops/a_test.cc",
+     'EXPECT_THAT(status, IsError(kInvalid, "a: ", "expected one of "\n"the two"));\n'),
+    ("tests_pin_no_sentence", "tests/ops/a_test.cc",
+     'EXPECT_EQ(status.message(), "a: wrong; expected no value, got 3");\n'),
+    ("tests_pin_no_sentence", "tests/ops/a_test.cc",
+     'EXPECT_THAT(Error("a;"), HasSubstr("expected no value of it"));\n'),
+    ("tests_pin_no_sentence", "tests/ops/a_test.cc",
+     'EXPECT_EQ(status, absl::InternalError("this must never happen here"));\n'),
+    ("tests_pin_no_sentence", "tests/ops/a_test.cc",
+     'EXPECT_DEATH(Run(), "this must never happen here");\n'),
     ("a_pass_has_the_name_of_its_file", "ops/passes/a.h",
      "class FuseSome final : public Pass {\n" + NAME % "a"),
     ("a_pass_has_the_name_of_its_file", "ops/passes/a.h",
