@@ -353,12 +353,13 @@ Dataset Dataset::Cache() const {
   return Then("", [](RowPipeline rows) -> absl::StatusOr<RowPipeline> {
     if (rows.is_endless)
       return Error("Cache() of an endless dataset; expected one that ends, got Repeat()");
+    const std::optional<int64_t> size = rows.size;
     return std::move(rows).AppendToValues(
         "Cache()",
         [cache = CreateRowCache()](std::unique_ptr<RowStream> input) {
           return CacheRows(std::move(input), cache);
         },
-        rows.size);
+        size);
   });
 }
 
@@ -368,11 +369,12 @@ Dataset Dataset::Cache(const std::string& path) const {
       return Error("Cache() of an endless dataset; expected one that ends, got Repeat()");
     const auto& [worker, num_workers, batch] = rows.shard;
     const std::string of_shard = absl::StrCat(".", worker, "-of-", num_workers);
+    const std::optional<int64_t> size = rows.size;
     return std::move(rows).AppendToValues(
         "Cache()",
         [cache = CreateFileCache(absl::StrCat(path, num_workers > 1 ? of_shard : ""))](
             std::unique_ptr<RowStream> input) { return CacheRowsInFile(std::move(input), cache); },
-        rows.size);
+        size);
   });
 }
 
@@ -404,11 +406,12 @@ Dataset Dataset::Shuffle(uint64_t seed, const ShuffleOptions& options) const {
     }
     if (buffer > 0) {
       rows.skips_fast = false;
+      const std::optional<int64_t> size = rows.size;
       return std::move(rows).Append(
           [seed, buffer](std::unique_ptr<RowStream> input) {
             return ShuffleInBuffer(std::move(input), seed, buffer);
           },
-          rows.size);
+          size);
     }
     if (rows.is_endless) {
       return Error("Shuffle() of an endless dataset; expected a dataset that ends, got Repeat()");
@@ -425,9 +428,10 @@ Dataset Dataset::Shuffle(uint64_t seed, const ShuffleOptions& options) const {
       return Error(absl::StrCat("Shuffle() of more elements than fit in memory; expected at most ",
                                 most, " elements, got ", *rows.size));
     }
+    const std::optional<int64_t> size = rows.size;
     return std::move(rows).Append(
         [seed](std::unique_ptr<RowStream> input) { return ShuffleRows(std::move(input), seed); },
-        rows.size);
+        size);
   });
 }
 
