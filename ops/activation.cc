@@ -28,7 +28,8 @@ constexpr UnaryRow kActivationRows[] = {
     {.name = "LeakyRelu",
      .doc = "activations = alpha * features for features < 0, else features",
      .gradient = [](const GradContext& c) -> Grads {
-       return std::vector<Output>{ops::ApplyLike(c, "LeakyReluGrad", {c.dy[0], c.op.input(0)})};
+       return std::vector<Output>{
+           ops::ApplyWithSameAttrs(c, "LeakyReluGrad", {c.dy[0], c.op.input(0)})};
      },
      .input = kFeatures,
      .output = kActivations,
@@ -99,7 +100,8 @@ constexpr GradRow kGradRows[] = {
      .doc = "backprops = gradients where features > 0, else alpha * gradients",
      .gradient = [](const GradContext& c) -> Grads {
        const Output x = c.op.input(1);
-       return Pair{ops::ApplyLike(c, "LeakyReluGrad", {c.dy[0], x}), ops::ZerosLike(c.scope, x)};
+       return Pair{ops::ApplyWithSameAttrs(c, "LeakyReluGrad", {c.dy[0], x}),
+                   ops::ZerosLike(c.scope, x)};
      },
      .attr = kAlpha},
     {.name = "Relu6Grad",

@@ -61,13 +61,13 @@ NodeBuilder WithAttrs(NodeBuilder builder, absl::Span<const int64_t> ksize,
 }
 
 absl::StatusOr<std::vector<Output>> AvgPoolGradient(const GradContext& c) {
-  return std::vector<Output>{
-      ops::ApplyLike(c, "AvgPoolGrad", {ops::ShapeOperand(c.scope, c.op.input(0)), c.dy[0]})};
+  return std::vector<Output>{ops::ApplyWithSameAttrs(
+      c, "AvgPoolGrad", {ops::ShapeOperand(c.scope, c.op.input(0)), c.dy[0]})};
 }
 
 // AvgPoolGrad is linear in grad, and its gradient is AvgPool.
 absl::StatusOr<std::vector<Output>> AvgPoolGradGradient(const GradContext& c) {
-  return std::vector<Output>{Output(), ops::ApplyLike(c, "AvgPool", {c.dy[0]})};
+  return std::vector<Output>{Output(), ops::ApplyWithSameAttrs(c, "AvgPool", {c.dy[0]})};
 }
 
 OpBuilder& PoolingAttrs(OpBuilder& op) {

@@ -45,7 +45,7 @@ absl::StatusOr<ShardingRule> BiasAddSharding(const ShardContext& c) {
 }
 
 absl::StatusOr<std::vector<Output>> BiasAddGradient(const GradContext& c) {
-  return std::vector<Output>{c.dy[0], ops::ApplyLike(c, "BiasAddGrad", {c.dy[0]})};
+  return std::vector<Output>{c.dy[0], ops::ApplyWithSameAttrs(c, "BiasAddGrad", {c.dy[0]})};
 }
 
 absl::Status BiasAddGradShape(ShapeContext& c) {

@@ -106,10 +106,12 @@ absl::StatusOr<ShardingRule> BackpropFilterSharding(const ShardContext& c) {
 }
 
 Output InputGradient(const GradContext& c, Output input, Output filter, Output dy) {
-  return ops::ApplyLike(c, kBackpropInput, {ops::ShapeOperand(c.scope, input), filter, dy});
+  return ops::ApplyWithSameAttrs(c, kBackpropInput,
+                                 {ops::ShapeOperand(c.scope, input), filter, dy});
 }
 Output FilterGradient(const GradContext& c, Output input, Output filter, Output dy) {
-  return ops::ApplyLike(c, kBackpropFilter, {input, ops::ShapeOperand(c.scope, filter), dy});
+  return ops::ApplyWithSameAttrs(c, kBackpropFilter,
+                                 {input, ops::ShapeOperand(c.scope, filter), dy});
 }
 
 absl::StatusOr<std::vector<Output>> ForwardGrad(const GradContext& c) {
@@ -123,13 +125,13 @@ absl::StatusOr<std::vector<Output>> ForwardGrad(const GradContext& c) {
 absl::StatusOr<std::vector<Output>> BackpropInputGrad(const GradContext& c) {
   const Output filter = c.op.input(1), out_backprop = c.op.input(2), images = c.dy[0];
   return std::vector<Output>{Output(), FilterGradient(c, images, filter, out_backprop),
-                             ops::ApplyLike(c, kForward, {images, filter})};
+                             ops::ApplyWithSameAttrs(c, kForward, {images, filter})};
 }
 
 absl::StatusOr<std::vector<Output>> BackpropFilterGrad(const GradContext& c) {
   const Output input = c.op.input(0), out_backprop = c.op.input(2), filter = c.dy[0];
   return std::vector<Output>{InputGradient(c, input, filter, out_backprop), Output(),
-                             ops::ApplyLike(c, kForward, {input, filter})};
+                             ops::ApplyWithSameAttrs(c, kForward, {input, filter})};
 }
 
 OpBuilder& CommonAttrs(OpBuilder& op) {

@@ -85,14 +85,14 @@ Outputs ExpandGeluGrad(const Scope& s, const Node& op) {
 }
 
 Outputs GradientOfGelu(const GradContext& c) {
-  return std::vector<Output>{ops::ApplyLike(c, "GeluGrad", {c.dy[0], c.op.input(0)})};
+  return std::vector<Output>{ops::ApplyWithSameAttrs(c, "GeluGrad", {c.dy[0], c.op.input(0)})};
 }
 
 Outputs GradientOfGeluGrad(const GradContext& c) {
   const Scope& s = c.scope;
   const Output dy = c.op.input(0), x = c.op.input(1), g = c.dy[0];
   const Output curvature = Formulas(s, x).Curvature(IsApproximate(c.op));
-  return std::vector<Output>{ops::ApplyLike(c, "GeluGrad", {g, x}),
+  return std::vector<Output>{ops::ApplyWithSameAttrs(c, "GeluGrad", {g, x}),
                              ops::Mul(s, ops::Mul(s, g, dy), curvature)};
 }
 

@@ -67,7 +67,7 @@ absl::StatusOr<ShardingRule> MaxPoolGradSharding(const ShardContext& c) {
 
 absl::StatusOr<std::vector<Output>> MaxPoolGradient(const GradContext& c) {
   return std::vector<Output>{
-      ops::ApplyLike(c, ops::kMaxPoolGrad, {c.op.input(0), c.op.output(0), c.dy[0]})};
+      ops::ApplyWithSameAttrs(c, ops::kMaxPoolGrad, {c.op.input(0), c.op.output(0), c.dy[0]})};
 }
 
 // MaxPoolGradGrad has no explicit padding, so the images are padded first, with a value that is
@@ -96,7 +96,7 @@ absl::StatusOr<std::vector<Output>> MaxPoolGradGradient(const GradContext& c) {
 absl::StatusOr<std::vector<Output>> MaxPoolGradGradGradient(const GradContext& c) {
   return std::vector<Output>{
       Output(), Output(),
-      ops::ApplyLike(c, ops::kMaxPoolGrad, {c.op.input(0), c.op.input(1), c.dy[0]})};
+      ops::ApplyWithSameAttrs(c, ops::kMaxPoolGrad, {c.op.input(0), c.op.input(1), c.dy[0]})};
 }
 
 OpBuilder& PoolingAttrs(OpBuilder& op) {

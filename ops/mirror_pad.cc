@@ -31,7 +31,7 @@ absl::Status CheckPadding(int64_t inner, int64_t before, int64_t after, int64_t 
 // The output is larger than the input by the paddings if kSign is 1, and smaller if it is -1.
 template <int kSign>
 absl::Status MirrorPadShape(ShapeContext& c) {
-  MF_ASSIGN_OR_RETURN(Shape output, ShapeToPad(c));
+  MF_ASSIGN_OR_RETURN(Shape output, ShapeBeforePadding(c));
   MF_ASSIGN_OR_RETURN(const std::optional<std::vector<int64_t>> values, c.integers(1));
   for (int d = 0; d < output.rank(); ++d) {
     const int64_t size = output.dim(d);
@@ -60,12 +60,13 @@ absl::StatusOr<ShardingRule> MirrorPadSharding(const ShardContext& c) {
 }
 
 absl::StatusOr<std::vector<Output>> MirrorPadGradient(const GradContext& c) {
-  return std::vector<Output>{ops::ApplyLike(c, "MirrorPadGrad", {c.dy[0], c.op.input(1)}),
+  return std::vector<Output>{ops::ApplyWithSameAttrs(c, "MirrorPadGrad", {c.dy[0], c.op.input(1)}),
                              Output()};
 }
 
 absl::StatusOr<std::vector<Output>> MirrorPadGradGradient(const GradContext& c) {
-  return std::vector<Output>{ops::ApplyLike(c, "MirrorPad", {c.dy[0], c.op.input(1)}), Output()};
+  return std::vector<Output>{ops::ApplyWithSameAttrs(c, "MirrorPad", {c.dy[0], c.op.input(1)}),
+                             Output()};
 }
 
 }  // namespace

@@ -24,14 +24,14 @@ namespace {
 
 using Grads = absl::StatusOr<std::vector<Output>>;
 
-// The dimensions that a node in a graph under construction reduces; nullopt if the rank or the axes
-// are unknown.
+// Returns, for each dimension of the node's input, whether the node reduces it; nullopt if the rank
+// or the axes are not known yet.
 absl::StatusOr<std::optional<std::vector<bool>>> ReducedDims(const Scope& s, const Node& op) {
   const Shape& x = s.shape(op.input(0));
   const Tensor& axes = s.graph().values().at(op.input(1)).constant;
   if (x.unknown_rank() || !axes.has_value()) return std::optional<std::vector<bool>>();
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> numbers, IntegersOf(axes));
-  MF_ASSIGN_OR_RETURN(std::vector<bool> reduced, ReducedMask(x.rank(), numbers));
+  MF_ASSIGN_OR_RETURN(std::vector<bool> reduced, ReducedDimsMask(x.rank(), numbers));
   return std::optional<std::vector<bool>>(std::move(reduced));
 }
 
@@ -49,7 +49,7 @@ absl::Status ReductionShape(ShapeContext& c) {
     if (keep_dims) c.set_output(0, Shape::UnknownDims(in.rank()));
     return absl::OkStatus();
   }
-  MF_ASSIGN_OR_RETURN(const std::vector<bool> reduced, ReducedMask(in.rank(), *axes));
+  MF_ASSIGN_OR_RETURN(const std::vector<bool> reduced, ReducedDimsMask(in.rank(), *axes));
   Shape out;
   for (int i = 0; i < in.rank(); ++i) {
     if (!reduced[i]) {
@@ -89,7 +89,7 @@ absl::Status ProdShape(ShapeContext& c) {
 // "abc,*->ac" if dimension 1 is reduced; "a.c,*->ac" if reduced dimensions must be whole.
 absl::StatusOr<std::string> ReductionTerms(const ShardContext& c, bool reduced_are_whole) {
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, c.integers(1));
-  MF_ASSIGN_OR_RETURN(const std::vector<bool> reduced, ReducedMask(c.input(0).rank(), axes));
+  MF_ASSIGN_OR_RETURN(const std::vector<bool> reduced, ReducedDimsMask(c.input(0).rank(), axes));
   std::string in = LettersFor(c.input(0)), out;
   for (int i = 0; i < c.input(0).rank(); ++i) {
     if (!reduced[i]) out += in[i];

@@ -32,8 +32,8 @@ inline Output Apply(const Scope& scope, absl::string_view op, absl::Span<const O
 }
 
 // The output of a node in the gradient of c.op, with the attributes that both ops have.
-inline Output ApplyLike(const GradContext& c, absl::string_view op,
-                        absl::Span<const Output> inputs) {
+inline Output ApplyWithSameAttrs(const GradContext& c, absl::string_view op,
+                                 absl::Span<const Output> inputs) {
   NodeBuilder node = Build(c.scope, op, inputs);
   for (const AttrDef& attr : AllOps().Find(op)->attrs) {
     const auto found = c.op.attrs().find(attr.name);

@@ -49,7 +49,7 @@ absl::Status SameShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Shape> ShapeToPad(const ShapeContext& c) {
+absl::StatusOr<Shape> ShapeBeforePadding(const ShapeContext& c) {
   MF_ASSIGN_OR_RETURN(const Shape paddings, c.WithRank(1, 2));
   if (paddings.dim(1) != 2 && paddings.dim(1) != kUnknownDim) {
     return absl::InvalidArgumentError(
@@ -131,7 +131,7 @@ Tensor IntegerTensor(DataType dtype, const Shape& shape, absl::Span<const int64_
   return Tensor::Of<int32_t>(shape, narrow);
 }
 
-absl::StatusOr<std::vector<bool>> ReducedMask(int rank, absl::Span<const int64_t> axes) {
+absl::StatusOr<std::vector<bool>> ReducedDimsMask(int rank, absl::Span<const int64_t> axes) {
   std::vector<bool> reduced(rank, false);
   for (int64_t axis : axes) {
     MF_ASSIGN_OR_RETURN(const int d, NormalizeAxis(axis, rank, "a number in reduction_indices"));

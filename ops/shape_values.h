@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Helpers of shape functions, some of which kernels use, too: functions that serve several ops, and
-// partially known values. These are integer scalars and vectors whose elements may be known
-// individually; they carry the batch size through x.shape()[0], Pack and Reshape.
+// Helpers for shape functions and kernels: shape functions that several ops share, and partially
+// known values, which are integer scalars and vectors whose elements may be known individually.
+// Partially known values carry the batch size through x.shape()[0], Pack and Reshape.
 #ifndef MIRRORFLOW_OPS_SHAPE_VALUES_H_
 #define MIRRORFLOW_OPS_SHAPE_VALUES_H_
 
@@ -21,8 +21,8 @@ absl::Status ScalarShape(ShapeContext& c);
 absl::Status UnchangedShape(ShapeContext& c);
 // Inputs 0 and 1 and output 0 have the same shape.
 absl::Status SameShape(ShapeContext& c);
-// Input 0 is padded as input 1 says, which has shape [rank,2]. Returns the shape of input 0.
-absl::StatusOr<Shape> ShapeToPad(const ShapeContext& c);
+// Checks that input 1 holds paddings [rank,2] for input 0. Returns the shape of input 0.
+absl::StatusOr<Shape> ShapeBeforePadding(const ShapeContext& c);
 
 // Longer vectors are data, not shapes or axes.
 inline constexpr int64_t kMaxKnownElements = 64;
@@ -49,7 +49,7 @@ Tensor IntegerTensor(DataType dtype, const Shape& shape, absl::Span<const int64_
 
 // Returns, for each of `rank` dimensions, whether `axes` names it. InvalidArgument for an axis that
 // is out of range or named twice.
-absl::StatusOr<std::vector<bool>> ReducedMask(int rank, absl::Span<const int64_t> axes);
+absl::StatusOr<std::vector<bool>> ReducedDimsMask(int rank, absl::Span<const int64_t> axes);
 
 }  // namespace mirrorflow
 

@@ -113,7 +113,7 @@ absl::StatusOr<std::vector<Output>> SliceGrad(const GradContext& c) {
 
 absl::Status PadShape(ShapeContext& c) {  // for Pad and PadV2
   if (c.num_inputs() == 3) MF_RETURN_IF_ERROR(c.WithRank(2, 0).status());
-  MF_ASSIGN_OR_RETURN(Shape output, ShapeToPad(c));
+  MF_ASSIGN_OR_RETURN(Shape output, ShapeBeforePadding(c));
   MF_ASSIGN_OR_RETURN(const std::optional<std::vector<int64_t>> values, c.integers(1));
   for (int d = 0; d < output.rank(); ++d) {
     const int64_t size = output.dim(d);

@@ -230,14 +230,14 @@ absl::StatusOr<std::vector<Output>> StridedSliceGradient(const GradContext& c) {
   const Output begin = c.op.input(1), end = c.op.input(2), strides = c.op.input(3);
   const Output shape = ops::ShapeOperand(c.scope, c.op.input(0), begin.dtype());
   std::vector<Output> grads(4);
-  grads[0] = ops::ApplyLike(c, "StridedSliceGrad", {shape, begin, end, strides, c.dy[0]});
+  grads[0] = ops::ApplyWithSameAttrs(c, "StridedSliceGrad", {shape, begin, end, strides, c.dy[0]});
   return grads;
 }
 
 absl::StatusOr<std::vector<Output>> StridedSliceGradGradient(const GradContext& c) {
   std::vector<Output> grads(5);
-  grads[4] =
-      ops::ApplyLike(c, "StridedSlice", {c.dy[0], c.op.input(1), c.op.input(2), c.op.input(3)});
+  grads[4] = ops::ApplyWithSameAttrs(c, "StridedSlice",
+                                     {c.dy[0], c.op.input(1), c.op.input(2), c.op.input(3)});
   return grads;
 }
 

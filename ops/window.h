@@ -120,15 +120,15 @@ struct ConvolutionShapes {
   int64_t Flops(int64_t taps) const;
 };
 
-// Finds the shapes that the node of a KernelContext has. A static input holds global sizes; the
-// shape of the output holds those of the replica.
-template <typename KernelContext>
-ConvolutionShapes ShapesOf(ConvolutionPart part, const KernelContext& c) {
-  const bool to_input = part == ConvolutionPart::kBackpropInput;
-  const bool to_filter = part == ConvolutionPart::kBackpropFilter;
-  return {to_input ? c.output_shape(0) : c.input_shape(0),
-          to_filter ? c.output_shape(0) : c.input_shape(1),
-          to_input || to_filter ? c.input_shape(2) : c.output_shape(0)};
+// Returns the local shapes of a convolution or of one of its gradients. A gradient takes the shape
+// that it computes from its output, because its static input holds the global sizes.
+template <typename Context>
+ConvolutionShapes ShapesOf(ConvolutionPart part, const Context& c) {
+  const bool is_input_gradient = part == ConvolutionPart::kBackpropInput;
+  const bool is_filter_gradient = part == ConvolutionPart::kBackpropFilter;
+  return {is_input_gradient ? c.output_shape(0) : c.input_shape(0),
+          is_filter_gradient ? c.output_shape(0) : c.input_shape(1),
+          is_input_gradient || is_filter_gradient ? c.input_shape(2) : c.output_shape(0)};
 }
 
 // Images [batch, h.in, w.in, in_channels], filter [h.size, w.size, in_channels, out_channels],

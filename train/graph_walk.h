@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Walks over a graph that is being built: queries, and copies of a part that differ in some nodes.
+// Searches a graph under construction, and copies parts of it with some nodes changed.
 #ifndef MIRRORFLOW_TRAIN_GRAPH_WALK_H_
 #define MIRRORFLOW_TRAIN_GRAPH_WALK_H_
 

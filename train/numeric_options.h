@@ -2,12 +2,13 @@
 //
 // Checks the numbers that users pass to the functions and options of train/.
 //
-//   return CheckNumbers("Adam", {{"beta1", o.beta1, kBelowOne}, {"epsilon", o.epsilon,
-//   kPositive}});
+//   return CheckNumbers("Adam", {{"beta1", o.beta1, kBelowOne},
+//                                {"epsilon", o.epsilon, kPositive}});
 #ifndef MIRRORFLOW_TRAIN_NUMERIC_OPTIONS_H_
 #define MIRRORFLOW_TRAIN_NUMERIC_OPTIONS_H_
 
 #include <limits>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -39,7 +40,7 @@ struct NumericOption {
   NumericOption(absl::string_view name, Number value, const NumberRange& range)
       : name(name), value(static_cast<double>(value)), range(range) {}
 
-  absl::string_view name;
+  std::string name;
   double value;
   NumberRange range;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Chooses the transport between hosts, without dropping the protection that the user has asked for,
-// and estimates its costs.
+// Chooses the transport between hosts, keeping the authentication and encryption that the user
+// asked for, and estimates its costs.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_CHOOSE_TRANSPORT_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_CHOOSE_TRANSPORT_H_
 

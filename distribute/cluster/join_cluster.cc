@@ -213,8 +213,8 @@ class ClusterJoiner {
         [](const auto& a, const auto& b) { return a.instruction_set() < b.instruction_set(); });
     const auto set = static_cast<InstructionSet>(least->instruction_set());
     if (set < UsableInstructionSet()) {
-      LogInfo(absl::StrCat("kernels use only ", InstructionSetName(set), ", because worker ",
-                           least->worker(), " has no more"));
+      LogInfo(absl::StrCat("kernels are limited to ", InstructionSetName(set), ", all that worker ",
+                           least->worker(), " supports"));
     }
     return LimitInstructionSet(set);
   }

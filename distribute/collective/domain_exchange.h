@@ -141,9 +141,9 @@ class DomainExchange {
   std::vector<const void*> parts_ ABSL_GUARDED_BY(mu_);  // by domain, while a piece is reduced
   // By domain, while a reduce-scatter waits.
   std::vector<const void*> scattered_ ABSL_GUARDED_BY(mu_);
-  // Transfers of the collective that is not a shard's reduction.
+  // Transfers that the current blocking collective still waits for.
   int unfinished_ ABSL_GUARDED_BY(mu_) = 0;
-  // By count, element size, that on the wire.
+  // By element count, element size, and element size on the wire.
   std::map<std::tuple<int64_t, int64_t, int64_t>, std::unique_ptr<Layout>> layouts_
       ABSL_GUARDED_BY(mu_);
   // For exchanges of parts, which have no pieces.

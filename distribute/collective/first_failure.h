@@ -38,7 +38,7 @@ class FirstFailure {
   Shared& shared_;
   Text* const texts_;
   const int process_;
-  mutable Mutex mu_;  // of this process
+  mutable Mutex mu_;  // not shared between processes
   mutable absl::Status known_ ABSL_GUARDED_BY(mu_);
 };
 

@@ -7,8 +7,8 @@
 // bytes; ties go to the first letter in declaration order. A partial value stays partial as long as
 // *all* its uses are linear. Otherwise it is reduced once, for all of them: if a sweep finds a use
 // that cannot take the value, the sweep starts again, until nothing changes. The backward sweep
-// shards what costs nothing to compute in shares (constants, fills, random numbers, anything made
-// of replicated values), if all its users need the same shards.
+// shards values that cost nothing to compute in parts (constants, fills, random numbers, anything
+// made of replicated values), if all their users need the same shards.
 #ifndef MIRRORFLOW_DISTRIBUTE_PASSES_PROPAGATE_SHARDING_H_
 #define MIRRORFLOW_DISTRIBUTE_PASSES_PROPAGATE_SHARDING_H_
 

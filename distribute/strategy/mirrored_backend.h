@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Backends of sessions with mirrored replicas, and what a strategy checks before it creates one or
-// joins a cluster.
+// Creates the session backends of mirrored replicas, and checks the options that a strategy takes
+// before it creates a backend or joins a cluster.
 //
 //   MF_RETURN_IF_ERROR(CheckTimeouts({{"step_timeout", options.step_timeout}}));
 //   MF_RETURN_IF_ERROR(CheckAtLeast("max_bytes", options.max_bytes, 1));

@@ -81,10 +81,10 @@ absl::Status AppendTo(int fd, absl::string_view path, absl::string_view data);
 // file. Call it before long work whose result goes there.
 absl::Status CheckWritable(absl::string_view path);
 
-// Opens a file through which a worker tells its launcher something, to replace its contents, and
-// returns its descriptor, which the caller closes. An environment variable has the path. The file
-// of `mirrorflow launch` is a descriptor of the worker's supervisor, /proc/PID/fd/N, which is a
-// link; any other link is FailedPrecondition, because another user may have made it.
+// Opens a file that a worker overwrites to report to its launcher, and returns its descriptor,
+// which the caller closes. The path comes from an environment variable. `mirrorflow launch` sets it
+// to /proc/PID/fd/N, a link to a descriptor of the worker's supervisor. Any other symbolic link is
+// FailedPrecondition, because another user may have created it.
 absl::StatusOr<int> OpenLauncherFile(absl::string_view path);
 
 }  // namespace mirrorflow

@@ -84,7 +84,7 @@ FileKind KindOfBytes(absl::string_view start, uint64_t size);
 // Recognises a file or a folder. kUnknown if it cannot be read.
 FileKind KindOfFile(absl::string_view path);
 
-// The words for a kind of file, and what a user does with such a file.
+// Names a kind of file, and says how to turn such a file into a usable one.
 struct FileKindRow {
   FileKind kind;
   absl::string_view name;  // with its article: "a PNG image"

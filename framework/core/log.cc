@@ -35,7 +35,8 @@ void PrintToStderr(absl::LogSeverity severity, absl::string_view line) {
   static constexpr const char* kPrefixes[] = {"mirrorflow: ", "WARNING: ", "ERROR: ", "FATAL: "};
   static const int min_level = MinLogLevel();
   const int level = static_cast<int>(absl::NormalizeLogSeverity(severity));
-  if (level >= min_level) PrintErrorLine(absl::StrCat(kPrefixes[level], line));
+  if (level >= min_level || severity == absl::LogSeverity::kFatal)
+    PrintErrorLine(absl::StrCat(kPrefixes[level], line));
 }
 
 }  // namespace
@@ -47,14 +48,17 @@ void SetLogSink(LogSink sink) {
 }
 
 void Log(absl::LogSeverity severity, absl::string_view line) {
-  // The lock is not held in the sink, which may log or fail a check itself.
+  // A sink may log or fail a check itself, so it runs without the lock, and not inside itself.
+  static thread_local bool in_sink = false;
   std::shared_ptr<const LogSink> sink;
-  {
+  if (!in_sink) {
     MutexLock lock(&Current().mu);
     sink = Current().sink;
   }
   if (sink == nullptr) return PrintToStderr(severity, line);
+  in_sink = true;
   (*sink)(severity, ForTerminal(line));
+  in_sink = false;
 }
 
 void LogInfo(absl::string_view line) { Log(absl::LogSeverity::kInfo, line); }

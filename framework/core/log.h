@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Log lines: what the library waits for, leaves out or goes without while it runs. Errors are
-// returned as absl::Status and are not logged.
+// Logging of what a user should know although nothing failed: waits, skipped data and slower
+// fallbacks. Errors are returned as absl::Status, not logged.
 #ifndef MIRRORFLOW_FRAMEWORK_CORE_LOG_H_
 #define MIRRORFLOW_FRAMEWORK_CORE_LOG_H_
 
@@ -13,13 +13,16 @@
 namespace mirrorflow {
 
 // Receives each line that is logged, without its severity and with control characters escaped. Must
-// be thread-safe and must not throw. After kFatal, the process aborts.
+// be thread-safe. Must not throw, wait for other threads or run steps, because the library may hold
+// locks while it logs. Lines that the sink itself logs go to stderr. After kFatal, the process
+// aborts.
 using LogSink = std::function<void(absl::LogSeverity severity, absl::string_view line)>;
 
-// Sends all later log lines of the process to `sink`, whatever their severity; null restores the
-// default. That prints them to stderr, after "mirrorflow: ", "WARNING: ", "ERROR " or "FATAL: ", if
-// their severity is at least $MIRRORFLOW_MIN_LOG_LEVEL (0: info, 1: warnings, 2: errors; default
-// 0). A line that another thread is logging may still reach the previous sink.
+// Sends every later log line of the process to `sink`, whatever its severity; null restores the
+// default sink. The default prints lines to stderr with the prefix "mirrorflow: ", "WARNING: ",
+// "ERROR: " or "FATAL: ", and drops those below the severity in $MIRRORFLOW_MIN_LOG_LEVEL (0: info,
+// 1: warning, 2: error; default 0), which is read once. A line that another thread is logging may
+// still reach the previous sink.
 void SetLogSink(LogSink sink);
 
 // Logs one line. Thread-safe.

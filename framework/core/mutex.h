@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Mutex, MutexLock and CondVar: those of the standard library, with Clang's thread-safety
-// annotations. Every member that a mutex guards is ABSL_GUARDED_BY it, and every function that
-// needs the lock says ABSL_EXCLUSIVE_LOCKS_REQUIRED; tools/static_analysis checks both.
+// Mutex, MutexLock and CondVar: thin wrappers around standard types that carry Clang's
+// thread-safety annotations. Annotate every guarded member with ABSL_GUARDED_BY, and every function
+// that needs the lock with ABSL_EXCLUSIVE_LOCKS_REQUIRED; tools/static_analysis checks both.
 //
 //   MutexLock lock(&mu_);
 //   changed_.Wait(lock, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return done_; });
 //
-// They are not absl::Mutex, because ThreadSanitizer instruments std::mutex but not the Abseil of
-// Debian.
+// Not absl::Mutex: ThreadSanitizer understands std::mutex, but not the absl::Mutex of Debian's
+// Abseil, which is built without instrumentation.
 #ifndef MIRRORFLOW_FRAMEWORK_CORE_MUTEX_H_
 #define MIRRORFLOW_FRAMEWORK_CORE_MUTEX_H_
 
@@ -47,18 +47,18 @@ class ABSL_SCOPED_LOCKABLE MutexLock {
 
 class CondVar {
  public:
-  void NotifyOne() { changed_.notify_one(); }
-  void NotifyAll() { changed_.notify_all(); }
+  void NotifyOne() { cv_.notify_one(); }
+  void NotifyAll() { cv_.notify_all(); }
 
-  // Releases the lock while it waits. May return without a notification.
-  void Wait(MutexLock& lock) { changed_.wait(lock.lock_); }
+  // Releases the lock while waiting. May wake up spuriously.
+  void Wait(MutexLock& lock) { cv_.wait(lock.lock_); }
   void WaitUntil(MutexLock& lock, MonotonicTime deadline) {
-    changed_.wait_until(lock.lock_, deadline.ToChrono());
+    cv_.wait_until(lock.lock_, deadline.ToChrono());
   }
   void WaitFor(MutexLock& lock, absl::Duration d) { WaitUntil(lock, MonotonicTime::Now() + d); }
 
-  // Waits until `condition` is true, or until the deadline. Returns whether it is true. It is
-  // evaluated with the lock held, which the analysis cannot see here.
+  // Waits until `condition` is true or the deadline has passed; returns whether it is true.
+  // Evaluates `condition` with the lock held, which the analysis cannot see here.
   template <typename Condition>
   void Wait(MutexLock& lock, Condition condition) ABSL_NO_THREAD_SAFETY_ANALYSIS {
     while (!condition()) Wait(lock);
@@ -66,7 +66,7 @@ class CondVar {
   template <typename Condition>
   bool WaitUntil(MutexLock& lock, MonotonicTime deadline,
                  Condition condition) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    return changed_.wait_until(lock.lock_, deadline.ToChrono(), condition);
+    return cv_.wait_until(lock.lock_, deadline.ToChrono(), condition);
   }
   template <typename Condition>
   bool WaitFor(MutexLock& lock, absl::Duration d,
@@ -75,7 +75,7 @@ class CondVar {
   }
 
  private:
-  std::condition_variable changed_;
+  std::condition_variable cv_;
 };
 
 }  // namespace mirrorflow

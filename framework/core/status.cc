@@ -20,13 +20,13 @@ absl::Status Annotate(const absl::Status& status, absl::string_view where) {
 
 namespace internal {
 
-void CheckFailed(const char* file, int line, const char* condition) {
+void CheckFailed(const char* file, int line, const char* condition) noexcept {
   Log(absl::LogSeverity::kFatal,
       absl::StrCat(file, ":", line, ": check failed (a bug in mirrorflow): ", condition));
   std::abort();
 }
 
-void Misused(absl::string_view what) {
+void Misused(absl::string_view what) noexcept {
   Log(absl::LogSeverity::kFatal, what);
   std::abort();
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Status helpers: macros of the same form as Abseil's newer status_macros.h, which Debian's Abseil
-// does not have yet, a check for internal bugs, and the statuses of a failed allocation and of a
-// list of errors.
+// does not have yet, a check for internal bugs, conversion of std::bad_alloc to a status, and a
+// list of errors that becomes one status.
 #ifndef MIRRORFLOW_FRAMEWORK_CORE_STATUS_H_
 #define MIRRORFLOW_FRAMEWORK_CORE_STATUS_H_
 
@@ -29,9 +29,9 @@ absl::StatusOr<T> Annotate(absl::StatusOr<T> value, absl::string_view where) {
 }
 
 namespace internal {
-[[noreturn]] void CheckFailed(const char* file, int line, const char* condition);
+[[noreturn]] void CheckFailed(const char* file, int line, const char* condition) noexcept;
 // Terminates the process because of a caller's mistake, in a function that returns no status.
-[[noreturn]] void Misused(absl::string_view what);
+[[noreturn]] void Misused(absl::string_view what) noexcept;
 }  // namespace internal
 
 // Returns what `work` returns, a Status or a StatusOr, or ResourceExhausted if it throws

@@ -56,8 +56,8 @@ class BoundTransfer final : public BoundCollective {
   Collective collective_;
 };
 
-// An update of variables, by a gradient that the ranks reduce or by a product of their rows. It is
-// also the rule that calls the kernel.
+// An update of variables by a gradient that the ranks reduce, or by a product of their rows. Also
+// implements the update rules, which call the kernel.
 class BoundUpdate final : public BoundCollective, UpdateRule, ProductUpdateRule {
  public:
   BoundUpdate(const Collective& collective, std::vector<int64_t> counts,

@@ -15,7 +15,7 @@ namespace {
 
 constexpr char kPayloadType[] = "mirrorflow/failure";
 constexpr char kCollectivesType[] = "mirrorflow/collectives_by_worker";
-constexpr char kNumericType[] = "mirrorflow/numeric";
+constexpr char kNumericErrorType[] = "mirrorflow/numeric";
 
 // The numbers come first, because a name may contain any character.
 std::string Encode(const Failure& f) {
@@ -89,12 +89,12 @@ CollectivesByWorker CollectivesOf(const absl::Status& status) {
 }
 
 absl::Status NumericError(absl::Status status) {
-  if (!status.ok()) status.SetPayload(kNumericType, absl::Cord("1"));
+  if (!status.ok()) status.SetPayload(kNumericErrorType, absl::Cord("1"));
   return status;
 }
 
 bool IsNumericError(const absl::Status& status) {
-  return status.GetPayload(kNumericType).has_value();
+  return status.GetPayload(kNumericErrorType).has_value();
 }
 
 }  // namespace mirrorflow

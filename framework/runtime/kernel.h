@@ -172,6 +172,7 @@ class FunctionKernel final : public Kernel {
   explicit FunctionKernel(Fn fn) : fn_(std::move(fn)) {}
   absl::Status Run(const KernelArgs& args, Lane& lane) const override {
     if constexpr (std::is_invocable_v<const Fn&, const KernelArgs&>) {
+      static_assert(std::is_void_v<std::invoke_result_t<const Fn&, const KernelArgs&>>);
       fn_(args);
       return absl::OkStatus();
     } else {

@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "framework/compiler/row_shards.h"
+#include "framework/core/mutex.h"
 #include "framework/runtime/plan.h"
 #include "framework/session/prepared_step.h"
 #include "framework/session/step_compiler.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GatherTrace merges the traces of all workers into that of worker 0. It is made of the functions
-// below it, which are tested by themselves.
+// GatherTrace merges the traces of all workers into worker 0's trace. The functions below it are
+// its steps, exposed for tests.
 #ifndef MIRRORFLOW_FRAMEWORK_WORKERS_GATHER_TRACE_H_
 #define MIRRORFLOW_FRAMEWORK_WORKERS_GATHER_TRACE_H_
 
@@ -48,8 +48,8 @@ struct ClockOffset {
 absl::StatusOr<ClockOffset> OffsetOf(absl::Span<const Passage> other,
                                      absl::Span<const Passage> own);
 
-// Converts a trace to the message in which it travels. Every name is sent once, and times as
-// differences: an event takes about 30 bytes.
+// Converts a trace to the message that workers send. It stores each name once and times as
+// differences, so an event takes about 30 bytes.
 proto::Trace TraceToProto(const TraceWriter& trace);
 
 // Adds the trace of another process, whose clock is `clock_offset_ns` ahead of this one's. Returns

@@ -286,10 +286,10 @@ KernelPlan AttentionGrad(const KernelContext& c) {
 
 void RegisterAttentionCpu(KernelRegistry& kernels) {
   kernels.Register("ScaledDotProductAttention", "CPU", [](const KernelContext& c) {
-    return ForFloatingT(c, [&]<typename T>(TypeTag<T>) { return Attention<T>(c); });
+    return ForFloatingType(c, [&]<typename T>(TypeTag<T>) { return Attention<T>(c); });
   });
   kernels.Register("ScaledDotProductAttentionGrad", "CPU", [](const KernelContext& c) {
-    return ForFloatingT(c, [&]<typename T>(TypeTag<T>) { return AttentionGrad<T>(c); });
+    return ForFloatingType(c, [&]<typename T>(TypeTag<T>) { return AttentionGrad<T>(c); });
   });
 }
 

@@ -194,10 +194,10 @@ KernelPlan BatchNormGrad(const KernelContext& c) {
 
 void RegisterBatchNormCpu(KernelRegistry& kernels) {
   kernels.Register("FusedBatchNormGradV3", "CPU", [](const KernelContext& c) {
-    return ForFloatingT(c, [&]<typename T>(TypeTag<T>) { return BatchNormGrad<T>(c); });
+    return ForFloatingType(c, [&]<typename T>(TypeTag<T>) { return BatchNormGrad<T>(c); });
   });
   kernels.Register("FusedBatchNormV3", "CPU", [](const KernelContext& c) {
-    return ForFloatingT(c, [&]<typename T>(TypeTag<T>) { return BatchNorm<T>(c); });
+    return ForFloatingType(c, [&]<typename T>(TypeTag<T>) { return BatchNorm<T>(c); });
   });
 }
 

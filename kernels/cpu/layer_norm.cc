@@ -139,10 +139,10 @@ KernelPlan LayerNormGrad(const KernelContext& c) {
 
 void RegisterLayerNormCpu(KernelRegistry& kernels) {
   kernels.Register("LayerNorm", "CPU", [](const KernelContext& c) {
-    return ForFloatingT(c, [&]<typename T>(TypeTag<T>) { return LayerNorm<T>(c); });
+    return ForFloatingType(c, [&]<typename T>(TypeTag<T>) { return LayerNorm<T>(c); });
   });
   kernels.Register("LayerNormGrad", "CPU", [](const KernelContext& c) {
-    return ForFloatingT(c, [&]<typename T>(TypeTag<T>) { return LayerNormGrad<T>(c); });
+    return ForFloatingType(c, [&]<typename T>(TypeTag<T>) { return LayerNormGrad<T>(c); });
   });
 }
 

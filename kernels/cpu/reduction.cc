@@ -18,7 +18,7 @@ namespace {
 absl::StatusOr<ReductionOperands> OperandsOf(const KernelContext& c) {
   const Shape& in = c.input_shape(0);
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, IntegersOf(c.constant(1)));
-  MF_ASSIGN_OR_RETURN(const std::vector<bool> reduced, ReducedMask(in.rank(), axes));
+  MF_ASSIGN_OR_RETURN(const std::vector<bool> reduced, ReducedDimsMask(in.rank(), axes));
   return ReductionOperands{CollapseDims(in, reduced), in.num_elements(),
                            c.output_shape(0).num_elements()};
 }

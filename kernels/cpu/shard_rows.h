@@ -32,11 +32,11 @@ class FirstRow {
 };
 
 // The elements of a global random tensor that a replica computes. Element i depends only on i, not
-// on the replica, so a replica that holds some rows starts at their first element. A share is a
-// number of contiguous runs of the global tensor, which begin `stride` elements apart.
+// on the replica, so a replica's numbers start at the first element that it holds. A shard consists
+// of contiguous runs of the global tensor, whose starts are `stride` elements apart.
 class RandomShard {
  public:
-  // The share of output 0.
+  // The shard of output 0.
   explicit RandomShard(const KernelContext& c) {
     const Shape &local = c.output_shape(0), &global = c.global_output_shape(0);
     const Sharded* sharded = AsSharded(c.output_sharding(0));

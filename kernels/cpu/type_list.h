@@ -30,9 +30,9 @@ absl::StatusOr<KernelPlan> ForType(TypeList<Ts...>, DataType dtype, Make make) {
   return plan;
 }
 
-// The same for float and double in ops whose statistics have dtype U, which must be T here.
+// ForType for float and double, in ops whose statistics have dtype U. Unimplemented unless U is T.
 template <typename Make>
-absl::StatusOr<KernelPlan> ForFloatingT(const KernelContext& c, Make make) {
+absl::StatusOr<KernelPlan> ForFloatingType(const KernelContext& c, Make make) {
   const DataType t = c.attr<DataType>("T"), u = c.attr<DataType>("U");
   if (t != u) return UnsupportedDataType(u);
   return ForType(FloatingTypes(), t, make);

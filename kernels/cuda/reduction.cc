@@ -17,7 +17,7 @@ namespace {
 absl::StatusOr<ReducedDims> DimsOf(const KernelContext& c) {
   const Shape& in = c.input_shape(0);
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, IntegersOf(c.constant(1)));
-  MF_ASSIGN_OR_RETURN(const std::vector<bool> reduced, ReducedMask(in.rank(), axes));
+  MF_ASSIGN_OR_RETURN(const std::vector<bool> reduced, ReducedDimsMask(in.rank(), axes));
   return ReduceDims(in, reduced);
 }
 

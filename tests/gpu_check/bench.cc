@@ -96,7 +96,7 @@ absl::Status Open(Variant* v) {
   v->compilations = NumCudaCompilations() - compilations;
   v->device_bytes = free - DescribeGpu(0).free_bytes;
   v->allocated_bytes = AllocatedCudaBytes() - allocated;
-  v->side = SideOf([&t] { return t.step.Run(t.feeds, {.next_feeds = t.feeds}).status(); });
+  v->side = MakeSide([&t] { return t.step.Run(t.feeds, {.next_feeds = t.feeds}).status(); });
   return absl::OkStatus();
 }
 

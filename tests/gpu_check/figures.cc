@@ -63,7 +63,7 @@ class Rate {
   Rate(std::string name, UnfedStep* s, double amount)
       : figure_{std::move(name)},
         amount_(amount),
-        side_(SideOf([s] { return s->step.Run({}).status(); })) {}
+        side_(MakeSide([s] { return s->step.Run({}).status(); })) {}
 
   absl::Status TakeTurn(double round_ms) {
     MF_ASSIGN_OR_RETURN(const double ms, side_(round_ms));

@@ -501,8 +501,8 @@ GUARDED_CALLS = (
      "framework/core/terminal.h",
      ("tools/flags/command_line.cc", "tools/launch/attempt.cc", "train/trainer/progress_host.cc")),
     # Clang cannot check which members these guard.
-    (r"\bstd::(?:(?:shared_|recursive_|timed_)?mutex|(?:lock_guard|unique_lock|scoped_lock)\b|"
-     r"condition_variable)\b", "framework/core/mutex.h", ("framework/core/mutex.h",)),
+    (r"\bstd::(?:(?:shared_|recursive_)?(?:timed_)?mutex|(?:lock_guard|unique_lock|scoped_lock|"
+     r"shared_lock)\b|condition_variable(?:_any)?)\b", "framework/core/mutex.h", ("framework/core/mutex.h",)),
 )
 
 

@@ -16,8 +16,9 @@ namespace mirrorflow {
 //   EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, "Square(b)", "got int32"));
 //
 // An error reads `<place>: <what is wrong>; expected <…>, got <…>`. The place is a node, a file, a
-// rank, a flag or a key. A token tells the error from others at the same place: a value or a word.
-// No test repeats the sentence, so that better wording breaks none; house_rules.py checks this.
+// rank, a flag or a key. A token, such as a value or a word, distinguishes the error from others at
+// the same place. Tests never match the whole message, so rewording it breaks none of them;
+// house_rules.py enforces this.
 template <typename Place, typename... Tokens>
 ::testing::Matcher<const absl::Status&> IsError(absl::StatusCode code, const Place& place,
                                                 const Tokens&... tokens) {
@@ -27,7 +28,7 @@ template <typename Place, typename... Tokens>
                                                                ::testing::HasSubstr(tokens)...)));
 }
 
-// Splits an error with a line for each of several mistakes, to match each with IsError.
+// Splits an error that lists several mistakes, one per line, so that IsError can match each one.
 inline std::vector<absl::Status> SplitErrors(const absl::Status& status) {
   std::vector<absl::Status> errors;
   for (const absl::string_view line : absl::StrSplit(status.message(), '\n')) {

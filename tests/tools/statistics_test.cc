@@ -48,7 +48,7 @@ TEST(MeasureInTurnsTest, ReturnsErrorOfSide) {
 
 TEST(SideOfTest, FillsRoundWithCalls) {
   int calls = 0;
-  const Side side = SideOf([&] { return ++calls, absl::OkStatus(); });
+  const Side side = MakeSide([&] { return ++calls, absl::OkStatus(); });
   const auto ms = side(5);
   ASSERT_TRUE(ms.ok()) << ms.status();
   EXPECT_GT(calls, 100);

@@ -34,7 +34,7 @@ TEST(BenchWorkersTest, EachHostRunsItsWorkerThroughTheRemoteShell) {
   const absl::FlagSaver saver;
   absl::SetFlag(&FLAGS_hosts, {"a=10.0.0.1", "b=[fe80::1]"});
   absl::SetFlag(&FLAGS_rsh, "ip  netns exec {host}");
-  const auto hosts = HostsOfFlags();
+  const auto hosts = HostsFromFlags();
   ASSERT_TRUE(hosts.ok()) << hosts.status();
   const auto commands = CommandsOfWorkers(kCommand, {20, 21}, *hosts);
   ASSERT_TRUE(commands.ok()) << commands.status();
@@ -53,7 +53,7 @@ TEST(BenchWorkersTest, HostsNeedARemoteShell) {
   const absl::FlagSaver saver;
   absl::SetFlag(&FLAGS_hosts, {"a", "b"});
   absl::SetFlag(&FLAGS_rsh, " ");
-  EXPECT_THAT(std::string(HostsOfFlags().status().message()), HasSubstr("--rsh: empty"));
+  EXPECT_THAT(std::string(HostsFromFlags().status().message()), HasSubstr("--rsh: empty"));
 }
 
 }  // namespace

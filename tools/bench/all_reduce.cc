@@ -62,9 +62,9 @@ RankWork ReduceInPlace(int64_t bytes) {
 }
 
 absl::StatusOr<Side> OwnSide(int64_t bytes, const AllReduceCase& c) {
-  if (c.transport == kThreads) return SideOfTwoRanks([bytes] { return ReduceInPlace(bytes); });
+  if (c.transport == kThreads) return MakeTwoRankSide([bytes] { return ReduceInPlace(bytes); });
   MF_ASSIGN_OR_RETURN(auto processes, StartAllReduce(bytes, c.transport, c.hosts));
-  return SideOf(std::move(processes));
+  return MakeSide(std::move(processes));
 }
 
 absl::StatusOr<std::unique_ptr<PeerProcess>> StartGloo(const std::string& algorithm, int64_t bytes,
@@ -110,7 +110,7 @@ absl::Status BenchAllReduceOver(const AllReduceCase& c, Report* report) {
         continue;
       }
       names.push_back({absl::StrCat("gloo ", algorithm), (*peer)->version()});
-      sides.push_back(SideOf(*std::move(peer)));
+      sides.push_back(MakeSide(*std::move(peer)));
     }
     TimingOptions options{.rounds = absl::GetFlag(FLAGS_rounds), .canary_threads = 2};
     if (!c.hosts.hosts.empty()) options.round_ms = kRoundMsBetweenHosts;
@@ -138,7 +138,7 @@ absl::Status BenchAllReduceOver(const AllReduceCase& c, Report* report) {
 
 absl::Status BenchAllReduce(Report* report) {
   AllReduceCase c = {.transport = absl::GetFlag(FLAGS_transport)};
-  MF_ASSIGN_OR_RETURN(c.hosts, HostsOfFlags());
+  MF_ASSIGN_OR_RETURN(c.hosts, HostsFromFlags());
   return BenchAllReduceOver(c, report);
 }
 
@@ -159,7 +159,7 @@ absl::Status BenchAllReduceOverTcp(const Link& link, Report* report) {
 absl::Status CheckAllReduceWorkers() {
   MF_RETURN_IF_ERROR(CheckHostsFlags(/*num_workers=*/2));
   const std::string transport = absl::GetFlag(FLAGS_transport);
-  MF_ASSIGN_OR_RETURN(const WorkerHosts hosts, HostsOfFlags());
+  MF_ASSIGN_OR_RETURN(const WorkerHosts hosts, HostsFromFlags());
   if (hosts.hosts.empty() || transport == kTcp || transport == kUcx) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("--transport: not between --hosts; expected ",
                                                  kTcp, " or ", kUcx, ", got ", transport));

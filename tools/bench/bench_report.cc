@@ -143,14 +143,14 @@ void Report::Add(const Goal& goal) {
 }
 
 void Report::AddUnmeasured(const Goal& goal, absl::string_view why) {
-  constexpr char kVerdict[] = "not measured";
+  constexpr char kNotMeasured[] = "not measured";
   if (!Wants(goal.gate)) return;
-  AddLine(absl::StrFormat("%-3s %-45s %s: %s", goal.gate, goal.what, kVerdict, why),
-          {{"gate", goal.gate}, {"case", goal.what}, {"verdict", kVerdict}, {"why", why}});
+  AddLine(absl::StrFormat("%-3s %-45s %s: %s", goal.gate, goal.what, kNotMeasured, why),
+          {{"gate", goal.gate}, {"case", goal.what}, {"verdict", kNotMeasured}, {"why", why}});
   // A message may contain line breaks and bars, which a table cell cannot.
   std::string cell(why);
   for (char& c : cell) c = c == '\n' || c == '|' ? ' ' : c;
-  if (table_) Print(TableRow(goal, kVerdict, cell));
+  if (table_) Print(TableRow(goal, kNotMeasured, cell));
 }
 
 void Report::AddLine(absl::string_view text, const nlohmann::ordered_json& json) {

@@ -178,7 +178,7 @@ absl::StatusOr<StepRounds> MeasureStep(const TrainingCase& training,
                                        const WorkerHosts& hosts = {});
 
 // Returns the case that the flags name, with so many replicas by default.
-absl::StatusOr<TrainingCase> TrainingCaseOfFlags(int replicas);
+absl::StatusOr<TrainingCase> TrainingCaseFromFlags(int replicas);
 // Measures the case that the flags name.
 absl::Status BenchStep(Report* report);
 // Checks the flags of BenchStep.

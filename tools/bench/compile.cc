@@ -45,7 +45,7 @@ absl::StatusOr<Side> TrainingCompile(absl::string_view model, int replicas) {
   MF_ASSIGN_OR_RETURN(s->session, s->strategy->NewSession(s->training.graph));
   MF_ASSIGN_OR_RETURN(const std::vector<Tensor> batch, NoiseBatch(s->training, 64 * replicas));
   s->shapes = {batch[0].shape(), batch[1].shape()};
-  return SideOf([s]() -> absl::Status {
+  return MakeSide([s]() -> absl::Status {
     const TrainingGraph& t = s->training;
     MF_ASSIGN_OR_RETURN(Step step, s->session->Prepare({t.inputs, t.labels}, {t.loss}, t.targets));
     return CompileStep(step, s->shapes).status();

@@ -105,7 +105,7 @@ class Pipeline {
   // Returns the milliseconds per step.
   absl::StatusOr<double> Run(double round_ms) {
     const PinnedTo cores(0, threads_);
-    return MeanMs(round_ms, [this] { return Step().status(); });
+    return MeanCallMs(round_ms, [this] { return Step().status(); });
   }
 
  private:
@@ -144,7 +144,7 @@ absl::Status MeasureTask(const Task& task, const std::string& folder, int thread
   for (const char* program : {"data_tensorflow", "data_torch"}) {
     MF_ASSIGN_OR_RETURN(auto peer, StartPeer(program, {task.name, absl::StrCat(threads), folder}));
     MF_RETURN_IF_ERROR(CheckEqual(task, values, *peer, program));
-    sides.push_back(SideOf(std::move(peer)));
+    sides.push_back(MakeSide(std::move(peer)));
   }
   MF_ASSIGN_OR_RETURN(
       const Rounds rounds,

@@ -22,7 +22,7 @@ absl::Status MeasureCost(Goal goal, const TrainingCase& with, const TrainingCase
   MF_ASSIGN_OR_RETURN(auto costly, StartTraining(with));
   MF_ASSIGN_OR_RETURN(auto plain, StartTraining(without));
   MF_ASSIGN_OR_RETURN(const Rounds rounds,
-                      MeasureInTurns({SideOf(std::move(costly)), SideOf(std::move(plain))},
+                      MeasureInTurns({MakeSide(std::move(costly)), MakeSide(std::move(plain))},
                                      {.rounds = absl::GetFlag(FLAGS_rounds),
                                       .round_ms = round_ms,
                                       .canary_threads = with.workers}));

@@ -150,7 +150,7 @@ absl::Status MeasureAgainst(const StepCase& c, Report* report) {
 absl::Status MeasureScaling(const std::string& model, int64_t batch_size, Report* report) {
   MF_ASSIGN_OR_RETURN(ReadyStep one, PrepareTraining({model, batch_size, 1}));
   MF_ASSIGN_OR_RETURN(ReadyStep two, PrepareTraining({model, batch_size, 2}));
-  auto side = [](ReadyStep& t) { return SideOf([&t] { return t.step.Run(t.feeds).status(); }); };
+  auto side = [](ReadyStep& t) { return MakeSide([&t] { return t.step.Run(t.feeds).status(); }); };
   MF_ASSIGN_OR_RETURN(const Rounds rounds,
                       MeasureInTurns({side(one), side(two)},
                                      {.rounds = absl::GetFlag(FLAGS_rounds), .canary_threads = 2}));

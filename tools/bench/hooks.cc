@@ -69,7 +69,7 @@ absl::Status BenchHooks(Report* report) {
     return absl::InvalidArgumentError(
         absl::StrFormat("--workers: expected at least 2, got %d", training.workers));
   }
-  MF_ASSIGN_OR_RETURN(const WorkerHosts hosts, HostsOfFlags());
+  MF_ASSIGN_OR_RETURN(const WorkerHosts hosts, HostsFromFlags());
   std::vector<Effect> effects;
   std::vector<Side> sides;
   for (const auto& c : kCases) {
@@ -78,7 +78,7 @@ absl::Status BenchHooks(Report* report) {
     if (c.without != nullptr) training.without.push_back(c.without);
     MF_ASSIGN_OR_RETURN(effects.emplace_back(), EffectOf(training));
     MF_ASSIGN_OR_RETURN(auto process, StartTraining(training, hosts));
-    sides.push_back(SideOf(std::move(process)));
+    sides.push_back(MakeSide(std::move(process)));
   }
   MF_ASSIGN_OR_RETURN(const Rounds rounds,
                       MeasureInTurns(sides, {.rounds = absl::GetFlag(FLAGS_rounds),

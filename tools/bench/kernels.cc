@@ -61,10 +61,11 @@ absl::Status MeasureAgainst(const Ours& ours, const std::vector<Rival>& rivals, 
   for (const Tensor& result : results) {
     for (const float x : result.flat<float>()) squares += static_cast<double>(x) * x;
   }
-  std::vector<Side> sides = {[work = SideOf([&] { return step.Run(feeds).status(); })](double ms) {
-    const PinnedTo core(0);
-    return work(ms);
-  }};
+  std::vector<Side> sides = {
+      [work = MakeSide([&] { return step.Run(feeds).status(); })](double ms) {
+        const PinnedTo core(0);
+        return work(ms);
+      }};
   Goal goal = {.gate = ours.gate, .what = ours.what};
   std::vector<const Rival*> measured;
   for (const Rival& rival : rivals) {
@@ -82,7 +83,7 @@ absl::Status MeasureAgainst(const Ours& ours, const std::vector<Rival>& rivals, 
                                                ", got ", absl::StrJoin(theirs, ", ")));
       continue;
     }
-    sides.push_back(SideOf(*std::move(peer)));
+    sides.push_back(MakeSide(*std::move(peer)));
     measured.push_back(&rival);
   }
   if (measured.empty()) return absl::OkStatus();

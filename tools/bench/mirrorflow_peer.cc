@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// This program as a peer of itself (tests/benchmark/peers/peer.py). Of several workers, worker 0
-// speaks for all.
+// Runs this program as a benchmark peer, with the protocol of tests/benchmark/peers/peer.py. Among
+// several workers, only worker 0 talks to the benchmark.
 #include <sched.h>
 #include <unistd.h>
 
@@ -37,8 +37,8 @@ ABSL_DECLARE_FLAG(absl::Duration, heartbeat_timeout);
 namespace mirrorflow {
 namespace {
 
-constexpr double kTrainingMs = 200;  // as in peer.py
-constexpr int kCheckedSteps = 3;     // as in peer.py
+constexpr double kWarmUpMs = 200;  // as in peer.py
+constexpr int kCheckedSteps = 3;   // as in peer.py
 constexpr int kStepsBeforeTrace = 10, kTracedSteps = 20;
 constexpr absl::Duration kTimeout = absl::Seconds(120);
 
@@ -63,7 +63,7 @@ absl::StatusOr<Cluster> ClusterOfBenchmark() {
 
 // Warms up, says that this process is ready, and works as long as it is asked to.
 absl::Status ServeRuns(const Work& step) {
-  MF_ASSIGN_OR_RETURN(const double step_ms, MeanMs(kTrainingMs, step));
+  MF_ASSIGN_OR_RETURN(const double step_ms, MeanCallMs(kWarmUpMs, step));
   std::puts("ready");
   std::fflush(stdout);
   for (double seconds = 0; std::scanf(" run %lf", &seconds) == 1;) {
@@ -99,7 +99,7 @@ absl::Status TraceSteps(const ReadyStep& t, const Work& step, const std::string&
 
 absl::Status TrainAsPeer(Report* /*report*/) {
   MF_ASSIGN_OR_RETURN(const Cluster cluster, ClusterOfBenchmark());
-  MF_ASSIGN_OR_RETURN(TrainingCase training, TrainingCaseOfFlags(1));
+  MF_ASSIGN_OR_RETURN(TrainingCase training, TrainingCaseFromFlags(1));
   training.workers = cluster.num_workers;
   training.checkpoint_dir = absl::GetFlag(FLAGS_save_to);
   training.heartbeat_timeout = absl::GetFlag(FLAGS_heartbeat_timeout);

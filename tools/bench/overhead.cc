@@ -35,7 +35,7 @@ absl::Status BenchScalar(const Graph& graph, const Output& x, const Output& y, i
   const std::vector<Tensor> feeds = {Tensor::Scalar<float>(1)};
   MF_ASSIGN_OR_RETURN(
       const Rounds rounds,
-      MeasureInTurns({SideOf([&] { return step.Run(feeds).status(); })}, TimingOptions()));
+      MeasureInTurns({MakeSide([&] { return step.Run(feeds).status(); })}, TimingOptions()));
   report->Add(name, 1, 0, TimingOf(rounds, 0));
   std::vector<double> figures = rounds.ms[0];
   for (double& figure : figures) figure *= units_a_ms / nodes;

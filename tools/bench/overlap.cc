@@ -100,7 +100,7 @@ absl::Status BenchExposedOverTcp(const TrainingCase& training, const Link& link,
   MF_ASSIGN_OR_RETURN(
       const Rounds rounds,
       MeasureInTurns(
-          {SideOf(std::move(two)), SideOf(std::move(one)), SideOf(std::move(bare))},
+          {MakeSide(std::move(two)), MakeSide(std::move(one)), MakeSide(std::move(bare))},
           {.rounds = absl::GetFlag(FLAGS_rounds), .round_ms = kTcpRoundMs, .canary_threads = 2}));
   std::vector<double> percents;
   for (size_t i = 0; i < rounds.ms[0].size(); ++i) {

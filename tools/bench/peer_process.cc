@@ -255,7 +255,7 @@ absl::StatusOr<LoadTiming> PeerProcess::Serve(double round_ms) {
                     .p99_ms = served[3] * 1e-6};
 }
 
-Side SideOf(std::shared_ptr<PeerProcess> process) {
+Side MakeSide(std::shared_ptr<PeerProcess> process) {
   return [process = std::move(process)](double round_ms) { return process->Run(round_ms); };
 }
 

@@ -24,11 +24,11 @@ namespace mirrorflow {
 
 class PeerProcess {
  public:
-  // Starts the commands of the workers, each a program and its arguments, and waits until the first
-  // is ready. Only that one talks; the others end with their input. Returns Unavailable if it ends
-  // before that, DeadlineExceeded if it prints nothing for longer than `timeout`, and
-  // InvalidArgument if it prints too much. Prints the lines of their standard errors, made safe for
-  // a terminal, while it waits for an answer and at the end.
+  // Starts the workers' commands, each a program and its arguments, and waits until worker 0 is
+  // ready. Only worker 0 talks to this process; the others exit at the end of their input. Returns
+  // Unavailable if worker 0 exits first, DeadlineExceeded if it prints nothing for longer than
+  // `timeout`, and InvalidArgument if it prints too much. Prints the workers' stderr, escaped for a
+  // terminal, while it waits for an answer and at the end.
   static absl::StatusOr<std::unique_ptr<PeerProcess>> StartWorkers(
       const std::vector<std::vector<std::string>>& commands, absl::Duration timeout);
   // Ends the processes.
@@ -89,7 +89,7 @@ class PeerProcess {
 };
 
 // Makes a side of the process, which lives as long as the side.
-Side SideOf(std::shared_ptr<PeerProcess> process);
+Side MakeSide(std::shared_ptr<PeerProcess> process);
 
 }  // namespace mirrorflow
 

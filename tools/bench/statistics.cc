@@ -59,7 +59,7 @@ double Quantile(std::vector<double> values, double q) {
   return values[below] + (values[above] - values[below]) * (at - static_cast<double>(below));
 }
 
-absl::StatusOr<double> MeanMs(double round_ms, const std::function<absl::Status()>& work) {
+absl::StatusOr<double> MeanCallMs(double round_ms, const std::function<absl::Status()>& work) {
   const double begin = NowMs();
   for (int64_t calls = 1;; ++calls) {
     MF_RETURN_IF_ERROR(work());
@@ -68,12 +68,12 @@ absl::StatusOr<double> MeanMs(double round_ms, const std::function<absl::Status(
   }
 }
 
-Side SideOf(std::function<absl::Status()> work) {
+Side MakeSide(std::function<absl::Status()> work) {
   double call_ms = 0;
   return [work = std::move(work), call_ms](double round_ms) mutable -> absl::StatusOr<double> {
     if (call_ms == 0) {
       for (int i = 0; i < kWarmUpCalls; ++i) MF_RETURN_IF_ERROR(work());
-      MF_ASSIGN_OR_RETURN(call_ms, MeanMs(round_ms, work));
+      MF_ASSIGN_OR_RETURN(call_ms, MeanCallMs(round_ms, work));
     }
     const auto calls = std::max<int64_t>(1, static_cast<int64_t>(round_ms / call_ms));
     const double begin = NowMs();
@@ -126,7 +126,7 @@ Timing TimingOf(const Rounds& rounds, size_t side) {
 
 absl::StatusOr<Timing> Measure(const std::function<absl::Status()>& work,
                                const TimingOptions& options) {
-  MF_ASSIGN_OR_RETURN(const Rounds rounds, MeasureInTurns({SideOf(work)}, options));
+  MF_ASSIGN_OR_RETURN(const Rounds rounds, MeasureInTurns({MakeSide(work)}, options));
   return TimingOf(rounds, 0);
 }
 

@@ -52,9 +52,9 @@ Timing TimingOf(const Rounds& rounds, size_t side);
 absl::StatusOr<Timing> Measure(const std::function<absl::Status()>& work,
                                const TimingOptions& options = {});
 // Repeats `work` until `round_ms` milliseconds have passed, and returns the mean time per call.
-absl::StatusOr<double> MeanMs(double round_ms, const std::function<absl::Status()>& work);
+absl::StatusOr<double> MeanCallMs(double round_ms, const std::function<absl::Status()>& work);
 // Makes a side of `work`: warms it up, then calls it as often as fits into a round.
-Side SideOf(std::function<absl::Status()> work);
+Side MakeSide(std::function<absl::Status()> work);
 
 // Results of a closed-loop load test over all clients.
 struct LoadTiming {

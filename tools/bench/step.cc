@@ -69,7 +69,7 @@ absl::StatusOr<StepRounds> MeasureStep(const TrainingCase& training,
   };
   const auto add_process = [&](const Implementation& of, std::unique_ptr<PeerProcess> process) {
     options.round_ms = kPeerRoundMs;
-    add(of, SideOf(std::move(process)));
+    add(of, MakeSide(std::move(process)));
   };
   Implementation here;
   if (training.workers > 1) {
@@ -78,7 +78,7 @@ absl::StatusOr<StepRounds> MeasureStep(const TrainingCase& training,
     add_process(here, std::move(process));
     here.name += " in one process";
   }
-  add(here, SideOf([&t] { return t.step.Run(t.feeds).status(); }));
+  add(here, MakeSide([&t] { return t.step.Run(t.feeds).status(); }));
   ReadyStep other;
   if (!training.without.empty()) {
     Implementation ours;
@@ -89,7 +89,7 @@ absl::StatusOr<StepRounds> MeasureStep(const TrainingCase& training,
       add_process(ours, std::move(process));
     } else {
       MF_ASSIGN_OR_RETURN(other, PrepareTraining(training));
-      add(ours, SideOf([&other] { return other.step.Run(other.feeds).status(); }));
+      add(ours, MakeSide([&other] { return other.step.Run(other.feeds).status(); }));
     }
   }
   for (const std::string& name : peers) {
@@ -112,7 +112,7 @@ absl::StatusOr<StepRounds> MeasureStep(const TrainingCase& training,
   return result;
 }
 
-absl::StatusOr<TrainingCase> TrainingCaseOfFlags(int replicas) {
+absl::StatusOr<TrainingCase> TrainingCaseFromFlags(int replicas) {
   MF_ASSIGN_OR_RETURN(const CollectiveKind collective,
                       ParseCollectiveKind(absl::GetFlag(FLAGS_collective)));
   return TrainingCase{.model = absl::GetFlag(FLAGS_model),
@@ -127,8 +127,8 @@ absl::StatusOr<TrainingCase> TrainingCaseOfFlags(int replicas) {
 }
 
 absl::Status BenchStep(Report* report) {
-  MF_ASSIGN_OR_RETURN(const TrainingCase training, TrainingCaseOfFlags(2));
-  MF_ASSIGN_OR_RETURN(const WorkerHosts hosts, HostsOfFlags());
+  MF_ASSIGN_OR_RETURN(const TrainingCase training, TrainingCaseFromFlags(2));
+  MF_ASSIGN_OR_RETURN(const WorkerHosts hosts, HostsFromFlags());
   MF_ASSIGN_OR_RETURN(const StepRounds measured,
                       MeasureStep(training, absl::GetFlag(FLAGS_peers), hosts));
   for (const auto& [peer, why] : measured.missing) return why;

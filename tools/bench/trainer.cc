@@ -70,9 +70,9 @@ absl::StatusOr<std::unique_ptr<Training>> Prepare(int replicas, bool with_metric
 }
 
 // Makes a side that runs whole epochs, and whose time is that of a step.
-Side SideOfEpochs(std::function<absl::Status()> epoch) {
+Side MakeEpochSide(std::function<absl::Status()> epoch) {
   return [epoch = std::move(epoch)](double round_ms) -> absl::StatusOr<double> {
-    MF_ASSIGN_OR_RETURN(const double epoch_ms, MeanMs(round_ms, epoch));
+    MF_ASSIGN_OR_RETURN(const double epoch_ms, MeanCallMs(round_ms, epoch));
     return epoch_ms / kStepsPerEpoch;
   };
 }
@@ -96,7 +96,7 @@ absl::Status BenchReplicas(int replicas, Report* report) {
   };
   MF_ASSIGN_OR_RETURN(
       const Rounds rounds,
-      MeasureInTurns({SideOfEpochs(bare_epoch), SideOfEpochs(full_epoch)},
+      MeasureInTurns({MakeEpochSide(bare_epoch), MakeEpochSide(full_epoch)},
                      {.rounds = kRounds, .round_ms = 500, .canary_threads = replicas}));
   const std::string name = absl::StrCat("mlp ", kBatch, ", ", replicas, " replicas");
   report->Add(absl::StrCat("trainer/bare loop, ", name), replicas, 0, TimingOf(rounds, 0));

@@ -36,10 +36,10 @@ class TwoRanks {
 
 }  // namespace
 
-absl::StatusOr<Side> SideOfTwoRanks(const std::function<RankWork()>& make_work) {
+absl::StatusOr<Side> MakeTwoRankSide(const std::function<RankWork()>& make_work) {
   MF_ASSIGN_OR_RETURN(auto communicators, CreateTeamCommunicators(2));
   const auto ranks = std::make_shared<TwoRanks>(std::move(communicators), make_work);
-  return [work = SideOf([ranks] { return ranks->Run(); })](double round_ms) {
+  return [work = MakeSide([ranks] { return ranks->Run(); })](double round_ms) {
     const PinnedTo core(0);
     return work(round_ms);
   };

@@ -69,8 +69,8 @@ absl::Status BenchSize(int64_t bytes, const char* name, Report* report) {
   const int64_t n = bytes / static_cast<int64_t>(sizeof(float));
   const auto shared = std::make_shared<ReplicaMemory>(bytes);
   MF_ASSIGN_OR_RETURN(const Side fused,
-                      SideOfTwoRanks([n, shared] { return ReduceInUpdate(n, shared); }));
-  MF_ASSIGN_OR_RETURN(const Side apart, SideOfTwoRanks([n] { return ReduceThenUpdate(n); }));
+                      MakeTwoRankSide([n, shared] { return ReduceInUpdate(n, shared); }));
+  MF_ASSIGN_OR_RETURN(const Side apart, MakeTwoRankSide([n] { return ReduceThenUpdate(n); }));
   MF_ASSIGN_OR_RETURN(
       const Rounds rounds,
       MeasureInTurns({fused, apart}, {.rounds = absl::GetFlag(FLAGS_rounds), .canary_threads = 2}));

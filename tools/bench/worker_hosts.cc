@@ -17,7 +17,7 @@
 namespace mirrorflow {
 
 absl::Status CheckHostsFlags(int num_workers) {
-  MF_ASSIGN_OR_RETURN(const WorkerHosts hosts, HostsOfFlags());
+  MF_ASSIGN_OR_RETURN(const WorkerHosts hosts, HostsFromFlags());
   if (num_workers == 1 && !hosts.hosts.empty()) {
     return absl::InvalidArgumentError("--hosts: given without --workers; expected both or none");
   }

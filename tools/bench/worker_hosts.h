@@ -16,8 +16,7 @@
 
 namespace mirrorflow {
 
-// Checks the flags of HostsOfFlags, for so many workers. Hosts are for several workers, and one for
-// each.
+// Checks --hosts and --rsh. Only several workers can have hosts; each worker then needs its own.
 absl::Status CheckHostsFlags(int num_workers);
 
 // Returns the command of each worker. In its words, `{addresses}` stands for HOST:PORT of all

@@ -216,7 +216,7 @@ absl::Status RunSteps(const Strategy& strategy, std::vector<NamedFile> feeds,
   *code = kExitUsage;
   MF_RETURN_IF_ERROR(FindOutputs(graph, feeds));
   MF_RETURN_IF_ERROR(FindOutputs(graph, fetches));
-  MF_ASSIGN_OR_RETURN(const std::vector<Operation> targets, TargetsOfFlags(graph));
+  MF_ASSIGN_OR_RETURN(const std::vector<Operation> targets, TargetsFromFlags(graph));
 
   *code = kExitBadInput;
   MF_ASSIGN_OR_RETURN(const std::vector<Tensor> values, ReadFeeds(feeds));

@@ -107,7 +107,7 @@ std::set<std::string> VariablesReadBy(const StepSelection& step) {
   return names;
 }
 
-absl::StatusOr<std::vector<Operation>> TargetsOfFlags(const Graph& graph) {
+absl::StatusOr<std::vector<Operation>> TargetsFromFlags(const Graph& graph) {
   std::vector<Operation> targets;
   for (const std::string& name : absl::GetFlag(FLAGS_target)) {
     MF_ASSIGN_OR_RETURN(Node* const node,
@@ -123,7 +123,7 @@ absl::StatusOr<StepSelection> SelectStepFromFlags(const Graph& graph) {
     MF_ASSIGN_OR_RETURN(step.fetches.emplace_back(),
                         Annotate(OutputByName(graph, name), absl::StrCat("--fetch ", name)));
   }
-  MF_ASSIGN_OR_RETURN(step.targets, TargetsOfFlags(graph));
+  MF_ASSIGN_OR_RETURN(step.targets, TargetsFromFlags(graph));
   return step;
 }
 

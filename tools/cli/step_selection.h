@@ -34,7 +34,7 @@ struct StepSelection {
 };
 
 // Returns the nodes that --target names, or InvalidArgument, naming the flag.
-absl::StatusOr<std::vector<Operation>> TargetsOfFlags(const Graph& graph);
+absl::StatusOr<std::vector<Operation>> TargetsFromFlags(const Graph& graph);
 // Returns the step that --fetch and --target select, without feeds, or InvalidArgument, naming the
 // flag.
 absl::StatusOr<StepSelection> SelectStepFromFlags(const Graph& graph);

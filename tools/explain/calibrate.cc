@@ -79,8 +79,8 @@ struct Net {
 };
 constexpr Net kNets[] = {{48, 8, 8, 40}, {96, 4, 1, 10}, {320, 2, 8, 10}, {6, 1, 1, 5}};
 constexpr int kWarmUpSteps = 2;
-constexpr int kLeastTracedSteps = 4;
-constexpr int kMostTracedSteps = 100;
+constexpr int kMinTracedSteps = 4;
+constexpr int kMaxTracedSteps = 100;
 constexpr absl::Duration kBudget = absl::Milliseconds(200);  // per network
 
 // The share of a core's multiply-add rate that products are assumed to reach.
@@ -220,8 +220,7 @@ absl::StatusOr<std::vector<double>> FastestInstructions(Session& session, Step& 
   TraceWriter trace;
   MF_RETURN_IF_ERROR(session.TraceTo(&trace));
   const MonotonicTime end = MonotonicTime::Now() + budget;
-  for (int i = 0; i < kLeastTracedSteps || (i < kMostTracedSteps && MonotonicTime::Now() < end);
-       ++i) {
+  for (int i = 0; i < kMinTracedSteps || (i < kMaxTracedSteps && MonotonicTime::Now() < end); ++i) {
     absl::Status status = step.Run(feeds).status();
     if (status.ok()) continue;
     status.Update(session.TraceTo(nullptr));

@@ -28,7 +28,7 @@ const std::string& Greeting() {
 std::string NameOf(launch::Event::EventCase event) {
   if (event == launch::Event::EVENT_NOT_SET) return "an unknown event";
   if (event == launch::Event::kErrors) event = launch::Event::kOutput;
-  return launch::Event::descriptor()->FindFieldByNumber(event)->name();
+  return std::string(launch::Event::descriptor()->FindFieldByNumber(event)->name());
 }
 
 absl::Status Refused(absl::string_view event, absl::string_view expected, absl::string_view got) {

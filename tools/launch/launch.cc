@@ -201,7 +201,7 @@ void PrintVariablesThatStay(const std::set<std::string>& added) {
 
 }  // namespace
 
-absl::StatusOr<WorkerHosts> HostsOfFlags() {
+absl::StatusOr<WorkerHosts> HostsFromFlags() {
   WorkerHosts hosts = {.remote_shell =
                            absl::StrSplit(absl::GetFlag(FLAGS_rsh), ' ', absl::SkipEmpty())};
   MF_ASSIGN_OR_RETURN(hosts.hosts, ParseHosts(absl::GetFlag(FLAGS_hosts)));
@@ -239,7 +239,7 @@ absl::Status Launch(const std::vector<std::string>& command, ExitCode* code) {
           absl::StrCat("--show: expected numbers of workers, got '", text, "'"));
     }
   }
-  MF_ASSIGN_OR_RETURN(WorkerHosts hosts, HostsOfFlags());
+  MF_ASSIGN_OR_RETURN(WorkerHosts hosts, HostsFromFlags());
   options.remote_shell = std::move(hosts.remote_shell);
   std::optional<WorkerCount> count;
   if (const std::string n = absl::GetFlag(FLAGS_n); !n.empty()) {

@@ -45,13 +45,14 @@ inline constexpr int kExitNotStarted = 127;
 // there is an error.
 absl::Status Launch(const std::vector<std::string>& command, ExitCode* code);
 
-// The supervisor of one worker, which `launch` runs on the worker's host: starts the worker,
-// forwards its output and its end, and makes sure that none of its descendants is left, whatever
-// ends the launcher. Serves the orders on standard input (launch.proto) until the worker has ended.
+// Runs the supervisor of one worker, which `launch` starts on the worker's host. The supervisor
+// starts the worker, forwards its output and exit code, and leaves none of its descendants running,
+// however the launcher ends. Executes the requests on standard input (launch.proto) until the
+// worker has ended.
 absl::Status Supervise();
 
 // Returns the hosts that --hosts and --rsh name.
-absl::StatusOr<WorkerHosts> HostsOfFlags();
+absl::StatusOr<WorkerHosts> HostsFromFlags();
 
 }  // namespace mirrorflow
 

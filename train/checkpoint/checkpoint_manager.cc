@@ -207,7 +207,7 @@ class CheckpointManager::Writer {
                             absl::StrCat(data.status().message(),
                                          "; to resume from an older checkpoint: latest_valid"));
       }
-      LogWarning(absl::StrCat("damaged checkpoint is not used: ", data.status().message()));
+      LogWarning(absl::StrCat("skipped a damaged checkpoint: ", data.status().message()));
     }
     if (!must_exist) return std::nullopt;
     return absl::NotFoundError(

@@ -26,9 +26,9 @@
 
 namespace mirrorflow {
 
-// The error of a process whose directory has another owner now: Aborted with a mark, which travels
-// with it to every worker. The status code does not tell: a stale file handle of NFS (ESTALE) is
-// also Aborted, and the next save may succeed.
+// The error of a process that has lost its directory to another owner: Aborted, with a mark that
+// travels with the status to every worker. The status code alone is ambiguous: a stale NFS file
+// handle (ESTALE) is also Aborted, but the next save may succeed.
 absl::Status LostDirectoryError(absl::string_view message);
 bool IsLostDirectory(const absl::Status& status);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stages whose elements depend on values, and stages that make one stream of several. The elements
-// of their inputs and results are single rows with a value.
+// Row stages: filters, windows, caches, and stages that combine several streams into one. Their
+// inputs and outputs are streams of single rows whose values have been computed.
 #ifndef MIRRORFLOW_TRAIN_DATA_VALUE_STREAMS_H_
 #define MIRRORFLOW_TRAIN_DATA_VALUE_STREAMS_H_
 

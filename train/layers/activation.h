@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Activations: what a layer applies to its result, an op such as ops::Relu or any callable that
-// takes a scope and a value; and layers for activations that have options or variables.
+// Activation: the function that a layer applies to its result, an op such as ops::Relu or any
+// callable that takes a scope and a value. Also the activation layers with options or variables.
 //
 //   layers::Dense(scope, x, 128, ops::Relu);
 //   layers::Dense(scope, x, 128, [](const Scope& s, Output y) { return ops::LeakyRelu(s, y); });
@@ -40,7 +40,7 @@ class Activation {
   std::function<Output(const Scope&, Output)> apply_;
 };
 
-// The layers below return InvalidArgument unless their numbers are finite.
+// The layers below fail the scope with InvalidArgument unless their options are finite.
 
 struct ReLUOptions {
   std::optional<double> max_value = {};  // at least `threshold`; may be infinite

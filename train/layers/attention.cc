@@ -35,7 +35,7 @@ Output CausalMask(const Scope& scope, int64_t n, int64_t m, DataType dtype) {
   for (int64_t i = 0; i < n; ++i) {
     for (int64_t j = i + 1; j < m; ++j) values[i * m + j] = kOut;
   }
-  return FloatsConst(scope, {n, m}, values, dtype);
+  return FloatConst(scope, {n, m}, values, dtype);
 }
 
 // Rearranges [batch, n, width] to [batch, heads, n, depth], where width = heads * depth.
@@ -176,7 +176,7 @@ Rotations RotationsFor(const Scope& s, Output x, const RotaryEmbeddingOptions& o
     }
   }
   const Shape table = heads ? Shape({n, 1, half}) : Shape({n, half});
-  return {FloatsConst(s, table, cosines, x.dtype()), FloatsConst(s, table, sines, x.dtype())};
+  return {FloatConst(s, table, cosines, x.dtype()), FloatConst(s, table, sines, x.dtype())};
 }
 
 }  // namespace

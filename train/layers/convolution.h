@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Convolutions: plain, of each channel with its own filters (depthwise), and transposed, which
-// enlarge their input. Sequences are [batch, n, channels], images [batch, height, width, channels],
-// volumes [batch, depth, height, width, channels].
+// Convolution layers: ordinary, depthwise, separable and transposed. Sequences are [batch, n,
+// channels], images [batch, height, width, channels], volumes [batch, depth, height, width,
+// channels].
 #ifndef MIRRORFLOW_TRAIN_LAYERS_CONVOLUTION_H_
 #define MIRRORFLOW_TRAIN_LAYERS_CONVOLUTION_H_
 

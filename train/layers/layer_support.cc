@@ -20,7 +20,7 @@ std::optional<int64_t> InputDepth(const Scope& scope, Output x, int rank, absl::
   return std::nullopt;
 }
 
-std::optional<int64_t> InputWidth(const Scope& scope, Output x, absl::string_view layer) {
+std::optional<int64_t> InputDepth(const Scope& scope, Output x, absl::string_view layer) {
   const Shape& shape = scope.shape(x);
   if (EndsKnown(scope, x, 1, 1)) return shape.dim(shape.rank() - 1);
   Fail(scope, absl::StrCat(layer, ": expected an input whose last dimension is known, got shape ",
@@ -102,8 +102,8 @@ Output BatchShape(const Scope& scope, Output x, absl::Span<const int64_t> rest) 
   return ops::Pack(scope, dims);
 }
 
-Output FloatsConst(const Scope& scope, const Shape& shape, absl::Span<const float> values,
-                   DataType dtype) {
+Output FloatConst(const Scope& scope, const Shape& shape, absl::Span<const float> values,
+                  DataType dtype) {
   const Output floats = ops::Const(scope, Tensor::Of<float>(shape, values));
   return dtype == DT_FLOAT ? floats : ops::Cast(scope, floats, dtype);
 }

@@ -23,7 +23,7 @@ namespace layers {
 std::optional<int64_t> InputDepth(const Scope& scope, Output x, int rank, absl::string_view layer);
 
 // The same for x of any rank.
-std::optional<int64_t> InputWidth(const Scope& scope, Output x, absl::string_view layer);
+std::optional<int64_t> InputDepth(const Scope& scope, Output x, absl::string_view layer);
 
 // Returns the input channels of one of `groups` groups. Fails the scope unless x has this rank and
 // its channels, the last dimension, are known and a multiple of `groups`.
@@ -52,8 +52,8 @@ Output UnlessEmpty(const Scope& scope, Output x, Output y, Size2D window, Size2D
 Output BatchShape(const Scope& scope, Output x, absl::Span<const int64_t> rest);
 
 // A constant with these values, cast to `dtype`.
-Output FloatsConst(const Scope& scope, const Shape& shape, absl::Span<const float> values,
-                   DataType dtype);
+Output FloatConst(const Scope& scope, const Shape& shape, absl::Span<const float> values,
+                  DataType dtype);
 
 // A size in the form of the ops for images: {1, height, width, 1}.
 std::vector<int64_t> OfImages(Size2D size);

@@ -72,7 +72,7 @@ Output LayerNormalization(const Scope& scope, Output x, const LayerNormalization
   const Scope s = scope.SubScope(options.name);
   if (!s.ok()) return Output();
   if (!CheckNumbers(s, options.name, {{"epsilon", options.epsilon, kNotNegative}})) return Output();
-  const std::optional<int64_t> width = InputWidth(s, x, options.name);
+  const std::optional<int64_t> width = InputDepth(s, x, options.name);
   if (!width) return Output();
   const Variable gamma = CreateVariable(s, "gamma", {*width}, initializers::Ones());
   const Variable beta = CreateVariable(s, "beta", {*width}, initializers::Zeros());
@@ -119,7 +119,7 @@ Output RMSNormalization(const Scope& scope, Output x, const RMSNormalizationOpti
   const Scope s = scope.SubScope(options.name);
   if (!s.ok()) return Output();
   if (!CheckNumbers(s, options.name, {{"epsilon", options.epsilon, kNotNegative}})) return Output();
-  const std::optional<int64_t> width = InputWidth(s, x, options.name);
+  const std::optional<int64_t> width = InputDepth(s, x, options.name);
   if (!width) return Output();
   const Variable scale = CreateVariable(s, "scale", {*width}, initializers::Ones());
   const Output mean = ops::Mean(s, ops::Square(s, x), {-1}, {.keep_dims = true});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Normalisation: over the batch, which differs in training and in inference, or of each example on
-// its own.
+// Normalisation layers: over the batch, which behaves differently in training and inference, or
+// over each example separately.
 #ifndef MIRRORFLOW_TRAIN_LAYERS_NORMALIZATION_H_
 #define MIRRORFLOW_TRAIN_LAYERS_NORMALIZATION_H_
 

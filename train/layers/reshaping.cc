@@ -21,7 +21,7 @@ namespace layers {
 namespace {
 
 // Returns the number of elements of an example. Fails the scope if a dimension is not known.
-std::optional<int64_t> ExampleSize(const Scope& s, Output x, const char* layer) {
+std::optional<int64_t> ElementsPerExample(const Scope& s, Output x, const char* layer) {
   const Shape& shape = s.shape(x);
   bool known = !shape.unknown_rank() && shape.rank() >= 1;
   int64_t size = 1;
@@ -96,20 +96,20 @@ Output BilinearWeights(const Scope& s, int64_t n, int64_t factor, DataType dtype
     weights[below * columns + i] += static_cast<float>(1 - part);
     weights[above * columns + i] += static_cast<float>(part);
   }
-  return FloatsConst(s, {n, columns}, weights, dtype);
+  return FloatConst(s, {n, columns}, weights, dtype);
 }
 
 }  // namespace
 
 Output Flatten(const Scope& scope, Output x) {
   if (!scope.ok()) return Output();
-  const std::optional<int64_t> size = ExampleSize(scope, x, "flatten");
+  const std::optional<int64_t> size = ElementsPerExample(scope, x, "flatten");
   return size ? ops::Reshape(scope, x, Shape({kUnknownDim, *size})) : Output();
 }
 
 Output Reshape(const Scope& scope, Output x, const Shape& target_shape) {
   if (!scope.ok()) return Output();
-  const std::optional<int64_t> size = ExampleSize(scope, x, "reshape");
+  const std::optional<int64_t> size = ElementsPerExample(scope, x, "reshape");
   if (!size) return Output();
   int64_t others = 1;
   int unknown = 0;

@@ -60,7 +60,7 @@ class Optimizer {
 
  protected:
   // Minimize fails if the learning rate or one of `numbers`, the other options of the rule, is out
-  // of range; the error names the rule. The names of `numbers` must outlive the optimizer.
+  // of range; the error names the rule.
   Optimizer(std::string name, LearningRate learning_rate, std::vector<NumericOption> numbers = {})
       : name_(std::move(name)),
         learning_rate_(std::move(learning_rate)),

@@ -117,7 +117,7 @@ absl::Status Trainer::Loop::Resume() {
   const StateDict saved = checkpoints->state().WithPrefix(kCallbacks);
   if (const std::vector<std::string> unused = callbacks_.UnusedKeys(saved);
       !unused.empty() && state_.is_chief()) {
-    LogWarning(absl::StrCat("the checkpoint has the state of callbacks that Fit() does not get: ",
+    LogWarning(absl::StrCat("the checkpoint has state for callbacks that Fit() was not given: ",
                             absl::StrJoin(unused, ", ")));
   }
   return Annotate(callbacks_.LoadState(state_, saved), "checkpoint");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The shared secret of a cluster. It proves that a message comes from a process that knows it; it
-// does not encrypt. Also reads the files that hold secrets.
+// Authenticates messages with the secret that the processes of a cluster share; does not encrypt
+// them. Also reads the files that hold secrets.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_AUTHENTICATION_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_AUTHENTICATION_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// HostPort: the address at which a process listens, as users and launchers write it.
+// HostPort: a HOST:PORT address as users and launchers write it; parsing and name resolution.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_HOST_PORT_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_HOST_PORT_H_
 
@@ -32,9 +32,9 @@ bool IsWildcard(absl::string_view host);
 // Whether the host is `localhost`, in 127.0.0.0/8 or ::1. Does not resolve other names.
 bool IsLoopback(absl::string_view host);
 
-// Blocks until the name of `address` has an IP address: that of a pod, for instance, reaches the
-// name service some time after the pod starts, also for the pod itself. Logs that it waits.
-// DeadlineExceeded, with the name service's reason, after `deadline`.
+// Blocks until the host name of `address` resolves. A pod's name, for example, reaches DNS only
+// after the pod has started, even for lookups from the pod itself. Logs while it waits. Returns
+// DeadlineExceeded, with the resolver's error, after `deadline`.
 absl::Status WaitUntilResolved(const HostPort& address, MonotonicTime deadline);
 
 }  // namespace mirrorflow

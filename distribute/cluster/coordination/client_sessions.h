@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ClientSessions: the processes that are connected to the coordination service, and their calls. A
+// ClientSessions: tracks the coordination service's client processes and their calls. A
 // session survives broken connections: the process connects again and repeats the calls it has no
 // answer for. Each call is performed once.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_CLIENT_SESSIONS_H_

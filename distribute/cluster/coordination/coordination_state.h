@@ -129,7 +129,7 @@ class CoordinationState {
       ABSL_GUARDED_BY(mu_);
   absl::Status failure_ ABSL_GUARDED_BY(mu_);     // the first of the incarnation
   absl::Status first_left_ ABSL_GUARDED_BY(mu_);  // why the first worker has left; OK if none has
-  bool missed_ ABSL_GUARDED_BY(mu_) = false;      // a call has failed because of that
+  bool missed_ ABSL_GUARDED_BY(mu_) = false;      // a call has failed because of first_left_
   std::map<int, MonotonicTime> gave_up_
       ABSL_GUARDED_BY(mu_);  // by worker: when its last Join expired
   std::map<int, uint64_t> cancelled_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Prepares the process for gRPC, and converts to its types.
+// Initialises gRPC for this process, and converts deadlines to gRPC's type.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_GRPC_SUPPORT_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_GRPC_SUPPORT_H_
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operations on messages of the coordination service that both ends need: signing and checking
-// them, and their deadlines. Also names the processes that send them.
+// Helpers for coordination messages that the client and the server share: signatures, deadlines,
+// limits, and the identity of the sending process.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_MESSAGES_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_MESSAGES_H_
 

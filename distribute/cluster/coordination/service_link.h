@@ -36,7 +36,6 @@ class ServiceLink {
     Handshake::Cluster cluster;
     int worker = 0;
     TlsFiles tls;
-    // Receives a line every few seconds until the first connection. May be null.
   };
   struct Connection {
     uint64_t number = 0;    // counts the connections of this link from 1
@@ -81,7 +80,7 @@ class ServiceLink {
   // Forwards bytes until the connection has ended or is given up.
   void Pass(Relay& relay) const;
   void NoteEnd();
-  // Returns whether another attempt is useless.
+  // Returns whether retrying is pointless.
   bool IsFinal(const absl::Status& why, MonotonicTime now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Returns why to give the service up; OK to try again.
   absl::Status NoteFailure(const absl::Status& why, MonotonicTime* next_report);

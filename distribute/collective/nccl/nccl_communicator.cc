@@ -323,8 +323,8 @@ class Group {
     return id;
   }
 
-  // Begins to connect all local ranks, in one group of NCCL. The analysis cannot follow as many
-  // locks as there are ranks.
+  // Starts connecting all local ranks in one NCCL group. Thread-safety analysis cannot follow a
+  // dynamic number of locks.
   absl::Status BeginConnecting(Use use, ncclUniqueId id) ABSL_NO_THREAD_SAFETY_ANALYSIS {
     std::list<MutexLock> locks;  // until no thread is inside NCCL
     for (Rank& rank : ranks_) locks.emplace_back(&rank.mu);

@@ -24,7 +24,7 @@
 
 namespace mirrorflow {
 
-// Owns the file descriptor of a socket, and closes it in the end.
+// Owns a file descriptor, and closes it on destruction.
 class OwnedSocket {
  public:
   OwnedSocket() = default;

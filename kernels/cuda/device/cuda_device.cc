@@ -182,7 +182,7 @@ class CudaDevice final : public Device {
   absl::Status Synchronize(MonotonicTime deadline) override {
     MF_RETURN_IF_ERROR(Select());
     if (sending_) MF_RETURN_IF_ERROR(Watch(sent_.WaitUntil(deadline)));
-    return WaitForStep(deadline);
+    return WaitForRunningStep(deadline);
   }
   absl::Status CopyOut(const std::byte* device, std::byte* host, size_t bytes) override {
     MF_RETURN_IF_ERROR(Select());
@@ -201,7 +201,7 @@ class CudaDevice final : public Device {
 
   absl::Status Execute(const Execution& execution) override {
     MF_RETURN_IF_ERROR(Select());
-    if (!execution.may_outlive) MF_RETURN_IF_ERROR(WaitForStep(execution.deadline));
+    if (!execution.may_outlive) MF_RETURN_IF_ERROR(WaitForRunningStep(execution.deadline));
     absl::Status status = EnqueueStep(execution);
     end_ = 1 - end_;
     if (status.ok()) status = ends_[end_].Record(compute().stream());
@@ -290,7 +290,7 @@ class CudaDevice final : public Device {
     return absl::OkStatus();
   }
   // Waits for the step that was left running, and takes its report.
-  absl::Status WaitForStep(MonotonicTime deadline) {
+  absl::Status WaitForRunningStep(MonotonicTime deadline) {
     if (!std::exchange(running_, false)) return absl::OkStatus();
     Count(activity.waits);
     MF_RETURN_IF_ERROR(Watch(ends_[end_].WaitUntil(deadline)));

@@ -88,25 +88,26 @@ class GraphBuilder : public CudnnGraphBuilder {
   }
 
   void MatMul(Index a, Index b, Index c) {
-    const Index product = Keep(CudnnBuilder(CUDNN_BACKEND_MATMUL_DESCRIPTOR)
-                                   .Set(CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_DATA_FLOAT));
+    const Index product = AddDescriptor(CudnnBuilder(CUDNN_BACKEND_MATMUL_DESCRIPTOR)
+                                            .Set(CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_DATA_FLOAT));
     if (!ok()) return;
-    KeepOperation(CudnnBuilder(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR)
-                      .Set(CUDNN_ATTR_OPERATION_MATMUL_DESC, at(product))
-                      .Set(CUDNN_ATTR_OPERATION_MATMUL_ADESC, at(a))
-                      .Set(CUDNN_ATTR_OPERATION_MATMUL_BDESC, at(b))
-                      .Set(CUDNN_ATTR_OPERATION_MATMUL_CDESC, at(c)));
+    AddOperation(CudnnBuilder(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR)
+                     .Set(CUDNN_ATTR_OPERATION_MATMUL_DESC, at(product))
+                     .Set(CUDNN_ATTR_OPERATION_MATMUL_ADESC, at(a))
+                     .Set(CUDNN_ATTR_OPERATION_MATMUL_BDESC, at(b))
+                     .Set(CUDNN_ATTR_OPERATION_MATMUL_CDESC, at(c)));
   }
 
   void Reduce(cudnnReduceTensorOp_t op, Index x, Index y) {
-    const Index reduction = Keep(CudnnBuilder(CUDNN_BACKEND_REDUCTION_DESCRIPTOR)
-                                     .Set(CUDNN_ATTR_REDUCTION_OPERATOR, op)
-                                     .Set(CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_DATA_FLOAT));
+    const Index reduction =
+        AddDescriptor(CudnnBuilder(CUDNN_BACKEND_REDUCTION_DESCRIPTOR)
+                          .Set(CUDNN_ATTR_REDUCTION_OPERATOR, op)
+                          .Set(CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_DATA_FLOAT));
     if (!ok()) return;
-    KeepOperation(CudnnBuilder(CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR)
-                      .Set(CUDNN_ATTR_OPERATION_REDUCTION_DESC, at(reduction))
-                      .Set(CUDNN_ATTR_OPERATION_REDUCTION_XDESC, at(x))
-                      .Set(CUDNN_ATTR_OPERATION_REDUCTION_YDESC, at(y)));
+    AddOperation(CudnnBuilder(CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR)
+                     .Set(CUDNN_ATTR_OPERATION_REDUCTION_DESC, at(reduction))
+                     .Set(CUDNN_ATTR_OPERATION_REDUCTION_XDESC, at(x))
+                     .Set(CUDNN_ATTR_OPERATION_REDUCTION_YDESC, at(y)));
   }
 
   // The coordinate along `axis` of each score.

@@ -78,14 +78,14 @@ absl::StatusOr<CudnnDescriptor> CudnnBuilder::Build() {
   return std::move(made_);
 }
 
-CudnnGraphBuilder::Index CudnnGraphBuilder::Keep(CudnnBuilder& builder) {
+CudnnGraphBuilder::Index CudnnGraphBuilder::AddDescriptor(CudnnBuilder& builder) {
   absl::StatusOr<CudnnDescriptor> made = builder.Build();
   status_.Update(made.status());
   parts_.push_back(made.ok() ? *std::move(made) : CudnnDescriptor());
   return parts_.size() - 1;
 }
 
-void CudnnGraphBuilder::KeepOperation(CudnnBuilder& builder) {
+void CudnnGraphBuilder::AddOperation(CudnnBuilder& builder) {
   absl::StatusOr<CudnnDescriptor> made = builder.Build();
   status_.Update(made.status());
   if (made.ok()) operations_.push_back(*std::move(made));
@@ -94,14 +94,15 @@ void CudnnGraphBuilder::KeepOperation(CudnnBuilder& builder) {
 CudnnGraphBuilder::Index CudnnGraphBuilder::Tensor(int64_t id, cudnnDataType_t type,
                                                    const Dims& dims, const Dims& strides,
                                                    Kind kind) {
-  return Keep(CudnnBuilder(CUDNN_BACKEND_TENSOR_DESCRIPTOR)
-                  .Set(CUDNN_ATTR_TENSOR_UNIQUE_ID, id)
-                  .Set(CUDNN_ATTR_TENSOR_DATA_TYPE, type)
-                  .Set(CUDNN_ATTR_TENSOR_DIMENSIONS, dims)
-                  .Set(CUDNN_ATTR_TENSOR_STRIDES, strides)
-                  .Set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, static_cast<int64_t>(kBufferAlignment))
-                  .Set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, kind == Kind::kVirtual)
-                  .Set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, kind == Kind::kByValue));
+  return AddDescriptor(
+      CudnnBuilder(CUDNN_BACKEND_TENSOR_DESCRIPTOR)
+          .Set(CUDNN_ATTR_TENSOR_UNIQUE_ID, id)
+          .Set(CUDNN_ATTR_TENSOR_DATA_TYPE, type)
+          .Set(CUDNN_ATTR_TENSOR_DIMENSIONS, dims)
+          .Set(CUDNN_ATTR_TENSOR_STRIDES, strides)
+          .Set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, static_cast<int64_t>(kBufferAlignment))
+          .Set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, kind == Kind::kVirtual)
+          .Set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, kind == Kind::kByValue));
 }
 
 void CudnnGraphBuilder::Pointwise(cudnnPointwiseMode_t mode, const Operands& operands) {
@@ -112,7 +113,7 @@ void CudnnGraphBuilder::Pointwise(cudnnPointwiseMode_t mode, const Operands& ope
 }
 
 void CudnnGraphBuilder::Pointwise(CudnnBuilder& function, const Operands& operands) {
-  const Index made = Keep(function);
+  const Index made = AddDescriptor(function);
   if (!ok()) return;
   CudnnBuilder operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
   operation.Set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, at(made))
@@ -120,7 +121,7 @@ void CudnnGraphBuilder::Pointwise(CudnnBuilder& function, const Operands& operan
       .Set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, at(operands.y));
   if (operands.b) operation.Set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, at(*operands.b));
   if (operands.t) operation.Set(CUDNN_ATTR_OPERATION_POINTWISE_TDESC, at(*operands.t));
-  KeepOperation(operation);
+  AddOperation(operation);
 }
 
 absl::StatusOr<std::vector<CudnnDescriptor>> CudnnGraphBuilder::Finish() {

@@ -124,9 +124,10 @@ class CudnnGraphBuilder {
   // Adds an operation of one of the library's element-wise functions.
   void Pointwise(cudnnPointwiseMode_t mode, const Operands& operands);
   void Pointwise(CudnnBuilder& function, const Operands& operands);
-  // Adds a descriptor, or an operation. `at` is invalid after an error.
-  Index Keep(CudnnBuilder& builder);
-  void KeepOperation(CudnnBuilder& builder);
+  // Adds a descriptor and returns its index, or adds an operation. After an error, at() must not be
+  // called.
+  Index AddDescriptor(CudnnBuilder& builder);
+  void AddOperation(CudnnBuilder& builder);
   const CudnnDescriptor& at(Index i) const { return parts_[i]; }
   bool ok() const { return status_.ok(); }
 

@@ -90,24 +90,24 @@ class GraphBuilder : public CudnnGraphBuilder {
   void AddConvolution(Index output) {
     const Window &h = c_.geometry.h, &w = c_.geometry.w;
     const Index convolution =
-        Keep(CudnnBuilder(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR)
-                 .Set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT)
-                 .Set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_CROSS_CORRELATION)
-                 .Set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, int64_t{2})
-                 .Set(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, Dims{h.before, w.before})
-                 .Set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, Dims{h.before, w.before})
-                 .Set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, Dims{h.stride, w.stride})
-                 .Set(CUDNN_ATTR_CONVOLUTION_DILATIONS, Dims{h.dilation, w.dilation}));
+        AddDescriptor(CudnnBuilder(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR)
+                          .Set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT)
+                          .Set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_CROSS_CORRELATION)
+                          .Set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, int64_t{2})
+                          .Set(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, Dims{h.before, w.before})
+                          .Set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, Dims{h.before, w.before})
+                          .Set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, Dims{h.stride, w.stride})
+                          .Set(CUDNN_ATTR_CONVOLUTION_DILATIONS, Dims{h.dilation, w.dilation}));
     const Index images = Operand(kImages), filter = Operand(kFilter);
     if (!ok()) return;
     const Names names = NamesOfPart();
-    KeepOperation(CudnnBuilder(names.operation)
-                      .Set(names.convolution, at(convolution))
-                      .Set(names.images, at(images))
-                      .Set(names.filter, at(filter))
-                      .Set(names.output, at(output))
-                      .Set(names.alpha, 1.0f)
-                      .Set(names.beta, 0.0f));
+    AddOperation(CudnnBuilder(names.operation)
+                     .Set(names.convolution, at(convolution))
+                     .Set(names.images, at(images))
+                     .Set(names.filter, at(filter))
+                     .Set(names.output, at(output))
+                     .Set(names.alpha, 1.0f)
+                     .Set(names.beta, 0.0f));
   }
 
   const CudnnConvolution& c_;

@@ -18,7 +18,7 @@ namespace {
 
 using testing::ElementsAre;
 
-void LogOneLineOfEach() {
+void LogOneLinePerSeverity() {
   LogInfo("waits\x1b[2J");
   LogWarning("leaves out");
   Log(absl::LogSeverity::kError, "fails");
@@ -26,7 +26,7 @@ void LogOneLineOfEach() {
 
 TEST(LogTest, PrintsToStderrWithSeverity) {
   testing::internal::CaptureStderr();
-  LogOneLineOfEach();
+  LogOneLinePerSeverity();
   EXPECT_EQ(testing::internal::GetCapturedStderr(),
             "mirrorflow: waits\\033[2J\nWARNING: leaves out\nERROR: fails\n");
 }
@@ -34,12 +34,21 @@ TEST(LogTest, PrintsToStderrWithSeverity) {
 TEST(LogDeathTest, MinLogLevelHidesLowerSeverities) {
   const auto log_at = [](const char* level) {
     setenv("MIRRORFLOW_MIN_LOG_LEVEL", level, /*overwrite=*/1);
-    LogOneLineOfEach();
+    LogOneLinePerSeverity();
     std::_Exit(0);
   };
   EXPECT_EXIT(log_at("1"), testing::ExitedWithCode(0), "^WARNING: leaves out\nERROR: fails\n$");
   EXPECT_EXIT(log_at("2"), testing::ExitedWithCode(0), "^ERROR: fails\n$");
   EXPECT_EXIT(log_at("many"), testing::ExitedWithCode(0), "^mirrorflow: ");
+}
+
+TEST(LogDeathTest, FailedCheckInSinkIsPrintedEvenIfLevelIsAboveAll) {
+  const auto fail = [] {
+    setenv("MIRRORFLOW_MIN_LOG_LEVEL", "9", /*overwrite=*/1);
+    SetLogSink([](absl::LogSeverity, absl::string_view) { MF_CHECK(1 + 1 == 3); });
+    LogInfo("any");
+  };
+  EXPECT_DEATH(fail(), "FATAL.*log_test.cc:.*1 \\+ 1 == 3");
 }
 
 TEST(LogTest, SinkReceivesEscapedLinesUntilItIsReset) {
@@ -48,7 +57,7 @@ TEST(LogTest, SinkReceivesEscapedLinesUntilItIsReset) {
   SetLogSink([&](absl::LogSeverity severity, absl::string_view line) {
     lines.push_back(absl::StrCat(absl::LogSeverityName(severity), " ", line));
   });
-  LogOneLineOfEach();
+  LogOneLinePerSeverity();
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
   EXPECT_THAT(lines, ElementsAre("INFO waits\\033[2J", "WARNING leaves out", "ERROR fails"));
   SetLogSink(nullptr);
@@ -58,10 +67,11 @@ TEST(LogTest, SinkReceivesEscapedLinesUntilItIsReset) {
   EXPECT_EQ(lines.size(), 3);
 }
 
-// A sink may use the library, and another thread may replace it.
+// A line that a sink logs does not come back to it, and another thread may replace the sink.
 TEST(LogTest, SinkMayLogAndBeReplaced) {
   SetLogSink([](absl::LogSeverity, absl::string_view line) {
-    if (line == "outer") LogInfo("inner");
+    EXPECT_NE(line, "inner");
+    LogInfo("inner");
     if (line == "last") SetLogSink(nullptr);
   });
   std::thread other([] {

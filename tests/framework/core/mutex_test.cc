@@ -32,7 +32,7 @@ TEST(MutexTest, TryLockFailsWhileAnotherThreadHoldsIt) {
   EXPECT_TRUE(IsFree(mu));
 }
 
-TEST(MutexTest, MutexLockHoldsItExceptBetweenUnlockAndLock) {
+TEST(MutexTest, LockIsHeldExceptBetweenUnlockAndLock) {
   Mutex mu;
   {
     MutexLock lock(&mu);
@@ -63,7 +63,7 @@ struct Flag {
   }
 };
 
-TEST(CondVarTest, WaitsEndWhenTheConditionBecomesTrue) {
+TEST(CondVarTest, WaitReturnsWhenConditionBecomesTrue) {
   for (const int wait : {0, 1, 2, 3, 4}) {
     SCOPED_TRACE(wait);
     Flag flag;
@@ -85,7 +85,7 @@ TEST(CondVarTest, WaitsEndWhenTheConditionBecomesTrue) {
   }
 }
 
-TEST(CondVarTest, WaitsEndAtTheDeadlineAndHoldTheMutex) {
+TEST(CondVarTest, WaitReturnsAtDeadlineWithMutexHeld) {
   Flag flag;
   MutexLock lock(&flag.mu);
   const auto is_set = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(flag.mu) { return flag.is_set; };
