@@ -2,6 +2,7 @@
 #include "train/variable.h"
 
 #include "absl/strings/str_cat.h"
+#include "framework/graph/creation_scope.h"
 #include "framework/graph/variable_handle.h"
 #include "ops/variable.h"
 

@@ -2,26 +2,16 @@
 #include "distribute/cluster/host_identity.h"
 
 #include <fcntl.h>
-#include <ifaddrs.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdint>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <system_error>
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "framework/core/crc32c.h"
-#include "framework/core/status.h"
 #include "framework/core/system_error.h"
 #include "framework/runtime/usable_cpus.h"
 
@@ -35,18 +25,6 @@ std::string ReadFirstLine(const char* path) {
   if (fd >= 0) close(fd);
   const std::string text(line, size < 0 ? 0 : size);
   return text.substr(0, text.find('\n'));
-}
-
-// Whether the two are the same address; ports do not count.
-bool SameAddress(const sockaddr* a, const sockaddr_storage& b) {
-  if (a == nullptr || a->sa_family != b.ss_family) return false;
-  if (a->sa_family == AF_INET) {
-    return reinterpret_cast<const sockaddr_in*>(a)->sin_addr.s_addr ==
-           reinterpret_cast<const sockaddr_in&>(b).sin_addr.s_addr;
-  }
-  return a->sa_family == AF_INET6 &&
-         std::memcmp(&reinterpret_cast<const sockaddr_in6*>(a)->sin6_addr,
-                     &reinterpret_cast<const sockaddr_in6&>(b).sin6_addr, sizeof(in6_addr)) == 0;
 }
 
 }  // namespace
@@ -92,102 +70,6 @@ absl::StatusOr<std::string> BuildIdentity() {
     bytes += size;
   }
   return absl::StrCat(absl::Hex(crc, absl::kZeroPad8), " of ", bytes, " bytes");
-}
-
-namespace {
-
-absl::StatusOr<sockaddr_storage> SocketAddressTowards(const HostPort& peer) {
-  const std::string where = peer.ToString();
-  addrinfo hints = {};
-  hints.ai_socktype = SOCK_DGRAM;
-  addrinfo* found = nullptr;
-  if (const int error =
-          getaddrinfo(peer.host.c_str(), absl::StrCat(peer.port).c_str(), &hints, &found)) {
-    return NameError(error, absl::StrCat(where, ": cannot resolve the name"));
-  }
-  const absl::Cleanup free_addresses = [found] { freeaddrinfo(found); };
-  // Connecting a datagram socket chooses the local address of its packets.
-  sockaddr_storage local = {};
-  socklen_t size = sizeof(local);
-  const int fd = socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return NetworkError(errno, absl::StrCat(where, ": cannot create a socket"));
-  const bool connected = connect(fd, found->ai_addr, found->ai_addrlen) == 0 &&
-                         getsockname(fd, reinterpret_cast<sockaddr*>(&local), &size) == 0;
-  const int error = errno;
-  close(fd);
-  if (!connected) return NetworkError(error, absl::StrCat(where, ": no route to this address"));
-  return local;
-}
-
-}  // namespace
-
-absl::StatusOr<std::string> AddressTowards(const HostPort& peer) {
-  MF_ASSIGN_OR_RETURN(const sockaddr_storage local, SocketAddressTowards(peer));
-  char text[NI_MAXHOST];
-  if (const int error = getnameinfo(reinterpret_cast<const sockaddr*>(&local), sizeof local, text,
-                                    sizeof text, nullptr, 0, NI_NUMERICHOST)) {
-    return NameError(error, peer.ToString());
-  }
-  return std::string(text);
-}
-
-absl::StatusOr<std::string> NetworkDeviceTowards(const HostPort& peer) {
-  MF_ASSIGN_OR_RETURN(const sockaddr_storage local, SocketAddressTowards(peer));
-  ifaddrs* devices = nullptr;
-  if (getifaddrs(&devices) != 0) {
-    return NetworkError(errno, "cannot list the network devices");
-  }
-  const absl::Cleanup free_devices = [devices] { freeifaddrs(devices); };
-  for (const ifaddrs* device = devices; device != nullptr; device = device->ifa_next) {
-    if (SameAddress(device->ifa_addr, local)) return std::string(device->ifa_name);
-  }
-  return absl::UnavailableError(absl::StrCat(peer.ToString(),
-                                             ": no network device has the address of the "
-                                             "route there"));
-}
-
-namespace {
-
-// Returns the entries of the folder; none if it does not exist.
-std::vector<std::filesystem::path> EntriesOf(const std::filesystem::path& folder) {
-  std::vector<std::filesystem::path> entries;
-  std::error_code error;
-  for (std::filesystem::directory_iterator i(folder, error), end; !error && i != end;
-       i.increment(error)) {
-    entries.push_back(i->path());
-  }
-  return entries;
-}
-
-bool HasLine(const std::filesystem::path& file, absl::string_view line) {
-  std::ifstream in(file);
-  std::string first;
-  return std::getline(in, first) && first == line;
-}
-
-}  // namespace
-
-bool HasRdma(absl::string_view network_device, const std::string& sysfs) {
-  const auto belongs = [&](const std::filesystem::path& rdma_device) {
-    std::error_code error;
-    // Both devices belong to one card, or this is a software device on top of the network device.
-    if (std::filesystem::exists(rdma_device / "device/net" / std::string(network_device), error) ||
-        HasLine(rdma_device / "parent", network_device)) {
-      return true;
-    }
-    // RoCE: each address of a port names its network device.
-    for (const std::filesystem::path& port : EntriesOf(rdma_device / "ports")) {
-      const std::vector<std::filesystem::path> names = EntriesOf(port / "gid_attrs/ndevs");
-      if (std::any_of(names.begin(), names.end(), [&](const std::filesystem::path& name) {
-            return HasLine(name, network_device);
-          })) {
-        return true;
-      }
-    }
-    return false;
-  };
-  const auto devices = EntriesOf(absl::StrCat(sysfs, "/class/infiniband"));
-  return std::any_of(devices.begin(), devices.end(), belongs);
 }
 
 }  // namespace mirrorflow

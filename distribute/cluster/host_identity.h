@@ -7,8 +7,6 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
-#include "distribute/cluster/connections/host_port.h"
 
 namespace mirrorflow {
 
@@ -23,18 +21,6 @@ std::string UsableCpuList();
 
 // The checksum and the size of the program's file, which differ between builds.
 absl::StatusOr<std::string> BuildIdentity();
-
-// The address of this host from which packets to `peer` leave: `10.0.0.2`. Resolves the peer's
-// name. Sends nothing.
-absl::StatusOr<std::string> AddressTowards(const HostPort& peer);
-
-// The network device that packets to `peer` leave through: `lo`, `eth0`. Resolves the peer's name.
-// Sends nothing.
-absl::StatusOr<std::string> NetworkDeviceTowards(const HostPort& peer);
-
-// Returns whether the network device, such as `eth0`, belongs to an RDMA device: InfiniBand, RoCE
-// or iWARP. `sysfs`: where the kernel describes devices; tests pass another folder.
-bool HasRdma(absl::string_view network_device, const std::string& sysfs = "/sys");
 
 }  // namespace mirrorflow
 

@@ -14,6 +14,7 @@
 #include "distribute/cluster/connections/host_port.h"
 #include "distribute/cluster/connections/rejected_peer_log.h"
 #include "distribute/cluster/host_identity.h"
+#include "distribute/cluster/host_network.h"
 #include "distribute/cluster/join_options.h"
 #include "distribute/cluster/measure_link.h"
 #include "distribute/cluster/memory_domains.h"

@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Creates the session backends of mirrored replicas, and checks the options that a strategy takes
-// before it creates a backend or joins a cluster.
-//
-//   MF_RETURN_IF_ERROR(CheckTimeouts({{"step_timeout", options.step_timeout}}));
-//   MF_RETURN_IF_ERROR(CheckAtLeast("max_bytes", options.max_bytes, 1));
+// Creates the session backends of mirrored replicas, on GPUs or CPUs.
 #ifndef MIRRORFLOW_DISTRIBUTE_STRATEGY_MIRRORED_BACKEND_H_
 #define MIRRORFLOW_DISTRIBUTE_STRATEGY_MIRRORED_BACKEND_H_
 
-#include <cstdint>
-#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -43,17 +37,6 @@ absl::StatusOr<SessionBackend> CreateMirroredBackend(const Topology& topology,
 absl::StatusOr<SessionBackend> CreateGpuBackend(const Topology& topology, int worker,
                                                 const MirroredStrategy::Options& options,
                                                 const std::string& network_device = "");
-
-struct NamedTimeout {
-  absl::string_view name;
-  absl::Duration value;
-};
-
-// InvalidArgument, naming the option, unless every timeout is above 0. It may be infinite.
-absl::Status CheckTimeouts(std::initializer_list<NamedTimeout> timeouts);
-
-// InvalidArgument, naming the option, if `value` is below `least`.
-absl::Status CheckAtLeast(absl::string_view name, int64_t value, int64_t least);
 
 }  // namespace mirrorflow
 

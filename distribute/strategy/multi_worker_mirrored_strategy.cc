@@ -11,6 +11,7 @@
 #include "distribute/strategy/extensions.h"
 #include "distribute/strategy/ignored_workers.h"
 #include "distribute/strategy/mirrored_backend.h"
+#include "distribute/strategy/option_ranges.h"
 #include "framework/core/failpoint.h"
 #include "framework/core/status.h"
 #include "framework/runtime/error_report.h"

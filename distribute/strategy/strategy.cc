@@ -9,7 +9,9 @@
 #include "distribute/strategy/extensions.h"
 #include "distribute/strategy/ignored_workers.h"
 #include "distribute/strategy/mirrored_backend.h"
+#include "distribute/strategy/option_ranges.h"
 #include "framework/core/status.h"
+#include "framework/graph/creation_scope.h"
 
 namespace mirrorflow {
 namespace {

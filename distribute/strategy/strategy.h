@@ -21,6 +21,7 @@
 #include "distribute/strategy/distributed_dataset.h"
 #include "distribute/strategy/input_agreement.h"
 #include "framework/data/batch_provider.h"
+#include "framework/graph/creation_scope.h"
 #include "framework/graph/variable_handle.h"
 #include "framework/runtime/topology.h"
 #include "framework/session/session.h"

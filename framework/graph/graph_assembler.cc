@@ -12,6 +12,7 @@
 #include "absl/strings/strip.h"
 #include "framework/core/names.h"
 #include "framework/core/status.h"
+#include "framework/graph/creation_scope.h"
 #include "framework/graph/shape_inference.h"
 #include "framework/graph/topological_sort.h"
 #include "framework/graph/variable_handle.h"

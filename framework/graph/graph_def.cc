@@ -11,6 +11,7 @@
 #include "absl/strings/strip.h"
 #include "framework/core/names.h"
 #include "framework/core/status.h"
+#include "framework/graph/creation_scope.h"
 #include "framework/graph/graph_assembler.h"
 #include "framework/graph/inline_functions.h"
 #include "framework/graph/own_ops.h"

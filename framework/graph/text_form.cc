@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "framework/core/names.h"
 #include "framework/core/status.h"
+#include "framework/graph/creation_scope.h"
 #include "framework/graph/graph_assembler.h"
 #include "framework/graph/literal_parser.h"
 #include "framework/graph/variable_handle.h"

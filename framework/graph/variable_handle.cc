@@ -46,15 +46,4 @@ bool TakesVariable(const Node& node, absl::string_view name) {
   });
 }
 
-namespace {
-// Each scope saves the strategy of the enclosing scope, so the scopes form a stack.
-thread_local std::string current_strategy;
-}  // namespace
-
-CreationScope::CreationScope(std::string strategy)
-    : outer_(std::exchange(current_strategy, std::move(strategy))) {}
-CreationScope::~CreationScope() { current_strategy = std::move(outer_); }
-
-const std::string& CreationScope::Current() { return current_strategy; }
-
 }  // namespace mirrorflow

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finds the variable behind a handle, and the strategy in whose scope it was created. The handle
-// may have passed through views (Identity) and loops, which do not change handles.
+// Finds the variable behind a handle, which may have passed through views (Identity) and loops:
+// they do not change handles.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_VARIABLE_HANDLE_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_VARIABLE_HANDLE_H_
 
@@ -25,29 +25,6 @@ absl::StatusOr<std::string> VariableName(const Output& handle);
 
 // True if a handle of the variable called `name` is among the node's inputs.
 bool TakesVariable(const Node& node, absl::string_view name);
-
-// The attribute of a variable's handle that names the strategy in whose scope it was created, such
-// as `MirroredStrategy #1`; empty outside of all scopes. The text form of a graph shows it in a
-// comment. It is valid only in this process: it is not written to files, and readers drop it. Every
-// strategy accepts handles without it.
-inline constexpr char kCreationScopeAttr[] = "_creation_scope";
-
-// Assigns all variables that are created on this thread during its lifetime to one strategy
-// (Strategy::scope()).
-class [[nodiscard]] CreationScope {
- public:
-  // `strategy` is a name that no other strategy of this process has.
-  explicit CreationScope(std::string strategy);
-  ~CreationScope();
-  CreationScope(const CreationScope&) = delete;
-  CreationScope& operator=(const CreationScope&) = delete;
-
-  // Returns the strategy of the innermost scope on this thread; empty if there is none.
-  static const std::string& Current();
-
- private:
-  std::string outer_;
-};
 
 }  // namespace mirrorflow
 

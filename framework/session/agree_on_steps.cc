@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "framework/core/status.h"
 #include "framework/workers/agreement.h"
+#include "framework/workers/run_counters.h"
 
 namespace mirrorflow {
 namespace {

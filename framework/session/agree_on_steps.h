@@ -19,6 +19,7 @@
 #include "framework/session/step_cache.h"
 #include "framework/session/variable_store.h"
 #include "framework/workers/connection.h"
+#include "framework/workers/run_counters.h"
 
 namespace mirrorflow {
 

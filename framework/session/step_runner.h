@@ -27,6 +27,7 @@
 #include "framework/session/variable_store.h"
 #include "framework/workers/connection.h"
 #include "framework/workers/local_replicas.h"
+#include "framework/workers/run_counters.h"
 
 namespace mirrorflow {
 

@@ -18,6 +18,7 @@
 #include "framework/runtime/variable_layout.h"
 #include "framework/workers/connection.h"
 #include "framework/workers/local_replicas.h"
+#include "framework/workers/run_counters.h"
 
 namespace mirrorflow {
 

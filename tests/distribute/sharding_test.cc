@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "framework/graph/creation_scope.h"
 #include "gtest/gtest.h"
 #include "mirrorflow_debug.h"
 #include "tests/support/tensors.h"

@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "distribute/cluster/connections/handshake.h"
 #include "distribute/collective/tcp/frame.h"
+#include "distribute/collective/tcp/owned_socket.h"
 #include "framework/core/monotonic_time.h"
 
 namespace mirrorflow {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "framework/core/status.h"
+#include "framework/graph/creation_scope.h"
 #include "framework/graph/graph_def.h"
 #include "framework/graph/variable_handle.h"
 #include "gtest/gtest.h"

@@ -241,7 +241,7 @@ prints the section of an op in a terminal.
 - Builders are functions of namespace `mf::ops`. They take what the inputs do not determine as arguments or options.
 - `gradient` says whether `mf::Gradients` passes the op; `none` comes with the reason.
 - `sharding` says how the op works on operands whose rows are divided over the replicas. An op with a rule computes
-  on its shard. Operands of an op without one are gathered first, unless the compiler treats the op in another way.
+  on its shard. Operands of an op without one are gathered first, unless the compiler handles the op specially.
 - `kernels` lists the types of devices. Kernels of the CPU compute half and bfloat16 in float where they have no code
   of their own. A factory may reject a dtype that the schema allows; the error then names the node and the dtype.
 

@@ -92,7 +92,7 @@ Output CategoricalFocalCrossentropy(const Scope& scope, Output predictions, Outp
 Output KLDivergence(const Scope& scope, Output predictions, Output labels,
                     const LossOptions& options = {});
 
-// Losses that are 0 beyond a margin, of a prediction p of any size.
+// Margin losses. Here, p is a score of any size, not a probability.
 //
 // max(1 - y p, 0), the mean over the last dimension. Labels are -1 or 1; a label of 0 counts as -1.
 // Shapes:   predictions and labels [batch, …] -> scalar.

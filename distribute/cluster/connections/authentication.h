@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Authenticates messages with the secret that the processes of a cluster share; does not encrypt
-// them. Also reads the files that hold secrets.
+// them.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_AUTHENTICATION_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_AUTHENTICATION_H_
 
@@ -30,12 +30,6 @@ uint64_t RandomNumber();
 // Reads the secret. InvalidArgument if others can access the file (ReadPrivateFile), or if the
 // secret has fewer than 16 or more than 4096 bytes.
 absl::StatusOr<std::string> ReadSecretFile(const std::string& path);
-
-// Returns the contents of a file that holds a secret; read all such files with it. InvalidArgument
-// unless the file is a regular file of this user that no other user can access, and has at most
-// `max_bytes` bytes. `what` names it in messages: "secret file".
-absl::StatusOr<std::string> ReadPrivateFile(const std::string& path, absl::string_view what,
-                                            size_t max_bytes);
 
 }  // namespace mirrorflow
 

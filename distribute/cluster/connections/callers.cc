@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "distribute/cluster/connections/authentication.h"
+#include "distribute/collective/tcp/owned_socket.h"
 #include "framework/core/mutex.h"
 #include "framework/core/status.h"
 #include "framework/core/system_error.h"

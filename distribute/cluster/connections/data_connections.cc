@@ -17,6 +17,7 @@
 #include "distribute/cluster/connections/host_port.h"
 #include "distribute/cluster/connections/tcp_socket.h"
 #include "distribute/cluster/connections/tls_stream.h"
+#include "distribute/collective/tcp/owned_socket.h"
 #include "distribute/collective/tcp/stream.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"

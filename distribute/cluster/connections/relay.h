@@ -17,6 +17,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "distribute/collective/tcp/owned_socket.h"
 #include "distribute/collective/tcp/stream.h"
 
 namespace mirrorflow {

@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "distribute/cluster/connections/host_port.h"
+#include "distribute/collective/tcp/owned_socket.h"
 #include "framework/core/status.h"
 #include "framework/core/system_error.h"
 

@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "distribute/collective/tcp/stream.h"
+#include "distribute/collective/tcp/owned_socket.h"
 
 namespace mirrorflow {
 

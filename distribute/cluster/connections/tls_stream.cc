@@ -17,6 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "distribute/collective/tcp/owned_socket.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {

@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "distribute/cluster/connections/tls_files.h"
+#include "distribute/collective/tcp/owned_socket.h"
 #include "distribute/collective/tcp/stream.h"
 
 struct ssl_ctx_st;

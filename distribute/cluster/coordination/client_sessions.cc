@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "distribute/cluster/coordination/messages.h"
+#include "distribute/cluster/coordination/worker_process.h"
 #include "framework/core/mutex.h"
 #include "framework/core/status.h"
 

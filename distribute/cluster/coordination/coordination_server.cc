@@ -22,6 +22,7 @@
 #include "distribute/cluster/coordination/membership.h"
 #include "distribute/cluster/coordination/messages.h"
 #include "distribute/cluster/coordination/service_port.h"
+#include "distribute/cluster/coordination/worker_process.h"
 #include "framework/core/log.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/mutex.h"

@@ -20,6 +20,7 @@
 #include "absl/time/time.h"
 #include "distribute/cluster/coordination/coordination.pb.h"
 #include "distribute/cluster/coordination/messages.h"
+#include "distribute/cluster/coordination/worker_process.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/mutex.h"
 #include "framework/runtime/failure.h"

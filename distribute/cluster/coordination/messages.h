@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Helpers for coordination messages that the client and the server share: signatures, deadlines,
-// limits, and the identity of the sending process.
+// and limits.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_MESSAGES_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_MESSAGES_H_
 
 #include <algorithm>
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -32,14 +31,6 @@ inline absl::Duration TimeToReturn(absl::Duration handshake, absl::Duration hear
 // The largest message, and the largest value that one Request carries.
 inline constexpr int kMaxMessageBytes = 128 << 10;
 inline constexpr size_t kMaxValueBytes = size_t{64} << 10;
-
-// A process that has completed the handshake as a worker.
-struct WorkerProcess {
-  int worker = 0;
-  uint64_t number = 0;  // random, unique to the process
-
-  friend auto operator<=>(const WorkerProcess&, const WorkerProcess&) = default;
-};
 
 enum class Role { kWorker, kServer };
 

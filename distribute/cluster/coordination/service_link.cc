@@ -16,6 +16,7 @@
 #include "distribute/cluster/connections/host_port.h"
 #include "distribute/cluster/coordination/grpc_support.h"
 #include "distribute/cluster/coordination/messages.h"
+#include "distribute/collective/tcp/owned_socket.h"
 #include "framework/core/log.h"
 #include "framework/core/mutex.h"
 #include "framework/core/status.h"

@@ -20,7 +20,7 @@
 #include "distribute/cluster/connections/tls_files.h"
 #include "distribute/cluster/connections/tls_stream.h"
 #include "distribute/cluster/coordination/coordination.grpc.pb.h"
-#include "distribute/collective/tcp/stream.h"
+#include "distribute/collective/tcp/owned_socket.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/mutex.h"
 

@@ -11,6 +11,7 @@
 #include "distribute/cluster/connections/tcp_socket.h"
 #include "distribute/cluster/coordination/grpc_support.h"
 #include "distribute/cluster/coordination/messages.h"
+#include "distribute/collective/tcp/owned_socket.h"
 #include "framework/core/mutex.h"
 #include "framework/core/status.h"
 #include "framework/core/thread.h"

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "distribute/collective/tcp/owned_socket.h"
 
 namespace mirrorflow {
 namespace {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "distribute/collective/tcp/owned_socket.h"
 #include "distribute/collective/tcp/stream.h"
 #include "distribute/collective/tcp/tcp_peer.h"
 #include "framework/core/mutex.h"

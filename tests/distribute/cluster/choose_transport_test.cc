@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "distribute/cluster/host_identity.h"
+#include "distribute/cluster/host_network.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/fakes/cluster/memory_worker_group.h"

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "distribute/cluster/coordination/messages.h"
+#include "distribute/cluster/coordination/worker_process.h"
 #include "framework/core/monotonic_time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

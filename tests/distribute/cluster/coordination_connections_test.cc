@@ -23,6 +23,7 @@
 #include "distribute/cluster/connections/tls_stream.h"
 #include "distribute/cluster/coordination/coordination.grpc.pb.h"
 #include "distribute/cluster/coordination/messages.h"
+#include "distribute/collective/tcp/owned_socket.h"
 #include "distribute/collective/tcp/stream.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"

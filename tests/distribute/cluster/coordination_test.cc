@@ -21,7 +21,7 @@
 #include "absl/strings/str_cat.h"
 #include "distribute/cluster/connections/authentication.h"
 #include "distribute/cluster/connections/connection_listener.h"
-#include "distribute/collective/tcp/stream.h"
+#include "distribute/collective/tcp/owned_socket.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/runtime/failure.h"
 #include "framework/runtime/run_progress.h"

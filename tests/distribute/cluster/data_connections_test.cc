@@ -20,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "distribute/cluster/connections/host_port.h"
 #include "distribute/cluster/connections/tls_stream.h"
+#include "distribute/collective/tcp/owned_socket.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/runtime/failure.h"
 #include "gtest/gtest.h"

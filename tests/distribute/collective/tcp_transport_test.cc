@@ -13,6 +13,7 @@
 
 #include "absl/strings/match.h"
 #include "distribute/collective/tcp/frame.h"
+#include "distribute/collective/tcp/owned_socket.h"
 #include "framework/runtime/failure.h"
 #include "gtest/gtest.h"
 #include "tests/support/transfers.h"

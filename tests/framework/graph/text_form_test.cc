@@ -2,6 +2,7 @@
 #include "framework/graph/text_form.h"
 
 #include "absl/strings/str_cat.h"
+#include "framework/graph/creation_scope.h"
 #include "framework/graph/shape_inference.h"
 #include "framework/graph/variable_handle.h"
 #include "framework/graph/verifier.h"

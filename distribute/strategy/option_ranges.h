@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Checks the numbers among the options of strategies.
+//
+//   MF_RETURN_IF_ERROR(CheckTimeouts({{"step_timeout", options.step_timeout}}));
+//   MF_RETURN_IF_ERROR(CheckAtLeast("max_bytes", options.max_bytes, 1));
+#ifndef MIRRORFLOW_DISTRIBUTE_STRATEGY_OPTION_RANGES_H_
+#define MIRRORFLOW_DISTRIBUTE_STRATEGY_OPTION_RANGES_H_
+
+#include <cstdint>
+#include <initializer_list>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+namespace mirrorflow {
+
+struct NamedTimeout {
+  absl::string_view name;
+  absl::Duration value;
+};
+
+// InvalidArgument, naming the option, unless every timeout is above 0. It may be infinite.
+absl::Status CheckTimeouts(std::initializer_list<NamedTimeout> timeouts);
+
+// InvalidArgument, naming the option, if `value` is below `least`.
+absl::Status CheckAtLeast(absl::string_view name, int64_t value, int64_t least);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_DISTRIBUTE_STRATEGY_OPTION_RANGES_H_
