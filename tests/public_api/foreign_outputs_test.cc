@@ -323,8 +323,8 @@ TEST(ForeignOutputs, GraphsAndOpsRejectThem) { ExpectRejected(Graphs()); }
 // A new layer, loss or metric needs a row above.
 TEST(ForeignOutputs, TablesHaveEveryFunctionOfTheHeaders) {
   const std::set<std::string> helpers = {
-      "AddBias",     "AsType",    "BatchShape", "Recur",      "MergeDirections",
-      "UnlessEmpty", "EndsKnown", "GroupDepth", "InputDepth", "CheckExamples"};
+      "AddBias",   "AsType",     "BatchShape", "Recur",         "MergeDirections", "UnlessEmpty",
+      "EndsKnown", "GroupDepth", "InputDepth", "CheckExamples", "CheckRank"};
   const std::regex function(R"(\n[\w:<> ]+ (\w+)\(const Scope& \w+,\s*Output)");
   const std::pair<const char*, std::vector<Call>> tables[] = {
       {"layers", Layers()}, {"losses", Losses()}, {"metrics", Metrics()}};

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "distribute/collective/shard_pieces.h"
+
 #include <cstdint>
 
-#include "distribute/collective/shard_pieces.h"
 #include "gtest/gtest.h"
 
 namespace mirrorflow {

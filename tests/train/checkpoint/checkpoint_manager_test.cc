@@ -244,7 +244,7 @@ TEST_F(CheckpointManagerTest, DamagedNewestIsErrorUnlessAnOlderOneMayBeUsed) {
   const auto resumed = Train(*strategy, 10, Options(Resume::kLatestValid));
   ASSERT_TRUE(resumed.ok()) << resumed.status();
   EXPECT_EQ(resumed->start.step, 6);
-  EXPECT_THAT(log_.lines(), testing::Contains(HasSubstr("WARNING: damaged checkpoint")));
+  EXPECT_THAT(log_.lines(), testing::Contains(HasSubstr("damaged checkpoint")));
   EXPECT_THAT(Steps(), ElementsAre(9, 10));
   // A damaged one of a later step goes away once training that began before it has been saved, and
   // does not count as one that is kept.
