@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Plan: one step, compiled for one device type and one shard of rows: a flat array of instructions
-// whose operands are (region, offset). It is immutable; replicas with equal shards run the same
-// plan, each with its own memory. The rank, the world size and the first row belong to the replica,
-// not to the plan.
+// Plan: a step compiled for one device type and one shard of the rows. It is a flat array of
+// instructions whose operands are (region, offset), and it is immutable. Replicas with equal shards
+// run the same plan, each with its own memory. The rank, the world size and the first row belong to
+// the replica, not to the plan.
 //
 // Collectives may be finished in the next run of the same plan, before which nothing else may use
 // their memory.

@@ -31,7 +31,8 @@ class TuningTable {
 
   // One line per choice, `number what`, sorted by `what`.
   std::string ToString() const;
-  // Takes over the choices of such a text. InvalidArgument, naming the line, if it is malformed.
+  // Adds the choices in a text that ToString has written. InvalidArgument, naming the line, if it
+  // is malformed.
   absl::Status TakeOver(absl::string_view text);
   // Incremented when TakeOver changes a choice that was already known: whatever was built with the
   // old choice is out of date.

@@ -34,7 +34,7 @@ struct TrainingCase;
 //   compile    time from a graph to plans, by nodes and by replicas
 //   graphs     time from a file of many nodes to a result
 //   startup    time from process start to the end of the first step, ours and the peers'
-//   memory     peak memory of such a process
+//   memory     peak memory of the process that `startup` times
 //   peer       the process that `startup` and `memory` start: trains and reports its progress
 // --json=FILE also writes one JSON object per line to the file.
 // On error, `*code` is the exit code of the program.
@@ -133,8 +133,9 @@ absl::Status BenchOverhead(Report* report);     // all of them
 // or do their part of them (C15).
 absl::Status BenchExposed(const TrainingCase& training, Report* report);
 
-// Measures how much longer a step takes on two workers, in two namespaces, than with the same batch
-// on one, in percent of a bare all-reduce of the gradients over the same link (C15b).
+// Measures how much longer a step takes on two workers than on one worker with the same batch. The
+// workers have a network namespace each. The result is a percentage of the time that an all-reduce
+// of the gradients alone takes over the same link (C15b).
 absl::Status BenchExposedOverTcp(const TrainingCase& training, const Link& link, Report* report);
 
 // Draws a typical step as a chart: for each replica the work of its compute lane, and its

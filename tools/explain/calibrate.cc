@@ -32,7 +32,7 @@ struct VectorOf {
   typedef float type __attribute__((vector_size(kFloats * sizeof(float))));
 };
 
-// Returns a value that depends on all the work, so that none is optimised away.
+// Returns a value that depends on all the work, so the compiler cannot optimise any of it away.
 template <int kFloats>
 MF_INLINE inline float Burst() {
   using Vector = typename VectorOf<kFloats>::type;

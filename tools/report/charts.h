@@ -22,8 +22,8 @@ struct LineSeries {
 // Draws values over steps as SVG that is part of an HTML page. The page sets the colours: the
 // classes `axis`, `grid`, `line`, `raw`, `dot` and `hit`, and the variables --c0 … --c5, one for
 // each series in turn. A line has gaps where values are not finite. A series of more than 200
-// points is smoothed by an exponential moving average, with the values themselves behind it. If the
-// axis of the values may be logarithmic, it is over a range of two decades and more.
+// points is smoothed by an exponential moving average, with the values themselves behind it. If
+// `may_be_logarithmic`, values that span at least two decades get a logarithmic axis.
 std::string LineChart(absl::string_view title, const std::vector<LineSeries>& series,
                       bool may_be_logarithmic = false);
 

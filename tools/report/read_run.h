@@ -33,7 +33,7 @@ struct EventFile {
 // millions of values.
 struct EventFileLimits {
   uint64_t max_record_bytes = uint64_t{64} << 20;  // a longer record ends its file
-  // Skip longer records, such as large graphs: once parsed, one can take 36 times its size.
+  // Longer records, such as large graphs, are skipped: parsing can grow a record 36-fold.
   uint64_t max_event_bytes = uint64_t{4} << 20;
   // Limits the uncompressed plus the parsed size of all records of a run.
   uint64_t max_total_bytes = uint64_t{2} << 30;

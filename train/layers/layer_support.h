@@ -19,7 +19,7 @@ namespace mirrorflow {
 namespace layers {
 
 // Returns the last dimension of x, which determines the shape of a layer's variables. Fails the
-// scope unless it is known and x has this rank.
+// scope if that dimension is unknown or x does not have the given rank.
 std::optional<int64_t> InputDepth(const Scope& scope, Output x, int rank, absl::string_view layer);
 
 // The same for x of any rank.

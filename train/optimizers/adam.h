@@ -115,12 +115,12 @@ class Nadam final : public Optimizer {
   const Options options_;
 };
 
-// Adam whose step has the norm learning_rate * |variable|, for large batches:
+// Adam for large batches: scales each step to the norm learning_rate * |variable|.
 //   m = beta1 * m + (1 - beta1) * gradient
 //   v = beta2 * v + (1 - beta2) * gradient²
 //   update = m / (1 - beta1^step) / (sqrt(v / (1 - beta2^step)) + epsilon)
 //   variable -= learning_rate * |variable| / |update| * update
-// where the ratio of the norms is 1 if either is 0.
+// The ratio |variable| / |update| counts as 1 if either norm is 0.
 // Source: You et al., "Large batch optimization for deep learning: training BERT in 76 minutes",
 // 2020; Keras' form.
 class Lamb final : public Optimizer {

@@ -103,7 +103,7 @@ struct CosineDecayRestartsOptions {
   double alpha = 0;               // ends at initial_learning_rate * alpha
 };
 
-// CosineDecay with restarts. t_mul is 1 or more.
+// CosineDecay with warm restarts. t_mul must be at least 1.
 // Source: Loshchilov and Hutter, "SGDR: stochastic gradient descent with warm restarts", 2017.
 LearningRateSchedule CosineDecayRestarts(const CosineDecayRestartsOptions& options);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // PlanState: the state of the second half of the compiler. It is a Compilation for one device type
-// and one shard of rows, with the results of each stage up to the Plan. It owns a copy of the
+// and one shard of the rows, with the results of each stage up to the Plan. It owns a copy of the
 // program's graph, which passes rewrite, and does not depend on a rank. PlanPass is the base class
 // of the passes that fill its tables.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_PLAN_STATE_H_
