@@ -101,7 +101,8 @@ inline const char* ScanDecimal(const char* p, Decimal* out) {
     const char* const begin = p;
     int exponent = 0;
     for (unsigned digit; (digit = static_cast<unsigned char>(*p) - '0') <= 9; ++p) {
-      if (p - begin < 5) exponent = 10 * exponent + static_cast<int>(digit);
+      // Larger exponents are all out of range, and leading zeros do not count.
+      if (exponent < 10'000) exponent = 10 * exponent + static_cast<int>(digit);
     }
     if (p == begin) return nullptr;
     out->exponent += negative ? -exponent : exponent;

@@ -42,7 +42,11 @@ TEST(DecimalTest, RandomNumbersAreNearestToTheirText) {
       if (k == point) text += '.';
       text += static_cast<char>('0' + random() % 10);
     }
-    if (i % 3 == 0) absl::StrAppend(&text, "e", static_cast<int>(random() % 30) - 15);
+    if (i % 3 == 0) {
+      const int exponent = static_cast<int>(random() % 30) - 15;
+      absl::StrAppend(&text, "e", exponent < 0 ? "-" : "", std::string(random() % 12, '0'),
+                      std::abs(exponent));
+    }
     parsed += Check(text);
   }
   EXPECT_GT(parsed, kCount * 9 / 10);
@@ -70,8 +74,9 @@ TEST(DecimalTest, OnlyUsualNumbersAreParsed) {
                            "00000000000000000001", "12345678901234567890", "1e99999999999"}) {
     EXPECT_EQ(ParseUsualFloat(Padded(text).c_str(), &value), nullptr) << text;
   }
-  for (const char* text : {"1,2", "1.5,", "1e5x", "+2 ", "1.1234567,9", "1.12345678,",
-                           "1.1234567:8", "1.1234567/8", "0.123456789012345678,"}) {
+  for (const char* text :
+       {"1,2", "1.5,", "1e5x", "+2 ", "1.1234567,9", "1.12345678,", "1.1234567:8", "1.1234567/8",
+        "0.123456789012345678,", "1e000001,", "1e-000000000000000000000000022,"}) {
     ASSERT_NE(ParseUsualFloat(Padded(text).c_str(), &value), nullptr) << text;
     EXPECT_EQ(value, std::strtod(text, nullptr));
   }
