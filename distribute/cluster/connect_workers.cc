@@ -5,7 +5,7 @@
 #include <iterator>
 #include <utility>
 
-#include "distribute/cluster/coordination/coordination_state.h"
+#include "distribute/cluster/coordination/value_list.h"
 #include "distribute/collective/domain_exchange.h"
 #include "distribute/collective/tcp/tcp_transport.h"
 #include "distribute/collective/team.h"

@@ -93,7 +93,6 @@ class ClusterJoiner {
     MF_RETURN_IF_ERROR(MeetOtherWorkers());
     MF_RETURN_IF_ERROR(FindNetworkDevice());
     MF_RETURN_IF_ERROR(UseCommonInstructionSet());
-    MF_RETURN_IF_ERROR(CheckGpusDiffer());
     MF_RETURN_IF_ERROR(FormTopology());
     CountCoreSharers();
     MF_RETURN_IF_ERROR(ChooseTransport());
@@ -218,23 +217,6 @@ class ClusterJoiner {
                            least->worker(), " supports"));
     }
     return LimitInstructionSet(set);
-  }
-
-  // NCCL connects no two ranks on one GPU.
-  absl::Status CheckGpusDiffer() const {
-    std::map<std::string, std::string> users;  // by GPU
-    for (const coordination::Member& member : members()) {
-      for (int i = 0; i < member.gpu_uuids_size(); ++i) {
-        const std::string user =
-            absl::StrCat("worker ", member.worker(), " (", member.devices(i), ")");
-        const auto [other, is_new] = users.emplace(member.gpu_uuids(i), user);
-        if (is_new) continue;
-        return absl::InvalidArgumentError(absl::StrCat(
-            "devices: ", other->second, " and ", user, " use the same GPU, ", member.gpu_uuids(i),
-            "; expected different GPUs (devices, CUDA_VISIBLE_DEVICES)"));
-      }
-    }
-    return absl::OkStatus();
   }
 
   absl::Status FormTopology() {

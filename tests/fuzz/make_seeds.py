@@ -448,11 +448,11 @@ FILES = {
         "proof_changed": b"\0" + bytes(69 + 68) + b"\1",
         "welcome_changed": b"\0" + bytes(69 + 69 + 32) + b"\1",
         "hello": b"\1MFDC\2" + struct.pack("<IIQ", 3, 1, 5) + bytes(16 + 32 + 32),
-        "hello_coordination": b"\x81MFCO\3" + struct.pack("<IIQ", 3, 0, 5) + bytes(16 + 32 + 32),
+        "hello_coordination": b"\x81MFCO\4" + struct.pack("<IIQ", 3, 0, 5) + bytes(16 + 32 + 32),
         "other_incarnation": b"\1MFDC\2" + struct.pack("<IIQ", 3, 1, 4) + bytes(16 + 32),
         "preface": b"\x81PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(45),
         "challenge": b"\2MFDC\2" + bytes(64),
-        "challenge_coordination": b"\x82MFCO\3" + bytes(64),
+        "challenge_coordination": b"\x82MFCO\4" + bytes(64),
     },
     "npy": {
         "float": npy("<f4", (2, 3), bytes(range(24))),

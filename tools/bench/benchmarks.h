@@ -197,8 +197,15 @@ absl::Status BenchTrainer(Report* report);
 // MB, in turns.
 absl::Status BenchUpdate(Report* report);
 
+// simulated_workers.cc: what thousands of workers cost the coordination service. They register and
+// gather values in threads of this process; the service has its own. Doubles their number up to
+// `max_workers`. Unavailable if one of them fails.
+inline constexpr int kFirstSimulatedWorkers = 125;
+absl::Status BenchSimulatedWorkers(int max_workers, Report* report);
+
 // world_sizes.cc: what a worker costs as the world grows, over TCP on this machine: time from start
-// to the end of the first step, memory, and TCP connections.
+// to the end of the first step, memory, and TCP connections. With --simulated,
+// BenchSimulatedWorkers.
 absl::Status BenchWorldSizes(Report* report);
 absl::Status CheckWorldSizesFlags();
 

@@ -14,7 +14,11 @@
 #include "tools/bench/training_case.h"
 #include "tools/flags/command_line.h"
 
-ABSL_FLAG(int, max_workers, 16, "bench world_sizes: number of workers of the largest job");
+ABSL_FLAG(int, max_workers, 0,
+          "bench world_sizes: number of workers of the largest job; 0: 16, or 2000 if simulated");
+ABSL_FLAG(bool, simulated, false,
+          "bench world_sizes: measure the coordination service with simulated workers instead, 125 "
+          "and more");
 
 namespace mirrorflow {
 namespace {
@@ -22,6 +26,13 @@ namespace {
 constexpr int kRounds = 7;
 constexpr int64_t kGlobalBatch = 64;  // equal for all jobs, so that their feeds have one size
 constexpr int kMostWorkers = kGlobalBatch;
+constexpr int kMostSimulated = 16'000;
+
+int MaxWorkers() {
+  const int given = absl::GetFlag(FLAGS_max_workers);
+  if (given != 0) return given;
+  return absl::GetFlag(FLAGS_simulated) ? 2000 : 16;
+}
 
 // The figures of a job; of the worker that has the most of each.
 struct Figures {
@@ -62,13 +73,17 @@ absl::StatusOr<Figures> MeasureJobs(int workers) {
 }  // namespace
 
 absl::Status CheckWorldSizesFlags() {
-  return CheckFlagRange("max_workers", absl::GetFlag(FLAGS_max_workers), 1, kMostWorkers);
+  if (absl::GetFlag(FLAGS_simulated)) {
+    return CheckFlagRange("max_workers", MaxWorkers(), kFirstSimulatedWorkers, kMostSimulated);
+  }
+  return CheckFlagRange("max_workers", MaxWorkers(), 1, kMostWorkers);
 }
 
 absl::Status BenchWorldSizes(Report* report) {
+  if (absl::GetFlag(FLAGS_simulated)) return BenchSimulatedWorkers(MaxWorkers(), report);
   MF_RETURN_IF_ERROR(MeasureJob(1).status());  // reads files from the disk
   int64_t alone = 0;
-  for (int workers = 1; workers <= absl::GetFlag(FLAGS_max_workers); workers *= 2) {
+  for (int workers = 1; workers <= MaxWorkers(); workers *= 2) {
     MF_ASSIGN_OR_RETURN(const Figures job, MeasureJobs(workers));
     if (workers == 1) alone = job.peak_bytes;
     const double peak_mb = static_cast<double>(job.peak_bytes) / 1e6;

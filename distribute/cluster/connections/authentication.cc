@@ -5,6 +5,7 @@
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <openssl/rand.h>
+#include <openssl/sha.h>
 
 #include <cstring>
 
@@ -33,6 +34,13 @@ std::string Hmac(absl::string_view key, std::initializer_list<absl::string_view>
        reinterpret_cast<unsigned char*>(mac.data()), &size);
   mac.resize(size);
   return mac;
+}
+
+std::string Sha256(absl::string_view text) {
+  std::string digest(SHA256_DIGEST_LENGTH, '\0');
+  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(),
+         reinterpret_cast<unsigned char*>(digest.data()));
+  return digest;
 }
 
 bool EqualSecrets(absl::string_view a, absl::string_view b) {

@@ -20,6 +20,8 @@ inline constexpr size_t kNonceBytes = 32;
 // HMAC-SHA256 over the fields, each with its length, so that no two lists of fields are alike.
 std::string Hmac(absl::string_view key, std::initializer_list<absl::string_view> fields);
 
+std::string Sha256(absl::string_view text);
+
 // Compares in a time that does not depend on where the texts differ.
 bool EqualSecrets(absl::string_view a, absl::string_view b);
 

@@ -16,7 +16,7 @@ namespace {
 // Hello and challenge begin with the purpose and the protocol version, and their sizes never
 // change, so that ends with different versions can report the difference.
 constexpr absl::string_view kDataOpening("MFDC\x02", 5);
-constexpr absl::string_view kCoordinationOpening("MFCO\x03", 5);
+constexpr absl::string_view kCoordinationOpening("MFCO\x04", 5);
 constexpr size_t kOpeningBytes = 5;
 constexpr size_t kProofBytes = 32;
 constexpr size_t kJobBytes = 16;

@@ -12,25 +12,14 @@
 namespace mirrorflow {
 namespace {
 
-constexpr size_t kSequenceWindow = 1024;
 // How long the service may take for the handshake of one process.
 constexpr absl::Duration kTimeOfHandshake = absl::Milliseconds(10);
 
-coordination::Signed SignedReply(const std::string& key, uint64_t sequence,
-                                 const std::string& body) {
-  coordination::Signed reply;
-  reply.set_sequence(sequence);
-  reply.set_body(body);
-  Sign(key, Role::kServer, &reply);
-  return reply;
-}
-
-// Records the call. Returns whether it was made for the first time.
-bool IsNew(uint64_t sequence, std::set<uint64_t>* latest) {
-  if (latest->size() >= kSequenceWindow && sequence < *latest->begin()) return false;
-  if (!latest->insert(sequence).second) return false;
-  if (latest->size() > kSequenceWindow) latest->erase(latest->begin());
-  return true;
+void Deliver(const ClientSessions::OnAnswer& on_answer, const std::string& key, uint64_t sequence,
+             const std::shared_ptr<const Body>& body) {
+  const ClientSessions::SignedAnswer answer = {
+      .sequence = sequence, .body = body, .mac = MacOf(key, Role::kServer, sequence, *body)};
+  on_answer(&answer);
 }
 
 }  // namespace
@@ -82,33 +71,33 @@ void ClientSessions::Disconnect(
   for (const OnAnswer& on_answer : waiting) on_answer(nullptr);
 }
 
-template <typename Condition>
-std::vector<WorkerProcess> ClientSessions::TakeIf(const Condition& condition) {
-  std::vector<WorkerProcess> taken;
-  for (auto it = sessions_.begin(); it != sessions_.end();) {
-    const auto session = it++;
-    if (!condition(session->first, session->second)) continue;
-    taken.push_back(session->first);
-    sessions_.erase(session);
-  }
-  return taken;
-}
-
 std::vector<WorkerProcess> ClientSessions::TakeLost(MonotonicTime now) {
   MutexLock lock(&mu_);
   const auto count = std::count_if(sessions_.begin(), sessions_.end(), [](const auto& session) {
     return session.second.connection.empty();
   });
   const absl::Duration others = kTimeOfHandshake * (std::max<int64_t>(count, 1) - 1);
-  return TakeIf(
-      [&](const WorkerProcess&, const Session& session) { return now >= session.lost + others; });
+  std::vector<WorkerProcess> lost;
+  for (auto it = sessions_.begin(); count > 0 && it != sessions_.end();) {
+    const auto session = it++;
+    if (now < session->second.lost + others) continue;
+    lost.push_back(session->first);
+    sessions_.erase(session);
+  }
+  return lost;
 }
 
 std::vector<WorkerProcess> ClientSessions::TakeReplaced(const WorkerProcess& by) {
   MutexLock lock(&mu_);
-  return TakeIf([&](const WorkerProcess& process, const Session& session) {
-    return process.worker == by.worker && process != by && session.connection.empty();
-  });
+  std::vector<WorkerProcess> taken;
+  auto it = sessions_.lower_bound({.worker = by.worker, .number = 0});
+  while (it != sessions_.end() && it->first.worker == by.worker) {
+    const auto session = it++;
+    if (session->first == by || !session->second.connection.empty()) continue;
+    taken.push_back(session->first);
+    sessions_.erase(session);
+  }
+  return taken;
 }
 
 absl::StatusOr<std::optional<ClientSessions::Call>> ClientSessions::Receive(
@@ -139,7 +128,7 @@ absl::StatusOr<std::optional<ClientSessions::Call>> ClientSessions::Receive(
            std::find(pending.begin(), pending.end(), made.first) == pending.end();
   });
   if (const auto made = session->calls.find(call.sequence); made != session->calls.end()) {
-    const std::shared_ptr<const std::string> made_reply = made->second.reply;
+    const std::shared_ptr<const Body> made_reply = made->second.reply;
     if (made_reply == nullptr) {
       // The process repeats calls only on a new connection, so this one is a replay.
       if (made->second.on_answer) return repeated();
@@ -147,18 +136,16 @@ absl::StatusOr<std::optional<ClientSessions::Call>> ClientSessions::Receive(
       return std::nullopt;
     }
     lock.Unlock();
-    const coordination::Signed reply = SignedReply(key, call.sequence, *made_reply);
-    on_answer(&reply);
+    Deliver(on_answer, key, call.sequence, made_reply);
     return std::nullopt;
   }
-  if (!IsNew(call.sequence, &session->sequences)) return repeated();
+  if (!session->sequences.Add(call.sequence)) return repeated();
   session->calls[call.sequence].on_answer = std::move(on_answer);
   return call;
 }
 
 void ClientSessions::Answer(const WorkerProcess& process, uint64_t sequence,
-                            const coordination::Reply& reply) {
-  const auto serialized = std::make_shared<const std::string>(reply.SerializeAsString());
+                            std::shared_ptr<const Body> reply) {
   OnAnswer on_answer;
   std::string key;
   {
@@ -167,13 +154,12 @@ void ClientSessions::Answer(const WorkerProcess& process, uint64_t sequence,
     if (session == sessions_.end()) return;
     const auto call = session->second.calls.find(sequence);
     if (call == session->second.calls.end()) return;
-    call->second.reply = serialized;
+    call->second.reply = reply;
     if (!call->second.on_answer) return;
     on_answer = std::exchange(call->second.on_answer, nullptr);
     key = session->second.key;
   }
-  const coordination::Signed answer = SignedReply(key, sequence, *serialized);
-  on_answer(&answer);
+  Deliver(on_answer, key, sequence, reply);
 }
 
 }  // namespace mirrorflow

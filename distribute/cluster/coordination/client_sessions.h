@@ -11,7 +11,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -19,6 +18,7 @@
 #include "absl/time/time.h"
 #include "distribute/cluster/coordination/coordination.pb.h"
 #include "distribute/cluster/coordination/messages.h"
+#include "distribute/cluster/coordination/replay_window.h"
 #include "distribute/cluster/coordination/worker_process.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/mutex.h"
@@ -28,8 +28,13 @@ namespace mirrorflow {
 // Thread-safe.
 class ClientSessions {
  public:
-  // Receives a call's signed answer, or null if the call's connection has ended. Called once.
-  using OnAnswer = std::function<void(const coordination::Signed*)>;
+  struct SignedAnswer {
+    uint64_t sequence = 0;
+    std::shared_ptr<const Body> body;  // shared by calls with the same answer
+    std::string mac;
+  };
+  // Receives a call's answer, or null if the call's connection has ended. Called once.
+  using OnAnswer = std::function<void(const SignedAnswer*)>;
   struct Call {
     WorkerProcess process;
     uint64_t sequence = 0;
@@ -59,25 +64,23 @@ class ClientSessions {
   absl::StatusOr<std::optional<Call>> Receive(const coordination::Signed& request,
                                               OnAnswer on_answer);
   // Answers a call that Receive has returned, from any thread.
-  void Answer(const WorkerProcess& process, uint64_t sequence, const coordination::Reply& reply);
+  void Answer(const WorkerProcess& process, uint64_t sequence, std::shared_ptr<const Body> reply);
 
  private:
   struct Made {
-    std::shared_ptr<const std::string> reply;  // serialized; null while in progress
-    OnAnswer on_answer;  // null if the current connection has not made this call
+    std::shared_ptr<const Body> reply;  // null while in progress
+    OnAnswer on_answer;                 // null if the current connection has not made this call
   };
   struct Session {
     std::string connection;                                // the current one; empty if it has ended
     std::string key;                                       // the last connection's
     MonotonicTime lost = MonotonicTime::InfiniteFuture();  // the deadline to reconnect
     std::map<uint64_t, Made> calls;                        // in progress, or not yet acknowledged
-    std::set<uint64_t> sequences;                          // the latest ones
+    ReplayWindow sequences;
   };
 
   static std::vector<OnAnswer> TakeWaiting(Session* session);
   Session* SessionOf(const std::string& connection) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  template <typename Condition>
-  std::vector<WorkerProcess> TakeIf(const Condition& condition) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   Mutex mu_;
   std::map<WorkerProcess, Session> sessions_ ABSL_GUARDED_BY(mu_);

@@ -14,11 +14,12 @@
 #include "distribute/cluster/connections/authentication.h"
 #include "distribute/cluster/connections/back_off.h"
 #include "distribute/cluster/connections/handshake.h"
-#include "distribute/cluster/coordination/coordination_state.h"
 #include "distribute/cluster/coordination/failure_listener.h"
 #include "distribute/cluster/coordination/grpc_support.h"
+#include "distribute/cluster/coordination/members.h"
 #include "distribute/cluster/coordination/messages.h"
 #include "distribute/cluster/coordination/service_link.h"
+#include "distribute/cluster/coordination/value_list.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/mutex.h"
 #include "framework/core/status.h"
@@ -54,7 +55,7 @@ class CoordinationClient::Connection {
   int worker() const { return options_.member.worker(); }
   int num_workers() const { return options_.member.num_workers(); }
 
-  absl::StatusOr<coordination::Membership> Register(MonotonicTime deadline) {
+  absl::StatusOr<std::vector<coordination::Member>> Register(MonotonicTime deadline) {
     MF_ASSIGN_OR_RETURN(
         link_, ServiceLink::Create({.address = options_.coordinator,
                                     .name = options_.name,
@@ -67,14 +68,14 @@ class CoordinationClient::Connection {
     BackOff back_off(kFirstRetry, kLongestRetry);
     MonotonicTime last_refusal = MonotonicTime::InfiniteFuture();
     for (;;) {
-      const absl::StatusOr<coordination::Membership> membership = TryRegister(deadline);
-      const absl::Status& status = membership.status();
+      absl::StatusOr<std::vector<coordination::Member>> members = TryRegister(deadline);
+      const absl::Status& status = members.status();
       const MonotonicTime now = MonotonicTime::Now();
       if (absl::IsAborted(status)) {  // another process, perhaps a dead one, has registered
         last_refusal = std::min(last_refusal, now + kEndOfOther);
         if (now >= last_refusal) return absl::AlreadyExistsError(status.message());
       } else if (!absl::IsUnavailable(status) && !absl::IsCancelled(status)) {
-        return membership;  // a service that is about to end cancels calls
+        return members;  // a service that is about to end cancels calls
       }
       const absl::Duration pause = back_off.Next();
       if (now + pause >= deadline) {
@@ -223,7 +224,7 @@ class CoordinationClient::Connection {
     return signal;
   }
 
-  absl::StatusOr<coordination::Membership> TryRegister(MonotonicTime deadline) {
+  absl::StatusOr<std::vector<coordination::Member>> TryRegister(MonotonicTime deadline) {
     Request request;
     request.set_operation(Request::REGISTER);
     *request.mutable_member() = options_.member;
@@ -241,16 +242,18 @@ class CoordinationClient::Connection {
     }
     MF_ASSIGN_OR_RETURN(const std::string text, Perform(std::move(request), deadline));
     coordination::Membership membership;
-    if (!membership.ParseFromString(text) || membership.members_size() != num_workers()) {
+    if (!membership.ParseFromString(text)) {
       return absl::InternalError("coordination: malformed membership");
     }
-    server_ = options_.external ? "`mirrorflow coordinator`" : NameOf(membership.members(0));
+    MF_ASSIGN_OR_RETURN(std::vector<coordination::Member> members,
+                        SplitMembers(membership, num_workers()));
+    server_ = options_.external ? "`mirrorflow coordinator`" : NameOf(members[0]);
     registered_ = true;
     link_->Keep(options_.heartbeat_timeout);
     if (options_.heartbeat_timeout < absl::InfiniteDuration()) {
       MF_ASSIGN_OR_RETURN(heart_, StartThread("heartbeats", [this] { SendHeartbeats(); }));
     }
-    return membership;
+    return members;
   }
 
   absl::StatusOr<std::string> Repeat(Request& request, MonotonicTime deadline, uint64_t call) {
@@ -292,11 +295,12 @@ class CoordinationClient::Connection {
       request.clear_pending();
       for (const auto& [number, other] : calls_) request.add_pending(number);
     }
+    const Body body(request.SerializeAsString());
     Signed message;
     message.set_connection(connection.name);
     message.set_sequence(call);
-    message.set_body(request.SerializeAsString());
-    Sign(connection.key, Role::kWorker, &message);
+    message.set_body(body.bytes);
+    message.set_mac(MacOf(connection.key, Role::kWorker, call, body));
     const grpc::Status status = connection.stub->Perform(&context, message, answer);
     MutexLock lock(&mu_);
     calls_[call].context = nullptr;
@@ -527,9 +531,7 @@ absl::StatusOr<std::unique_ptr<CoordinationClient>> CoordinationClient::Connect(
     const Options& options, MonotonicTime deadline) {
   std::unique_ptr<CoordinationClient> client(
       new CoordinationClient(std::make_shared<Connection>(options)));
-  MF_ASSIGN_OR_RETURN(const coordination::Membership membership,
-                      client->connection_->Register(deadline));
-  client->members_ = {membership.members().begin(), membership.members().end()};
+  MF_ASSIGN_OR_RETURN(client->members_, client->connection_->Register(deadline));
   return client;
 }
 

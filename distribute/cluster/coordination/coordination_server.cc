@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "distribute/cluster/coordination/coordination_server.h"
 
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
+#include <iterator>
 #include <map>
+#include <memory>
 #include <optional>
-#include <set>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -15,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "distribute/cluster/connections/authentication.h"
 #include "distribute/cluster/connections/handshake.h"
+#include "distribute/cluster/coordination/answer.h"
 #include "distribute/cluster/coordination/client_sessions.h"
 #include "distribute/cluster/coordination/coordination.grpc.pb.h"
 #include "distribute/cluster/coordination/coordination_state.h"
@@ -40,7 +46,10 @@ using grpc::CallbackServerContext;
 using grpc::ServerUnaryReactor;
 
 constexpr absl::Duration kTick = absl::Milliseconds(20);  // how late a deadline may be noticed
-// A longer pause between ticks means that this process was stopped.
+// Each tick visits all workers. With more than 200 workers, ticks are less frequent, so that they
+// use less than 1 % of a core.
+constexpr absl::Duration kTickOfWorker = absl::Microseconds(100);
+// If the time between ticks exceeds a tick by more than this, this process was suspended.
 constexpr absl::Duration kLongestPause = absl::Milliseconds(500);
 constexpr absl::Duration kWaitingInterval = absl::Seconds(5);  // between reports of missing workers
 constexpr absl::Duration kListenRetry = absl::Milliseconds(250);
@@ -49,7 +58,33 @@ constexpr int kMaxGroups = 4096;
 // Random, because processes of an earlier cluster may still be there and count as well.
 uint64_t RandomIncarnation() { return static_cast<uint32_t>(RandomNumber()); }
 
-class Server final : public CoordinationServer, public coordination::Coordination::CallbackService {
+// Serializes the answer as a coordination::Signed. The body is not copied, so that the same answer
+// to thousands of workers takes the memory of one.
+grpc::ByteBuffer ToByteBuffer(const ClientSessions::SignedAnswer& answer) {
+  Signed head;
+  head.set_sequence(answer.sequence);
+  head.set_mac(answer.mac);
+  std::string bytes = head.SerializeAsString();
+  {
+    google::protobuf::io::StringOutputStream stream(&bytes);
+    google::protobuf::io::CodedOutputStream output(&stream);
+    constexpr uint32_t kLengthDelimited = 2;  // wire type of bytes
+    output.WriteTag(Signed::kBodyFieldNumber << 3 | kLengthDelimited);
+    output.WriteVarint32(static_cast<uint32_t>(answer.body->bytes.size()));
+  }
+  using Shared = std::shared_ptr<const Body>;
+  const grpc::Slice slices[] = {
+      grpc::Slice(bytes),
+      grpc::Slice(
+          const_cast<char*>(answer.body->bytes.data()), answer.body->bytes.size(),
+          [](void* shared) { delete static_cast<Shared*>(shared); }, new Shared(answer.body))};
+  return grpc::ByteBuffer(slices, std::size(slices));
+}
+
+using RawService =
+    coordination::Coordination::WithRawCallbackMethod_Perform<coordination::Coordination::Service>;
+
+class Server final : public CoordinationServer, public RawService {
  public:
   explicit Server(Options options)
       : options_(std::move(options)),
@@ -118,25 +153,29 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
     return over;
   }
 
-  ServerUnaryReactor* Perform(CallbackServerContext* context, const Signed* request,
-                              Signed* reply) override {
+  ServerUnaryReactor* Perform(CallbackServerContext* context, const grpc::ByteBuffer* request,
+                              grpc::ByteBuffer* reply) override {
     ServerUnaryReactor* const reactor = context->DefaultReactor();
+    Signed message;
+    grpc::ByteBuffer bytes = *request;  // shares the memory
+    if (const grpc::Status parsed =
+            grpc::SerializationTraits<Signed>::Deserialize(&bytes, &message);
+        !parsed.ok()) {
+      reactor->Finish(parsed);
+      return reactor;
+    }
     absl::StatusOr<std::optional<ClientSessions::Call>> call =
-        sessions_.Receive(*request, [reactor, reply](const Signed* answer) {
-          if (answer != nullptr) *reply = *answer;
+        sessions_.Receive(message, [reactor, reply](const ClientSessions::SignedAnswer* answer) {
+          if (answer != nullptr) *reply = ToByteBuffer(*answer);
           reactor->Finish(answer != nullptr ? grpc::Status::OK : grpc::Status::CANCELLED);
         });
     if (!call.ok()) {
       reactor->Finish(grpc::Status(static_cast<grpc::StatusCode>(call.status().code()),
                                    std::string(call.status().message())));
     } else if (call->has_value()) {
-      Dispatch(**call, [this, process = (*call)->process,
-                        sequence = (*call)->sequence](absl::StatusOr<std::string> result) {
-        coordination::Reply answer;
-        *answer.mutable_status() = StatusToProto(result.status());
-        if (result.ok()) answer.set_value(*std::move(result));
-        sessions_.Answer(process, sequence, answer);
-      });
+      Dispatch(**call,
+               [this, process = (*call)->process, sequence = (*call)->sequence](
+                   const Answer& answer) { sessions_.Answer(process, sequence, answer.reply()); });
     }
     return reactor;
   }
@@ -178,7 +217,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
       case Request::JOIN:
         return group->Join(worker, deadline, std::move(done));
       case Request::PUT:
-        return done(ToResult(group->Put(worker, incarnation, body.name(), body.value(),
+        return done(AnswerOf(group->Put(worker, incarnation, body.name(), body.value(),
                                         std::max(body.readers(), 0))));
       case Request::GET:
         return group->Get(worker, incarnation, body.name(), deadline, std::move(done),
@@ -201,11 +240,15 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
 
   void Register(const WorkerProcess& process, const coordination::Member& member,
                 MonotonicTime deadline, CoordinationState::Done done) {
-    const auto finish = [this, process,
-                         done = std::move(done)](const absl::StatusOr<std::string>& result) {
+    const auto finish = [this, process, done = std::move(done)](const Answer& joined) {
       const absl::Status mismatch = membership_.mismatch();
-      const absl::Status registered = mismatch.ok() ? result.status() : mismatch;
-      if (registered.ok()) return done(membership_.members().SerializeAsString());
+      const absl::Status registered = mismatch.ok() ? joined.status() : mismatch;
+      if (registered.ok()) {
+        done(membership_.members());
+        // It takes a while to tell thousands of workers, so the heartbeats of each are due only
+        // from now on.
+        return membership_.Begin(process.worker);
+      }
       membership_.Forget(process, registered);
       done(registered);
     };
@@ -237,15 +280,17 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
   // The first failure is the answer, not an error of the call.
   void ReportFailure(CoordinationState* group, uint64_t incarnation, const absl::Status& failure,
                      CoordinationState::Done done) {
+    if (failure.ok()) {
+      return done(absl::InvalidArgumentError("report of a failure; expected an error, got OK"));
+    }
     if (absl::IsDeadlineExceeded(failure) || absl::IsUnavailable(failure)) {
       return failure_attribution_.Add(group, incarnation, failure, std::move(done));
     }
     done(StatusToProto(group->ReportFailure(incarnation, failure)).SerializeAsString());
   }
 
-  static absl::StatusOr<std::string> ToResult(const absl::Status& status) {
-    if (!status.ok()) return status;
-    return std::string();
+  static Answer AnswerOf(const absl::Status& status) {
+    return status.ok() ? Answer("") : Answer(status);
   }
 
   // ---- the cluster ----------------------------------------------------------------------------
@@ -278,7 +323,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
                                           left, "; expected all workers to run the same steps"))
                                     : absl::UnavailableError(absl::StrCat(left, ": ", stopped)),
                     {.worker = worker});
-    membership_.Leave(worker, why);
+    if (!membership_.Leave(worker, why)) return done("");
     for (CoordinationState* const group : Groups()) group->Leave(worker, why);
     if (worker == 0) return leaving_.Join(worker, deadline, std::move(done));
     leaving_.Join(worker, MonotonicTime::InfiniteFuture(), [](const auto&) {});
@@ -314,13 +359,17 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
     MonotonicTime next_report = MonotonicTime::Now() + kWaitingInterval,
                   last = MonotonicTime::Now();
     MutexLock lock(&mu_);
-    while (!stop_.WaitFor(lock, kTick, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-      return state_ == State::kStopped;
-    })) {
+    const absl::Duration tick = std::max(kTick, options_.num_workers * kTickOfWorker);
+    for (State last_state = State::kServing;;) {
+      // A service that stops must give its last answers at once.
+      stop_.WaitFor(lock, last_state == State::kServing ? tick : kTick,
+                    [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return state_ != last_state; });
+      last_state = state_;
+      if (last_state == State::kStopped) return;
       const MonotonicTime now = MonotonicTime::Now();
       const absl::Duration pause = now - std::exchange(last, now);
-      if (pause > kLongestPause) membership_.ForgiveSilence(pause);
-      const bool stopping = state_ == State::kStopping;
+      if (pause > tick + kLongestPause) membership_.ForgiveSilence(pause);
+      const bool stopping = last_state == State::kStopping;
       lock.Unlock();
       if (now >= next_report) {
         next_report = now + kWaitingInterval;
@@ -331,9 +380,9 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
       for (const int worker : membership_.SilentWorkers(now)) {
         End(worker, membership_.LoseSilent(worker, now));
       }
-      const std::string slow = membership_.SlowWorkerText(now);
+      const std::string slow = membership_.SlowWorkersText(now);
       if (!slow.empty()) LogWarning(slow);
-      std::set<int> waiting;
+      std::vector<bool> waiting(options_.num_workers);
       for (CoordinationState* const group : Groups()) group->AddWaiting(&waiting);
       membership_.SetWaiting(now, waiting);
       const std::string late = membership_.LateWorkerText(now);

@@ -2,11 +2,13 @@
 #include "distribute/cluster/coordination/coordination_state.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
+#include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "distribute/cluster/coordination/messages.h"
+#include "distribute/cluster/coordination/value_list.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/mutex.h"
 #include "framework/core/status.h"
@@ -18,29 +20,55 @@ namespace mirrorflow {
 class CoordinationState::Answers {
  public:
   ~Answers() {
-    for (auto& [done, result] : answers_) done(std::move(result));
+    for (const auto& [done, answer] : answers_) done(answer);
   }
-  void Add(Done done, absl::StatusOr<std::string> result) {
-    answers_.emplace_back(std::move(done), std::move(result));
-  }
+  void Add(Done done, const Answer& answer) { answers_.emplace_back(std::move(done), answer); }
 
  private:
-  std::vector<std::pair<Done, absl::StatusOr<std::string>>> answers_;
+  std::vector<std::pair<Done, Answer>> answers_;
 };
 
-void CoordinationState::End(std::list<Wait>::iterator wait, absl::StatusOr<std::string> result,
+void CoordinationState::Begin(int worker, Wait wait) {
+  num_blocked_ += wait.kind != Kind::kFailure;
+  if (wait.kind == Kind::kGet) readers_[wait.name].insert(worker);
+  waits_[worker].push_back(std::move(wait));
+}
+
+void CoordinationState::End(int worker, std::list<Wait>::iterator wait, const Answer& answer,
                             Answers* answers) {
-  answers->Add(std::move(wait->done), std::move(result));
-  waits_.erase(wait);
+  num_blocked_ -= wait->kind != Kind::kFailure;
+  if (wait->kind == Kind::kGet) {
+    const auto readers = readers_.find(wait->name);
+    readers->second.erase(readers->second.find(worker));
+    if (readers->second.empty()) readers_.erase(readers);
+  }
+  answers->Add(std::move(wait->done), answer);
+  const auto waits = waits_.find(worker);
+  waits->second.erase(wait);
+  if (waits->second.empty()) waits_.erase(waits);
 }
 
 template <typename Condition>
-void CoordinationState::EndIf(const Condition& condition, const absl::StatusOr<std::string>& result,
-                              const absl::StatusOr<std::string>& failure, Answers* answers) {
-  for (auto wait = waits_.begin(); wait != waits_.end();) {
-    const auto next = std::next(wait);
-    if (condition(*wait)) End(wait, wait->kind == Kind::kFailure ? failure : result, answers);
-    wait = next;
+void CoordinationState::EndIf(int worker, const Condition& condition, const Answer& answer,
+                              const Answer& failure, Answers* answers) {
+  const auto waits = waits_.find(worker);
+  if (waits == waits_.end()) return;
+  std::vector<std::list<Wait>::iterator> ended;
+  for (auto wait = waits->second.begin(); wait != waits->second.end(); ++wait) {
+    if (condition(*wait)) ended.push_back(wait);
+  }
+  for (const auto wait : ended) {
+    End(worker, wait, wait->kind == Kind::kFailure ? failure : answer, answers);
+  }
+}
+
+template <typename Condition>
+void CoordinationState::EndAllIf(const Condition& condition, const Answer& answer,
+                                 const Answer& failure, Answers* answers) {
+  for (auto it = waits_.begin(); it != waits_.end();) {
+    const int worker = it->first;
+    ++it;  // its list may be removed
+    EndIf(worker, condition, answer, failure, answers);
   }
 }
 
@@ -50,43 +78,26 @@ absl::Status CoordinationState::CheckIncarnation(uint64_t incarnation) const {
       "incarnation ", incarnation, " of the cluster has ended; expected ", incarnation_));
 }
 
-template <typename Present>
-std::vector<int> CoordinationState::MissingFrom(const Present& present) const {
-  std::vector<int> missing;
-  for (int w = 0; w < num_workers_; ++w) {
-    if (!present.contains(w)) missing.push_back(w);
-  }
-  return missing;
+void CoordinationState::SetJoining(int worker, bool joining) {
+  num_joining_ += static_cast<int>(joining) - static_cast<int>(joining_[worker]);
+  joining_[worker] = joining;
 }
 
-absl::Status CoordinationState::TimedOut(const Wait& wait) const {
-  std::string what;
+std::vector<int> CoordinationState::MissingFrom(const Wait& wait) const {
+  const auto gather = gathers_.find(wait.name);
   std::vector<int> missing;
-  switch (wait.kind) {
-    case Kind::kJoin: {
-      what = "join";
+  for (int w = 0; w < num_workers_; ++w) {
+    bool is_present;
+    if (wait.kind == Kind::kJoin) {
       // A worker that was here, and gave up a moment earlier, is not the one to blame.
-      std::set<int> present = joining_;
-      for (const auto& [worker, time] : gave_up_) {
-        if (time >= wait.begun) present.insert(worker);
-      }
-      missing = MissingFrom(present);
-      break;
+      const auto gave_up = gave_up_.find(w);
+      is_present = joining_[w] || (gave_up != gave_up_.end() && gave_up->second >= wait.begun);
+    } else {
+      is_present = gather == gathers_.end() || gather->second.values.contains(w);
     }
-    case Kind::kGet:
-      what = absl::StrCat("get '", wait.name, "'");
-      break;
-    case Kind::kAllGather:
-      what = absl::StrCat("all-gather '", wait.name, "'");
-      missing = MissingFrom(gathered_.find(wait.name)->second);
-      break;
-    case Kind::kFailure:
-      break;  // has no deadline
+    if (!is_present) missing.push_back(w);
   }
-  const absl::Status status = absl::DeadlineExceededError(absl::StrCat(
-      "worker ", wait.worker, ": ", what, ": deadline exceeded",
-      missing.empty() ? "" : absl::StrCat("; missing worker ", absl::StrJoin(missing, ", "))));
-  return missing.empty() ? status : WithFailure(status, {.worker = missing[0]});
+  return missing;
 }
 
 absl::Status CoordinationState::CheckAllPresent() {
@@ -104,11 +115,10 @@ void CoordinationState::Leave(int worker, const absl::Status& why) {
   Answers answers;
   MutexLock lock(&mu_);
   if (first_left_.ok()) first_left_ = why;
-  joining_.erase(worker);
-  const auto needs_all = [](const Wait& wait) { return wait.kind != Kind::kFailure; };
-  if (std::any_of(waits_.begin(), waits_.end(), needs_all)) {
-    EndIf(needs_all, CheckAllPresent(), "", &answers);
-  }
+  SetJoining(worker, false);
+  if (num_blocked_ == 0) return;
+  EndAllIf([](const Wait& wait) { return wait.kind != Kind::kFailure; }, CheckAllPresent(), "",
+           &answers);
 }
 
 void CoordinationState::Join(int worker, MonotonicTime deadline, Done done) {
@@ -118,20 +128,23 @@ void CoordinationState::Join(int worker, MonotonicTime deadline, Done done) {
     answers.Add(std::move(done), status);
     return;
   }
-  joining_.insert(worker);
-  waits_.push_back({Kind::kJoin, worker, "", deadline, std::move(done)});
-  if (static_cast<int>(joining_.size()) < num_workers_) return;
+  SetJoining(worker, true);
+  Begin(worker, {Kind::kJoin, "", deadline, std::move(done)});
+  if (num_joining_ < num_workers_) return;
   // All other calls that still wait belong to the incarnation that ends here.
-  EndIf([](const Wait& wait) { return wait.kind != Kind::kJoin; },
-        absl::FailedPreconditionError("a new incarnation of the cluster has begun"), "", &answers);
+  EndAllIf([](const Wait& wait) { return wait.kind != Kind::kJoin; },
+           absl::FailedPreconditionError("a new incarnation of the cluster has begun"), "",
+           &answers);
   ++incarnation_;
-  joining_.clear();
+  joining_.assign(num_workers_, false);
+  num_joining_ = 0;
   store_.clear();
   store_bytes_ = 0;
-  gathered_.clear();
+  gathers_.clear();
+  cancelled_.clear();
   failure_ = absl::OkStatus();
-  EndIf([](const Wait& wait) { return wait.kind == Kind::kJoin; }, absl::StrCat(incarnation_), "",
-        &answers);
+  EndAllIf([](const Wait& wait) { return wait.kind == Kind::kJoin; }, absl::StrCat(incarnation_),
+           "", &answers);
 }
 
 absl::Status CoordinationState::Put(int worker, uint64_t incarnation, absl::string_view key,
@@ -143,25 +156,34 @@ absl::Status CoordinationState::Put(int worker, uint64_t incarnation, absl::stri
     return absl::AlreadyExistsError(
         absl::StrCat("worker ", worker, ": key '", key, "' is already set"));
   }
-  if (store_.size() >= kMaxKeys || value.size() > kMaxBytes - store_bytes_) {
+  const size_t max_keys = kMaxKeys + kMaxKeysOfWorker * num_workers_;
+  if (store_.size() >= max_keys || value.size() > kMaxBytes - store_bytes_) {
     return absl::ResourceExhaustedError(absl::StrCat("worker ", worker, ": put '", key,
                                                      "': the store is full; expected at most ",
-                                                     kMaxKeys, " keys and ", kMaxBytes, " bytes"));
+                                                     max_keys, " keys and ", kMaxBytes, " bytes"));
   }
-  store_bytes_ += value.size();
-  const auto entry = store_.emplace(std::string(key), Entry{std::move(value), gets}).first;
-  const auto waits_for_it = [&](const Wait& wait) {
-    return wait.kind == Kind::kGet && wait.name == key;
-  };
-  const auto count = std::count_if(waits_.begin(), waits_.end(), waits_for_it);
-  EndIf(waits_for_it, entry->second.value, "", &answers);
-  for (auto i = 0; i < count; ++i) CountGet(entry);
+  const size_t bytes = value.size();
+  store_bytes_ += bytes;
+  const auto entry = store_.emplace(std::string(key), Entry{std::move(value), gets, bytes}).first;
+  const auto readers = readers_.find(key);
+  if (readers == readers_.end()) return absl::OkStatus();
+  const std::multiset<int> workers = readers->second;
+  for (const int reader : workers) {
+    EndIf(
+        reader, [&](const Wait& wait) { return wait.kind == Kind::kGet && wait.name == key; },
+        entry->second.value, "", &answers);
+  }
+  CountGets(entry, static_cast<int>(workers.size()));
   return absl::OkStatus();
 }
 
-void CoordinationState::CountGet(std::map<std::string, Entry, std::less<>>::iterator entry) {
-  if (entry->second.gets == 0 || --entry->second.gets > 0) return;
-  store_bytes_ -= entry->second.value.size();
+void CoordinationState::CountGets(std::map<std::string, Entry, std::less<>>::iterator entry,
+                                  int count) {
+  int& gets = entry->second.gets;
+  if (gets == 0) return;
+  gets -= std::min(gets, count);
+  if (gets > 0) return;
+  store_bytes_ -= entry->second.bytes;
   store_.erase(entry);
 }
 
@@ -174,12 +196,11 @@ void CoordinationState::Get(int worker, uint64_t incarnation, absl::string_view 
     answers.Add(std::move(done), status);
   } else if (entry != store_.end()) {
     answers.Add(std::move(done), entry->second.value);
-    CountGet(entry);
+    CountGets(entry, 1);
   } else if (status = CheckAllPresent(); !status.ok()) {
     answers.Add(std::move(done), status);
   } else {
-    waits_.push_back(
-        {Kind::kGet, worker, std::string(key), deadline, std::move(done), in_background});
+    Begin(worker, {Kind::kGet, std::string(key), deadline, std::move(done), in_background});
   }
 }
 
@@ -193,17 +214,17 @@ void CoordinationState::AllGather(int worker, uint64_t incarnation, absl::string
     answers.Add(std::move(done), status);
     return;
   }
-  const auto gathered = gathered_.try_emplace(std::string(name)).first;
-  gathered->second[worker] = std::move(value);
-  waits_.push_back({Kind::kAllGather, worker, std::string(name), deadline, std::move(done)});
-  const auto num_values = std::count_if(gathered->second.begin(), gathered->second.end(),
-                                        [](const auto& one) { return one.second.has_value(); });
-  if (num_values < num_workers_) return;
+  const auto gather = gathers_.try_emplace(std::string(name)).first;
+  std::optional<std::string>& own = gather->second.values[worker];
+  gather->second.num_present += !own.has_value();
+  own = std::move(value);
+  Begin(worker, {Kind::kAllGather, std::string(name), deadline, std::move(done)});
+  if (gather->second.num_present < num_workers_) return;
   std::vector<std::string> values;
-  for (auto& [of, one] : gathered->second) values.push_back(*std::move(one));
-  gathered_.erase(gathered);
-  EndIf([&](const Wait& wait) { return wait.kind == Kind::kAllGather && wait.name == name; },
-        JoinValues(values), "", &answers);
+  for (auto& [of, one] : gather->second.values) values.push_back(*std::move(one));
+  gathers_.erase(gather);
+  EndAllIf([&](const Wait& wait) { return wait.kind == Kind::kAllGather && wait.name == name; },
+           JoinValues(values), "", &answers);
 }
 
 absl::Status CoordinationState::ReportFailure(uint64_t incarnation, const absl::Status& cause) {
@@ -211,7 +232,7 @@ absl::Status CoordinationState::ReportFailure(uint64_t incarnation, const absl::
   MutexLock lock(&mu_);
   MF_RETURN_IF_ERROR(CheckIncarnation(incarnation));  // or an earlier failure
   failure_ = cause;
-  EndIf([](const Wait& wait) { return wait.kind != Kind::kJoin; }, cause, cause, &answers);
+  EndAllIf([](const Wait& wait) { return wait.kind != Kind::kJoin; }, cause, cause, &answers);
   return cause;
 }
 
@@ -228,50 +249,70 @@ uint64_t CoordinationState::incarnation() const {
 void CoordinationState::WaitForFailure(int worker, uint64_t incarnation, Done done) {
   Answers answers;
   MutexLock lock(&mu_);
-  const auto cancelled = cancelled_.find(worker);
-  if (incarnation != incarnation_ ||
-      (cancelled != cancelled_.end() && cancelled->second == incarnation)) {
+  if (incarnation != incarnation_ || cancelled_.contains(worker)) {
     answers.Add(std::move(done), "");
   } else if (!failure_.ok()) {
     answers.Add(std::move(done), failure_);
   } else {
-    waits_.push_back({Kind::kFailure, worker, "", MonotonicTime::InfiniteFuture(), std::move(done),
-                      /*in_background=*/true});
+    Begin(worker, {Kind::kFailure, "", MonotonicTime::InfiniteFuture(), std::move(done),
+                   /*in_background=*/true});
   }
 }
 
-void CoordinationState::AddWaiting(std::set<int>* workers) const {
+void CoordinationState::AddWaiting(std::vector<bool>* workers) const {
   MutexLock lock(&mu_);
-  for (const Wait& wait : waits_) {
-    if (!wait.in_background) workers->insert(wait.worker);
+  if (num_blocked_ == 0) return;
+  for (const auto& [worker, waits] : waits_) {
+    const auto is_blocked = [](const Wait& wait) { return !wait.in_background; };
+    if (std::any_of(waits.begin(), waits.end(), is_blocked)) (*workers)[worker] = true;
   }
 }
 
-void CoordinationState::TakeBack(const Wait& wait) {
-  const auto gathered = gathered_.find(wait.name);
-  if (wait.kind != Kind::kAllGather || gathered == gathered_.end()) return;
-  gathered->second[wait.worker] = std::nullopt;
-  const bool any_waits = std::any_of(gathered->second.begin(), gathered->second.end(),
-                                     [](const auto& value) { return value.second.has_value(); });
-  if (!any_waits) gathered_.erase(gathered);
+void CoordinationState::TakeBack(int worker, const Wait& wait) {
+  const auto gather = gathers_.find(wait.name);
+  if (wait.kind != Kind::kAllGather || gather == gathers_.end()) return;
+  std::optional<std::string>& value = gather->second.values[worker];
+  gather->second.num_present -= value.has_value();
+  value = std::nullopt;
+  if (gather->second.num_present == 0) gathers_.erase(gather);
 }
 
 void CoordinationState::Expire(MonotonicTime now) {
   Answers answers;
   MutexLock lock(&mu_);
-  std::vector<int> gave_up;  // those that joined count as present in the errors of all
-  for (auto wait = waits_.begin(); wait != waits_.end();) {
-    const auto next = std::next(wait);
-    if (wait->deadline <= now) {
-      if (wait->kind == Kind::kJoin) gave_up.push_back(wait->worker);
-      const absl::Status timed_out = TimedOut(*wait);
-      TakeBack(*wait);
-      End(wait, timed_out, &answers);
+  if (num_blocked_ == 0) return;
+  std::vector<std::pair<int, std::list<Wait>::iterator>> expired;
+  for (auto& [worker, waits] : waits_) {
+    for (auto wait = waits.begin(); wait != waits.end(); ++wait) {
+      if (wait->deadline <= now) expired.emplace_back(worker, wait);
     }
-    wait = next;
+  }
+  std::vector<int> gave_up;  // those that joined count as present in the errors of all
+  // By name of the all-gather. All workers usually have the same deadline for it.
+  std::map<std::string, std::vector<int>> missing_from_gather;
+  for (const auto& [worker, wait] : expired) {
+    std::string what = "join";
+    std::vector<int> missing;
+    if (wait->kind == Kind::kAllGather) {
+      what = absl::StrCat("all-gather '", wait->name, "'");
+      const auto [known, is_new] = missing_from_gather.try_emplace(wait->name);
+      if (is_new) known->second = MissingFrom(*wait);
+      missing = known->second;
+      TakeBack(worker, *wait);
+    } else if (wait->kind == Kind::kGet) {
+      what = absl::StrCat("get '", wait->name, "'");
+    } else {
+      missing = MissingFrom(*wait);
+      gave_up.push_back(worker);
+    }
+    const absl::Status timed_out = absl::DeadlineExceededError(
+        absl::StrCat("worker ", worker, ": ", what, ": deadline exceeded",
+                     missing.empty() ? "" : "; missing worker ", FirstOf(missing)));
+    End(worker, wait, missing.empty() ? timed_out : WithFailure(timed_out, {.worker = missing[0]}),
+        &answers);
   }
   for (const int worker : gave_up) {
-    joining_.erase(worker);
+    SetJoining(worker, false);
     gave_up_[worker] = now;
   }
 }
@@ -280,53 +321,26 @@ void CoordinationState::Fail(const absl::Status& why) {
   Answers answers;
   MutexLock lock(&mu_);
   if (failure_.ok()) failure_ = why;
-  joining_.clear();
-  EndIf([](const Wait&) { return true; }, why, why, &answers);
+  joining_.assign(num_workers_, false);
+  num_joining_ = 0;
+  EndAllIf([](const Wait&) { return true; }, why, why, &answers);
 }
 
 void CoordinationState::Cancel(int worker) {
   Answers answers;
   MutexLock lock(&mu_);
-  joining_.erase(worker);
-  cancelled_[worker] = incarnation_;
-  const auto is_cancelled = [this](const auto& c) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    return c.second == incarnation_;
-  };
-  if (static_cast<int>(cancelled_.size()) == num_workers_ &&
-      std::all_of(cancelled_.begin(), cancelled_.end(), is_cancelled)) {
+  SetJoining(worker, false);
+  cancelled_.insert(worker);
+  if (static_cast<int>(cancelled_.size()) == num_workers_) {
     store_.clear();  // the session is over
     store_bytes_ = 0;
   }
-  for (const Wait& wait : waits_) {
-    if (wait.worker == worker) TakeBack(wait);
-  }
-  EndIf([&](const Wait& wait) { return wait.worker == worker; },
-        absl::CancelledError(absl::StrCat("worker ", worker, " has left")), "", &answers);
-}
-
-// The length of a value and a space come before it.
-std::string JoinValues(absl::Span<const std::string> values) {
-  std::string joined;
-  for (const std::string& value : values) absl::StrAppend(&joined, value.size(), " ", value);
-  return joined;
-}
-
-absl::StatusOr<std::vector<std::string>> SplitValues(absl::string_view joined, int count) {
-  const auto malformed = [] { return absl::InternalError("coordination: malformed values"); };
-  std::vector<std::string> values;
-  while (!joined.empty()) {
-    const size_t space = joined.find(' ');
-    uint64_t size;
-    if (space == joined.npos || !absl::SimpleAtoi(joined.substr(0, space), &size)) {
-      return malformed();
-    }
-    joined.remove_prefix(space + 1);
-    if (size > joined.size()) return malformed();
-    values.emplace_back(joined.substr(0, size));
-    joined.remove_prefix(size);
-  }
-  if (static_cast<int>(values.size()) != count) return malformed();
-  return values;
+  const auto waits = waits_.find(worker);
+  if (waits == waits_.end()) return;
+  for (const Wait& wait : waits->second) TakeBack(worker, wait);
+  EndIf(
+      worker, [](const Wait&) { return true; },
+      absl::CancelledError(absl::StrCat("worker ", worker, " has left")), "", &answers);
 }
 
 }  // namespace mirrorflow

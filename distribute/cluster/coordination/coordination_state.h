@@ -7,9 +7,13 @@
 // No call blocks. A call that has to wait keeps `done`, and calls it once its condition holds, the
 // incarnation fails, or Expire() is called after its deadline. `done` is called exactly once, by
 // any thread, without locks; it may be called before the call returns. Thread-safe.
+//
+// Thousands of workers make the same call at about the same time. What one call costs must not grow
+// with the number of those that wait, except for the last one, which answers all of them.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_COORDINATION_STATE_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_COORDINATION_STATE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <list>
@@ -20,9 +24,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "absl/types/span.h"
+#include "distribute/cluster/coordination/answer.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/mutex.h"
 
@@ -30,14 +33,15 @@ namespace mirrorflow {
 
 class CoordinationState {
  public:
-  using Done = std::function<void(absl::StatusOr<std::string>)>;
+  using Done = std::function<void(const Answer&)>;
 
   static constexpr size_t kMaxKeys = 10'000;
+  static constexpr size_t kMaxKeysOfWorker = 16;          // in addition, for each worker
   static constexpr size_t kMaxBytes = size_t{256} << 20;  // of all values
 
   // Incarnations are numbered from `last_incarnation` + 1.
   explicit CoordinationState(int num_workers, uint64_t last_incarnation = 0)
-      : num_workers_(num_workers), incarnation_(last_incarnation) {}
+      : num_workers_(num_workers), incarnation_(last_incarnation), joining_(num_workers) {}
 
   int num_workers() const { return num_workers_; }
 
@@ -64,9 +68,9 @@ class CoordinationState {
   // the incarnation ends without one.
   void WaitForFailure(int worker, uint64_t incarnation, Done done);
 
-  // Adds the workers whose program is blocked here, waiting for others. Background calls, which are
-  // WaitForFailure and Get with `in_background`, do not count.
-  void AddWaiting(std::set<int>* workers) const;
+  // Sets those of `workers`, by number, whose program is blocked here, waiting for others.
+  // Background calls, which are WaitForFailure and Get with `in_background`, do not count.
+  void AddWaiting(std::vector<bool>* workers) const;
   // Ends the calls whose deadline is not after `now` with DeadlineExceeded. The error names the
   // missing workers, the first of them as its Failure.
   void Expire(MonotonicTime now);
@@ -86,7 +90,6 @@ class CoordinationState {
   enum class Kind { kJoin, kGet, kAllGather, kFailure };
   struct Wait {
     Kind kind;
-    int worker;
     std::string name;  // of the key or gather
     MonotonicTime deadline;
     Done done;
@@ -94,52 +97,61 @@ class CoordinationState {
     MonotonicTime begun = MonotonicTime::Now();
   };
   struct Entry {
-    std::string value;
+    Answer value;
     int gets;  // until it is removed; 0: it stays
+    size_t bytes;
+  };
+  struct Gather {
+    // By worker; nullopt for a worker that gave up: others' errors do not call it missing.
+    std::map<int, std::optional<std::string>> values;
+    int num_present = 0;
   };
   // The answers that a change of the state gives. They are delivered without the lock.
   class Answers;
 
-  void CountGet(std::map<std::string, Entry, std::less<>>::iterator entry)
+  void CountGets(std::map<std::string, Entry, std::less<>>::iterator entry, int count)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status CheckIncarnation(uint64_t incarnation) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Withdraws the value of a worker that no longer waits, so that no all-gather completes with it.
-  void TakeBack(const Wait& wait) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void End(std::list<Wait>::iterator wait, absl::StatusOr<std::string> result, Answers* answers)
+  void Begin(int worker, Wait wait) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void End(int worker, std::list<Wait>::iterator wait, const Answer& answer, Answers* answers)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Ends all waits that fulfil `condition`. Those for a failure get `failure`, all others `result`.
+  // Ends the waits of a worker that satisfy `condition`. Those for a failure get `failure`, all
+  // others `answer`.
   template <typename Condition>
-  void EndIf(const Condition& condition, const absl::StatusOr<std::string>& result,
-             const absl::StatusOr<std::string>& failure, Answers* answers)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  template <typename Present>  // has a method contains(worker)
-  std::vector<int> MissingFrom(const Present& present) const;
-  absl::Status TimedOut(const Wait& wait) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void EndIf(int worker, const Condition& condition, const Answer& answer, const Answer& failure,
+             Answers* answers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // The same for all workers.
+  template <typename Condition>
+  void EndAllIf(const Condition& condition, const Answer& answer, const Answer& failure,
+                Answers* answers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Withdraws the value of a worker that no longer waits, so that no all-gather completes with it.
+  void TakeBack(int worker, const Wait& wait) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void SetJoining(int worker, bool joining) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // The workers that have not made the call, a join or an all-gather, that `wait` waits for.
+  std::vector<int> MissingFrom(const Wait& wait) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // OK if no worker has left. Otherwise a call fails because of that.
   absl::Status CheckAllPresent() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const int num_workers_;
   mutable Mutex mu_;
   uint64_t incarnation_ ABSL_GUARDED_BY(mu_);
-  std::set<int> joining_ ABSL_GUARDED_BY(mu_);
+  std::vector<bool> joining_ ABSL_GUARDED_BY(mu_);  // by worker
+  int num_joining_ ABSL_GUARDED_BY(mu_) = 0;
   std::map<std::string, Entry, std::less<>> store_ ABSL_GUARDED_BY(mu_);
   size_t store_bytes_ ABSL_GUARDED_BY(mu_) = 0;
-  // By name and worker; nullopt for a worker that gave up: others' errors do not call it missing.
-  std::map<std::string, std::map<int, std::optional<std::string>>, std::less<>> gathered_
-      ABSL_GUARDED_BY(mu_);
+  // The workers that wait for a key, once for each call.
+  std::map<std::string, std::multiset<int>, std::less<>> readers_ ABSL_GUARDED_BY(mu_);
+  std::map<std::string, Gather, std::less<>> gathers_ ABSL_GUARDED_BY(mu_);
   absl::Status failure_ ABSL_GUARDED_BY(mu_);     // the first of the incarnation
   absl::Status first_left_ ABSL_GUARDED_BY(mu_);  // why the first worker has left; OK if none has
   bool missed_ ABSL_GUARDED_BY(mu_) = false;      // a call has failed because of first_left_
   std::map<int, MonotonicTime> gave_up_
-      ABSL_GUARDED_BY(mu_);  // by worker: when its last Join expired
-  std::map<int, uint64_t> cancelled_
-      ABSL_GUARDED_BY(mu_);  // by worker: the incarnation of the last Cancel()
-  std::list<Wait> waits_ ABSL_GUARDED_BY(mu_);
+      ABSL_GUARDED_BY(mu_);                       // by worker: when its last Join expired
+  std::set<int> cancelled_ ABSL_GUARDED_BY(mu_);  // the workers cancelled in this incarnation
+  // By worker; without workers that do not wait.
+  std::map<int, std::list<Wait>> waits_ ABSL_GUARDED_BY(mu_);
+  int num_blocked_ ABSL_GUARDED_BY(mu_) = 0;  // waits for anything but a failure
 };
-
-// Several values as one, and back. Internal if `joined` does not hold `count` values.
-std::string JoinValues(absl::Span<const std::string> values);
-absl::StatusOr<std::vector<std::string>> SplitValues(absl::string_view joined, int count);
 
 }  // namespace mirrorflow
 

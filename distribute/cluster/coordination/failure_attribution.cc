@@ -2,9 +2,11 @@
 #include "distribute/cluster/coordination/failure_attribution.h"
 
 #include <iterator>
+#include <map>
 #include <set>
 #include <utility>
 
+#include "distribute/cluster/coordination/answer.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/mutex.h"
 #include "framework/runtime/status_proto.h"
@@ -27,9 +29,11 @@ void FailureAttribution::Decide(const Membership& membership, MonotonicTime now)
   std::list<UnattributedFailure> decided;
   {
     MutexLock lock(&mu_);
+    if (pending_.empty()) return;
+    const MonotonicTime heard_from_all = membership.HeardFromAllSince();
     std::set<CoordinationState*> known;  // groups
     for (const UnattributedFailure& s : pending_) {
-      if (s.group->HasFailed(s.incarnation) || membership.HasHeardFromAllSince(s.since) ||
+      if (s.group->HasFailed(s.incarnation) || heard_from_all > s.since ||
           now > s.since + kPatience) {
         known.insert(s.group);
       }
@@ -44,12 +48,21 @@ void FailureAttribution::Decide(const Membership& membership, MonotonicTime now)
   decided.sort([](const UnattributedFailure& a, const UnattributedFailure& b) {
     return absl::IsDeadlineExceeded(a.report) && !absl::IsDeadlineExceeded(b.report);
   });
+  // Usually all workers report the same failure, and all get the same answer.
+  std::map<std::pair<CoordinationState*, uint64_t>, Answer> answers;
   for (const UnattributedFailure& s : decided) {
-    // A failure that has come in the meantime is the first one.
-    const absl::Status first = s.group->ReportFailure(
-        s.incarnation,
-        absl::IsDeadlineExceeded(s.report) ? membership.BlameSlowest(s.report) : s.report);
-    s.done(StatusToProto(first).SerializeAsString());
+    auto answer = answers.find({s.group, s.incarnation});
+    if (answer == answers.end()) {
+      // A failure that has come in the meantime is the first one.
+      const absl::Status first = s.group->ReportFailure(
+          s.incarnation,
+          absl::IsDeadlineExceeded(s.report) ? membership.BlameSlowest(s.report) : s.report);
+      answer =
+          answers
+              .emplace(std::pair(s.group, s.incarnation), StatusToProto(first).SerializeAsString())
+              .first;
+    }
+    s.done(answer->second);
   }
 }
 

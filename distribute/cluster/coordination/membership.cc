@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
+#include "distribute/cluster/coordination/members.h"
 #include "distribute/cluster/coordination/messages.h"
 #include "distribute/cluster/coordination/worker_process.h"
 #include "framework/core/monotonic_time.h"
@@ -29,7 +29,11 @@ std::string SecondsText(absl::Duration duration) {
 }  // namespace
 
 Membership::Membership(int num_workers, std::vector<std::string> addresses)
-    : num_workers_(num_workers), addresses_(std::move(addresses)), started_(MonotonicTime::Now()) {}
+    : num_workers_(num_workers),
+      addresses_(std::move(addresses)),
+      started_(MonotonicTime::Now()),
+      members_answer_(absl::UnavailableError("not all workers have registered")),
+      has_left_(num_workers) {}
 
 absl::Status Membership::Admit(const WorkerProcess& process, const coordination::Member& member) {
   MutexLock lock(&mu_);
@@ -61,25 +65,37 @@ absl::Status Membership::Admit(const WorkerProcess& process, const coordination:
                                            "); expected one process for each worker"));
   }
   MF_RETURN_IF_ERROR(CheckSettings(member));
-  members_.insert_or_assign(worker, Registered{.process = process.number, .member = member});
-  complete_ = complete_ || static_cast<int>(members_.size()) == num_workers_;
-  if (complete_) {
-    changed_.NotifyAll();
-    for (auto& [number, registered] : members_) {
-      registered.last_beat = registered.last_progress = MonotonicTime::Now();
-    }
-  }
+  MF_RETURN_IF_ERROR(CheckGpus(member));
+  if (present != members_.end()) Remove(present);
+  for (const std::string& uuid : member.gpu_uuids()) gpu_users_[uuid] = worker;
+  members_.emplace(worker, Registered{.process = process.number, .member = member});
+  if (static_cast<int>(members_.size()) < num_workers_) return absl::OkStatus();
+  std::vector<coordination::Member> members;
+  for (const auto& [number, registered] : members_) members.push_back(registered.member);
+  members_answer_ = JoinMembers(members).SerializeAsString();
+  complete_ = true;
+  changed_.NotifyAll();
   return absl::OkStatus();
+}
+
+void Membership::Begin(int worker) {
+  MutexLock lock(&mu_);
+  const auto found = members_.find(worker);
+  if (found == members_.end()) return;
+  found->second.last_beat = found->second.last_progress = MonotonicTime::Now();
 }
 
 absl::Status Membership::Differ(int worker, absl::string_view what, absl::string_view own,
                                 absl::string_view other) {
+  return EndWith(absl::StrCat("workers differ; worker ",
+                              members_.empty() ? 0 : members_.begin()->first, " has `", what, " = ",
+                              own, "`, worker ", worker, " has `", what, " = ", other, "`"),
+                 worker);
+}
+
+absl::Status Membership::EndWith(absl::string_view mismatch, int worker) {
   mismatch_time_ = MonotonicTime::Now();
-  mismatch_ = WithFailure(
-      absl::InvalidArgumentError(absl::StrCat(
-          "workers differ; worker ", members_.empty() ? 0 : members_.begin()->first, " has `", what,
-          " = ", own, "`, worker ", worker, " has `", what, " = ", other, "`")),
-      {.worker = worker});
+  mismatch_ = WithFailure(absl::InvalidArgumentError(mismatch), {.worker = worker});
   return mismatch_;
 }
 
@@ -100,12 +116,46 @@ absl::Status Membership::CheckSettings(const coordination::Member& member) {
   return absl::OkStatus();
 }
 
+// NCCL cannot connect two ranks on the same GPU.
+absl::Status Membership::CheckGpus(const coordination::Member& member) {
+  const auto name_of = [](const coordination::Member& by, int device) {
+    return absl::StrCat("worker ", by.worker(), " (",
+                        device < by.devices_size() ? by.devices(device) : "GPU", ")");
+  };
+  std::map<absl::string_view, std::string> own;  // the name, by UUID
+  for (int i = 0; i < member.gpu_uuids_size(); ++i) {
+    const std::string& uuid = member.gpu_uuids(i);
+    const auto [first, is_new] = own.emplace(uuid, name_of(member, i));
+    std::vector<std::string> users = {name_of(member, i)};
+    if (!is_new) users.insert(users.begin(), first->second);
+    const auto user = gpu_users_.find(uuid);
+    if (user != gpu_users_.end() && user->second != member.worker()) {
+      const coordination::Member& by = members_.find(user->second)->second.member;
+      const auto& uuids = by.gpu_uuids();
+      const auto device = std::find(uuids.begin(), uuids.end(), uuid) - uuids.begin();
+      users.insert(by.worker() < member.worker() ? users.begin() : users.end(),
+                   name_of(by, static_cast<int>(device)));
+    }
+    if (users.size() == 1) continue;
+    return EndWith(absl::StrCat("devices: ", users[0], " and ", users[1], " use the same GPU, ",
+                                uuid, "; expected different GPUs (devices, CUDA_VISIBLE_DEVICES)"),
+                   member.worker());
+  }
+  return absl::OkStatus();
+}
+
+void Membership::Remove(std::map<int, Registered>::iterator member) {
+  for (const std::string& uuid : member->second.member.gpu_uuids()) gpu_users_.erase(uuid);
+  members_.erase(member);
+}
+
 void Membership::Forget(const WorkerProcess& process, const absl::Status& why) {
   MutexLock lock(&mu_);
   const auto found = members_.find(process.worker);
-  if (found != members_.end() && found->second.process == process.number) members_.erase(found);
+  if (found != members_.end() && found->second.process == process.number) Remove(found);
   if (absl::IsDeadlineExceeded(why)) timeout_ = why;
-  if (!mismatch_.ok()) know_mismatch_.insert(process.worker);
+  const bool exists = process.worker >= 0 && process.worker < num_workers_;
+  if (!mismatch_.ok() && exists) know_mismatch_.insert(process.worker);
   changed_.NotifyAll();
 }
 
@@ -144,33 +194,30 @@ absl::Duration Membership::HeartbeatTimeout(int worker) const {
   return found == members_.end() ? absl::InfiniteDuration() : found->second.timeout();
 }
 
-coordination::Membership Membership::members() const {
+Answer Membership::members() const {
   MutexLock lock(&mu_);
-  coordination::Membership membership;
-  for (const auto& [worker, registered] : members_) {
-    *membership.add_members() = registered.member;
-  }
-  return membership;
+  return members_answer_;
 }
 
 std::string Membership::WaitingText(MonotonicTime now) const {
   MutexLock lock(&mu_);
   if (complete_) return "";
-  std::vector<std::string> missing;
+  std::vector<int> missing;
   for (int w = 0; w < num_workers_; ++w) {
-    if (members_.contains(w)) continue;
-    const bool known = w < static_cast<int>(addresses_.size());
-    missing.push_back(known ? absl::StrCat(w, " (", addresses_[w], ")") : absl::StrCat(w));
+    if (!members_.contains(w)) missing.push_back(w);
   }
   return absl::StrCat("waiting for workers: ", members_.size(), "/", num_workers_,
-                      " joined; missing worker ", absl::StrJoin(missing, ", "), "; ",
+                      " joined; missing worker ", FirstOf(missing, addresses_), "; ",
                       absl::ToInt64Seconds(now - started_), " s");
 }
 
-void Membership::Leave(int worker, const absl::Status& why) {
+bool Membership::Leave(int worker, const absl::Status& why) {
   MutexLock lock(&mu_);
+  if (HasLeft(worker)) return false;
   left_.emplace_back(worker, why);
+  has_left_[worker] = true;
   changed_.NotifyAll();
+  return true;
 }
 
 std::optional<Membership::Loss> Membership::Lose(const WorkerProcess& process) {
@@ -225,25 +272,31 @@ std::vector<int> Membership::SilentWorkers(MonotonicTime now) const {
   return silent;
 }
 
-std::string Membership::SlowWorkerText(MonotonicTime now) {
+std::string Membership::SlowWorkersText(MonotonicTime now) {
   MutexLock lock(&mu_);
+  const Registered* slowest = nullptr;
+  std::vector<int> slow;
   for (auto& [worker, member] : members_) {
-    const absl::Duration silence = now - member.last_beat;
-    if (silence < kSlowFraction * member.timeout() ||
+    if (now - member.last_beat < kSlowFraction * member.timeout() ||
         now - member.last_warning < kWarningInterval || HasLeft(worker)) {
       continue;
     }
     member.last_warning = now;
-    return absl::StrCat("WARNING: ", NameOf(member.member), " is slow: no sign of life for ",
-                        SecondsText(silence), ", at step ", member.heartbeat.step());
+    slow.push_back(worker);
+    if (slowest == nullptr || member.last_beat < slowest->last_beat) slowest = &member;
   }
-  return "";
+  if (slowest == nullptr) return "";
+  std::erase(slow, slowest->member.worker());
+  return absl::StrCat(NameOf(slowest->member), " is slow: no sign of life for ",
+                      SecondsText(now - slowest->last_beat), ", at step ",
+                      slowest->heartbeat.step(), slow.empty() ? "" : "; also worker ",
+                      FirstOf(slow));
 }
 
-void Membership::SetWaiting(MonotonicTime now, const std::set<int>& waiting) {
+void Membership::SetWaiting(MonotonicTime now, const std::vector<bool>& waiting) {
   MutexLock lock(&mu_);
   for (auto& [worker, member] : members_) {
-    member.is_waiting = waiting.contains(worker);
+    member.is_waiting = waiting[worker];
     if (member.is_waiting) member.last_wait = now;
   }
 }
@@ -286,21 +339,21 @@ std::string Membership::LateWorkerText(MonotonicTime now) {
       continue;
     }
     member.last_warning = now;
-    return absl::StrCat("WARNING: ", NameOf(member.member),
-                        " is late: it is alive, but has been outside a step for ",
-                        SecondsText(late), ", since step ", member.heartbeat.step(),
-                        "; the others wait for it for up to ",
-                        absl::FormatDuration(member.prepare_timeout()));
+    return absl::StrCat(
+        NameOf(member.member), " is late: it is alive, but has been outside a step for ",
+        SecondsText(late), ", since step ", member.heartbeat.step(),
+        "; the others wait for it for up to ", absl::FormatDuration(member.prepare_timeout()));
   }
   return "";
 }
 
-bool Membership::HasHeardFromAllSince(MonotonicTime time) const {
+MonotonicTime Membership::HeardFromAllSince() const {
   MutexLock lock(&mu_);
-  return std::all_of(members_.begin(), members_.end(),
-                     [&](const auto& member) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-                       return member.second.last_beat > time || HasLeft(member.first);
-                     });
+  MonotonicTime since = MonotonicTime::InfiniteFuture();
+  for (const auto& [worker, member] : members_) {
+    if (!HasLeft(worker)) since = std::min(since, member.last_beat);
+  }
+  return since;
 }
 
 absl::Status Membership::BlameSlowest(const absl::Status& timeout) const {
@@ -319,15 +372,18 @@ absl::Status Membership::BlameSlowest(const absl::Status& timeout) const {
     return absl::StrCat("step ", at.step(), ", collective ", at.collectives(),
                         at.collective().empty() ? "" : absl::StrCat(" '", at.collective(), "'"));
   };
-  std::vector<std::string> as_slow;
+  std::vector<int> as_slow;
   for (const auto& [worker, member] : members_) {
     if (HasLeft(worker) || &member == slowest || member.position() != slowest->position()) continue;
-    as_slow.push_back(absl::StrCat("; ", NameOf(member.member), " has come no further"));
+    as_slow.push_back(worker);
   }
-  const absl::Status blame = absl::DeadlineExceededError(
-      absl::StrCat(NameOf(slowest->member), ": no progress since ", place(*slowest),
-                   absl::StrJoin(as_slow, ""), "; worker ", fastest->member.worker(),
-                   " has reached ", place(*fastest), "; ", timeout.message()));
+  const absl::Status blame = absl::DeadlineExceededError(absl::StrCat(
+      NameOf(slowest->member), ": no progress since ", place(*slowest),
+      as_slow.empty() ? ""
+                      : absl::StrCat("; worker ", FirstOf(as_slow),
+                                     as_slow.size() > 1 ? " have" : " has", " come no further"),
+      "; worker ", fastest->member.worker(), " has reached ", place(*fastest), "; ",
+      timeout.message()));
   return WithCollectives(
       WithFailure(blame, {.worker = slowest->member.worker(),
                           .step = static_cast<int64_t>(slowest->heartbeat.step())}),
@@ -345,13 +401,16 @@ CollectivesByWorker Membership::Collectives() const {
 std::optional<Membership::Loss> Membership::LoseBecause(int worker, absl::string_view cause) {
   const auto found = members_.find(worker);
   if (found == members_.end() || HasLeft(worker)) return std::nullopt;
-  const absl::Status why = WithCollectives(
-      WithFailure(
-          absl::UnavailableError(absl::StrCat(NameOf(found->second.member), " is gone: ", cause)),
-          {.worker = worker}),
-      Collectives());
-  members_.erase(found);
-  if (complete_) left_.emplace_back(worker, why);
+  absl::Status why = WithFailure(
+      absl::UnavailableError(absl::StrCat(NameOf(found->second.member), " is gone: ", cause)),
+      {.worker = worker});
+  // Only the first loss says how far all have come: thousands may be lost at once.
+  if (left_.empty()) why = WithCollectives(why, Collectives());
+  Remove(found);
+  if (complete_) {
+    left_.emplace_back(worker, why);
+    has_left_[worker] = true;
+  }
   changed_.NotifyAll();
   return Loss{why, complete_};
 }
@@ -388,9 +447,6 @@ absl::Status Membership::WaitUntilOver(MonotonicTime start_deadline) {
   return absl::OkStatus();
 }
 
-bool Membership::HasLeft(int worker) const {
-  return std::any_of(left_.begin(), left_.end(),
-                     [&](const auto& left) { return left.first == worker; });
-}
+bool Membership::HasLeft(int worker) const { return has_left_[worker]; }
 
 }  // namespace mirrorflow

@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "distribute/cluster/coordination/answer.h"
 #include "distribute/cluster/coordination/coordination.pb.h"
 #include "distribute/cluster/coordination/messages.h"
 #include "distribute/cluster/coordination/worker_process.h"
@@ -40,7 +41,7 @@ class Membership {
   // registered as this worker: it may be dead, or the whole cluster may be about to end.
   // Unavailable once a worker of the complete cluster has left or is gone: the next cluster is
   // another one. InvalidArgument, from then on for all workers, if a setting differs from those of
-  // the workers before it.
+  // the workers before it, or a GPU is also another worker's.
   absl::Status Admit(const WorkerProcess& process, const coordination::Member& member);
   // Frees the place of a worker whose registration has ended with `why`, so that it can start
   // again.
@@ -58,15 +59,18 @@ class Membership {
   absl::Status CheckMember(const WorkerProcess& process) const;
   // Returns how long a worker may be silent; infinite if it has not registered.
   absl::Duration HeartbeatTimeout(int worker) const;
-  // The registered workers, by number.
-  coordination::Membership members() const;
+  // The workers as a serialized coordination::Membership. Unavailable until all have registered.
+  Answer members() const;
+  // Heartbeats of a worker are due from now on: it learns now that all have registered.
+  void Begin(int worker);
   // Names the missing workers; empty once all workers have registered.
   std::string WaitingText(MonotonicTime now) const;
 
   // ---- ends -------------------------------------------------------------------------------------
 
-  // A worker leaves for the reason `why`, which others get that need it.
-  void Leave(int worker, const absl::Status& why);
+  // A worker leaves for the reason `why`, which others get that need it. Returns false if it has
+  // left before.
+  bool Leave(int worker, const absl::Status& why);
   struct Loss {
     absl::Status why;
     bool is_final = false;  // until all workers have registered, a lost one may start again
@@ -81,15 +85,15 @@ class Membership {
   void ForgiveSilence(absl::Duration duration);
   // The workers that have been silent for longer than they have said they would be.
   std::vector<int> SilentWorkers(MonotonicTime now) const;
-  // A worker that has been silent for longer than usual, as a line to log; at most one a minute for
-  // each. Empty if there is none.
-  std::string SlowWorkerText(MonotonicTime now);
+  // Returns a line to log about the workers that have been silent for longer than usual; at most
+  // one a minute for each. Empty if there are none.
+  std::string SlowWorkersText(MonotonicTime now);
   // As Lose, for a worker whose heartbeats have ended.
   std::optional<Loss> LoseSilent(int worker, MonotonicTime now);
 
-  // Records which workers are waiting for others between two steps. A worker that is alive but
-  // neither inside a step nor waiting is late, since it last was one of the two.
-  void SetWaiting(MonotonicTime now, const std::set<int>& waiting);
+  // Records which workers, by number, are waiting for others between two steps. A worker that is
+  // alive but neither inside a step nor waiting is late, since it last was one of the two.
+  void SetWaiting(MonotonicTime now, const std::vector<bool>& waiting);
   // Returns DeadlineExceeded, once for each standstill, if a worker has been inside a step without
   // progress for longer than its progress timeout. Another worker may be the cause. Returns OK
   // while any worker is late. Progress is measured from the end of that: until then, the others
@@ -98,8 +102,8 @@ class Membership {
   // Returns a line to log about a worker that has been late for over a minute while others wait for
   // it, at most one a minute for each worker; empty if there is none.
   std::string LateWorkerText(MonotonicTime now);
-  // Whether each worker that has not left has sent a heartbeat since then.
-  bool HasHeardFromAllSince(MonotonicTime time) const;
+  // Each worker that has not left has sent a heartbeat since this time.
+  MonotonicTime HeardFromAllSince() const;
   // The error of a worker whose wait has timed out, about the worker that is furthest behind; as it
   // is if all have come equally far.
   absl::Status BlameSlowest(const absl::Status& timeout) const;
@@ -115,7 +119,7 @@ class Membership {
   struct Registered {
     uint64_t process = 0;
     coordination::Member member;
-    MonotonicTime last_beat = MonotonicTime::InfiniteFuture();  // from when all have registered
+    MonotonicTime last_beat = MonotonicTime::InfiniteFuture();  // from Begin on
     coordination::Heartbeat heartbeat;                          // the last one
     MonotonicTime last_progress =
         MonotonicTime::InfiniteFuture();  // when it last came further, or began
@@ -148,7 +152,11 @@ class Membership {
 
   absl::Status Differ(int worker, absl::string_view what, absl::string_view own,
                       absl::string_view other) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Ends the registration of all workers, because this one does not fit.
+  absl::Status EndWith(absl::string_view mismatch, int worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status CheckSettings(const coordination::Member& member) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status CheckGpus(const coordination::Member& member) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Remove(std::map<int, Registered>::iterator member) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool HasLeft(int worker) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool IsLate(const Registered& member, MonotonicTime now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   std::optional<Loss> LoseBecause(int worker, absl::string_view cause)
@@ -163,7 +171,10 @@ class Membership {
   bool complete_ ABSL_GUARDED_BY(mu_) = false;  // all workers have registered
   bool start_is_cancelled_ ABSL_GUARDED_BY(mu_) = false;
   std::map<int, Registered> members_ ABSL_GUARDED_BY(mu_);
+  std::map<std::string, int> gpu_users_ ABSL_GUARDED_BY(mu_);  // the worker, by UUID
+  Answer members_answer_ ABSL_GUARDED_BY(mu_);                 // of members()
   std::vector<std::pair<int, absl::Status>> left_ ABSL_GUARDED_BY(mu_);
+  std::vector<bool> has_left_ ABSL_GUARDED_BY(mu_);  // by worker
   absl::Status mismatch_ ABSL_GUARDED_BY(mu_);
   MonotonicTime mismatch_time_ ABSL_GUARDED_BY(mu_) = MonotonicTime::InfinitePast();
   std::set<int> know_mismatch_ ABSL_GUARDED_BY(mu_);  // the workers that have received it

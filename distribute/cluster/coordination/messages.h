@@ -12,6 +12,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "distribute/cluster/coordination/coordination.pb.h"
 #include "framework/core/monotonic_time.h"
 
@@ -37,7 +38,19 @@ enum class Role { kWorker, kServer };
 // `worker 1 (process 77 on host a)`
 std::string NameOf(const coordination::Member& member);
 
-void Sign(absl::string_view key, Role role, coordination::Signed* message);
+// Names workers, each with its address if that is known: `3 (node3:2222), 4`. After the first ten,
+// says only how many more there are.
+std::string FirstOf(absl::Span<const int> workers, absl::Span<const std::string> addresses = {});
+
+// The body of messages. Messages to different workers share it and its digest.
+struct Body {
+  explicit Body(std::string bytes);
+  const std::string bytes;
+  const std::string digest;  // SHA-256
+};
+
+// Returns the MAC of a message with this sequence number and body, with a connection's key.
+std::string MacOf(absl::string_view key, Role role, uint64_t sequence, const Body& body);
 bool HasValidMac(absl::string_view key, Role role, const coordination::Signed& message);
 
 // Deadlines travel as the time that is left, because clocks differ.

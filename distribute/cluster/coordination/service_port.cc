@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "distribute/cluster/connections/relay.h"
 #include "distribute/cluster/connections/tcp_socket.h"
 #include "distribute/cluster/coordination/grpc_support.h"
 #include "distribute/cluster/coordination/messages.h"
@@ -67,6 +68,7 @@ absl::StatusOr<std::unique_ptr<ServicePort>> ServicePort::Open(Options options,
   std::unique_ptr<ServicePort> port(new ServicePort(std::move(options), std::move(tls)));
   const std::string& address = port->options_.address;
   MF_RETURN_IF_ERROR(port->callers_.Start());
+  MF_RETURN_IF_ERROR(port->links_.Start());
   MF_ASSIGN_OR_RETURN(auto listener, ConnectionListener::Listen(address));
 
   grpc::ServerBuilder builder;
@@ -113,9 +115,7 @@ absl::Status ServicePort::Admit(int worker) const {
     return absl::UnavailableError(
         absl::StrCat("too many connections; expected at most ", most, " from all workers"));
   }
-  const auto count = std::count_if(links_.begin(), links_.end(),
-                                   [&](const auto& link) { return link.second.worker == worker; });
-  if (count < kMaxConnectionsOfWorker) return absl::OkStatus();
+  if (links_.CountOf(worker) < kMaxConnectionsOfWorker) return absl::OkStatus();
   return absl::UnavailableError(absl::StrCat("too many processes are connected as worker ", worker,
                                              "; expected at most ", kMaxConnectionsOfWorker));
 }
@@ -130,11 +130,9 @@ absl::Status ServicePort::Connect(Callers::Proven proven) {
   }
   MutexLock lock(&mu_);  // a server that shuts down accepts no connections
   if (stop_ < MonotonicTime::InfiniteFuture()) return absl::OkStatus();
-  const std::string earlier = options_.on_connected(proven.handshake);
-  links_.erase(earlier);
-  links_.emplace(proven.handshake.connection(), Link{.relay = std::move(made->first),
-                                                     .worker = proven.handshake.ranks().connecting,
-                                                     .handshake = proven.duration});
+  links_.Remove(options_.on_connected(proven.handshake));
+  links_.Add(proven.handshake.connection(), proven.handshake.ranks().connecting, proven.duration,
+             std::move(made->first));
   ExternalConnectionAcceptor::NewConnectionParameters connection;
   connection.fd = made->second.Release();
   acceptor_->HandleNewConnection(&connection);
@@ -144,8 +142,7 @@ absl::Status ServicePort::Connect(Callers::Proven proven) {
 void ServicePort::Serve() {
   std::vector<pollfd> polled;
   for (bool can_go_on = false;;) {
-    polled.clear();
-    for (const auto& [connection, link] : links_) link.relay->AddPolled(&polled);
+    polled.assign(1, {.fd = links_.fd(), .events = POLLIN, .revents = 0});
     callers_.AddPolled(&polled);
     MonotonicTime stop;
     {
@@ -158,23 +155,7 @@ void ServicePort::Serve() {
     const bool ticks = stopping || !callers_.empty();
     poll(polled.data(), polled.size(), can_go_on ? 0 : ticks ? kTickMs : -1);
 
-    can_go_on = false;
-    const pollfd* ends = polled.data();
-    for (auto it = links_.begin(); it != links_.end(); ends += 2) {
-      const auto link = it++;
-      Relay& relay = *link->second.relay;
-      if (!relay.can_go_on() && ends[0].revents == 0 && ends[1].revents == 0) continue;
-      const bool network_failed =
-          (ends[0].revents & POLLERR) != 0 && HasNetworkFailed(relay.stream().fd());
-      if (relay.Advance().ok()) {
-        can_go_on |= relay.can_go_on();
-        continue;
-      }
-      const std::string connection = link->first;
-      const absl::Duration handshake = link->second.handshake;
-      links_.erase(link);
-      options_.on_disconnected(connection, handshake, network_failed);
-    }
+    can_go_on = links_.Advance(options_.on_disconnected);
     callers_
         .Advance([&](Callers::Proven proven) {
           can_go_on = true;  // the stream may already hold its first call

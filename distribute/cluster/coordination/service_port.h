@@ -5,7 +5,6 @@
 #include <grpcpp/grpcpp.h>
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -18,9 +17,9 @@
 #include "distribute/cluster/connections/connection_listener.h"
 #include "distribute/cluster/connections/handshake.h"
 #include "distribute/cluster/connections/rejected_peer_log.h"
-#include "distribute/cluster/connections/relay.h"
 #include "distribute/cluster/connections/tls_files.h"
 #include "distribute/cluster/connections/tls_stream.h"
+#include "distribute/cluster/coordination/service_links.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/mutex.h"
 
@@ -39,11 +38,8 @@ class ServicePort {
     // Handshake::SessionKey. Returns the name of a connection to close, or "". Runs on the same
     // thread as `on_disconnected`.
     std::function<std::string(const Handshake& handshake)> on_connected;
-    // Called when the connection with this Handshake::connection, whose handshake took `handshake`,
-    // has ended: it was closed, or the network has failed.
-    std::function<void(const std::string& connection, absl::Duration handshake,
-                       bool network_failed)>
-        on_disconnected;
+    // Called with the Handshake::connection of a connection that has ended.
+    ServiceLinks::OnEnd on_disconnected;
   };
   // Returns Unavailable, with the system's reason, if the address cannot be used, and
   // ResourceExhausted if the process cannot open a connection for each worker.
@@ -54,12 +50,6 @@ class ServicePort {
   int port() const { return listener_->port(); }
 
  private:
-  struct Link {
-    std::unique_ptr<Relay> relay;
-    int worker = 0;
-    absl::Duration handshake;
-  };
-
   ServicePort(Options options, TlsContext tls);
   void Serve();
   absl::Status Admit(int worker) const;
@@ -68,7 +58,7 @@ class ServicePort {
   const Options options_;
   RejectedPeerLog strangers_;
   Callers callers_;
-  std::map<std::string, Link> links_;  // by connection; for the serving thread
+  ServiceLinks links_;  // by Handshake::connection; for the serving thread
   std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
   std::unique_ptr<grpc::Server> server_;
   Mutex mu_;

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "distribute/cluster/coordination/answer.h"
 #include "distribute/cluster/coordination/messages.h"
 #include "distribute/cluster/coordination/worker_process.h"
 #include "framework/core/monotonic_time.h"
@@ -34,24 +35,26 @@ class ClientSessionsTest : public testing::Test {
     coordination::Request request;
     for (const uint64_t other : pending) request.add_pending(other);
     request.add_pending(sequence);
+    const Body body(request.SerializeAsString());
     coordination::Signed message;
     message.set_connection(connection);
     message.set_sequence(sequence);
-    message.set_body(request.SerializeAsString());
-    Sign(key, Role::kWorker, &message);
+    message.set_body(body.bytes);
+    message.set_mac(MacOf(key, Role::kWorker, sequence, body));
     return message;
   }
   // Returns whether the caller must perform the call.
   absl::StatusOr<bool> Receive(const coordination::Signed& message, const std::string& key,
                                Answers* answers) {
-    auto call = sessions_.Receive(message, [key, answers](const coordination::Signed* answer) {
-      coordination::Reply reply;
-      if (answer != nullptr) {
-        EXPECT_TRUE(HasValidMac(key, Role::kServer, *answer));
-        EXPECT_TRUE(reply.ParseFromString(answer->body()));
-      }
-      answers->push_back(answer == nullptr ? "none" : reply.value());
-    });
+    auto call =
+        sessions_.Receive(message, [key, answers](const ClientSessions::SignedAnswer* answer) {
+          coordination::Reply reply;
+          if (answer != nullptr) {
+            EXPECT_EQ(answer->mac, MacOf(key, Role::kServer, answer->sequence, *answer->body));
+            EXPECT_TRUE(reply.ParseFromString(answer->body->bytes));
+          }
+          answers->push_back(answer == nullptr ? "none" : reply.value());
+        });
     if (!call.ok()) return call.status();
     if (call->has_value()) {
       EXPECT_EQ((*call)->process, kProcess);
@@ -59,9 +62,7 @@ class ClientSessionsTest : public testing::Test {
     return call->has_value();
   }
   void Answer(uint64_t sequence, const std::string& value) {
-    coordination::Reply reply;
-    reply.set_value(value);
-    sessions_.Answer(kProcess, sequence, reply);
+    sessions_.Answer(kProcess, sequence, mirrorflow::Answer(value).reply());
   }
 
   ClientSessions sessions_;
@@ -113,7 +114,7 @@ TEST_F(ClientSessionsTest, ForgedRequestIsNotParsed) {
   coordination::Signed malformed = Message(1, "first", "key");
   malformed.set_body("\xff");
   for (const auto& [key, why] : {std::pair("a guess", "forged"), std::pair("key", "malformed")}) {
-    Sign(key, Role::kWorker, &malformed);
+    malformed.set_mac(MacOf(key, Role::kWorker, 1, Body(malformed.body())));
     const absl::Status status = Receive(malformed, "key", &answers).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kUnauthenticated) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr(why));

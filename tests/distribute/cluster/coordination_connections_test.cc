@@ -175,7 +175,7 @@ TEST_P(StrangerTest, StrangersThatSpeakHttp2AreDisconnectedAtOnce) {
 TEST_F(CoordinationTest, GarbageDoesNotDisturbTheWorkers) {
   Start(2);
   const std::string garbage[] = {std::string(100'000, '\xff'), "GET / HTTP/1.1\r\n\r\n",
-                                 std::string(1, '\0'), "MFCO\x03" + std::string(64, 'x')};
+                                 std::string(1, '\0'), "MFCO\x04" + std::string(64, 'x')};
   std::vector<int> sockets;
   for (const std::string& text : garbage) {
     sockets.push_back(ConnectToPort(server_->port()));
@@ -343,17 +343,20 @@ TEST_F(CoordinationTest, ForgedAndRepeatedRequestsAreRefused) {
     coordination::Signed reply;
     return stub->Perform(&context, request, &reply).error_code();
   };
+  const auto sign = [&](absl::string_view key, Role role) {
+    request.set_mac(MacOf(key, role, request.sequence(), Body(request.body())));
+  };
   EXPECT_EQ(code(), grpc::StatusCode::UNAUTHENTICATED);  // not signed
-  Sign("a guess", Role::kWorker, &request);
+  sign("a guess", Role::kWorker);
   EXPECT_EQ(code(), grpc::StatusCode::UNAUTHENTICATED);
-  Sign(handshake.SessionKey(), Role::kServer, &request);
+  sign(handshake.SessionKey(), Role::kServer);
   EXPECT_EQ(code(), grpc::StatusCode::UNAUTHENTICATED);
-  Sign(handshake.SessionKey(), Role::kWorker, &request);
+  sign(handshake.SessionKey(), Role::kWorker);
   EXPECT_EQ(code(), grpc::StatusCode::OK);
   EXPECT_EQ(code(), grpc::StatusCode::OK);  // the same answer again
   request.set_sequence(2);
   EXPECT_EQ(code(), grpc::StatusCode::UNAUTHENTICATED);  // signed for another number
-  Sign(handshake.SessionKey(), Role::kWorker, &request);
+  sign(handshake.SessionKey(), Role::kWorker);
   request.set_connection("another connection");
   EXPECT_EQ(code(), grpc::StatusCode::UNAUTHENTICATED);
 }
@@ -369,11 +372,12 @@ TEST_F(CoordinationTest, CancelledCallDoesNotEndItsWorker) {
   std::string value;  // the last reply's
   const auto perform = [&](coordination::Request request, grpc::ClientContext* context) {
     request.set_deadline_ms(30000);
+    const Body body(request.SerializeAsString());
     coordination::Signed message, answer;
     message.set_connection(handshake.connection());
     message.set_sequence(++sequence);
-    message.set_body(request.SerializeAsString());
-    Sign(handshake.SessionKey(), Role::kWorker, &message);
+    message.set_body(body.bytes);
+    message.set_mac(MacOf(handshake.SessionKey(), Role::kWorker, sequence, body));
     coordination::Reply reply;
     const grpc::Status status = stub->Perform(context, message, &answer);
     EXPECT_TRUE(reply.ParseFromString(answer.body()));

@@ -2,11 +2,12 @@
 #include "distribute/cluster/coordination/coordination_state.h"
 
 #include <memory>
-#include <set>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "framework/core/monotonic_time.h"
 #include "gmock/gmock.h"
@@ -66,9 +67,63 @@ TEST(CoordinationStateTest, WorkersWaitWithAndWithoutDeadlineUnlessInTheBackgrou
   state.AllGather(2, incarnation, "x", "", never, ignore);
   state.AllGather(3, incarnation, "x", "", MonotonicTime::Now() + absl::Hours(1), ignore);
   state.Join(4, never, ignore);
-  std::set<int> waiting;
+  std::vector<bool> waiting(5);
   state.AddWaiting(&waiting);
-  EXPECT_THAT(waiting, testing::ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(waiting, testing::ElementsAre(false, true, true, true, true));
+}
+
+TEST(CoordinationStateTest, WorkersShareTheAnswer) {
+  constexpr int kWorkers = 3;
+  CoordinationState state(kWorkers);
+  const MonotonicTime never = MonotonicTime::InfiniteFuture();
+  for (int worker = 0; worker < kWorkers; ++worker) state.Join(worker, never, [](const auto&) {});
+  std::vector<Answer> answers;
+  for (int worker = 0; worker < kWorkers; ++worker) {
+    state.AllGather(worker, state.incarnation(), "x", "value", never,
+                    [&](const Answer& answer) { answers.push_back(answer); });
+  }
+  ASSERT_EQ(answers.size(), kWorkers);
+  for (const Answer& answer : answers) EXPECT_EQ(answer.reply(), answers[0].reply());
+}
+
+// More workers wait for the key than may get it: all of them do, because they came before.
+TEST(CoordinationStateTest, KeyForOneReaderIsForAllThatWait) {
+  constexpr int kWorkers = 4;
+  CoordinationState state(kWorkers);
+  const MonotonicTime never = MonotonicTime::InfiniteFuture();
+  for (int worker = 0; worker < kWorkers; ++worker) state.Join(worker, never, [](const auto&) {});
+  std::vector<std::string> values;
+  const auto add = [&](const Answer& answer) { values.push_back(*answer.result()); };
+  for (const int worker : {1, 2, 2}) state.Get(worker, state.incarnation(), "x", never, add);
+  EXPECT_EQ(state.Put(0, state.incarnation(), "x", "value", /*gets=*/1), absl::OkStatus());
+  EXPECT_THAT(values, testing::ElementsAre("value", "value", "value"));
+  EXPECT_EQ(state.Put(0, state.incarnation(), "x", "next", /*gets=*/1), absl::OkStatus());
+  state.Get(3, state.incarnation(), "x", never, add);
+  EXPECT_EQ(values.back(), "next");
+}
+
+TEST(CoordinationStateTest, CallMadeTwiceTimesOutTwice) {
+  CoordinationState state(2);
+  const MonotonicTime never = MonotonicTime::InfiniteFuture(), now = MonotonicTime::Now();
+  for (int worker = 0; worker < 2; ++worker) state.Join(worker, never, [](const auto&) {});
+  int timed_out = 0;
+  for (int call = 0; call < 2; ++call) {
+    state.AllGather(0, state.incarnation(), "x", "value", now, [&](const Answer& answer) {
+      timed_out += absl::IsDeadlineExceeded(answer.status());
+    });
+  }
+  state.Expire(now);
+  EXPECT_EQ(timed_out, 2);
+}
+
+TEST(CoordinationStateTest, EachWorkerHasRoomForKeys) {
+  constexpr int kWorkers = 20'000;
+  CoordinationState state(kWorkers);
+  const MonotonicTime never = MonotonicTime::InfiniteFuture();
+  for (int worker = 0; worker < kWorkers; ++worker) state.Join(worker, never, [](const auto&) {});
+  for (int worker = 0; worker < kWorkers; ++worker) {
+    ASSERT_EQ(state.Put(worker, state.incarnation(), absl::StrCat(worker), ""), absl::OkStatus());
+  }
 }
 
 }  // namespace

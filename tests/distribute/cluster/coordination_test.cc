@@ -43,11 +43,15 @@ using ::testing::HasSubstr;
 
 TEST_F(CoordinationTest, AllWorkersLearnAboutAll) {
   Start(3);
-  const std::vector<Client> clients = ConnectAll(3);
+  const std::vector<Client> clients = ConnectAll(3, 30, [](Options* options) {
+    options->member.set_cores(absl::StrCat("cores of ", options->member.worker()));
+  });
   for (const Client& client : clients) {
     ASSERT_TRUE(client.ok()) << client.status();
     ASSERT_EQ((*client)->members().size(), 3u);
-    for (int w = 0; w < 3; ++w) EXPECT_EQ((*client)->members()[w].host(), absl::StrCat("host", w));
+    for (int w = 0; w < 3; ++w) {
+      EXPECT_EQ((*client)->members()[w].cores(), absl::StrCat("cores of ", w));
+    }
   }
 }
 
@@ -202,8 +206,8 @@ TEST_F(CoordinationTest, SecondProcessWaitsForTheEndOfACompleteCluster) {
 TEST_F(CoordinationTest, ProcessWaitsForAnEarlierProcessToEnd) {
   Start(2);
   Options first = TestWorkerOptions(server_->port(), 1, 2), second = first;
-  first.member.set_pid(1);
-  second.member.set_pid(2);
+  first.member.set_cores("0");
+  second.member.set_cores("1");
   TcpProxy proxy(server_->port());
   second.coordinator = absl::StrCat("127.0.0.1:", proxy.port());
   absl::Status gave_up;
@@ -221,7 +225,7 @@ TEST_F(CoordinationTest, ProcessWaitsForAnEarlierProcessToEnd) {
   EXPECT_EQ(gave_up.code(), absl::StatusCode::kDeadlineExceeded) << gave_up;
   ASSERT_TRUE(next.ok()) << next.status();
   ASSERT_TRUE(zero.ok()) << zero.status();
-  EXPECT_EQ((*zero)->members()[1].pid(), 2);
+  EXPECT_EQ((*zero)->members()[1].cores(), "1");
 }
 
 TEST_F(CoordinationTest, WaitForAnEarlierProcessIsBounded) {

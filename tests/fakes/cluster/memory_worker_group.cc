@@ -9,8 +9,10 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "distribute/cluster/coordination/answer.h"
 #include "distribute/cluster/coordination/coordination_state.h"
 #include "distribute/cluster/coordination/failure_listener.h"
+#include "distribute/cluster/coordination/value_list.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/mutex.h"
 #include "framework/core/status.h"
@@ -119,8 +121,8 @@ class Member final : public MemoryWorkerGroup {
   // Waits for the failure of the current incarnation.
   void Listen() {
     own_->listener.Reset();
-    state_->WaitForFailure(worker_, incarnation_, [own = own_](absl::StatusOr<std::string> why) {
-      if (!why.ok() && !own->IsSilent()) own->listener.Notify(why.status());
+    state_->WaitForFailure(worker_, incarnation_, [own = own_](const Answer& why) {
+      if (!why.status().ok() && !own->IsSilent()) own->listener.Notify(why.status());
     });
   }
 
@@ -133,28 +135,29 @@ class Member final : public MemoryWorkerGroup {
   absl::StatusOr<std::string> Call(absl::string_view what, MonotonicTime deadline,
                                    absl::FunctionRef<void(CoordinationState::Done)> start) {
     if (!own_->Reach(deadline)) return TimedOut(what);
-    struct Answer {
+    struct Received {
       const std::shared_ptr<Own> own;
       bool there ABSL_GUARDED_BY(own->mu) = false;
       absl::StatusOr<std::string> result ABSL_GUARDED_BY(own->mu) = "";
     };
-    const std::shared_ptr<Answer> answer(new Answer{.own = own_});
-    start([answer](absl::StatusOr<std::string> result) {
-      MutexLock lock(&answer->own->mu);
-      answer->result = std::move(result);
-      answer->there = true;
-      answer->own->changed.NotifyAll();
+    const std::shared_ptr<Received> received(new Received{.own = own_});
+    start([received](const Answer& answer) {
+      MutexLock lock(&received->own->mu);
+      received->result = answer.result();
+      received->there = true;
+      received->own->changed.NotifyAll();
     });
-    const auto there = [&]()
-                           ABSL_EXCLUSIVE_LOCKS_REQUIRED(answer->own->mu) { return answer->there; };
+    const auto there = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(received->own->mu) {
+      return received->there;
+    };
     if (!own_->Wait(deadline, there)) {
       state_->Expire(MonotonicTime::Now());
       // Another thread may be about to deliver the answer.
       own_->Wait(MonotonicTime::InfiniteFuture(), there);
     }
     if (!own_->Reach(deadline)) return TimedOut(what);
-    MutexLock lock(&answer->own->mu);
-    return answer->result;
+    MutexLock lock(&received->own->mu);
+    return received->result;
   }
 
   const std::shared_ptr<CoordinationState> state_;

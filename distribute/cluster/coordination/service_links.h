@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_SERVICE_LINKS_H_
+#define MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_SERVICE_LINKS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "distribute/cluster/connections/relay.h"
+#include "distribute/collective/tcp/owned_socket.h"
+
+namespace mirrorflow {
+
+// The coordination service's connections to workers. Few of thousands are active at a time, and the
+// cost of waiting for them and serving them depends only on those (epoll). Not thread-safe.
+class ServiceLinks {
+ public:
+  // Called when the link with this name, whose handshake took `handshake`, has ended: it was
+  // closed, or the network has failed. Must not call this object.
+  using OnEnd =
+      std::function<void(const std::string& name, absl::Duration handshake, bool network_failed)>;
+
+  // Must succeed before other calls.
+  absl::Status Start();
+
+  // Closes the link with this name if there is one.
+  void Remove(const std::string& name);
+  // The name is not in use. `handshake` is how long the handshake took.
+  void Add(const std::string& name, int worker, absl::Duration handshake,
+           std::unique_ptr<Relay> relay);
+
+  bool empty() const { return links_.empty(); }
+  size_t size() const { return links_.size(); }
+  // How many links the worker has.
+  int CountOf(int worker) const;
+
+  // Becomes readable when a link can go on.
+  int fd() const { return epoll_.fd(); }
+  // Advances the links that can go on, without blocking. Returns whether to call again without
+  // waiting for fd().
+  bool Advance(const OnEnd& on_end);
+
+ private:
+  struct Link;
+  struct End {
+    Link* link;
+    int16_t events = 0;  // registered with epoll; 0: it is not
+    int fd = -1;
+  };
+  struct Link {
+    std::string name;
+    int worker;
+    absl::Duration handshake;
+    std::unique_ptr<Relay> relay;
+    End network, local;
+    bool is_ready = false;  // in ready_
+    bool network_failed = false;
+  };
+
+  void SetReady(Link* link);
+  // Registers what the link waits for. Returns false if the system does not have the memory.
+  bool Watch(Link* link);
+  bool Watch(End* end, int fd, int16_t events);
+
+  OwnedSocket epoll_;
+  std::map<std::string, std::unique_ptr<Link>> links_;  // by name
+  std::map<int, int> counts_;                           // by worker
+  std::vector<Link*> ready_;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_SERVICE_LINKS_H_
