@@ -7,10 +7,10 @@
 #include <thread>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "gtest/gtest.h"
 #include "tests/conformance/communicator_conformance.h"
 #include "tests/conformance/process_ranks.h"
+#include "tests/support/is_error.h"
 
 namespace mirrorflow {
 namespace {
@@ -61,8 +61,7 @@ TEST(ProcessTeamTest, KilledProcessEndsNoWaitForItsMemory) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(results[0].code(), absl::StatusCode::kDeadlineExceeded) << results[0];
-  EXPECT_TRUE(absl::StrContains(results[0].message(), "by rank 1")) << results[0];
+  EXPECT_THAT(results[0], IsError(absl::StatusCode::kDeadlineExceeded, "by rank 1"));
   EXPECT_EQ(results[2], results[0]);
 }
 

@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "distribute/collective/domain_exchange.h"
 #include "distribute/collective/team.h"
@@ -430,8 +429,7 @@ TEST(TeamCommunicatorTest, UpdateFinishedWithoutStartIsError) {
   CountingRule rule(gradient);
   const absl::Status status = ranks[0]->Finish(
       {.operation = Update{.count = 1, .rule = &rule}, .in = gradient, .name = "u"}, nullptr);
-  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_TRUE(absl::StrContains(status.message(), "update 'u'")) << status;
+  EXPECT_THAT(status, IsError(absl::StatusCode::kFailedPrecondition, "update 'u'"));
 }
 
 constexpr int64_t kColumns = 3;

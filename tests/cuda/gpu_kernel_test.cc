@@ -6,7 +6,6 @@
 #include <cmath>
 #include <memory>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "distribute/strategy/extensions.h"
 #include "distribute/strategy/strategy.h"
@@ -17,6 +16,7 @@
 #include "ops/all/ops.h"
 #include "tests/fakes/cuda/fake_cuda.h"
 #include "tests/fakes/nccl/fake_nccl.h"
+#include "tests/support/is_error.h"
 
 namespace mirrorflow {
 namespace {
@@ -125,8 +125,7 @@ TEST_F(GpuKernelTest, KernelEnqueuesOnStreamOfLane) {
 
 TEST_F(GpuKernelTest, CodeThatDoesNotCompileIsAnError) {
   const absl::Status status = RunOp(extensions_, "Broken", x_).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << status;
-  EXPECT_TRUE(absl::StrContains(status.message(), "such")) << status;
+  EXPECT_THAT(status, IsError(absl::StatusCode::kInternal, "such"));
 }
 
 }  // namespace

@@ -23,6 +23,7 @@
 #include "ops/all/ops.h"
 #include "tests/fakes/cuda/fake_cuda.h"
 #include "tests/fakes/nccl/fake_nccl.h"
+#include "tests/support/is_error.h"
 #include "tests/support/reserved_port.h"
 #include "tests/support/tensors.h"
 #include "tools/flags/cluster_flags.h"
@@ -35,7 +36,6 @@ ABSL_DECLARE_FLAG(std::optional<int>, task_index);
 namespace mirrorflow {
 namespace {
 
-using ::testing::AllOf;
 using ::testing::HasSubstr;
 using Options = MultiWorkerMirroredStrategy::Options;
 using Devices = std::vector<std::string>;
@@ -244,8 +244,7 @@ TEST(GpuMultiWorkerTest, FailureOfOneWorkerEndsStepOfAllAndTrainingGoesOn) {
            MF_ASSIGN_OR_RETURN(losses[w].emplace_back(), t->Run(4));
          }
          const absl::Status failed = t->Run(4).status();  // the second replay
-         EXPECT_EQ(failed.code(), absl::StatusCode::kUnavailable) << failed;
-         EXPECT_THAT(std::string(failed.message()), HasSubstr("remote error"));
+         EXPECT_THAT(failed, IsError(absl::StatusCode::kUnavailable, "remote error"));
          MF_RETURN_IF_ERROR(session.AssignFromWorker0(names, initial));
          for (int i = 0; i < 2; ++i) {
            MF_ASSIGN_OR_RETURN(const float again, t->Run(4));
@@ -266,9 +265,8 @@ TEST(GpuMultiWorkerTest, DifferentBucketsAreFoundBeforeFirstStep) {
   options[1].replicas.bucket_bytes = 1000;
   for (const absl::Status& status : OnEach(
            options, [](const Strategy&strategy, int) { return Losses(strategy, {4}).status(); })) {
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
-    EXPECT_THAT(std::string(status.message()),
-                AllOf(HasSubstr("workers differ"), HasSubstr("worker 0"), HasSubstr("worker 1")));
+    EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, "workers differ", "worker 0",
+                                "worker 1"));
   }
   EXPECT_EQ(NumNcclCollectives(), 0);
 }

@@ -23,6 +23,7 @@
 #include "tests/fakes/nccl/fake_nccl.h"
 #include "tests/support/compare_with_reference.h"
 #include "tests/support/gpu_fakes.h"
+#include "tests/support/is_error.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/tensors.h"
 #include "train/optimizers/optimizers.h"
@@ -194,8 +195,7 @@ TEST(GpuSessionTest, RanksWithDifferentBucketOrderAreFound) {
   options.set_backend = SetLogicalFakeGpus;
   const auto logical = OnFakes(layers, options);
   const auto refused = logical.ok() ? RunStep(layers, **logical) : logical.status();
-  EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument) << refused.status();
-  EXPECT_TRUE(absl::StrContains(refused.status().message(), "rank 1 has ")) << refused.status();
+  EXPECT_THAT(refused.status(), IsError(absl::StatusCode::kInvalidArgument, "rank 1 has "));
 }
 
 // The losses on logical GPUs equal those on CPUs, up to the rounding of the kernels.
@@ -417,8 +417,7 @@ TEST(GpuSessionTest, CapturedStepsMatchUncapturedSteps) {
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(step.Run(BatchOf(8)).ok());
   Reset({.failing_call = "cudaGraphLaunch"});
   const absl::Status failed = step.Run(BatchOf(8)).status();
-  EXPECT_EQ(failed.code(), absl::StatusCode::kInternal) << failed;
-  EXPECT_TRUE(absl::StrContains(failed.message(), "cudaGraphLaunch")) << failed;
+  EXPECT_THAT(failed, IsError(absl::StatusCode::kInternal, "cudaGraphLaunch"));
 }
 
 TEST(GpuSessionTest, AllocatedBytesReturnWithTheSession) {
@@ -446,8 +445,7 @@ TEST(GpuSessionTest, NcclErrorFailsAllRanksAndNewSessionWorks) {
     Reset({}, {.failing_rank = 1, .failing_collective = NumNcclCollectives() / 3 + 1});
     const MonotonicTime begin = MonotonicTime::Now();
     const auto loss = RunStep(layers, **session);
-    EXPECT_EQ(loss.status().code(), absl::StatusCode::kUnavailable) << loss.status();
-    EXPECT_TRUE(absl::StrContains(loss.status().message(), "remote error")) << loss.status();
+    EXPECT_THAT(loss.status(), IsError(absl::StatusCode::kUnavailable, "remote error"));
     EXPECT_LT(MonotonicTime::Now() - begin, absl::Seconds(30));
   }
   Reset();
@@ -468,8 +466,7 @@ TEST(GpuSessionTest, StuckRankFailsStepAtDeadline) {
   ASSERT_TRUE(step.Run(BatchOf(8)).ok());  // loads the code, which would be stuck, too
   Reset({.stuck_operation = "Square"});
   const auto loss = step.Run(BatchOf(8));
-  EXPECT_EQ(loss.status().code(), absl::StatusCode::kDeadlineExceeded) << loss.status();
-  EXPECT_TRUE(absl::StrContains(loss.status().message(), "GPU:")) << loss.status();
+  EXPECT_THAT(loss.status(), IsError(absl::StatusCode::kDeadlineExceeded, "GPU:"));
   // The stuck operation may still use the session's memory.
   EXPECT_EQ(RunStep(layers, **session).status().code(), absl::StatusCode::kUnavailable);
 }
@@ -482,8 +479,7 @@ TEST(GpuSessionTest, CudaErrorsNameCallAndDevice) {
     ASSERT_TRUE(session.ok()) << session.status();
     Reset({.failing_call = call});
     const auto loss = RunStep(layers, **session);
-    EXPECT_EQ(loss.status().code(), absl::StatusCode::kInternal) << call;
-    EXPECT_TRUE(absl::StrContains(loss.status().message(), call)) << loss.status();
+    EXPECT_THAT(loss.status(), IsError(absl::StatusCode::kInternal, call)) << call;
   }
   Reset({.failing_call = "cudaStreamCreateWithPriority"});
   const auto session = OnFakes(layers, {.replicas = 2});
@@ -501,9 +497,8 @@ TEST(GpuSessionTest, OutOfMemoryErrorReportsSizeAndPurpose) {
     const auto session = OnFakes(layers, {.replicas = 1});
     const auto loss = session.ok() ? RunStep(layers, **session) : session.status();
     if (loss.ok()) break;
-    EXPECT_EQ(loss.status().code(), absl::StatusCode::kResourceExhausted) << loss.status();
-    EXPECT_TRUE(absl::StrContains(loss.status().message(), absl::StrCat("free of ", bytes)))
-        << loss.status();
+    EXPECT_THAT(loss.status(),
+                IsError(absl::StatusCode::kResourceExhausted, absl::StrCat("free of ", bytes)));
     errors.emplace_back(loss.status().message());
   }
   EXPECT_LT(bytes, 40000);

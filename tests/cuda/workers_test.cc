@@ -327,8 +327,7 @@ class ConnectingWorkersTest : public ::testing::Test {
 TEST_F(ConnectingWorkersTest, MissingWorkerIsNamed) {
   Reset();
   const absl::Status status = Connect(0, absl::Milliseconds(100));
-  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("missing worker 1"));
+  EXPECT_THAT(status, IsError(absl::StatusCode::kDeadlineExceeded, "missing worker 1"));
 }
 
 // It has the id, but its process hangs before it creates its communicator.
@@ -363,8 +362,7 @@ TEST_F(ConnectingWorkersTest, LossOfWorkerEndsOtherAtOnce) {
   const MonotonicTime begin = MonotonicTime::Now();
   const absl::Status status = Connect(0, kLong);
   lost.join();
-  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("worker 1 has ended"));
+  EXPECT_THAT(status, IsError(absl::StatusCode::kUnavailable, "worker 1 has ended"));
   EXPECT_LT(MonotonicTime::Now() - begin, kLong / 2);
 }
 
@@ -376,8 +374,7 @@ TEST_F(ConnectingWorkersTest, WorkerThatCannotConnectReportsToOther) {
   statuses[0] = Connect(0, kLong);
   other.join();
   for (const absl::Status& status : statuses) {
-    EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr("ncclCommInitRankConfig"));
+    EXPECT_THAT(status, IsError(absl::StatusCode::kInternal, "ncclCommInitRankConfig"));
   }
   EXPECT_LT(MonotonicTime::Now() - begin, kLong / 2);
 }
@@ -407,8 +404,8 @@ TEST_F(ConnectingWorkersTest, ForeignIdIsRefused) {
   ASSERT_EQ(setenv("NCCL_COMM_ID", "192.0.2.1:9", 1), 0);
   const absl::Status status = Connect(0, kLong);
   unsetenv("NCCL_COMM_ID");
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("NCCL_COMM_ID: set to '192.0.2.1:9'"));
+  EXPECT_THAT(status,
+              IsError(absl::StatusCode::kInvalidArgument, "NCCL_COMM_ID: set to '192.0.2.1:9'"));
   EXPECT_EQ(NcclMisuse(), absl::OkStatus());
 }
 

@@ -20,8 +20,6 @@
 namespace mirrorflow {
 namespace {
 
-using ::testing::HasSubstr;
-
 constexpr int kRows = 7;
 constexpr int kClasses = 4;
 
@@ -109,8 +107,7 @@ TEST_P(BadInputTest, FeedOfWrongShapeReportsNameAndShape) {
   const std::vector<Tensor> good = GoodBatch();
   for (const Shape& shape : {Shape({kRows, 2}), Shape({kRows}), Shape({kRows, 3, 1}), Shape()}) {
     const absl::Status status = Fails({*Tensor::Allocate(DT_FLOAT, shape), good[1]});
-    EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, "feed x"));
-    EXPECT_THAT(std::string(status.message()), HasSubstr(shape.ToString()));
+    EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, "feed x", shape.ToString()));
   }
 }
 
@@ -136,9 +133,8 @@ TEST_P(BadInputTest, LabelOutOfRangeReportsNodeAndPositionInGlobalBatch) {
       feeds[1].data<int32_t>()[row] = bad;
       const absl::Status status = Fails(feeds);
       EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument,
-                                  "SparseSoftmaxCrossEntropyWithLogits(loss/"));
-      EXPECT_THAT(std::string(status.message()), HasSubstr(absl::StrCat("position ", row)));
-      EXPECT_THAT(std::string(status.message()), HasSubstr(absl::StrCat("got ", bad)));
+                                  "SparseSoftmaxCrossEntropyWithLogits(loss/",
+                                  absl::StrCat("position ", row), absl::StrCat("got ", bad)));
     }
   }
 }

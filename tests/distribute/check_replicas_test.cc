@@ -178,8 +178,7 @@ TEST(CheckReplicasOfWorkersTest, WorkerThatDoesNotTakePartIsNamed) {
                           {.workers = 2, .replicas = 1, .collective_timeout = absl::Seconds(1)});
   ASSERT_TRUE(workers.ok()) << workers.status();
   const absl::Status missing = (*workers)->session(0).CheckReplicas();
-  EXPECT_EQ(missing.code(), absl::StatusCode::kDeadlineExceeded) << missing;
-  EXPECT_THAT(std::string(missing.message()), HasSubstr("rank 1"));
+  EXPECT_THAT(missing, IsError(absl::StatusCode::kDeadlineExceeded, "rank 1"));
 }
 
 TEST(CheckReplicasOfOneReplicaTest, NothingToCompareIsFine) {

@@ -25,6 +25,7 @@
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_device.h"
 #include "ops/all/ops.h"
+#include "tests/support/is_error.h"
 #include "tests/support/process_memory.h"
 #include "tests/support/session_parts.h"
 #include "tests/support/test_session.h"
@@ -33,8 +34,6 @@
 
 namespace mirrorflow {
 namespace {
-
-using ::testing::HasSubstr;
 
 constexpr int kThreads = 8;
 
@@ -370,8 +369,7 @@ TEST(ConcurrentRunsTest, SecondThreadIsRejectedWithSeveralWorkers) {
   });
   absl::Status refused;
   while (refused.ok()) refused = (*workers)->session(0).ReadVariable("a").status();
-  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;
-  EXPECT_THAT(std::string(refused.message()), HasSubstr("another thread"));
+  EXPECT_THAT(refused, IsError(absl::StatusCode::kFailedPrecondition, "another thread"));
   EXPECT_EQ(steps[0].Run({}).status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(steps[1].Run({}).status(), absl::OkStatus());
   first.join();
@@ -416,8 +414,7 @@ TEST(ConcurrentRunsTest, WorkersEvictingDifferentStepsAreDetected) {
     auto workers = start(3);
     auto steps = prepare(*workers);
     const absl::Status status = RunOnWorkers(*workers, steps, {2});
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr("max_cached_steps"));
+    EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, "max_cached_steps"));
   }
   {  // Only worker 1 requests the plans of a step, which leaves its cache unchanged.
     auto workers = start(2);
@@ -450,8 +447,7 @@ TEST(ConcurrentRunsTest, WorkersEvictingDifferentStepsAreDetected) {
                     .Get(*steps[1].prepared(), {Shape({2, SmallModel::kIn})}, {}, states)
                     .ok());
     const absl::Status status = RunOnWorkers(*workers, steps, {6});
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr("dropped"));
+    EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, "dropped"));
   }
 }
 

@@ -25,7 +25,6 @@ namespace {
 
 using ::testing::Each;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 // Batches with these numbers of rows of `shape`, then an error or the end.
@@ -259,8 +258,7 @@ TEST(InputAgreementTest, DifferentPolicyOfOneWorkerFailsBoth) {
   }
   for (std::thread& thread : threads) thread.join();
   for (const absl::Status& status : statuses) {
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr("AutoShardPolicy")) << status;
+    EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, "AutoShardPolicy"));
   }
 }
 

@@ -12,13 +12,11 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops/registry.h"
+#include "tests/support/is_error.h"
 #include "tests/support/test_session.h"
 
 namespace mirrorflow {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 constexpr int64_t kMiB = int64_t{1} << 20;
 
@@ -40,8 +38,7 @@ absl::Status RunWith(const Graph& graph, const std::vector<std::string>& fetches
 }
 
 void ExpectTooMuch(const absl::Status& status, const char* what, const char* numbers) {
-  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
-  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr(what), HasSubstr(numbers)));
+  EXPECT_THAT(status, IsError(absl::StatusCode::kResourceExhausted, what, numbers));
 }
 
 TEST(MemoryLimitTest, VariablesOfAllReplicasCountTowardsLimit) {

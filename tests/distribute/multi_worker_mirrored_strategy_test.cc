@@ -20,6 +20,7 @@
 #include "mirrorflow.h"
 #include "tests/support/certificates.h"
 #include "tests/support/files.h"
+#include "tests/support/is_error.h"
 #include "tests/support/reserved_port.h"
 
 namespace mirrorflow {
@@ -109,9 +110,8 @@ TEST(MultiWorkerMirroredStrategyTest, JobsOnOnePortDoNotMix) {
   std::thread worker_1([&] { statuses[1] = create(WorkerOfSlurm(1000, 1)).status(); });
   worker_0.join();
   worker_1.join();
-  EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied) << refused;
-  EXPECT_THAT(std::string(refused.message()), HasSubstr("SLURM step 1000.0"));
-  EXPECT_THAT(std::string(refused.message()), HasSubstr(absl::StrCat("SLURM step ", other, ".0")));
+  EXPECT_THAT(refused, IsError(absl::StatusCode::kPermissionDenied, "SLURM step 1000.0",
+                               absl::StrCat("SLURM step ", other, ".0")));
   for (const absl::Status& status : statuses) EXPECT_EQ(status, absl::OkStatus());
 }
 

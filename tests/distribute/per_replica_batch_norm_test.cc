@@ -4,7 +4,6 @@
 // TensorFlow's MirroredStrategy does.
 #include <numeric>
 
-#include "absl/strings/match.h"
 #include "framework/core/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -167,18 +166,16 @@ TEST(PerReplicaBatchNorm, ReserveSpaceUsedOutsideGradientIsRejected) {
   Program program(/*per_replica=*/true);
   const Output wrong = ops::Neg(program.root.WithName("wrong"), program.norm.reserve_space_1);
   const absl::Status used = Prepared(program, wrong, {});
-  EXPECT_EQ(used.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_TRUE(absl::StrContains(used.message(), "FusedBatchNormV3(norm) -> Neg(wrong)")) << used;
+  EXPECT_THAT(used,
+              IsError(absl::StatusCode::kInvalidArgument, "FusedBatchNormV3(norm) -> Neg(wrong)"));
 
   const Variable variable =
       CreateVariable(program.root, "kept", {kChannels}, initializers::Zeros());
   const Operation write = ops::AssignVariableOp(program.root.WithName("write"), variable.handle,
                                                 program.norm.reserve_space_2);
   const absl::Status written = Prepared(program, program.norm.y, {write});
-  EXPECT_EQ(written.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_TRUE(
-      absl::StrContains(written.message(), "FusedBatchNormV3(norm) -> AssignVariableOp(write)"))
-      << written;
+  EXPECT_THAT(written, IsError(absl::StatusCode::kInvalidArgument,
+                               "FusedBatchNormV3(norm) -> AssignVariableOp(write)"));
 }
 
 TEST(PerReplicaBatchNorm, UnknownAttributeValueIsRejected) {

@@ -11,6 +11,7 @@
 #include "framework/graph/creation_scope.h"
 #include "gtest/gtest.h"
 #include "mirrorflow_debug.h"
+#include "tests/support/is_error.h"
 #include "tests/support/tensors.h"
 #include "train/variable.h"
 
@@ -147,8 +148,7 @@ TEST(Sharding, StepWithoutSplittableFeedIsRejected) {
   auto strategy = MirroredStrategy::Create({.num_cpu_replicas = 2}).value();
   auto session = strategy->NewSession(graph).value();
   const auto out = session->Prepare({x}, {y}, {}).value().Run({Rows(6, 2)});
-  EXPECT_EQ(out.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_TRUE(absl::StrContains(out.status().message(), "feed x")) << out.status();
+  EXPECT_THAT(out.status(), IsError(absl::StatusCode::kInvalidArgument, "feed x"));
 }
 
 // The replica that looks up the bad index fails. The other one must learn of it before it writes,

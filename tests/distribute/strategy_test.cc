@@ -378,8 +378,7 @@ TEST(StrategyTest, ReduceAndGatherCombineReplicaValues) {
   // A mean of 256 of these would divide by 256, which is 0 in uint8.
   const std::vector<Tensor> bytes(256, Tensor::Scalar<uint8_t>(1));
   const absl::Status status = Strategy::Reduce(Reduction::kMean, bytes).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_NE(status.message().find("got uint8 and mean"), absl::string_view::npos) << status;
+  EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, "got uint8 and mean"));
   EXPECT_FALSE(Strategy::Reduce(Reduction::kMax, {Tensor::Scalar<bool>(true)}).ok());
 }
 

@@ -20,6 +20,7 @@
 #include "framework/workers/connection.h"
 #include "gtest/gtest.h"
 #include "ops/all/ops.h"
+#include "tests/support/is_error.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_session.h"
@@ -309,8 +310,7 @@ TEST(WorkersTest, LocalFeedWithWrongRowCountFailsBothWorkersWithOneError) {
                                      Tensor::Of<float>({rows, 1}, std::vector<float>(rows))};
     return step.Run(own, {.local_feeds = true}).status();
   });
-  EXPECT_EQ(statuses[0].code(), absl::StatusCode::kInvalidArgument) << statuses[0];
-  EXPECT_TRUE(absl::StrContains(statuses[0].message(), "expected 2 rows")) << statuses[0];
+  EXPECT_THAT(statuses[0], IsError(absl::StatusCode::kInvalidArgument, "expected 2 rows"));
   EXPECT_EQ(statuses[1], statuses[0]);
   ASSERT_TRUE(FailureOf(statuses[0]).has_value());
   EXPECT_EQ(FailureOf(statuses[0])->worker, 1);

@@ -5,11 +5,11 @@
 
 #include <string>
 
-#include "absl/strings/match.h"
 #include "framework/graph/graph_def.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "ops/registry.h"
+#include "tests/support/is_error.h"
 #include "tests/support/test_session.h"
 
 namespace mirrorflow {
@@ -151,9 +151,8 @@ TEST(Assert, StepFailsWithNameAndDataIfConditionDoesNotHold) {
   for (const int replicas : {1, 2}) {
     const absl::Status status =
         RunGuarded(*graph, Tensor::Vector<float>({1, -2, 3}), replicas).status();
-    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
-    EXPECT_TRUE(absl::StrContains(status.message(), "guard/Assert")) << status;
-    EXPECT_TRUE(absl::StrContains(status.message(), "float<3>{1.0, -2.0, 3.0}")) << status;
+    EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, "guard/Assert",
+                                "float<3>{1.0, -2.0, 3.0}"));
   }
 }
 

@@ -4,7 +4,6 @@
 // reading such a file restores the ops.
 #include "framework/graph/own_ops.h"
 
-#include "absl/strings/match.h"
 #include "framework/core/reduced_float.h"
 #include "framework/core/status.h"
 #include "framework/graph/graph_def.h"
@@ -13,6 +12,7 @@
 #include "ops/all/ops.h"
 #include "ops/registry.h"
 #include "tests/oracle/interpreter.h"
+#include "tests/support/is_error.h"
 #include "tests/support/op_checks.h"
 
 namespace mirrorflow {
@@ -136,8 +136,7 @@ TEST(OwnOps, ForeignFunctionOfSameNameIsRejected) {
       (*function.mutable_attr())["_implements"].set_s(std::string(implements));
     }
     const absl::Status refused = FromGraphDef(*def, AllOps()).status();
-    EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << refused;
-    EXPECT_TRUE(absl::StrContains(refused.message(), "function 'Gelu'")) << refused;
+    EXPECT_THAT(refused, IsError(absl::StatusCode::kInvalidArgument, "function 'Gelu'"));
   }
 }
 

@@ -359,9 +359,8 @@ class ForeignOutputsOfSessionTest : public testing::Test {
   }
 
   void ExpectForeign(const absl::Status& status, const std::string& where) {
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << where;
-    EXPECT_THAT(std::string(status.message()),
-                AllOf(HasSubstr(where), HasSubstr("belongs to another graph")));
+    EXPECT_THAT(status,
+                IsError(absl::StatusCode::kInvalidArgument, where, "belongs to another graph"));
   }
 
   const std::unique_ptr<mf::Strategy> strategy_ = mf::OneDeviceStrategy::Create().value();

@@ -14,6 +14,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/files.h"
+#include "tests/support/is_error.h"
 
 namespace {
 
@@ -30,8 +31,6 @@ extern "C" int rename(const char* from, const char* to) noexcept {
 
 namespace mirrorflow {
 namespace {
-
-using ::testing::HasSubstr;
 
 std::string ContentsOf(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -65,8 +64,7 @@ TEST(LossLogTest, FollowsNoLink) {
   after_rename = link;  // while the log is opened
   const absl::Status status = LossLog::Open(path, 0).status();
   after_rename = nullptr;
-  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr(path));
+  EXPECT_THAT(status, IsError(absl::StatusCode::kFailedPrecondition, path));
   EXPECT_EQ(ContentsOf(victim), "kept");
 }
 
@@ -74,8 +72,7 @@ TEST(LossLogTest, LargeLogIsRefusedOnResume) {
   const std::string path = WriteTemporary("huge", "1 0.5\n");
   std::filesystem::resize_file(path, (int64_t{512} << 20) + 1);
   const absl::Status status = LossLog::Open(path, 1).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr(path));
+  EXPECT_THAT(status, IsError(absl::StatusCode::kResourceExhausted, path));
   EXPECT_TRUE(LossLog::Open(path, 0).ok()) << "a new run replaces it";
 }
 

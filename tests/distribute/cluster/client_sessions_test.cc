@@ -14,11 +14,10 @@
 #include "framework/core/monotonic_time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/is_error.h"
 
 namespace mirrorflow {
 namespace {
-
-using ::testing::HasSubstr;
 
 constexpr WorkerProcess kProcess = {.worker = 1, .number = 7};
 
@@ -116,8 +115,7 @@ TEST_F(ClientSessionsTest, ForgedRequestIsNotParsed) {
   for (const auto& [key, why] : {std::pair("a guess", "forged"), std::pair("key", "malformed")}) {
     malformed.set_mac(MacOf(key, Role::kWorker, 1, Body(malformed.body())));
     const absl::Status status = Receive(malformed, "key", &answers).status();
-    EXPECT_EQ(status.code(), absl::StatusCode::kUnauthenticated) << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr(why));
+    EXPECT_THAT(status, IsError(absl::StatusCode::kUnauthenticated, why));
   }
   EXPECT_EQ(answers, Answers{});
 }

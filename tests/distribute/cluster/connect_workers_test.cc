@@ -26,6 +26,7 @@
 #include "tests/support/certificates.h"
 #include "tests/support/coordination.h"
 #include "tests/support/files.h"
+#include "tests/support/is_error.h"
 #include "tests/support/proxied_worker_group.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_workers.h"
@@ -34,8 +35,6 @@
 
 namespace mirrorflow {
 namespace {
-
-using ::testing::HasSubstr;
 
 constexpr int kWorkers = 2;
 constexpr int kSteps = 4;
@@ -250,8 +249,7 @@ TEST_P(ConnectWorkersTest, WorkersThatDifferAreNamedBeforeTheFirstStep) {
   for (const absl::Status& status : (*workers)->OnEach([&](int w) {
          return Train(w == 0 ? **model : **other, (*workers)->session(w)).status();
        })) {
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr("workers differ"));
+    EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, "workers differ"));
     EXPECT_EQ(FailureOf(status)->worker, 1);
   }
 }

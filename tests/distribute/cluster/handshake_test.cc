@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/is_error.h"
 
 namespace mirrorflow {
 namespace {
@@ -137,8 +138,7 @@ TEST(HandshakeTest, OtherVersionIsNamedAtBothEnds) {
   std::string hello = connecting.TakeOutput();
   hello[4] = 9;
   const absl::Status refused = accepting.Receive(hello);
-  EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied);
-  EXPECT_THAT(std::string(refused.message()), HasSubstr("expected 2, got 9"));
+  EXPECT_THAT(refused, IsError(absl::StatusCode::kPermissionDenied, "expected 2, got 9"));
   std::string answer = accepting.TakeOutput();
   answer[4] = 9;
   EXPECT_THAT(std::string(connecting.Receive(answer).message()), HasSubstr("expected 2, got 9"));

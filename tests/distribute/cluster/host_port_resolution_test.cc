@@ -11,6 +11,7 @@
 #include "framework/core/monotonic_time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/is_error.h"
 #include "tests/support/reserved_port.h"
 
 namespace {
@@ -32,8 +33,6 @@ extern "C" int getaddrinfo(const char* name, const char* service, const addrinfo
 namespace mirrorflow {
 namespace {
 
-using ::testing::HasSubstr;
-
 TEST(NameResolutionTest, WaitsUntilNameResolves) {
   failures_left = 3;
   const absl::Status status =
@@ -46,8 +45,7 @@ TEST(NameResolutionTest, NameThatDoesNotResolveIsTimeoutThatNamesIt) {
   failures_left = 1000;
   const MonotonicTime start = MonotonicTime::Now();
   const absl::Status status = WaitUntilResolved({"late.test", 1}, start + absl::Milliseconds(300));
-  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("late.test:1"));
+  EXPECT_THAT(status, IsError(absl::StatusCode::kDeadlineExceeded, "late.test:1"));
   EXPECT_LT(MonotonicTime::Now() - start, absl::Seconds(5));
 }
 

@@ -14,12 +14,11 @@
 #include "gtest/gtest.h"
 #include "tests/support/certificates.h"
 #include "tests/support/files.h"
+#include "tests/support/is_error.h"
 #include "tests/support/streams.h"
 
 namespace mirrorflow {
 namespace {
-
-using ::testing::HasSubstr;
 
 TlsContext ContextOf(const TlsFiles& files) {
   auto context = CreateTlsContext(files);
@@ -186,14 +185,12 @@ TEST_F(TlsStreamTest, OtherCertificatesAreRefused) {
       const auto [stranger, end] = Connect(c.context, own);
       const auto [of_stranger, status] = Greet(*stranger, *end);
       EXPECT_FALSE(of_stranger.ok());
-      EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied) << status;
-      EXPECT_THAT(std::string(status.message()), HasSubstr(c.why_connecting));
+      EXPECT_THAT(status, IsError(absl::StatusCode::kPermissionDenied, c.why_connecting));
     }
     const auto [end, stranger] = Connect(own, c.context);
     const auto [status, of_stranger] = Greet(*end, *stranger);
     EXPECT_FALSE(of_stranger.ok());
-    EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied) << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr(c.why_accepting));
+    EXPECT_THAT(status, IsError(absl::StatusCode::kPermissionDenied, c.why_accepting));
   }
 }
 
@@ -204,8 +201,7 @@ TEST_F(TlsStreamTest, EndWithoutTlsIsRefused) {
     const auto plain = PlainStream(std::move(b));
     ASSERT_TRUE(SendAll(*plain, std::string(300, 'x')).ok());
     const auto got = ReceiveAll(*tls, 1);
-    EXPECT_EQ(got.status().code(), absl::StatusCode::kPermissionDenied) << got.status();
-    EXPECT_THAT(std::string(got.status().message()), HasSubstr("no TLS connection"));
+    EXPECT_THAT(got.status(), IsError(absl::StatusCode::kPermissionDenied, "no TLS connection"));
   }
 }
 
@@ -215,8 +211,7 @@ TEST_F(TlsStreamTest, NameThatCannotBeCheckedFailsTheStream) {
   const auto tls = TlsStream(std::move(a), ContextOf(one_), TlsEnd::kConnecting, kTlsBytesPerKey,
                              std::string(300, 'a'));
   const absl::Status sent = SendAll(*tls, "x");
-  EXPECT_EQ(sent.code(), absl::StatusCode::kPermissionDenied) << sent;
-  EXPECT_THAT(std::string(sent.message()), HasSubstr("300 bytes"));
+  EXPECT_THAT(sent, IsError(absl::StatusCode::kPermissionDenied, "300 bytes"));
 }
 
 TEST_F(TlsStreamTest, ForeignBytesAreFound) {

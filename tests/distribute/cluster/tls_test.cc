@@ -19,6 +19,7 @@
 #include "tests/support/certificates.h"
 #include "tests/support/coordination.h"
 #include "tests/support/files.h"
+#include "tests/support/is_error.h"
 #include "tests/support/streams.h"
 #include "tests/support/tcp_proxy.h"
 
@@ -108,8 +109,7 @@ TEST_F(TlsTest, KeyThatOthersCanAccessIsRefused) {
     const absl::Status server =
         CoordinationServer::Start({.address = "127.0.0.1:0", .tls = own_}).status();
     for (const absl::Status& status : {server, CreateTlsContext(own_).status()}) {
-      EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
-      EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr(own_.key), HasSubstr("0600")));
+      EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, own_.key, "0600"));
     }
   }
 }

@@ -16,6 +16,7 @@
 #include "distribute/collective/tcp/owned_socket.h"
 #include "framework/runtime/failure.h"
 #include "gtest/gtest.h"
+#include "tests/support/is_error.h"
 #include "tests/support/transfers.h"
 
 namespace mirrorflow {
@@ -143,8 +144,7 @@ TEST(TcpTransportTest, FlippedBitIsFound) {
     const absl::Status status = Receive(changed, message.size());
     SCOPED_TRACE(at);
     ExpectCulpritIsRank1(status);
-    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
-    EXPECT_TRUE(absl::StrContains(status.message(), "collective 11")) << status;
+    EXPECT_THAT(status, IsError(absl::StatusCode::kDataLoss, "collective 11"));
   }
 }
 

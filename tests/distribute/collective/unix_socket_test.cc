@@ -16,11 +16,10 @@
 #include "framework/core/monotonic_time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/is_error.h"
 
 namespace mirrorflow {
 namespace {
-
-using ::testing::HasSubstr;
 
 constexpr absl::string_view kAnotherUser = "another user";
 
@@ -45,8 +44,7 @@ TEST(UnixSocketTest, ConnectSendsNothingToListenerOfAnotherUser) {
   const auto listener = UnixSocket::Listen(name);
   ASSERT_TRUE(listener.ok()) << listener.status();
   const absl::Status status = UnixSocket::Connect(name, Stranger()).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr(kAnotherUser));
+  EXPECT_THAT(status, IsError(absl::StatusCode::kPermissionDenied, kAnotherUser));
   ExpectNothingSent(*listener);
 }
 

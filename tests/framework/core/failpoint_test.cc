@@ -12,6 +12,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/is_error.h"
 
 namespace mirrorflow {
 namespace {
@@ -118,8 +119,7 @@ TEST_F(FailpointTest, MistakesInTheEnvironmentAreNamed) {
   for (const auto& c : cases) {
     setenv("MIRRORFLOW_FAILPOINTS", c.setting, 1);
     const absl::Status status = Failpoint::CheckEnvironment();
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_THAT(std::string(status.message()), HasSubstr(c.message));
+    EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, c.message));
   }
   setenv("MIRRORFLOW_FAILPOINTS", "place=hang@1#4,", 1);
   EXPECT_TRUE(Failpoint::CheckEnvironment().ok());

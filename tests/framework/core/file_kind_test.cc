@@ -10,11 +10,11 @@
 #include "gtest/gtest.h"
 #include "tests/support/files.h"
 #include "tests/support/foreign_files.h"
+#include "tests/support/is_error.h"
 
 namespace mirrorflow {
 namespace {
 
-using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 TEST(FileKindTest, EveryKindIsRecognisedAndNamed) {
@@ -75,10 +75,8 @@ TEST(FileKindTest, ErrorNamesPathBothKindsAndRemedy) {
   static constexpr FileKind kKinds[] = {FileKind::kNpy};
   const FileReader reader = {"an npy file", FileReader::Use::kData, kKinds};
   const absl::Status error = ExplainFile(absl::DataLossError("x"), path, reader);
-  EXPECT_EQ(error.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(error.message()),
-              AllOf(HasSubstr(absl::StrCat(path, ": ")), HasSubstr("an npy file"),
-                    HasSubstr("a git LFS pointer"), HasSubstr("git lfs pull")));
+  EXPECT_THAT(error, IsError(absl::StatusCode::kInvalidArgument, absl::StrCat(path, ": "),
+                             "an npy file", "a git LFS pointer", "git lfs pull"));
   // Errors that have nothing to do with the kind stay.
   for (const absl::Status& other : {absl::NotFoundError("x"), absl::ResourceExhaustedError("x"),
                                     absl::PermissionDeniedError("x")}) {

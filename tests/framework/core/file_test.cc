@@ -109,9 +109,8 @@ TEST_F(FileTest, ReadPastEndFailsWithBothSizes) {
 }
 
 TEST_F(FileTest, OpenAcceptsOnlyRegularFiles) {
-  EXPECT_EQ(InputFile::Open(Path("missing")).status().code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(std::string(InputFile::Open(Path("missing")).status().message()),
-              HasSubstr(Path("missing")));
+  EXPECT_THAT(InputFile::Open(Path("missing")).status(),
+              IsError(absl::StatusCode::kNotFound, Path("missing")));
   EXPECT_THAT(InputFile::Open(directory_).status(),
               IsError(absl::StatusCode::kFailedPrecondition, directory_, "got a directory"));
   ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
@@ -134,8 +133,7 @@ TEST_F(FileTest, WriteRejectsNonRegularFiles) {
 
 TEST_F(FileTest, WriteErrorNamesMissingDirectory) {
   const absl::Status status = WriteFileAtomically(Path("no/such/file"), {"x"});
-  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(std::string(status.message()), HasSubstr(Path("no/such/file")));
+  EXPECT_THAT(status, IsError(absl::StatusCode::kNotFound, Path("no/such/file")));
 }
 
 TEST_F(FileTest, WriteWithoutSpaceKeepsOldFileAndLeavesNoTemporary) {

@@ -5,11 +5,10 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "tests/support/is_error.h"
 
 namespace mirrorflow {
 namespace {
-
-using ::testing::HasSubstr;
 
 std::string Nested(size_t depth, const std::string& open, const std::string& close) {
   std::string text;
@@ -46,8 +45,7 @@ TEST(ParseJsonTest, DepthIsLimited) {
     EXPECT_TRUE(ParseJson(Nested(128, open, close)).ok());
     for (const size_t depth : {129, 200'000}) {
       const absl::Status status = ParseJson(Nested(depth, open, close)).status();
-      EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-      EXPECT_THAT(status.message(), HasSubstr("128 levels"));
+      EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, "128 levels"));
     }
   }
 }

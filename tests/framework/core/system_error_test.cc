@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "gtest/gtest.h"
+#include "tests/support/is_error.h"
 
 namespace mirrorflow {
 namespace {
@@ -58,8 +59,7 @@ TEST(SystemErrorTest, NameThatDoesNotResolveForLackOfDescriptorsNamesTheLimit) {
   EXPECT_EQ(NameError(EAI_NONAME, "here").code(), absl::StatusCode::kUnavailable);
   const Limited limited(RLIMIT_NOFILE, 3);
   const absl::Status error = NameError(EAI_NONAME, "here");
-  EXPECT_EQ(error.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_NE(error.message().find("ulimit -n"), error.message().npos);
+  EXPECT_THAT(error, IsError(absl::StatusCode::kResourceExhausted, "ulimit -n"));
 }
 
 TEST(SystemErrorTest, DescriptorsAreCountedAndClosedAgain) {

@@ -39,8 +39,7 @@ TEST(BufferTest, RejectsMoreThanMemoryAndSwap) {
   ASSERT_EQ(sysinfo(&info), 0);
   const size_t all = (info.totalram + info.totalswap) * info.mem_unit;
   const auto buffer = Buffer::Allocate(all + (size_t{1} << 30));
-  EXPECT_EQ(buffer.status().code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_NE(buffer.status().message().find("expected at most "), absl::string_view::npos);
+  EXPECT_THAT(buffer.status(), IsError(absl::StatusCode::kResourceExhausted, "expected at most "));
 }
 
 TEST(AlignUpTest, RoundsUpToNextMultiple) {

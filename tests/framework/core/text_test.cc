@@ -5,11 +5,10 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/is_error.h"
 
 namespace mirrorflow {
 namespace {
-
-using ::testing::HasSubstr;
 
 std::string Plain(absl::string_view bytes) {
   const absl::StatusOr<std::string> text = PlainText(bytes);
@@ -108,8 +107,7 @@ TEST(TextTest, BrokenUtf16AndZeroBytesAreErrorsWithTheirPlace) {
                {std::string("a\0b\0", 4), "UTF-16"}};
   for (const auto& [bytes, what] : cases) {
     const absl::Status status = PlainText(bytes).status();
-    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
-    EXPECT_THAT(std::string(status.message()), HasSubstr(what));
+    EXPECT_THAT(status, IsError(absl::StatusCode::kDataLoss, what));
   }
 }
 

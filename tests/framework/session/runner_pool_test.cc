@@ -13,12 +13,11 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops/all/ops.h"
+#include "tests/support/is_error.h"
 #include "tests/support/session_parts.h"
 
 namespace mirrorflow {
 namespace {
-
-using ::testing::HasSubstr;
 
 constexpr absl::Duration kSoon = absl::Milliseconds(50);
 
@@ -57,8 +56,7 @@ TEST_F(RunnerPoolTest, ConcurrentReadersGetDistinctRunnersUpToLimit) {
     ASSERT_TRUE(one.ok() && two.ok());
     EXPECT_NE(&one->runner(), &two->runner());
     const absl::Status third = pool.Share().status();
-    EXPECT_EQ(third.code(), absl::StatusCode::kDeadlineExceeded) << third;
-    EXPECT_THAT(std::string(third.message()), HasSubstr("2 are in progress"));
+    EXPECT_THAT(third, IsError(absl::StatusCode::kDeadlineExceeded, "2 are in progress"));
     EXPECT_EQ(pool.Exclude().status().code(), absl::StatusCode::kDeadlineExceeded);
   }
   const auto one = pool.Share(), two = pool.Share();
@@ -190,8 +188,7 @@ TEST_F(RunnerPoolTest, WaitForMemoryTimesOut) {
   const auto one = pool.Share(), two = pool.Share();
   ASSERT_EQ(pool.Reserve(*one, 70), absl::OkStatus());
   const absl::Status status = pool.Reserve(*two, 40);
-  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("40 bytes"));
+  EXPECT_THAT(status, IsError(absl::StatusCode::kDeadlineExceeded, "40 bytes"));
 }
 
 // Exclusive leases exclude all others under contention.

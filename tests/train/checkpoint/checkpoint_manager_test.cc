@@ -239,8 +239,7 @@ TEST_F(CheckpointManagerTest, DamagedNewestIsErrorUnlessAnOlderOneMayBeUsed) {
   ASSERT_TRUE(Train(*strategy, 7, Options()).ok());
   Damage(7);
   const absl::Status damaged = Train(*strategy, 10, Options()).status();
-  EXPECT_EQ(damaged.code(), absl::StatusCode::kDataLoss);
-  EXPECT_THAT(std::string(damaged.message()), HasSubstr("step-000000007/manifest.json"));
+  EXPECT_THAT(damaged, IsError(absl::StatusCode::kDataLoss, "step-000000007/manifest.json"));
   const auto resumed = Train(*strategy, 10, Options(Resume::kLatestValid));
   ASSERT_TRUE(resumed.ok()) << resumed.status();
   EXPECT_EQ(resumed->start.step, 6);
@@ -260,8 +259,7 @@ TEST_F(CheckpointManagerTest, UnreadableNewestIsNotADamagedOne) {
   reads_fail = true;
   const absl::Status unread = Train(*strategy, 10, Options(Resume::kLatestValid)).status();
   reads_fail = false;
-  EXPECT_EQ(unread.code(), absl::StatusCode::kUnknown) << unread;
-  EXPECT_THAT(std::string(unread.message()), HasSubstr("step-000000007/manifest.json"));
+  EXPECT_THAT(unread, IsError(absl::StatusCode::kUnknown, "step-000000007/manifest.json"));
   EXPECT_THAT(Steps(), ElementsAre(6, 7));
 }
 

@@ -215,8 +215,7 @@ TEST_F(CheckpointDirectoryTest, HeldFlockOfAnotherHostEndsWithTheLease) {
   const int fd = open((path_ + "/lock").c_str(), O_RDONLY);
   ASSERT_EQ(flock(fd, LOCK_EX | LOCK_NB), 0);
   const absl::Status early = CheckpointDirectory::Open(path_).status();
-  EXPECT_TRUE(absl::IsDeadlineExceeded(early));
-  EXPECT_THAT(std::string(early.message()), HasSubstr("process 1 on elsewhere"));
+  EXPECT_THAT(early, IsError(absl::StatusCode::kDeadlineExceeded, "process 1 on elsewhere"));
   before_flock = [] { MonotonicTime::AdvanceForTest(absl::Seconds(10)); };
   EXPECT_EQ(CheckpointDirectory::Open(path_, {.timeout = absl::Minutes(1)}).status(),
             absl::OkStatus());

@@ -7,11 +7,10 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/is_error.h"
 
 namespace mirrorflow {
 namespace {
-
-using ::testing::HasSubstr;
 
 TEST(StateDictTest, ReturnsEveryNumberExactly) {
   const double values[] = {0.1,
@@ -68,8 +67,7 @@ TEST(StateDictTest, MissingAndOtherEntriesAreErrorsThatChangeNothing) {
   EXPECT_EQ(state.Get("text", &tensor).code(), absl::StatusCode::kNotFound);
   for (const char* const name : {"text", "half"}) {
     const absl::Status status = state.Get(name, &number);
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr(name));
+    EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, name));
   }
   EXPECT_EQ(number, 3);
 }

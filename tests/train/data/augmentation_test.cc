@@ -19,7 +19,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 using ::testing::FloatNear;
-using ::testing::HasSubstr;
 using ::testing::Pointwise;
 
 // 4 x 5 pixels of one channel.
@@ -114,8 +113,7 @@ TEST(ImageOpsTest, BadArgumentsAreErrors) {
         images::Resize(*Tensor::Allocate(DT_FLOAT, {0, 3, 1}), 2, 2),
         images::Erase(image, 0, 0, -1, 1), images::Normalize(image, {1, 2}, {1, 2}),
         images::Rescale(Tensor::Vector<float>({1.0f}), 1)}) {
-    EXPECT_EQ(result.status().code(), absl::StatusCode::kInvalidArgument) << result.status();
-    EXPECT_THAT(std::string(result.status().message()), HasSubstr("image: "));
+    EXPECT_THAT(result.status(), IsError(absl::StatusCode::kInvalidArgument, "image: "));
   }
 }
 

@@ -121,8 +121,7 @@ TEST(FileShardsTest, WorkerOpensOnlyItsFiles) {
   const Dataset batches = Dataset::FromTFRecords({bytes, "/no/such.tfrecord"}, {}).Batch(2);
   EXPECT_THAT(*BatchesOf(batches, OfTwo(0)), IsEmpty());
   const absl::Status missing = BatchesOf(batches, OfTwo(1)).status();
-  EXPECT_EQ(missing.code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(std::string(missing.message()), HasSubstr("/no/such.tfrecord"));
+  EXPECT_THAT(missing, IsError(absl::StatusCode::kNotFound, "/no/such.tfrecord"));
   EXPECT_EQ(batches.status().code(), absl::StatusCode::kNotFound);  // all files
 }
 

@@ -206,9 +206,8 @@ TEST(MapTest, RowsOfTheHighestRankAreNamedWhenStacked) {
   });
   for (const Dataset& stacked : {rows, rows.Batch(2), rows.Window(2)}) {
     const absl::Status error = ErrorOf(stacked);
-    EXPECT_EQ(error.code(), absl::StatusCode::kInvalidArgument) << error;
-    EXPECT_THAT(std::string(error.message()),
-                AllOf(HasSubstr("component 1"), HasSubstr("[1,1,1,1,1,1,1,2]")));
+    EXPECT_THAT(error,
+                IsError(absl::StatusCode::kInvalidArgument, "component 1", "[1,1,1,1,1,1,1,2]"));
   }
 }
 
@@ -504,9 +503,7 @@ TEST(StagesTest, OptionsOutOfRangeAreErrors) {
                              Dataset::Zip({}),
                              Dataset::Zip({r, r.Batch(1)}),
                              Dataset::FromRandomAccess(-1, nullptr)}) {
-    EXPECT_EQ(bad.status().code(), absl::StatusCode::kInvalidArgument) << bad.status();
-    EXPECT_THAT(std::string(bad.status().message()),
-                AllOf(HasSubstr("expected"), HasSubstr("got")));
+    EXPECT_THAT(bad.status(), IsError(absl::StatusCode::kInvalidArgument, "expected", "got"));
     // The first error stays.
     EXPECT_EQ(ErrorOf(bad.Map(itself).Take(1)), bad.status());
   }

@@ -9,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/files.h"
+#include "tests/support/is_error.h"
 #include "train/formats/tf_record.h"
 
 namespace mirrorflow {
@@ -69,8 +70,8 @@ TEST(TfRecordWriterTest, RefusesExistingFileAndMissingDirectory) {
             absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(Contents(path), "old");
   const absl::Status status = TfRecordWriter::Create("/no/such/directory/file").status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("/no/such/directory/file: cannot create"));
+  EXPECT_THAT(status,
+              IsError(absl::StatusCode::kNotFound, "/no/such/directory/file: cannot create"));
 }
 
 TEST(TfRecordWriterTest, LinkIsNotFollowed) {

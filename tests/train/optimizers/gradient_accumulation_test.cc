@@ -16,6 +16,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops/all/ops.h"
+#include "tests/support/is_error.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_session.h"
 #include "train/losses/losses.h"
@@ -27,7 +28,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::Gt;
-using ::testing::HasSubstr;
 
 // Counts the collectives of one rank.
 class CountingCommunicator final : public Communicator {
@@ -216,8 +216,7 @@ TEST(AccumulationOptions, OutOfRangeAreRejected) {
   for (const auto& [options, message] : cases) {
     Regression regression;
     const absl::Status status = regression.Make(SGD(), options);
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_THAT(std::string(status.message()), HasSubstr(message));
+    EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, message));
   }
 }
 

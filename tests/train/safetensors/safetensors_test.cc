@@ -15,8 +15,6 @@
 namespace mirrorflow {
 namespace {
 
-using ::testing::HasSubstr;
-
 std::string Contents(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   return std::string(std::istreambuf_iterator<char>(in), {});
@@ -130,8 +128,7 @@ TEST(SafetensorsTest, InvalidArgumentKeepsOldFile) {
   const std::string path = TemporaryPath("kept.safetensors");
   ASSERT_TRUE(WriteSafetensors(path, Everything()).ok());
   const absl::Status status = WriteSafetensors(path, {{{"x", Tensor()}}, {}});
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()), HasSubstr(path));
+  EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, path));
   EXPECT_EQ(Contents(path), EverythingByTheReference());
 }
 

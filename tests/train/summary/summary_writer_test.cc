@@ -193,8 +193,7 @@ TEST_F(SummaryWriterTest, BadTagsAndTextsAreErrors) {
         writer_->AddText("x", bad, 0), writer_->AddHistogram("", one, 0),
         writer_->AddImage("", one, 0), writer_->AddHparams({{bad, 1.0}}, {}),
         writer_->AddHparams({{"x", bad}}, {}), writer_->AddHparams({}, {{bad, 1}})}) {
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr("must be UTF-8"));
+    EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, "must be UTF-8"));
   }
   EXPECT_THAT(writer_->AddHistogram("w", Tensor(), 0),
               IsError(absl::StatusCode::kInvalidArgument, "summary 'w'", "values"));

@@ -185,8 +185,7 @@ TEST_F(CallbacksTest, CsvLogFollowsNoLink) {
   EXPECT_FALSE(std::filesystem::is_symlink(path)) << "the log has replaced it";
   Link link(victim, path);
   const absl::Status status = Fit(3, {&link, &log}).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr(path));
+  EXPECT_THAT(status, IsError(absl::StatusCode::kFailedPrecondition, path));
   EXPECT_EQ(ContentsOf(victim), "kept");
 }
 

@@ -219,9 +219,9 @@ TEST(FileShardsWorkersTest, WorkerNeedsOnlyItsFiles) {
     return input.status();
   });
   for (int worker = 0; worker < kWorkers; ++worker) {
-    EXPECT_EQ(statuses[worker].code(), absl::StatusCode::kInvalidArgument) << statuses[worker];
-    EXPECT_THAT(std::string(statuses[worker].message()),
-                HasSubstr(absl::StrCat("own_files_", worker, "/part-", worker, ".csv")));
+    EXPECT_THAT(statuses[worker],
+                IsError(absl::StatusCode::kInvalidArgument,
+                        absl::StrCat("own_files_", worker, "/part-", worker, ".csv")));
   }
 }
 

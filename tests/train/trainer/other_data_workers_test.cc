@@ -18,6 +18,7 @@
 #include "gtest/gtest.h"
 #include "mirrorflow.h"
 #include "tests/support/files.h"
+#include "tests/support/is_error.h"
 #include "tests/support/reserved_port.h"
 
 namespace mirrorflow {
@@ -109,8 +110,8 @@ Training Train(const std::function<Dataset(int worker)>& dataset,
 // Both workers end with the same error, which blames worker 1 and names the difference.
 void ExpectDifference(const std::vector<absl::Status>& statuses, const std::string& what) {
   for (const absl::Status& status : statuses) {
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr(absl::StrCat(what, " of worker 1")));
+    EXPECT_THAT(status,
+                IsError(absl::StatusCode::kInvalidArgument, absl::StrCat(what, " of worker 1")));
     ASSERT_TRUE(FailureOf(status).has_value()) << status;
     EXPECT_EQ(FailureOf(status)->worker, 1) << status;
   }
@@ -187,8 +188,7 @@ TEST(OtherDataTest, WorkerWithDifferentPolicyEndsAll) {
               if (worker == 1) options->distribute.auto_shard_policy = AutoShardPolicy::kFile;
             });
   for (const absl::Status& status : training.statuses) {
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr("AutoShardPolicy"));
+    EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, "AutoShardPolicy"));
     EXPECT_TRUE(FailureOf(status).has_value()) << status;
   }
   EXPECT_EQ(training.steps, 0);
@@ -216,8 +216,7 @@ TEST(OtherDataTest, ErrorInTheFirstBatchOfOneWorkerEndsAll) {
         })
         .Batch(kBatch);
   });
-  EXPECT_EQ(training.statuses[0].code(), absl::StatusCode::kDataLoss) << training.statuses[0];
-  EXPECT_THAT(std::string(training.statuses[0].message()), HasSubstr("worker 1"));
+  EXPECT_THAT(training.statuses[0], IsError(absl::StatusCode::kDataLoss, "worker 1"));
   EXPECT_EQ(training.statuses[1].code(), absl::StatusCode::kDataLoss) << training.statuses[1];
 }
 

@@ -18,6 +18,7 @@
 #include "mirrorflow.h"
 #include "tests/support/event_scalars.h"
 #include "tests/support/files.h"
+#include "tests/support/is_error.h"
 #include "tests/train/trainer/resumed_training.h"
 #include "tests/train/trainer/scores.h"
 
@@ -263,8 +264,7 @@ TEST_P(ResumedCallbacksTest, LargeLogIsRefusedOnResume) {
   ASSERT_EQ(train(2), absl::OkStatus());
   std::filesystem::resize_file(path, (16 << 20) + 1);
   const absl::Status status = train(4);
-  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr(path));
+  EXPECT_THAT(status, IsError(absl::StatusCode::kResourceExhausted, path));
 }
 
 // A folder may have any name, and callbacks may be equal: each finds its own state.

@@ -22,6 +22,7 @@
 #include "mirrorflow.h"
 #include "nlohmann/json.hpp"
 #include "tests/support/files.h"
+#include "tests/support/is_error.h"
 #include "tests/train/trainer/scores.h"
 #include "train/checkpoint/directory.h"
 
@@ -506,9 +507,8 @@ TEST_P(ResumedTrainingTest, OtherDatasetIsNoticed) {
                             Line().Shuffle(1).Batch(4).Take(2)};
   for (const Dataset& other : others) {
     const Run run = Train(other, {.steps = 3});
-    EXPECT_EQ(run.result.status().code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_THAT(std::string(run.result.status().message()), HasSubstr("Shuffle(seed 1).Batch(4)"));
-    EXPECT_THAT(std::string(run.result.status().message()), HasSubstr(other.ToString()));
+    EXPECT_THAT(run.result.status(), IsError(absl::StatusCode::kInvalidArgument,
+                                             "Shuffle(seed 1).Batch(4)", other.ToString()));
   }
   EXPECT_TRUE(Train(others[0], {.steps = 3, .accept_other_dataset = true}).result.ok());
 }
@@ -516,12 +516,10 @@ TEST_P(ResumedTrainingTest, OtherDatasetIsNoticed) {
 TEST_P(ResumedTrainingTest, NullCallbackAndRowsWithoutBatchesAreRejected) {
   Scores scores({});
   const Run null = Train(Line().Batch(4), {.callbacks = {&scores, nullptr}});
-  EXPECT_EQ(null.result.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(null.result.status().message()), HasSubstr("callbacks[1]"));
+  EXPECT_THAT(null.result.status(), IsError(absl::StatusCode::kInvalidArgument, "callbacks[1]"));
   for (const FitOptions& options : {FitOptions(), FitOptions{.validation = Line()}}) {
     const Run rows = Train(options.validation ? Line().Batch(4) : Line(), options);
-    EXPECT_EQ(rows.result.status().code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_THAT(std::string(rows.result.status().message()), HasSubstr("Batch()"));
+    EXPECT_THAT(rows.result.status(), IsError(absl::StatusCode::kInvalidArgument, "Batch()"));
   }
 }
 
