@@ -83,8 +83,8 @@ TEST_F(ForeignOutputTest, InGradientsAndUpdatesIsNamed) {
   mf::Graph other;
   mf::Scope scope(&other);
   mf::Output y = mf::ops::Placeholder(scope.WithName("y"), mf::DT_FLOAT, {});
-  EXPECT_THAT(mf::Gradients(scope, {y}, {x_}).status().message(),
-              HasSubstr("'x' belongs to another"));
+  EXPECT_THAT(mf::Gradients(scope, {y}, {x_}).status(),
+              IsError(absl::StatusCode::kInvalidArgument, "'x' belongs to another"));
   mf::SGD({}).ApplyGradients(scope, std::vector<mf::GradientAndVariable>{{y, x_}});
   EXPECT_THAT(Error(other), IsError(absl::StatusCode::kInvalidArgument, "apply_gradients, pair 0",
                                     "'x'", "another graph"));
@@ -103,7 +103,8 @@ TEST(TensorTest, WrongCountIsAnErrorWithDtypeShapeAndCounts) {
   EXPECT_THAT(mf::Tensor::Create<float>({2, 3}, five).status(),
               IsError(absl::StatusCode::kInvalidArgument, "float[2,3]", "expected 6", "got 5"));
   EXPECT_DEATH(mf::Tensor::Of<float>({2, 3}, five), "float\\[2,3\\].*expected 6, got 5");
-  EXPECT_THAT(mf::Tensor::Create<float>({-1}, five).status().message(), HasSubstr("fully defined"));
+  EXPECT_THAT(mf::Tensor::Create<float>({-1}, five).status(),
+              IsError(absl::StatusCode::kInvalidArgument, "fully defined"));
 }
 
 TEST(TensorTest, WrongDtypeIsAnErrorWithBoth) {
@@ -150,13 +151,15 @@ TEST_F(StepTest, UsedAfterItsSessionFails) {
   mf::Step step = session_->Prepare({x_}, {y_}).value();
   ASSERT_TRUE(step.Run({batch_}).ok());
   session_.reset();
-  EXPECT_THAT(step.Run({batch_}).status().message(), HasSubstr("its session was destroyed"));
+  EXPECT_THAT(step.Run({batch_}).status(),
+              IsError(absl::StatusCode::kFailedPrecondition, "its session was destroyed"));
   EXPECT_FALSE(step.PerReplica(0).ok());
   EXPECT_EQ(step.host_time(), absl::ZeroDuration());
 }
 
 TEST_F(StepTest, UsedBeforePrepareFails) {
-  EXPECT_THAT(mf::Step().Run({batch_}).status().message(), HasSubstr("not prepared"));
+  EXPECT_THAT(mf::Step().Run({batch_}).status(),
+              IsError(absl::StatusCode::kFailedPrecondition, "not prepared"));
 }
 
 TEST_F(StepTest, KeptOutputsKeepTheirValues) {
@@ -181,12 +184,12 @@ TEST_F(StepTest, OutputOutOfRangeIsNamed) {
 }
 
 TEST_F(StepTest, InvalidFetchIsNamedByItsPosition) {
-  EXPECT_THAT(session_->Prepare({x_}, {y_, mf::Output()}).status().message(),
-              HasSubstr("fetch 1: invalid"));
-  EXPECT_THAT(session_->Prepare({mf::Output()}, {y_}).status().message(),
-              HasSubstr("feed 0: invalid"));
-  EXPECT_THAT(session_->Prepare({x_}, {}, {mf::Operation()}).status().message(),
-              HasSubstr("target 0: invalid"));
+  EXPECT_THAT(session_->Prepare({x_}, {y_, mf::Output()}).status(),
+              IsError(absl::StatusCode::kInvalidArgument, "fetch 1: invalid"));
+  EXPECT_THAT(session_->Prepare({mf::Output()}, {y_}).status(),
+              IsError(absl::StatusCode::kInvalidArgument, "feed 0: invalid"));
+  EXPECT_THAT(session_->Prepare({x_}, {}, {mf::Operation()}).status(),
+              IsError(absl::StatusCode::kInvalidArgument, "target 0: invalid"));
 }
 
 TEST_F(StepTest, FetchBuiltAfterTheSnapshotIsNamed) {
@@ -211,7 +214,8 @@ TEST_F(StepTest, WrongNumberOfFeedsListsTheirNames) {
 TEST_F(StepTest, UnknownVariableHasTheNearestName) {
   EXPECT_THAT(session_->ReadVariable("weight").status(),
               IsError(absl::StatusCode::kNotFound, "variable 'weight'", "did you mean weights?"));
-  EXPECT_THAT(session_->AssignVariable("weight", batch_).message(), HasSubstr("weights?"));
+  EXPECT_THAT(session_->AssignVariable("weight", batch_),
+              IsError(absl::StatusCode::kNotFound, "weights?"));
 }
 
 TEST(ScopeTest, VariableOfAnotherStrategyIsRefused) {

@@ -19,7 +19,6 @@ namespace mirrorflow {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 const std::vector<std::string> kCommand = {"peer", "--all={addresses}", "{worker}"};
 
@@ -53,7 +52,8 @@ TEST(BenchWorkersTest, HostsNeedARemoteShell) {
   const absl::FlagSaver saver;
   absl::SetFlag(&FLAGS_hosts, {"a", "b"});
   absl::SetFlag(&FLAGS_rsh, " ");
-  EXPECT_THAT(std::string(HostsFromFlags().status().message()), HasSubstr("--rsh: empty"));
+  EXPECT_THAT(HostsFromFlags().status(),
+              IsError(absl::StatusCode::kInvalidArgument, "--rsh: empty"));
 }
 
 }  // namespace

@@ -16,7 +16,6 @@ namespace {
 
 using ::testing::Each;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 TEST(BufferTest, MemoryIsAlignedAndZeroedAtAnySize) {
   for (size_t bytes : {size_t{0}, size_t{1}, size_t{65}, size_t{3} << 20}) {
@@ -60,15 +59,16 @@ TEST(TensorTest, AllocateRejectsUnknownAndTooLargeShapes) {
   EXPECT_THAT(Tensor::Allocate(DT_FLOAT, {2, -1}).status(),
               IsError(absl::StatusCode::kInvalidArgument, "fully defined", "got [2,?]"));
   EXPECT_FALSE(Tensor::Allocate(DT_FLOAT, Shape::UnknownRank()).ok());
-  EXPECT_THAT(Tensor::Allocate(DT_FLOAT, {int64_t{1} << 40, int64_t{1} << 40}).status().message(),
-              HasSubstr("overflows"));
+  EXPECT_THAT(Tensor::Allocate(DT_FLOAT, {int64_t{1} << 40, int64_t{1} << 40}).status(),
+              IsError(absl::StatusCode::kInvalidArgument, "overflows"));
   // Exceeds the address space, so that no overcommit setting grants it.
   EXPECT_EQ(Tensor::Allocate(DT_FLOAT, {int64_t{1} << 58}).status().code(),
             absl::StatusCode::kResourceExhausted);
 }
 
 TEST(TensorTest, AllocateRejectsDtypesWithoutFixedSize) {
-  EXPECT_THAT(Tensor::Allocate(DT_STRING, {}).status().message(), HasSubstr("dtype string"));
+  EXPECT_THAT(Tensor::Allocate(DT_STRING, {}).status(),
+              IsError(absl::StatusCode::kInvalidArgument, "dtype string"));
   EXPECT_FALSE(Tensor::Allocate(DT_INVALID, {}).ok());
 }
 
@@ -161,7 +161,8 @@ TEST(TensorTest, IdenticalComparesBitsShapeAndDtype) {
 TEST(IntegersOfTest, ReadsOnlyInt32AndInt64) {
   EXPECT_THAT(*IntegersOf(Tensor::Vector<int32_t>({1, -2})), ElementsAre(1, -2));
   EXPECT_THAT(*IntegersOf(Tensor::Scalar<int64_t>(3)), ElementsAre(3));
-  EXPECT_THAT(IntegersOf(Tensor::Scalar(1.0f)).status().message(), HasSubstr("got float"));
+  EXPECT_THAT(IntegersOf(Tensor::Scalar(1.0f)).status(),
+              IsError(absl::StatusCode::kInvalidArgument, "got float"));
 }
 
 }  // namespace

@@ -587,8 +587,8 @@ TEST(FunctionTest, RejectsUnnamedAndDuplicateFunctions) {
 TEST(FunctionTest, MalformedLibraryIsErrorNotCrash) {
   EXPECT_THAT(Parsed("@f = \"\\xff\"").ToGraphDef().status(),
               IsError(kInvalid, "function 'f'", "FunctionDef"));
-  EXPECT_THAT(Parsed("@ = \"\\xff\"").ToGraphDef().status().message(),
-              HasSubstr("not a FunctionDefLibrary"));
+  EXPECT_THAT(Parsed("@ = \"\\xff\"").ToGraphDef().status(),
+              IsError(absl::StatusCode::kInvalidArgument, "not a FunctionDefLibrary"));
 }
 
 // -------------------------------------------------------------------------------------------------

@@ -27,9 +27,7 @@
 namespace mirrorflow {
 namespace {
 
-using ::testing::AllOf;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using ::testing::Key;
 
 // Two variables with an initial value and one without.
@@ -92,9 +90,9 @@ TEST_F(VariablesFileTest, MissingAndUnexpectedNamesAreListedAndNothingIsSet) {
   const Safetensors contents = {{{"a", Tensor::Vector<float>({5, 5})},
                                  {"other", Tensor::Scalar<float>(1)},
                                  {"evil\n\033[31m", Tensor::Scalar<float>(1)}}};
-  EXPECT_THAT(
-      Load(contents).status().message(),
-      AllOf(HasSubstr("missing 2 (b, c)"), HasSubstr("unexpected 2 (evil\\n\\x1b[31m, other)")));
+  EXPECT_THAT(Load(contents).status(),
+              IsError(absl::StatusCode::kInvalidArgument, "missing 2 (b, c)",
+                      "unexpected 2 (evil\\n\\x1b[31m, other)"));
   EXPECT_TRUE(Tensor::Identical(Value("a"), Tensor::Vector<float>({0, 0})));
 }
 
@@ -157,8 +155,8 @@ TEST(CheckpointNamesTest, OptimizerStateIsNotUnexpectedWithoutOptimizer) {
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_THAT(report->unexpected, ElementsAre());
   // In a session with an optimizer, the state of a variable that it lacks is unexpected.
-  EXPECT_THAT(LoadVariables(path, *DenseSession({"other"}, true)).status().message(),
-              HasSubstr("unexpected"));
+  EXPECT_THAT(LoadVariables(path, *DenseSession({"other"}, true)).status(),
+              IsError(absl::StatusCode::kInvalidArgument, "unexpected"));
 }
 
 // A model with everything that is not a weight: moving averages, slots of an optimizer, the state
@@ -215,13 +213,15 @@ TEST(StrictLoadTest, EveryVariableOfModelIsRequired) {
     Safetensors part = weights;
     part.tensors.erase(name);
     ASSERT_TRUE(WriteSafetensors(path, part).ok());
-    EXPECT_THAT(LoadVariables(path, *session).status().message(),
-                HasSubstr(absl::StrCat("missing 1 (", name, ")")));
+    EXPECT_THAT(
+        LoadVariables(path, *session).status(),
+        IsError(absl::StatusCode::kInvalidArgument, absl::StrCat("missing 1 (", name, ")")));
   }
   Safetensors more = weights;
   more.tensors["other"] = Tensor::Scalar<float>(1);
   ASSERT_TRUE(WriteSafetensors(path, more).ok());
-  EXPECT_THAT(LoadVariables(path, *session).status().message(), HasSubstr("unexpected 1 (other)"));
+  EXPECT_THAT(LoadVariables(path, *session).status(),
+              IsError(absl::StatusCode::kInvalidArgument, "unexpected 1 (other)"));
 }
 
 TEST(StrictLoadTest, AllStateIsRequiredToResume) {
@@ -233,8 +233,9 @@ TEST(StrictLoadTest, AllStateIsRequiredToResume) {
   for (const std::string& name : session->VariableNames()) {
     Safetensors part = all;
     part.tensors.erase(name);
-    EXPECT_THAT(MatchVariables(part, "part", *session, resume).status().message(),
-                HasSubstr(absl::StrCat("missing 1 (", name, ")")));
+    EXPECT_THAT(
+        MatchVariables(part, "part", *session, resume).status(),
+        IsError(absl::StatusCode::kInvalidArgument, absl::StrCat("missing 1 (", name, ")")));
   }
 }
 
@@ -268,7 +269,8 @@ TEST_F(VariablesFileTest, UnsupportedTensorMattersOnlyToItsVariable) {
   ASSERT_TRUE(contents.ok()) << contents.status();
   EXPECT_THAT(contents->tensors, ElementsAre(Key("a")));
   EXPECT_THAT(contents->unreadable, ElementsAre(Key("scale")));
-  EXPECT_THAT(LoadVariables(path, *session_).status().message(), HasSubstr("unexpected 1 (scale)"));
+  EXPECT_THAT(LoadVariables(path, *session_).status(),
+              IsError(absl::StatusCode::kInvalidArgument, "unexpected 1 (scale)"));
   EXPECT_THAT(LoadVariables(path, *session_, {.strict = false})->loaded, ElementsAre("a"));
   const LoadOptions only_a = {.required = std::set<std::string>{"a"}};
   EXPECT_THAT(LoadVariables(path, *session_, only_a)->loaded, ElementsAre("a"));
@@ -291,16 +293,17 @@ TEST_F(VariablesFileTest, OnlyRequiredVariablesAreRequired) {
   EXPECT_THAT(report->loaded, ElementsAre("a", "c"));
   EXPECT_TRUE(Tensor::Identical(Value("a"), Tensor::Vector<float>({5, 6})));
   options.required->insert("b");
-  EXPECT_THAT(Load({{{"a", Tensor::Vector<float>({5, 6})}}}, options).status().message(),
-              HasSubstr("missing 1 (b)"));
+  EXPECT_THAT(Load({{{"a", Tensor::Vector<float>({5, 6})}}}, options).status(),
+              IsError(absl::StatusCode::kInvalidArgument, "missing 1 (b)"));
 }
 
 TEST(CheckpointNamesTest, LayerInsertedInTheMiddleDoesNotShiftNumberedNames) {
   const std::string path = TemporaryPath("two.safetensors");
   ASSERT_TRUE(SaveVariables(*DenseSession({"dense", "dense"}), path).ok());
   const auto three = DenseSession({"dense", "dense", "dense"});
-  EXPECT_THAT(LoadVariables(path, *three).status().message(),
-              HasSubstr("missing 2 (dense_2/bias, dense_2/kernel)"));
+  EXPECT_THAT(
+      LoadVariables(path, *three).status(),
+      IsError(absl::StatusCode::kInvalidArgument, "missing 2 (dense_2/bias, dense_2/kernel)"));
   EXPECT_THAT(LoadVariables(path, *three, {.strict = false}).status(),
               IsError(absl::StatusCode::kInvalidArgument, "dense*/bias*",
                       "dense_2/bias in the session", "dense_1/bias in the file"));
