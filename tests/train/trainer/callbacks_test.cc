@@ -32,7 +32,6 @@ namespace {
 
 using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 // y = w x, whose gradient is constant: each epoch is one step, which changes w by the rate.
 class CallbacksTest : public ::testing::Test {
@@ -133,7 +132,7 @@ TEST_F(CallbacksTest, ReduceLROnPlateauFollowsKeras) {
   EXPECT_THAT(Fit(1, {&increase}).status(), IsError(absl::StatusCode::kInvalidArgument,
                                                     "ReduceLROnPlateau:", "factor:", "got 1.5"));
   ReduceLROnPlateau other({.variable = "rate"});
-  EXPECT_THAT(std::string(Fit(1, {&other}).status().message()), HasSubstr("Adjustable"));
+  EXPECT_THAT(Fit(1, {&other}).status(), IsError(absl::StatusCode::kInvalidArgument, "Adjustable"));
 }
 
 TEST_F(CallbacksTest, ModelCheckpointKeepsTheBest) {
