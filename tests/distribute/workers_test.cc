@@ -375,8 +375,8 @@ TEST(WorkersTest, StepCountAdvancesAndMustMatchAcrossWorkers) {
   EXPECT_EQ((*workers)->session(1).step(), 41u);
   (*workers)->session(1).SetStep(42);
   const auto statuses = (*workers)->OnEach(step);
-  EXPECT_TRUE(absl::StrContains(statuses[0].message(), "`step = 41`")) << statuses[0];
-  EXPECT_TRUE(absl::StrContains(statuses[0].message(), "`step = 42`")) << statuses[0];
+  EXPECT_THAT(statuses[0],
+              IsError(absl::StatusCode::kInvalidArgument, "`step = 41`", "`step = 42`"));
   EXPECT_EQ(statuses[1], statuses[0]);
 }
 

@@ -42,7 +42,7 @@ TEST(MeasureInTurnsTest, ReturnsErrorOfSide) {
   const Side fails = [&](double) -> absl::StatusOr<double> {
     return ++calls < 3 ? absl::StatusOr<double>(1.0) : absl::InternalError("gone");
   };
-  EXPECT_EQ(MeasureInTurns({fails}, {}).status().message(), "gone");
+  EXPECT_EQ(MeasureInTurns({fails}, {}).status(), absl::InternalError("gone"));
   EXPECT_EQ(calls, 3);
 }
 

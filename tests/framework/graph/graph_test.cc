@@ -342,7 +342,7 @@ TEST_F(GraphTest, TopologicalOrderNamesNodesOfCycle) {
 TEST_F(GraphTest, FirstFailureSticks) {
   graph_.Fail(absl::InvalidArgumentError("first"));
   graph_.Fail(absl::InvalidArgumentError("second"));
-  EXPECT_EQ(graph_.status().message(), "first");
+  EXPECT_EQ(graph_.status(), absl::InvalidArgumentError("first"));
 }
 
 }  // namespace
