@@ -198,6 +198,16 @@ absl::Status BoundPlan::WithInstruction(const absl::Status& status,
   return WithFailure(located, {.rank = replica_.rank(), .name = name});
 }
 
+absl::Status BoundPlan::FinishCollective(int index, Lane& lane) {
+  CollectiveLog& log = *replica_.collective_log_;
+  {
+    const CollectiveLog::Wait wait(log);
+    MF_RETURN_IF_ERROR(collectives_[index]->Finish(replica_.communicator_, lane));
+  }
+  log.Finish();
+  return absl::OkStatus();
+}
+
 absl::Status BoundPlan::RunInstruction(const Instruction& instruction) {
   Lane& lane = replica_.device().lane(instruction.lane);
   switch (instruction.kind) {
@@ -221,14 +231,11 @@ absl::Status BoundPlan::RunInstruction(const Instruction& instruction) {
       return lane.Finish(deadline_);
     case InstructionKind::kFinishLate:
       if (late_left_ == 0) return absl::OkStatus();
-      MF_RETURN_IF_ERROR(collectives_[instruction.index]->Finish(replica_.communicator_, lane));
-      replica_.collective_log_->Finish();
+      MF_RETURN_IF_ERROR(FinishCollective(instruction.index, lane));
       --late_left_;
       return absl::OkStatus();
     case InstructionKind::kFinish:
-      MF_RETURN_IF_ERROR(collectives_[instruction.index]->Finish(replica_.communicator_, lane));
-      replica_.collective_log_->Finish();
-      return absl::OkStatus();
+      return FinishCollective(instruction.index, lane);
     case InstructionKind::kBranch:
     case InstructionKind::kLoop:
       return RunControl(instruction);
@@ -255,8 +262,7 @@ absl::Status BoundPlan::FinishLate() {
   if (!std::exchange(unfinished_, false)) return absl::OkStatus();
   for (const int32_t index : plan_->late) {
     Lane& lane = replica_.device().lane(LaneKind::kCommunicate);
-    MF_RETURN_IF_ERROR(collectives_[index]->Finish(replica_.communicator_, lane));
-    replica_.collective_log_->Finish();
+    MF_RETURN_IF_ERROR(FinishCollective(index, lane));
   }
   return absl::OkStatus();
 }

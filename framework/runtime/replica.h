@@ -184,6 +184,7 @@ class BoundPlan {
   // The whole step on a device with inline lanes. On an error, `reached_` is the instruction.
   absl::Status RunInline(MonotonicTime deadline);
   absl::Status RunInstruction(const Instruction& instruction);
+  absl::Status FinishCollective(int index, Lane& lane);
   // Adds the instruction to the message and, unless the error already has a place, to the payload.
   absl::Status WithInstruction(const absl::Status& status, const Instruction& instruction) const;
   absl::Status Begin(uint64_t step, uint64_t seed, MonotonicTime deadline);

@@ -7,6 +7,22 @@
 #include <tuple>
 
 namespace mirrorflow {
+
+CollectiveLog::Wait::Wait(CollectiveLog& log)
+    : log_(log),
+      is_timed_(!log.works_ahead_ && log.times_waits_.load(std::memory_order_relaxed)),
+      began_(is_timed_ ? MonotonicTime::Now() : MonotonicTime()) {
+  log.waiting_.store(true, std::memory_order_relaxed);
+}
+
+CollectiveLog::Wait::~Wait() {
+  log_.waiting_.store(false, std::memory_order_relaxed);
+  if (!is_timed_) return;
+  const int64_t ns = absl::ToInt64Nanoseconds(MonotonicTime::Now() - began_);
+  log_.waited_ns_.store(log_.waited_ns_.load(std::memory_order_relaxed) + ns,
+                        std::memory_order_relaxed);
+}
+
 void CollectiveLog::Start(int sequence, absl::string_view name) {
   const uint64_t number = started_.load(std::memory_order_relaxed) + 1;
   Record& record = records_[number % kSize];
@@ -56,12 +72,32 @@ const CollectiveLog& RunProgress::slowest_log() const {
   });
 }
 
+bool RunProgress::slowest_may_wait() const {
+  const auto slowest =
+      std::min_element(logs_.begin(), logs_.end(), [](const auto& a, const auto& b) {
+        return std::tuple(a->started(), a->finished(), a->may_wait()) <
+               std::tuple(b->started(), b->finished(), b->may_wait());
+      });
+  return (*slowest)->may_wait();
+}
+
+void RunProgress::TimeWaits() {
+  for (const auto& log : logs_) log->TimeWaits();
+}
+
+absl::Duration RunProgress::waited() const {
+  absl::Duration total;
+  for (const auto& log : logs_) total += log->waited();
+  return total / static_cast<int64_t>(logs_.size());
+}
+
 RunProgress::Position RunProgress::position() const {
   const CollectiveLog& log = slowest_log();
   const std::vector<CollectiveLog::Entry> latest = log.Latest();
   return {.running = running_.load(std::memory_order_acquire),
           .runs = runs_.load(std::memory_order_relaxed),
           .collectives = latest.empty() ? 0 : latest.back().number,
+          .finished = log.finished(),
           .step = step_.load(std::memory_order_relaxed),
           .collective = latest.empty() ? "" : latest.back().name};
 }

@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "framework/core/monotonic_time.h"
 
 namespace mirrorflow {
 
@@ -26,9 +28,34 @@ class CollectiveLog {
   // The oldest one that has not finished has.
   void Finish() { finished_.store(finished() + 1, std::memory_order_release); }
 
+  // A wait of the replica's thread for other ranks, inside a collective.
+  class Wait {
+   public:
+    explicit Wait(CollectiveLog& log);
+    ~Wait();
+    Wait(const Wait&) = delete;
+    Wait& operator=(const Wait&) = delete;
+
+   private:
+    CollectiveLog& log_;
+    const bool is_timed_;
+    const MonotonicTime began_;
+  };
+
   // How many have started and finished since the log began.
   uint64_t started() const { return started_.load(std::memory_order_acquire); }
   uint64_t finished() const { return finished_.load(std::memory_order_acquire); }
+  // Whether the replica may be waiting for other ranks. Always true for a device that works ahead.
+  bool may_wait() const { return works_ahead_ || waiting_.load(std::memory_order_relaxed); }
+  // The total duration of the waits that were timed; zero for a device that works ahead.
+  absl::Duration waited() const {
+    return absl::Nanoseconds(waited_ns_.load(std::memory_order_relaxed));
+  }
+  // Times the waits from now on, which costs each of them two readings of the clock.
+  void TimeWaits() { times_waits_.store(true, std::memory_order_relaxed); }
+  // The replica's thread only enqueues work, as for a GPU, so where it is says nothing about the
+  // device. Call before the first collective.
+  void SetWorksAhead() { works_ahead_ = true; }
 
   struct Entry {
     uint64_t number = 0;  // counted from 1 since the log began
@@ -51,6 +78,10 @@ class CollectiveLog {
   std::atomic<uint64_t> started_{0};
   std::atomic<uint64_t> finished_{0};
   std::array<Record, kSize> records_;  // collective n is in records_[n % kSize]
+  bool works_ahead_ = false;
+  std::atomic<bool> times_waits_{false};
+  std::atomic<bool> waiting_{false};
+  std::atomic<int64_t> waited_ns_{0};
 };
 
 class RunProgress {
@@ -79,13 +110,25 @@ class RunProgress {
     bool running = false;         // inside a Run
     uint64_t runs = 0;            // begun
     uint64_t collectives = 0;     // started
+    uint64_t finished = 0;        // of these
     uint64_t step = 0;            // as Run's
     std::string collective = {};  // the name of the last one; empty if none has started
   };
   Position position() const;
 
+  // Whether the replica that is furthest behind may be waiting for other ranks.
+  bool slowest_may_wait() const;
+  // CollectiveLog::TimeWaits and waited(), of all replicas; the mean over them.
+  void TimeWaits();
+  absl::Duration waited() const;
+
+  // Records that this world has failed: no step runs any more before the next connection.
+  void SetBroken() { broken_.store(true, std::memory_order_relaxed); }
+  bool is_broken() const { return broken_.load(std::memory_order_relaxed); }
+
  private:
   std::vector<std::shared_ptr<CollectiveLog>> logs_;
+  std::atomic<bool> broken_{false};
   std::atomic<uint64_t> runs_{0};
   std::atomic<uint64_t> step_{0};
   std::atomic<bool> running_{false};

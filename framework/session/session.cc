@@ -172,6 +172,11 @@ int Session::num_local_replicas() const { return replicas_->size(); }
 int Session::world_size() const { return connection_->topology().world_size(); }
 const VariableLayout& Session::layout() const { return variables_->layout(); }
 
+int64_t Session::variable_bytes() const {
+  return VariableBytes(layout(), static_cast<size_t>(num_local_replicas()));
+}
+int64_t Session::reserved_bytes() const { return runners_->first().reserved_bytes(); }
+
 // Steps ------------------------------------------------------------------------------------------
 
 absl::StatusOr<Step> Session::Prepare(absl::Span<const Output> feeds,

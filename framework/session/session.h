@@ -160,6 +160,12 @@ class Session {
   // TraceTo.
   absl::Status GatherTrace();
 
+  // The memory of the variables of the local replicas.
+  int64_t variable_bytes() const;
+  // The memory that runs have reserved for intermediate values and fetches. No other thread may use
+  // the session meanwhile.
+  int64_t reserved_bytes() const;
+
   // For tools, tests and the layers above (mirrorflow_debug.h).
   const VariableLayout& layout() const;
   const Connection& connection() const { return *connection_; }

@@ -108,12 +108,15 @@ absl::Status Connection::Connect(absl::Span<const std::unique_ptr<Replica>> repl
 void Connection::ShareProgress(absl::Span<const std::unique_ptr<Replica>> replicas) {
   progress_ = std::make_shared<RunProgress>(static_cast<int>(replicas.size()));
   for (size_t r = 0; r < replicas.size(); ++r) {
-    replicas[r]->set_collective_log(progress_->log(static_cast<int>(r)));
+    const std::shared_ptr<CollectiveLog>& log = progress_->log(static_cast<int>(r));
+    if (!replicas[r]->device().traits().inline_lanes) log->SetWorksAhead();
+    replicas[r]->set_collective_log(log);
   }
   if (workers_ != nullptr) workers_->ShareProgress(progress_);
 }
 
 void Connection::TakeFailure(const absl::Status& why) {
+  progress_->SetBroken();
   for (const auto& communicator : communicators_) communicator->Abort(why);
   if (hang_policy_.end_process != nullptr) AwaitNotice(why);
 }

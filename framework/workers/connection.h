@@ -81,8 +81,10 @@ class Connection {
   // workers have connected. REQUIRES: Join
   absl::Status Connect(absl::Span<const std::unique_ptr<Replica>> replicas, MonotonicTime deadline);
 
-  // Progress of the local replicas since Connect. Step runs update it.
+  // Progress of the local replicas since Connect, which replaces it. Step runs update it.
   RunProgress& progress() const { return *progress_; }
+  // The same, for threads that look at it without the session.
+  const std::shared_ptr<RunProgress>& shared_progress() const { return progress_; }
 
   // Returns the failure that another rank has caused since Connect; OK if there is none.
   absl::Status Check() const;

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "framework/core/monotonic_time.h"
 #include "gtest/gtest.h"
 
 namespace mirrorflow {
@@ -67,9 +69,47 @@ TEST(RunProgressTest, PositionIsThatOfTheSlowestReplica) {
     EXPECT_EQ(at.step, 17u);
     EXPECT_EQ(at.runs, 1u);
     EXPECT_EQ(at.collectives, 1u);
+    EXPECT_EQ(at.finished, 0u);
     EXPECT_EQ(at.collective, "first");
   }
   EXPECT_FALSE(progress.position().running);
+}
+
+TEST(RunProgressTest, WaitsAreTimedOnRequest) {
+  RunProgress progress(2);
+  const auto wait = [](CollectiveLog& log) {
+    const CollectiveLog::Wait wait(log);
+    EXPECT_TRUE(log.may_wait());
+    MonotonicTime::AdvanceForTest(absl::Seconds(10));
+  };
+  wait(*progress.log(0));
+  EXPECT_EQ(progress.waited(), absl::ZeroDuration());
+  EXPECT_FALSE(progress.log(0)->may_wait());
+  progress.TimeWaits();
+  wait(*progress.log(0));
+  EXPECT_GE(progress.waited(), absl::Seconds(5));  // the mean of both replicas
+  EXPECT_LT(progress.waited(), absl::Seconds(6));
+}
+
+TEST(RunProgressTest, DeviceThatWorksAheadMayAlwaysWait) {
+  RunProgress progress(1);
+  EXPECT_FALSE(progress.slowest_may_wait());
+  progress.log(0)->SetWorksAhead();
+  progress.TimeWaits();
+  { const CollectiveLog::Wait wait(*progress.log(0)); }
+  EXPECT_TRUE(progress.slowest_may_wait());
+  EXPECT_EQ(progress.waited(), absl::ZeroDuration());
+}
+
+TEST(RunProgressTest, OnlyTheWaitOfTheSlowestCounts) {
+  RunProgress progress(2);
+  progress.log(0)->Start(0, "first");
+  const CollectiveLog::Wait wait(*progress.log(0));
+  EXPECT_FALSE(progress.slowest_may_wait());  // replica 1 has not started
+  progress.log(1)->Start(0, "first");
+  EXPECT_FALSE(progress.slowest_may_wait());  // it still computes
+  progress.log(1)->Finish();
+  EXPECT_TRUE(progress.slowest_may_wait());
 }
 
 }  // namespace
