@@ -50,6 +50,7 @@ ROWS = (
     ("train",),
     ("train/formats", "train/layers", "train/losses", "train/optimizers", "train/safetensors"),
     ("train/checkpoint", "train/data", "train/metrics", "train/summary"),
+    ("train/trainer/monitoring",),
     ("train/trainer",),
     ("examples", "examples/cluster", "examples/external"),
     ("tools/flags", "tools/models"),

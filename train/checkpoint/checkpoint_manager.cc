@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <thread>
 #include <utility>
@@ -163,6 +164,10 @@ class CheckpointManager::Writer {
   ~Writer() { Wait().IgnoreError(); }
 
   const EventLog& events() const { return events_; }
+  std::optional<MonotonicTime> newest_time() const {
+    const MonotonicTime time = newest_time_.load(std::memory_order_relaxed);
+    return time == MonotonicTime() ? std::nullopt : std::optional(time);
+  }
 
   // The data that Start writes. It must not change before Wait has returned.
   CheckpointContents* data() { return &data_; }
@@ -195,6 +200,7 @@ class CheckpointManager::Writer {
           ReadCheckpointContents(CheckpointPath(directory_->path(), steps.back()));
       if (data.ok()) {
         newest_ = steps.back();
+        newest_time_.store(MonotonicTime::Now(), std::memory_order_relaxed);
         MF_RETURN_IF_ERROR(directory_->Abandon(newest_));
         return *std::move(data);
       }
@@ -243,6 +249,7 @@ class CheckpointManager::Writer {
     MF_RETURN_IF_ERROR(directory_->Commit(
         step, [&](const std::string& path) { return WriteCheckpointContents(path, data_); }));
     newest_ = step;
+    newest_time_.store(MonotonicTime::Now(), std::memory_order_relaxed);
     events_.Saved(step);
     TellLauncher(step);
     const absl::Status removed = directory_->RemoveObsolete(step, options_.keep);
@@ -257,6 +264,7 @@ class CheckpointManager::Writer {
   const std::vector<std::string> updated_;
   CheckpointContents data_;  // its variables are kept between saves for their memory
   int64_t newest_ = -1;      // the step of the newest checkpoint; -1: none
+  std::atomic<MonotonicTime> newest_time_{MonotonicTime()};
   std::thread thread_;
   absl::Status status_;  // of the thread's work, once it has ended
 };
@@ -266,6 +274,10 @@ CheckpointManager::CheckpointManager(Session& session, const Options& options)
 CheckpointManager::~CheckpointManager() {
   const absl::Status failure = session_.connection().failure();
   if (writer_ != nullptr && !failure.ok()) writer_->events().Lost(failure);
+}
+
+std::optional<MonotonicTime> CheckpointManager::newest_time() const {
+  return writer_ == nullptr ? std::nullopt : writer_->newest_time();
 }
 
 absl::StatusOr<std::unique_ptr<CheckpointManager>> CheckpointManager::Create(

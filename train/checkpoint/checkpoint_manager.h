@@ -17,11 +17,13 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/session/session.h"
 #include "train/checkpoint/state_dict.h"
 
@@ -101,6 +103,10 @@ class CheckpointManager {
   // that an optimizer updates, or the optimizer's own, were not finite: they are not saved, and
   // earlier checkpoints stay.
   absl::Status WaitForSave();
+
+  // When the newest checkpoint was written or, before the first save, restored. Only worker 0
+  // knows; nullopt on the others and without a checkpoint. Thread-safe.
+  std::optional<MonotonicTime> newest_time() const;
 
   // The step of the last checkpoint that was saved or restored; -1 before.
   int64_t last_step() const { return last_step_; }

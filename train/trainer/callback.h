@@ -19,6 +19,7 @@
 
 #include "absl/status/status.h"
 #include "distribute/strategy/strategy.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/session/session.h"
 #include "train/checkpoint/checkpoint_manager.h"
 #include "train/checkpoint/state_dict.h"
@@ -42,6 +43,8 @@ struct TrainingState {
   Logs logs = {};                               // in OnValidationEnd, OnEpochEnd and OnTrainEnd
   std::optional<std::string> stopped = {};      // why training is over
   std::optional<std::string> interrupted = {};  // why this run ends before training is over
+  // When the newest checkpoint was written or restored (CheckpointManager::newest_time).
+  std::optional<MonotonicTime> checkpoint_time = {};
 
   // Ends training for good: before the step in OnStepBegin, else after the step or the epoch. The
   // epoch ends with it. A run that resumes from a later checkpoint does not continue training. All

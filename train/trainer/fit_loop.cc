@@ -217,6 +217,7 @@ absl::Status Trainer::Loop::RunStep(const DistributedBatch& batch) {
   state_.rows = batch.num_rows();
   fit_.epoch_loss.Add(state_.loss, state_.rows);
   largest_batch_ = std::max(largest_batch_, state_.rows);
+  if (options_.checkpoints != nullptr) state_.checkpoint_time = options_.checkpoints->newest_time();
   MF_RETURN_IF_ERROR(Call(&Callback::OnStep));
   if (options_.on_step) MF_RETURN_IF_ERROR(options_.on_step(at.step, state_.loss));
   if (!std::isfinite(state_.loss)) {

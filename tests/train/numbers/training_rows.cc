@@ -154,6 +154,8 @@ std::vector<NumericRow> StrategyRows() {
   using Mirrored = MirroredStrategy::Options;
   using Workers = MultiWorkerMirroredStrategy::Options;
   return {
+      TIMEOUT("MetricsServerOptions.progress_timeout",
+              MetricsServer::Start({.address = "0", .progress_timeout = v}).status()),
       TIMEOUT("OneDeviceStrategy::Options.step_timeout",
               OneDevice::Create({.step_timeout = v}).status()),
       SIZE("OneDeviceStrategy::Options.max_bytes", OneDevice::Create({.max_bytes = v}).status()),

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// MetricsServer serves what an operator asks a training process over HTTP, from the start of the
+// process on: /metrics in Prometheus' text format, /healthz, and /readyz (docs/clusters.md).
+//
+//   MF_ASSIGN_OR_RETURN(auto metrics, MetricsServer::Start({.address = "9090", .cluster =
+//   cluster})); MF_ASSIGN_OR_RETURN(auto strategy, MultiWorkerMirroredStrategy::Create({.cluster =
+//   cluster})); … trainer->Fit(dataset, {.callbacks = {metrics.get()}});
+#ifndef MIRRORFLOW_TRAIN_TRAINER_METRICS_SERVER_H_
+#define MIRRORFLOW_TRAIN_TRAINER_METRICS_SERVER_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "distribute/cluster/cluster_resolver.h"
+#include "train/trainer/callback.h"
+
+namespace mirrorflow {
+
+class HttpServer;  // train/trainer/monitoring/http_server.h
+class RunMonitor;  // train/trainer/monitoring/run_monitor.h
+
+struct MetricsServerOptions {
+  // HOST:PORT of this host. `PORT` and `:PORT` listen on the loopback device, 127.0.0.1. Port 0
+  // chooses a free port, which a log line names; to any other, a worker adds its number among the
+  // workers of its host (Cluster::local_rank). Everyone who reaches the port may read the metrics.
+  std::string address;
+  Cluster cluster = {};  // of which this process is a worker
+  std::string job = "";  // the label `job`; default: the cluster's
+  // As JoinOptions::progress_timeout.
+  absl::Duration progress_timeout = absl::Minutes(5);
+};
+
+class MetricsServer final : public Callback {
+ public:
+  // Answers requests from now on, on threads of its own, which the steps do not wait for. Returns
+  // InvalidArgument, with the address, if it is malformed or can never work; Unavailable if another
+  // process uses the port.
+  static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(const MetricsServerOptions& options);
+  ~MetricsServer() override;
+
+  int port() const;
+
+  // Sets what /readyz says before the first step has ended, such as `loading data`.
+  void SetWaiting(std::string what);
+  // Makes /healthz and /readyz answer 503. Fit reports its errors by itself.
+  void Fail(const absl::Status& why);
+
+  absl::Status OnTrainBegin(TrainingState& state) override;
+  absl::Status OnStepBegin(TrainingState& state) override;
+  absl::Status OnStep(TrainingState& state) override;
+  void OnException(TrainingState& state, const absl::Status& why) override;
+
+ private:
+  explicit MetricsServer(std::unique_ptr<RunMonitor> monitor);
+
+  const std::unique_ptr<RunMonitor> monitor_;
+  std::unique_ptr<HttpServer> server_;  // uses the monitor
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_TRAINER_METRICS_SERVER_H_

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// PrometheusText writes metrics in Prometheus' text format, version 0.0.4:
+//
+//   PrometheusText text(PrometheusText::Labels{{"job", "mnist"}, {"worker", "0"}});
+//   text.AddCounter("mirrorflow_examples_total", "Examples of all steps.", 1280);
+//   return text.Take();
+#ifndef MIRRORFLOW_TRAIN_TRAINER_MONITORING_PROMETHEUS_TEXT_H_
+#define MIRRORFLOW_TRAIN_TRAINER_MONITORING_PROMETHEUS_TEXT_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace mirrorflow {
+
+class PrometheusText {
+ public:
+  static constexpr char kContentType[] = "text/plain; version=0.0.4; charset=utf-8";
+
+  // Names and values. Values may have any bytes.
+  using Labels = std::vector<std::pair<std::string, std::string>>;
+
+  // `common`: the labels of every sample.
+  explicit PrometheusText(const Labels& common);
+
+  // Each metric is added once. `help` is a sentence.
+  void AddGauge(absl::string_view name, absl::string_view help, double value);
+  void AddCounter(absl::string_view name, absl::string_view help, double value);
+  // `bounds`: the inclusive upper bounds of all buckets but the last, which has none, in ascending
+  // order. `counts`: how many observations each bucket has, one more than bounds.
+  void AddHistogram(absl::string_view name, absl::string_view help, absl::Span<const double> bounds,
+                    absl::Span<const uint64_t> counts, double sum);
+
+  std::string Take() { return std::move(text_); }
+
+ private:
+  void AddHeader(absl::string_view name, absl::string_view help, absl::string_view type);
+  // `more`: a further label, in the form of common_, or empty.
+  void AddSample(absl::string_view name, absl::string_view more, double value);
+
+  const std::string common_;  // `name="value",…`
+  std::string text_;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_TRAINER_MONITORING_PROMETHEUS_TEXT_H_

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// RunMonitor: what a training process tells its operator. The thread that trains reports to it, at
+// the cost of a few stores per step; other threads ask for the metrics, for health and for
+// readiness at any time.
+#ifndef MIRRORFLOW_TRAIN_TRAINER_MONITORING_RUN_MONITOR_H_
+#define MIRRORFLOW_TRAIN_TRAINER_MONITORING_RUN_MONITOR_H_
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "framework/core/monotonic_time.h"
+#include "framework/core/mutex.h"
+#include "framework/runtime/run_progress.h"
+#include "train/trainer/monitoring/http_server.h"
+
+namespace mirrorflow {
+
+class RunMonitor {
+ public:
+  struct Options {
+    std::string job = "";  // empty: without a name
+    int worker = 0;
+    int num_workers = 1;
+    int64_t restarts = 0;  // of the job, before this process
+    // A process that is inside a step for this long without progress hangs.
+    absl::Duration progress_timeout = absl::Minutes(5);
+  };
+  explicit RunMonitor(const Options& options);
+
+  // ---- called by the thread that trains ---------------------------------------------------------
+
+  // Says what the process does until its first step has ended: `joining the cluster`.
+  void SetWaiting(std::string what);
+  // Training begins, perhaps again after a failure. It is ready after its first step.
+  void BeginTraining(std::string waiting);
+  // Looks at the progress of a session from now on, and times its waits.
+  void Watch(const std::shared_ptr<RunProgress>& progress);
+  void SetReplicas(int local, int all);
+  void SetVariableBytes(int64_t bytes) { Set(variable_bytes_, bytes); }
+
+  void BeginStep() { began_ = MonotonicTime::Now(); }
+  struct StepReport {
+    int64_t step = 0;      // which has ended, from 1
+    int64_t examples = 0;  // of its global batch
+    float loss = 0;
+    int64_t reserved_bytes = 0;
+    std::optional<MonotonicTime> checkpoint_time = {};  // as TrainingState's
+  };
+  void EndStep(const StepReport& report);
+  // The process cannot continue.
+  void Fail(const absl::Status& why);
+
+  // ---- called by any thread ---------------------------------------------------------------------
+
+  // Answers /metrics, /healthz and /readyz.
+  HttpReply Answer(absl::string_view path);
+
+ private:
+  // Upper bounds of the buckets of step durations, in seconds.
+  static constexpr double kBounds[] = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
+                                       0.5,   1,      2.5,   5,    10,    30,   60};
+
+  template <typename T>
+  static void Set(std::atomic<T>& place, T value) {
+    place.store(value, std::memory_order_relaxed);
+  }
+  // Only one thread adds.
+  template <typename T>
+  static void Add(std::atomic<T>& place, T value) {
+    Set<T>(place, place.load(std::memory_order_relaxed) + value);
+  }
+
+  std::string Metrics();
+  // Each returns why the answer is no; empty for yes.
+  std::string WhyUnhealthy();
+  std::string WhyNotReady();
+  std::string Failure();
+  absl::Duration Waited();
+
+  const Options options_;
+
+  MonotonicTime began_ = MonotonicTime::Now();  // the current step
+  const RunProgress* last_watched_ = nullptr;   // progress_, for the thread that trains
+
+  std::atomic<bool> has_stepped_{false};
+  std::atomic<int64_t> step_{0}, examples_{0};
+  std::atomic<float> loss_{0};
+  std::array<std::atomic<uint64_t>, std::size(kBounds) + 1> durations_ = {};  // by bucket
+  std::atomic<double> total_seconds_{0};
+  std::atomic<int> local_replicas_{0}, all_replicas_{0};
+  std::atomic<int64_t> variable_bytes_{0}, reserved_bytes_{0};
+  std::atomic<MonotonicTime> checkpoint_time_{MonotonicTime()};  // the start of the clock: none
+
+  Mutex mutex_;
+  std::string waiting_ ABSL_GUARDED_BY(mutex_) = "starting";
+  absl::Status failure_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<RunProgress> progress_ ABSL_GUARDED_BY(mutex_);
+  absl::Duration waited_before_ ABSL_GUARDED_BY(mutex_);  // before progress_
+  // The position of progress_ that was seen last, and when it was seen first.
+  RunProgress::Position seen_ ABSL_GUARDED_BY(mutex_);
+  MonotonicTime seen_since_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_TRAINER_MONITORING_RUN_MONITOR_H_
