@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/flags/flag.h"
@@ -24,6 +25,7 @@
 #include "tools/flags/cluster_flags.h"
 #include "tools/flags/command_line.h"
 #include "tools/flags/compute_flags.h"
+#include "tools/flags/metrics_flags.h"
 #include "tools/loss_log.h"
 #include "tools/models/classifiers.h"
 
@@ -159,13 +161,15 @@ absl::Status CheckFlags() {
   return CheckOutputFlag("trace", absl::GetFlag(FLAGS_trace));
 }
 
-absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy(ExitCode* code) {
+absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy(std::optional<Cluster> cluster,
+                                                       ExitCode* code) {
   std::vector<std::string> devices = absl::GetFlag(FLAGS_devices);
   if (int n = absl::GetFlag(FLAGS_logical_gpus); n > 0) devices.assign(n, "GPU:0");
   MF_ASSIGN_OR_RETURN(CompileOptions compile, CompileOptionsOfFlags());
   compile.check_plan = absl::GetFlag(FLAGS_check_plan);
   MF_ASSIGN_OR_RETURN(const int64_t bucket_bytes, BucketBytesOfFlags());
-  return StrategyOfFlags({.devices = devices,
+  return StrategyOfFlags(std::move(cluster),
+                         {.devices = devices,
                           .num_cpu_replicas = absl::GetFlag(FLAGS_replicas),
                           .bucket_bytes = bucket_bytes,
                           .seed = absl::GetFlag(FLAGS_seed),
@@ -173,8 +177,10 @@ absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy(ExitCode* code) {
                          code);
 }
 
-// `*code` is the exit code of the program, also if it was asked to end, which is not an error.
-absl::Status TrainAndTest(const Strategy& strategy, LogFormat format, ExitCode* code) {
+// `metrics` may be null. `*code` is the exit code of the program, also if it was asked to end,
+// which is not an error.
+absl::Status TrainAndTest(const Strategy& strategy, LogFormat format, MetricsServer* metrics,
+                          ExitCode* code) {
   const uint64_t seed = absl::GetFlag(FLAGS_seed);
   *code = kExitBadInput;
   FashionMnist::Options data{.data_dir = absl::GetFlag(FLAGS_data_dir),
@@ -223,6 +229,7 @@ absl::Status TrainAndTest(const Strategy& strategy, LogFormat format, ExitCode* 
                  .checkpoint_every = checkpoints.every,
                  .check_replicas = absl::GetFlag(FLAGS_check_replicas)};
   if (checkpoints.manager != nullptr) fit.callbacks.push_back(&stop);
+  if (metrics != nullptr) fit.callbacks.push_back(metrics);
   *code = kExitBadInput;
   MF_ASSIGN_OR_RETURN(
       LossLog losses,
@@ -266,8 +273,13 @@ absl::Status Run(ExitCode* code) {
   MF_RETURN_IF_ERROR(CheckFlags());
   if (!CheckpointDirOfFlags().empty()) MF_RETURN_IF_ERROR(PreemptionHandler::TakeSignals());
   MF_ASSIGN_OR_RETURN(const LogFormat format, ParseLogFormat(absl::GetFlag(FLAGS_log_format)));
-  MF_ASSIGN_OR_RETURN(const std::unique_ptr<Strategy> strategy, MakeStrategy(code));
-  const absl::Status status = TrainAndTest(*strategy, format, code);
+  MF_ASSIGN_OR_RETURN(std::optional<Cluster> cluster, ClusterOfFlags());
+  MF_ASSIGN_OR_RETURN(const std::unique_ptr<MetricsServer> metrics, MetricsOfFlags(cluster));
+  MF_ASSIGN_OR_RETURN(const std::unique_ptr<Strategy> strategy,
+                      MakeStrategy(std::move(cluster), code));
+  if (metrics != nullptr) metrics->SetWaiting("loading data, the model and its checkpoint");
+  const absl::Status status = TrainAndTest(*strategy, format, metrics.get(), code);
+  if (metrics != nullptr && !status.ok()) metrics->Fail(status);  // the cleanup may take a while
   *code = ExitCodeOf(status, *strategy, *code);
   return status;
 }

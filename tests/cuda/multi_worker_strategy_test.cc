@@ -332,7 +332,7 @@ TEST(GpuMultiWorkerErrorsTest, ForeignNcclIdIsRefused) {
   absl::SetFlag(&FLAGS_cluster_spec, std::vector<std::string>{"127.0.0.1:1", "127.0.0.1:2"});
   absl::SetFlag(&FLAGS_task_index, 1);
   ExitCode code = kExitOk;
-  ExpectAll({StrategyOfFlags({}, &code).status()}, refused);
+  ExpectAll({StrategyOfFlags(*ClusterOfFlags(), {}, &code).status()}, refused);
   EXPECT_EQ(code, kExitUsage);
   unsetenv("NCCL_COMM_ID");
 }

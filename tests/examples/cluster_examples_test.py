@@ -45,6 +45,15 @@ class KubernetesTest(unittest.TestCase):
         claim = volumes[mounts[at]]["persistentVolumeClaim"]["claimName"]
         self.assertEqual(claim, documents("jobset.yaml")["PersistentVolumeClaim"]["metadata"]["name"])
 
+    def check_probes(self, container, words):
+        """Kubernetes asks the port at which the worker serves all hosts."""
+        host, _, port = flags(words)["metrics"].rpartition(":")
+        self.assertEqual(host, "0.0.0.0")
+        ports = {port["name"]: port["containerPort"] for port in container["ports"] if "name" in port}
+        for probe, path in (("readinessProbe", "/readyz"), ("livenessProbe", "/healthz")):
+            self.assertEqual(container[probe]["httpGet"], {"path": path, "port": "metrics"})
+        self.assertEqual(str(ports["metrics"]), port)
+
     def test_jobset_restarts_what_can_succeed(self):
         spec = documents("jobset.yaml")["JobSet"]["spec"]
         self.assertGreater(spec["failurePolicy"]["maxRestarts"], 0)
@@ -64,6 +73,9 @@ class KubernetesTest(unittest.TestCase):
         script = container["args"][0]
         self.assertIn("\nexec fashion_mnist ", script)
         self.check_pod(pod, container, script.split())
+        self.check_probes(container, script.split())
+        # Otherwise a worker that waits for the others has no name at which they find it.
+        self.assertIs(spec["network"]["publishNotReadyAddresses"], True)
 
     def test_jobset_counts_its_workers(self):
         [job] = documents("jobset.yaml")["JobSet"]["spec"]["replicatedJobs"]
@@ -86,6 +98,7 @@ class KubernetesTest(unittest.TestCase):
         pod = job["template"]["spec"]["template"]["spec"]
         [container] = pod["containers"]
         self.check_pod(pod, container, train["trainer"]["args"])
+        self.check_probes(container, train["trainer"]["args"])
 
 
 class SlurmTest(unittest.TestCase):

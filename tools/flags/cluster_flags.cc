@@ -219,10 +219,10 @@ absl::StatusOr<std::unique_ptr<Strategy>> StrategyOfCluster(Cluster cluster,
   return strategy.status();
 }
 
-absl::StatusOr<std::unique_ptr<Strategy>> StrategyOfFlags(MirroredStrategy::Options options,
+absl::StatusOr<std::unique_ptr<Strategy>> StrategyOfFlags(std::optional<Cluster> cluster,
+                                                          MirroredStrategy::Options options,
                                                           ExitCode* code) {
   *code = kExitUsage;
-  MF_ASSIGN_OR_RETURN(std::optional<Cluster> cluster, ClusterOfFlags());
   if (cluster.has_value()) return StrategyOfCluster(*std::move(cluster), std::move(options), code);
   MF_RETURN_IF_ERROR(ChooseDevicesOfFlags({}, &options));
   MF_ASSIGN_OR_RETURN(auto mirrored, MirroredStrategy::Create(options));

@@ -26,8 +26,9 @@ absl::StatusOr<std::unique_ptr<Strategy>> StrategyOfCluster(Cluster cluster,
                                                             MirroredStrategy::Options options,
                                                             ExitCode* code);
 
-// Returns StrategyOfCluster for the cluster of the flags, or a MirroredStrategy without one.
-absl::StatusOr<std::unique_ptr<Strategy>> StrategyOfFlags(MirroredStrategy::Options options,
+// Returns StrategyOfCluster, or a MirroredStrategy without a cluster.
+absl::StatusOr<std::unique_ptr<Strategy>> StrategyOfFlags(std::optional<Cluster> cluster,
+                                                          MirroredStrategy::Options options,
                                                           ExitCode* code);
 
 // Returns how a process reaches the coordination service, or serves it, as the flags say. The
