@@ -118,11 +118,11 @@ class RunProgress {
 
   // Whether the replica that is furthest behind may be waiting for other ranks.
   bool slowest_may_wait() const;
-  // CollectiveLog::TimeWaits and waited(), of all replicas; the mean over them.
+  // CollectiveLog::TimeWaits for all replicas, and the mean of their waited().
   void TimeWaits();
   absl::Duration waited() const;
 
-  // Records that this world has failed: no step runs any more before the next connection.
+  // Records that this world has failed. No step runs until the workers have connected again.
   void SetBroken() { broken_.store(true, std::memory_order_relaxed); }
   bool is_broken() const { return broken_.load(std::memory_order_relaxed); }
 

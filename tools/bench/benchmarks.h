@@ -197,9 +197,9 @@ absl::Status BenchTrainer(Report* report);
 // MB, in turns.
 absl::Status BenchUpdate(Report* report);
 
-// simulated_workers.cc: what thousands of workers cost the coordination service. They register and
-// gather values in threads of this process; the service has its own. Doubles their number up to
-// `max_workers`. Unavailable if one of them fails.
+// simulated_workers.cc: what thousands of workers cost the coordination service. They run in
+// threads of this process, and the service in a process of its own. Doubles their number up to
+// `max_workers`. Returns Unavailable if one of them fails.
 inline constexpr int kFirstSimulatedWorkers = 125;
 absl::Status BenchSimulatedWorkers(int max_workers, Report* report);
 

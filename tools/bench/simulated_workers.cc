@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The coordination service of a large cluster on one machine: its clients use the real protocol,
-// but each is only a few threads of this process, so that thousands of them fit.
+// Measures the coordination service of a large cluster on one machine. Its clients use the real
+// protocol, but each is only a few threads of this process, so thousands of them fit.
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -37,7 +37,7 @@ constexpr int kRounds = 5;    // all-gathers of each kind
 constexpr size_t kValueBytes = 120;
 constexpr absl::Duration kDeadline = absl::Minutes(5);
 
-// `mirrorflow coordinator` in a process of its own, whose resources are measured.
+// Runs `mirrorflow coordinator` in a separate process, and measures its resources.
 class ServiceProcess {
  public:
   static absl::StatusOr<std::unique_ptr<ServiceProcess>> Start(int num_workers) {

@@ -104,8 +104,8 @@ class CheckpointManager {
   // earlier checkpoints stay.
   absl::Status WaitForSave();
 
-  // When the newest checkpoint was written or, before the first save, restored. Only worker 0
-  // knows; nullopt on the others and without a checkpoint. Thread-safe.
+  // Returns when the newest checkpoint was written or, before the first save, restored. Always
+  // nullopt on workers other than 0, and without a checkpoint. Thread-safe.
   std::optional<MonotonicTime> newest_time() const;
 
   // The step of the last checkpoint that was saved or restored; -1 before.

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MetricsServer serves what an operator asks a training process over HTTP, from the start of the
-// process on: /metrics in Prometheus' text format, /healthz, and /readyz (docs/clusters.md).
+// MetricsServer lets operators watch a training process over HTTP: it serves /metrics in
+// Prometheus' text format, /healthz and /readyz (docs/clusters.md). Start it before joining the
+// cluster.
 //
-//   MF_ASSIGN_OR_RETURN(auto metrics, MetricsServer::Start({.address = "9090", .cluster =
-//   cluster})); MF_ASSIGN_OR_RETURN(auto strategy, MultiWorkerMirroredStrategy::Create({.cluster =
-//   cluster})); … trainer->Fit(dataset, {.callbacks = {metrics.get()}});
+//   MF_ASSIGN_OR_RETURN(auto metrics, MetricsServer::Start({.address = "9090"}));
+//   MF_ASSIGN_OR_RETURN(auto strategy, MirroredStrategy::Create());
+//   …
+//   trainer->Fit(dataset, {.callbacks = {metrics.get()}});
 #ifndef MIRRORFLOW_TRAIN_TRAINER_METRICS_SERVER_H_
 #define MIRRORFLOW_TRAIN_TRAINER_METRICS_SERVER_H_
 
@@ -37,8 +39,8 @@ struct MetricsServerOptions {
 class MetricsServer final : public Callback {
  public:
   // Answers requests from now on, on threads of its own, which the steps do not wait for. Returns
-  // InvalidArgument, with the address, if it is malformed or can never work; Unavailable if another
-  // process uses the port.
+  // InvalidArgument if the address is malformed or does not belong to this host; Unavailable if the
+  // port is in use. Both name the address.
   static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(const MetricsServerOptions& options);
   ~MetricsServer() override;
 

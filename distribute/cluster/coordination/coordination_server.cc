@@ -245,8 +245,8 @@ class Server final : public CoordinationServer, public RawService {
       const absl::Status registered = mismatch.ok() ? joined.status() : mismatch;
       if (registered.ok()) {
         done(membership_.members());
-        // It takes a while to tell thousands of workers, so the heartbeats of each are due only
-        // from now on.
+        // Answering thousands of workers takes a while, so the heartbeat timeout of each starts
+        // with its own answer.
         return membership_.Begin(process.worker);
       }
       membership_.Forget(process, registered);

@@ -288,7 +288,7 @@ void CoordinationState::Expire(MonotonicTime now) {
     }
   }
   std::vector<int> gave_up;  // those that joined count as present in the errors of all
-  // By name of the all-gather. All workers usually have the same deadline for it.
+  // By name of the all-gather, because the calls of all workers usually expire together.
   std::map<std::string, std::vector<int>> missing_from_gather;
   for (const auto& [worker, wait] : expired) {
     std::string what = "join";

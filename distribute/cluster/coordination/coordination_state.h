@@ -8,8 +8,8 @@
 // incarnation fails, or Expire() is called after its deadline. `done` is called exactly once, by
 // any thread, without locks; it may be called before the call returns. Thread-safe.
 //
-// Thousands of workers make the same call at about the same time. What one call costs must not grow
-// with the number of those that wait, except for the last one, which answers all of them.
+// Thousands of workers make the same call at about the same time, so the cost of a call must not
+// depend on how many are waiting. The exception is the last call, which answers all of them.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_COORDINATION_STATE_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_COORDINATION_STATE_H_
 
@@ -68,8 +68,8 @@ class CoordinationState {
   // the incarnation ends without one.
   void WaitForFailure(int worker, uint64_t incarnation, Done done);
 
-  // Sets those of `workers`, by number, whose program is blocked here, waiting for others.
-  // Background calls, which are WaitForFailure and Get with `in_background`, do not count.
+  // Sets (*workers)[w] for each worker w whose program is blocked in a call, waiting for others.
+  // Background calls (WaitForFailure, and Get with `in_background`) do not count.
   void AddWaiting(std::vector<bool>* workers) const;
   // Ends the calls whose deadline is not after `now` with DeadlineExceeded. The error names the
   // missing workers, the first of them as its Failure.
@@ -124,7 +124,7 @@ class CoordinationState {
   template <typename Condition>
   void EndAllIf(const Condition& condition, const Answer& answer, const Answer& failure,
                 Answers* answers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Withdraws the value of a worker that no longer waits, so that no all-gather completes with it.
+  // Removes the value of a worker that has stopped waiting, so that no all-gather uses it.
   void TakeBack(int worker, const Wait& wait) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void SetJoining(int worker, bool joining) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // The workers that have not made the call, a join or an all-gather, that `wait` waits for.
@@ -148,7 +148,7 @@ class CoordinationState {
   std::map<int, MonotonicTime> gave_up_
       ABSL_GUARDED_BY(mu_);                       // by worker: when its last Join expired
   std::set<int> cancelled_ ABSL_GUARDED_BY(mu_);  // the workers cancelled in this incarnation
-  // By worker; without workers that do not wait.
+  // By worker. Has only workers that are waiting.
   std::map<int, std::list<Wait>> waits_ ABSL_GUARDED_BY(mu_);
   int num_blocked_ ABSL_GUARDED_BY(mu_) = 0;  // waits for anything but a failure
 };

@@ -404,7 +404,7 @@ std::optional<Membership::Loss> Membership::LoseBecause(int worker, absl::string
   absl::Status why = WithFailure(
       absl::UnavailableError(absl::StrCat(NameOf(found->second.member), " is gone: ", cause)),
       {.worker = worker});
-  // Only the first loss says how far all have come: thousands may be lost at once.
+  // Only the first loss records every worker's position, because thousands may be lost at once.
   if (left_.empty()) why = WithCollectives(why, Collectives());
   Remove(found);
   if (complete_) {

@@ -61,15 +61,16 @@ class Membership {
   absl::Duration HeartbeatTimeout(int worker) const;
   // The workers as a serialized coordination::Membership. Unavailable until all have registered.
   Answer members() const;
-  // Heartbeats of a worker are due from now on: it learns now that all have registered.
+  // Starts the heartbeat timeout of a worker, which is called once the worker's answer to its
+  // registration has been sent.
   void Begin(int worker);
   // Names the missing workers; empty once all workers have registered.
   std::string WaitingText(MonotonicTime now) const;
 
   // ---- ends -------------------------------------------------------------------------------------
 
-  // A worker leaves for the reason `why`, which others get that need it. Returns false if it has
-  // left before.
+  // Records that a worker leaves, and why; calls of other workers that need it fail with `why`.
+  // Returns false if the worker has already left.
   bool Leave(int worker, const absl::Status& why);
   struct Loss {
     absl::Status why;
@@ -85,8 +86,8 @@ class Membership {
   void ForgiveSilence(absl::Duration duration);
   // The workers that have been silent for longer than they have said they would be.
   std::vector<int> SilentWorkers(MonotonicTime now) const;
-  // Returns a line to log about the workers that have been silent for longer than usual; at most
-  // one a minute for each. Empty if there are none.
+  // Returns a line to log that names the workers that have been silent for longer than usual, or an
+  // empty string. Names each worker at most once a minute.
   std::string SlowWorkersText(MonotonicTime now);
   // As Lose, for a worker whose heartbeats have ended.
   std::optional<Loss> LoseSilent(int worker, MonotonicTime now);
@@ -102,7 +103,7 @@ class Membership {
   // Returns a line to log about a worker that has been late for over a minute while others wait for
   // it, at most one a minute for each worker; empty if there is none.
   std::string LateWorkerText(MonotonicTime now);
-  // Each worker that has not left has sent a heartbeat since this time.
+  // Returns the time of the oldest of the last heartbeats, one per worker that has not left.
   MonotonicTime HeardFromAllSince() const;
   // The error of a worker whose wait has timed out, about the worker that is furthest behind; as it
   // is if all have come equally far.
@@ -152,7 +153,7 @@ class Membership {
 
   absl::Status Differ(int worker, absl::string_view what, absl::string_view own,
                       absl::string_view other) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Ends the registration of all workers, because this one does not fit.
+  // Rejects all workers because this one does not match the others.
   absl::Status EndWith(absl::string_view mismatch, int worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status CheckSettings(const coordination::Member& member) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status CheckGpus(const coordination::Member& member) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -42,7 +42,7 @@ std::string NameOf(const coordination::Member& member);
 // says only how many more there are.
 std::string FirstOf(absl::Span<const int> workers, absl::Span<const std::string> addresses = {});
 
-// The body of messages. Messages to different workers share it and its digest.
+// A message body and its digest, which messages to different workers can share.
 struct Body {
   explicit Body(std::string bytes);
   const std::string bytes;

@@ -37,7 +37,7 @@ class ServiceLinks {
 
   bool empty() const { return links_.empty(); }
   size_t size() const { return links_.size(); }
-  // How many links the worker has.
+  // Returns the number of links of a worker.
   int CountOf(int worker) const;
 
   // Becomes readable when a link can go on.
@@ -64,7 +64,7 @@ class ServiceLinks {
   };
 
   void SetReady(Link* link);
-  // Registers what the link waits for. Returns false if the system does not have the memory.
+  // Registers the events that the link waits for. Returns false if the kernel is out of memory.
   bool Watch(Link* link);
   bool Watch(End* end, int fd, int16_t events);
 

@@ -2,10 +2,10 @@
 //
 // HttpServer answers GET and HEAD requests for a few paths, as probes and scrapers send them:
 //
-//   MF_ASSIGN_OR_RETURN(auto server, HttpServer::Start("127.0.0.1:9090", [](absl::string_view path)
-//   {
+//   const auto answer = [](absl::string_view path) {
 //     return path == "/healthz" ? HttpReply{.body = "ok\n"} : HttpReply::NotFound();
-//   }));
+//   };
+//   MF_ASSIGN_OR_RETURN(auto server, HttpServer::Start("127.0.0.1:9090", answer));
 //
 // Clients are not trusted: their number, the bytes of a request and the time that a client may take
 // are bounded. Each connection serves one request. There is no encryption and no authentication.
