@@ -11,6 +11,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "framework/core/log.h"
 #include "framework/core/mutex.h"
 #include "framework/core/names.h"
@@ -20,7 +22,8 @@ namespace mirrorflow {
 namespace {
 
 constexpr char kVariable[] = "MIRRORFLOW_FAILPOINTS";
-constexpr absl::string_view kActions[] = {"error", "exit", "kill", "hang", "stop"};
+constexpr absl::string_view kActions[] = {"delay", "error", "exit", "kill", "hang", "stop"};
+constexpr absl::Duration kDelay = absl::Milliseconds(100);
 
 std::atomic<int> this_worker{0};
 
@@ -44,7 +47,7 @@ absl::StatusOr<Setting> ParseSetting(absl::string_view text) {
   const auto malformed = [&] {
     return absl::InvalidArgumentError(
         absl::StrCat(kVariable,
-                     ": malformed; expected NAME=error|exit|kill|hang|stop[@WORKER][#COUNT], "
+                     ": malformed; expected NAME=delay|error|exit|kill|hang|stop[@WORKER][#COUNT], "
                      "got '",
                      text, "'"));
   };
@@ -112,6 +115,10 @@ absl::Status Failpoint::Act() {
   if (worker_ >= 0 && worker_ != this_worker) return absl::OkStatus();
   const int pass = ++passes_;
   if (count_ > 0 && pass != count_) return absl::OkStatus();
+  if (action_ == "delay") {
+    absl::SleepFor(kDelay);
+    return absl::OkStatus();
+  }
   if (action_ == "exit") _exit(1);
   if (action_ == "kill") kill(getpid(), SIGKILL);
   if (action_ == "stop") {

@@ -32,8 +32,8 @@ class Failpoint {
   const std::string& name() const { return name_; }
 
   // Returns OK unless this failpoint is set. If it is: `error` returns Internal, `exit` ends the
-  // process with code 1, `kill` ends it by SIGKILL, `hang` never returns, and `stop` suspends
-  // the process until SIGCONT and then returns OK.
+  // process with code 1, `kill` ends it by SIGKILL, `hang` never returns, `delay` returns OK after
+  // 0.1 s, and `stop` suspends the process until SIGCONT and then returns OK.
   absl::Status Pass() {
     if (!is_set_) [[likely]]
       return absl::OkStatus();

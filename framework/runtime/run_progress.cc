@@ -66,6 +66,13 @@ RunProgress::Run::Run(RunProgress& progress, uint64_t step) : progress_(progress
   progress.running_.store(true, std::memory_order_release);
 }
 
+RunProgress::Run::~Run() {
+  const int64_t ns = absl::ToInt64Nanoseconds(MonotonicTime::Now() - began_);
+  progress_.in_runs_ns_.store(progress_.in_runs_ns_.load(std::memory_order_relaxed) + ns,
+                              std::memory_order_relaxed);
+  progress_.running_.store(false, std::memory_order_release);
+}
+
 const CollectiveLog& RunProgress::slowest_log() const {
   return **std::min_element(logs_.begin(), logs_.end(), [](const auto& a, const auto& b) {
     return a->started() < b->started();

@@ -93,12 +93,13 @@ class RunProgress {
    public:
     // `step`: the number of the step that begins, from 1.
     Run(RunProgress& progress, uint64_t step);
-    ~Run() { progress_.running_.store(false, std::memory_order_release); }
+    ~Run();
     Run(const Run&) = delete;
     Run& operator=(const Run&) = delete;
 
    private:
     RunProgress& progress_;
+    const MonotonicTime began_ = MonotonicTime::Now();
   };
 
   const std::shared_ptr<CollectiveLog>& log(int replica) const { return logs_[replica]; }
@@ -121,6 +122,10 @@ class RunProgress {
   // CollectiveLog::TimeWaits for all replicas, and the mean of their waited().
   void TimeWaits();
   absl::Duration waited() const;
+  // The total duration of the runs that have ended.
+  absl::Duration in_runs() const {
+    return absl::Nanoseconds(in_runs_ns_.load(std::memory_order_relaxed));
+  }
 
   // Records that this world has failed. No step runs until the workers have connected again.
   void SetBroken() { broken_.store(true, std::memory_order_relaxed); }
@@ -132,6 +137,7 @@ class RunProgress {
   std::atomic<uint64_t> runs_{0};
   std::atomic<uint64_t> step_{0};
   std::atomic<bool> running_{false};
+  std::atomic<int64_t> in_runs_ns_{0};
 };
 
 }  // namespace mirrorflow

@@ -112,7 +112,9 @@ void Connection::ShareProgress(absl::Span<const std::unique_ptr<Replica>> replic
     if (!replicas[r]->device().traits().inline_lanes) log->SetWorksAhead();
     replicas[r]->set_collective_log(log);
   }
-  if (workers_ != nullptr) workers_->ShareProgress(progress_);
+  if (workers_ == nullptr) return;
+  progress_->TimeWaits();  // the worker that waits least slows all others down
+  workers_->ShareProgress(progress_);
 }
 
 void Connection::TakeFailure(const absl::Status& why) {

@@ -79,10 +79,9 @@ class MetricsTest(programs.ProgramTest):
         port = free_port()
         flags = ["--job=mnist", "--heartbeat_timeout=2s"]
         first = self.start(0, port, *flags, MIRRORFLOW_RESTART_COUNT="3")
+        wait_until(lambda: first.get("/readyz")[1].startswith("waiting: the 2 workers "), "the worker's start")
         for _ in range(5):
-            code, text = first.get("/readyz")
-            self.assertEqual(code, 503)
-            self.assertRegex(text, r"^waiting: the 2 workers .*\n$")
+            self.assertEqual(first.get("/readyz")[0], 503)
             self.assertEqual(first.get("/healthz"), (200, "ok\n"))
             self.assertEqual(first.value("mirrorflow_ready"), 0)
             time.sleep(0.1)
@@ -144,6 +143,14 @@ class MetricsTest(programs.ProgramTest):
         for worker in workers:
             wait_until(lambda: worker.process.poll() is not None, "the end of the workers")
             self.assertEqual(worker.process.returncode, CLUSTER)
+
+    def test_straggler_is_named(self):
+        port = free_port()
+        first, _ = [self.start(rank, port, MIRRORFLOW_FAILPOINTS="train/step=delay@1") for rank in range(2)]
+        # The service, in worker 0, judges them once a minute.
+        line = next(line for line in first.process.stderr if "straggler" in line)
+        self.assertRegex(line, r"^WARNING: worker 1 \(process \d+")
+        self.assertGreater(int(re.search(r"costs (\d+) %", line)[1]), 50)
 
     def test_bad_address(self):
         for address in ("nonsense", "localhost", "1:2:3", "70000"):

@@ -215,6 +215,8 @@ class CoordinationClient::Connection {
       heartbeat.set_runs(at.runs);
       heartbeat.set_collectives(at.collectives);
       heartbeat.set_collective(at.collective);
+      heartbeat.set_in_runs_us(absl::ToInt64Microseconds(progress->in_runs()));
+      heartbeat.set_waited_us(absl::ToInt64Microseconds(progress->waited()));
     }
     MF_ASSIGN_OR_RETURN(const std::string text, Perform(std::move(request), deadline, call));
     int signal = 0;

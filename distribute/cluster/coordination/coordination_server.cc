@@ -387,6 +387,8 @@ class Server final : public CoordinationServer, public RawService {
       membership_.SetWaiting(now, waiting);
       const std::string late = membership_.LateWorkerText(now);
       if (!late.empty()) LogWarning(late);
+      const std::string straggler = membership_.StragglerText(now);
+      if (!straggler.empty()) LogWarning(straggler);
       const absl::Status standstill = membership_.Standstill(now);
       if (!standstill.ok()) {
         for (CoordinationState* const group : Groups()) {

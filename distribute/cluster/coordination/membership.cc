@@ -146,6 +146,7 @@ absl::Status Membership::CheckGpus(const coordination::Member& member) {
 
 void Membership::Remove(std::map<int, Registered>::iterator member) {
   for (const std::string& uuid : member->second.member.gpu_uuids()) gpu_users_.erase(uuid);
+  stragglers_.Remove(member->first);
   members_.erase(member);
 }
 
@@ -216,6 +217,7 @@ bool Membership::Leave(int worker, const absl::Status& why) {
   if (HasLeft(worker)) return false;
   left_.emplace_back(worker, why);
   has_left_[worker] = true;
+  stragglers_.Remove(worker);
   changed_.NotifyAll();
   return true;
 }
@@ -249,6 +251,7 @@ void Membership::Beat(int worker, const coordination::Heartbeat& heartbeat) {
   const bool moved = member.position() != std::pair(heartbeat.runs(), heartbeat.collectives()) ||
                      heartbeat.running() != member.heartbeat.running();
   member.heartbeat = heartbeat;
+  if (!HasLeft(worker)) stragglers_.Beat(worker, heartbeat, member.last_beat);
   if (!moved) return;
   member.last_progress = member.last_beat;
   member.stands_still = false;
@@ -345,6 +348,15 @@ std::string Membership::LateWorkerText(MonotonicTime now) {
         "; the others wait for it for up to ", absl::FormatDuration(member.prepare_timeout()));
   }
   return "";
+}
+
+std::string Membership::StragglerText(MonotonicTime now) {
+  MutexLock lock(&mu_);
+  const std::optional<StragglerWatch::Straggler> straggler = stragglers_.Find(now);
+  if (!straggler.has_value()) return "";
+  const auto found = members_.find(straggler->worker);
+  if (found == members_.end()) return "";
+  return absl::StrCat(NameOf(found->second.member), " ", straggler->Text());
 }
 
 MonotonicTime Membership::HeardFromAllSince() const {

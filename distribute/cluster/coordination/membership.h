@@ -21,6 +21,7 @@
 #include "distribute/cluster/coordination/answer.h"
 #include "distribute/cluster/coordination/coordination.pb.h"
 #include "distribute/cluster/coordination/messages.h"
+#include "distribute/cluster/coordination/straggler_watch.h"
 #include "distribute/cluster/coordination/worker_process.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/mutex.h"
@@ -103,6 +104,9 @@ class Membership {
   // Returns a line to log about a worker that has been late for over a minute while others wait for
   // it, at most one a minute for each worker; empty if there is none.
   std::string LateWorkerText(MonotonicTime now);
+  // Returns a line to log that names the worker that slows down the others, as
+  // StragglerWatch::Find does; empty if there is none.
+  std::string StragglerText(MonotonicTime now);
   // Returns the time of the oldest of the last heartbeats, one per worker that has not left.
   MonotonicTime HeardFromAllSince() const;
   // The error of a worker whose wait has timed out, about the worker that is furthest behind; as it
@@ -172,6 +176,7 @@ class Membership {
   bool complete_ ABSL_GUARDED_BY(mu_) = false;  // all workers have registered
   bool start_is_cancelled_ ABSL_GUARDED_BY(mu_) = false;
   std::map<int, Registered> members_ ABSL_GUARDED_BY(mu_);
+  StragglerWatch stragglers_ ABSL_GUARDED_BY(mu_);
   std::map<std::string, int> gpu_users_ ABSL_GUARDED_BY(mu_);  // the worker, by UUID
   Answer members_answer_ ABSL_GUARDED_BY(mu_);                 // of members()
   std::vector<std::pair<int, absl::Status>> left_ ABSL_GUARDED_BY(mu_);

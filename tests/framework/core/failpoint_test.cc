@@ -90,6 +90,13 @@ TEST_F(FailpointTest, EndsTheProcess) {
   }
 }
 
+TEST_F(FailpointTest, DelaysThePassAndGoesOn) {
+  Failpoint& failpoint = NewFailpoint("place=delay");
+  const absl::Time begin = absl::Now();
+  EXPECT_TRUE(failpoint.Pass().ok());
+  EXPECT_GE(absl::Now() - begin, absl::Milliseconds(100));
+}
+
 TEST_F(FailpointTest, StopsTheProcessUntilItIsContinued) {
   Failpoint& failpoint = NewFailpoint("place=stop#1");
   const pid_t child = fork();
@@ -111,7 +118,7 @@ TEST_F(FailpointTest, MistakesInTheEnvironmentAreNamed) {
   } cases[] = {
       {"plase=kill", "no failpoint 'plase'; did you mean place?"},
       {"place", "got 'place'"},
-      {"place=explode", "expected NAME=error|exit|kill|hang|stop[@WORKER][#COUNT]"},
+      {"place=explode", "expected NAME=delay|error|exit|kill|hang|stop[@WORKER][#COUNT]"},
       {"place=kill#0", "malformed"},
       {"place=kill@x", "malformed"},
       {"place=kill=kill", "malformed"},

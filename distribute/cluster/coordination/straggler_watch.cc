@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/cluster/coordination/straggler_watch.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr double kLeastCost = 0.1;
+// With fewer steps in an interval, it matters in which part of a step the interval begins and ends.
+constexpr uint64_t kLeastRuns = 10;
+
+}  // namespace
+
+void StragglerWatch::Beat(int worker, const coordination::Heartbeat& heartbeat, MonotonicTime now) {
+  const Sample sample = {.time = now,
+                         .runs = heartbeat.runs(),
+                         .in_runs = absl::Microseconds(heartbeat.in_runs_us()),
+                         .waited = absl::Microseconds(heartbeat.waited_us())};
+  const auto [found, is_new] =
+      workers_.try_emplace(worker, Worker{.first = sample, .last = sample});
+  if (is_new) return;
+  // The counts of another session begin at zero.
+  const bool continues = sample.runs >= found->second.last.runs;
+  found->second.last = sample;
+  if (!continues) BeginInterval(now);
+}
+
+void StragglerWatch::Remove(int worker) { workers_.erase(worker); }
+
+void StragglerWatch::BeginInterval(MonotonicTime now) {
+  began_ = now;
+  for (auto& [number, worker] : workers_) worker.first = worker.last;
+}
+
+std::optional<StragglerWatch::Straggler> StragglerWatch::Find(MonotonicTime now) {
+  if (began_ == MonotonicTime::InfinitePast()) BeginInterval(now);
+  if (now < began_ + kInterval) return std::nullopt;
+  std::vector<double> waited;  // by worker, as a part of the time
+  double least_waited = 0;
+  int slowest = -1;
+  for (const auto& [number, worker] : workers_) {
+    const absl::Duration elapsed = worker.last.time - worker.first.time;
+    if (worker.last.runs < worker.first.runs + kLeastRuns || elapsed <= absl::ZeroDuration()) {
+      return std::nullopt;
+    }
+    waited.push_back(absl::FDivDuration(worker.last.waited - worker.first.waited, elapsed));
+    if (slowest >= 0 && waited.back() >= least_waited) continue;
+    slowest = number;
+    least_waited = waited.back();
+  }
+  if (waited.size() < 2) return std::nullopt;
+  // The upper one of two medians, so that of two workers it is the other one.
+  const auto median = waited.begin() + static_cast<int64_t>(waited.size() / 2);
+  std::nth_element(waited.begin(), median, waited.end());
+  const auto [first, last] = workers_.at(slowest);
+  BeginInterval(now);
+  if (*median - least_waited <= kLeastCost) return std::nullopt;
+  const absl::Duration interval = last.time - first.time;
+  const absl::Duration in_runs = last.in_runs - first.in_runs;
+  const absl::Duration own_waits = last.waited - first.waited;
+  return Straggler{.worker = slowest,
+                   .cost = *median - least_waited,
+                   .interval = interval,
+                   // The waits of a run count before the run has ended.
+                   .computed = std::max(in_runs - own_waits, absl::ZeroDuration()),
+                   .between = std::max(interval - in_runs, absl::ZeroDuration()),
+                   .waited = own_waits,
+                   .median_waited = *median * interval};
+}
+
+std::string StragglerWatch::Straggler::Text() const {
+  const auto seconds = [](absl::Duration duration) { return absl::ToDoubleSeconds(duration); };
+  return absl::StrFormat(
+      "is a straggler, which costs %.0f %% of the time: in the last %.0f s, it computed for %.1f "
+      "s, "
+      "spent %.1f s between steps and waited %.1f s for others; the median worker waited %.1f s",
+      100 * cost, seconds(interval), seconds(computed), seconds(between), seconds(waited),
+      seconds(median_waited));
+}
+
+}  // namespace mirrorflow
