@@ -79,6 +79,10 @@ constexpr struct Command {
      "0\n"
      "                                              does not, also when its workers start again\n",
      /*chooses_exit_code=*/true},
+    {"status", ShowStatus, "job secret_file tls_ca tls_cert tls_key",
+     "mirrorflow status HOST:PORT                   show where the workers of a job are that has "
+     "its\n"
+     "                                              coordination service there\n"},
     {"checkpoint", ListAndCheckCheckpoints, "",
      "mirrorflow checkpoint DIR                     list the checkpoints in a directory and check "
      "them\n"},
@@ -128,8 +132,8 @@ int Main(int argc, char** argv) {
         absl::InvalidArgumentError(absl::StrCat(
             "'", name,
             "': unknown command; expected inspect, run, "
-            "devices, ops, data, explain, bench, launch, coordinator, checkpoint, report or "
-            "failpoints (see --help)")),
+            "devices, ops, data, explain, bench, launch, coordinator, status, checkpoint, report "
+            "or failpoints (see --help)")),
         kExitUsage);
   }
   if (const absl::Status status = CheckFlags(*command, line->flags); !status.ok()) {

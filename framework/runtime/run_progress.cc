@@ -6,6 +6,8 @@
 #include <iterator>
 #include <tuple>
 
+#include "absl/strings/str_cat.h"
+
 namespace mirrorflow {
 
 CollectiveLog::Wait::Wait(CollectiveLog& log)
@@ -96,6 +98,12 @@ absl::Duration RunProgress::waited() const {
   absl::Duration total;
   for (const auto& log : logs_) total += log->waited();
   return total / static_cast<int64_t>(logs_.size());
+}
+
+std::string RunProgress::Position::ToString() const {
+  if (step == 0) return "before the first step";
+  if (!running) return absl::StrCat("after step ", step);
+  return absl::StrCat("in step ", step, collective.empty() ? "" : ", collective ", collective);
 }
 
 RunProgress::Position RunProgress::position() const {

@@ -114,6 +114,9 @@ class RunProgress {
     uint64_t finished = 0;        // of these
     uint64_t step = 0;            // as Run's
     std::string collective = {};  // the name of the last one; empty if none has started
+
+    // `in step 12, collective gradient`
+    std::string ToString() const;
   };
   Position position() const;
 

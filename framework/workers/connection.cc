@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "framework/core/json.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/stack_trace.h"
+#include "framework/core/state_report.h"
 #include "framework/core/status.h"
 #include "framework/runtime/error_report.h"
 #include "framework/runtime/failure.h"
@@ -112,6 +114,10 @@ void Connection::ShareProgress(absl::Span<const std::unique_ptr<Replica>> replic
     if (!replicas[r]->device().traits().inline_lanes) log->SetWorksAhead();
     replicas[r]->set_collective_log(log);
   }
+  report_ = std::make_unique<StateReport>([worker = worker(), progress = progress_] {
+    return std::vector<std::string>{
+        absl::StrCat("worker ", worker, ": ", progress->position().ToString())};
+  });
   if (workers_ == nullptr) return;
   progress_->TimeWaits();  // the worker that waits least slows all others down
   workers_->ShareProgress(progress_);

@@ -24,6 +24,7 @@
 #include "absl/types/span.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/mutex.h"
+#include "framework/core/state_report.h"
 #include "framework/runtime/communicator.h"
 #include "framework/runtime/replica.h"
 #include "framework/runtime/run_progress.h"
@@ -117,6 +118,7 @@ class Connection {
   std::vector<std::unique_ptr<Communicator>> communicators_;
   std::vector<Replica*> replicas_;  // hold pointers to the communicators
   std::shared_ptr<RunProgress> progress_;
+  std::unique_ptr<StateReport> report_;           // of progress_
   mutable std::atomic<bool> has_noticed_{false};  // a failure since Connect
 };
 

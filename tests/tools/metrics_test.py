@@ -85,16 +85,30 @@ class MetricsTest(programs.ProgramTest):
             self.assertEqual(first.get("/healthz"), (200, "ok\n"))
             self.assertEqual(first.value("mirrorflow_ready"), 0)
             time.sleep(0.1)
+        self.assertIn("worker 1: missing", self.status(port))
         second = self.start(1, port, *flags)
         for worker in (first, second):
             wait_until(lambda: worker.get("/readyz") == (200, "ok\n"), "a step of both workers")
             self.assertEqual(worker.get("/healthz"), (200, "ok\n"))
         self.check_metrics(first, second)
+        for rank, worker in enumerate((first, second)):
+            where = rf"worker {rank} \(process {worker.process.pid} on [^)]+\): (in|after) step \d+"
+            wait_until(lambda: re.search(where, self.status(port)), "the step of a worker")
+        # Each worker logs what it does itself, and the one with the service logs what all do.
+        first.process.send_signal(signal.SIGUSR1)
+        self.assertTrue(any("2 workers: " in line for line in first.process.stderr))
+        second.process.send_signal(signal.SIGUSR1)
+        self.assertTrue(any(re.search(r"worker 1: (in|after) step \d+", line) for line in second.process.stderr))
         # A stopped process is lost once it was silent for the time limit; the other one ends.
         second.process.send_signal(signal.SIGSTOP)
         wait_until(lambda: first.get("/readyz")[0] != 200, "the loss of a worker")
         wait_until(lambda: first.process.poll() is not None, "the end of the other worker")
         self.assertEqual(first.process.returncode, CLUSTER)
+
+    def status(self, port):
+        result = self.run_program(programs.MIRRORFLOW, "status", f"127.0.0.1:{port}", "--job=mnist")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result.stdout
 
     def check_metrics(self, first, second):
         for rank, worker in enumerate((first, second)):

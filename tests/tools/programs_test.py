@@ -213,7 +213,9 @@ class ProgramsTest(ProgramTest):
         self.write("noop.txt", "a = NoOp()\n")
         for args, where, what in [
             ([], "''", "expected inspect, run, devices, ops, data, explain, bench, launch, "
-             "coordinator, checkpoint, report or failpoints"),
+             "coordinator, status, checkpoint, report or failpoints"),
+            (["status"], "status", "expected one HOST:PORT"),
+            (["status", "nonsense"], "status", "nonsense"),
             (["train"], "'train'", "unknown command"),
             (["inspect"], "inspect", "expected one graph file, got 0"),
             (["inspect", "a", "b"], "inspect", "expected one graph file, got 2"),

@@ -56,6 +56,11 @@ absl::Status ShowOps(const std::vector<std::string>& args, ExitCode* code);
 // Without fetches and targets, lists the feeds, variables, fetches and targets of the graph.
 absl::Status Run(const std::vector<std::string>& args, ExitCode* code);
 
+// `mirrorflow status HOST:PORT`: asks the coordination service of a job there which worker is
+// where, and prints a summary and a line for each worker. It takes the secret, job and certificates
+// of the job. Gives up after 10 s.
+absl::Status ShowStatus(const std::vector<std::string>& args, ExitCode* code);
+
 }  // namespace mirrorflow
 
 #endif  // MIRRORFLOW_TOOLS_CLI_COMMANDS_H_

@@ -13,6 +13,7 @@
 #include "framework/core/end_requests.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/mutex.h"
+#include "framework/core/state_report.h"
 #include "framework/core/status.h"
 #include "framework/core/terminal.h"
 #include "tools/cli/commands.h"
@@ -102,6 +103,7 @@ absl::Status Coordinator(const std::vector<std::string>& args, ExitCode* code) {
                                                .secret = flags.secret,
                                                .job = flags.job,
                                                .tls = flags.tls};
+  MF_RETURN_IF_ERROR(StateReport::LogOnSignal());
   StopRelay stop;
   *code = kExitCluster;
   MF_RETURN_IF_ERROR(WaitUntilResolved(bind, MonotonicTime::Now() + flags.connect_timeout));

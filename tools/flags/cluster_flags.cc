@@ -16,6 +16,7 @@
 #include "distribute/strategy/devices.h"
 #include "distribute/strategy/ignored_workers.h"
 #include "distribute/strategy/multi_worker_mirrored_strategy.h"
+#include "framework/core/state_report.h"
 #include "framework/core/status.h"
 #include "framework/core/terminal.h"
 #include "framework/core/thread.h"
@@ -222,6 +223,8 @@ absl::StatusOr<std::unique_ptr<Strategy>> StrategyOfCluster(Cluster cluster,
 absl::StatusOr<std::unique_ptr<Strategy>> StrategyOfFlags(std::optional<Cluster> cluster,
                                                           MirroredStrategy::Options options,
                                                           ExitCode* code) {
+  *code = kExitResources;
+  MF_RETURN_IF_ERROR(StateReport::LogOnSignal());
   *code = kExitUsage;
   if (cluster.has_value()) return StrategyOfCluster(*std::move(cluster), std::move(options), code);
   MF_RETURN_IF_ERROR(ChooseDevicesOfFlags({}, &options));

@@ -20,6 +20,7 @@
 #include "distribute/cluster/coordination/messages.h"
 #include "distribute/cluster/coordination/service_link.h"
 #include "distribute/cluster/coordination/value_list.h"
+#include "distribute/cluster/coordination/worker_process.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/mutex.h"
 #include "framework/core/status.h"
@@ -55,7 +56,8 @@ class CoordinationClient::Connection {
   int worker() const { return options_.member.worker(); }
   int num_workers() const { return options_.member.num_workers(); }
 
-  absl::StatusOr<std::vector<coordination::Member>> Register(MonotonicTime deadline) {
+  // Must succeed before other calls.
+  absl::Status Start() {
     MF_ASSIGN_OR_RETURN(
         link_, ServiceLink::Create({.address = options_.coordinator,
                                     .name = options_.name,
@@ -65,6 +67,10 @@ class CoordinationClient::Connection {
                                                 .purpose = Handshake::Purpose::kCoordination},
                                     .worker = worker(),
                                     .tls = options_.tls}));
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::vector<coordination::Member>> Register(MonotonicTime deadline) {
     BackOff back_off(kFirstRetry, kLongestRetry);
     MonotonicTime last_refusal = MonotonicTime::InfiniteFuture();
     for (;;) {
@@ -533,8 +539,25 @@ absl::StatusOr<std::unique_ptr<CoordinationClient>> CoordinationClient::Connect(
     const Options& options, MonotonicTime deadline) {
   std::unique_ptr<CoordinationClient> client(
       new CoordinationClient(std::make_shared<Connection>(options)));
+  MF_RETURN_IF_ERROR(client->connection_->Start());
   MF_ASSIGN_OR_RETURN(client->members_, client->connection_->Register(deadline));
   return client;
+}
+
+absl::StatusOr<coordination::ClusterStatus> CoordinationClient::GetStatus(const Options& options,
+                                                                          MonotonicTime deadline) {
+  Options observer = options;
+  observer.member.set_worker(kObserver);
+  Connection connection(std::move(observer));
+  MF_RETURN_IF_ERROR(connection.Start());
+  Request request;
+  request.set_operation(Request::STATUS);
+  MF_ASSIGN_OR_RETURN(const std::string text, connection.Perform(std::move(request), deadline));
+  coordination::ClusterStatus status;
+  if (!status.ParseFromString(text)) {
+    return absl::InternalError("coordination: malformed status");
+  }
+  return status;
 }
 
 std::unique_ptr<WorkerGroup> CoordinationClient::NewGroup() {

@@ -48,6 +48,11 @@ class CoordinationClient {
                                                                      MonotonicTime deadline);
   ~CoordinationClient();
 
+  // Asks the service which worker is where, without being one: of `options`, only `coordinator` and
+  // how to prove oneself count. Same errors as Connect, except that none is about other workers.
+  static absl::StatusOr<coordination::ClusterStatus> GetStatus(const Options& options,
+                                                               MonotonicTime deadline);
+
   // By worker.
   const std::vector<coordination::Member>& members() const { return members_; }
 

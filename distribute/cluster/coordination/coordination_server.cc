@@ -22,6 +22,7 @@
 #include "distribute/cluster/connections/handshake.h"
 #include "distribute/cluster/coordination/answer.h"
 #include "distribute/cluster/coordination/client_sessions.h"
+#include "distribute/cluster/coordination/cluster_status.h"
 #include "distribute/cluster/coordination/coordination.grpc.pb.h"
 #include "distribute/cluster/coordination/coordination_state.h"
 #include "distribute/cluster/coordination/failure_attribution.h"
@@ -32,6 +33,7 @@
 #include "framework/core/log.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/mutex.h"
+#include "framework/core/state_report.h"
 #include "framework/core/status.h"
 #include "framework/core/thread.h"
 #include "framework/runtime/failure.h"
@@ -54,6 +56,7 @@ constexpr absl::Duration kLongestPause = absl::Milliseconds(500);
 constexpr absl::Duration kWaitingInterval = absl::Seconds(5);  // between reports of missing workers
 constexpr absl::Duration kListenRetry = absl::Milliseconds(250);
 constexpr int kMaxGroups = 4096;
+constexpr int kMostWorkersInReport = 64;
 
 // Random, because processes of an earlier cluster may still be there and count as well.
 uint64_t RandomIncarnation() { return static_cast<uint32_t>(RandomNumber()); }
@@ -127,6 +130,7 @@ class Server final : public CoordinationServer, public RawService {
                  [this](const std::string& connection, absl::Duration handshake,
                         bool network_failed) {
                    sessions_.Disconnect(connection, [&](const WorkerProcess& process) {
+                     if (process.worker == kObserver) return absl::ZeroDuration();
                      const absl::Duration timeout = membership_.HeartbeatTimeout(process.worker);
                      return network_failed ? timeout : TimeToReturn(handshake, timeout);
                    });
@@ -192,9 +196,10 @@ class Server final : public CoordinationServer, public RawService {
     const int worker = call.process.worker;
     const Request& body = call.request;
     const MonotonicTime deadline = DeadlineIn(body.deadline_ms());
-    if (body.operation() == Request::REGISTER) {
+    if (body.operation() == Request::REGISTER && worker != kObserver) {
       return Register(call.process, body.member(), deadline, std::move(done));
     }
+    if (body.operation() == Request::STATUS) return done(Status().SerializeAsString());
     if (const absl::Status member = membership_.CheckMember(call.process); !member.ok()) {
       return done(member);
     }
@@ -313,6 +318,21 @@ class Server final : public CoordinationServer, public RawService {
     return groups;
   }
 
+  // All workers, or only a summary of a large cluster.
+  std::vector<std::string> Report() {
+    const coordination::ClusterStatus status = Status();
+    std::vector<std::string> lines;
+    if (options_.num_workers <= kMostWorkersInReport) lines = LinesOf(status);
+    lines.insert(lines.begin(), SummaryOf(status));
+    return lines;
+  }
+
+  coordination::ClusterStatus Status() {
+    std::vector<std::string> calls(options_.num_workers);
+    for (CoordinationState* const group : Groups()) group->AddWaitTexts(&calls);
+    return membership_.Status(MonotonicTime::Now(), std::move(calls));
+  }
+
   // Worker 0 waits until the others have left or are gone: it may serve this service for them. The
   // others need not wait. `stopped`: why it has not done its work; empty if it has.
   void Leave(int worker, absl::string_view stopped, MonotonicTime deadline,
@@ -417,6 +437,7 @@ class Server final : public CoordinationServer, public RawService {
   std::map<int, std::unique_ptr<CoordinationState>> groups_ ABSL_GUARDED_BY(mu_);
   std::optional<WorkerProcess> last_refused_ ABSL_GUARDED_BY(mu_);
 
+  const StateReport report_{[this] { return Report(); }};
   std::thread ticker_;
   std::unique_ptr<ServicePort> port_;
 };

@@ -268,6 +268,20 @@ void CoordinationState::AddWaiting(std::vector<bool>* workers) const {
   }
 }
 
+std::string CoordinationState::TextOf(const Wait& wait) {
+  if (wait.kind == Kind::kAllGather) return absl::StrCat("all-gather '", wait.name, "'");
+  return wait.kind == Kind::kGet ? absl::StrCat("get '", wait.name, "'") : "join";
+}
+
+void CoordinationState::AddWaitTexts(std::vector<std::string>* calls) const {
+  MutexLock lock(&mu_);
+  for (const auto& [worker, waits] : waits_) {
+    for (const Wait& wait : waits) {
+      if (!wait.in_background) (*calls)[worker] = TextOf(wait);
+    }
+  }
+}
+
 void CoordinationState::TakeBack(int worker, const Wait& wait) {
   const auto gather = gathers_.find(wait.name);
   if (wait.kind != Kind::kAllGather || gather == gathers_.end()) return;
@@ -291,22 +305,18 @@ void CoordinationState::Expire(MonotonicTime now) {
   // By name of the all-gather, because the calls of all workers usually expire together.
   std::map<std::string, std::vector<int>> missing_from_gather;
   for (const auto& [worker, wait] : expired) {
-    std::string what = "join";
     std::vector<int> missing;
     if (wait->kind == Kind::kAllGather) {
-      what = absl::StrCat("all-gather '", wait->name, "'");
       const auto [known, is_new] = missing_from_gather.try_emplace(wait->name);
       if (is_new) known->second = MissingFrom(*wait);
       missing = known->second;
       TakeBack(worker, *wait);
-    } else if (wait->kind == Kind::kGet) {
-      what = absl::StrCat("get '", wait->name, "'");
-    } else {
+    } else if (wait->kind == Kind::kJoin) {
       missing = MissingFrom(*wait);
       gave_up.push_back(worker);
     }
     const absl::Status timed_out = absl::DeadlineExceededError(
-        absl::StrCat("worker ", worker, ": ", what, ": deadline exceeded",
+        absl::StrCat("worker ", worker, ": ", TextOf(*wait), ": deadline exceeded",
                      missing.empty() ? "" : "; missing worker ", FirstOf(missing)));
     End(worker, wait, missing.empty() ? timed_out : WithFailure(timed_out, {.worker = missing[0]}),
         &answers);

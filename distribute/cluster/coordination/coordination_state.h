@@ -71,6 +71,8 @@ class CoordinationState {
   // Sets (*workers)[w] for each worker w whose program is blocked in a call, waiting for others.
   // Background calls (WaitForFailure, and Get with `in_background`) do not count.
   void AddWaiting(std::vector<bool>* workers) const;
+  // Sets (*calls)[w] to the call that worker w is blocked in, as AddWaiting does: `get 'key'`.
+  void AddWaitTexts(std::vector<std::string>* calls) const;
   // Ends the calls whose deadline is not after `now` with DeadlineExceeded. The error names the
   // missing workers, the first of them as its Failure.
   void Expire(MonotonicTime now);
@@ -109,6 +111,7 @@ class CoordinationState {
   // The answers that a change of the state gives. They are delivered without the lock.
   class Answers;
 
+  static std::string TextOf(const Wait& wait);
   void CountGets(std::map<std::string, Entry, std::less<>>::iterator entry, int count)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status CheckIncarnation(uint64_t incarnation) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

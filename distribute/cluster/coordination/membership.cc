@@ -427,6 +427,39 @@ std::optional<Membership::Loss> Membership::LoseBecause(int worker, absl::string
   return Loss{why, complete_};
 }
 
+coordination::ClusterStatus Membership::Status(MonotonicTime now,
+                                               std::vector<std::string> calls) const {
+  using coordination::ClusterStatus;
+  MutexLock lock(&mu_);
+  ClusterStatus status;
+  for (int w = 0; w < num_workers_; ++w) {
+    ClusterStatus::Worker& worker = *status.add_workers();
+    const auto found = members_.find(w);
+    if (found == members_.end()) {
+      if (static_cast<size_t>(w) < addresses_.size()) worker.set_detail(addresses_[w]);
+      continue;
+    }
+    const Registered& registered = found->second;
+    worker.set_host(registered.member.host());
+    worker.set_pid(registered.member.pid());
+    *worker.mutable_heartbeat() = registered.heartbeat;
+    const bool has_begun = registered.last_beat != MonotonicTime::InfiniteFuture();
+    if (has_begun) {
+      worker.set_heartbeat_age_ms(absl::ToInt64Milliseconds(now - registered.last_beat));
+      worker.set_since_progress_ms(absl::ToInt64Milliseconds(now - registered.last_progress));
+    }
+    worker.set_detail(has_begun ? std::move(calls[w]) : "register");
+    worker.set_state(!worker.detail().empty()         ? ClusterStatus::WAITING
+                     : registered.heartbeat.running() ? ClusterStatus::IN_STEP
+                                                      : ClusterStatus::BETWEEN_STEPS);
+  }
+  for (const auto& [w, why] : left_) {
+    status.mutable_workers(w)->set_state(ClusterStatus::LEFT);
+    status.mutable_workers(w)->set_detail(std::string(why.message()));
+  }
+  return status;
+}
+
 std::vector<std::pair<int, absl::Status>> Membership::left() const {
   MutexLock lock(&mu_);
   return left_;

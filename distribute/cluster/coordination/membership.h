@@ -113,6 +113,9 @@ class Membership {
   // is if all have come equally far.
   absl::Status BlameSlowest(const absl::Status& timeout) const;
 
+  // Returns where each worker is. `calls`: as CoordinationState::AddWaitTexts sets them.
+  coordination::ClusterStatus Status(MonotonicTime now, std::vector<std::string> calls) const;
+
   // The workers that have left or are gone, in this order, and why.
   std::vector<std::pair<int, absl::Status>> left() const;
   // WaitUntilOver waits no longer for workers to register.

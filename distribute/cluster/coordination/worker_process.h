@@ -7,6 +7,9 @@
 
 namespace mirrorflow {
 
+// The number, in place of a worker's, of a process that only asks for the status of the cluster.
+inline constexpr int kObserver = -1;
+
 // A process that has completed the handshake as a worker.
 struct WorkerProcess {
   int worker = 0;

@@ -270,6 +270,72 @@ TEST_F(CoordinationTest, CallsThatNeedAWorkerThatHasLeftFailAtOnce) {
   }
 }
 
+// --- status -------------------------------------------------------------------------------------
+
+class ClusterStatusTest : public CoordinationTest {
+ protected:
+  absl::StatusOr<coordination::ClusterStatus> GetStatus(const std::string& secret = kTestSecret,
+                                                        double seconds = 30) {
+    Options options = TestWorkerOptions(server_->port(), 0, 1);
+    options.secret = secret;
+    return CoordinationClient::GetStatus(options, In(seconds));
+  }
+  // Waits until a worker is in this state.
+  coordination::ClusterStatus::Worker Await(int worker, coordination::ClusterStatus::State state) {
+    for (int i = 0; i < 3000; ++i) {
+      const auto status = GetStatus();
+      EXPECT_TRUE(status.ok()) << status.status();
+      if (!status.ok()) break;
+      EXPECT_EQ(status->workers_size(), num_workers_);
+      if (status->workers(worker).state() == state) return status->workers(worker);
+      absl::SleepFor(absl::Milliseconds(10));
+    }
+    ADD_FAILURE() << "worker " << worker << " does not get into state " << state;
+    return {};
+  }
+};
+
+TEST_F(ClusterStatusTest, ObserverSeesWhereEachWorkerIs) {
+  using coordination::ClusterStatus;
+  Start(2);
+  Await(0, ClusterStatus::MISSING);
+  std::vector<Client> clients(2);
+  const auto connect = [&](int w) {
+    clients[w] =
+        CoordinationClient::Connect(TestWorkerOptions(server_->port(), w, num_workers_), In(30));
+  };
+  std::thread first([&] { connect(0); });
+  EXPECT_EQ(Await(0, ClusterStatus::WAITING).detail(), "register");
+  Await(1, ClusterStatus::MISSING);
+  connect(1);
+  first.join();
+  ASSERT_TRUE(clients[0].ok() && clients[1].ok());
+  EXPECT_EQ(Await(1, ClusterStatus::BETWEEN_STEPS).pid(), TestWorkerOptions(0, 1, 2).member.pid());
+
+  const auto group = (*clients[0])->NewGroup();
+  absl::Status waited;
+  std::thread waiting([&] { waited = group->Join(In(30)).status(); });
+  EXPECT_EQ(Await(0, ClusterStatus::WAITING).detail(), "join");
+  EXPECT_EQ((*clients[1])->Leave(In(30)), absl::OkStatus());
+  waiting.join();
+  EXPECT_THAT(Await(1, ClusterStatus::LEFT).detail(), HasSubstr("worker 1 has left"));
+}
+
+TEST_F(ClusterStatusTest, ObserverNeedsTheSecret) {
+  Start(1);
+  EXPECT_THAT(GetStatus("another secret of the tests", 0.5).status(),
+              IsError(absl::StatusCode::kPermissionDenied, absl::StrCat(server_->port())));
+}
+
+TEST_F(ClusterStatusTest, ObserverIsNoWorker) {
+  Start(1);
+  Options options = TestWorkerOptions(server_->port(), 0, 1);
+  options.member.set_worker(-1);
+  EXPECT_FALSE(CoordinationClient::Connect(options, In(0.5)).ok());
+  const std::vector<Client> clients = ConnectAll(1);  // the cluster does not mind
+  EXPECT_TRUE(clients[0].ok()) << clients[0].status();
+}
+
 // --- late workers -------------------------------------------------------------------------------
 
 // Worker 0 is inside a step that is stuck waiting for worker 1.

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/core/state_report.h"
+
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+#include <thread>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "framework/core/log.h"
+#include "framework/core/mutex.h"
+#include "framework/core/status.h"
+#include "framework/core/system_error.h"
+#include "framework/core/thread.h"
+
+namespace mirrorflow {
+namespace {
+
+struct Registry {
+  Mutex mu;  // held while reports are asked
+  std::vector<const StateReport*> reports ABSL_GUARDED_BY(mu);
+};
+Registry& TheRegistry() {
+  static auto* const registry = new Registry();
+  return *registry;
+}
+
+std::atomic<int> signal_event{-1};  // an eventfd, readable once a signal has been received
+
+void OnSignal(int) {
+  const int error = errno;
+  const uint64_t one = 1;
+  (void)!write(signal_event, &one, sizeof one);
+  errno = error;
+}
+
+void AwaitSignals() {
+  for (uint64_t count = 0;;) {
+    if (read(signal_event, &count, sizeof count) < 0 && errno != EINTR) return;
+    if (std::exchange(count, 0) > 0) StateReport::LogAll();
+  }
+}
+
+}  // namespace
+
+StateReport::StateReport(Lines lines) : lines_(std::move(lines)) {
+  MutexLock lock(&TheRegistry().mu);
+  TheRegistry().reports.push_back(this);
+}
+
+StateReport::~StateReport() {
+  MutexLock lock(&TheRegistry().mu);
+  std::erase(TheRegistry().reports, this);
+}
+
+void StateReport::LogAll() {
+  MutexLock lock(&TheRegistry().mu);
+  if (TheRegistry().reports.empty()) LogInfo("no session is connected");
+  for (const StateReport* const report : TheRegistry().reports) {
+    for (const std::string& line : report->lines_()) LogInfo(line);
+  }
+}
+
+absl::Status StateReport::LogOnSignal() {
+  if (signal_event >= 0) return absl::OkStatus();
+  signal_event = eventfd(0, EFD_CLOEXEC);
+  if (signal_event < 0) return SystemError(errno, "eventfd");
+  // The thread inherits the mask: it must not take signals that others wait for.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  absl::StatusOr<std::thread> thread = StartThread("state reports", AwaitSignals);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  MF_RETURN_IF_ERROR(thread.status());
+  thread->detach();
+  struct sigaction action = {};
+  action.sa_handler = OnSignal;
+  action.sa_flags = SA_RESTART;
+  if (sigaction(SIGUSR1, &action, nullptr) != 0) return SystemError(errno, "sigaction");
+  return absl::OkStatus();
+}
+
+}  // namespace mirrorflow
