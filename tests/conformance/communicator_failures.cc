@@ -10,10 +10,10 @@
 #include <thread>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "tests/conformance/communicator_conformance.h"
+#include "tests/support/is_error.h"
 
 namespace mirrorflow {
 namespace {
@@ -28,10 +28,7 @@ constexpr absl::Duration kTimeout = absl::Milliseconds(500);
 // Expects all ranks to have returned the same error.
 void ExpectSameFailure(const std::vector<absl::Status>& results, absl::StatusCode code,
                        const std::vector<std::string>& words) {
-  EXPECT_EQ(results[0].code(), code) << results[0];
-  for (const std::string& word : words) {
-    EXPECT_TRUE(absl::StrContains(results[0].message(), word)) << word << " in " << results[0];
-  }
+  for (const std::string& word : words) EXPECT_THAT(results[0], IsError(code, word));
   for (size_t rank = 1; rank < results.size(); ++rank) {
     EXPECT_EQ(results[rank], results[0]) << "on rank " << rank;
   }

@@ -153,19 +153,17 @@ TEST(InputAgreementTest, ErrorOfOneWorkerEndsAllAtTheSameStep) {
       {{.rows = {2, 2, 2, 2}}, {.rows = {2, 2}, .last = absl::DataLossError("a.csv: bad")}},
       {1, 1});
   for (const Seen& of_worker : seen) EXPECT_EQ(of_worker.steps.size(), 2u);
-  EXPECT_EQ(seen[0].status.code(), absl::StatusCode::kDataLoss);
-  EXPECT_EQ(seen[0].status.message(), "worker 1: a.csv: bad");
+  EXPECT_THAT(seen[0].status, IsError(absl::StatusCode::kDataLoss, "worker 1: a.csv: bad"));
   EXPECT_EQ(FailureOf(seen[0].status)->worker, 1);
-  EXPECT_EQ(seen[1].status.message(), "a.csv: bad");
+  EXPECT_EQ(seen[1].status, absl::DataLossError("a.csv: bad"));
 }
 
 TEST(InputAgreementTest, ErrorBeforeTheFirstStepEndsAll) {
   const auto seen =
       Distribute({{.opened = absl::NotFoundError("a.csv: none")}, {.rows = {2}}}, {1, 1});
   for (const Seen& of_worker : seen) EXPECT_THAT(of_worker.steps, IsEmpty());
-  EXPECT_EQ(seen[0].status.message(), "a.csv: none");
-  EXPECT_EQ(seen[1].status.message(), "worker 0: a.csv: none");
-  EXPECT_EQ(seen[1].status.code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(seen[0].status, absl::NotFoundError("a.csv: none"));
+  EXPECT_THAT(seen[1].status, IsError(absl::StatusCode::kNotFound, "worker 0: a.csv: none"));
 }
 
 TEST(InputAgreementTest, WorkersThatDifferAreAnError) {
@@ -225,10 +223,9 @@ TEST(InputAgreementTest, DifferentDataOfOneWorkerFailsAll) {
 
 TEST(InputAgreementTest, UnreadableDataOfOneWorkerFailsAll) {
   const auto statuses = Compare({DatasetFingerprint(), absl::DataLossError("a.csv: bad")});
-  EXPECT_EQ(statuses[0].code(), absl::StatusCode::kDataLoss);
-  EXPECT_EQ(statuses[0].message(), "worker 1: a.csv: bad");
+  EXPECT_THAT(statuses[0], IsError(absl::StatusCode::kDataLoss, "worker 1: a.csv: bad"));
   EXPECT_EQ(FailureOf(statuses[0])->worker, 1);
-  EXPECT_EQ(statuses[1].message(), "a.csv: bad");
+  EXPECT_EQ(statuses[1], absl::DataLossError("a.csv: bad"));
 }
 
 TEST(InputAgreementTest, DifferentPolicyOfOneWorkerFailsBoth) {

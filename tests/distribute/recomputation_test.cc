@@ -19,7 +19,6 @@
 namespace mirrorflow {
 namespace {
 
-using ::testing::HasSubstr;
 using Outputs = std::vector<Output>;
 using Args = absl::Span<const Output>;
 
@@ -61,8 +60,8 @@ TEST_F(RecomputationTest, GradientOfBranchThatDrawsRandomNumbersIsRejected) {
 }
 
 TEST_F(RecomputationTest, GradientOfBranchWithRandomInnerBranchIsRejected) {
-  EXPECT_THAT(std::string(GradientError(ops::If(root_, yes_, {x_}, NoisyOrNot, Same)[0]).message()),
-              HasSubstr("RandomUniform("));
+  EXPECT_THAT(GradientError(ops::If(root_, yes_, {x_}, NoisyOrNot, Same)[0]),
+              IsError(absl::StatusCode::kUnimplemented, "RandomUniform("));
 }
 
 TEST_F(RecomputationTest, LoopThatDrawsRandomNumbersHasOnlyOneGradient) {
@@ -77,7 +76,8 @@ TEST_F(RecomputationTest, GradientOfRandomNestedLoopIsRejected) {
     const Output y = Repeat(root_, 2, {x_}, [&](const Scope& s, Args in) {
       return Outputs{Repeat(s, 2, {in[0]}, in_branch ? NoisyOrNot : Noisy)[0]};
     })[0];
-    EXPECT_THAT(std::string(GradientError(y).message()), HasSubstr("random numbers")) << in_branch;
+    EXPECT_THAT(GradientError(y), IsError(absl::StatusCode::kUnimplemented, "random numbers"))
+        << in_branch;
   }
 }
 

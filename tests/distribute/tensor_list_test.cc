@@ -28,6 +28,7 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
+constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
 using Outputs = std::vector<Output>;
 using Args = absl::Span<const Output>;
 
@@ -172,19 +173,18 @@ TEST_F(TensorListTest, AccessToMissingElementFailsStep) {
   const Output set = ops::TensorListSetItem(root_.WithName("set"), two, index, x);
   const Output full = ops::TensorListPushBack(root_, empty, x);
   const Output over = ops::TensorListPushBack(root_.WithName("over"), full, x);
-  EXPECT_THAT(std::string(ErrorOf({get}).message()), HasSubstr("get/"));
-  EXPECT_THAT(std::string(ErrorOf({ops::TensorListStack(root_, set, DT_DOUBLE)}).message()),
-              HasSubstr("set/"));
-  EXPECT_THAT(std::string(ErrorOf({none}).message()), HasSubstr("none/"));
+  EXPECT_THAT(ErrorOf({get}), IsError(kInvalid, "get/"));
+  EXPECT_THAT(ErrorOf({ops::TensorListStack(root_, set, DT_DOUBLE)}), IsError(kInvalid, "set/"));
+  EXPECT_THAT(ErrorOf({none}), IsError(kInvalid, "none/"));
   EXPECT_THAT(ErrorOf({ops::TensorListStack(root_, over, DT_DOUBLE)}),
-              IsError(absl::StatusCode::kInvalidArgument, "PushBack(over): the list is full"));
+              IsError(kInvalid, "PushBack(over): the list is full"));
   // A popped element is missing too, although its row still exists.
   const Outputs popped = Repeat(1, {full}, [](const Scope& s, Args in) {
     return Outputs{ops::TensorListPopBack(s, in[1], DT_DOUBLE)[0]};
   });
   const Output gone =
       ops::TensorListGetItem(root_.WithName("gone"), popped[0], Integer(root_, 0), DT_DOUBLE);
-  EXPECT_THAT(std::string(ErrorOf({gone}).message()), HasSubstr("gone/"));
+  EXPECT_THAT(ErrorOf({gone}), IsError(kInvalid, "gone/"));
 }
 
 TEST_F(TensorListTest, UnboundedListLengthIsReported) {
@@ -199,8 +199,8 @@ TEST_F(TensorListTest, UnboundedListLengthIsReported) {
         return Outputs{ops::Exp(s, in[0]), ops::TensorListPushBack(s, in[1], in[0])};
       });
   const Output last = ops::TensorListPopBack(root_, endless[1], DT_DOUBLE)[1];
-  EXPECT_THAT(std::string(ErrorOf({last}).message()), HasSubstr("EmptyTensorList(list)"));
-  EXPECT_THAT(std::string(ErrorOf({last}).message()), HasSubstr("maximum_iterations"));
+  EXPECT_THAT(ErrorOf({last}), IsError(absl::StatusCode::kUnimplemented, "EmptyTensorList(list)",
+                                       "maximum_iterations"));
 }
 
 TEST_F(TensorListTest, ListCountsTowardsMemoryLimitBeforeAllocation) {
@@ -211,7 +211,7 @@ TEST_F(TensorListTest, ListCountsTowardsMemoryLimitBeforeAllocation) {
   const Output item = ops::TensorListGetItem(root_, list, Integer(root_, 0), DT_DOUBLE);
   SessionOptions options;
   options.max_bytes = 1 << 20;
-  EXPECT_THAT(std::string(ErrorOf({item}, options).message()), HasSubstr("memory"));
+  EXPECT_THAT(ErrorOf({item}, options), IsError(absl::StatusCode::kResourceExhausted, "memory"));
 }
 
 TEST_F(TensorListTest, FetchedListAndMixedElementShapesAreRejected) {
@@ -341,9 +341,8 @@ TEST_F(TensorListTest, AddNRejectsListsOfDifferentLengths) {
     const Output all = ops::AddN(root_.WithName(name), lists);
     return ops::TensorListStack(root_, all, DT_DOUBLE, {.num_elements = 3});
   };
-  EXPECT_THAT(std::string(ErrorOf({sum("fixed", {three, two})}).message()), HasSubstr("fixed/"));
-  EXPECT_THAT(std::string(ErrorOf({sum("varying", {three, popped})}).message()),
-              HasSubstr("varying/"));
+  EXPECT_THAT(ErrorOf({sum("fixed", {three, two})}), IsError(kInvalid, "fixed/"));
+  EXPECT_THAT(ErrorOf({sum("varying", {three, popped})}), IsError(kInvalid, "varying/"));
   ExpectAsInterpreted({sum("same", {three, kept}), sum("itself", {kept, kept})});
 }
 
@@ -356,10 +355,8 @@ TEST_F(TensorListTest, NonScalarMaxNumElementsIsRejected) {
                           .Attr("element_dtype", DT_DOUBLE)
                           .One();
   const Output pushed = ops::TensorListPushBack(root_, list, Feed({}, Tensor::Scalar<double>(0.5)));
-  EXPECT_THAT(
-      std::string(
-          ErrorOf({ops::TensorListGetItem(root_, pushed, Integer(root_, 0), DT_DOUBLE)}).message()),
-      HasSubstr("input 1 must have rank 0"));
+  EXPECT_THAT(ErrorOf({ops::TensorListGetItem(root_, pushed, Integer(root_, 0), DT_DOUBLE)}),
+              IsError(kInvalid, "input 1", "must have rank 0"));
 }
 
 TEST_F(TensorListTest, StackOfMoreElementsThanCapacityIsReported) {
@@ -557,8 +554,7 @@ TEST_F(TensorListTest, GetValueOfEmptyOptionalFailsStep) {
   const Output kept = ops::If(
       root_, first, {x}, [](const Scope& s, Args in) { return Outputs{Optional(s, in[0])}; },
       [](const Scope& s, Args in) { return Outputs{None(s)}; })[0];
-  EXPECT_THAT(std::string(ErrorOf({ValueOf(root_, kept, DT_DOUBLE)}).message()),
-              HasSubstr("[0, 1), got -1"));
+  EXPECT_THAT(ErrorOf({ValueOf(root_, kept, DT_DOUBLE)}), IsError(kInvalid, "[0, 1), got -1"));
   values_[1] = Tensor::Scalar<bool>(true);
   EXPECT_EQ(ErrorOf({ValueOf(root_, kept, DT_DOUBLE)}), absl::OkStatus());
 }
@@ -622,8 +618,8 @@ TEST_F(TensorListTest, TooDeeplyNestedListsAreRejected) {
   for (int depth = 0; depth < 100; ++depth) {
     list = ops::TensorListPushBack(root_, ops::EmptyTensorList(root_, DT_VARIANT, Shape()), list);
   }
-  EXPECT_THAT(std::string(ErrorOf({ops::TensorListLength(root_, list)}).message()),
-              HasSubstr("at most 8 deep"));
+  EXPECT_THAT(ErrorOf({ops::TensorListLength(root_, list)}),
+              IsError(absl::StatusCode::kUnimplemented, "at most 8 deep"));
 }
 
 }  // namespace

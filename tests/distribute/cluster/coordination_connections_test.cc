@@ -306,9 +306,7 @@ TEST_F(CoordinationTest, FifthProcessOfAWorkerIsAskedToTryAgain) {
     EXPECT_EQ(processes.back()->Connect(), absl::OkStatus());
   }
   RawProcess fifth(server_->port(), 4);
-  const absl::Status status = fifth.Connect();
-  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
-  EXPECT_THAT(Message(status), HasSubstr("worker 0"));
+  EXPECT_THAT(fifth.Connect(), IsError(absl::StatusCode::kUnavailable, "worker 0"));
   close(fifth.fd);
   for (const auto& process : processes) {
     shutdown(process->fd, SHUT_RDWR);
@@ -455,7 +453,7 @@ TEST_F(CoordinationTest, LostServiceFailsTheWorkers) {
   EXPECT_THAT(lost, IsError(absl::StatusCode::kUnavailable, "worker 0 (process 1000", "is gone"));
   // A worker that heard of it before has closed its connections: that is not the cause.
   const absl::Status closed = absl::UnavailableError("rank 1: the other end has closed");
-  EXPECT_EQ(Message(group->ReportFailure(closed, In(5))), Message(lost));
+  EXPECT_EQ(group->ReportFailure(closed, In(5)), lost);
   const absl::Status damaged = absl::DataLossError("rank 1: a damaged frame");
   EXPECT_EQ(group->ReportFailure(damaged, In(5)), damaged);
 }

@@ -24,8 +24,6 @@ using Client = absl::StatusOr<std::unique_ptr<CoordinationClient>>;
 
 inline MonotonicTime In(double seconds) { return MonotonicTime::Now() + absl::Seconds(seconds); }
 
-inline std::string Message(const absl::Status& status) { return std::string(status.message()); }
-
 // A coordination service, and workers that are threads of this process.
 class CoordinationTest : public testing::Test {
  protected:

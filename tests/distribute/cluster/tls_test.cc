@@ -26,9 +26,6 @@
 namespace mirrorflow {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-
 constexpr absl::Duration kPatience = absl::Seconds(2);
 
 class TlsTest : public testing::Test {
@@ -42,14 +39,13 @@ class TlsTest : public testing::Test {
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
   }
-  std::string Connect(const TlsFiles& tls, const std::string& name = "coordinator.test",
-                      const std::string& secret = kTestSecret) {
+  absl::Status Connect(const TlsFiles& tls, const std::string& name = "coordinator.test",
+                       const std::string& secret = kTestSecret) {
     CoordinationClient::Options options = TestWorkerOptions(server_->port(), 0, 1);
     options.tls = tls;
     options.name = name;
     options.secret = secret;
-    return std::string(
-        CoordinationClient::Connect(options, MonotonicTime::Now() + kPatience).status().message());
+    return CoordinationClient::Connect(options, MonotonicTime::Now() + kPatience).status();
   }
 
   const TlsFiles own_ = WriteCertificate("coordinator.test", TemporaryPath("own"));
@@ -59,27 +55,31 @@ class TlsTest : public testing::Test {
 
 TEST_F(TlsTest, BothSidesWithCertificatesConnect) {
   Start(own_);
-  EXPECT_EQ(Connect(own_), "");
+  EXPECT_EQ(Connect(own_), absl::OkStatus());
 }
 
 TEST_F(TlsTest, CertificatesOfAnotherAuthorityAreRefused) {
   Start(own_);
   const MonotonicTime start = MonotonicTime::Now();
-  EXPECT_THAT(Connect(other_), HasSubstr("certificate verify failed"));
+  EXPECT_THAT(Connect(other_),
+              IsError(absl::StatusCode::kPermissionDenied, "certificate verify failed"));
   EXPECT_LT(MonotonicTime::Now() - start, kPatience / 2);
 }
 
 // A worker's certificate does not make its process a coordinator, if it names another host.
 TEST_F(TlsTest, ServiceWithAnotherNameIsRefused) {
   Start(own_);
-  EXPECT_THAT(Connect(own_, "another.test"), HasSubstr("ostname mismatch"));
-  EXPECT_THAT(Connect(own_, "127.0.0.9"), HasSubstr("IP address mismatch"));
+  EXPECT_THAT(Connect(own_, "another.test"),
+              IsError(absl::StatusCode::kPermissionDenied, "ostname mismatch"));
+  EXPECT_THAT(Connect(own_, "127.0.0.9"),
+              IsError(absl::StatusCode::kPermissionDenied, "IP address mismatch"));
 }
 
 TEST_F(TlsTest, CertificateDoesNotReplaceTheSecret) {
   constexpr char kAnotherSecret[] = "another secret of the tests";
   Start(own_);
-  EXPECT_THAT(Connect(own_, "coordinator.test", kAnotherSecret), HasSubstr("the secret"));
+  EXPECT_THAT(Connect(own_, "coordinator.test", kAnotherSecret),
+              IsError(absl::StatusCode::kPermissionDenied, "the secret"));
   // A process that does not check whether the service knows its secret is refused by the service.
   OwnedSocket socket(ConnectToPort(server_->port()));
   fcntl(socket.fd(), F_SETFL, O_NONBLOCK);
@@ -98,9 +98,9 @@ TEST_F(TlsTest, CertificateDoesNotReplaceTheSecret) {
 
 TEST_F(TlsTest, TlsOnOneSideOnlyIsNamed) {
   Start(own_);
-  EXPECT_THAT(Connect({}), HasSubstr("service expects TLS"));
+  EXPECT_THAT(Connect({}), IsError(absl::StatusCode::kDeadlineExceeded, "service expects TLS"));
   Start({});
-  EXPECT_THAT(Connect(own_), HasSubstr("no TLS connection"));
+  EXPECT_THAT(Connect(own_), IsError(absl::StatusCode::kPermissionDenied, "no TLS connection"));
 }
 
 TEST_F(TlsTest, KeyThatOthersCanAccessIsRefused) {
@@ -116,24 +116,24 @@ TEST_F(TlsTest, KeyThatOthersCanAccessIsRefused) {
 
 TEST_F(TlsTest, FilesThatDoNotFitTogetherAreNamed) {
   const auto error_of = [](const TlsFiles& files) {
-    return std::string(
-        CoordinationServer::Start({.address = "127.0.0.1:0", .tls = files}).status().message());
+    return CoordinationServer::Start({.address = "127.0.0.1:0", .tls = files}).status();
   };
+  constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
   TlsFiles files = own_;
   files.key = other_.key;
-  EXPECT_THAT(error_of(files), AllOf(HasSubstr(files.key), HasSubstr("key of the certificate"),
-                                     HasSubstr(files.certificate)));
+  EXPECT_THAT(error_of(files),
+              IsError(kInvalid, files.key, "key of the certificate", files.certificate));
   files.key = own_.certificate;
   ASSERT_EQ(chmod(files.key.c_str(), 0600), 0);
-  EXPECT_THAT(error_of(files), AllOf(HasSubstr(files.key), HasSubstr("a private key")));
+  EXPECT_THAT(error_of(files), IsError(kInvalid, files.key, "a private key"));
   files = own_;
   files.certificate = own_.key;
-  EXPECT_THAT(error_of(files), AllOf(HasSubstr(own_.key), HasSubstr("a certificate")));
+  EXPECT_THAT(error_of(files), IsError(kInvalid, own_.key, "a certificate"));
   files = own_;
   files.authorities = own_.key;
-  EXPECT_THAT(error_of(files), AllOf(HasSubstr(own_.key), HasSubstr("authorities")));
+  EXPECT_THAT(error_of(files), IsError(kInvalid, own_.key, "authorities"));
   files.authorities = "";
-  EXPECT_THAT(error_of(files), HasSubstr("none of the three"));
+  EXPECT_THAT(error_of(files), IsError(kInvalid, "none of the three"));
 }
 
 }  // namespace

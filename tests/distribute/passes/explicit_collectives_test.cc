@@ -11,23 +11,33 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/compilation.h"
+#include "tests/support/is_error.h"
 
 namespace mirrorflow {
 namespace {
 
-using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// The step for `replicas` replicas as text, with shardings; or the error.
-std::string Compiled(const std::string& text, const StepNames& names, int replicas = 2) {
-  const auto step = ParseStep(text, names);
-  if (!step.ok()) return step.status().ToString();
-  Compilation& c = (*step)->c;
+constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
+
+// The step for `replicas` replicas as text, with shardings.
+absl::StatusOr<std::string> Compile(const std::string& text, const StepNames& names, int replicas) {
+  MF_ASSIGN_OR_RETURN(const auto step, ParseStep(text, names));
+  Compilation& c = step->c;
   c.world.size = replicas;
   c.shard = replicas > 1;
-  const absl::Status status =
-      RunPasses(c, CountReplicas(), InferAndFold(), PropagateSharding(), InsertCollectives());
-  return status.ok() ? StepToText(c, {.shardings = true}) : std::string(status.message());
+  MF_RETURN_IF_ERROR(
+      RunPasses(c, CountReplicas(), InferAndFold(), PropagateSharding(), InsertCollectives()));
+  return StepToText(c, {.shardings = true});
+}
+
+std::string Compiled(const std::string& text, const StepNames& names, int replicas = 2) {
+  const absl::StatusOr<std::string> compiled = Compile(text, names, replicas);
+  return compiled.ok() ? *compiled : compiled.status().ToString();
+}
+
+absl::Status ErrorOf(const std::string& text, const StepNames& names) {
+  return Compile(text, names, 2).status();
 }
 
 constexpr char kPart[] = R"(
@@ -245,42 +255,41 @@ y = OneHot(replica, n, one, zero) {T=float, TI=int32}
 // ---- Errors ----------------------------------------------------------------------------------
 
 TEST(ExplicitCollectives, OtherReductionOfPartialValueIsReported) {
-  EXPECT_THAT(
-      Compiled(std::string(kPart) + "y = AllReduce(part) {N=1, T=float, reduction=\"mean\"}",
-               kFetch),
-      AllOf(HasSubstr("AllReduce(y):"), HasSubstr("partial(sum), got mean")));
+  EXPECT_THAT(ErrorOf(std::string(kPart) + "y = AllReduce(part) {N=1, T=float, reduction=\"mean\"}",
+                      kFetch),
+              IsError(kInvalid, "AllReduce(y):", "partial(sum), got mean"));
 }
 
 TEST(ExplicitCollectives, GatherOfValueWithoutSplitRowsIsReported) {
+  EXPECT_THAT(ErrorOf(std::string(kPart) + "y = AllGather(part) {T=float}", kFetch),
+              IsError(kInvalid, "AllGather(y):", "partial(sum): MatMul(part) -> AllGather(y)"));
   EXPECT_THAT(
-      Compiled(std::string(kPart) + "y = AllGather(part) {T=float}", kFetch),
-      AllOf(HasSubstr("AllGather(y):"), HasSubstr("partial(sum): MatMul(part) -> AllGather(y)")));
-  EXPECT_THAT(Compiled(std::string(kPart) + R"(
+      ErrorOf(std::string(kPart) + R"(
 mine = LocalPart(part) {T=float}
 y = AllGather(mine) {T=float}
 )",
-                       kFetch),
-              HasSubstr("got per-replica: LocalPart(mine) -> AllGather(y)"));
+              kFetch),
+      IsError(kInvalid, "AllGather(y):", "got per-replica: LocalPart(mine) -> AllGather(y)"));
 }
 
 TEST(ExplicitCollectives, UnequalValueReportsPath) {
   const std::string check = "y = EnsureReplicated(z) {T=float, what=\"the result\"}\n";
-  EXPECT_THAT(Compiled(std::string(kPart) + "z = Neg(part) {T=float}\n" + check, kFetch),
-              AllOf(HasSubstr("the result:"),
-                    HasSubstr("partial(sum): MatMul(part) -> Neg(z) -> EnsureReplicated(y)")));
-  EXPECT_THAT(Compiled(std::string(kPart) + "z = LocalPart(part) {T=float}\n" + check, kFetch),
-              AllOf(HasSubstr("the result:"),
-                    HasSubstr("per-replica: LocalPart(z) -> EnsureReplicated(y)")));
+  EXPECT_THAT(ErrorOf(std::string(kPart) + "z = Neg(part) {T=float}\n" + check, kFetch),
+              IsError(kInvalid, "the result:",
+                      "partial(sum): MatMul(part) -> Neg(z) -> EnsureReplicated(y)"));
+  EXPECT_THAT(ErrorOf(std::string(kPart) + "z = LocalPart(part) {T=float}\n" + check, kFetch),
+              IsError(kInvalid, "the result:", "per-replica: LocalPart(z) -> EnsureReplicated(y)"));
 }
 
 TEST(ExplicitCollectives, LocalPartMayNotReachMirroredVariable) {
-  EXPECT_THAT(Compiled(std::string(kPart) + R"(
+  EXPECT_THAT(ErrorOf(std::string(kPart) + R"(
 v = VarHandleOp() {dtype=float, shape=<4,4>}
 mine = LocalPart(part) {T=float}
 write = AssignVariableOp(v, mine) {dtype=float}
 )",
-                       {.feeds = {{"x", {6, 4}}}, .targets = {"write"}}),
-              HasSubstr("reaches a mirrored variable: LocalPart(mine) -> AssignVariableOp(write)"));
+                      {.feeds = {{"x", {6, 4}}}, .targets = {"write"}}),
+              IsError(kInvalid, "reaches a mirrored variable",
+                      "LocalPart(mine) -> AssignVariableOp(write)"));
 }
 
 }  // namespace

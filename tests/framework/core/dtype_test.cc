@@ -4,7 +4,9 @@
 #include <string>
 #include <type_traits>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/is_error.h"
 
 namespace mirrorflow {
 namespace {
@@ -32,9 +34,8 @@ TEST(DataTypeTest, NumbersWithoutNameAreUnknown) {
 }
 
 TEST(DataTypeTest, ParseErrorNamesUnknownType) {
-  const absl::StatusOr<DataType> dtype = ParseDataType("Float");
-  EXPECT_EQ(dtype.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(dtype.status().message(), "unknown dtype 'Float'");
+  EXPECT_THAT(ParseDataType("Float").status(),
+              IsError(absl::StatusCode::kInvalidArgument, "unknown dtype 'Float'"));
   EXPECT_FALSE(ParseDataType("invalid").ok());
 }
 

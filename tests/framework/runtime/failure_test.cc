@@ -10,7 +10,7 @@ namespace {
 TEST(FailureTest, StatusCarriesFailure) {
   const Failure failure{.rank = 3, .worker = 1, .step = 17, .sequence = 4, .name = "a b/c 'd'"};
   const absl::Status status = WithFailure(absl::DataLossError("disk on fire"), failure);
-  EXPECT_EQ(status.message(), "disk on fire");
+  EXPECT_EQ(absl::Status(status.code(), status.message()), absl::DataLossError("disk on fire"));
   EXPECT_EQ(FailureOf(status), failure);
   EXPECT_EQ(FailureOf(Annotate(status, "here")), failure);
   EXPECT_EQ(failure.ToString(), "rank 3, worker 1, step 17, collective 4, 'a b/c 'd''");

@@ -21,7 +21,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Returns the step after the pass for an Einsum of operands of these shapes, or the error message.
+// Returns the step after the pass for an Einsum of operands of these shapes.
 std::string Expanded(const char* equation, const Shape& a, const Shape& b) {
   const std::string text =
       absl::StrCat("a = Placeholder() {dtype=float, shape=<", absl::StrJoin(a.dims(), ","),
@@ -30,7 +30,7 @@ std::string Expanded(const char* equation, const Shape& a, const Shape& b) {
   const auto step = ParseStep(text, {.feeds = {{"a", a}, {"b", b}}, .fetches = {"y"}});
   if (!step.ok()) return step.status().ToString();
   const absl::Status status = RunPasses((*step)->c, InferAndFold(), LowerToMatmul());
-  if (!status.ok()) return std::string(status.message());
+  if (!status.ok()) return status.ToString();
   const absl::StatusOr<bool> again = LowerToMatmul().Run((*step)->c);
   EXPECT_TRUE(again.ok() && !*again);
   return StepToText((*step)->c);
@@ -144,7 +144,7 @@ std::string Merged(const std::string& text, const Shape& c = {1, 1}) {
   const auto step = ParseStep(absl::StrCat(kProducts, text), names);
   if (!step.ok()) return step.status().ToString();
   const absl::Status status = RunPasses((*step)->c, InferAndFold(), LowerToMatmul());
-  if (!status.ok()) return std::string(status.message());
+  if (!status.ok()) return status.ToString();
   const absl::StatusOr<bool> again = LowerToMatmul().Run((*step)->c);
   EXPECT_TRUE(again.ok() && !*again);
   return StepToText((*step)->c);

@@ -14,13 +14,13 @@
 namespace mirrorflow {
 namespace {
 
-// Returns the step after the pass, which must be idempotent, or the error message.
+// Returns the step after the pass, which must be idempotent.
 std::string Simplified(absl::string_view text, const StepNames& names) {
   const auto step = ParseStep(text, names);
   if (!step.ok()) return step.status().ToString();
   Compilation& c = (*step)->c;
   const absl::Status status = RunPasses(c, InferAndFold(), SimplifyAlgebra());
-  if (!status.ok()) return std::string(status.message());
+  if (!status.ok()) return status.ToString();
   const absl::StatusOr<bool> again = SimplifyAlgebra().Run(c);
   EXPECT_TRUE(again.ok() && !*again);
   std::string fetches;

@@ -19,7 +19,6 @@ namespace mirrorflow {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 constexpr char kWindow[] = "{T=float, ksize=[1,2,2,1], strides=[1,2,2,1], padding=\"VALID\"}\n";
 
@@ -32,7 +31,7 @@ std::string Swapped(const std::string& text, const std::vector<std::string>& fet
                 {.feeds = {{"x", {1, 4, 4, 3}}, {"dy", {1, 2, 2, 3}}}, .fetches = fetches});
   if (!step.ok()) return step.status().ToString();
   const absl::Status status = RunPasses((*step)->c, InferAndFold(), SinkReluBelowMaxPool());
-  if (!status.ok()) return std::string(status.message());
+  if (!status.ok()) return status.ToString();
   const absl::StatusOr<bool> again = SinkReluBelowMaxPool().Run((*step)->c);
   EXPECT_TRUE(again.ok() && !*again);
   return StepToText((*step)->c);

@@ -80,10 +80,11 @@ TEST(WriteReportTest, NamesBadArgumentsAndDirectories) {
   }
   const Result unwritable = Report({run}, "/no/such/directory/page.html");
   EXPECT_EQ(unwritable.code, kExitUsage);
-  EXPECT_THAT(std::string(unwritable.status.message()), HasSubstr("html"));
+  EXPECT_THAT(unwritable.status, IsError(absl::StatusCode::kNotFound, "--html=/no/such/directory"));
   const Result missing = Report({run + "/none"});
   EXPECT_EQ(missing.code, kExitBadInput);
-  EXPECT_THAT(std::string(missing.status.message()), HasSubstr("third/none: no such directory"));
+  EXPECT_THAT(missing.status,
+              IsError(absl::StatusCode::kNotFound, "third/none:", "no such directory"));
   std::filesystem::remove(run + "/log.jsonl");
   const Result empty = Report({run});
   EXPECT_EQ(empty.code, kExitBadInput);

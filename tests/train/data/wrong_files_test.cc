@@ -15,6 +15,7 @@
 #include "ops/registry.h"
 #include "tests/support/files.h"
 #include "tests/support/foreign_files.h"
+#include "tests/support/is_error.h"
 #include "train/checkpoint/checkpoint_contents.h"
 #include "train/checkpoint/directory.h"
 #include "train/data/dataset.h"
@@ -28,9 +29,6 @@
 
 namespace mirrorflow {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 // The error of the dataset, or of its first row.
 absl::Status ReadRow(const Dataset& dataset) {
@@ -116,7 +114,7 @@ void ExpectNamed(const Reader& reader, const ForeignFile& file, const absl::Stat
   const bool is_empty = file.kind == FileKind::kEmpty;  // then the code is the reader's
   EXPECT_TRUE(is_empty || absl::IsInvalidArgument(status) || absl::IsDataLoss(status))
       << what << status;
-  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr(path), HasSubstr(file.token))) << what;
+  EXPECT_THAT(status, IsError(status.code(), path, file.token)) << what;
 }
 
 TEST(WrongFilesTest, EveryReaderNamesEveryOtherKind) {

@@ -18,7 +18,6 @@
 namespace mirrorflow {
 namespace {
 
-using ::testing::HasSubstr;
 using Arrays = std::map<std::string, Tensor>;
 
 absl::StatusOr<Arrays> Read(absl::string_view contents) {
@@ -27,7 +26,7 @@ absl::StatusOr<Arrays> Read(absl::string_view contents) {
 
 absl::Status Error(absl::string_view contents) {
   absl::Status error = Read(contents).status();
-  EXPECT_THAT(error.message(), HasSubstr("arrays.npz: "));
+  EXPECT_THAT(std::string(error.message()), testing::StartsWith(TemporaryPath("arrays.npz: ")));
   return error;
 }
 
@@ -121,8 +120,8 @@ TEST(NpzTest, AlignedUncompressedArraysAreMapped) {
   EXPECT_TRUE(Tensor::Identical(deflated->at(0), ArraysByNumPy().at("w")));
   EXPECT_TRUE(Tensor::Identical(deflated->at(1), ArraysByNumPy().at("a/b")));
   EXPECT_TRUE(Tensor::Identical(deflated->at(2), ArraysByNumPy().at("w")));
-  EXPECT_THAT(MapNpz(WriteTemporary("mapped.npz", "PK"), {}).status().message(),
-              HasSubstr("mapped.npz: "));
+  EXPECT_THAT(MapNpz(WriteTemporary("mapped.npz", "PK"), {}).status(),
+              IsError(absl::StatusCode::kDataLoss, "mapped.npz: "));
 }
 
 TEST(NpzTest, AcceptsArchiveWithComment) {
@@ -165,13 +164,14 @@ TEST(NpzTest, RejectsInvalidArchives) {
       FileByUs({{"a", Tensor::Scalar<float>(1)}, {"b", Tensor::Scalar<float>(2)}});
   const struct {
     std::string file;
-    absl::string_view what;
+    const char* what;
+    absl::StatusCode code = absl::StatusCode::kDataLoss;
   } kCases[] = {
       {"", "the file is empty"},
       {"\x93NUMBER and so on, but no array of arrays", "not a zip archive; expected an end record"},
       // The end records.
-      {Patched(numpy, kEnd, 4, one), "multi-disk archives"},
-      {Patched(numpy, kEnd, 8, three), "multi-disk archives"},
+      {Patched(numpy, kEnd, 4, one), "multi-disk archives", absl::StatusCode::kUnimplemented},
+      {Patched(numpy, kEnd, 8, three), "multi-disk archives", absl::StatusCode::kUnimplemented},
       {Patched(numpy, kEnd, 10, two) + "x", "not a zip archive"},
       {Patched(numpy, kEnd, 12, kHuge),
        "the central directory ends at the wrong offset; expected 378"},
@@ -186,9 +186,10 @@ TEST(NpzTest, RejectsInvalidArchives) {
       {numpy.substr(numpy.size() - 22), "at the wrong offset"},
       // Entries.
       {Patched(numpy, kCentral, 0, "PK\2\1"), "a wrong signature"},
-      {Patched(numpy, kCentral, 8, "\1"), "the entry is encrypted"},
-      {Patched(numpy, kCentral, 10, "\x0e"), "got 14"},
-      {Patched(numpy, kCentral, 34, "\1"), "multi-disk archives"},
+      {Patched(numpy, kCentral, 8, "\1"), "the entry is encrypted",
+       absl::StatusCode::kUnimplemented},
+      {Patched(numpy, kCentral, 10, "\x0e"), "got 14", absl::StatusCode::kUnimplemented},
+      {Patched(numpy, kCentral, 34, "\1"), "multi-disk archives", absl::StatusCode::kUnimplemented},
       {Patched(numpy, kCentral, 28, "\xff\xff"), "directory is cut short"},
       {Patched(numpy, kCentral, 42, one), "match the central directory"},
       {Patched(numpy, kCentral, 42, kHuge), "offset of the local header"},
@@ -211,7 +212,9 @@ TEST(NpzTest, RejectsInvalidArchives) {
       {Patched(Patched(twice, kCentral, 46, "a", 1), kCentral, 46 + 5 + 20, kZero, 1),
        "two entries have"},
   };
-  for (const auto& c : kCases) EXPECT_THAT(Error(c.file).message(), HasSubstr(c.what));
+  for (const auto& c : kCases) {
+    EXPECT_THAT(Error(c.file), IsError(c.code, c.what));
+  }
 }
 
 TEST(NpzTest, RejectsOverlappingEntries) {
@@ -221,7 +224,7 @@ TEST(NpzTest, RejectsOverlappingEntries) {
       FileByUs({{"a", Tensor::Scalar<float>(1)}, {"b", Tensor::Scalar<float>(2)}});
   std::string longer = Patched(file, kCentral, 46 + 5 + 4, "\x90");
   longer = Patched(longer, kCentral, 46 + 5 + 12, "\x90");
-  EXPECT_THAT(Error(longer).message(), HasSubstr("two entries overlap"));
+  EXPECT_THAT(Error(longer), IsError(absl::StatusCode::kDataLoss, "two entries overlap"));
 }
 
 TEST(NpzTest, RejectsEntriesWhoseSizesDoNotMatchTheirData) {
@@ -258,20 +261,25 @@ TEST(NpzTest, UnreadableMemberMattersOnlyIfNamed) {
   const std::string damaged = std::string(file).replace(descr - 8, 5, "!!!!!");
   const std::string encrypted = Patched(file, kCentral, 8, "\1", 1);
   const std::string zstd = Patched(file, kCentral, 10, "\x5d", 1);
-  for (const std::string& with : {objects, strings, damaged, encrypted, zstd}) {
+  using Code = absl::StatusCode;
+  for (const auto& [with, code] :
+       std::vector<std::pair<std::string, Code>>{{objects, Code::kUnimplemented},
+                                                 {strings, Code::kUnimplemented},
+                                                 {damaged, Code::kDataLoss},
+                                                 {encrypted, Code::kUnimplemented},
+                                                 {zstd, Code::kUnimplemented}}) {
     const std::string path = WriteTemporary("mixed.npz", with);
     const auto good = MapNpz(path, {"good"});
     ASSERT_TRUE(good.ok()) << good.status();
     EXPECT_TRUE(Tensor::Identical(good->front(), Tensor::Vector<float>({1, 2})));
     EXPECT_THAT(*NpzNames(path), testing::ElementsAre("good", "text"));
-    EXPECT_THAT(MapNpz(path, {"good", "text"}).status().message(),
-                HasSubstr("mixed.npz: 'text.npy'"));
+    EXPECT_THAT(MapNpz(path, {"good", "text"}).status(), IsError(code, "mixed.npz: 'text.npy'"));
     const auto statuses = CheckNpz(path);
     ASSERT_TRUE(statuses.ok()) << statuses.status();
     EXPECT_THAT(*statuses,
                 testing::ElementsAre(testing::Pair("good", absl::OkStatus()),
                                      testing::Pair("text", MapNpz(path, {"text"}).status())));
-    EXPECT_THAT(ReadNpz(path).status().message(), HasSubstr("mixed.npz: 'text.npy'"));
+    EXPECT_THAT(ReadNpz(path).status(), IsError(code, "mixed.npz: 'text.npy'"));
   }
 }
 

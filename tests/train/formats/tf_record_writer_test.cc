@@ -15,8 +15,6 @@
 namespace mirrorflow {
 namespace {
 
-using ::testing::HasSubstr;
-
 std::string Contents(const std::string& path) {
   std::stringstream out;
   out << std::ifstream(path, std::ios::binary).rdbuf();
@@ -101,7 +99,7 @@ TEST(TfRecordWriterTest, FullDiskLeavesWholeRecordsAndTheErrorStays) {
   ASSERT_TRUE((*writer)->Write(std::string(1000, 'x')).ok());
   const absl::Status status = (*writer)->Flush();
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
-  EXPECT_THAT(std::string(status.message()), HasSubstr(path + ": cannot write"));
+  EXPECT_THAT(status, IsError(absl::StatusCode::kResourceExhausted, path, "cannot write"));
   EXPECT_EQ(Contents(path), HelloAndEmpty());
   EXPECT_EQ((*writer)->Write("x"), status);
   EXPECT_EQ((*writer)->Close(), status);

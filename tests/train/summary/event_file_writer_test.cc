@@ -23,7 +23,6 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::EndsWith;
-using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 
 enum EventField { kWallTime = 1, kStep = 2, kFileVersion = 3, kGraphDef = 4, kSessionLog = 7 };
@@ -229,7 +228,8 @@ TEST_F(FullDiskTest, ErrorOfTheDiskIsReturnedByEachLaterCall) {
   // None of these calls may wait for room that never comes.
   absl::Status status;
   for (int i = 2; i < 1000 && status.ok(); ++i) status = writer->AddEvent(EventOfStep(i, 900));
-  EXPECT_THAT(std::string(status.message()), HasSubstr(writer->path() + ": cannot write"));
+  EXPECT_THAT(status,
+              IsError(absl::StatusCode::kResourceExhausted, writer->path(), "cannot write"));
   EXPECT_EQ(writer->Flush(), status);
   EXPECT_EQ(writer->AddEvent(EventOfStep(0)), status);
   EXPECT_EQ(writer->Close(), status);
@@ -239,23 +239,25 @@ TEST_F(FullDiskTest, ErrorOfTheDiskIsReturnedByEachLaterCall) {
 
 TEST_F(FullDiskTest, OpenFailsOnAFullDisk) {
   SetLimit(10);
-  const absl::Status status = EventFileWriter::Open(NewDirectory("full_disk")).status();
-  EXPECT_THAT(std::string(status.message()), HasSubstr("cannot write"));
+  EXPECT_THAT(EventFileWriter::Open(NewDirectory("full_disk")).status(),
+              IsError(absl::StatusCode::kResourceExhausted, "full_disk", "cannot write"));
 }
 
 TEST(EventFileWriterTest, OpenNamesBadDirectoryAndBadOption) {
   auto error = [](absl::string_view directory, const EventFileOptions& options = {}) {
-    return std::string(EventFileWriter::Open(directory, options).status().message());
+    return EventFileWriter::Open(directory, options).status();
   };
+  constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
   const std::string file = WriteTemporary("a_file", "x");
-  EXPECT_THAT(error(file), HasSubstr(file));
-  EXPECT_THAT(error("/proc/logs"), HasSubstr("/proc/logs: cannot create directory"));
-  EXPECT_THAT(error(""), HasSubstr("the directory is empty"));
+  EXPECT_THAT(error(file), IsError(absl::StatusCode::kFailedPrecondition, file));
+  EXPECT_THAT(error("/proc/logs"),
+              IsError(absl::StatusCode::kNotFound, "/proc/logs:", "cannot create directory"));
+  EXPECT_THAT(error(""), IsError(kInvalid, "the directory is empty"));
   const std::string directory = NewDirectory("bad_options");
-  EXPECT_THAT(error(directory, {.max_queue_bytes = 0}), HasSubstr("max_queue_bytes"));
-  EXPECT_THAT(EventFileWriter::Open(directory, {.flush_interval = -absl::Seconds(1)}).status(),
-              IsError(absl::StatusCode::kInvalidArgument, "flush_interval", "got -1s"));
-  EXPECT_THAT(error(directory, {.filename_suffix = "a/b"}), HasSubstr("'a/b'"));
+  EXPECT_THAT(error(directory, {.max_queue_bytes = 0}), IsError(kInvalid, "max_queue_bytes"));
+  EXPECT_THAT(error(directory, {.flush_interval = -absl::Seconds(1)}),
+              IsError(kInvalid, "flush_interval", "got -1s"));
+  EXPECT_THAT(error(directory, {.filename_suffix = "a/b"}), IsError(kInvalid, "'a/b'"));
   EXPECT_FALSE(std::filesystem::exists(directory));
 }
 

@@ -30,7 +30,6 @@ namespace mirrorflow {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Pair;
 
@@ -485,12 +484,9 @@ TEST_P(ResumedTrainingTest, SaveOfNonFiniteVariablesFails) {
   for (const auto& c : cases) {
     SCOPED_TRACE(absl::StrCat(c.step, c.name));
     const absl::Status status = fit(c.minimize, c.rows);
-    EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange) << status;
+    EXPECT_THAT(status,
+                IsError(absl::StatusCode::kOutOfRange, "step 6", c.name, "step 4, 2 steps"));
     EXPECT_THAT(std::string(status.message()), testing::StartsWith(c.step));
-    for (const std::string& part :
-         {std::string("step 6"), c.name, std::string("step 4, 2 steps")}) {
-      EXPECT_THAT(std::string(status.message()), HasSubstr(part));
-    }
     EXPECT_THAT(*ListCheckpoints(directory_), ElementsAre(2, 4));
   }
   // With loss scaling, the optimizer skips that window's update, and training continues.

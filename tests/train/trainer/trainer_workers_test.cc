@@ -321,8 +321,14 @@ TEST_P(TrainerWorkersTest, WorkerWithFewerBatchesIsNamedInTime) {
         kTimeout);
     EXPECT_THAT(steps, ElementsAre(5, 5));
     EXPECT_EQ(statuses[1], absl::OkStatus());
-    EXPECT_FALSE(statuses[0].ok());
-    EXPECT_THAT(std::string(statuses[0].message()), testing::ContainsRegex("(worker|rank) 1"));
+    // How soon worker 0 notices that the other has left depends on the transport.
+    const auto names_worker_1 = [](absl::StatusCode code) {
+      return testing::AnyOf(IsError(code, "worker 1"), IsError(code, "rank 1"));
+    };
+    EXPECT_THAT(statuses[0], testing::AnyOf(names_worker_1(absl::StatusCode::kAborted),
+                                            names_worker_1(absl::StatusCode::kUnavailable),
+                                            names_worker_1(absl::StatusCode::kDeadlineExceeded)));
+    EXPECT_TRUE(leaves || absl::IsDeadlineExceeded(statuses[0])) << statuses[0];
     ASSERT_TRUE(FailureOf(statuses[0]).has_value()) << statuses[0];
     EXPECT_EQ(FailureOf(statuses[0])->worker, 1) << statuses[0];
     EXPECT_LT(took, 4 * kTimeout);
