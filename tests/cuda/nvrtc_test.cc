@@ -38,8 +38,8 @@ constexpr int kMaxSpilled = 16;
 // cuBLASLt starts only where there is a GPU, and engines of cuDNN depend on the GPU's properties.
 // Their kernels are not our code.
 bool NeedsAGpu(const absl::Status& status) {
-  return absl::StrContains(status.message(), "cublasLtCreate") ||
-         absl::StrContains(status.message(), "cudaGetDevice");
+  return absl::IsInternal(status) && (absl::StrContains(status.message(), "cublasLtCreate") ||
+                                      absl::StrContains(status.message(), "cudaGetDevice"));
 }
 
 // The first case of each op for each set of dtypes.

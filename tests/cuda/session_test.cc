@@ -16,6 +16,7 @@
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/session/session_backend.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/device/cuda_device.h"
 #include "ops/all/ops.h"
@@ -186,10 +187,8 @@ TEST(GpuSessionTest, RanksWithDifferentBucketOrderAreFound) {
   };
   const auto session = OnFakes(layers, options);
   const auto loss = session.ok() ? RunStep(layers, **session) : session.status();
-  EXPECT_EQ(loss.status().code(), absl::StatusCode::kInvalidArgument) << loss.status();
-  for (const char* what : {"NCCL: ranks differ at collective 1 ", "rank 0 has ", "rank 1 has "}) {
-    EXPECT_TRUE(absl::StrContains(loss.status().message(), what)) << loss.status();
-  }
+  EXPECT_THAT(loss.status(), IsError(absl::StatusCode::kInvalidArgument, "NCCL: ranks differ at",
+                                     "collective 1 ", "rank 0 has ", "rank 1 has "));
   EXPECT_EQ(NcclMisuse(), absl::OkStatus());  // NCCL never got what differs
 
   options.set_backend = SetLogicalFakeGpus;
@@ -483,29 +482,30 @@ TEST(GpuSessionTest, CudaErrorsNameCallAndDevice) {
   }
   Reset({.failing_call = "cudaStreamCreateWithPriority"});
   const auto session = OnFakes(layers, {.replicas = 2});
-  EXPECT_TRUE(absl::StrContains(session.status().message(), "GPU:0")) << session.status();
+  EXPECT_THAT(session.status(),
+              IsError(absl::StatusCode::kInternal, "GPU:0", "cudaStreamCreateWithPriority"));
 }
 
 // First the variables do not fit, then the values of a step; with slightly more memory everything
 // does.
 TEST(GpuSessionTest, OutOfMemoryErrorReportsSizeAndPurpose) {
+  constexpr absl::StatusCode kExhausted = absl::StatusCode::kResourceExhausted;
   const Layers layers;
   size_t bytes = 4800;  // enough for the device itself
-  std::vector<std::string> errors;
+  std::vector<absl::Status> errors;
   for (; bytes < 40000; bytes += 200) {
     Reset({.memory_bytes = bytes});
     const auto session = OnFakes(layers, {.replicas = 1});
     const auto loss = session.ok() ? RunStep(layers, **session) : session.status();
     if (loss.ok()) break;
-    EXPECT_THAT(loss.status(),
-                IsError(absl::StatusCode::kResourceExhausted, absl::StrCat("free of ", bytes)));
-    errors.emplace_back(loss.status().message());
+    EXPECT_THAT(loss.status(), IsError(kExhausted, absl::StrCat("free of ", bytes)));
+    errors.push_back(loss.status());
   }
   EXPECT_LT(bytes, 40000);
   ASSERT_FALSE(errors.empty());
-  EXPECT_TRUE(absl::StrContains(errors.front(), "variables of replica 0 on GPU:0")) << errors[0];
-  EXPECT_TRUE(absl::StrContains(errors.back(), "arena of replica 0 on GPU:0")) << errors.back();
-  EXPECT_TRUE(absl::StrContains(errors.back(), "the largest values: MatMul(")) << errors.back();
+  EXPECT_THAT(errors.front(), IsError(kExhausted, "variables of replica 0 on GPU:0"));
+  EXPECT_THAT(errors.back(),
+              IsError(kExhausted, "arena of replica 0 on GPU:0", "the largest values: MatMul("));
 }
 
 TEST(GpuSessionTest, MissingDevicesAndUnconnectedRanksAreReported) {
