@@ -574,6 +574,25 @@ def tests_pin_no_sentence(tree):
                     yield Violation(path, line, what)
 
 
+# Compares only the message of a Status: by a matcher, with a literal, or in a helper that drops the
+# code. A test may still say what a message does not contain, how it starts and how long it is.
+_MESSAGE_ALONE = (
+    r"\b(?:message|status\(\)\.ToString)\(\)\)*,\s*(?:[\w:]*A(?:ll|ny)Of\(\s*)?[\w:]*\bHasSubstr\("
+    r"|_(?:TRUE|FALSE)\([\w:]*StrContains\([^;]*?\bmessage\(\)"
+    r"|_NE\([^;]*?\bmessage\(\)\.find\("
+    r"|_EQ\([^;]*?\bmessage\(\)\)?,\s*(?:\"|[\w:]*StrCat\()"
+    r"|\breturn std::string\([^;]*?\bmessage\(\)\)")
+
+
+def tests_pin_codes(tree):
+    """IsError matches a token with its code: other errors at the same place may share the token."""
+    for path, text in tree.with_suffix(".h", ".cc").items():
+        if _top(path) != "tests" or path in PIN_WORDING:
+            continue
+        for line, _ in _find(_MESSAGE_ALONE, text):
+            yield Violation(path, line, "a message is matched without its code; expected IsError()")
+
+
 RULES = [
     includes_go_down,
     build_deps_go_down,
@@ -585,6 +604,7 @@ RULES = [
     deadlines_are_monotonic,
     the_library_logs,
     tests_pin_no_sentence,
+    tests_pin_codes,
     an_op_is_named_by_its_stem_alone,
     a_pass_has_the_name_of_its_file,
     an_optional_pass_shows_its_gain,

@@ -58,7 +58,9 @@ GOOD = {
                               'EXPECT_THAT(Parse("a graph of more than four words"),\n'
                               '            IsError(kInvalid, "line 1:", "got the end"))\n'
                               '    << "why this graph is an error";\n'
-                              'EXPECT_THAT(text, HasSubstr("a text that is not an error"));\n',
+                              'EXPECT_THAT(text, HasSubstr("a text that is not an error"));\n'
+                              'EXPECT_THAT(std::string(e.message()), Not(HasSubstr("b")));\n'
+                              'EXPECT_THAT(e.message(), StartsWith(path));\n',
     "tests/cuda/gpu.h": LICENCE + "#ifndef MIRRORFLOW_TESTS_CUDA_GPU_H_\n"
                                   "#define MIRRORFLOW_TESTS_CUDA_GPU_H_\n#endif\n",
     "tests/references/cases/add.txt": "case Add {T=float}\n",
@@ -164,6 +166,19 @@ PLANTED = [
      'EXPECT_EQ(status, absl::InternalError("this must never happen here"));\n'),
     ("tests_pin_no_sentence", "tests/ops/a_test.cc",
      'EXPECT_DEATH(Run(), "this must never happen here");\n'),
+    ("tests_pin_codes", "tests/ops/a_test.cc",
+     'EXPECT_THAT(std::string(status.message()),\n            HasSubstr("a: "));\n'),
+    ("tests_pin_codes", "tests/ops/a_test.cc",
+     'EXPECT_THAT(Run().status().message(), testing::AllOf(HasSubstr("a"), HasSubstr("b")));\n'),
+    ("tests_pin_codes", "tests/ops/a_test.cc",
+     'EXPECT_THAT(Run().status().ToString(), HasSubstr("a: "));\n'),
+    ("tests_pin_codes", "tests/ops/a_test.cc",
+     'EXPECT_TRUE(absl::StrContains(Run().message(), "a: "));\n'),
+    ("tests_pin_codes", "tests/ops/a_test.cc",
+     'ASSERT_NE(status.message().find("a: "), absl::string_view::npos);\n'),
+    ("tests_pin_codes", "tests/ops/a_test.cc", 'EXPECT_EQ(status.message(), "a: wrong");\n'),
+    ("tests_pin_codes", "tests/ops/a_fixture.h",
+     "  return std::string(Run().status().message());\n"),
     ("a_pass_has_the_name_of_its_file", "ops/passes/a.h",
      "class FuseSome final : public Pass {\n" + NAME % "a"),
     ("a_pass_has_the_name_of_its_file", "ops/passes/a.h",
