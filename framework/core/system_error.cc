@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -63,23 +62,6 @@ absl::Status NameError(int error, absl::string_view what) {
 
 absl::Status WriteError(int error, absl::string_view what) {
   return absl::ResourceExhaustedError(SystemError(error, what).message());
-}
-
-absl::Status CheckDescriptors(absl::string_view what, int count) {
-  std::vector<int> open_ones;
-  int error = 0;
-  while (static_cast<int>(open_ones.size()) < count) {
-    const int fd = eventfd(0, EFD_CLOEXEC);
-    if (fd < 0) {
-      error = errno;
-      break;
-    }
-    open_ones.push_back(fd);
-  }
-  for (const int fd : open_ones) close(fd);
-  if (error == 0) return absl::OkStatus();
-  return SystemError(error, absl::StrCat(what, ": too few file descriptors; expected ", count,
-                                         " free ones, got ", open_ones.size()));
 }
 
 }  // namespace mirrorflow

@@ -30,10 +30,6 @@ absl::Status NameError(int error, absl::string_view what);
 // full, a limit is reached, or the device has failed.
 absl::Status WriteError(int error, absl::string_view what);
 
-// Checks that `count` more files can be open, for libraries that abort or hang when they get no
-// descriptor. ResourceExhausted, beginning with `what`, otherwise.
-absl::Status CheckDescriptors(absl::string_view what, int count);
-
 }  // namespace mirrorflow
 
 #endif  // MIRRORFLOW_FRAMEWORK_CORE_SYSTEM_ERROR_H_

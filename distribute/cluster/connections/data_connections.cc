@@ -19,9 +19,9 @@
 #include "distribute/cluster/connections/tls_stream.h"
 #include "distribute/collective/tcp/owned_socket.h"
 #include "distribute/collective/tcp/stream.h"
+#include "framework/core/descriptors.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
-#include "framework/core/system_error.h"
 #include "framework/runtime/failure.h"
 
 namespace mirrorflow {
@@ -58,6 +58,11 @@ class Connector {
     if (!options_.tls.empty()) {
       MF_ASSIGN_OR_RETURN(tls_, CreateTlsContext(options_.tls));
     }
+    // The listener, its event and that of the callers, and a caller that has no place yet.
+    constexpr int64_t kListening = 4;
+    MF_RETURN_IF_ERROR(EnsureDescriptors(
+        "connections for data",
+        static_cast<int64_t>(NumMissing()) + static_cast<int64_t>(kMoreCallers) + kListening));
     Callers callers(
         std::min(kMaxCallers, kMoreCallers + NumMissing()), tls_,
         [this](int fd) {
@@ -76,7 +81,6 @@ class Connector {
     MF_ASSIGN_OR_RETURN(addresses_,
                         workers_.AllGather("data addresses", own.ToString(), deadline_));
     FindCalls();
-    MF_RETURN_IF_ERROR(CheckDescriptors("connections for data", static_cast<int>(NumMissing())));
     for (;;) {
       MF_RETURN_IF_ERROR(AdvanceCalls());
       MF_RETURN_IF_ERROR(callers.Advance([this](Callers::Proven proven) {

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
-#include "framework/core/system_error.h"
+#include "framework/core/descriptors.h"
 #include "framework/core/thread.h"
 
 namespace mirrorflow {
@@ -18,7 +18,7 @@ namespace {
 // About as many as a server and a client have at once.
 constexpr int kThreads = 16;
 // The descriptors that a server or a client opens, besides those of connections.
-constexpr int kDescriptors = 8;
+constexpr int64_t kDescriptors = 8;
 
 // gRPC aborts the process if it can wait for events in none of the ways that the variable lists, or
 // if the first that it knows is `none`.
@@ -37,9 +37,10 @@ absl::Status CheckPollStrategy() {
 
 }  // namespace
 
-absl::Status PrepareGrpc(int num_descriptors) {
+absl::Status PrepareGrpc(int64_t num_descriptors, int64_t spare_descriptors) {
   if (const absl::Status strategy = CheckPollStrategy(); !strategy.ok()) return strategy;
-  const absl::Status descriptors = CheckDescriptors("gRPC", kDescriptors + num_descriptors);
+  const absl::Status descriptors =
+      EnsureDescriptors("gRPC", kDescriptors + num_descriptors, spare_descriptors);
   if (!descriptors.ok()) return descriptors;
   if (getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_function([](gpr_log_func_args*) {});
   return CheckThreads("gRPC", kThreads);

@@ -2,7 +2,6 @@
 #include "distribute/cluster/coordination/service_port.h"
 
 #include <poll.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <utility>
@@ -35,13 +34,7 @@ constexpr int kMaxMetadataBytes = 8192;
 constexpr int kDescriptorsOfConnection = 3;
 constexpr absl::Duration kShutdownTimeout = absl::Seconds(1);
 
-// Raises the limit on open files to the hard limit.
-void UseAllFileDescriptors() {
-  rlimit limit;
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);
-}
+size_t MostCallers(int num_workers) { return std::min(kMaxCallers, kMoreCallers + num_workers); }
 
 }  // namespace
 
@@ -49,7 +42,7 @@ ServicePort::ServicePort(Options options, TlsContext tls)
     : options_(std::move(options)),
       strangers_("coordination"),
       callers_(
-          std::min(kMaxCallers, kMoreCallers + options_.num_workers), std::move(tls),
+          MostCallers(options_.num_workers), std::move(tls),
           [this](int) {
             return Handshake::Accepting(options_.cluster, [this](const Handshake::Ranks& ranks) {
               return Admit(ranks.connecting);
@@ -59,8 +52,11 @@ ServicePort::ServicePort(Options options, TlsContext tls)
 
 absl::StatusOr<std::unique_ptr<ServicePort>> ServicePort::Open(Options options,
                                                                grpc::Service* service) {
-  UseAllFileDescriptors();
-  MF_RETURN_IF_ERROR(PrepareGrpc(kDescriptorsOfConnection * options.num_workers));
+  // Each worker needs one connection; it may have more, and callers may wait.
+  const int64_t needed = int64_t{kDescriptorsOfConnection} * options.num_workers;
+  MF_RETURN_IF_ERROR(PrepareGrpc(
+      needed, (kMaxConnectionsOfWorker - 1) * needed +
+                  static_cast<int64_t>(MostCallers(options.num_workers)) + kSpareDescriptors));
   TlsContext tls;
   if (!options.tls.empty()) {
     MF_ASSIGN_OR_RETURN(tls, CreateTlsContext(options.tls));

@@ -19,10 +19,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "distribute/collective/ucx/ucx_api.h"
+#include "framework/core/descriptors.h"
 #include "framework/core/mutex.h"
 #include "framework/core/names.h"
 #include "framework/core/status.h"
-#include "framework/core/system_error.h"
 #include "framework/runtime/failure.h"
 
 namespace mirrorflow {
@@ -122,7 +122,7 @@ class Ucx final : public UcxTransport {
 
   absl::Status Initialize() {
     MF_RETURN_IF_ERROR(CheckDevice(options_.device));
-    MF_RETURN_IF_ERROR(CheckDescriptors("UCX", kDescriptors));
+    MF_RETURN_IF_ERROR(EnsureDescriptors("UCX", kDescriptors));
     ucp_config_t* config = nullptr;
     if (const ucs_status_t status = api_.ucp_config_read(nullptr, nullptr, &config)) {
       return UcxError("cannot read its configuration", status);

@@ -5,11 +5,14 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <cmath>
 #include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <mutex>
 #include <string>
@@ -42,6 +45,15 @@ const Topology kTopology = {.replicas = {{.worker = 0, .domain = 0},
                                          {.worker = 0, .domain = 0},
                                          {.worker = 1, .domain = 1},
                                          {.worker = 2, .domain = 2}}};
+
+// Two workers of eight ranks each.
+Topology TwoTimesEight() {
+  Topology topology;
+  for (int rank = 0; rank < 16; ++rank) {
+    topology.replicas.push_back({.worker = rank / 8, .domain = rank / 8});
+  }
+  return topology;
+}
 
 // Holds a worker back once all have published their addresses.
 class HeldWorkerGroup final : public ForwardingWorkerGroup {
@@ -359,10 +371,7 @@ TEST_P(DataConnectionsTest, CrowdFromOneHostKeepsNoOtherOut) {
 
 // 64 handshakes of one host take much longer than the pause after which a dropped caller returns.
 TEST(SlowDataConnectionsTest, ManyRanksOfOneHostConnect) {
-  Topology topology;
-  for (int rank = 0; rank < 16; ++rank) {
-    topology.replicas.push_back({.worker = rank / 8, .domain = rank / 8});
-  }
+  const Topology topology = TwoTimesEight();
   const auto groups = CreateMemoryWorkerGroups(2);
   ProxiedWorkerGroup slow(*groups[1], absl::Milliseconds(200));
   std::vector<Connections> connections(2);
@@ -377,6 +386,46 @@ TEST(SlowDataConnectionsTest, ManyRanksOfOneHostConnect) {
   }
   for (std::thread& thread : threads) thread.join();
   for (const Connections& one : connections) EXPECT_TRUE(one.ok()) << one.status();
+}
+
+TEST(DescriptorsOfDataConnectionsTest, SoftLimitIsRaised) {
+  const Topology topology = TwoTimesEight();
+  const auto groups = CreateMemoryWorkerGroups(2);
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit low = before;
+  low.rlim_cur = 32;  // each worker needs 64 and more
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+  std::vector<Connections> connections(2);
+  std::vector<std::thread> threads;
+  for (const int w : {0, 1}) {
+    threads.emplace_back([&, w] {
+      connections[w] = ConnectData(topology, topology.RanksOfWorker(w), *groups[w],
+                                   MonotonicTime::Now() + absl::Seconds(20),
+                                   {.address = "127.0.0.1", .cluster = kCluster});
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  for (const Connections& one : connections) EXPECT_TRUE(one.ok()) << one.status();
+}
+
+// Only a child process can lower its hard limit: there is no way back.
+TEST(DescriptorsOfDataConnectionsDeathTest, TooLowHardLimitIsNamedBeforeWorkersMeet) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto connect = [] {
+    const rlimit low = {.rlim_cur = 64, .rlim_max = 64};
+    if (setrlimit(RLIMIT_NOFILE, &low) != 0) std::exit(2);
+    const Topology topology = TwoTimesEight();
+    const auto groups = CreateMemoryWorkerGroups(2);
+    // The other worker never comes.
+    const Connections connections =
+        ConnectData(topology, topology.RanksOfWorker(0), *groups[0],
+                    MonotonicTime::InfiniteFuture(), {.address = "127.0.0.1", .cluster = kCluster});
+    std::fprintf(stderr, "%s\n", connections.status().ToString().c_str());
+    std::exit(absl::IsResourceExhausted(connections.status()) ? 0 : 1);
+  };
+  EXPECT_EXIT(connect(), testing::ExitedWithCode(0), "connections for data: .*ulimit -n.*, got 64");
 }
 
 TEST_P(DataConnectionsTest, WorkerWithAnotherSecretIsNamed) {

@@ -2,9 +2,7 @@
 #include "framework/core/system_error.h"
 
 #include <netdb.h>
-#include <sys/eventfd.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <cerrno>
 
@@ -60,19 +58,6 @@ TEST(SystemErrorTest, NameThatDoesNotResolveForLackOfDescriptorsNamesTheLimit) {
   const Limited limited(RLIMIT_NOFILE, 3);
   const absl::Status error = NameError(EAI_NONAME, "here");
   EXPECT_THAT(error, IsError(absl::StatusCode::kResourceExhausted, "ulimit -n"));
-}
-
-TEST(SystemErrorTest, DescriptorsAreCountedAndClosedAgain) {
-  const int next = eventfd(0, 0);
-  close(next);
-  const Limited limited(RLIMIT_NOFILE, next + 4);
-  for (int repetition = 0; repetition < 2; ++repetition) {
-    EXPECT_TRUE(CheckDescriptors("here", 4).ok());
-    EXPECT_EQ(CheckDescriptors("here", 5),
-              absl::ResourceExhaustedError("here: too few file descriptors; expected 5 free ones, "
-                                           "got 4: the limit on open files of a process (`ulimit "
-                                           "-n`) is reached"));
-  }
 }
 
 }  // namespace
