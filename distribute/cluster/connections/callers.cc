@@ -6,9 +6,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <map>
+#include <tuple>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "distribute/cluster/connections/authentication.h"
+#include "distribute/cluster/connections/tcp_socket.h"
 #include "distribute/collective/tcp/owned_socket.h"
 #include "framework/core/mutex.h"
 #include "framework/core/status.h"
@@ -31,29 +34,99 @@ absl::Status Callers::Start() {
   return wake_.fd() < 0 ? NetworkError(errno, "connections: eventfd") : absl::OkStatus();
 }
 
+void Callers::Expect(const std::map<std::string, size_t>& callers, size_t places) {
+  MutexLock lock(&mu_);
+  for (const auto& [address, count] : callers) sources_[address].expected = count;
+  places_ = places;
+}
+
 absl::Duration Callers::Add(int fd, const std::string& peer) {
-  bool is_flooded, was_empty;
+  Waiting caller = {.peer = peer, .socket = OwnedSocket(fd)};
+  const std::string address = SourceOf(fd).value_or("");
+  bool is_flooded, was_empty, has_place = true;
   {
     MutexLock lock(&mu_);
-    if (callers_.size() >= limit_) DropOne();
-    is_flooded = IsFlooded();
     was_empty = callers_.empty();
-    callers_.push_back({.peer = peer,
-                        .arrival = MonotonicTime::Now(),
-                        .conversation = Conversation(
-                            tls_ == nullptr ? PlainStream(OwnedSocket(fd))
-                                            : TlsStream(OwnedSocket(fd), tls_, TlsEnd::kAccepting),
-                            handshake_(fd))});
+    const auto found = sources_.find(address);
+    Source* const source = found == sources_.end() ? nullptr : &found->second;
+    if (source != nullptr &&
+        source->silent.size() + source->ready.size() + source->served < source->expected) {
+      source->silent.push_back(std::move(caller));
+      ++num_waiting_;
+      has_place = num_served_ < places_;
+    } else {
+      if (callers_.size() - num_served_ >= limit_) DropOne();
+      Serve(std::move(caller), /*source=*/nullptr);
+    }
+    is_flooded = IsFlooded();
   }
-  if (was_empty || !is_flooded) Wake();
+  if (has_place && (was_empty || !is_flooded)) Wake();
   if (!is_flooded) return absl::ZeroDuration();
   return tls_ == nullptr ? kPause : kPauseOfTls;
+}
+
+void Callers::Serve(Waiting caller, Source* source) {
+  const int fd = caller.socket.fd();
+  std::unique_ptr<Stream> stream =
+      tls_ == nullptr ? PlainStream(std::move(caller.socket))
+                      : TlsStream(std::move(caller.socket), tls_, TlsEnd::kAccepting);
+  callers_.push_back({.peer = std::move(caller.peer),
+                      .source = source,
+                      .begin = MonotonicTime::Now(),
+                      .conversation = Conversation(std::move(stream), handshake_(fd))});
+}
+
+// Finds the callers that have sent something, or are gone.
+void Callers::FindReady() {
+  std::vector<pollfd> polled;
+  for (const auto& [address, source] : sources_) {
+    for (const Waiting& caller : source.silent) {
+      polled.push_back({.fd = caller.socket.fd(), .events = POLLIN, .revents = 0});
+    }
+  }
+  if (polled.empty() || poll(polled.data(), polled.size(), /*timeout=*/0) <= 0) return;
+  auto event = polled.begin();
+  for (auto& [address, source] : sources_) {
+    std::vector<Waiting> silent;
+    for (Waiting& caller : source.silent) {
+      if ((event++)->revents == 0) {
+        silent.push_back(std::move(caller));
+      } else {
+        source.ready.push_back(std::move(caller));
+      }
+    }
+    source.silent = std::move(silent);
+  }
+}
+
+bool Callers::ServeWaiting() {
+  if (num_waiting_ == 0 || num_served_ >= places_) return false;
+  FindReady();
+  bool served = false;
+  for (; num_served_ < places_; served = true) {
+    Source* next = nullptr;
+    for (auto& [address, source] : sources_) {
+      if (source.ready.empty()) continue;
+      if (next == nullptr ||
+          std::tie(source.served, source.turn) < std::tie(next->served, next->turn)) {
+        next = &source;
+      }
+    }
+    if (next == nullptr) break;
+    Serve(std::move(next->ready.front()), next);
+    next->ready.pop_front();
+    next->turn = ++turns_;
+    ++next->served;
+    ++num_served_;
+    --num_waiting_;
+  }
+  return served;
 }
 
 void Callers::DropOne() {
   std::map<std::string, std::vector<std::list<Caller>::iterator>> by_network;
   for (auto caller = callers_.begin(); caller != callers_.end(); ++caller) {
-    by_network[NetworkOf(caller->peer)].push_back(caller);
+    if (caller->source == nullptr) by_network[NetworkOf(caller->peer)].push_back(caller);
   }
   auto& busiest = std::max_element(by_network.begin(), by_network.end(), [](auto& a, auto& b) {
                     return a.second.size() < b.second.size();
@@ -84,7 +157,7 @@ void Callers::Refuse(const Caller& caller, absl::string_view why) {
   // The cap ends even a long flood's effect within a second.
   refusals_ = std::min(RecentRefusals() + 1, static_cast<double>(limit_) + kForgottenPerSecond);
   last_refusal_ = MonotonicTime::Now();
-  if (strangers_ != nullptr) strangers_->Log(caller.peer, absl::StrCat("was refused: ", why));
+  if (log_ != nullptr) log_->Log(caller.peer, absl::StrCat("was refused: ", why));
 }
 
 double Callers::RecentRefusals() const {
@@ -96,32 +169,39 @@ absl::Status Callers::Advance(const std::function<absl::Status(Proven)>& on_prov
   eventfd_t count = 0;
   eventfd_read(wake_.fd(), &count);
   MutexLock lock(&mu_);
-  for (auto caller = callers_.begin(); caller != callers_.end();) {
-    Conversation& conversation = caller->conversation;
-    absl::Status status = conversation.Advance();
-    if (status.ok() && !conversation.done()) {
-      if (MonotonicTime::Now() < caller->arrival + kHandshakeTimeout) {
-        ++caller;
-        continue;
+  ServeWaiting();
+  do {
+    for (auto caller = callers_.begin(); caller != callers_.end();) {
+      Conversation& conversation = caller->conversation;
+      absl::Status status = conversation.Advance();
+      if (status.ok() && !conversation.done()) {
+        if (MonotonicTime::Now() < caller->begin + kHandshakeTimeout) {
+          ++caller;
+          continue;
+        }
+        status = absl::DeadlineExceededError("the handshake took too long");
       }
-      status = absl::DeadlineExceededError("the handshake took too long");
+      if (status.ok()) {
+        MF_RETURN_IF_ERROR(on_proven({.peer = caller->peer,
+                                      .handshake = conversation.handshake(),
+                                      .stream = conversation.TakeStream(),
+                                      .duration = MonotonicTime::Now() - caller->begin}));
+      } else {
+        Refuse(*caller, status.message());
+      }
+      if (caller->source != nullptr) {
+        --caller->source->served;
+        --num_served_;
+      }
+      caller = callers_.erase(caller);
     }
-    if (status.ok()) {
-      MF_RETURN_IF_ERROR(on_proven({.peer = caller->peer,
-                                    .handshake = conversation.handshake(),
-                                    .stream = conversation.TakeStream(),
-                                    .duration = MonotonicTime::Now() - caller->arrival}));
-    } else {
-      Refuse(*caller, status.message());
-    }
-    caller = callers_.erase(caller);
-  }
+  } while (ServeWaiting());
   return absl::OkStatus();
 }
 
 bool Callers::empty() const {
   MutexLock lock(&mu_);
-  return callers_.empty();
+  return callers_.empty() && num_waiting_ == 0;
 }
 
 void Callers::AddPolled(std::vector<pollfd>* polled) const {
@@ -131,6 +211,12 @@ void Callers::AddPolled(std::vector<pollfd>* polled) const {
   for (const Caller& caller : callers_) {
     polled->push_back(
         {.fd = caller.conversation.fd(), .events = caller.conversation.event(), .revents = 0});
+  }
+  if (num_served_ >= places_) return;
+  for (const auto& [address, source] : sources_) {
+    for (const Waiting& caller : source.silent) {
+      polled->push_back({.fd = caller.socket.fd(), .events = POLLIN, .revents = 0});
+    }
   }
 }
 

@@ -4,13 +4,19 @@
 // handshake. Their number, the memory of each, and the time each may take (5 s) are bounded, no
 // matter what they send. During a flood, callers are accepted and served in batches, which also
 // bounds the CPU time: most of a refused caller's cost is in waking threads up for it.
+//
+// Callers from addresses that this process expects wait for their turn. All others are strangers,
+// of which each newcomer may replace another one.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_CALLERS_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_CALLERS_H_
 
 #include <poll.h>
 
+#include <cstdint>
+#include <deque>
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -30,21 +36,25 @@ namespace mirrorflow {
 
 class Callers {
  public:
-  // At most `limit` callers wait. When the limit is reached, a new caller replaces one from the
-  // network (NetworkOf) with the most callers, so no network can lock out the others: one that has
-  // not sent a valid hello, if there is one, and a random one of these. Were it the oldest, a crowd
-  // could replace each honest caller just before it finishes; were it the newest, callers that wait
-  // on purpose would hold all places. `handshake` creates the accepting end for a caller on `fd`,
-  // on the listener's thread. `tls` is null for plain connections. `strangers` logs refused callers
-  // and may be null.
+  // There are places for `limit` strangers. When all are taken, a new one replaces one from the
+  // network (NetworkOf) with the most strangers, so no network can lock out the others: one that
+  // has not sent a valid hello, if there is one, and a random one of these. Were it the oldest, a
+  // crowd could replace each honest caller just before it finishes; were it the newest, callers
+  // that wait on purpose would hold all places. `handshake` creates the accepting end for a caller
+  // on `fd`, on either thread. `tls` is null for plain connections. `log`, which may be
+  // null, logs refused callers.
   Callers(size_t limit, TlsContext tls, std::function<Handshake(int fd)> handshake,
-          RejectedPeerLog* strangers)
-      : limit_(limit),
-        tls_(std::move(tls)),
-        handshake_(std::move(handshake)),
-        strangers_(strangers) {}
+          RejectedPeerLog* log)
+      : limit_(limit), tls_(std::move(tls)), handshake_(std::move(handshake)), log_(log) {}
   // Must succeed before other calls.
   absl::Status Start();
+
+  // How many callers are expected from an address (SourceOf), by address. That many from each wait
+  // as bare descriptors, which no newcomer replaces and which have no deadline, until they have
+  // sent something and one of `places` handshakes is free. A place goes to the address that has the
+  // fewest, so callers of one address delay those of the others by one timeout at most. Further
+  // callers from an address are strangers. Call before the first Add.
+  void Expect(const std::map<std::string, size_t>& callers, size_t places);
 
   // ---- called by the listener's thread ----------------------------------------------------------
 
@@ -61,12 +71,12 @@ class Callers {
     std::string peer;  // as in ConnectionListener::OnConnection
     Handshake handshake;
     std::unique_ptr<Stream> stream;
-    absl::Duration duration;  // from the arrival to the end of the handshake
+    absl::Duration duration;  // of the handshake
   };
   // Advances all handshakes without blocking. Calls `on_proven`, which must not call this object,
   // for each caller that has completed its handshake, and stops at the first error it returns.
   absl::Status Advance(const std::function<absl::Status(Proven)>& on_proven);
-  // Whether no caller is waiting.
+  // Whether there are no callers.
   bool empty() const;
   // Adds the events to poll() for before the next Advance. Use a timeout as well: callers have
   // deadlines, and their sockets are not polled during a flood.
@@ -75,17 +85,37 @@ class Callers {
   void Wake();
 
  private:
+  // A caller without a place.
+  struct Waiting {
+    std::string peer;
+    OwnedSocket socket;
+  };
+  // An address from which callers are expected.
+  struct Source {
+    size_t expected = 0;
+    std::vector<Waiting> silent = {};
+    std::deque<Waiting> ready = {};  // that have sent something
+    size_t served = 0;               // its callers that have a place
+    uint64_t turn = 0;               // when one of them last got it
+  };
   struct Caller {
     std::string peer;
-    MonotonicTime arrival;
+    Source* source;       // null: a stranger
+    MonotonicTime begin;  // of the handshake
     Conversation conversation;
   };
 
+  // Gives the caller a place.
+  void Serve(Waiting caller, Source* source) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void FindReady() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Gives free places to callers that wait. Returns whether there were any.
+  bool ServeWaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Drops a stranger.
   void DropOne() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Logs and counts the refusal. Does not remove the caller.
   void Refuse(const Caller& caller, absl::string_view why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   double RecentRefusals() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Whether more callers were refused recently than may wait at a time.
+  // Whether more callers were refused recently than there are places for strangers.
   bool IsFlooded() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return RecentRefusals() > static_cast<double>(limit_);
   }
@@ -93,11 +123,15 @@ class Callers {
   const size_t limit_;
   const TlsContext tls_;
   const std::function<Handshake(int fd)> handshake_;
-  RejectedPeerLog* const strangers_;
+  RejectedPeerLog* const log_;
   OwnedSocket wake_;  // an eventfd that does not block
   mutable Mutex mu_;
-  std::list<Caller> callers_ ABSL_GUARDED_BY(mu_);
-  double refusals_ ABSL_GUARDED_BY(mu_) = 0;  // RecentRefusals() at last_refusal_
+  std::map<std::string, Source> sources_ ABSL_GUARDED_BY(mu_);  // by address
+  size_t places_ ABSL_GUARDED_BY(mu_) = 0;                      // for callers from sources_
+  size_t num_served_ ABSL_GUARDED_BY(mu_) = 0, num_waiting_ ABSL_GUARDED_BY(mu_) = 0;  // of these
+  uint64_t turns_ ABSL_GUARDED_BY(mu_) = 0;
+  std::list<Caller> callers_ ABSL_GUARDED_BY(mu_);  // that have a place
+  double refusals_ ABSL_GUARDED_BY(mu_) = 0;        // RecentRefusals() at last_refusal_
   MonotonicTime last_refusal_ ABSL_GUARDED_BY(mu_);
   absl::Status failure_ ABSL_GUARDED_BY(mu_);
 };

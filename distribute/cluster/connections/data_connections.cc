@@ -4,12 +4,19 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <deque>
 #include <list>
+#include <map>
 #include <memory>
-#include <optional>
+#include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "distribute/cluster/connections/back_off.h"
 #include "distribute/cluster/connections/callers.h"
 #include "distribute/cluster/connections/connection_listener.h"
@@ -27,20 +34,30 @@
 namespace mirrorflow {
 namespace {
 
-// Places for callers in addition to the expected ones, and the most in all: each may take 100 KB.
-constexpr size_t kMoreCallers = 16;
-constexpr size_t kMaxCallers = 1024;
+constexpr size_t kMaxStrangers = 16;  // served at a time
+// Calls in progress to each worker, so that no worker must answer all at once, and one that does
+// not answer delays no call to another.
+constexpr int kMaxCalls = 32;
 constexpr absl::Duration kFirstPause = absl::Milliseconds(50), kLongestPause = absl::Seconds(2);
+constexpr size_t kMostNamed = 10;  // ranks, in an error
 
-// A connection from this process to a peer. It is made again if it ends early: strangers may have
-// taken the places of callers at the other end.
-struct Call {
-  Handshake::Ranks ranks;
-  std::string address;
-  std::optional<Conversation> conversation = std::nullopt;
+// Another worker that is not in this domain.
+struct Worker {
+  std::string address;  // HOST:PORT
+  std::string host;     // numeric
+  // Connections that this process has yet to make. One that ends early is made again: strangers may
+  // have taken the places of callers at the other end.
+  std::deque<Handshake::Ranks> waiting = {};
+  int num_calls = 0;  // in progress
   BackOff pause = BackOff(kFirstPause, kLongestPause);
   MonotonicTime next = MonotonicTime::InfinitePast();  // when to call again
   absl::Status last = absl::OkStatus();                // why the last call has ended
+};
+
+struct Call {
+  Worker& worker;
+  Handshake::Ranks ranks;
+  Conversation conversation;
 };
 
 class Connector {
@@ -52,7 +69,9 @@ class Connector {
         workers_(workers),
         deadline_(deadline),
         options_(options),
-        connections_(local_ranks.size()) {}
+        connections_(local_ranks.size()) {
+    ForEachMissing([this](int, int) { ++num_missing_; });
+  }
 
   absl::StatusOr<std::vector<std::map<int, std::unique_ptr<Stream>>>> Connect() {
     if (!options_.tls.empty()) {
@@ -60,11 +79,10 @@ class Connector {
     }
     // The listener, its event and that of the callers, and a caller that has no place yet.
     constexpr int64_t kListening = 4;
-    MF_RETURN_IF_ERROR(EnsureDescriptors(
-        "connections for data",
-        static_cast<int64_t>(NumMissing()) + static_cast<int64_t>(kMoreCallers) + kListening));
+    MF_RETURN_IF_ERROR(EnsureDescriptors("connections for data",
+                                         num_missing_ + int64_t{kMaxStrangers} + kListening));
     Callers callers(
-        std::min(kMaxCallers, kMoreCallers + NumMissing()), tls_,
+        kMaxStrangers, tls_,
         [this](int fd) {
           return Handshake::Accepting(options_.cluster, [this, fd](const Handshake::Ranks& ranks) {
             return Admit(ranks, fd);
@@ -74,23 +92,24 @@ class Connector {
     MF_RETURN_IF_ERROR(callers.Start());
     const HostPort any_port = {.host = options_.address, .port = 0};
     MF_ASSIGN_OR_RETURN(const auto listener, ConnectionListener::Listen(any_port.ToString()));
+    const HostPort own = {.host = options_.address, .port = listener->port()};
+    MF_ASSIGN_OR_RETURN(const std::vector<std::string> addresses,
+                        workers_.AllGather("data addresses", own.ToString(), deadline_));
+    MF_RETURN_IF_ERROR(FindWorkers(addresses));
+    callers.Expect(FindCalls(), options_.max_handshakes);
+    // Until now, callers had to wait in the kernel's queue: their addresses were unknown.
     MF_RETURN_IF_ERROR(
         listener->Start([&](int fd, const std::string& peer) { return callers.Add(fd, peer); },
                         [&](const absl::Status& why) { callers.Fail(why); }));
-    const HostPort own = {.host = options_.address, .port = listener->port()};
-    MF_ASSIGN_OR_RETURN(addresses_,
-                        workers_.AllGather("data addresses", own.ToString(), deadline_));
-    FindCalls();
     for (;;) {
       MF_RETURN_IF_ERROR(AdvanceCalls());
       MF_RETURN_IF_ERROR(callers.Advance([this](Callers::Proven proven) {
         const Handshake::Ranks& ranks = proven.handshake.ranks();
         return Keep(ranks.accepting, ranks.connecting, std::move(proven.stream));
       }));
-      const int missing = FirstMissing();
-      if (missing < 0) break;
+      if (num_missing_ == 0) break;
       MF_RETURN_IF_ERROR(Annotate(callers.failure(), own.ToString()));
-      if (MonotonicTime::Now() >= deadline_) return TimedOut(missing);
+      if (MonotonicTime::Now() >= deadline_) return TimedOut();
       Wait(callers);
     }
     return std::move(connections_);
@@ -108,41 +127,44 @@ class Connector {
     return it == local_ranks_.end() ? nullptr : &connections_[it - local_ranks_.begin()];
   }
 
-  // A peer of a local rank that is not connected with it; -1 if there is none.
-  int FirstMissing() {
-    for (const int local : local_ranks_) {
+  // Calls `call(local, peer)` for each connection that a local rank lacks.
+  void ForEachMissing(absl::FunctionRef<void(int local, int peer)> call) const {
+    for (size_t i = 0; i < local_ranks_.size(); ++i) {
       for (int peer = 0; peer < topology_.world_size(); ++peer) {
-        if (!IsNear(local, peer) && ConnectionsOf(local)->count(peer) == 0) return peer;
+        if (IsNear(local_ranks_[i], peer) || connections_[i].contains(peer)) continue;
+        call(local_ranks_[i], peer);
       }
     }
-    return -1;
   }
 
-  // How many connections the local ranks still lack.
-  size_t NumMissing() {
-    size_t count = 0;
-    for (const int local : local_ranks_) {
-      for (int peer = 0; peer < topology_.world_size(); ++peer) {
-        if (!IsNear(local, peer) && ConnectionsOf(local)->count(peer) == 0) ++count;
-      }
+  Worker& WorkerOf(int rank) { return others_.at(topology_.replicas[rank].worker); }
+
+  absl::Status FindWorkers(absl::Span<const std::string> addresses) {
+    for (int rank = 0; rank < topology_.world_size(); ++rank) {
+      const int worker = topology_.replicas[rank].worker;
+      if (IsNear(rank, local_ranks_[0]) || others_.contains(worker)) continue;
+      absl::StatusOr<HostPort> parsed = ParseHostPort(addresses[worker]);
+      if (!parsed.ok()) return WithRank(parsed.status(), rank);
+      absl::StatusOr<std::string> host = NumericHost(parsed->host);
+      if (!host.ok()) return WithRank(host.status(), rank);
+      others_.emplace(worker, Worker{.address = addresses[worker], .host = *std::move(host)});
     }
-    return count;
+    return absl::OkStatus();
   }
 
-  const std::string& AddressOf(int rank) const {
-    return addresses_[topology_.replicas[rank].worker];
-  }
-
-  // Finds the lower ranks, to which this process connects.
-  void FindCalls() {
-    for (int peer = 0; peer < local_ranks_.back(); ++peer) {
-      if (IsNear(peer, local_ranks_[0])) continue;
-      for (const int local : local_ranks_) {
-        if (local < peer) continue;
-        calls_.push_back(
-            {.ranks = {.connecting = local, .accepting = peer}, .address = AddressOf(peer)});
+  // Divides the connections among the calls of this process and those that it expects. Returns how
+  // many it expects from each address.
+  std::map<std::string, size_t> FindCalls() {
+    std::map<std::string, size_t> expected;
+    ForEachMissing([&](int local, int peer) {
+      Worker& worker = WorkerOf(peer);
+      if (peer < local) {
+        worker.waiting.push_back({.connecting = local, .accepting = peer});
+      } else {
+        ++expected[worker.host];
       }
-    }
+    });
+    return expected;
   }
 
   // A caller that knows the secret claims to be a rank.
@@ -160,8 +182,7 @@ class Connector {
           absl::StrCat("rank ", ranks.connecting, " is connected already, from ",
                        SourceOf(first->second->fd()).value_or("an address that is gone")));
     }
-    MF_ASSIGN_OR_RETURN(const HostPort parsed, ParseHostPort(AddressOf(ranks.connecting)));
-    MF_ASSIGN_OR_RETURN(const std::string host, NumericHost(parsed.host));
+    const std::string& host = WorkerOf(ranks.connecting).host;
     if (source == host) return absl::OkStatus();
     return absl::PermissionDeniedError(absl::StrCat("rank ", ranks.connecting,
                                                     " connects from another address; expected ",
@@ -174,61 +195,94 @@ class Connector {
     std::vector<pollfd> polled;
     callers.AddPolled(&polled);
     for (const Call& call : calls_) {
-      if (!call.conversation.has_value()) continue;
       polled.push_back(
-          {.fd = call.conversation->fd(), .events = call.conversation->event(), .revents = 0});
+          {.fd = call.conversation.fd(), .events = call.conversation.event(), .revents = 0});
     }
     poll(polled.data(), polled.size(), kLongestMs);
   }
 
   absl::Status Keep(int local, int peer, std::unique_ptr<Stream> stream) {
     MF_RETURN_IF_ERROR(WithRank(SetConnectionOptions(stream->fd(), options_.timeout), peer));
-    ConnectionsOf(local)->emplace(peer, std::move(stream));
+    if (ConnectionsOf(local)->emplace(peer, std::move(stream)).second) --num_missing_;
     return absl::OkStatus();
+  }
+
+  // Starts the calls for which it is time. Returns whether there were any.
+  absl::StatusOr<bool> StartCalls() {
+    bool started = false;
+    for (auto& [index, worker] : others_) {
+      while (!worker.waiting.empty() && worker.num_calls < kMaxCalls &&
+             MonotonicTime::Now() >= worker.next) {
+        const Handshake::Ranks ranks = worker.waiting.front();
+        absl::StatusOr<OwnedSocket> socket = StartConnect(options_.address, worker.address);
+        if (absl::IsResourceExhausted(socket.status())) return socket.status();
+        if (!socket.ok()) return WithRank(socket.status(), ranks.accepting);
+        std::unique_ptr<Stream> stream =
+            tls_ == nullptr ? PlainStream(*std::move(socket))
+                            : TlsStream(*std::move(socket), tls_, TlsEnd::kConnecting);
+        calls_.push_back({.worker = worker,
+                          .ranks = ranks,
+                          .conversation = Conversation(
+                              std::move(stream), Handshake::Connecting(options_.cluster, ranks))});
+        worker.waiting.pop_front();
+        ++worker.num_calls;
+        started = true;
+      }
+    }
+    return started;
   }
 
   absl::Status AdvanceCalls() {
-    for (auto call = calls_.begin(); call != calls_.end();) {
-      if (!call->conversation.has_value() && MonotonicTime::Now() >= call->next) {
-        absl::StatusOr<OwnedSocket> socket = StartConnect(options_.address, call->address);
-        if (absl::IsResourceExhausted(socket.status())) return socket.status();
-        if (!socket.ok()) return WithRank(socket.status(), call->ranks.accepting);
-        call->conversation.emplace(tls_ == nullptr
-                                       ? PlainStream(*std::move(socket))
-                                       : TlsStream(*std::move(socket), tls_, TlsEnd::kConnecting),
-                                   Handshake::Connecting(options_.cluster, call->ranks));
-      }
-      if (call->conversation.has_value()) {
-        const absl::Status status = call->conversation->Advance();
+    for (;;) {
+      MF_ASSIGN_OR_RETURN(const bool started, StartCalls());
+      bool ended = false;
+      for (auto call = calls_.begin(); call != calls_.end();) {
+        Worker& worker = call->worker;
+        const absl::Status status = call->conversation.Advance();
         if (absl::IsUnavailable(status)) {
-          call->last = status;
-          call->conversation.reset();
-          call->next = MonotonicTime::Now() + call->pause.Next();
+          worker.last = status;
+          worker.waiting.push_back(call->ranks);
+          // Calls that end together are one failure.
+          const MonotonicTime now = MonotonicTime::Now();
+          if (now >= worker.next) worker.next = now + worker.pause.Next();
         } else if (!status.ok()) {
-          return WithRank(Annotate(status, call->address), call->ranks.accepting);
-        } else if (call->conversation->done()) {
-          MF_RETURN_IF_ERROR(Keep(call->ranks.connecting, call->ranks.accepting,
-                                  call->conversation->TakeStream()));
-          call = calls_.erase(call);
+          return WithRank(Annotate(status, worker.address), call->ranks.accepting);
+        } else if (call->conversation.done()) {
+          MF_RETURN_IF_ERROR(
+              Keep(call->ranks.connecting, call->ranks.accepting, call->conversation.TakeStream()));
+          worker.pause.Reset();
+        } else {
+          ++call;
           continue;
         }
+        --worker.num_calls;
+        call = calls_.erase(call);
+        ended = true;
       }
-      ++call;
+      if (!started && !ended) return absl::OkStatus();
     }
-    return absl::OkStatus();
   }
 
-  absl::Status TimedOut(int missing) const {
-    for (const Call& call : calls_) {
-      if (call.ranks.accepting == missing && !call.last.ok()) {
-        return WithRank(
-            absl::DeadlineExceededError(absl::StrCat("rank ", missing, " at ", call.address,
-                                                     " did not connect: ", call.last.message())),
-            missing);
-      }
+  // Names the ranks that lack connections, the lowest one as the culprit.
+  absl::Status TimedOut() {
+    std::set<int> missing;
+    ForEachMissing([&](int, int peer) { missing.insert(peer); });
+    const int first = *missing.begin();
+    std::vector<int> named(missing.begin(), missing.end());
+    if (named.size() > kMostNamed) named.resize(kMostNamed);
+    const size_t num_far =
+        topology_.world_size() -
+        topology_.RanksOfDomain(topology_.replicas[local_ranks_[0]].domain).size();
+    std::string text = absl::StrCat("connections for data: ", missing.size(), " of ", num_far,
+                                    " ranks did not connect: ", absl::StrJoin(named, ", "));
+    if (missing.size() > named.size()) {
+      absl::StrAppend(&text, " and ", missing.size() - named.size(), " more");
     }
-    return WithRank(absl::DeadlineExceededError(absl::StrCat("rank ", missing, " did not connect")),
-                    missing);
+    if (const Worker& worker = WorkerOf(first); !worker.last.ok()) {
+      absl::StrAppend(&text, "; the last call to rank ", first, " at ", worker.address,
+                      " failed: ", worker.last.message());
+    }
+    return WithRank(absl::DeadlineExceededError(text), first);
   }
 
   const Topology& topology_;
@@ -236,10 +290,11 @@ class Connector {
   WorkerGroup& workers_;
   const MonotonicTime deadline_;
   const DataConnectionOptions& options_;
-  std::vector<std::string> addresses_;                               // by worker
   TlsContext tls_;                                                   // null: no TLS
   std::vector<std::map<int, std::unique_ptr<Stream>>> connections_;  // by local rank
-  std::list<Call> calls_;
+  int64_t num_missing_ = 0;                                          // connections
+  std::map<int, Worker> others_;                                     // by worker
+  std::list<Call> calls_;                                            // in progress
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_DATA_CONNECTIONS_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_DATA_CONNECTIONS_H_
 
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <string>
@@ -30,6 +31,8 @@ struct DataConnectionOptions {
   TlsFiles tls = {};
   absl::Duration timeout = absl::Minutes(5);             // TCP_USER_TIMEOUT
   std::shared_ptr<RejectedPeerLog> strangers = nullptr;  // of refused callers; may be null
+  // How many callers from the addresses of workers are served at a time. Each may take 100 KB.
+  size_t max_handshakes = 256;
 };
 
 // Connects each of `local_ranks` with every rank of another domain: the higher rank of a pair

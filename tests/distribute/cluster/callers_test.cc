@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "distribute/cluster/connections/callers.h"
 
+#include <arpa/inet.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <list>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "distribute/cluster/connections/conversation.h"
 #include "distribute/collective/tcp/owned_socket.h"
 #include "framework/core/monotonic_time.h"
 #include "gtest/gtest.h"
@@ -93,6 +97,133 @@ TEST_F(CallersTest, NumberOfCallersIsLimited) {
     EXPECT_LE(num_open(), kLimit);
   }
   EXPECT_EQ(num_open(), kLimit);
+}
+
+// --- callers from expected addresses ------------------------------------------------------------
+
+// Callers over TCP, which have addresses.
+class ExpectedCallersTest : public CallersTest {
+ protected:
+  ExpectedCallersTest() {
+    sockaddr_in own = AddressOf("127.0.0.1");
+    socklen_t size = sizeof own;
+    EXPECT_EQ(bind(listener_.fd(), reinterpret_cast<sockaddr*>(&own), size), 0);
+    EXPECT_EQ(listen(listener_.fd(), 16), 0);
+    EXPECT_EQ(getsockname(listener_.fd(), reinterpret_cast<sockaddr*>(&own), &size), 0);
+    port_ = own.sin_port;
+  }
+
+  // Returns the caller's end.
+  OwnedSocket CallFrom(const char* address) {
+    OwnedSocket caller(socket(AF_INET, SOCK_STREAM, 0));
+    sockaddr_in own = AddressOf(address), to = AddressOf("127.0.0.1");
+    to.sin_port = port_;
+    EXPECT_EQ(bind(caller.fd(), reinterpret_cast<sockaddr*>(&own), sizeof own), 0);
+    EXPECT_EQ(connect(caller.fd(), reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
+    fcntl(caller.fd(), F_SETFL, O_NONBLOCK);
+    callers_.Add(accept4(listener_.fd(), nullptr, nullptr, SOCK_NONBLOCK),
+                 absl::StrCat("ipv4:", address, ":1"));
+    return caller;
+  }
+  // A caller that sends one byte, and then nothing.
+  OwnedSocket CallAndStop(const char* address) {
+    OwnedSocket caller = CallFrom(address);
+    EXPECT_EQ(send(caller.fd(), "M", 1, MSG_NOSIGNAL), 1);
+    return caller;
+  }
+  // A caller that knows the secret.
+  void CallHonestly(const char* address) {
+    honest_.emplace_back(PlainStream(CallFrom(address)),
+                         Handshake::Connecting(kCluster, {.connecting = 1, .accepting = 0}));
+  }
+  // Lets the honest callers finish. Returns how many could.
+  size_t FinishHonest() {
+    size_t finished = 0;
+    for (int idle = 0; idle < 4; ++idle) {  // a handshake has fewer messages than that
+      for (Conversation& one : honest_) EXPECT_TRUE(one.Advance().ok());
+      const size_t proven = proven_.size();
+      Advance();
+      const size_t done = std::erase_if(honest_, [](const auto& one) { return one.done(); });
+      finished += done;
+      if (done > 0 || proven_.size() > proven) idle = 0;
+    }
+    return finished;
+  }
+  static size_t CountOpen(const std::vector<OwnedSocket>& callers) {
+    return static_cast<size_t>(std::count_if(callers.begin(), callers.end(), IsOpen));
+  }
+
+  std::list<Conversation> honest_;
+
+ private:
+  static sockaddr_in AddressOf(const char* text) {
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    inet_pton(AF_INET, text, &address.sin_addr);
+    return address;
+  }
+
+  const OwnedSocket listener_{socket(AF_INET, SOCK_STREAM, 0)};
+  in_port_t port_ = 0;
+};
+
+TEST_F(ExpectedCallersTest, AllTakeTheirTurnWhileStrangersCrowd) {
+  callers_.Expect({{"127.0.0.1", 200}, {"127.0.0.3", 100}}, /*places=*/2);
+  std::vector<OwnedSocket> crowd;
+  for (int i = 0; i < 300; ++i) {
+    CallHonestly(i % 3 == 0 ? "127.0.0.3" : "127.0.0.1");
+    crowd.push_back(CallFrom("127.0.0.2"));
+  }
+  EXPECT_EQ(FinishHonest(), 300);
+  EXPECT_EQ(proven_.size(), 300);
+  EXPECT_EQ(CountOpen(crowd), kLimit);
+}
+
+TEST_F(ExpectedCallersTest, DeadlineBeginsWithThePlace) {
+  callers_.Expect({{"127.0.0.1", 2}}, /*places=*/1);
+  std::vector<OwnedSocket> slow;
+  for (int i = 0; i < 2; ++i) slow.push_back(CallAndStop("127.0.0.1"));
+  for (const size_t left : {2, 1, 0}) {
+    MonotonicTime::AdvanceForTest(absl::Seconds(6));
+    Advance();
+    EXPECT_EQ(CountOpen(slow), left);
+  }
+  EXPECT_TRUE(callers_.empty());
+}
+
+TEST_F(ExpectedCallersTest, SilentOnesTakeNoPlace) {
+  callers_.Expect({{"127.0.0.1", 110}}, /*places=*/1);
+  std::vector<OwnedSocket> silent;
+  for (int i = 0; i < 100; ++i) silent.push_back(CallFrom("127.0.0.1"));
+  for (int i = 0; i < 10; ++i) CallHonestly("127.0.0.1");
+  EXPECT_EQ(FinishHonest(), 10);
+  EXPECT_EQ(CountOpen(silent), 100);
+  std::vector<pollfd> polled;
+  callers_.AddPolled(&polled);
+  EXPECT_EQ(polled.size(), 101);  // any of them may go on, and the event of Wake
+}
+
+TEST_F(ExpectedCallersTest, SlowOnesDelayOtherAddressesByOneTimeout) {
+  callers_.Expect({{"127.0.0.1", 100}, {"127.0.0.3", 10}}, /*places=*/4);
+  std::vector<OwnedSocket> slow;
+  for (int i = 0; i < 100; ++i) slow.push_back(CallAndStop("127.0.0.1"));
+  Advance();
+  for (int i = 0; i < 10; ++i) CallHonestly("127.0.0.3");
+  EXPECT_EQ(FinishHonest(), 0);
+  MonotonicTime::AdvanceForTest(absl::Seconds(6));
+  EXPECT_EQ(FinishHonest(), 10);
+  EXPECT_EQ(CountOpen(slow), 96);
+}
+
+// Someone at the address of a worker cannot keep the worker out.
+TEST_F(ExpectedCallersTest, CallersBeyondTheExpectedNumberAreStrangers) {
+  callers_.Expect({{"127.0.0.1", 3}}, /*places=*/1);
+  std::vector<OwnedSocket> silent;
+  for (int i = 0; i < 20; ++i) silent.push_back(CallFrom("127.0.0.1"));
+  EXPECT_EQ(CountOpen(silent), 3 + kLimit);
+  Advance();
+  CallHonestly("127.0.0.1");
+  EXPECT_EQ(FinishHonest(), 1);
 }
 
 TEST_F(CallersTest, FloodIsServedInBatches) {

@@ -5,20 +5,25 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
 #include <cmath>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "distribute/cluster/connections/host_port.h"
@@ -32,6 +37,7 @@
 #include "tests/support/certificates.h"
 #include "tests/support/files.h"
 #include "tests/support/forwarding_worker_group.h"
+#include "tests/support/is_error.h"
 #include "tests/support/proxied_worker_group.h"
 #include "tests/support/streams.h"
 
@@ -280,10 +286,12 @@ TEST_P(DataConnectionsTest, StrangersAreRefused) {
 }
 
 // Claims to be a rank; knows the secret. Returns whether it is welcome.
-bool Claim(Stream& stream, const Handshake::Ranks& ranks) {
+bool Claim(
+    Stream& stream, const Handshake::Ranks& ranks, absl::FunctionRef<void()> after_hello = [] {}) {
   auto handshake = Handshake::Connecting(kCluster, ranks);
-  while (!handshake.done()) {
+  for (int sent = 0; !handshake.done();) {
     if (!SendAll(stream, handshake.TakeOutput()).ok()) return false;
+    if (++sent == 1) after_hello();
     const auto answer = ReceiveAll(stream, handshake.wanted());
     if (!answer.ok()) return false;
     handshake.Bind(stream.binding());
@@ -353,7 +361,7 @@ TEST_P(DataConnectionsTest, CrowdFromOneHostKeepsNoOtherOut) {
   const auto first = StreamTo(held.AddressOf(0), "127.0.0.1");
   std::vector<OwnedSocket> crowd;
   for (int i = 0; i < 100; ++i) crowd.push_back(ConnectTo(held.AddressOf(0), "127.0.0.2"));
-  // At least 75 of 100 are dropped: there are 16 places, and one for each expected connection.
+  // At least 75 of 100 are dropped: there are 16 places for strangers.
   int dropped = 0;
   const MonotonicTime deadline = MonotonicTime::Now() + absl::Seconds(20);
   while (dropped < 75 && MonotonicTime::Now() < deadline) {
@@ -419,13 +427,187 @@ TEST(DescriptorsOfDataConnectionsDeathTest, TooLowHardLimitIsNamedBeforeWorkersM
     const Topology topology = TwoTimesEight();
     const auto groups = CreateMemoryWorkerGroups(2);
     // The other worker never comes.
-    const Connections connections =
-        ConnectData(topology, topology.RanksOfWorker(0), *groups[0],
-                    MonotonicTime::InfiniteFuture(), {.address = "127.0.0.1", .cluster = kCluster});
+    const Connections connections = ConnectData(topology, topology.RanksOfWorker(0), *groups[0],
+                                                MonotonicTime::Now() + absl::Seconds(10),
+                                                {.address = "127.0.0.1", .cluster = kCluster});
     std::fprintf(stderr, "%s\n", connections.status().ToString().c_str());
     std::exit(absl::IsResourceExhausted(connections.status()) ? 0 : 1);
   };
   EXPECT_EXIT(connect(), testing::ExitedWithCode(0), "connections for data: .*ulimit -n.*, got 64");
+}
+
+// A worker learns the addresses of the others late; their calls wait for it.
+TEST(EarlyCallersOfDataConnectionsTest, CallBeforeAddressesAreKnownDoesNotTimeOut) {
+  Workers workers;
+  HeldWorkerGroup held(workers.group(0));
+  std::vector<std::thread> threads;
+  for (const int w : {0, 1}) {
+    threads.emplace_back([&, w] {
+      workers.Connect(w, {.timeout = absl::Seconds(60), .group = w == 0 ? &held : nullptr})
+          .IgnoreError();
+    });
+  }
+  ASSERT_TRUE(
+      workers.group(2)
+          .AllGather("data addresses", "127.0.0.1:1", MonotonicTime::Now() + absl::Seconds(20))
+          .ok());
+  const auto early = PlainStream(ConnectTo(held.AddressOf(0)));
+  fcntl(early->fd(), F_SETFL, O_NONBLOCK);
+  EXPECT_TRUE(Claim(*early, {.connecting = 3, .accepting = 0}, [&] {
+    MonotonicTime::AdvanceForTest(absl::Seconds(10));
+    held.Release();
+  }));
+  EXPECT_EQ(workers.log(), "");
+  MonotonicTime::AdvanceForTest(
+      absl::Minutes(2));  // otherwise they would wait for the other connections
+  for (std::thread& thread : threads) thread.join();
+}
+
+// Holds open calls of a stranger, and calls again when one is dropped.
+class Flood {
+ public:
+  Flood(std::string address, std::string from)
+      : address_(std::move(address)), from_(std::move(from)) {
+    CallAgain();
+    thread_ = std::thread([this] {
+      while (!stop_) CallAgain();
+    });
+  }
+  ~Flood() {
+    stop_ = true;
+    thread_.join();
+  }
+
+ private:
+  void CallAgain() {
+    std::vector<pollfd> polled;
+    for (OwnedSocket& one : open_) {
+      char byte;
+      if (one.fd() < 0 || recv(one.fd(), &byte, 1, MSG_DONTWAIT | MSG_PEEK) >= 0 ||
+          errno != EAGAIN) {
+        one = ConnectTo(address_, from_);
+      }
+      polled.push_back({.fd = one.fd(), .events = POLLIN, .revents = 0});
+    }
+    poll(polled.data(), polled.size(), 10);
+  }
+
+  const std::string address_, from_;
+  std::vector<OwnedSocket> open_ = std::vector<OwnedSocket>(64);
+  std::atomic<bool> stop_ = false;
+  std::thread thread_;
+};
+
+// Many workers of three ranks each call worker 0 at the same time: more than it serves at a time.
+// None of their 702 connections is dropped, and no worker is logged as a stranger.
+class ManyDataConnectionsTest : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(, ManyDataConnectionsTest, testing::Values("", "127.0.0.2", "127.0.0.1"),
+                         [](const auto& info) {
+                           const std::string flood = info.param;
+                           return flood.empty()          ? "Alone"
+                                  : flood == "127.0.0.1" ? "FloodFromAddressOfWorkers"
+                                                         : "FloodFromOtherAddress";
+                         });
+
+TEST_P(ManyDataConnectionsTest, AllAreMade) {
+  constexpr int kWorkers = 13, kRanks = 3;
+  const std::string flood_from = GetParam();
+  Topology topology;
+  for (int rank = 0; rank < kWorkers * kRanks; ++rank) {
+    topology.replicas.push_back({.worker = rank / kRanks, .domain = rank / kRanks});
+  }
+  const auto groups = CreateMemoryWorkerGroups(kWorkers);
+  HeldWorkerGroup held(*groups[kWorkers - 1]);
+  CapturedLog log;
+  const auto strangers = std::make_shared<RejectedPeerLog>("data");
+  std::vector<Connections> connections(kWorkers);
+  std::vector<std::thread> threads;
+  for (int w = 0; w < kWorkers; ++w) {
+    threads.emplace_back([&, w] {
+      WorkerGroup& group = w == kWorkers - 1 ? static_cast<WorkerGroup&>(held) : *groups[w];
+      connections[w] = ConnectData(topology, topology.RanksOfWorker(w), group,
+                                   MonotonicTime::Now() + absl::Minutes(1),
+                                   {.address = "127.0.0.1",
+                                    .cluster = kCluster,
+                                    .strangers = strangers,
+                                    .max_handshakes = 4});
+    });
+  }
+  {
+    std::optional<Flood> flood;
+    if (!flood_from.empty()) flood.emplace(held.AddressOf(0), flood_from);
+    held.Release();
+    for (std::thread& thread : threads) thread.join();
+  }
+  size_t count = 0;
+  for (const Connections& one : connections) {
+    ASSERT_TRUE(one.ok()) << one.status();
+    for (const auto& of_rank : *one) count += of_rank.size();
+  }
+  EXPECT_EQ(count, kWorkers * (kWorkers - 1) * kRanks * kRanks);
+  if (flood_from != "127.0.0.1") {
+    EXPECT_FALSE(absl::StrContains(log.text(), "127.0.0.1")) << log.text();
+  }
+  EXPECT_EQ(absl::StrContains(log.text(), "127.0.0.2"), flood_from == "127.0.0.2") << log.text();
+}
+
+// Worker 0 accepts connections and never answers.
+TEST(LateDataConnectionsTest, CallsInProgressToOneWorkerAreLimited) {
+  const OwnedSocket listener(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0));
+  sockaddr_in address = {};
+  socklen_t size = sizeof address;
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(bind(listener.fd(), reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(listen(listener.fd(), 128), 0);
+  ASSERT_EQ(getsockname(listener.fd(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+  const Topology topology = TwoTimesEight();
+  const auto groups = CreateMemoryWorkerGroups(2);
+  std::thread other([&] {
+    EXPECT_TRUE(groups[0]
+                    ->AllGather("data addresses",
+                                absl::StrCat("127.0.0.1:", ntohs(address.sin_port)),
+                                MonotonicTime::Now() + absl::Seconds(20))
+                    .ok());
+  });
+  const Connections connections = ConnectData(topology, topology.RanksOfWorker(1), *groups[1],
+                                              MonotonicTime::Now() + absl::Seconds(1),
+                                              {.address = "127.0.0.1", .cluster = kCluster});
+  other.join();
+  EXPECT_THAT(connections.status(),
+              IsError(absl::StatusCode::kDeadlineExceeded, "connections for data: ", "8 of 8"));
+  int calls = 0;
+  for (OwnedSocket one(accept(listener.fd(), nullptr, nullptr)); one.fd() >= 0;
+       one = OwnedSocket(accept(listener.fd(), nullptr, nullptr))) {
+    ++calls;
+  }
+  EXPECT_EQ(calls, 32);
+}
+
+TEST(LateDataConnectionsTest, MissingRanksAreCountedAndTenNamed) {
+  Topology topology;
+  for (int rank = 0; rank < 20; ++rank) {
+    topology.replicas.push_back({.worker = rank / 4, .domain = rank / 4});
+  }
+  const auto groups = CreateMemoryWorkerGroups(5);
+  std::vector<std::thread> others;
+  // Worker 2 connects. The others give addresses at which no process listens, and do not connect.
+  for (const int w : {0, 1, 3, 4}) {
+    others.emplace_back([&, w] {
+      EXPECT_TRUE(
+          groups[w]
+              ->AllGather("data addresses", "127.0.0.1:1", MonotonicTime::Now() + absl::Seconds(20))
+              .ok());
+    });
+  }
+  const Connections connections = ConnectData(topology, topology.RanksOfWorker(2), *groups[2],
+                                              MonotonicTime::Now() + absl::Seconds(1),
+                                              {.address = "127.0.0.1", .cluster = kCluster});
+  for (std::thread& other : others) other.join();
+  EXPECT_THAT(connections.status(),
+              IsError(absl::StatusCode::kDeadlineExceeded, "connections for data: ", "16 of 16",
+                      ": 0, 1, 2, 3, 4, 5, 6, 7, 12, 13 and 6 more", "127.0.0.1:1"));
+  EXPECT_EQ(FailureOf(connections.status())->rank, 0);
 }
 
 TEST_P(DataConnectionsTest, WorkerWithAnotherSecretIsNamed) {
