@@ -24,6 +24,10 @@ namespace {
 constexpr absl::Duration kSpin = absl::Microseconds(50);
 constexpr absl::Duration kLongestSleep = absl::Milliseconds(50);
 
+// Waits for bytes that only pass through the peer last longer by this factor, so that a rank which
+// waits for the missing one itself is the first to name it.
+constexpr double kPassedOn = 1.25;
+
 constexpr int kNotAll = 0;
 
 // Reduces parts of domains to `out`. A mean is divided by the number of ranks, once: not here if
@@ -55,13 +59,13 @@ struct DomainExchange::Flight {
   int left = 0;              // pieces that are not taken, and one for all sends
 };
 
-// All reductions of one size.
+// All reductions of one size, or one broadcast.
 struct DomainExchange::Layout {
   std::vector<ShardPiece> pieces;
   Shard shard;
   int64_t wire_bytes = 0;  // of an element
-  // By piece: where in Flight::received the values of other domains are, in order; the first
-  // becomes their sum. The result follows, if another rank reduces it.
+  // By piece of a reduction: where in Flight::received the values of other domains are, in order;
+  // the first becomes their sum. The result follows, if another rank reduces it.
   std::vector<size_t> offset;
   size_t received_bytes = 0;
   std::vector<std::unique_ptr<Flight>> flights;
@@ -106,26 +110,41 @@ MessageTag DomainExchange::NextTag(uint64_t fingerprint) {
 
 DataType DomainExchange::WireTypeOf(const DomainShard& shard) const {
   const bool is_large = shard.count * int64_t{sizeof(float)} > kOneRoundBytes;
-  return shard.dtype == DT_FLOAT && is_large ? options_.wire_dtype : shard.dtype;
+  const bool may_round = shard.root == kNoRoot && shard.dtype == DT_FLOAT && is_large;
+  return may_round ? options_.wire_dtype : shard.dtype;
 }
 
 DomainExchange::Layout& DomainExchange::LayoutOf(const DomainShard& shard) {
+  const bool is_broadcast = shard.root != kNoRoot;
   const auto element_bytes = static_cast<int64_t>(DataTypeSize(shard.dtype));
   const auto wire_bytes = static_cast<int64_t>(DataTypeSize(WireTypeOf(shard)));
-  std::unique_ptr<Layout>& layout = layouts_[{shard.count, element_bytes, wire_bytes}];
+  std::unique_ptr<Layout>& layout = is_broadcast
+                                        ? broadcasts_.emplace_back()
+                                        : layouts_[{shard.count, element_bytes, wire_bytes}];
   if (layout != nullptr) return *layout;
   layout = std::make_unique<Layout>();
-  layout->pieces = PiecesOfShard(topology_, rank_, shard.count, element_bytes,
-                                 RouteOf(num_domains(), shard.count * element_bytes, options_));
   layout->wire_bytes = wire_bytes;
   layout->shard =
       ShardOf(shard.count, element_bytes, index_, static_cast<int>(domains_[domain_].size()));
+  if (is_broadcast) {
+    layout->pieces = PiecesOfBroadcast(topology_, rank_, shard.count, element_bytes, shard.root);
+    return *layout;
+  }
+  layout->pieces = PiecesOfShard(topology_, rank_, shard.count, element_bytes,
+                                 RouteOf(num_domains(), shard.count * element_bytes, options_));
   for (const ShardPiece& piece : layout->pieces) {
     layout->offset.push_back(layout->received_bytes);
     const size_t messages = piece.values_from.size() + (piece.result_from >= 0 ? 1 : 0);
     layout->received_bytes += messages * layout->bytes(piece);
   }
   return *layout;
+}
+
+std::byte* DomainExchange::Received(Flight& flight, size_t p) {
+  const Layout& layout = *flight.layout;
+  if (flight.shard.root == kNoRoot) return flight.received.data() + layout.offset[p];
+  // A broadcast receives in place.
+  return const_cast<std::byte*>(flight.own) + layout.offset_of_own(layout.pieces[p]);
 }
 
 absl::Status DomainExchange::Start(Flight& flight, size_t p, int domain, bool sends, bool is_result,
@@ -138,6 +157,8 @@ absl::Status DomainExchange::Start(Flight& flight, size_t p, int domain, bool se
                        .unfinished = &flight.sends,
                        .name = flight.work->offer().name};
   transfer.tag.part = 2 * piece.parts[domain] + (is_result ? 1 : 0);
+  const int root = flight.shard.root;
+  transfer.passed_on = is_result && (root == kNoRoot || domain != topology_.replicas[root].domain);
   if (!sends) transfer.unfinished = is_result ? &state.result : &state.values;
   // In one round, values could arrive before this rank's own have left, and take their place.
   if (sends && piece.reduces() && !state.reduced) transfer.unfinished = &state.values;
@@ -148,7 +169,8 @@ absl::Status DomainExchange::Start(Flight& flight, size_t p, int domain, bool se
 
 absl::Status DomainExchange::Launch(const DomainShard& shard, Flight& flight) {
   const Layout& layout = *flight.layout;
-  flight.own = static_cast<const std::byte*>(shard.in);
+  const bool is_received = shard.root != kNoRoot && !IsNear(shard.root);
+  flight.own = static_cast<const std::byte*>(is_received ? shard.out : shard.in);
   if (WireTypeOf(shard) != shard.dtype) {
     flight.narrowed.resize(layout.shard.count * layout.wire_bytes);
     NarrowToBFloat16(static_cast<const float*>(shard.in), layout.shard.count,
@@ -157,7 +179,7 @@ absl::Status DomainExchange::Launch(const DomainShard& shard, Flight& flight) {
   }
   for (size_t p = 0; p < layout.pieces.size(); ++p) {
     const ShardPiece& piece = layout.pieces[p];
-    std::byte* received = flight.received.data() + layout.offset[p];
+    std::byte* received = Received(flight, p);
     for (const int d : piece.values_from) {
       MF_RETURN_IF_ERROR(Start(flight, p, d, /*sends=*/false, /*is_result=*/false, received));
       received += layout.bytes(piece);
@@ -269,7 +291,7 @@ absl::StatusOr<bool> DomainExchange::Advance(Flight& flight) {
     Flight::Piece& state = flight.pieces[p];
     if (state.taken || (state.values != 0 && !state.reduced)) continue;
     const ShardPiece& piece = layout.pieces[p];
-    std::byte* result = flight.received.data() + layout.offset[p];
+    std::byte* result = Received(flight, p);
     if (piece.reduces() && !state.reduced) {
       result = Reduce(flight, p);
       state.reduced = advanced = true;
@@ -341,7 +363,11 @@ absl::Status DomainExchange::Finish(const DomainWork* work) {
   Flight* const flight = *it;
   MF_RETURN_IF_ERROR(WaitFor(flight->left));
   flights_.erase(std::find(flights_.begin(), flights_.end(), flight));
-  flight->layout->free.push_back(flight);
+  if (flight->shard.root == kNoRoot) {
+    flight->layout->free.push_back(flight);
+  } else {
+    std::erase_if(broadcasts_, [&](const auto& layout) { return layout.get() == flight->layout; });
+  }
   return absl::OkStatus();
 }
 
@@ -352,8 +378,9 @@ absl::Status DomainExchange::WaitFor(const int& unfinished) {
     MF_ASSIGN_OR_RETURN(const bool moved, ProgressLocked());
     if (unfinished == 0) return absl::OkStatus();
     const MonotonicTime now = MonotonicTime::Now();
+    const absl::Duration waited = now - start;
     if (moved) last = now;
-    if (now - start >= timeout_) {
+    if (waited >= timeout_ && (waited >= kPassedOn * timeout_ || !WaitsForPassedOn())) {
       transport_->Abort(TimedOut());
       continue;  // leaves memory alone from now on
     }
@@ -361,12 +388,18 @@ absl::Status DomainExchange::WaitFor(const int& unfinished) {
     events_.clear();
     if (!transport_->PrepareToWait(&events_)) continue;
     std::vector<pollfd> events = std::exchange(events_, {});  // others may wait as well
-    const absl::Duration longest = std::min(start + timeout_ - now, kLongestSleep);
+    const absl::Duration longest =
+        waited < timeout_ ? std::min(timeout_ - waited, kLongestSleep) : kLongestSleep;
     mu_.Unlock();
     poll(events.data(), events.size(), static_cast<int>(absl::ToInt64Milliseconds(longest)) + 1);
     mu_.Lock();
     events_ = std::move(events);
   }
+}
+
+bool DomainExchange::WaitsForPassedOn() const {
+  const std::optional<Transport::Pending> pending = transport_->pending();
+  return pending.has_value() && pending->passed_on;
 }
 
 absl::Status DomainExchange::TimedOut() const {
@@ -441,17 +474,6 @@ absl::Status DomainExchange::GatherParts(DataType dtype, absl::Span<const int64_
     MF_RETURN_IF_ERROR(Send(r, tag, own, counts[rank_] * size));
     MF_RETURN_IF_ERROR(
         Receive(r, tag, ByteOffset(all, FirstOf(r, counts) * size), counts[r] * size));
-  }
-  return WaitFor(unfinished_);
-}
-
-absl::Status DomainExchange::Broadcast(int root, const void* in, void* out, int64_t bytes,
-                                       uint64_t fingerprint) {
-  MutexLock lock(&mu_);
-  const MessageTag tag = NextTag(fingerprint);
-  if (!IsNear(root)) MF_RETURN_IF_ERROR(Receive(root, tag, out, bytes));
-  for (int r = 0; r < topology_.world_size() && root == rank_; ++r) {
-    if (!IsNear(r)) MF_RETURN_IF_ERROR(Send(r, tag, in, bytes));
   }
   return WaitFor(unfinished_);
 }

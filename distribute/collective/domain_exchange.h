@@ -53,8 +53,8 @@ class DomainExchange {
 
   int num_domains() const { return static_cast<int>(domains_.size()); }
 
-  // Begins what `work` needs of the other domains: to reduce a shard, whose pieces it takes as they
-  // become known, or to exchange parts.
+  // Begins what `work` needs of the other domains: to reduce or broadcast a shard, whose pieces it
+  // takes as they become known, or to exchange parts.
   absl::Status Begin(DomainWork* work, const std::variant<DomainShard, DomainPart>& needs);
   // Waits until `work` has all, and the other domains what they need of this rank.
   absl::Status Finish(const DomainWork* work);
@@ -77,10 +77,6 @@ class DomainExchange {
   // Sends `own` to all ranks of other domains, and receives their parts into their places in `all`.
   absl::Status GatherParts(DataType dtype, absl::Span<const int64_t> counts, const void* own,
                            void* all, uint64_t fingerprint);
-
-  // Sends from `root` to all ranks of other domains. The ranks of the root's own domain receive
-  // nothing here.
-  absl::Status Broadcast(int root, const void* in, void* out, int64_t bytes, uint64_t fingerprint);
 
   // Called by all ranks. Only the first rank of each domain takes part: it returns when those of
   // all domains have called it.
@@ -111,6 +107,8 @@ class DomainExchange {
   absl::Status Start(Flight& flight, size_t p, int domain, bool sends, bool is_result,
                      std::byte* memory) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status Launch(const DomainShard& shard, Flight& flight) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Where the messages of piece `p` arrive.
+  static std::byte* Received(Flight& flight, size_t p);
   std::byte* Reduce(Flight& flight, size_t p) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Take(const Flight& flight, size_t p, const std::byte* result)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -122,6 +120,7 @@ class DomainExchange {
   absl::StatusOr<bool> ProgressLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Makes progress until `unfinished` is 0. Releases mu_ while it sleeps.
   absl::Status WaitFor(const int& unfinished) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool WaitsForPassedOn() const;
   absl::Status TimedOut() const;
   absl::Status WithSequence(const absl::Status& status) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
@@ -146,6 +145,8 @@ class DomainExchange {
   // By element count, element size, and element size on the wire.
   std::map<std::tuple<int64_t, int64_t, int64_t>, std::unique_ptr<Layout>> layouts_
       ABSL_GUARDED_BY(mu_);
+  // Broadcasts are rare and as large as the variables, so each has a layout only while in flight.
+  std::vector<std::unique_ptr<Layout>> broadcasts_ ABSL_GUARDED_BY(mu_);
   // For exchanges of parts, which have no pieces.
   std::unique_ptr<Layout> parts_layout_ ABSL_GUARDED_BY(mu_);
   std::vector<Flight*> flights_ ABSL_GUARDED_BY(mu_);  // begun and not finished, in this order

@@ -15,17 +15,20 @@
 
 namespace mirrorflow {
 
-// This rank's shard of a value. The exchange reduces it over the domains, and hands the result back
-// piece by piece.
+inline constexpr int kNoRoot = -1;
+
+// This rank's shard of a value. The exchange reduces it over the domains, or broadcasts it, and
+// hands the result back piece by piece.
 struct DomainShard {
+  int root = kNoRoot;  // of a broadcast: a rank, whose domain has the value; none: a reduction
   Reduction reduction = Reduction::kSum;
   DataType dtype = DT_FLOAT;
   int64_t count = 0;  // elements of the whole value, of which the rank has ShardOf (shard_pieces.h)
   // The shard, reduced over the rank's domain. Must stay until the work is finished, but elements
-  // that have been taken may be written.
+  // that have been taken may be written. Unused by a broadcast from another domain.
   const void* in = nullptr;
   // Where results may be written before they are taken, element by element; may be `in`. Null:
-  // nowhere.
+  // nowhere, which a broadcast does not allow.
   void* out = nullptr;
   int urgency = 0;  // as in Collective
 };

@@ -3,6 +3,10 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
+
+#include "absl/functional/function_ref.h"
+#include "absl/types/span.h"
 
 namespace mirrorflow {
 namespace {
@@ -32,16 +36,11 @@ void SetRoute(ShardRoute route, int own, int owner, int num_domains, ShardPiece*
   }
 }
 
-}  // namespace
-
-ShardRoute RouteOf(int num_domains, int64_t bytes, const ExchangeOptions& options) {
-  if (bytes <= kOneRoundBytes) return ShardRoute::kOneRound;
-  if (options.ring_from > 0 && num_domains >= options.ring_from) return ShardRoute::kRing;
-  return num_domains == 2 ? ShardRoute::kOneRound : ShardRoute::kDirect;
-}
-
-std::vector<ShardPiece> PiecesOfShard(const Topology& topology, int rank, int64_t count,
-                                      int64_t element_bytes, ShardRoute route) {
+// Cuts the shard of `rank` into pieces. The owners, which are domains, divide all elements among
+// themselves; set_route(owner, piece) fills in what the rank exchanges of one.
+std::vector<ShardPiece> Cut(const Topology& topology, int rank, int64_t count,
+                            int64_t element_bytes, absl::Span<const int> owners,
+                            absl::FunctionRef<void(int owner, ShardPiece* piece)> set_route) {
   const int own_domain = topology.replicas[rank].domain;
   std::vector<std::vector<int>> domains;  // their ranks
   for (int d = 0; d < topology.num_domains(); ++d) domains.push_back(topology.RanksOfDomain(d));
@@ -70,7 +69,7 @@ std::vector<ShardPiece> PiecesOfShard(const Topology& topology, int rank, int64_
     for (int64_t first = part.first; first < part.end(); first += per_piece) {
       ShardPiece& piece = pieces.emplace_back();
       piece = {.first = first, .count = std::min(per_piece, part.end() - first), .ranks = ranks};
-      SetRoute(route, own_domain, owner, num_domains, &piece);
+      set_route(owner, &piece);
       for (const int other : ranks) piece.parts.push_back(next_part[other]++);
     }
   };
@@ -82,17 +81,56 @@ std::vector<ShardPiece> PiecesOfShard(const Topology& topology, int rank, int64_
       ranks.push_back(domains[d][index]);
     }
     const Shard cell = {.first = cuts[c], .count = cuts[c + 1] - cuts[c]};
-    if (route == ShardRoute::kOneRound) {
-      add_pieces(cell, kNoOwner, ranks);
-      continue;
-    }
-    for (int owner = 0; owner < num_domains; ++owner) {
-      Shard part = ShardOf(cell.count, element_bytes, owner, num_domains);
+    for (size_t i = 0; i < owners.size(); ++i) {
+      Shard part =
+          ShardOf(cell.count, element_bytes, static_cast<int>(i), static_cast<int>(owners.size()));
       part.first += cell.first;
-      add_pieces(part, owner, ranks);
+      add_pieces(part, owners[i], ranks);
     }
   }
   return pieces;
+}
+
+}  // namespace
+
+ShardRoute RouteOf(int num_domains, int64_t bytes, const ExchangeOptions& options) {
+  if (bytes <= kOneRoundBytes) return ShardRoute::kOneRound;
+  if (options.ring_from > 0 && num_domains >= options.ring_from) return ShardRoute::kRing;
+  return num_domains == 2 ? ShardRoute::kOneRound : ShardRoute::kDirect;
+}
+
+std::vector<ShardPiece> PiecesOfShard(const Topology& topology, int rank, int64_t count,
+                                      int64_t element_bytes, ShardRoute route) {
+  const int num_domains = topology.num_domains();
+  std::vector<int> owners = {kNoOwner};
+  if (route != ShardRoute::kOneRound) {
+    owners.resize(num_domains);
+    std::iota(owners.begin(), owners.end(), 0);
+  }
+  const int own = topology.replicas[rank].domain;
+  return Cut(topology, rank, count, element_bytes, owners, [&](int owner, ShardPiece* piece) {
+    SetRoute(route, own, owner, num_domains, piece);
+  });
+}
+
+std::vector<ShardPiece> PiecesOfBroadcast(const Topology& topology, int rank, int64_t count,
+                                          int64_t element_bytes, int root) {
+  const int own = topology.replicas[rank].domain, source = topology.replicas[root].domain;
+  std::vector<int> others;
+  for (int d = 0; d < topology.num_domains(); ++d) {
+    if (d != source) others.push_back(d);
+  }
+  return Cut(topology, rank, count, element_bytes, others, [&](int owner, ShardPiece* piece) {
+    if (own == source) {
+      piece->result_to = {owner};
+    } else if (own == owner) {
+      piece->result_from = source;
+      piece->result_to = others;
+      std::erase(piece->result_to, own);
+    } else {
+      piece->result_from = owner;
+    }
+  });
 }
 
 }  // namespace mirrorflow

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shards and their pieces: how the ranks of different domains divide the all-reduce of a value.
+// Shards and their pieces: how the ranks of different domains divide the all-reduce or the
+// broadcast of a value.
 //
 // Each rank holds a shard of the value, reduced over its domain (ShardOf). The ranks with
 // the same elements, one per domain, work together, in one of three ways:
@@ -10,6 +11,9 @@
 //     other rank and receives from one.
 //   - Each sends all to the others, and reduces all: one round, (D - 1) times the bytes. This is
 //     better for two domains, and for small values.
+// A broadcast sends each of the other domains a part of the shard, which that domain passes on to
+// the rest: the root's domain sends each byte once, and no other domain sends more bytes than it.
+//
 // Where domains have different numbers of ranks, a shard is cut wherever a shard of any domain
 // ends. The values travel in pieces that stay in a core's cache.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_SHARD_PIECES_H_
@@ -53,7 +57,8 @@ enum class ShardRoute { kOneRound, kDirect, kRing };
 ShardRoute RouteOf(int num_domains, int64_t bytes, const ExchangeOptions& options);
 
 // A rank gets the values of some domains and sends its own; the sum of all is the result. Values
-// are reduced in the order of the domains, those that arrived and its own.
+// are reduced in the order of the domains, those that arrived and its own. In a broadcast, only
+// results travel.
 struct ShardPiece {
   int64_t first = 0, count = 0;  // elements of the whole value
   std::vector<int> ranks;        // by domain: the one that has these elements
@@ -63,7 +68,7 @@ struct ShardPiece {
 
   // Domains, in their order.
   std::vector<int> values_from, values_to, result_to;
-  int result_from = -1;  // -1: this rank reduces the last values
+  int result_from = -1;  // -1: this rank reduces the last values, or has the value of a broadcast
   bool reduces() const { return !values_from.empty(); }
   // Whether the values that go on are those that arrived, reduced with this rank's own.
   bool passes_sums() const { return reduces() && result_from >= 0; }
@@ -72,6 +77,9 @@ struct ShardPiece {
 // The pieces of the shard of `rank` of a value of `count` elements, in the order of elements.
 std::vector<ShardPiece> PiecesOfShard(const Topology& topology, int rank, int64_t count,
                                       int64_t element_bytes, ShardRoute route);
+// Those of a broadcast from the domain of rank `root`, all of whose ranks have the value.
+std::vector<ShardPiece> PiecesOfBroadcast(const Topology& topology, int rank, int64_t count,
+                                          int64_t element_bytes, int root);
 
 }  // namespace mirrorflow
 

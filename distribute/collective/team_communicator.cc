@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -35,63 +36,92 @@ class TeamCollective final : public CollectiveInFlight {
   }
   void Hold(const Collective& c, const TeamPlace& place) {
     out_[0] = static_cast<std::byte*>(c.out);
+    const std::optional<int64_t> count = CountInShards(c);
+    in_shards_ = count.has_value();
     // In the other operations, each rank writes only its own result.
-    Offer(c, is_all_reduce(c) ? absl::MakeConstSpan(out_) : absl::Span<std::byte* const>());
+    Offer(c, in_shards_ ? absl::MakeConstSpan(out_) : absl::Span<std::byte* const>());
     offer_.in_bytes = InputElements(c, place.rank) * element_bytes();
-    if (const auto* all_reduce = std::get_if<AllReduce>(&c.operation)) {
-      shard_ = ShardOf(all_reduce->count, element_bytes(), place.index,
-                       static_cast<int>(place.members.size()));
-    }
+    if (!in_shards_) return;
+    shard_ = ShardOf(*count, element_bytes(), place.index, static_cast<int>(place.members.size()));
+    members_ = place.members;
   }
-  bool is_all_reduce() const { return is_all_reduce(collective_); }
+  // Whether each rank makes a shard of the results of all ranks of the domain.
+  bool in_shards() const { return in_shards_; }
 
-  // Only an all-reduce lets the exchange call these.
+  // Only collectives in shards let the exchange call these.
   std::variant<DomainShard, DomainPart> Prepare(Ranks ranks) override {
-    const auto& all_reduce = std::get<AllReduce>(collective_.operation);
+    FindOuts(ranks);
     void* const own = ByteOffset(collective_.out, shard_.first * element_bytes());
-    const void* in = ByteOffset(collective_.in, shard_.first * element_bytes());
-    FindShards(ranks);
-    if (ranks.size() > 1) {
-      ReduceInRankOrder(WithinDomain(all_reduce.reduction), collective_.dtype, ins_, {&own, 1},
-                        shard_.count);
-      in = own;
+    DomainShard shard = {.dtype = collective_.dtype,
+                         .count = *CountInShards(collective_),
+                         .out = own,
+                         .urgency = collective_.urgency};
+    if (const auto* broadcast = std::get_if<Broadcast>(&collective_.operation)) {
+      shard.root = broadcast->root;
+      shard.in = InOfRoot(ranks);
+      return shard;
     }
-    return DomainShard{.reduction = all_reduce.reduction,
-                       .dtype = collective_.dtype,
-                       .count = all_reduce.count,
-                       .in = in,
-                       .out = own,
-                       .urgency = collective_.urgency};
+    shard.reduction = std::get<AllReduce>(collective_.operation).reduction;
+    shard.in = ByteOffset(collective_.in, shard_.first * element_bytes());
+    if (ranks.size() > 1) {
+      FindIns(ranks);
+      ReduceInRankOrder(WithinDomain(shard.reduction), collective_.dtype, ins_, {&own, 1},
+                        shard_.count);
+      shard.in = own;
+    }
+    return shard;
   }
   void Take(int64_t first, const void* values, int64_t count) override {
     const int64_t at = (first - shard_.first) * element_bytes();
     for (void* out : outs_) Copy(values, ByteOffset(out, at), count * element_bytes());
   }
 
-  // Reduces this rank's shard of an all-reduce, if the team has all ranks.
-  void ReduceShard(Ranks ranks) {
-    FindShards(ranks);
+  // Makes this rank's shard of the results, if the team has all ranks.
+  void MakeShard(Ranks ranks) {
+    FindOuts(ranks);
+    if (std::holds_alternative<Broadcast>(collective_.operation)) {
+      return Take(shard_.first, InOfRoot(ranks), shard_.count);
+    }
+    FindIns(ranks);
     ReduceInRankOrder(std::get<AllReduce>(collective_.operation).reduction, collective_.dtype, ins_,
                       absl::MakeSpan(outs_), shard_.count);
   }
 
  private:
-  static bool is_all_reduce(const Collective& c) {
-    return std::holds_alternative<AllReduce>(c.operation);
+  // The elements of a collective that works in shards.
+  static std::optional<int64_t> CountInShards(const Collective& c) {
+    if (const auto* all_reduce = std::get_if<AllReduce>(&c.operation)) return all_reduce->count;
+    if (const auto* broadcast = std::get_if<Broadcast>(&c.operation)) return broadcast->count;
+    return std::nullopt;
   }
   int64_t element_bytes() const { return static_cast<int64_t>(DataTypeSize(collective_.dtype)); }
-  void FindShards(Ranks ranks) {
-    const int64_t first = shard_.first * element_bytes();
+  void FindIns(Ranks ranks) {
     ins_.clear();
+    for (const TeamMemory& rank : ranks) {
+      ins_.push_back(ByteOffset(rank.in, shard_.first * element_bytes()));
+    }
+  }
+  void FindOuts(Ranks ranks) {
     outs_.clear();
     for (const TeamMemory& rank : ranks) {
-      ins_.push_back(ByteOffset(rank.in, first));
-      outs_.push_back(ByteOffset(rank.out[0], first));
+      void* const out = ByteOffset(rank.out[0], shard_.first * element_bytes());
+      if (outs_.empty() || outs_.back() != out) outs_.push_back(out);
     }
+  }
+  // Returns the shard of the value that is broadcast; null if the root is in another domain.
+  const void* InOfRoot(Ranks ranks) const {
+    const int root = std::get<Broadcast>(collective_.operation).root;
+    const auto at = std::find(members_.begin(), members_.end(), root);
+    return at == members_.end()
+               ? nullptr
+               : ByteOffset(ranks[at - members_.begin()].in, shard_.first * element_bytes());
   }
 
   std::byte* out_[1] = {};
-  // An all-reduce needs this rank's shard, and where each rank's values and results of it are.
+  // Collectives in shards need this rank's shard, and where each rank's values and results of it
+  // are. Ranks may share the memory of a result.
+  bool in_shards_ = false;
+  absl::Span<const int> members_;
   Shard shard_;
   std::vector<const void*> ins_;
   std::vector<void*> outs_;
@@ -134,7 +164,7 @@ class TeamCommunicator final : public Communicator, ProgressThread::Rank {
     if (exchange_ != nullptr) exchange_->set_step(step);
   }
   absl::Status EndStep() override {
-    while (!waiting_.empty() && waiting_.front().reduces) {
+    while (!waiting_.empty() && waiting_.front().overlaps) {
       MF_RETURN_IF_ERROR(Begin(waiting_.front().work, /*waits=*/true).status());
     }
     if (thread_ != nullptr && !std::exchange(rests_, true)) thread_->Rest();
@@ -155,8 +185,7 @@ class TeamCommunicator final : public Communicator, ProgressThread::Rank {
     }
     TeamCollective& next = pending_[started_ % kMaxInFlight];
     next.Hold(collective, place_);
-    MF_RETURN_IF_ERROR(
-        StartWork(&next, /*over_domains=*/exchange_ != nullptr, next.is_all_reduce()));
+    MF_RETURN_IF_ERROR(StartWork(&next, /*over_domains=*/exchange_ != nullptr, next.in_shards()));
     ++started_;
     return absl::OkStatus();
   }
@@ -167,7 +196,7 @@ class TeamCommunicator final : public Communicator, ProgressThread::Rank {
     if (finished_ == started_ || !IsSame(next.collective(), collective)) [[unlikely]] {
       return OutOfOrder(collective);
     }
-    if (exchange_ != nullptr && next.is_all_reduce()) {
+    if (exchange_ != nullptr && next.in_shards()) {
       MF_RETURN_IF_ERROR(FinishOverDomains(&next));
     } else {
       if (exchange_ != nullptr) MF_RETURN_IF_ERROR(BeginUpTo(&next));
@@ -185,19 +214,19 @@ class TeamCommunicator final : public Communicator, ProgressThread::Rank {
   // the order in which it begins, so none may overtake another.
   struct Waiting {
     DomainWork* work;
-    bool reduces;  // others begin when they are finished, and are done then
+    bool overlaps;  // others begin when they are finished, and are done then
   };
 
-  absl::Status StartWork(CollectiveInFlight* work, bool over_domains, bool reduces) {
+  absl::Status StartWork(CollectiveInFlight* work, bool over_domains, bool overlaps) {
     MF_RETURN_IF_ERROR(team_->Start(work->offer()));
     if (!over_domains) return absl::OkStatus();
-    waiting_.push_back({work, reduces});
+    waiting_.push_back({work, overlaps});
     return Advance();
   }
 
   absl::Status StartUpdate(const Collective& collective) {
     TeamUpdate* const update = updates_.Start(collective);
-    const absl::Status started = StartWork(update, update->needs_domains(), /*reduces=*/true);
+    const absl::Status started = StartWork(update, update->needs_domains(), /*overlaps=*/true);
     if (!started.ok()) [[unlikely]]
       updates_.Finish(update);
     return started;
@@ -237,7 +266,7 @@ class TeamCommunicator final : public Communicator, ProgressThread::Rank {
 
   // Begins what all ranks of the domain have started, and moves all that is in flight.
   absl::Status Advance() {
-    while (!waiting_.empty() && waiting_.front().reduces) {
+    while (!waiting_.empty() && waiting_.front().overlaps) {
       MF_ASSIGN_OR_RETURN(const bool begun, Begin(waiting_.front().work, /*waits=*/false));
       if (!begun) break;
     }
@@ -276,7 +305,7 @@ class TeamCommunicator final : public Communicator, ProgressThread::Rank {
     const auto is_it = [work](const Waiting& waiting) { return waiting.work == work; };
     while (std::any_of(waiting_.begin(), waiting_.end(), is_it)) {
       const Waiting first = waiting_.front();
-      if (first.reduces) {
+      if (first.overlaps) {
         MF_RETURN_IF_ERROR(Begin(first.work, /*waits=*/true).status());
       } else if (first.work == work) {
         waiting_.erase(waiting_.begin());
@@ -297,7 +326,11 @@ class TeamCommunicator final : public Communicator, ProgressThread::Rank {
 
   // Within one domain: FinishOverDomains does it over several.
   absl::Status Work(const AllReduce&, TeamCollective& t, Ranks ranks) {
-    t.ReduceShard(ranks);
+    t.MakeShard(ranks);
+    return absl::OkStatus();
+  }
+  absl::Status Work(const Broadcast&, TeamCollective& t, Ranks ranks) {
+    t.MakeShard(ranks);
     return absl::OkStatus();
   }
 
@@ -328,16 +361,6 @@ class TeamCommunicator final : public Communicator, ProgressThread::Rank {
     }
     if (exchange_ == nullptr) return absl::OkStatus();
     return exchange_->GatherParts(c.dtype, gather.counts, c.in, c.out, t.offer().fingerprint);
-  }
-
-  absl::Status Work(const Broadcast& broadcast, const TeamCollective& t, Ranks ranks) {
-    const Collective& c = t.collective();
-    const int64_t bytes = broadcast.count * static_cast<int64_t>(DataTypeSize(c.dtype));
-    for (size_t r = 0; r < ranks.size(); ++r) {
-      if (domain_[r] == broadcast.root) Copy(ranks[r].in, c.out, bytes);
-    }
-    if (exchange_ == nullptr) return absl::OkStatus();
-    return exchange_->Broadcast(broadcast.root, c.in, c.out, bytes, t.offer().fingerprint);
   }
 
   // Not called: updates_ has the updates.

@@ -48,6 +48,8 @@ struct Transfer {
   int urgency = 0;
   // One more from the start of the transfer until it is done.
   int* unfinished = nullptr;
+  // Whether the peer can send these bytes only after it has received others.
+  bool passed_on = false;
   absl::string_view name = {};  // of the collective, for errors; alive until the transfer is done
 };
 
@@ -65,13 +67,14 @@ class Transport {
   // if there is no need to wait.
   virtual bool PrepareToWait(std::vector<pollfd>* events) = 0;
 
-  // The transfer that has been waiting longest, preferably one of the other rank's bytes; none if
-  // all are done.
+  // The transfer whose peer is most likely to be missing; none if all are done. A receive comes
+  // before a send, then bytes that are not passed on, then the transfer that has waited longest.
   struct Pending {
     int peer = 0;
     MessageTag tag;
     size_t bytes = 0;
     bool is_receive = false;
+    bool passed_on = false;
     absl::string_view name = {};  // of the collective
   };
   virtual std::optional<Pending> pending() const = 0;

@@ -46,6 +46,7 @@ struct ReduceScatter {  // in [sum of counts] -> out [counts[rank]]
 struct AllGather {  // in [counts[rank]] -> out [sum of counts]
   absl::Span<const int64_t> counts;
 };
+// Ranks on host memory may pass the same `out`, which then gets the value once.
 struct Broadcast {  // in [count] on rank `root` -> out [count], which may be the same memory
   int64_t count = 0;
   int root = 0;

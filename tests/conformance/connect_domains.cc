@@ -65,10 +65,9 @@ class HeldTeam final : public LocalTeam {
 
 }  // namespace
 
-absl::StatusOr<Communicators> ConnectDomains(int world_size, int num_domains,
-                                             absl::Duration timeout,
-                                             const TransportFactory& create_transports,
-                                             const ExchangeOptions& options) {
+absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> ConnectDomains(
+    int world_size, int num_domains, absl::Duration timeout,
+    const TransportFactory& create_transports, const ExchangeOptions& options) {
   Topology topology;
   topology.replicas.resize(world_size);
   num_domains = std::min(num_domains, world_size);
@@ -82,7 +81,7 @@ absl::StatusOr<Communicators> ConnectDomains(int world_size, int num_domains,
     all->exchanges.push_back(std::make_shared<DomainExchange>(
         topology, rank, std::move(transports[rank]), 2 * timeout, options));
   }
-  Communicators communicators;
+  std::vector<std::unique_ptr<Communicator>> communicators;
   for (int domain = 0; domain < num_domains; ++domain) {
     const std::vector<int> ranks = topology.RanksOfDomain(domain);
     MF_ASSIGN_OR_RETURN(

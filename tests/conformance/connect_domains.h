@@ -12,7 +12,7 @@
 #include "absl/time/time.h"
 #include "distribute/collective/domain_exchange.h"
 #include "distribute/collective/transport.h"
-#include "tests/conformance/communicator_conformance.h"
+#include "framework/runtime/communicator.h"
 
 namespace mirrorflow {
 
@@ -22,10 +22,9 @@ using TransportFactory = std::function<absl::StatusOr<Transports>(int world_size
 
 // Connects ranks in domains of sizes as equal as possible. Domains communicate over the transports,
 // with longer waits than `timeout`, that of the waits within a domain.
-absl::StatusOr<Communicators> ConnectDomains(int world_size, int num_domains,
-                                             absl::Duration timeout,
-                                             const TransportFactory& create_transports,
-                                             const ExchangeOptions& options = {});
+absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> ConnectDomains(
+    int world_size, int num_domains, absl::Duration timeout,
+    const TransportFactory& create_transports, const ExchangeOptions& options = {});
 
 }  // namespace mirrorflow
 

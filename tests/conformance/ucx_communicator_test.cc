@@ -189,6 +189,22 @@ TEST(UcxTransportTest, SilentPeerTimesOutWithItsRank) {
   EXPECT_EQ(transfers.Receive(0, Tag(6), absl::MakeSpan(in)), status);
 }
 
+TEST(UcxTransportTest, DirectReceiveIsPendingBeforePassedOnOne) {
+  auto transports = UcxTransports(3);
+  ASSERT_TRUE(transports.ok()) << transports.status();
+  Transport& transport = *(*transports)[0];
+  std::vector<std::byte> in[2] = {Bytes(100), Bytes(100)};
+  int unfinished = 0;
+  for (const int peer : {1, 2}) {
+    ASSERT_EQ(transport.StartReceive(
+                  {.peer = peer, .tag = Tag(5), .unfinished = &unfinished, .passed_on = peer == 1},
+                  absl::MakeSpan(in[peer - 1])),
+              absl::OkStatus());
+    EXPECT_EQ(transport.pending()->peer, peer);
+  }
+  transport.Abort(absl::CancelledError("enough"));
+}
+
 TEST(UcxTransportTest, LostPeerEndsTheWaitBeforeItsTimeout) {
   auto transports = UcxTransports(2);
   ASSERT_TRUE(transports.ok()) << transports.status();

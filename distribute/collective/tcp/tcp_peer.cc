@@ -53,9 +53,12 @@ pollfd TcpPeer::events() const {
 }
 
 std::optional<Transport::Pending> TcpPeer::pending() const {
+  const auto order = [](const Message& message) {
+    return std::pair(message.transfer.passed_on, message.serial);
+  };
   const Message* oldest = nullptr;
   for (const auto& [key, message] : receives_) {
-    if (oldest == nullptr || message.serial < oldest->serial) oldest = &message;
+    if (oldest == nullptr || order(message) < order(*oldest)) oldest = &message;
   }
   const bool is_receive = oldest != nullptr;
   if (!is_receive && sending_.has_value()) oldest = &*sending_;
@@ -65,6 +68,7 @@ std::optional<Transport::Pending> TcpPeer::pending() const {
                             .tag = oldest->transfer.tag,
                             .bytes = oldest->size,
                             .is_receive = is_receive,
+                            .passed_on = oldest->transfer.passed_on,
                             .name = oldest->transfer.name};
 }
 

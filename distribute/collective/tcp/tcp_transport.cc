@@ -61,12 +61,14 @@ class TcpTransport final : public Transport {
   }
 
   std::optional<Pending> pending() const override {
+    const auto order = [](const Pending& pending) {
+      return std::pair(!pending.is_receive, pending.passed_on);
+    };
     std::optional<Pending> found;
     for (const auto& peer : peers_) {
       const std::optional<Pending> pending = peer->pending();
       if (!pending.has_value()) continue;
-      if (pending->is_receive) return pending;
-      if (!found.has_value()) found = pending;
+      if (!found.has_value() || order(*pending) < order(*found)) found = pending;
     }
     return found;
   }

@@ -255,13 +255,17 @@ class Ucx final : public UcxTransport {
 
   std::optional<Pending> pending() const override {
     if (flights_.empty()) return std::nullopt;
-    auto oldest = std::find_if(flights_.begin(), flights_.end(),
-                               [](const Flight& flight) { return flight.is_receive; });
-    if (oldest == flights_.end()) oldest = flights_.begin();
+    const auto order = [](const Flight& flight) {
+      return std::pair(!flight.is_receive, flight.transfer.passed_on);
+    };
+    const auto oldest =
+        std::min_element(flights_.begin(), flights_.end(),
+                         [&](const Flight& a, const Flight& b) { return order(a) < order(b); });
     return Pending{.peer = oldest->transfer.peer,
                    .tag = oldest->transfer.tag,
                    .bytes = oldest->size,
                    .is_receive = oldest->is_receive,
+                   .passed_on = oldest->transfer.passed_on,
                    .name = oldest->transfer.name};
   }
 

@@ -38,13 +38,17 @@ std::pair<OwnedSocket, OwnedSocket> Connection() {
   return {OwnedSocket(ends[0]), OwnedSocket(ends[1])};
 }
 
-std::unique_ptr<Transport> TransportOf(int rank, int peer, OwnedSocket socket) {
-  std::map<int, std::unique_ptr<Stream>> peers;
-  peers.emplace(peer, PlainStream(std::move(socket)));
+std::unique_ptr<Transport> TransportOf(int rank, std::map<int, std::unique_ptr<Stream>> peers) {
   auto transport =
       CreateTcpTransport({.rank = rank, .incarnation = kIncarnation}, std::move(peers));
   EXPECT_TRUE(transport.ok()) << transport.status();
   return *std::move(transport);
+}
+
+std::unique_ptr<Transport> TransportOf(int rank, int peer, OwnedSocket socket) {
+  std::map<int, std::unique_ptr<Stream>> peers;
+  peers.emplace(peer, PlainStream(std::move(socket)));
+  return TransportOf(rank, std::move(peers));
 }
 
 // The bytes that a rank sends for a message.
@@ -257,6 +261,44 @@ TEST(TcpTransportTest, EndOfConnectionAndSilenceNameThePeer) {
   // Later calls return the same, and the peer sees the end of the connection.
   EXPECT_EQ(transfers.Receive(1, kTag, {&byte, 1}), status);
   EXPECT_EQ(recv(there.fd(), &byte, 1, 0), 0);
+}
+
+// A peer that waits for other ranks itself is less likely to be the missing one.
+TEST(TcpTransportTest, DirectReceiveIsPendingBeforePassedOnOne) {
+  auto [to_1, end_1] = Connection();
+  auto [to_2, end_2] = Connection();
+  std::map<int, std::unique_ptr<Stream>> peers;
+  peers.emplace(1, PlainStream(std::move(to_1)));
+  peers.emplace(2, PlainStream(std::move(to_2)));
+  const auto transport = TransportOf(0, std::move(peers));
+  int unfinished = 0;
+  std::byte bytes[4] = {};
+  const auto pending = [&] {
+    return std::pair(transport->pending()->peer, transport->pending()->tag.part);
+  };
+  const auto receive = [&](int peer, uint32_t part, bool passed_on) {
+    ASSERT_TRUE(transport
+                    ->StartReceive({.peer = peer,
+                                    .tag = {.sequence = 1, .part = part},
+                                    .unfinished = &unfinished,
+                                    .passed_on = passed_on},
+                                   {&bytes[part], 1})
+                    .ok());
+  };
+  EXPECT_FALSE(transport->pending().has_value());
+  ASSERT_TRUE(
+      transport
+          ->StartSend({.peer = 1, .tag = {.sequence = 1, .part = 9}, .unfinished = &unfinished},
+                      {bytes, 1})
+          .ok());
+  EXPECT_EQ(pending(), std::pair(1, 9u));
+  receive(2, 0, /*passed_on=*/true);
+  EXPECT_EQ(pending(), std::pair(2, 0u));
+  receive(1, 1, /*passed_on=*/true);
+  receive(2, 2, /*passed_on=*/false);
+  EXPECT_EQ(pending(), std::pair(2, 2u));
+  receive(2, 3, /*passed_on=*/false);
+  EXPECT_EQ(pending(), std::pair(2, 2u));
 }
 
 TEST(TcpTransportTest, AbortEndsWait) {

@@ -94,11 +94,15 @@ class MemoryNetwork::End final : public Transport {
   std::optional<Pending> pending() const override {
     MutexLock lock(&network_->mu_);
     if (receives_.empty()) return std::nullopt;
-    const Receive& oldest = receives_.front();
+    const Receive& oldest = *std::min_element(receives_.begin(), receives_.end(),
+                                              [](const Receive& a, const Receive& b) {
+                                                return a.transfer.passed_on < b.transfer.passed_on;
+                                              });
     return Pending{.peer = oldest.transfer.peer,
                    .tag = oldest.transfer.tag,
                    .bytes = oldest.bytes.size(),
                    .is_receive = true,
+                   .passed_on = oldest.transfer.passed_on,
                    .name = oldest.transfer.name};
   }
 
