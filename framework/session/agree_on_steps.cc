@@ -109,6 +109,9 @@ absl::Status AgreeOnStep(const PreparedStep& step, const CompiledStep& compiled,
     agreement.Add(absl::StrCat("state of variable ", variables.info(v).name),
                   kStates[static_cast<int>(states[v].load())]);
   }
+  for (const int v : variables.initial()) {
+    agreement.Add("takes its initial value from rank 0", variables.info(v).name);
+  }
   AddLayout(variables.layout(), &agreement);
   agreement.AddText(compiled.program->ToString());
   AddSchedule(*compiled.plans[0], &agreement);

@@ -2,7 +2,6 @@
 #include "framework/session/session.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
@@ -142,11 +141,8 @@ absl::Status Session::Initialize(SessionBackend& backend) {
 absl::Status Session::InitializeVariables() {
   MF_RETURN_IF_ERROR(mirrorflow::InitializeVariables(
       graph_, *compiler_, replicas_->first(), options_.seed, options_.step_timeout, *variables_));
-  if (!connection_->has_other_workers()) return absl::OkStatus();
-  // Workers may compute initial values on processors that round differently.
-  std::vector<int> all(layout().variables().size());
-  std::iota(all.begin(), all.end(), 0);
-  return variables_->TakeValuesOfRank0(all);
+  if (connection_->has_other_workers()) variables_->MarkInitial();
+  return absl::OkStatus();
 }
 
 std::unique_ptr<StepRunner> Session::NewRunner(std::shared_ptr<LocalReplicas> replicas) {
@@ -300,6 +296,7 @@ absl::Status Session::AgreeOn(const PreparedStep& step, StepRunner& runner, Boun
     MF_RETURN_IF_ERROR(cache_->Retune(compiled));
     MF_RETURN_IF_ERROR(runner.Rebind(bound));
   }
+  MF_RETURN_IF_ERROR(variables_->TakeInitialValues());
   compiled.agreed = connection_->incarnation();
   runner.MoveArenas();
   return absl::OkStatus();
@@ -498,6 +495,7 @@ absl::Status Session::CheckReplicas() {
   if (world_size() == 1) return absl::OkStatus();
   MF_ASSIGN_OR_RETURN(const RunnerLease lease, Exclude());
   MF_RETURN_IF_ERROR(EnsureConnected(lease.runner()));
+  MF_RETURN_IF_ERROR(variables_->TakeInitialValues());
   return mirrorflow::CheckReplicas(layout(), *exchange_);
 }
 

@@ -8,8 +8,10 @@
 //   MF_ASSIGN_OR_RETURN(StepOutputs outputs, step.Run({image_batch, label_batch}));
 //
 // NewSession takes a snapshot of the graph, lays out its variables and runs their initialisers
-// once. A step is compiled at its first Run with a new set of feed shapes; an LRU cache keeps
-// SessionOptions::max_cached_steps compiled steps.
+// once. Several workers take the initial values of rank 0 before the first step, except those that
+// have been replaced by then, such as from a checkpoint; until then, a worker reads its own, which
+// its processor may have rounded differently. A step is compiled at its first Run with a new set of
+// feed shapes; an LRU cache keeps SessionOptions::max_cached_steps compiled steps.
 //
 // A session with one worker is thread-safe. On a single CPU replica, steps that write no variables
 // run concurrently, each with its own memory for intermediate values. Steps that write variables,
@@ -188,7 +190,7 @@ class Session {
  private:
   Session(const Graph& graph, SessionBackend& backend, const SessionOptions& options);
   absl::Status Initialize(SessionBackend& backend);
-  // Initialises the variables to the same values on all workers.
+  // Runs the initialisers on this worker.
   absl::Status InitializeVariables();
   std::unique_ptr<StepRunner> NewRunner(std::shared_ptr<LocalReplicas> replicas);
   // Creates a runner for another thread, with a clone of the device and the same variables.

@@ -170,6 +170,7 @@ absl::Status VariableStore::Assign(absl::Span<const Assignment> assignments) {
   MF_RETURN_IF_ERROR(WaitForSharers());
   for (const Assignment& assignment : assignments) {
     MF_RETURN_IF_ERROR(Set(assignment.variable, assignment.value));
+    MarkEqual({assignment.variable});
   }
   return WaitForSharers();
 }
@@ -243,14 +244,23 @@ absl::Status VariableStore::AssignPartsFromWorker0(int v, absl::Span<const Varia
   return absl::OkStatus();
 }
 
+void VariableStore::MarkInitial() {
+  for (int v = 0; v < static_cast<int>(states_.size()); ++v) {
+    if (states_[v] == State::kSet && !info(v).on_read) initial_.insert(v);
+  }
+}
+
+void VariableStore::MarkEqual(absl::Span<const int> variables) {
+  for (const int v : variables) initial_.erase(v);
+}
+
+absl::Status VariableStore::TakeInitialValues() {
+  if (initial_.empty()) return absl::OkStatus();
+  return TakeValuesOfRank0(std::vector<int>(initial_.begin(), initial_.end()));
+}
+
 absl::Status VariableStore::TakeValuesOfRank0(absl::Span<const int> variables) {
-  int64_t largest = 0;
-  for (const int v : variables) largest = std::max(largest, info(v).bytes());
-  return exchange_.OnEachReplica([&](Replica& replica, Lane& lane) -> absl::Status {
-    // Only one replica receives a shared variable in place; the others receive it into a scratch
-    // buffer.
-    MF_ASSIGN_OR_RETURN(const std::shared_ptr<std::byte> unused,
-                        replica.device().Allocate(largest));
+  MF_RETURN_IF_ERROR(exchange_.OnEachReplica([&](Replica& replica, Lane& lane) -> absl::Status {
     for (const int variable : variables) {
       const VariableInfo& v = info(variable);
       if (v.on_read) continue;  // the replicas' parts differ and sum to the value
@@ -259,12 +269,14 @@ absl::Status VariableStore::TakeValuesOfRank0(absl::Span<const int> variables) {
           {.operation = Broadcast{.count = v.shape.num_elements(), .root = 0},
            .dtype = v.dtype,
            .in = memory,
-           .out = Writes(replica, v) ? memory : replica.device().KernelAddress(unused.get()),
+           .out = memory,  // perhaps shared by several replicas
            .name = v.name},
           &lane));
     }
     return absl::OkStatus();
-  });
+  }));
+  MarkEqual(variables);
+  return absl::OkStatus();
 }
 
 absl::Status VariableStore::WaitForSharers() {

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -89,13 +90,22 @@ class VariableStore {
                                  const std::map<std::string, Tensor>& values);
   // Sets each rank's part of a variable that is synchronised on read.
   absl::Status AssignPartsFromWorker0(int variable, absl::Span<const VariablePart> parts);
-  // Sets the variables to rank 0's values, except those that are synchronised on read.
-  absl::Status TakeValuesOfRank0(absl::Span<const int> variables);
+  // Records that every worker has computed the values of the variables itself. Processors may round
+  // differently, so the workers must take rank 0's values, unless they assign others first.
+  void MarkInitial();
+  // The variables whose values the workers still have to take from rank 0 or to assign.
+  const std::set<int>& initial() const { return initial_; }
+  // Sets these variables to rank 0's values. All workers must call it.
+  absl::Status TakeInitialValues();
   // Waits for the workers that share variables with this one, if any.
   absl::Status WaitForSharers();
 
  private:
   absl::Status NotReadable(int variable) const;
+  // Sets the variables to rank 0's values, except those that are synchronised on read.
+  absl::Status TakeValuesOfRank0(absl::Span<const int> variables);
+  // Removes variables from initial().
+  void MarkEqual(absl::Span<const int> variables);
   absl::Status CheckDeterminate(int variable) const;
   bool is_chief() const { return connection_.worker() == 0; }
   // Returns whether `replica` is the one that writes its copy of the variable, which may be shared.
@@ -107,6 +117,7 @@ class VariableStore {
   const Connection& connection_;
   const Sharing sharing_;
   std::vector<std::atomic<State>> states_;
+  std::set<int> initial_;
   std::string indeterminate_cause_;  // the last error that left variables indeterminate
 };
 
