@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // DistributedDataset feeds the batches of a dataset to the replicas. It reads one batch ahead, so
-// that the next feeds can be copied to the devices while a step runs.
+// that the next feeds can be copied to the devices while a step runs. With AutoShardPolicy::kFile,
+// it reads further ahead, so that the workers agree on many steps at once.
 #ifndef MIRRORFLOW_DISTRIBUTE_STRATEGY_DISTRIBUTED_DATASET_H_
 #define MIRRORFLOW_DISTRIBUTE_STRATEGY_DISTRIBUTED_DATASET_H_
 
+#include <deque>
 #include <memory>
 
 #include "absl/status/status.h"
@@ -37,6 +39,13 @@ struct DistributeOptions {
 
 class DistributedDataset {
  public:
+  // With AutoShardPolicy::kFile, a worker reads up to kMaxBatchesAhead batches ahead, but no
+  // further once they hold kMaxBytesAhead. It gets there by reading a second batch in every
+  // kStepsPerExtraBatch-th step, so that the first steps hardly wait longer for a slow source.
+  static constexpr size_t kMaxBatchesAhead = 64;
+  static constexpr size_t kMaxBytesAhead = size_t{64} << 20;
+  static constexpr int64_t kStepsPerExtraBatch = 4;
+
   // `batches` has the rows of `shard`, or all rows if `has_local_rows` is not set. `comparison`, if
   // not null, compares the data with that of the other workers before the first batch. Without a
   // fingerprint, it compares the first batch: its values if it has all rows, and otherwise its
@@ -53,8 +62,9 @@ class DistributedDataset {
   const absl::Status& status() const { return status_; }
 
  private:
-  // Reads the following batch into ahead_; without components at the end.
+  // Reads further ahead, and offers the other workers what they need to know for the next step.
   void ReadAhead();
+  bool HasRoomAhead() const;  // for another batch
   // Compares the dataset with those of the other workers, once the first batch has been read.
   absl::Status CompareData();
   DatasetFingerprint FingerprintOfFirstBatch() const;
@@ -67,8 +77,9 @@ class DistributedDataset {
   std::unique_ptr<InputAgreement> comparison_;  // null if there is none, or once done
   std::shared_ptr<const DatasetFingerprint> fingerprint_;  // of source_
   bool begun_ = false, over_ = false;
-  SourceBatch ahead_;
-  absl::Status ahead_status_;  // of reading ahead_; reported when that batch is due
+  int64_t steps_ = 0;
+  std::deque<SourceBatch> ahead_;
+  absl::StatusOr<bool> more_ = true;  // whether batches follow; an error is reported when it is due
   absl::Status status_;
 };
 

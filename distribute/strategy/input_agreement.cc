@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "distribute/strategy/input_offer.pb.h"
 #include "framework/core/crc32c.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
@@ -18,19 +19,11 @@
 namespace mirrorflow {
 namespace {
 
-// The first message of a worker is a text whose lines are `error` and the error; `data` and the
-// checksum of its fingerprint; or `rows`, the files, the number of rows and, if there are any, the
-// type of a row of each component, such as `float[28,28]`.
-constexpr absl::string_view kError = "error", kData = "data", kRows = "rows";
+using proto::InputOffer;
 
-struct Offered {
-  absl::Status error;
-  std::string kind;
-  std::string data;
-  std::string files;
-  int64_t rows = 0;
-  std::vector<std::string> types;
-};
+// A worker offers fewer batches than it has read ahead where their types would need more than this.
+// Every message may have 64 KiB.
+constexpr size_t kMaxBytesOfRuns = size_t{16} << 10;
 
 std::string TypeOfRow(const Tensor& component) {
   return absl::StrCat(DataTypeName(component.dtype()),
@@ -39,57 +32,56 @@ std::string TypeOfRow(const Tensor& component) {
 
 absl::Status Malformed() { return absl::InternalError("input: malformed message of a worker"); }
 
-absl::StatusOr<Offered> Parse(absl::string_view text) {
-  Offered offered;
-  const std::pair<absl::string_view, absl::string_view> parts =
-      absl::StrSplit(text, absl::MaxSplits('\n', 1));
-  offered.kind = std::string(parts.first);
-  if (parts.first == kError) {
-    proto::Status error;
-    if (!error.ParseFromString(std::string(parts.second))) return Malformed();
-    offered.error = StatusFromProto(error);
-    return offered;
-  }
-  if (parts.first == kData) {
-    offered.data = std::string(parts.second);
-    return offered;
-  }
-  offered.types = absl::StrSplit(parts.second, '\n');
-  if (parts.first != kRows || offered.types.size() < 2 ||
-      !absl::SimpleAtoi(offered.types[1], &offered.rows)) {
-    return Malformed();
-  }
-  offered.files = offered.types[0];
-  offered.types.erase(offered.types.begin(), offered.types.begin() + 2);
-  return offered;
-}
-
 Failure At(size_t worker) { return Failure{.worker = static_cast<int>(worker)}; }
 
-std::string ErrorMessage(const absl::Status& error) {
-  return absl::StrCat(kError, "\n", StatusToProto(error).SerializeAsString());
+// Parses the messages of all workers.
+absl::StatusOr<std::vector<InputOffer>> ParseAll(absl::Span<const std::string> messages) {
+  std::vector<InputOffer> offers(messages.size());
+  for (size_t w = 0; w < messages.size(); ++w) {
+    if (!offers[w].ParseFromString(messages[w])) return Malformed();
+    if (offers[w].input_case() == InputOffer::INPUT_NOT_SET) return Malformed();
+    for (const InputOffer::Run& run : offers[w].ahead().runs()) {
+      if (run.batches() <= 0 || run.rows() < 0) return Malformed();
+    }
+  }
+  return offers;
 }
 
-// Parses the messages of all workers, which must be of this kind. Returns the error of worker `own`
-// or, if it has none, of the first other one.
-absl::StatusOr<std::vector<Offered>> ParseAll(absl::Span<const std::string> messages,
-                                              absl::string_view kind, size_t own) {
-  std::vector<Offered> workers;
-  for (const std::string& message : messages) {
-    MF_ASSIGN_OR_RETURN(workers.emplace_back(), Parse(message));
-  }
-  MF_RETURN_IF_ERROR(workers[own].error);
-  for (size_t w = 0; w < workers.size(); ++w) {
-    const absl::Status error = Annotate(workers[w].error, absl::StrCat("worker ", w));
+// Whether the worker has batches for the next step.
+bool HasBatch(const InputOffer& offer) { return offer.ahead().runs_size() > 0; }
+
+// Whether the others know what the worker has for the next step.
+bool IsKnown(const InputOffer& offer) {
+  return !offer.has_ahead() || HasBatch(offer) || offer.ahead().is_last() || offer.has_error();
+}
+
+// Returns the error that is due on worker `own` or, if there is none, the first of the other
+// workers. All must use the policy of `input`.
+absl::Status Check(absl::Span<const InputOffer> offers, InputOffer::InputCase input, size_t own) {
+  const auto error_of = [&](size_t w) {
+    const bool is_due = offers[w].has_error() && !HasBatch(offers[w]);
+    return is_due ? StatusFromProto(offers[w].error()) : absl::OkStatus();
+  };
+  MF_RETURN_IF_ERROR(error_of(own));
+  for (size_t w = 0; w < offers.size(); ++w) {
+    const absl::Status error = Annotate(error_of(w), absl::StrCat("worker ", w));
     MF_RETURN_IF_ERROR(WithFailure(error, At(w)));
-    if (workers[w].kind == kind) continue;
-    return WithFailure(absl::InvalidArgumentError(absl::StrCat(
-                           "dataset: worker ", w, " uses another AutoShardPolicy; expected ",
-                           kind == kData ? "DATA" : "FILE", " as on worker ", own, ", got ",
-                           kind == kData ? "FILE" : "DATA")),
-                       At(w));
+    if (offers[w].input_case() == input) continue;
+    const bool is_data = input == InputOffer::kFingerprint;
+    return WithFailure(
+        absl::InvalidArgumentError(absl::StrCat(
+            "dataset: worker ", w, " uses another AutoShardPolicy; expected ",
+            is_data ? "DATA" : "FILE", " as on worker ", own, ", got ", is_data ? "FILE" : "DATA")),
+        At(w));
   }
-  return workers;
+  return absl::OkStatus();
+}
+
+// Removes the batch of the next step.
+void TakeBatch(InputOffer* offer) {
+  InputOffer::Run* const run = offer->mutable_ahead()->mutable_runs(0);
+  run->set_batches(run->batches() - 1);
+  if (run->batches() == 0) offer->mutable_ahead()->mutable_runs()->DeleteSubrange(0, 1);
 }
 
 // A component without rows, from the type of its rows.
@@ -109,6 +101,10 @@ absl::StatusOr<Tensor> Empty(absl::string_view type) {
 
 }  // namespace
 
+InputAgreement::InputAgreement(Options options) : options_(std::move(options)) {}
+
+InputAgreement::~InputAgreement() = default;
+
 absl::StatusOr<std::vector<std::string>> InputAgreement::Exchange(std::string message) {
   absl::StatusOr<std::vector<std::string>> answers =
       options_.group->AllGather(absl::StrCat(options_.name, " ", messages_++), std::move(message),
@@ -119,13 +115,16 @@ absl::StatusOr<std::vector<std::string>> InputAgreement::Exchange(std::string me
 
 absl::Status InputAgreement::Compare(const absl::StatusOr<DatasetFingerprint>& own) {
   const std::string text = own.ok() ? own->Serialize() : "";
-  MF_ASSIGN_OR_RETURN(
-      const std::vector<std::string> answers,
-      Exchange(own.ok() ? absl::StrCat(kData, "\n", Crc32c(text)) : ErrorMessage(own.status())));
-  MF_ASSIGN_OR_RETURN(const std::vector<Offered> workers,
-                      ParseAll(answers, kData, options_.group->worker()));
-  const auto is_same = [&](const Offered& worker) { return worker.data == workers[0].data; };
-  if (std::all_of(workers.begin(), workers.end(), is_same)) return absl::OkStatus();
+  InputOffer offer;
+  offer.set_fingerprint(Crc32c(text));
+  if (!own.ok()) *offer.mutable_error() = StatusToProto(own.status());
+  MF_ASSIGN_OR_RETURN(const std::vector<std::string> answers, Exchange(offer.SerializeAsString()));
+  MF_ASSIGN_OR_RETURN(const std::vector<InputOffer> offers, ParseAll(answers));
+  MF_RETURN_IF_ERROR(Check(offers, InputOffer::kFingerprint, options_.group->worker()));
+  const auto is_same = [&](const InputOffer& other) {
+    return other.fingerprint() == offers[0].fingerprint();
+  };
+  if (std::all_of(offers.begin(), offers.end(), is_same)) return absl::OkStatus();
   // The whole fingerprints are longer, so they are sent only now.
   MF_ASSIGN_OR_RETURN(const std::vector<std::string> texts, Exchange(text));
   std::vector<DatasetFingerprint> fingerprints;
@@ -144,66 +143,102 @@ absl::Status InputAgreement::Compare(const absl::StatusOr<DatasetFingerprint>& o
       {.worker = worker});
 }
 
-void InputAgreement::Offer(const FileBatches& files, const absl::Status& status,
-                           absl::Span<const Tensor> components) {
-  std::string text;
-  if (!status.ok()) {
-    text = ErrorMessage(status);
-  } else {
-    text = absl::StrCat(kRows, "\n", files.files, "\n",
-                        components.empty() ? 0 : components[0].shape().dim(0));
-    for (const Tensor& t : components) absl::StrAppend(&text, "\n", TypeOfRow(t));
+bool InputAgreement::is_next_known() const {
+  return !offers_.empty() && std::all_of(offers_.begin(), offers_.end(), IsKnown);
+}
+
+void InputAgreement::Offer(const FileBatches& files, const std::deque<SourceBatch>& ahead,
+                           const absl::StatusOr<bool>& more) {
+  InputOffer offer;
+  InputOffer::Ahead& own = *offer.mutable_ahead();
+  own.set_files(files.files);
+  std::string last;
+  size_t bytes = 0, offered = 0;
+  for (const SourceBatch& batch : ahead) {
+    InputOffer::Run run;
+    run.set_rows(batch.components[0].shape().dim(0));
+    for (const Tensor& t : batch.components) run.add_types(TypeOfRow(t));
+    std::string text = run.SerializeAsString();
+    if (offered == 0 || text != last) {
+      bytes += text.size();
+      if (offered > 0 && bytes > kMaxBytesOfRuns) break;
+      *own.add_runs() = std::move(run);
+      last = std::move(text);
+    }
+    InputOffer::Run& of_batch = *own.mutable_runs(own.runs_size() - 1);
+    of_batch.set_batches(of_batch.batches() + 1);
+    ++offered;
+  }
+  if (offered == ahead.size()) {
+    own.set_is_last(more.ok() && !*more);
+    if (!more.ok()) *offer.mutable_error() = StatusToProto(more.status());
   }
   drop_remainder_ = files.drop_remainder;
   // Without a thread, Await() does it.
-  answers_ =
-      std::async(std::launch::async | std::launch::deferred,
-                 [group = options_.group, name = absl::StrCat(options_.name, " ", messages_++),
-                  text = std::move(text), deadline = MonotonicTime::Now() + options_.timeout] {
-                   return group->AllGather(name, text, deadline);
-                 });
+  answers_ = std::async(
+      std::launch::async | std::launch::deferred,
+      [group = options_.group, name = absl::StrCat(options_.name, " ", messages_++),
+       text = offer.SerializeAsString(), deadline = MonotonicTime::Now() + options_.timeout] {
+        return group->AllGather(name, text, deadline);
+      });
 }
 
 absl::StatusOr<bool> InputAgreement::Await(std::vector<Tensor>* components,
                                            std::vector<int64_t>* replica_rows) {
-  MF_ASSIGN_OR_RETURN(const std::vector<std::string> answers, answers_.get());
+  if (!is_next_known()) {
+    MF_ASSIGN_OR_RETURN(const std::vector<std::string> answers, answers_.get());
+    MF_ASSIGN_OR_RETURN(offers_, ParseAll(answers));
+    if (!is_next_known()) return Malformed();
+  }
   const auto own = static_cast<size_t>(options_.group->worker());
-  MF_ASSIGN_OR_RETURN(const std::vector<Offered> workers, ParseAll(answers, kRows, own));
-  const Offered* like = nullptr;  // the first with rows
+  MF_RETURN_IF_ERROR(Check(offers_, InputOffer::kAhead, own));
+  const InputOffer::Run* like = nullptr;  // the first with rows
+  size_t like_worker = 0;
   bool any_ended = false;
   replica_rows->clear();
-  for (size_t w = 0; w < workers.size(); ++w) {
-    const Offered& offered = workers[w];
+  for (size_t w = 0; w < offers_.size(); ++w) {
+    const InputOffer::Ahead& offered = offers_[w].ahead();
     const auto differs = [&](absl::string_view what, absl::string_view expected, size_t of,
                              absl::string_view got) {
       return absl::InvalidArgumentError(absl::StrCat(
           "dataset: AutoShardPolicy FILE: workers have different ", what, "; expected ", expected,
           " as on worker ", of, ", got ", got, " on worker ", w));
     };
-    if (offered.files != workers[0].files) {
-      return WithFailure(differs("lists of files", workers[0].files, 0, offered.files), At(w));
+    if (offered.files() != offers_[0].ahead().files()) {
+      return WithFailure(differs("lists of files", offers_[0].ahead().files(), 0, offered.files()),
+                         At(w));
     }
-    any_ended = any_ended || offered.rows == 0;
-    if (offered.rows > 0) {
-      if (like == nullptr) like = &offered;
-      if (offered.types != like->types) {
-        return WithFailure(differs("rows", absl::StrJoin(like->types, " and "),
-                                   like - workers.data(), absl::StrJoin(offered.types, " and ")),
+    const InputOffer::Run* const run = HasBatch(offers_[w]) ? &offered.runs(0) : nullptr;
+    const int64_t rows = run == nullptr ? 0 : run->rows();
+    any_ended = any_ended || rows == 0;
+    if (rows > 0) {
+      if (like == nullptr) {
+        like = run;
+        like_worker = w;
+      }
+      if (!std::equal(run->types().begin(), run->types().end(), like->types().begin(),
+                      like->types().end())) {
+        return WithFailure(differs("rows", absl::StrJoin(like->types(), " and "), like_worker,
+                                   absl::StrJoin(run->types(), " and ")),
                            At(w));
       }
     }
     const int replicas = options_.replicas[w];
     for (int r = 0; r < replicas; ++r) {
-      replica_rows->push_back(FirstRowOf(r + 1, offered.rows, replicas) -
-                              FirstRowOf(r, offered.rows, replicas));
+      replica_rows->push_back(FirstRowOf(r + 1, rows, replicas) - FirstRowOf(r, rows, replicas));
     }
   }
   if (like == nullptr || (drop_remainder_ && any_ended)) {
     components->clear();
     return false;
   }
-  for (size_t c = 0; workers[own].rows == 0 && c < like->types.size(); ++c) {
-    MF_ASSIGN_OR_RETURN(components->emplace_back(), Empty(like->types[c]));
+  if (components->empty()) {
+    for (const std::string& type : like->types()) {
+      MF_ASSIGN_OR_RETURN(components->emplace_back(), Empty(type));
+    }
+  }
+  for (InputOffer& offer : offers_) {
+    if (HasBatch(offer)) TakeBatch(&offer);
   }
   return true;
 }

@@ -7,15 +7,17 @@
 //
 //   MF_RETURN_IF_ERROR(agreement.Compare(fingerprint));
 //
-// With AutoShardPolicy::kFile, each worker knows only its own rows. Before each step, the workers
-// tell one another how many they have, until none has any:
+// With AutoShardPolicy::kFile, each worker knows only its own rows. Each sends the others how many
+// rows each batch has that it has read ahead, so one exchange is enough for as many steps as every
+// worker has batches for. Before each step:
 //
-//   agreement.Offer(files, status, components);  // of the next step; does not wait
+//   if (!agreement.is_next_known()) agreement.Offer(files, ahead, more);  // does not wait
 //   MF_ASSIGN_OR_RETURN(bool more, agreement.Await(&components, &replica_rows));
 #ifndef MIRRORFLOW_DISTRIBUTE_STRATEGY_INPUT_AGREEMENT_H_
 #define MIRRORFLOW_DISTRIBUTE_STRATEGY_INPUT_AGREEMENT_H_
 
 #include <cstdint>
+#include <deque>
 #include <future>
 #include <memory>
 #include <string>
@@ -30,6 +32,9 @@
 #include "framework/workers/worker_group.h"
 
 namespace mirrorflow {
+namespace proto {
+class InputOffer;
+}
 
 class InputAgreement {
  public:
@@ -39,19 +44,26 @@ class InputAgreement {
     std::vector<int> replicas;           // how many each worker has
     absl::Duration timeout = absl::InfiniteDuration();  // of waiting for the other workers
   };
-  explicit InputAgreement(Options options) : options_(std::move(options)) {}
+  explicit InputAgreement(Options options);
+  ~InputAgreement();  // waits for an Offer() that has not been awaited
 
   // Sends the fingerprint of this worker's dataset, or why it has none, and waits for those of all
   // workers. Returns the error of this worker, that of the first other one, or the first difference
   // between the datasets.
   absl::Status Compare(const absl::StatusOr<DatasetFingerprint>& own);
 
-  // Sends what this worker has for the next step: an error, rows, or, without components, none.
-  void Offer(const FileBatches& files, const absl::Status& status,
-             absl::Span<const Tensor> components);
-  // Waits for what all workers have. Returns false if the input of all has ended. Otherwise, sets
-  // the rows of each replica of all workers, and `components` without rows if this worker has none.
-  // The error is that of this worker or, if it has none, of the first other one.
+  // Whether this worker knows what every worker has for the next step, so that Await() does not
+  // wait.
+  bool is_next_known() const;
+  // Sends what this worker has for the next steps: the batches that it has read `ahead`, and
+  // whether there are more of them or an error follows.
+  void Offer(const FileBatches& files, const std::deque<SourceBatch>& ahead,
+             const absl::StatusOr<bool>& more);
+  // Waits until what all workers have for the next step is known, and goes on to the step after it.
+  // Returns false if the input of all has ended. Otherwise, sets the rows of each replica of all
+  // workers, and fills `components`, which has the batch of this worker, with components without
+  // rows if it is empty. The error is that of this worker or, if it has none, of the first other
+  // one.
   absl::StatusOr<bool> Await(std::vector<Tensor>* components, std::vector<int64_t>* replica_rows);
 
  private:
@@ -61,6 +73,7 @@ class InputAgreement {
   const Options options_;
   int64_t messages_ = 0;
   bool drop_remainder_ = false;
+  std::vector<proto::InputOffer> offers_;  // of all workers, from the next step on
   // The result of AllGather. Its destructor waits, too.
   std::future<absl::StatusOr<std::vector<std::string>>> answers_;
 };

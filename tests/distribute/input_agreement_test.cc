@@ -4,6 +4,8 @@
 // Workers that share the batches of a dataset begin only if all have the same dataset.
 #include "distribute/strategy/input_agreement.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -11,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "distribute/strategy/distributed_dataset.h"
 #include "framework/core/monotonic_time.h"
@@ -18,6 +21,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/fakes/cluster/memory_worker_group.h"
+#include "tests/support/forwarding_worker_group.h"
 #include "tests/support/is_error.h"
 
 namespace mirrorflow {
@@ -30,8 +34,11 @@ using ::testing::IsEmpty;
 // Batches with these numbers of rows of `shape`, then an error or the end.
 class TestSource final : public BatchSource {
  public:
-  TestSource(std::vector<int64_t> rows, Shape shape, absl::Status last)
-      : rows_(std::move(rows)), shape_(std::move(shape)), last_(std::move(last)) {}
+  TestSource(std::vector<int64_t> rows, Shape shape, absl::Status last, int num_labels = 1)
+      : rows_(std::move(rows)),
+        shape_(std::move(shape)),
+        last_(std::move(last)),
+        num_labels_(num_labels) {}
 
   absl::StatusOr<bool> Next(SourceBatch* batch) override {
     batch->components.clear();
@@ -42,11 +49,17 @@ class TestSource final : public BatchSource {
     Shape shape = Shape({rows_[next_++]});
     for (const int64_t dim : shape_.dims()) shape = WithDim(shape, dim);
     MF_ASSIGN_OR_RETURN(batch->components.emplace_back(), Tensor::Allocate(DT_FLOAT, shape));
-    MF_ASSIGN_OR_RETURN(batch->components.emplace_back(),
-                        Tensor::Allocate(DT_INT32, {shape.dim(0)}));
+    for (int i = 0; i < num_labels_; ++i) {
+      MF_ASSIGN_OR_RETURN(batch->components.emplace_back(),
+                          Tensor::Allocate(DT_INT32, {shape.dim(0)}));
+    }
     batch->global_rows = shape.dim(0);
+    if (on_read_) on_read_();
     return true;
   }
+
+  // `call` is called for each batch that is read.
+  void OnRead(std::function<void()> call) { on_read_ = std::move(call); }
 
  private:
   static Shape WithDim(const Shape& shape, int64_t dim) {
@@ -58,7 +71,35 @@ class TestSource final : public BatchSource {
   const std::vector<int64_t> rows_;
   const Shape shape_;
   const absl::Status last_;
+  const int num_labels_;
   size_t next_ = 0;
+  std::function<void()> on_read_;
+};
+
+// Counts the messages that a worker sends, and can change the answers.
+class Observed final : public ForwardingWorkerGroup {
+ public:
+  using Change = std::function<void(std::vector<std::string>*)>;
+  explicit Observed(std::unique_ptr<WorkerGroup> group, Change change = nullptr)
+      : ForwardingWorkerGroup(*group), group_(std::move(group)), change_(std::move(change)) {}
+
+  absl::StatusOr<std::vector<std::string>> AllGather(absl::string_view name, std::string value,
+                                                     MonotonicTime deadline) override {
+    ++messages_;
+    longest_ = std::max(longest_, value.size());
+    auto answers = ForwardingWorkerGroup::AllGather(name, std::move(value), deadline);
+    if (answers.ok() && change_) change_(&*answers);
+    return answers;
+  }
+  int messages() const { return messages_; }
+  size_t longest() const { return longest_; }  // in bytes
+
+ private:
+  const std::unique_ptr<WorkerGroup> group_;
+  const Change change_;
+  // Set by one thread at a time.
+  int messages_ = 0;
+  size_t longest_ = 0;
 };
 
 struct TestInput {
@@ -68,37 +109,44 @@ struct TestInput {
   bool drop_remainder = false;
   std::string files = "files";
   absl::Status opened = absl::OkStatus();
+  int num_labels = 1;
 };
 
 struct Seen {
   std::vector<std::string> steps;  // the rows of all replicas, and the components of this worker
   absl::Status status;
+  int messages = 0;
+  size_t longest_message = 0;
+  int64_t most_ahead = 0;  // batches that were read before their step
 };
 
 // Returns what each worker gets. Worker w has `replicas[w]` replicas.
 std::vector<Seen> Distribute(const std::vector<TestInput>& inputs, const std::vector<int>& replicas,
-                             absl::Duration timeout = absl::Seconds(20)) {
+                             absl::Duration timeout = absl::Seconds(20),
+                             const Observed::Change& change = nullptr) {
   auto groups = CreateMemoryWorkerGroups(static_cast<int>(inputs.size()));
   std::vector<Seen> seen(inputs.size());
   std::vector<std::thread> threads;
   for (size_t w = 0; w < inputs.size(); ++w) {
     threads.emplace_back([&, w] {
-      const std::shared_ptr<WorkerGroup> group = std::move(groups[w]);
+      const auto group = std::make_shared<Observed>(std::move(groups[w]), change);
       seen[w].status = group->Join(MonotonicTime::Now() + timeout).status();
       if (!seen[w].status.ok()) return;
       const TestInput& in = inputs[w];
+      int64_t read = 0, steps = 0;
       absl::StatusOr<FileBatches> files = FileBatches();
       if (!in.opened.ok()) {
         files = in.opened;
       } else {
-        files = FileBatches{std::make_unique<TestSource>(in.rows, in.shape, in.last),
-                            in.drop_remainder, in.files};
+        auto source = std::make_unique<TestSource>(in.rows, in.shape, in.last, in.num_labels);
+        source->OnRead([&] { seen[w].most_ahead = std::max(seen[w].most_ahead, ++read - steps); });
+        files = FileBatches{std::move(source), in.drop_remainder, in.files};
       }
       DistributedDataset input(
           std::move(files),
           std::make_unique<InputAgreement>(InputAgreement::Options{
               .group = group, .name = "test", .replicas = replicas, .timeout = timeout}));
-      for (DistributedBatch batch; input.Next(&batch);) {
+      for (DistributedBatch batch; ++steps, input.Next(&batch);) {
         std::string& step = seen[w].steps.emplace_back(absl::StrJoin(batch.replica_rows(), ","));
         for (const Tensor& t : batch.components()) step += " " + t.TypeString();
         int64_t rows = 0;
@@ -109,6 +157,8 @@ std::vector<Seen> Distribute(const std::vector<TestInput>& inputs, const std::ve
       seen[w].status = input.status();
       DistributedBatch after;
       EXPECT_FALSE(input.Next(&after));
+      seen[w].messages = group->messages();
+      seen[w].longest_message = group->longest();
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -178,6 +228,117 @@ TEST(InputAgreementTest, WorkersThatDifferAreAnError) {
   EXPECT_THAT(status_of({.rows = {2}, .shape = {2, 4}}),
               IsError(absl::StatusCode::kInvalidArgument, "rows", "float[2,3] and int32[]",
                       "float[2,4] and int32[] on worker 1"));
+}
+
+// The batches of a long input with `rows` rows each.
+std::vector<int64_t> Batches(int64_t count, int64_t rows = 2) {
+  return std::vector<int64_t>(count, rows);
+}
+
+TEST(InputAgreementTest, OneAgreementIsForManySteps) {
+  const auto seen = Distribute({{.rows = Batches(1000)}, {.rows = Batches(1000)}}, {1, 1});
+  for (const Seen& of_worker : seen) {
+    EXPECT_EQ(of_worker.status, absl::OkStatus());
+    EXPECT_EQ(of_worker.steps.size(), 1000u);
+    EXPECT_LE(of_worker.messages, 1000 / 20);
+    EXPECT_EQ(of_worker.most_ahead, DistributedDataset::kMaxBatchesAhead);
+    EXPECT_LE(of_worker.longest_message, 100u);
+  }
+}
+
+// The sizes of batches, and the numbers of batches of the workers, have nothing in common.
+TEST(InputAgreementTest, EveryStepHasItsRowsHoweverFarWorkersReadAhead) {
+  const std::vector<int> counts = {400, 37, 0, 250};
+  std::vector<TestInput> inputs(counts.size());
+  uint32_t random = 1;
+  for (size_t w = 0; w < counts.size(); ++w) {
+    for (int i = 0; i < counts[w]; ++i) {
+      random = random * 1664525 + 1013904223;
+      inputs[w].rows.push_back(1 + (random >> 24) % (1 + w));
+    }
+  }
+  const auto seen = Distribute(inputs, {1, 1, 1, 1});
+  for (size_t w = 0; w < counts.size(); ++w) {
+    ASSERT_EQ(seen[w].steps.size(), 400u);
+    for (size_t step = 0; step < 400; ++step) {
+      std::vector<int64_t> rows;
+      for (const TestInput& in : inputs) rows.push_back(step < in.rows.size() ? in.rows[step] : 0);
+      EXPECT_EQ(seen[w].steps[step], absl::StrCat(absl::StrJoin(rows, ","), " float[", rows[w],
+                                                  ",2,3] int32[", rows[w], "]"));
+    }
+    EXPECT_EQ(seen[w].status, absl::OkStatus());
+    EXPECT_LE(seen[w].messages, 400 / 10);
+  }
+}
+
+TEST(InputAgreementTest, WithoutRemainderTheShortestEndsAllFromFarAhead) {
+  for (const int shortest : {90, 91, 92, 93, 150}) {
+    const auto seen = Distribute({{.rows = Batches(200), .drop_remainder = true},
+                                  {.rows = Batches(shortest), .drop_remainder = true}},
+                                 {1, 1});
+    for (const Seen& of_worker : seen) {
+      EXPECT_EQ(of_worker.steps.size(), static_cast<size_t>(shortest));
+      EXPECT_EQ(of_worker.status, absl::OkStatus());
+    }
+  }
+}
+
+// The worker reads the error long before its step.
+TEST(InputAgreementTest, ErrorFarAheadEndsAllAtItsStep) {
+  for (const int good : {90, 91, 92, 93, 150}) {
+    const auto seen = Distribute({{.rows = Batches(200)},
+                                  {.rows = Batches(good), .last = absl::DataLossError("a: bad")},
+                                  {.rows = Batches(20)}},
+                                 {1, 1, 1});
+    for (const Seen& of_worker : seen) {
+      EXPECT_EQ(of_worker.steps.size(), static_cast<size_t>(good));
+      EXPECT_EQ(of_worker.status.code(), absl::StatusCode::kDataLoss);
+    }
+    EXPECT_EQ(seen[0].status.message(), "worker 1: a: bad");
+    EXPECT_EQ(FailureOf(seen[0].status)->worker, 1);
+    EXPECT_EQ(seen[1].status.message(), "a: bad");
+    EXPECT_EQ(seen[2].status, seen[0].status);
+  }
+}
+
+// The step of an error counts, not which worker read its error first.
+TEST(InputAgreementTest, EarlierErrorCounts) {
+  const auto seen = Distribute({{.rows = Batches(95), .last = absl::DataLossError("late")},
+                                {.rows = Batches(91), .last = absl::DataLossError("early")}},
+                               {1, 1});
+  for (const Seen& of_worker : seen) EXPECT_EQ(of_worker.steps.size(), 91u);
+  EXPECT_EQ(seen[0].status.message(), "worker 1: early");
+  EXPECT_EQ(seen[1].status.message(), "early");
+}
+
+TEST(InputAgreementTest, LargeBatchesAreNotReadFarAhead) {
+  const Shape row = {1 << 20};  // 4 MiB
+  const auto seen = Distribute(
+      {{.rows = Batches(200, 3), .shape = row}, {.rows = Batches(200, 1), .shape = row}}, {1, 1});
+  EXPECT_EQ(seen[0].most_ahead, 6);   // of 12 MiB
+  EXPECT_EQ(seen[1].most_ahead, 16);  // of 4 MiB, and a few bytes
+  for (const Seen& of_worker : seen) EXPECT_EQ(of_worker.steps.size(), 200u);
+}
+
+// Batches of many components and of alternating sizes do not exceed the size of a message.
+TEST(InputAgreementTest, MessagesStayShort) {
+  std::vector<int64_t> rows;
+  for (int i = 0; i < 300; ++i) rows.push_back(1 + i % 2);
+  const auto seen = Distribute({{.rows = rows, .num_labels = 400}}, {1});
+  EXPECT_EQ(seen[0].status, absl::OkStatus());
+  EXPECT_EQ(seen[0].steps.size(), 300u);
+  EXPECT_GT(seen[0].longest_message, 10'000u);
+  EXPECT_LE(seen[0].longest_message, 17'000u);
+}
+
+TEST(InputAgreementTest, MalformedMessageIsAnError) {
+  // The last two have neither a batch nor an end, and a run of no batches.
+  for (const std::string& message : {std::string(), std::string("x"), std::string("\x12\x00", 2),
+                                     std::string("\x12\x02\x12\x00", 4)}) {
+    const auto seen = Distribute({{.rows = {2}}}, {1}, absl::Seconds(20),
+                                 [&](std::vector<std::string>* all) { (*all)[0] = message; });
+    EXPECT_THAT(seen[0].status, IsError(absl::StatusCode::kInternal, "input", "malformed"));
+  }
 }
 
 // Returns the result of Compare() on each worker.

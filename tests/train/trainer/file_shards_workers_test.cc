@@ -66,8 +66,11 @@ std::vector<int> RowsOf(absl::Span<const Tensor> components) {
   return rows;
 }
 
+constexpr float kSlow = 1e-3f;  // converges for many rows, which are larger
+
 struct Training {
-  static absl::StatusOr<std::unique_ptr<Training>> Create(const Strategy& strategy) {
+  static absl::StatusOr<std::unique_ptr<Training>> Create(const Strategy& strategy,
+                                                          float learning_rate = 0.05f) {
     auto training = std::make_unique<Training>();
     const Scope root(&training->graph);
     const auto scope = strategy.scope();
@@ -75,7 +78,7 @@ struct Training {
     const Output y = ops::Placeholder(root, DT_FLOAT, {-1, 1});
     const Output loss =
         losses::MeanSquaredError(root, layers::Dense(root, layers::Dense(root, x, 4), 1), y);
-    const Operation train = Momentum({.learning_rate = 0.05}).Minimize(root, loss);
+    const Operation train = Momentum({.learning_rate = learning_rate}).Minimize(root, loss);
     MF_ASSIGN_OR_RETURN(training->trainer,
                         Trainer::Create(strategy, training->graph,
                                         {.inputs = {x, y}, .loss = loss, .train = train}));
@@ -224,32 +227,55 @@ TEST(FileShardsWorkersTest, WorkerNeedsOnlyItsFiles) {
   }
 }
 
+// Trains on both workers until `options` end it, and returns the variables. Resumes from the
+// checkpoints in `directory`, if it is not empty, and saves one there at the end.
+std::vector<float> TrainOnEach(const Dataset& dataset, const FitOptions& options,
+                               const std::string& directory) {
+  std::vector<float> variables;
+  const auto statuses = OnEach([&](const Strategy& strategy, int worker) -> absl::Status {
+    MF_ASSIGN_OR_RETURN(const auto training, Training::Create(strategy, kSlow));
+    FitOptions own = options;
+    own.distribute = kByFile;
+    std::unique_ptr<CheckpointManager> checkpoints;
+    if (!directory.empty()) {
+      MF_ASSIGN_OR_RETURN(checkpoints, CheckpointManager::Create(training->trainer->session(),
+                                                                 {.directory = directory}));
+      MF_ASSIGN_OR_RETURN(own.start, checkpoints->Restore());
+      own.checkpoints = checkpoints.get();
+    }
+    MF_RETURN_IF_ERROR(training->trainer->Fit(dataset, own).status());
+    if (worker != 0) return training->Variables().status();
+    MF_ASSIGN_OR_RETURN(variables, training->Variables());
+    return absl::OkStatus();
+  });
+  EXPECT_THAT(statuses, Each(absl::OkStatus()));
+  return variables;
+}
+
+// At steps between and at those where the workers agree on the next ones, with uneven files, and
+// with a validation in the middle.
+TEST(FileShardsWorkersTest, ResumesWhereverItWasStopped) {
+  const Dataset dataset = Line(WriteLine("stopped", {70, 33, 9})).Shuffle(50).Batch(kBatch);
+  const Dataset validation = Line(WriteLine("stopped_validation", {6, 6})).Batch(kBatch);
+  const std::string directory = TemporaryPath("stopped_checkpoints");
+  std::filesystem::remove_all(directory);
+  FitOptions options{.epochs = 2, .validation = validation, .validation_steps = 5};
+  const std::vector<float> whole = TrainOnEach(dataset, options, "");
+  for (const int64_t steps : {9, 10, 11, 12, 13, 30, 45}) {  // of 40 in an epoch
+    options.steps = steps;
+    EXPECT_NE(TrainOnEach(dataset, options, directory), whole);
+  }
+  options.steps = 0;
+  EXPECT_EQ(TrainOnEach(dataset, options, directory), whole);
+}
+
 TEST(FileShardsWorkersTest, ResumesInTheMiddleOfAnEpochOnAsManyWorkers) {
   const Dataset dataset = Line(WriteLine("resumed", {7, 2, 1, 3})).Shuffle(5).Batch(kBatch);
   const std::string directory = TemporaryPath("resumed_checkpoints");
-  std::vector<float> whole, resumed;
-  const auto run = [&](int64_t steps, bool keep, std::vector<float>* variables) {
-    const auto statuses = OnEach([&](const Strategy& strategy, int worker) -> absl::Status {
-      MF_ASSIGN_OR_RETURN(const auto training, Training::Create(strategy));
-      FitOptions options{.epochs = 2, .steps = steps, .distribute = kByFile};
-      std::unique_ptr<CheckpointManager> checkpoints;
-      if (keep) {
-        MF_ASSIGN_OR_RETURN(checkpoints, CheckpointManager::Create(training->trainer->session(),
-                                                                   {.directory = directory}));
-        MF_ASSIGN_OR_RETURN(options.start, checkpoints->Restore());
-        options.checkpoints = checkpoints.get();
-      }
-      MF_RETURN_IF_ERROR(training->trainer->Fit(dataset, options).status());
-      if (worker != 0) return training->Variables().status();
-      MF_ASSIGN_OR_RETURN(*variables, training->Variables());
-      return absl::OkStatus();
-    });
-    EXPECT_THAT(statuses, Each(absl::OkStatus()));
-  };
   std::filesystem::remove_all(directory);
-  run(0, /*keep=*/false, &whole);
-  run(3, /*keep=*/true, &resumed);  // of four in an epoch
-  EXPECT_NE(resumed, whole);
+  const std::vector<float> whole = TrainOnEach(dataset, {.epochs = 2}, "");
+  // An epoch has four steps.
+  EXPECT_NE(TrainOnEach(dataset, {.epochs = 2, .steps = 3}, directory), whole);
   {
     const auto strategy = OneDeviceStrategy::Create();
     const auto training = Training::Create(**strategy);
@@ -264,8 +290,29 @@ TEST(FileShardsWorkersTest, ResumesInTheMiddleOfAnEpochOnAsManyWorkers) {
     options.start.batch = 0;  // begins the epoch again
     EXPECT_TRUE((*training)->trainer->Fit(dataset, options).ok());
   }
-  run(0, /*keep=*/true, &resumed);
-  EXPECT_EQ(resumed, whole);
+  EXPECT_EQ(TrainOnEach(dataset, {.epochs = 2}, directory), whole);
+}
+
+// The rows of worker 1 are bad from its 31st on, which it reads long before their step.
+TEST(FileShardsWorkersTest, BadRowEndsBothWorkersAtItsStep) {
+  const Dataset dataset = Line(WriteLine("bad_row", {60, 60}))
+                              .Map([](Row* row) -> absl::Status {
+                                if ((*row)[0].scalar<float>() * 16 < 89.5) return absl::OkStatus();
+                                return absl::DataLossError("row 30 of part-1: bad");
+                              })
+                              .Batch(kBatch);
+  std::vector<int64_t> steps(kWorkers);
+  const auto statuses = OnEach([&](const Strategy& strategy, int worker) -> absl::Status {
+    MF_ASSIGN_OR_RETURN(const auto training, Training::Create(strategy, kSlow));
+    const auto count = [&](int64_t step, float) {
+      steps[worker] = step;
+      return absl::OkStatus();
+    };
+    return training->trainer->Fit(dataset, {.on_step = count, .distribute = kByFile}).status();
+  });
+  EXPECT_THAT(steps, Each(15));
+  EXPECT_THAT(statuses[0], IsError(absl::StatusCode::kDataLoss, "worker 1", "row 30 of part-1"));
+  EXPECT_THAT(statuses[1], IsError(absl::StatusCode::kDataLoss, "row 30 of part-1"));
 }
 
 TEST(FileShardsWorkersTest, WorkerThatLeavesEndsTheWaitOfTheOther) {
