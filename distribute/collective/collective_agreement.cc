@@ -2,18 +2,18 @@
 #include "distribute/collective/collective_agreement.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "distribute/collective/check_collective.h"
 #include "framework/core/hash.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/mutex.h"
 #include "framework/core/status.h"
 #include "framework/runtime/failure.h"
+#include "framework/workers/agreement.h"
 
 namespace mirrorflow {
 namespace {
@@ -33,7 +33,6 @@ class Positions {
     if (same != ranks_.end()) return same->second.push_back(rank);
     ranks_.push_back({text, {rank}});
   }
-  bool all_equal() const { return ranks_.size() == 1; }
   std::string ToString() const {
     return absl::StrJoin(ranks_, "; ", [](std::string* out, const auto& entry) {
       const bool one = entry.second.size() == 1;
@@ -48,12 +47,22 @@ class Positions {
 
 // `odd`: a rank that differs from the first one. `c` is that of this rank.
 absl::Status Differ(uint64_t number, const Positions& positions, int odd, const Collective& c) {
-  const std::string what =
-      positions.all_equal()
-          ? absl::StrCat("ranks differ before collective ", number, " since they connected, where ")
-          : absl::StrCat("ranks differ at collective ", number, " since they connected: ");
-  return WithFailure(absl::InvalidArgumentError(absl::StrCat(what, positions.ToString())),
-                     {.rank = odd, .sequence = c.sequence, .name = std::string(c.name)});
+  return WithFailure(
+      absl::InvalidArgumentError(absl::StrCat("ranks differ at collective ", number,
+                                              " since they connected: ", positions.ToString())),
+      {.rank = odd, .sequence = c.sequence, .name = std::string(c.name)});
+}
+
+uint64_t HashOf(const Collective& c, absl::string_view how) {
+  return StableHasher()
+      .Add(static_cast<int64_t>(Fingerprint(c)))
+      .Add(int64_t{c.sequence})
+      .Add(how)
+      .hash();
+}
+
+uint64_t Combine(uint64_t a, uint64_t b) {
+  return StableHasher().Add(static_cast<int64_t>(a)).Add(static_cast<int64_t>(b)).hash();
 }
 
 }  // namespace
@@ -66,90 +75,113 @@ CollectiveAgreement::CollectiveAgreement(const Topology& topology,
       positions_(local_ranks.size()),
       firsts_(local_ranks.size() > 1 ? kRemembered : 0) {}
 
+void CollectiveAgreement::BeginStep(int r) {
+  if (r != 0) return;
+  // A step that is replayed has started none of them. The collectives may not exist any more.
+  if (!announced_.empty() && positions_[0].number > begin_ && left_out_.ok()) {
+    size_t left = 0;
+    for (const Announced& list : announced_) left += list.collectives.size() - list.next;
+    const int rank = FirstRank(workers_->worker());
+    left_out_ = WithFailure(
+        absl::InvalidArgumentError(absl::StrCat(
+            "ranks differ at collective ", positions_[0].number + 1, " since they connected: rank ",
+            rank, " has the end of its step, where ", left, " more were announced")),
+        {.rank = rank});
+  }
+  announced_.clear();
+  begin_ = positions_[0].number;
+}
+
+void CollectiveAgreement::Announce(int r, absl::Span<const Collective* const> collectives) {
+  if (r == 0 && topology_.num_workers() > 1 && !collectives.empty()) {
+    announced_.push_back({.collectives = collectives});
+  }
+}
+
 absl::Status CollectiveAgreement::Check(int r, const Collective& collective, absl::string_view how,
                                         MonotonicTime deadline) {
   Position& at = positions_[r];
+  const Position before = at;
   ++at.number;
-  at.hash = StableHasher()
-                .Add(static_cast<int64_t>(at.hash))
-                .Add(static_cast<int64_t>(Fingerprint(collective)))
-                .Add(int64_t{collective.sequence})
-                .Add(how)
-                .hash();
-  const bool one_by_one = at.number <= kOneByOne;
-  const bool between_workers =
-      r == 0 && topology_.num_workers() > 1 && (one_by_one || at.number % kInterval == 0);
-  // Steps of a program that has run for a while build no strings.
-  std::string text;
-  if (one_by_one || between_workers) text = Describe(collective, how);
+  at.hash = Combine(at.hash, HashOf(collective, how));
   if (local_ranks_.size() > 1) {
-    MF_RETURN_IF_ERROR(CompareRanks(local_ranks_[r], at, collective, text));
+    MF_RETURN_IF_ERROR(CompareRanks(local_ranks_[r], at, collective, how));
   }
-  return between_workers ? CompareWorkers(at, collective, text, deadline) : absl::OkStatus();
+  if (r != 0 || topology_.num_workers() == 1) return absl::OkStatus();
+  MF_RETURN_IF_ERROR(left_out_);
+  MF_RETURN_IF_ERROR(CheckAnnounced(before, collective, how, deadline));
+  const bool is_due =
+      at.number < kInterval ? std::has_single_bit(at.number) : at.number % kInterval == 0;
+  const Collective* const next[] = {&collective};
+  return is_due ? CompareWorkers(before, next, how, deadline) : absl::OkStatus();
 }
 
 absl::Status CollectiveAgreement::CompareRanks(int rank, const Position& at, const Collective& c,
-                                               const std::string& text) {
+                                               absl::string_view how) {
+  const auto text = [&] {
+    return at.number <= kDescribed ? Describe(c, how) : absl::StrCat("'", c.name, "'");
+  };
   MutexLock lock(&mu_);
   First& first = firsts_[at.number % kRemembered];
   if (first.position.number < at.number) {
     first.position = at;
     first.rank = rank;
-    first.text = text;
-    if (text.empty()) absl::StrAppend(&first.text, "'", c.name, "'");
+    first.text = text();
     return absl::OkStatus();
   }
   if (first.position.number > at.number || first.position.hash == at.hash) return absl::OkStatus();
-  const std::string own = text.empty() ? absl::StrCat("'", c.name, "'") : text;
   Positions positions;
-  positions.Add(std::min(first.rank, rank), first.rank < rank ? first.text : own);
-  positions.Add(std::max(first.rank, rank), first.rank < rank ? own : first.text);
+  positions.Add(std::min(first.rank, rank), first.rank < rank ? first.text : text());
+  positions.Add(std::max(first.rank, rank), first.rank < rank ? text() : first.text);
   return Differ(at.number, positions, std::max(first.rank, rank), c);
 }
 
-// Names the missing worker and the collective, unless another worker has reported a failure, which
-// names its place.
-absl::Status CollectiveAgreement::WhyNotCompared(const absl::Status& why, const Position& at,
-                                                 const Collective& c,
-                                                 const std::string& text) const {
-  const std::optional<Failure> failure = FailureOf(why);
-  if (!absl::IsDeadlineExceeded(why) || !failure || failure->worker < 0 || !failure->name.empty()) {
-    return why;
+absl::Status CollectiveAgreement::CheckAnnounced(const Position& before, const Collective& c,
+                                                 absl::string_view how, MonotonicTime deadline) {
+  if (announced_.empty()) return absl::OkStatus();
+  Announced& list = announced_.back();
+  if (list.next == 0) {
+    list.how = std::string(how);
+    uint64_t hash = 0;
+    for (const Collective* announced : list.collectives) {
+      hash = Combine(hash, HashOf(*announced, how));
+    }
+    if (!agreed_.contains(hash)) {
+      MF_RETURN_IF_ERROR(CompareWorkers(before, list.collectives, how, deadline));
+      agreed_.insert(hash);
+    }
   }
-  const int late = FirstRank(failure->worker);
-  return WithFailure(absl::DeadlineExceededError(absl::StrCat(
-                         "rank ", late, " has not come to collective ", at.number,
-                         " since they connected, where ", "rank ", FirstRank(workers_->worker()),
-                         " has ", text, "; the last one known of rank ", late, ": ", last_text_)),
-                     {.rank = late,
-                      .worker = failure->worker,
-                      .sequence = c.sequence,
-                      .name = std::string(c.name)});
+  const Collective& expected = *list.collectives[list.next];
+  if (HashOf(c, how) != HashOf(expected, list.how)) {
+    return DiffersFromAnnounced(before.number + 1, expected, list.how, Describe(c, how));
+  }
+  if (++list.next == list.collectives.size()) announced_.pop_back();
+  return absl::OkStatus();
 }
 
-absl::Status CollectiveAgreement::CompareWorkers(const Position& at, const Collective& c,
-                                                 const std::string& text, MonotonicTime deadline) {
-  const auto values = workers_->AllGather(absl::StrCat("collective ", at.number),
-                                          absl::StrCat(at.hash, " ", text), deadline);
-  if (!values.ok()) return WhyNotCompared(values.status(), at, c, text);
+absl::Status CollectiveAgreement::DiffersFromAnnounced(uint64_t number, const Collective& expected,
+                                                       absl::string_view how,
+                                                       const std::string& own) const {
   Positions positions;
-  uint64_t hash_of_first = 0;
-  int odd = -1;
   for (int worker = 0; worker < workers_->num_workers(); ++worker) {
-    uint64_t hash;
-    const std::pair<absl::string_view, absl::string_view> parts =
-        absl::StrSplit((*values)[worker], absl::MaxSplits(' ', 1));
-    if (!absl::SimpleAtoi(parts.first, &hash)) {
-      return absl::InternalError(absl::StrCat("collective of worker ", worker,
-                                              ": expected a number, got '", parts.first, "'"));
-    }
-    if (worker == 0) hash_of_first = hash;
-    if (hash != hash_of_first && odd < 0) odd = worker;
-    positions.Add(FirstRank(worker), std::string(parts.second));
+    const bool is_own = worker == workers_->worker();
+    positions.Add(FirstRank(worker), is_own ? own : Describe(expected, how));
   }
-  if (odd >= 0) return Differ(at.number, positions, FirstRank(odd), c);
-  last_text_ = text;
-  return absl::OkStatus();
+  return Differ(number, positions, FirstRank(workers_->worker()), expected);
+}
+
+absl::Status CollectiveAgreement::CompareWorkers(const Position& before,
+                                                 absl::Span<const Collective* const> next,
+                                                 absl::string_view how, MonotonicTime deadline) {
+  Agreement own;
+  uint64_t number = before.number;
+  for (const Collective* c : next) {
+    own.Add(absl::StrCat("collective ", ++number, " since they connected"), Describe(*c, how));
+  }
+  own.Add(absl::StrCat("hash of the ", before.number, " collectives before"),
+          absl::StrCat(absl::Hex(before.hash)));
+  return Agree(own, absl::StrCat("comparison ", comparisons_++, " of collectives"), topology_,
+               *workers_, deadline);
 }
 
 }  // namespace mirrorflow

@@ -37,6 +37,7 @@ class BoundTransfer final : public BoundCollective {
     }
   }
 
+  const Collective& collective() const override { return collective_; }
   absl::Status Start(Communicator* communicator, Lane& lane) override {
     if (communicator == nullptr) return absl::OkStatus();
     if (!std::holds_alternative<Barrier>(collective_.operation)) {
@@ -79,6 +80,7 @@ class BoundUpdate final : public BoundCollective, UpdateRule, ProductUpdateRule 
     }
   }
 
+  const Collective& collective() const override { return collective_; }
   absl::Status Start(Communicator* communicator, Lane& lane) override {
     nanoseconds_ = 0;
     run_ = binding_.run.load(std::memory_order_relaxed);

@@ -21,6 +21,9 @@ class BoundCollective {
  public:
   virtual ~BoundCollective() = default;
 
+  // The collective that Start() starts, which sets its memory.
+  virtual const Collective& collective() const = 0;
+
   // Resolves the operands, whose addresses may differ from step to step, and starts the collective.
   // `communicator` is null in a world of one rank: the collective is then the identity, or an
   // update of the whole variable.

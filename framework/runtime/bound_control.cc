@@ -49,6 +49,7 @@ absl::Status BoundPlan::RunInside(const BoundPlan& outer, std::byte* arena, uint
   if (!has_run_ && replica_.communicator_ != nullptr) {  // loads code: see kStart
     MF_RETURN_IF_ERROR(replica_.device().lane(LaneKind::kCommunicate).Finish(deadline_));
   }
+  if (replica_.communicator_ != nullptr) replica_.communicator_->Announce(announced_);
   for (const Instruction& instruction : plan_->dispatch.instructions) {
     absl::Status status = RunInstruction(instruction);
     if (status.ok()) [[likely]]

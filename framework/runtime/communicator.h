@@ -112,6 +112,13 @@ class Communicator {
   // Names the session's step to which the next collectives belong. Backends that exchange messages
   // compare it.
   virtual void BeginStep(uint64_t step) { static_cast<void>(step); }
+  // Announces the collectives that the step starts next, in their order. Those of a branch or of a
+  // loop's iteration are announced when it begins, and come before the others that are left. They
+  // stay alive until the step ends. A step that a device replays starts none. Backends that compare
+  // the ranks out of band compare all of them at once.
+  virtual void Announce(absl::Span<const Collective* const> collectives) {
+    static_cast<void>(collectives);
+  }
   // Called at the end of a step that leaves updates in flight, which then progress without further
   // calls until the next step begins.
   virtual absl::Status EndStep() { return absl::OkStatus(); }

@@ -104,6 +104,10 @@ absl::StatusOr<std::unique_ptr<BoundPlan>> Replica::Bind(
   for (size_t i = 0; i < plan->collectives.size(); ++i) {
     bound->collectives_.push_back(BindCollective(static_cast<int>(i), rows, binding));
   }
+  for (const Instruction& instruction : plan->dispatch.instructions) {
+    if (instruction.kind != InstructionKind::kStart) continue;
+    bound->announced_.push_back(&bound->collectives_[instruction.index]->collective());
+  }
   for (const PlannedControl& control : plan->controls) {
     std::array<std::unique_ptr<BoundPlan>, 2>& plans = bound->controls_.emplace_back();
     for (int i = 0; i < 2; ++i) {
@@ -171,7 +175,10 @@ absl::Status BoundPlan::Begin(uint64_t step, uint64_t seed, MonotonicTime deadli
     bases_[Plan::kArenaRegion] = replica_.arena_.get();
     kernel_bases_[Plan::kArenaRegion] = replica_.device().KernelAddress(replica_.arena_.get());
   }
-  if (replica_.communicator_ != nullptr) replica_.communicator_->BeginStep(step);
+  if (replica_.communicator_ != nullptr) {
+    replica_.communicator_->BeginStep(step);
+    replica_.communicator_->Announce(announced_);
+  }
   replica_.collective_log_->BeginStep(step);
   params_.step = step;
   params_.seed = seed;

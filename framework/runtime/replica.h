@@ -212,6 +212,7 @@ class BoundPlan {
   std::vector<std::byte*> bases_;             // by region; device addresses
   std::vector<std::byte*> kernel_bases_;      // the same, as kernels address them
   std::vector<std::unique_ptr<BoundCollective>> collectives_;  // of plan_->collectives
+  std::vector<const Collective*> announced_;                   // the same, in the order of starts
   std::vector<std::shared_ptr<std::byte>> owned_;
   std::vector<std::array<std::unique_ptr<BoundPlan>, 2>> controls_;  // of plan_->controls
   std::unique_ptr<Recording> recording_;                             // of Run

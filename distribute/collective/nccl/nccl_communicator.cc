@@ -205,6 +205,10 @@ class Group {
   // The collectives that a communicator is used for.
   enum Use { kEager, kCaptured, kUses };
 
+  void BeginStep(int r) { agreement_.BeginStep(r); }
+  void Announce(int r, absl::Span<const Collective* const> collectives) {
+    agreement_.Announce(r, collectives);
+  }
   // Called by each rank before it enqueues `c`. All ranks fail if they do not agree.
   absl::Status Compare(int r, const Collective& c, Use use) {
     MF_RETURN_IF_ERROR(status());
@@ -430,6 +434,10 @@ class NcclCommunicator final : public Communicator {
   int rank() const override { return group_->world_rank(local_); }
   int world_size() const override { return group_->world_size(); }
 
+  void BeginStep(uint64_t) override { group_->BeginStep(local_); }
+  void Announce(absl::Span<const Collective* const> collectives) override {
+    group_->Announce(local_, collectives);
+  }
   absl::Status Start(const Collective& c, Lane* lane) override {
     if (lane == nullptr) return absl::InvalidArgumentError("NCCL: expected a lane, got none");
     const absl::Status possible = CheckCollective(c, rank(), world_size());

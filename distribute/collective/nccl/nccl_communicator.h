@@ -6,7 +6,7 @@
 // through their WorkerGroup.
 //
 // NCCL does not notice ranks whose collectives differ. They are compared before NCCL gets them
-// (collective_agreement.h), which takes a round trip between workers for the first ones.
+// (collective_agreement.h), which takes a round trip between workers when a step first runs.
 //
 // Contract, beyond that of Communicator. Memory and lanes are those of the rank's CUDA device.
 // Start enqueues after that comparison. Finish reports whether the communicator still works;

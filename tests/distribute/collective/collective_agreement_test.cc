@@ -4,23 +4,29 @@
 #include "distribute/collective/collective_agreement.h"
 
 #include <functional>
+#include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/monotonic_time.h"
+#include "framework/core/status.h"
 #include "framework/runtime/failure.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/fakes/cluster/memory_worker_group.h"
+#include "tests/support/forwarding_worker_group.h"
 #include "tests/support/is_error.h"
 
 namespace mirrorflow {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Each;
 using ::testing::Not;
 
 constexpr int kWorkers = 3;
@@ -29,16 +35,45 @@ Collective Sum(absl::string_view name, int sequence, int64_t count = 10) {
   return {.operation = AllReduce{Reduction::kSum, count}, .name = name, .sequence = sequence};
 }
 
+// Counts the exchanges between workers.
+class Counting final : public ForwardingWorkerGroup {
+ public:
+  using ForwardingWorkerGroup::ForwardingWorkerGroup;
+  absl::StatusOr<std::vector<std::string>> AllGather(absl::string_view name, std::string value,
+                                                     MonotonicTime deadline) override {
+    ++count_;
+    return ForwardingWorkerGroup::AllGather(name, std::move(value), deadline);
+  }
+  int count() const { return count_; }
+
+ private:
+  int count_ = 0;
+};
+
+// A step of `count` collectives, of which `odd` differs, if it is one of them.
+std::vector<Collective> StepOf(int count, int odd = -1) {
+  std::vector<Collective> step;
+  for (int i = 0; i < count; ++i) step.push_back(Sum(i == odd ? "odd" : "a", i));
+  return step;
+}
+
 // Workers of one rank each.
 class CollectiveAgreementTest : public testing::Test {
  protected:
-  CollectiveAgreementTest() {
+  CollectiveAgreementTest() { Connect(); }
+
+  // Begins anew.
+  void Connect() {
     Topology topology;
     for (int w = 0; w < kWorkers; ++w) topology.replicas.push_back({.worker = w, .domain = w});
+    agreements_.clear();
+    counted_.clear();
+    groups_ = CreateMemoryWorkerGroups(kWorkers);
     for (int w = 0; w < kWorkers; ++w) {
       const int rank[] = {w};
+      counted_.push_back(std::make_unique<Counting>(*groups_[w]));
       agreements_.push_back(
-          std::make_unique<CollectiveAgreement>(topology, rank, groups_[w].get()));
+          std::make_unique<CollectiveAgreement>(topology, rank, counted_[w].get()));
     }
   }
 
@@ -56,6 +91,18 @@ class CollectiveAgreementTest : public testing::Test {
     for (std::thread& thread : threads) thread.join();
     return statuses;
   }
+  // Announces `step` and runs `started`, all of it unless that is given.
+  absl::Status Run(int worker, const std::vector<Collective>& step, absl::string_view how = "",
+                   std::optional<std::vector<Collective>> started = std::nullopt) {
+    std::vector<const Collective*> announced;
+    for (const Collective& c : step) announced.push_back(&c);
+    agreements_[worker]->BeginStep(0);
+    agreements_[worker]->Announce(0, announced);
+    for (const Collective& c : started.value_or(step)) {
+      MF_RETURN_IF_ERROR(Check(worker, c, how));
+    }
+    return absl::OkStatus();
+  }
   // Runs equal collectives on all workers.
   void Agree(uint64_t count) {
     for (const absl::Status& status : OnEach([&](int w) {
@@ -67,7 +114,8 @@ class CollectiveAgreementTest : public testing::Test {
     }
   }
 
-  std::vector<std::unique_ptr<MemoryWorkerGroup>> groups_ = CreateMemoryWorkerGroups(kWorkers);
+  std::vector<std::unique_ptr<MemoryWorkerGroup>> groups_;
+  std::vector<std::unique_ptr<Counting>> counted_;
   std::vector<std::unique_ptr<CollectiveAgreement>> agreements_;
 };
 
@@ -75,8 +123,32 @@ TEST_F(CollectiveAgreementTest, EqualCollectivesAgree) {
   Agree(2 * CollectiveAgreement::kInterval + 1);
 }
 
-TEST_F(CollectiveAgreementTest, EveryWorkerLearnsWhatEachRankHas) {
-  Agree(2);
+// However many steps run, and however many collectives they have.
+TEST_F(CollectiveAgreementTest, StepTakesOneExchange) {
+  const auto exchanges = [&](const std::function<absl::Status(int)>& work) {
+    const int before = counted_[0]->count();
+    EXPECT_THAT(OnEach(work), Each(absl::OkStatus()));
+    return counted_[0]->count() - before;
+  };
+  Agree(CollectiveAgreement::kInterval);  // so that few comparisons of the hash remain
+  const auto run = [&](int count, absl::string_view how) {
+    return exchanges([&, count, how](int w) { return Run(w, StepOf(count), how); });
+  };
+  EXPECT_EQ(run(300, ""), 1);
+  EXPECT_EQ(run(300, ""), 0);
+  EXPECT_EQ(run(10, ""), 1);
+  EXPECT_EQ(run(300, "captured"), 1);
+  EXPECT_EQ(run(10, ""), 0);
+}
+
+TEST_F(CollectiveAgreementTest, ExchangesOfUnannouncedCollectivesAreFew) {
+  Agree(4 * CollectiveAgreement::kInterval);
+  EXPECT_EQ(counted_[0]->count(), 10 + 4);
+}
+
+// The first step of a worker that has another one is not started by any.
+TEST_F(CollectiveAgreementTest, EveryWorkerLearnsFirstDifferenceOfStep) {
+  const std::vector<Collective> usual = StepOf(6);
   const Collective odd[] = {
       Sum("b", 4),
       Sum("a", 5),
@@ -93,59 +165,129 @@ TEST_F(CollectiveAgreementTest, EveryWorkerLearnsWhatEachRankHas) {
       "all-reduce 'a' of 10 int32 (sum), collective 4",
       "broadcast 'a' of 10 float (root 0), collective 4",
   };
-  uint64_t number = 2;
   for (size_t i = 0; i < std::size(odd); ++i) {
-    ++number;
-    for (const absl::Status& status :
-         OnEach([&](int w) { return Check(w, w == 1 ? odd[i] : Sum("a", 4)); })) {
-      // Once the ranks have differed, they differ for ever.
-      EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument,
-                                  absl::StrCat("at collective ", number, " since"),
-                                  "ranks 0, 2 have", absl::StrCat("rank 1 has ", texts[i])));
+    Connect();
+    const absl::string_view text = texts[i];
+    std::vector<Collective> other = usual;
+    other[4] = odd[i];
+    const auto statuses = OnEach([&](int w) { return Run(w, w == 1 ? other : usual); });
+    for (const absl::Status& status : statuses) {
+      EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, "worker 0 (rank 0) has",
+                                  "all-reduce 'a' of 10",
+                                  absl::StrCat("worker 1 (rank 1) has `collective 5",
+                                               " since they connected = ", text)));
       EXPECT_EQ(FailureOf(status)->rank, 1);
     }
   }
 }
 
+TEST_F(CollectiveAgreementTest, StepWithMoreCollectivesIsFound) {
+  for (const absl::Status& status : OnEach([&](int w) { return Run(w, StepOf(w == 2 ? 4 : 3)); })) {
+    EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, "worker 2 (rank 2)",
+                                "collective 3 of its step"));
+  }
+}
+
+// A worker whose step is not the announced one does not wait for the others to notice it.
+TEST_F(CollectiveAgreementTest, WorkerThatStartsAnotherThanItAnnouncedIsNamed) {
+  const std::vector<Collective> all = StepOf(3);
+  const std::vector<Collective> odd[] = {
+      {all[1]}, {all[0], all[0]}, {all[0], all[2]}, StepOf(3, /*odd=*/1)};
+  const char* const expected[] = {"collective 0 of its step", "collective 1 of its step",
+                                  "collective 1 of its step", "all-reduce 'a' of 10 float (sum)"};
+  const char* const got[] = {"collective 1 of its step", "collective 0 of its step",
+                             "collective 2 of its step", "all-reduce 'odd' of 10 float (sum)"};
+  for (size_t i = 0; i < std::size(odd); ++i) {
+    Connect();
+    Agree(8);
+    ASSERT_THAT(OnEach([&](int w) { return Run(w, all); }), Each(absl::OkStatus()));
+    const auto statuses = OnEach([&](int w) {
+      return w == 1 ? Run(w, all, "", odd[i]) : Run(w, all, "", std::vector<Collective>());
+    });
+    EXPECT_EQ(statuses[0], absl::OkStatus());
+    EXPECT_THAT(statuses[1], IsError(absl::StatusCode::kInvalidArgument, "ranks 0, 2 have",
+                                     expected[i], "rank 1 has", got[i]));
+    EXPECT_EQ(FailureOf(statuses[1])->rank, 1);
+  }
+}
+
+TEST_F(CollectiveAgreementTest, CollectiveThatWasLeftOutIsFoundInNextStep) {
+  const std::vector<Collective> all = StepOf(3);
+  Agree(8);
+  ASSERT_THAT(OnEach([&](int w) { return Run(w, all); }), Each(absl::OkStatus()));
+  ASSERT_EQ(Run(1, all, "", {{all[0], all[1]}}), absl::OkStatus());
+  EXPECT_THAT(Run(1, all), IsError(absl::StatusCode::kInvalidArgument, "at collective 14 ",
+                                   "rank 1 has the end", "1 more"));
+}
+
+// A step that a device replays announces its collectives, but starts none.
+TEST_F(CollectiveAgreementTest, ReplayedStepsStartNothing) {
+  for (const absl::Status& status : OnEach([&](int w) -> absl::Status {
+         MF_RETURN_IF_ERROR(Run(w, StepOf(3)));
+         for (int i = 0; i < 3; ++i) {
+           MF_RETURN_IF_ERROR(Run(w, StepOf(3), "", std::vector<Collective>()));
+         }
+         return Run(w, StepOf(4));
+       })) {
+    EXPECT_EQ(status, absl::OkStatus());
+  }
+}
+
+// Those of a loop's iterations come before those of the step that are left.
+TEST_F(CollectiveAgreementTest, CollectivesOfLoopsArePartOfTheirStep) {
+  const std::vector<Collective> step = StepOf(2), body = StepOf(2, /*odd=*/1);
+  const int before = counted_[0]->count();
+  EXPECT_THAT(OnEach([&](int w) -> absl::Status {
+                CollectiveAgreement& own = *agreements_[w];
+                const Collective* const outer[] = {&step[0], &step[1]};
+                const Collective* const inner[] = {&body[0], &body[1]};
+                for (int run = 0; run < 3; ++run) {
+                  own.BeginStep(0);
+                  own.Announce(0, outer);
+                  MF_RETURN_IF_ERROR(Check(w, step[0]));
+                  for (int iteration = 0; iteration < 5; ++iteration) {
+                    own.Announce(0, inner);
+                    for (const Collective& c : body) MF_RETURN_IF_ERROR(Check(w, c));
+                  }
+                  MF_RETURN_IF_ERROR(Check(w, step[1]));
+                }
+                return absl::OkStatus();
+              }),
+              Each(absl::OkStatus()));
+  // One for each list, and those of the 1st, 2nd, 4th, 8th, 16th and 32nd collective.
+  EXPECT_EQ(counted_[0]->count() - before, 2 + 6);
+}
+
 TEST_F(CollectiveAgreementTest, CapturedCollectiveDoesNotMeetAnother) {
   for (const absl::Status& status :
-       OnEach([&](int w) { return Check(w, Sum("a", 0), w == 2 ? "captured" : ""); })) {
-    EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, "rank 2 has all-reduce 'a'",
-                                "captured"));
+       OnEach([&](int w) { return Run(w, StepOf(2), w == 2 ? "captured" : ""); })) {
+    EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, "worker 2 (rank 2) has",
+                                "all-reduce 'a'", "captured"));
   }
 }
 
 // A difference between two comparisons is found at the later one.
 TEST_F(CollectiveAgreementTest, DifferenceBetweenComparisonsIsFoundAtNext) {
-  Agree(CollectiveAgreement::kOneByOne);
-  const std::vector<absl::Status> statuses = OnEach([&](int w) {
-    absl::Status status = Check(w, Sum(w == 0 ? "a" : "b", 0));
-    EXPECT_EQ(status, absl::OkStatus());
-    for (uint64_t n = CollectiveAgreement::kOneByOne + 1;
-         n < CollectiveAgreement::kInterval && status.ok(); ++n) {
-      status = Check(w, Sum("a", 0));
-    }
-    return status;
-  });
-  for (const absl::Status& status : statuses) {
-    EXPECT_THAT(status,
-                IsError(absl::StatusCode::kInvalidArgument,
-                        absl::StrCat("before collective ", CollectiveAgreement::kInterval)));
+  Agree(512);
+  for (const absl::Status& status : OnEach([&](int w) {
+         absl::Status status = Check(w, Sum(w == 0 ? "a" : "b", 0));
+         EXPECT_EQ(status, absl::OkStatus());
+         for (int i = 513; i < 1024 && status.ok(); ++i) status = Check(w, Sum("a", 0));
+         return status;
+       })) {
+    EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, "hash of the 1023",
+                                "worker 1 (rank 1)"));
   }
 }
 
-TEST_F(CollectiveAgreementTest, WorkerThatDoesNotComeIsNamedWithItsLastCollective) {
+TEST_F(CollectiveAgreementTest, WorkerThatDoesNotComeIsNamed) {
   Agree(3);
   const std::vector<absl::Status> statuses = OnEach([&](int w) {
     return w == 1 ? absl::OkStatus() : Check(w, Sum("late", 7), "", absl::Milliseconds(50));
   });
   for (const int w : {0, 2}) {
-    EXPECT_THAT(statuses[w],
-                IsError(absl::StatusCode::kDeadlineExceeded, "rank 1 has not", "collective 4 since",
-                        absl::StrCat("rank ", w, " has all-reduce 'late'"), "collective 7 of",
-                        "rank 1: all-reduce 'a'", "collective 0 of"));
+    EXPECT_THAT(statuses[w], IsError(absl::StatusCode::kDeadlineExceeded, "worker 1 is missing"));
     EXPECT_EQ(FailureOf(statuses[w])->worker, 1);
-    EXPECT_EQ(FailureOf(statuses[w])->name, "late");
   }
 }
 
