@@ -174,6 +174,9 @@ class Session {
   uint64_t seed() const { return options_.seed; }
   // Returns the deadline for a wait that starts now, for workers that may be late.
   MonotonicTime PrepareDeadline() const { return MonotonicTime::Now() + options_.prepare_timeout; }
+  // Numbers what workers name in the same order, such as preemption handlers: 0, 1, 2, … A counter
+  // of the process would differ on a worker that has been started again.
+  int NewHandlerNumber() { return num_handlers_++; }
   // Returns this worker's times at several barriers, which all workers must pass.
   absl::StatusOr<std::vector<Passage>> PassBarriers();
   const StepCache& cache() const { return *cache_; }
@@ -226,6 +229,7 @@ class Session {
   std::vector<std::shared_ptr<PreparedStep>> steps_ ABSL_GUARDED_BY(steps_mutex_);
   int num_agreements_ = 0;       // in this incarnation
   int num_gathered_traces_ = 0;  // in this incarnation
+  int num_handlers_ = 0;
 };
 
 }  // namespace mirrorflow

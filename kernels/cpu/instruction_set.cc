@@ -4,6 +4,7 @@
 #include <cpuid.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
@@ -15,6 +16,9 @@ namespace {
 
 constexpr const char* kNames[] = {"AVX2", "AVX512_CORE", "AVX512_CORE_VNNI", "AVX512_CORE_BF16",
                                   "AVX512_CORE_AMX"};
+
+// The choice of LimitInstructionSet.
+std::atomic<InstructionSet> limit{InstructionSet::kAvx512Amx};
 
 bool HasAmx() {
   unsigned a = 0, b = 0, c = 0, d = 0;
@@ -34,7 +38,7 @@ InstructionSet OfProcessor() {
 std::string InstructionSetName(InstructionSet set) { return kNames[static_cast<int>(set)]; }
 
 InstructionSet UsableInstructionSet() {
-  const InstructionSet has = OfProcessor();
+  const InstructionSet has = std::min(OfProcessor(), limit.load());
   for (const char* variable : {"ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"}) {
     const char* const text = std::getenv(variable);
     for (size_t i = 0; text != nullptr && i < std::size(kNames); ++i) {
@@ -46,7 +50,7 @@ InstructionSet UsableInstructionSet() {
 }
 
 absl::Status LimitInstructionSet(InstructionSet set) {
-  if (set >= OfProcessor()) return absl::OkStatus();
+  if (set >= std::min(OfProcessor(), limit.load())) return absl::OkStatus();
   if (!LimitOneDnn(InstructionSetName(set))) {
     return absl::FailedPreconditionError(
         absl::StrCat("instruction set ", InstructionSetName(set),
@@ -54,6 +58,7 @@ absl::Status LimitInstructionSet(InstructionSet set) {
                      "when the process starts"));
   }
   if (set < InstructionSet::kAvx512) internal::forbid_avx512 = true;
+  limit = set;
   return absl::OkStatus();
 }
 

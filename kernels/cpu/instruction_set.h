@@ -15,10 +15,11 @@ namespace mirrorflow {
 enum class InstructionSet { kAvx2, kAvx512, kAvx512Vnni, kAvx512Bf16, kAvx512Amx };
 std::string InstructionSetName(InstructionSet set);  // as in ONEDNN_MAX_CPU_ISA
 
-// The widest that this processor has, and that ONEDNN_MAX_CPU_ISA allows.
+// The widest that this processor has, and that ONEDNN_MAX_CPU_ISA and LimitInstructionSet allow.
 InstructionSet UsableInstructionSet();
 
-// Limits all kernels of this process. FailedPrecondition if a kernel has been made before.
+// Limits all kernels of this process. FailedPrecondition if a kernel has been made before, unless
+// an earlier call has set the same limit or a lower one.
 absl::Status LimitInstructionSet(InstructionSet set);
 
 }  // namespace mirrorflow

@@ -326,7 +326,9 @@ absl::Status CheckpointManager::LogWorkers() {
     const char* const count = std::getenv("MIRRORFLOW_RESTART_COUNT");
     const char* const reason = std::getenv("MIRRORFLOW_RESTART_REASON");
     int64_t restarts = 0;
-    if (count != nullptr && absl::SimpleAtoi(count, &restarts) && restarts > 0) {
+    static std::atomic<bool> is_logged{false};  // the process has been started once
+    if (count != nullptr && absl::SimpleAtoi(count, &restarts) && restarts > 0 &&
+        !is_logged.exchange(true)) {
       writer_->events().Restarted(restarts, reason == nullptr ? "" : reason);
     }
     writer_->events().Joined(0, host, getpid());

@@ -35,7 +35,6 @@ constexpr char kNoSignal[] = "none";  // training has ended by itself
 std::atomic<int> received_signal{0};
 std::atomic<bool> has_handler{false};
 std::atomic<int> signal_event{-1};  // an eventfd, readable once a signal has been received
-std::atomic<int> num_handlers{0};
 EndRequests requests;
 
 void WakeWatcher() {
@@ -76,7 +75,7 @@ absl::Status PreemptionHandler::TakeSignals() {
 }
 
 PreemptionHandler::PreemptionHandler(Session& session)
-    : session_(session), key_(absl::StrCat("stop ", num_handlers++)) {}
+    : session_(session), key_(absl::StrCat("stop ", session.NewHandlerNumber())) {}
 
 absl::StatusOr<std::unique_ptr<PreemptionHandler>> PreemptionHandler::Create(Session& session) {
   if (has_handler.exchange(true)) {

@@ -35,7 +35,7 @@ using coordination::Reply;
 using coordination::Request;
 using coordination::Signed;
 
-constexpr absl::Duration kFirstRetry = absl::Milliseconds(100);
+constexpr absl::Duration kFirstRetry = absl::Milliseconds(25);
 constexpr absl::Duration kLongestRetry = absl::Milliseconds(500);
 // Within this time, the service detects that another process has died, also with its host.
 const absl::Duration kEndOfOther = 2 * kDeadConnection;

@@ -186,7 +186,10 @@ absl::Status Membership::CheckMember(const WorkerProcess& process) const {
   for (const auto& [worker, why] : left_) {
     if (worker == process.worker) return why;
   }
-  return absl::UnavailableError(absl::StrCat("worker ", process.worker, " is not registered"));
+  return WithFailure(
+      absl::UnavailableError(absl::StrCat(
+          "the coordination service has started anew and does not know worker ", process.worker)),
+      {.worker = 0});
 }
 
 absl::Duration Membership::HeartbeatTimeout(int worker) const {

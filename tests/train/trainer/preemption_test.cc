@@ -102,6 +102,9 @@ class StopRequestTest : public testing::Test {
     ASSERT_EQ(raised, 0);
     watched_->AllowStop();
     gather_ = watched_->AwaitGather();
+    // Not the number of a handler of the process, because another worker may have been started
+    // anew.
+    EXPECT_EQ(gather_, "stop 0: runs");
   }
   WorkerGroup& Group(int worker) { return *workers_->session(worker).connection().workers(); }
 
