@@ -14,6 +14,7 @@
 #include "tools/cli/commands.h"
 #include "tools/explain/explain.h"
 #include "tools/flags/command_line.h"
+#include "tools/launch/host_supervisor.h"
 #include "tools/launch/launch.h"
 #include "tools/report/report.h"
 
@@ -93,7 +94,8 @@ constexpr struct Command {
      "mirrorflow failpoints                         list the failpoints for "
      "MIRRORFLOW_FAILPOINTS=NAME=ACTION\n"},
     // Not for people: `launch` starts it.
-    {"supervise", [](const std::vector<std::string>&, ExitCode*) { return Supervise(); }, "", ""},
+    {"supervise", [](const std::vector<std::string>& args, ExitCode*) { return Supervise(args); },
+     "", ""},
 };
 
 // Prints the usage and the flags of `command`; of all commands if it is null.

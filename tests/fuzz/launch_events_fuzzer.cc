@@ -18,19 +18,21 @@
 namespace mirrorflow {
 namespace {
 
-constexpr int kNumWorkers = 2;
+constexpr int kNumWorkers = 2;  // of the host
+constexpr uint8_t kStartSecond = 255;
 
 // Follows the events as the launcher does, without its processes.
 class Launcher {
  public:
   void Order(uint8_t kind) {
     launch::Order order;
-    if (kind % 3 == 0) order.set_find_ports(NumPorts(kNumWorkers));
-    if (kind % 3 == 1) order.mutable_start();
-    if (kind % 3 == 2) order.set_signal(15);
+    if (kind == 0) order.set_find_ports(NumPorts(kNumWorkers));
+    if (kind == 1) order.mutable_start();
+    if (kind == 2) order.set_signal(15);
+    if (kind == kStartSecond) order.mutable_start()->set_slot(1);
     reader_.Expect(order);
-    finds_ports_ |= kind % 3 == 0;
-    starts_ |= kind % 3 == 1;
+    finds_ports_ |= kind == 0;
+    if (order.has_start()) workers_[order.start().slot()].is_ordered = true;
   }
 
   void Receive(const std::string& bytes) {
@@ -44,12 +46,17 @@ class Launcher {
         has_failed_ = true;
       }
       if (!whole.ok() || !*whole) return;
-      MF_CHECK(!has_failed_ && !has_ended_);
+      MF_CHECK(!has_failed_);
       Take(event);
     }
   }
 
  private:
+  struct Worker {
+    bool is_ordered = false, has_started = false, has_ended = false;
+    int64_t saved_step = 0;
+  };
+
   void Take(const launch::Event& event) {
     MF_CHECK(event.has_ready() != std::exchange(is_ready_, true));
     if (event.has_ports()) {
@@ -59,23 +66,30 @@ class Launcher {
       const std::vector<Placement> workers = RankOnHosts({kNumWorkers, host});
       MF_CHECK(!VariablesOfWorker(workers, 1, ports).empty());
     }
-    if (event.has_started()) {
-      MF_CHECK(std::exchange(starts_, false) && event.started() > 0);
-      has_started_ = true;
-    }
-    if (event.has_output() || event.has_errors()) MF_CHECK(has_started_);
-    if (event.has_saved()) {
-      MF_CHECK(has_started_ && event.saved() > std::exchange(saved_step_, event.saved()));
-      MF_CHECK(event.saved() <= kMaxSavedStep);
-    }
-    if (event.has_ended()) Report(event.ended());
-    has_ended_ |= event.has_ended();
+    MF_CHECK(event.slot() >= 0 && event.slot() < kNumWorkers);
+    if (!event.has_ready() && !event.has_ports()) Take(event, workers_[event.slot()]);
   }
 
-  void Report(const launch::Ended& ended) {
+  static void Take(const launch::Event& event, Worker& worker) {
+    MF_CHECK(!worker.has_ended);
+    if (event.has_started()) {
+      MF_CHECK(worker.is_ordered && event.started() > 0);
+      MF_CHECK(!std::exchange(worker.has_started, true));
+    }
+    if (event.has_output() || event.has_errors()) MF_CHECK(worker.has_started);
+    if (event.has_saved()) {
+      MF_CHECK(worker.has_started);
+      MF_CHECK(event.saved() > std::exchange(worker.saved_step, event.saved()));
+      MF_CHECK(event.saved() <= kMaxSavedStep);
+    }
+    if (event.has_ended()) Report(event.ended(), worker);
+    worker.has_ended = event.has_ended();
+  }
+
+  static void Report(const launch::Ended& ended, const Worker& worker) {
     WorkerEnd end = {.exit_code = ended.exit_code(), .signal = ended.signal()};
-    end.message = ended.not_started();
-    end.process = has_started_ ? 7 : 0;
+    end.message = ended.reason();
+    end.process = worker.has_started ? 7 : 0;
     TakeErrorFile(ended.error_file(), &end);
     const std::string report = FailureReport(end, {end}, absl::ZeroDuration(), {end.message});
     MF_CHECK(OutputForTerminal(report) == report);
@@ -84,10 +98,10 @@ class Launcher {
     MF_CHECK(HasStopped({end}, /*launcher_was_asked=*/false) == (end.exit_code == kExitPreempted));
   }
 
-  EventReader reader_;
-  bool finds_ports_ = false, starts_ = false;  // ordered, without an answer
-  int64_t saved_step_ = 0;
-  bool is_ready_ = false, has_started_ = false, has_ended_ = false, has_failed_ = false;
+  EventReader reader_{kNumWorkers};
+  bool finds_ports_ = false;  // ordered, without an answer
+  Worker workers_[kNumWorkers];
+  bool is_ready_ = false, has_failed_ = false;
 };
 
 }  // namespace
@@ -99,7 +113,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Launcher launcher;
   while (!input.empty()) {
     const auto action = input.Take<uint8_t>();
-    if (action < 3) {
+    if (action < 3 || action == kStartSecond) {
       launcher.Order(action);
     } else {
       launcher.Receive(input.TakeBytes(action));

@@ -306,7 +306,7 @@ def span(name, category, ts, dur, pid=0, tid=0, **args):
 
 
 def order(kind):
-    """Of the launcher: 0 to find ports, 1 to start, 2 to end."""
+    """Of the launcher: 0 to find ports, 1 to start, 2 to end, 255 to start the second worker."""
     return bytes([kind])
 
 
@@ -320,6 +320,7 @@ def from_host(*events):
 READY = field(6, b"")
 PORTS = field(1, field(1, b"\x01\x02\x03\x04"))
 STARTED = b"\x10\x07"
+SECOND = b"\x40\x01"  # in front of an event of the second worker
 
 
 def chunks(*parts, size=(2, 2), header=b"\x08\0\0\0\0"):
@@ -387,6 +388,11 @@ FILES = {
         + from_host(READY, field(1, field(1, b"\1\2\3" + b"\xff" * 9 + b"\1"))),
         "twice": order(0) + from_host(READY, PORTS, PORTS),
         "deep": order(1) + from_host(READY, STARTED, field(5, field(3, b"[" * 120))),
+        "two_workers": order(1) + order(255) + from_host(
+            READY, STARTED, SECOND + STARTED, SECOND + b"\x38\x64", field(5, b"\x08\x04"),
+            SECOND + field(4, b"err\n"), SECOND + field(5, b"\x10\x09")),
+        "third_of_two": order(1) + from_host(READY, b"\x40\x02" + STARTED),
+        "ports_of_no_worker": order(0) + from_host(READY, b"\x40" + b"\xff" * 9 + b"\1" + PORTS),
     },
     "pbtxt": {name: text + VERSIONS for name, text in GRAPH_DEFS.items()} | {
         "deep": "node { attr { key: 'a' value { " + 60 * "func { attr { key: 'a' value { ",

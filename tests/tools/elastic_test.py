@@ -20,7 +20,6 @@ cd "$(dirname "$0")"
 host=$1; shift
 [ -e $host.fails ] && echo >> $host.tries && echo connecting >&2 && echo "no route to $host" >&2 && exit 255
 [ -e $host.hangs ] && exec sleep 68.5
-[ -e $host.takes_one ] && ! mkdir $host.taken 2> /dev/null && exit 255
 ELASTIC_HOST=$host exec "$@"
 """
 SHOW = ["sh", "-c", "echo $ELASTIC_HOST $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE "
@@ -36,7 +35,7 @@ class ElasticTest(programs.ProgramTest):
         (cls.root / "rsh").chmod(0o755)
 
     def setUp(self):
-        for state in ("fails", "hangs", "takes_one", "tries"):
+        for state in ("fails", "hangs", "tries"):
             for path in self.root.glob(f"*.{state}"):
                 path.unlink()
 
@@ -129,15 +128,6 @@ class ElasticTest(programs.ProgramTest):
         logs = self.root / "logs"
         self.assertEqual((logs / "worker_0.out").read_text(), "b 0/2 0/2 0/2\n")
         self.assertEqual((logs / "worker_2.out").read_text(), "")
-
-    def test_host_may_answer_for_some_of_its_workers(self):
-        self.write("a.takes_one", "")
-        result = self.launch("-n", "3:4", "--", *SHOW)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertEqual(sorted(result.stdout.splitlines()),
-                         ["[worker 0] a 0/3 0/1 0/3", "[worker 1] b 1/3 0/2 1/3",
-                          "[worker 2] b 2/3 1/2 2/3"])
-        self.assertIn("3 of at most 4 workers; host a answers for 1 of 2 workers\n", result.stderr)
 
     def test_silent_host_is_waited_for_only_a_moment(self):
         self.write("b.hangs", "")

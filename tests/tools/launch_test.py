@@ -244,10 +244,80 @@ class LaunchTest(programs.ProgramTest):
         self.assertEqual(sorted(result.stdout.splitlines()),
                          ["[worker 0] a 0 0 mine", "[worker 1] a 1 1 mine",
                           "[worker 2] b 2 0 mine"])
-        log = (self.root / "rsh.log").read_text()
-        self.assertEqual(len(log.splitlines()), 3)
-        for line in log.splitlines():
-            self.assertRegex(line, r"^[ab] \S*/mirrorflow supervise$")
+        log = sorted((self.root / "rsh.log").read_text().splitlines())
+        self.assertEqual(len(log), 2)
+        for line, expected in zip(log, ("a .* 2", "b .* 1"), strict=True):
+            self.assertRegex(line, expected.replace(".*", r"\S*/mirrorflow supervise") + "$")
+
+    def write_counting_shell(self):
+        """Writes a remote shell that notes each of its starts in `starts`, and its process in
+        `HOST.shell`. As with ssh, what it runs is in another session."""
+        self.write("counting", "#!/bin/sh\nhost=$1; shift\necho $host >> starts\n"
+                               "echo $$ > $host.shell\ncat | HOST=$host setsid \"$@\" | cat\n")
+        (self.root / "counting").chmod(0o755)
+        (self.root / "starts").unlink(missing_ok=True)
+        return f"--rsh={self.root}/counting {{host}}"
+
+    def starts(self):
+        return sorted((self.root / "starts").read_text().splitlines())
+
+    def test_each_host_has_one_remote_shell(self):
+        result = self.launch("--hosts=a=127.0.0.1:16,b=127.0.0.1:3", self.write_counting_shell(),
+                             "--", "sh", "-c", "for i in 1 2 3; do echo $RANK line $i; done")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(self.starts(), ["a", "b"])
+        self.assertEqual(sorted(result.stdout.splitlines()), sorted(
+            f"[worker {w}] {w} line {i}" for w in range(19) for i in range(1, 4)))
+
+    def test_each_restart_asks_each_host_once(self):
+        result = self.launch("--hosts=a=127.0.0.1:4,b=127.0.0.1:4", "--max_restarts=2",
+                             "--restart_pause=1ms", self.write_counting_shell(), "--", "sh", "-c",
+                             "[ $MIRRORFLOW_RESTART_COUNT = 2 ] && exit 0; "
+                             "[ $RANK = 5 ] && exit 9; exec sleep 60")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(self.starts(), ["a"] * 3 + ["b"] * 3)
+
+    def test_one_worker_of_a_host_that_fails_ends_the_others_with_their_grace(self):
+        result = self.launch(
+            "--hosts=a=127.0.0.1:3,b=127.0.0.1:3", self.write_counting_shell(), "--", "sh", "-c",
+            "trap 'echo saved; exit 75' TERM; touch ready.$RANK; [ $RANK = 1 ] && "
+            "{ until [ $(ls -d ready.* | wc -l) = 6 ]; do sleep 0.01; done; exit 7; }; "
+            "while :; do sleep 0.01; done")
+        self.assertEqual(result.returncode, 7, result.stderr)
+        self.assertRegex(result.stderr,
+                         r"first failure : worker 1 \(pid \d+, host a\) exit code 7 ")
+        self.assertIn("stopped by us : workers 0, 2, 3, 4, 5 (SIGTERM)", result.stderr)
+        self.assertEqual(sorted(result.stdout.splitlines()),
+                         [f"[worker {w}] saved" for w in (0, 2, 3, 4, 5)])
+
+    def test_remote_shell_that_dies_fails_all_workers_of_its_host(self):
+        mark = "607.25"  # longer than any wait
+        job = self.start("--hosts=a=127.0.0.1:2,b=127.0.0.1:3", self.write_counting_shell(), "--",
+                         "sh", "-c", f"sleep {mark} & setsid sleep {mark} & wait; exit 0")
+        self.wait_for_sleepers(mark, 2 * 5)
+        os.killpg(int((self.root / "b.shell").read_text()), signal.SIGKILL)
+        _, err = job.communicate(timeout=SECONDS)
+        self.assertEqual(job.returncode, 137, err)
+        self.assertRegex(err, r"first failure : worker 2 \(pid \d+, host b\) exit code 137 ")
+        self.assertIn("message       : its supervisor has ended", err)
+        for worker in (3, 4):
+            self.assertRegex(err, rf"also failed   : worker {worker} \(pid \d+, host b\)")
+        self.assertIn("stopped by us : workers 0, 1 (SIGTERM)", err)
+        programs.wait_until(lambda: not commands_with(f"sleep {mark}"), "no process is left")
+
+    def test_few_remote_shells_start_at_the_same_time(self):
+        # Each waits until as many as may start at the same time do; without a bound, more do.
+        self.write("slow", "#!/bin/sh\nhost=$1; shift\nmkdir starting.$host\n"
+                           "now=$(ls -d starting.* | wc -l)\necho $now >> now\n"
+                           "[ $now -lt 8 ] || touch go\nuntil [ -e go ]; do sleep 0.01; done\n"
+                           "sleep 0.1\nrmdir starting.$host\nexec \"$@\"\n")
+        (self.root / "slow").chmod(0o755)
+        hosts = ",".join(f"h{i}=127.0.0.1" for i in range(24))
+        result = self.launch(f"--hosts={hosts}", f"--rsh={self.root}/slow {{host}}", "--", "true")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        now = [int(line) for line in (self.root / "now").read_text().split()]
+        self.assertEqual(len(now), 24)
+        self.assertEqual(max(now), 8)
 
     def test_unreachable_host_is_reported(self):
         result = self.launch("--hosts=a,b", "--rsh=sh -c 'exit'", "--", "true")

@@ -31,7 +31,11 @@ extern char** environ;
 namespace mirrorflow {
 namespace {
 
-// An elastic job that has enough workers waits so long for the other hosts.
+// How many hosts are asked at the same time. Fewer than the connections that sshd accepts before
+// it refuses some at random (MaxStartups 10:30:100), because all may lead through one jump host.
+constexpr int kMaxAsked = 8;
+// A host that stays silent for this long no longer keeps other hosts from being asked, nor an
+// elastic job that has enough workers from starting.
 constexpr absl::Duration kAnswerTimeout = absl::Seconds(5);
 // How soon an elastic job that has too few workers asks the other hosts again.
 constexpr absl::Duration kAskAgainInterval = absl::Seconds(1);
@@ -63,7 +67,7 @@ std::string LastLineText(absl::string_view text) {
 
 bool Attempt::is_over() const {
   return !gathering_ &&
-         std::all_of(workers_.begin(), workers_.end(), [](const Worker& w) { return w.ended; });
+         std::all_of(hosts_.begin(), hosts_.end(), [](const Host& host) { return host.ended; });
 }
 
 bool Attempt::is_starting() const {
@@ -72,20 +76,31 @@ bool Attempt::is_starting() const {
 }
 
 int Attempt::num_ready() const {
-  return static_cast<int>(std::count_if(workers_.begin(), workers_.end(),
-                                        [](const Worker& w) { return w.ready && !w.ended; }));
+  int workers = 0;
+  for (const Host& host : hosts_) {
+    if (host.ready && !host.ended) workers += host.num_workers;
+  }
+  return workers;
 }
 
 bool Attempt::has_heard_all() const {
-  return std::all_of(workers_.begin(), workers_.end(),
-                     [](const Worker& w) { return w.ready || w.ended; });
+  return std::all_of(hosts_.begin(), hosts_.end(),
+                     [](const Host& host) { return host.ready || host.ended; });
+}
+
+bool Attempt::is_awaited(const Host& host, MonotonicTime now) {
+  return host.supervisor != nullptr && !host.ready && !host.ended &&
+         now < host.asked_at + kAnswerTimeout;
 }
 
 MonotonicTime Attempt::NextDeadline() const {
   MonotonicTime next = std::min(kill_at_, end_all_at_);
   if (is_starting()) next = std::min(next, begin_ + options_.start_timeout);
   if (!gathering_) return next;
-  if (num_ready() >= options_.min_workers) return std::min(next, begin_ + kAnswerTimeout);
+  const MonotonicTime now = MonotonicTime::Now();
+  for (const Host& host : hosts_) {
+    if (is_awaited(host, now)) next = std::min(next, host.asked_at + kAnswerTimeout);
+  }
   return has_heard_all() ? std::min(next, ask_again_at_) : next;
 }
 
@@ -95,96 +110,106 @@ absl::StatusOr<int> Attempt::Run() {
   secret_ = absl::BytesToHexString(RandomBytes(kSecretBytes));
   job_ = absl::BytesToHexString(RandomBytes(kJobBytes));
   begin_ = MonotonicTime::Now();
-  workers_.resize(options_.workers.size());
-  for (size_t w = 0; w < workers_.size(); ++w) {
-    workers_[w].host = options_.workers[w].host;
-    workers_[w].end.worker = static_cast<int>(w);
-    workers_[w].end.host = workers_[w].host.name;
-    MF_RETURN_IF_ERROR(Spawn(workers_[w]));
+  for (const Placement& placement : options_.workers) {
+    if (placement.local_rank > 0) continue;
+    Host& host = hosts_.emplace_back();
+    host.host = placement.host;
+    host.num_workers = placement.local_size;
+    AddWorkers(host);
   }
+  MF_RETURN_IF_ERROR(AskHosts(begin_));
   while (!is_over()) MF_RETURN_IF_ERROR(Serve());
   return ExitCodeOfJob();
 }
 
-absl::Status Attempt::Spawn(Worker& worker) {
-  worker.ended = false;
-  worker.early_errors.clear();
-  MF_ASSIGN_OR_RETURN(worker.supervisor,
-                      SupervisorProcess::Spawn(worker.host, options_.remote_shell));
+// Gives the workers of a host the next numbers.
+void Attempt::AddWorkers(Host& host) {
+  host.first_worker = static_cast<int>(workers_.size());
+  for (int rank = 0; rank < host.num_workers; ++rank) {
+    WorkerEnd& end = workers_.emplace_back().end;
+    end.worker = host.first_worker + rank;
+    end.host = host.host.name;
+    placed_.push_back({host.host, rank, host.num_workers});
+  }
+}
+
+// Asks those hosts that have not been asked, as far as there may be so many at the same time.
+absl::Status Attempt::AskHosts(MonotonicTime now) {
+  auto asked = std::count_if(hosts_.begin(), hosts_.end(),
+                             [now](const Host& host) { return is_awaited(host, now); });
+  for (Host& host : hosts_) {
+    if (host.supervisor != nullptr || host.ended || asked == kMaxAsked) continue;
+    MF_ASSIGN_OR_RETURN(host.supervisor, SupervisorProcess::Spawn(host.host, host.num_workers,
+                                                                  options_.remote_shell));
+    host.asked_at = MonotonicTime::Now();
+    ++asked;
+  }
   return absl::OkStatus();
 }
 
 // Begins once enough hosts have answered. While too few can, asks the others again.
 absl::Status Attempt::Gather() {
   const MonotonicTime now = MonotonicTime::Now();
+  MF_RETURN_IF_ERROR(AskHosts(now));
   if (num_ready() >= options_.min_workers) {
-    if (has_heard_all() || now >= begin_ + kAnswerTimeout) Begin();
+    const auto waits = [now](const Host& host) { return is_awaited(host, now); };
+    if (std::none_of(hosts_.begin(), hosts_.end(), waits)) Begin();
   } else if (has_heard_all() && now >= ask_again_at_) {
     ask_again_at_ = MonotonicTime::InfiniteFuture();
-    for (Worker& worker : workers_) {
-      if (worker.ended) MF_RETURN_IF_ERROR(Spawn(worker));
+    for (Host& host : hosts_) {
+      if (!host.ended) continue;
+      host.supervisor.reset();
+      host.early_errors.clear();
+      host.ended = false;
     }
+    return AskHosts(now);
   }
   return absl::OkStatus();
 }
 
-// Names the hosts that have not answered, or not for all of their workers.
+// Names the hosts that have not answered.
 std::string Attempt::AbsentText() const {
-  struct Answers {
-    int ready = 0, all = 0;
-    std::string error;
-  };
-  std::map<std::string, Answers> hosts;  // by text
-  for (const Worker& worker : workers_) {
-    Answers& answers = hosts[HostText(worker.host)];
-    ++answers.all;
-    if (worker.ready) ++answers.ready;
-    if (answers.error.empty()) answers.error = LastLineText(worker.early_errors);
-  }
   std::vector<std::string> texts;
-  for (const auto& [host, answers] : hosts) {
-    if (answers.ready == answers.all) continue;
-    const std::string what = answers.ready == 0 ? " does not answer"
-                                                : absl::StrCat(" answers for ", answers.ready,
-                                                               " of ", answers.all, " workers");
-    texts.push_back(absl::StrCat(host, what, answers.error));
+  for (const Host& host : hosts_) {
+    if (host.ready) continue;
+    texts.push_back(
+        absl::StrCat(HostText(host.host), " does not answer", LastLineText(host.early_errors)));
   }
   return absl::StrJoin(texts, ", ");
 }
 
-// Numbers the workers that are ready, and drops the others.
+// Numbers the workers of the hosts that are ready, and drops the others.
 void Attempt::Begin() {
   gathering_ = false;
   if (num_ready() < static_cast<int>(workers_.size())) {
     PrintErrorLine(absl::StrCat("mirrorflow launch: ", num_ready(), " of at most ", workers_.size(),
                                 " workers; ", AbsentText()));
   }
-  const auto is_silent = [](const Worker& worker) { return !worker.ready && !worker.ended; };
-  for (Worker& worker : workers_) {
-    if (is_silent(worker)) worker.supervisor->Kill();
+  const auto is_silent = [](const Host& host) { return !host.ready && !host.ended; };
+  for (Host& host : hosts_) {
+    if (is_silent(host)) host.supervisor->Kill();
   }
-  for (Worker& worker : workers_) {
-    if (is_silent(worker)) worker.supervisor->Reap();
+  for (Host& host : hosts_) {
+    if (is_silent(host)) host.supervisor->Reap();
   }
-  std::erase_if(workers_, [](const Worker& worker) { return !worker.ready; });
-  std::vector<LaunchHost> hosts;
-  for (size_t w = 0; w < workers_.size(); ++w) {
-    const auto number = static_cast<int>(w);
-    workers_[w].end.worker = number;
-    output_.Add(number, WorkerOutput::kErrors, std::exchange(workers_[w].early_errors, ""));
-    hosts.push_back(workers_[w].host);
+  std::erase_if(hosts_, [](const Host& host) { return !host.ready; });
+  workers_.clear();
+  placed_.clear();
+  has_numbers_ = true;
+  for (Host& host : hosts_) {
+    AddWorkers(host);
+    output_.Add(host.first_worker, WorkerOutput::kErrors, std::exchange(host.early_errors, ""));
   }
-  placed_ = RankOnHosts(std::move(hosts));
   launch::Order find_ports;
   find_ports.set_find_ports(NumPorts(static_cast<int>(workers_.size())));
-  workers_[0].supervisor->Send(find_ports);
+  hosts_[0].supervisor->Send(find_ports);
 }
 
 void Attempt::StartWorkers(const launch::Ports& ports) {
   const std::vector<int> numbers(ports.ports().begin(), ports.ports().end());
-  for (size_t w = 0; w < workers_.size(); ++w) {
-    if (!workers_[w].ended) {
-      workers_[w].supervisor->Send(StartOrder(static_cast<int>(w), numbers));
+  for (const Host& host : hosts_) {
+    for (const Worker& worker : WorkersOf(host)) {
+      if (!worker.ended) host.supervisor->Send(StartOrder(worker.end.worker, numbers));
     }
   }
 }
@@ -212,6 +237,7 @@ launch::Order Attempt::StartOrder(int index, absl::Span<const int> ports) {
     start.add_environment(absl::StrCat(name, "=", value));
   }
   start.set_secret(secret_);
+  start.set_slot(placement.local_rank);
   start.set_grace_ms(absl::ToInt64Milliseconds(options_.grace));
   return order;
 }
@@ -221,11 +247,11 @@ launch::Order Attempt::StartOrder(int index, absl::Span<const int> ports) {
 // Waits for something to do, and does it.
 absl::Status Attempt::Serve() {
   std::vector<pollfd> fds = {{.fd = signals_, .events = POLLIN, .revents = 0}};
-  for (const Worker& worker : workers_) {
-    const SupervisorProcess& supervisor = *worker.supervisor;
-    fds.push_back({.fd = supervisor.events(), .events = POLLIN, .revents = 0});
-    fds.push_back({.fd = supervisor.errors(), .events = POLLIN, .revents = 0});
-    fds.push_back({.fd = supervisor.unsent(), .events = POLLOUT, .revents = 0});
+  for (const Host& host : hosts_) {
+    const SupervisorProcess* const s = host.supervisor.get();
+    fds.push_back({.fd = s == nullptr ? -1 : s->events(), .events = POLLIN, .revents = 0});
+    fds.push_back({.fd = s == nullptr ? -1 : s->errors(), .events = POLLIN, .revents = 0});
+    fds.push_back({.fd = s == nullptr ? -1 : s->unsent(), .events = POLLOUT, .revents = 0});
   }
   const MonotonicTime next = NextDeadline();
   const int timeout =
@@ -238,11 +264,10 @@ absl::Status Attempt::Serve() {
   }
   PassDeadlines();
   if (fds[0].revents != 0) TakeSignals();
-  for (size_t w = 0; w < workers_.size(); ++w) {
-    const auto index = static_cast<int>(w);
-    if (fds[3 + 3 * w].revents != 0) workers_[w].supervisor->SendMore();
-    if (fds[2 + 3 * w].revents != 0) TakeErrors(index);
-    if (fds[1 + 3 * w].revents != 0) TakeEvents(index);
+  for (size_t h = 0; h < hosts_.size(); ++h) {
+    if (fds[3 + 3 * h].revents != 0) hosts_[h].supervisor->SendMore();
+    if (fds[2 + 3 * h].revents != 0) TakeErrors(hosts_[h]);
+    if (fds[1 + 3 * h].revents != 0) TakeEvents(hosts_[h]);
   }
   return gathering_ ? Gather() : absl::OkStatus();
 }
@@ -256,10 +281,12 @@ void Attempt::PassDeadlines() {
 
 void Attempt::MissStartDeadline() {
   std::vector<std::string> missing;
-  for (const Worker& worker : workers_) {
-    if (gathering_ ? worker.ready && !worker.ended : worker.started || worker.ended) continue;
-    missing.push_back(absl::StrCat(worker.end.worker, " on ", HostText(worker.host),
-                                   LastLineText(worker.early_errors)));
+  for (const Host& host : hosts_) {
+    for (const Worker& worker : WorkersOf(host)) {
+      if (gathering_ ? host.ready && !host.ended : worker.started || worker.ended) continue;
+      missing.push_back(absl::StrCat(worker.end.worker, " on ", HostText(host.host),
+                                     LastLineText(host.early_errors)));
+    }
   }
   const int all = gathering_ ? options_.min_workers : static_cast<int>(workers_.size());
   const int present = static_cast<int>(workers_.size() - missing.size());
@@ -269,8 +296,10 @@ void Attempt::MissStartDeadline() {
   PrintErrorLine(absl::StrCat("mirrorflow launch: ", reason_));
   exit_code_ = kExitStartTimeout;
   EndAll(SIGTERM);
-  for (const Worker& worker : workers_) {
-    if (!worker.started && !worker.ended) worker.supervisor->Kill();
+  for (const Host& host : hosts_) {
+    const absl::Span<const Worker> workers = WorkersOf(host);
+    const auto runs = [](const Worker& worker) { return worker.started && !worker.ended; };
+    if (!host.ended && std::none_of(workers.begin(), workers.end(), runs)) host.supervisor->Kill();
   }
 }
 
@@ -278,10 +307,10 @@ void Attempt::MissStartDeadline() {
 void Attempt::KillSupervisors() {
   const bool again = std::exchange(killing_, true);
   kill_at_ = again ? MonotonicTime::InfiniteFuture() : MonotonicTime::Now() + kEndTimeout;
-  for (Worker& worker : workers_) {
-    if (worker.ended) continue;
-    worker.supervisor->CloseOrders();
-    if (again) worker.supervisor->Kill();
+  for (Host& host : hosts_) {
+    if (host.ended) continue;
+    host.supervisor->CloseOrders();
+    if (again) host.supervisor->Kill();
   }
 }
 
@@ -306,57 +335,56 @@ void Attempt::EndAll(int signal) {
   end_all_at_ = MonotonicTime::InfiniteFuture();
   launch::Order order;
   order.set_signal(signal);
-  for (Worker& worker : workers_) {
-    if (worker.ended) continue;
-    worker.end.asked_to_end = true;
-    if (!worker.ready) worker.supervisor->Kill();
-    worker.supervisor->Send(order);
+  for (Host& host : hosts_) {
+    if (host.ended) continue;
+    for (Worker& worker : WorkersOf(host)) {
+      if (!worker.ended) worker.end.asked_to_end = true;
+    }
+    if (host.supervisor == nullptr) {
+      for (Worker& worker : WorkersOf(host)) AddEnd(worker, 128 + signal);
+      host.ended = true;
+      continue;
+    }
+    if (!host.ready) host.supervisor->Kill();
+    host.supervisor->Send(order);
   }
   kill_at_ = std::min(kill_at_, MonotonicTime::Now() + options_.grace + kSupervisorSlack);
 }
 
-void Attempt::TakeErrors(int index) {
-  Worker& worker = workers_[index];
-  const std::string text = worker.supervisor->ReadErrors();
-  if (has_numbers()) {
-    output_.Add(index, WorkerOutput::kErrors, text);
+void Attempt::TakeErrors(Host& host) {
+  const std::string text = host.supervisor->ReadErrors();
+  if (has_numbers_) {
+    output_.Add(host.first_worker, WorkerOutput::kErrors, text);
     return;
   }
-  std::string& early = worker.early_errors;
+  std::string& early = host.early_errors;
   early += text;
   if (early.size() > kMaxEarlyErrors) early.erase(0, early.size() - kMaxEarlyErrors);
 }
 
 // ---- events -------------------------------------------------------------------------------------
 
-void Attempt::TakeEvents(int index) {
-  Worker& worker = workers_[index];
-  const absl::StatusOr<bool> more = worker.supervisor->ReadEvents();
+void Attempt::TakeEvents(Host& host) {
+  const absl::StatusOr<bool> more = host.supervisor->ReadEvents();
   absl::Status status = more.status();
-  while (status.ok() && !worker.ended) {
+  while (status.ok() && !host.ended) {
     launch::Event event;
-    const absl::StatusOr<bool> whole = worker.supervisor->NextEvent(&event);
+    const absl::StatusOr<bool> whole = host.supervisor->NextEvent(&event);
     status = whole.status();
     if (!status.ok() || !*whole) break;
-    TakeEvent(index, event);
+    TakeEvent(host, event);
   }
-  if (worker.ended || (status.ok() && *more)) return;
-  if (gathering_ && options_.is_elastic) return FailToAnswer(index, status);
-  // Without an event that says how the worker ended.
-  const bool is_remote = !worker.host.name.empty();
-  worker.end.message = !status.ok()                   ? std::string(status.message())
-                       : is_remote && !worker.started ? "the remote shell has not started it"
-                                                      : "its supervisor has ended";
-  // The exit code of a supervisor that sends nonsense says nothing.
-  if (!status.ok()) worker.supervisor->Kill();
-  End(index, /*exit_code=*/status.ok() ? -1 : 1);
+  if (host.ended || (status.ok() && *more)) return;
+  if (gathering_ && options_.is_elastic) return FailToAnswer(host, status);
+  LoseHost(host, status);
 }
 
-void Attempt::TakeEvent(int index, const launch::Event& event) {
-  Worker& worker = workers_[index];
+void Attempt::TakeEvent(Host& host, const launch::Event& event) {
+  Worker& worker = WorkersOf(host)[event.slot()];
+  const int index = worker.end.worker;
   switch (event.event_case()) {
     case launch::Event::kReady:
-      worker.ready = true;
+      host.ready = true;
       break;
     case launch::Event::kPorts:
       StartWorkers(event.ports());
@@ -377,11 +405,11 @@ void Attempt::TakeEvent(int index, const launch::Event& event) {
     case launch::Event::kEnded: {
       const launch::Ended& ended = event.ended();
       worker.end.signal = ended.signal();
-      worker.end.message = ended.not_started();
+      worker.end.message = ended.reason();
       TakeErrorFile(ended.error_file(), &worker.end);
       const int code = ended.signal() != 0 ? 128 + ended.signal() : ended.exit_code();
       // A worker that was not started may have a code that says why.
-      End(index, ended.not_started().empty() || code != 0 ? code : kExitNotStarted);
+      End(host, worker, ended.reason().empty() || code != 0 ? code : kExitNotStarted);
       break;
     }
     case launch::Event::EVENT_NOT_SET:
@@ -389,36 +417,52 @@ void Attempt::TakeEvent(int index, const launch::Event& event) {
   }
 }
 
-// The host of a placement of an elastic job cannot be reached. If too few others can, it is asked
-// again. `why`: OK if its remote shell has ended.
-void Attempt::FailToAnswer(int index, const absl::Status& why) {
-  Worker& worker = workers_[index];
-  worker.supervisor->Kill();
-  worker.supervisor->Reap();
-  TakeErrors(index);
-  if (!why.ok()) absl::StrAppend(&worker.early_errors, "\n", why.message());
-  worker.supervisor->CloseErrors();
-  worker.ready = false;
-  worker.ended = true;
+// The host of an elastic job cannot be reached. If too few others can, it is asked again. `why`: OK
+// if its remote shell has ended.
+void Attempt::FailToAnswer(Host& host, const absl::Status& why) {
+  host.supervisor->Kill();
+  Release(host);
+  if (!why.ok()) absl::StrAppend(&host.early_errors, "\n", why.message());
+  host.ready = false;
   ask_again_at_ = MonotonicTime::Now() + kAskAgainInterval;
 }
 
-// `exit_code`: of the worker; -1: that of its supervisor or remote shell.
-void Attempt::End(int index, int exit_code) {
-  Worker& worker = workers_[index];
-  worker.ended = true;
-  worker.end.time = absl::Now();
-  worker.end.after = MonotonicTime::Now() - begin_;
-  const int status = worker.supervisor->Reap();
-  if (exit_code < 0) {
-    exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-    if (exit_code == 0) exit_code = 1;
+// Its supervisor does not say how the workers end. `why`: OK if it has ended.
+void Attempt::LoseHost(Host& host, const absl::Status& why) {
+  if (!why.ok()) host.supervisor->Kill();
+  const int status = Release(host);
+  int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  // The exit code of a supervisor that sends nonsense says nothing.
+  if (!why.ok() || code == 0) code = 1;
+  std::vector<Worker*> lost;
+  for (Worker& worker : WorkersOf(host)) {
+    // All of them before the first one ends the others.
+    if (!std::exchange(worker.ended, true)) lost.push_back(&worker);
   }
-  TakeErrors(index);
-  worker.supervisor->CloseErrors();
-  output_.Finish(index);
-  worker.end.exit_code = exit_code;
-  ends_.push_back(worker.end);
+  for (Worker* const worker : lost) {
+    const bool is_remote = !host.host.name.empty();
+    worker->end.message = !why.ok()                       ? std::string(why.message())
+                          : is_remote && !worker->started ? "the remote shell has not started it"
+                                                          : "its supervisor has ended";
+    End(host, *worker, code);
+  }
+}
+
+// Waits for the end of the host's supervisor. Returns its status, as waitpid() does.
+int Attempt::Release(Host& host) {
+  const int status = host.supervisor->Reap();
+  TakeErrors(host);
+  host.supervisor->CloseErrors();
+  if (has_numbers_) output_.Finish(host.first_worker);
+  host.ended = true;
+  return status;
+}
+
+void Attempt::End(Host& host, Worker& worker, int exit_code) {
+  AddEnd(worker, exit_code);
+  const absl::Span<const Worker> workers = WorkersOf(host);
+  const auto ended = [](const Worker& w) { return w.ended; };
+  if (!host.ended && std::all_of(workers.begin(), workers.end(), ended)) Release(host);
   if (exit_code == 0 || worker.end.asked_to_end) return;
   // After a stop, the others stop after the same step: a second signal would end one that is
   // saving. The worker that a victim blames may be about to say itself why it ends, and one that a
@@ -429,6 +473,15 @@ void Attempt::End(int index, int exit_code) {
                                                               : absl::ZeroDuration();
   end_all_at_ = std::min(end_all_at_, MonotonicTime::Now() + patience);
   if (patience == absl::ZeroDuration()) EndAll(SIGTERM);
+}
+
+void Attempt::AddEnd(Worker& worker, int exit_code) {
+  worker.ended = true;
+  worker.end.time = absl::Now();
+  worker.end.after = MonotonicTime::Now() - begin_;
+  worker.end.exit_code = exit_code;
+  output_.Finish(worker.end.worker);
+  ends_.push_back(worker.end);
 }
 
 int Attempt::ExitCodeOfJob() {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attempt: the workers of a job from their start to their end, each under a supervisor.
+// Attempt: the workers of a job from their start to their end, under one supervisor on each host.
 //
-// It asks the hosts of all placements to run a supervisor. Once enough of them have answered, it
-// numbers the workers, starts them, and waits for their end. The next attempt asks all hosts again,
-// so one that has returned takes part.
+// It asks all hosts to run a supervisor, a few hosts at a time. Once enough of them have answered,
+// it numbers the workers, starts them, and waits for their end. The next attempt asks all hosts
+// again, so one that has returned takes part.
 #ifndef MIRRORFLOW_TOOLS_LAUNCH_ATTEMPT_H_
 #define MIRRORFLOW_TOOLS_LAUNCH_ATTEMPT_H_
 
@@ -53,24 +53,35 @@ class Attempt {
  private:
   // A worker, or, until Begin(), a placement that may become one.
   struct Worker {
-    LaunchHost host;
-    std::unique_ptr<SupervisorProcess> supervisor;
-    std::string early_errors;  // of an elastic job: what its remote shell says before Begin()
-    bool ready = false;        // its supervisor has answered
     bool started = false;
     bool ended = false;
     WorkerEnd end;
   };
+  struct Host {
+    LaunchHost host;
+    int num_workers = 1;
+    int first_worker = 0;                           // the others of this host follow it
+    std::unique_ptr<SupervisorProcess> supervisor;  // null until it is asked
+    MonotonicTime asked_at;
+    std::string early_errors;  // of an elastic job: what its remote shell says before Begin()
+    bool ready = false;        // its supervisor has answered
+    bool ended = false;        // its supervisor
+  };
 
-  bool has_numbers() const { return !options_.is_elastic || !placed_.empty(); }
+  absl::Span<Worker> WorkersOf(const Host& host) {
+    return absl::MakeSpan(workers_).subspan(host.first_worker, host.num_workers);
+  }
   bool is_over() const;
   bool is_starting() const;
   int num_ready() const;
+  // Whether the host is asked, and its answer may come soon.
+  static bool is_awaited(const Host& host, MonotonicTime now);
   // Whether each host has answered, or cannot.
   bool has_heard_all() const;
   MonotonicTime NextDeadline() const;
 
-  absl::Status Spawn(Worker& worker);
+  void AddWorkers(Host& host);
+  absl::Status AskHosts(MonotonicTime now);
   absl::Status Gather();
   std::string AbsentText() const;
   void Begin();
@@ -83,19 +94,24 @@ class Attempt {
   void KillSupervisors();
   void TakeSignals();
   void EndAll(int signal);
-  void TakeErrors(int index);
-  void TakeEvents(int index);
-  void TakeEvent(int index, const launch::Event& event);
-  void FailToAnswer(int index, const absl::Status& why);
-  void End(int index, int exit_code);
+  void TakeErrors(Host& host);
+  void TakeEvents(Host& host);
+  void TakeEvent(Host& host, const launch::Event& event);
+  void FailToAnswer(Host& host, const absl::Status& why);
+  void LoseHost(Host& host, const absl::Status& why);
+  int Release(Host& host);
+  void End(Host& host, Worker& worker, int exit_code);
+  void AddEnd(Worker& worker, int exit_code);
   int ExitCodeOfJob();
 
   const LaunchOptions& options_;
   const Restart restart_;
   const int signals_;
   WorkerOutput& output_;
+  std::vector<Host> hosts_;        // all until Begin(), then those that have answered
   std::vector<Worker> workers_;    // by placement until Begin(), then by number
-  std::vector<Placement> placed_;  // the workers, from Begin()
+  std::vector<Placement> placed_;  // the same workers
+  bool has_numbers_ = !options_.is_elastic;
   std::string secret_;
   std::string job_;  // random, so that workers of an earlier attempt cannot join this one
   MonotonicTime begin_;

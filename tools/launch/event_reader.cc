@@ -3,6 +3,7 @@
 
 #include <set>
 #include <string>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -40,13 +41,13 @@ absl::Status Refused(absl::string_view event, absl::string_view expected, absl::
 
 void EventReader::Expect(const launch::Order& order) {
   if (order.has_find_ports()) num_ports_ = order.find_ports();
-  if (order.has_start()) is_start_ordered_ = true;
+  if (order.has_start()) slots_[order.start().slot()].is_start_ordered = true;
 }
 
 absl::StatusOr<bool> EventReader::Next(launch::Event* event) {
   MF_RETURN_IF_ERROR(status_);
   const auto next = [&]() -> absl::StatusOr<bool> {
-    if (stage_ == Stage::kSilent) MF_RETURN_IF_ERROR(CheckGreeting());
+    if (!is_ready_) MF_RETURN_IF_ERROR(CheckGreeting());
     MF_ASSIGN_OR_RETURN(const bool whole, reader_.Next(event));
     if (whole) MF_RETURN_IF_ERROR(Check(*event));
     return whole;
@@ -69,49 +70,54 @@ absl::Status EventReader::CheckGreeting() const {
 }
 
 absl::Status EventReader::Check(const launch::Event& event) {
+  if (event.slot() < 0 || event.slot() >= static_cast<int>(slots_.size())) {
+    return Refused(NameOf(event.event_case()), absl::StrCat("a slot below ", slots_.size()),
+                   absl::StrCat(event.slot()));
+  }
+  switch (event.event_case()) {
+    case launch::Event::kReady:
+      if (std::exchange(is_ready_, true)) return Refused(NameOf(event.event_case()), "one", "two");
+      return absl::OkStatus();
+    case launch::Event::kPorts:
+      return CheckPorts(event.ports());
+    case launch::Event::EVENT_NOT_SET:
+      return absl::DataLossError(
+          "the supervisor sent an unknown event; expected the same version of "
+          "mirrorflow on all hosts");
+    default:
+      break;
+  }
+  return CheckOfWorker(event, slots_[event.slot()]);
+}
+
+absl::Status EventReader::CheckOfWorker(const launch::Event& event, Slot& slot) {
   const auto kind = event.event_case();
   const auto refused = [&](absl::string_view expected, absl::string_view got) {
     return Refused(NameOf(kind), expected, got);
   };
-  if (stage_ == Stage::kEnded) return refused("nothing after the worker's end", NameOf(kind));
-  switch (kind) {
-    case launch::Event::kReady:
-      if (stage_ != Stage::kSilent) return refused("one", "two");
-      stage_ = Stage::kReady;
-      return absl::OkStatus();
-    case launch::Event::kPorts:
-      return CheckPorts(event.ports());
-    case launch::Event::kStarted:
-      if (!is_start_ordered_) return refused("an order to start before it", "none");
-      if (stage_ != Stage::kReady) return refused("one", "two");
-      if (event.started() <= 0) return refused("a process id", absl::StrCat(event.started()));
-      stage_ = Stage::kStarted;
-      return absl::OkStatus();
-    case launch::Event::kOutput:
-    case launch::Event::kErrors: {
-      const size_t size = (kind == launch::Event::kOutput ? event.output() : event.errors()).size();
-      if (stage_ != Stage::kStarted) return refused("a worker that has started", "none");
-      if (size > 0 && size <= kOutputBytes) return absl::OkStatus();
-      return refused(absl::StrCat("1 to ", kOutputBytes, " bytes"), absl::StrCat(size));
-    }
-    case launch::Event::kSaved:
-      if (stage_ != Stage::kStarted) return refused("a worker that has started", "none");
-      if (event.saved() <= saved_step_ || event.saved() > kMaxSavedStep) {
-        return refused(absl::StrCat("a step from ", saved_step_ + 1, " to ", kMaxSavedStep),
-                       absl::StrCat(event.saved()));
-      }
-      saved_step_ = event.saved();
-      return absl::OkStatus();
-    case launch::Event::kEnded:
-      MF_RETURN_IF_ERROR(CheckEnded(event.ended()));
-      stage_ = Stage::kEnded;
-      return absl::OkStatus();
-    case launch::Event::EVENT_NOT_SET:
-      break;
+  if (slot.has_ended) return refused("nothing after the worker's end", NameOf(kind));
+  if (kind == launch::Event::kEnded) {
+    slot.has_ended = true;
+    return CheckEnded(event.ended(), slot);
   }
-  return absl::DataLossError(
-      "the supervisor sent an unknown event; expected the same version of "
-      "mirrorflow on all hosts");
+  if (kind == launch::Event::kStarted) {
+    if (!slot.is_start_ordered) return refused("an order to start before it", "none");
+    if (std::exchange(slot.has_started, true)) return refused("one", "two");
+    if (event.started() <= 0) return refused("a process id", absl::StrCat(event.started()));
+    return absl::OkStatus();
+  }
+  if (!slot.has_started) return refused("a worker that has started", "none");
+  if (kind == launch::Event::kSaved) {
+    if (event.saved() <= slot.saved_step || event.saved() > kMaxSavedStep) {
+      return refused(absl::StrCat("a step from ", slot.saved_step + 1, " to ", kMaxSavedStep),
+                     absl::StrCat(event.saved()));
+    }
+    slot.saved_step = event.saved();
+    return absl::OkStatus();
+  }
+  const size_t size = (kind == launch::Event::kOutput ? event.output() : event.errors()).size();
+  if (size > 0 && size <= kOutputBytes) return absl::OkStatus();
+  return refused(absl::StrCat("1 to ", kOutputBytes, " bytes"), absl::StrCat(size));
 }
 
 absl::Status EventReader::CheckPorts(const launch::Ports& ports) {
@@ -133,7 +139,7 @@ absl::Status EventReader::CheckPorts(const launch::Ports& ports) {
   return absl::OkStatus();
 }
 
-absl::Status EventReader::CheckEnded(const launch::Ended& ended) const {
+absl::Status EventReader::CheckEnded(const launch::Ended& ended, const Slot& slot) {
   const std::string name = NameOf(launch::Event::kEnded);
   if (ended.exit_code() < 0 || ended.exit_code() > kMaxExitCode) {
     return Refused(name, absl::StrCat("an exit code from 0 to ", kMaxExitCode),
@@ -143,10 +149,7 @@ absl::Status EventReader::CheckEnded(const launch::Ended& ended) const {
     return Refused(name, absl::StrCat("a signal from 0 to ", kMaxSignal),
                    absl::StrCat(ended.signal()));
   }
-  if (stage_ == Stage::kStarted && !ended.not_started().empty()) {
-    return Refused(name, "no reason not to start", "one after the worker's start");
-  }
-  if (stage_ != Stage::kStarted && ended.not_started().empty()) {
+  if (!slot.has_started && ended.reason().empty()) {
     return Refused(name, "a worker that has started, or a reason", "neither");
   }
   if (ended.error_file().size() > kMaxErrorFile) {

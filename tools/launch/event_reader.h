@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// EventReader: parses a supervisor's events from the bytes that its host sends, and refuses every
-// event that no supervisor would send at this point. The bytes may come from another host, whose
-// remote shell passes on whatever its startup files print.
+// EventReader: parses the events of a host's supervisor from the bytes that the host sends, and
+// refuses every event that no supervisor would send at this point. The bytes may come from another
+// host, whose remote shell passes on whatever its startup files print.
 #ifndef MIRRORFLOW_TOOLS_LAUNCH_EVENT_READER_H_
 #define MIRRORFLOW_TOOLS_LAUNCH_EVENT_READER_H_
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -18,6 +19,8 @@ namespace mirrorflow {
 
 class EventReader {
  public:
+  explicit EventReader(int num_slots) : slots_(num_slots) {}
+
   // Call when the order has been sent: its answer is accepted from now on.
   void Expect(const launch::Order& order);
 
@@ -30,19 +33,22 @@ class EventReader {
   absl::StatusOr<bool> Next(launch::Event* event);
 
  private:
-  enum class Stage { kSilent, kReady, kStarted, kEnded };
+  struct Slot {
+    bool is_start_ordered = false, has_started = false, has_ended = false;
+    int64_t saved_step = 0;
+  };
 
   absl::Status CheckGreeting() const;
   absl::Status Check(const launch::Event& event);
   absl::Status CheckPorts(const launch::Ports& ports);
-  absl::Status CheckEnded(const launch::Ended& ended) const;
+  static absl::Status CheckOfWorker(const launch::Event& event, Slot& slot);
+  static absl::Status CheckEnded(const launch::Ended& ended, const Slot& slot);
 
   MessageReader reader_;
   absl::Status status_;  // the first error
-  Stage stage_ = Stage::kSilent;
+  bool is_ready_ = false;
   std::optional<int> num_ports_;  // that were requested and have not arrived
-  bool is_start_ordered_ = false;
-  int64_t saved_step_ = 0;
+  std::vector<Slot> slots_;
 };
 
 }  // namespace mirrorflow

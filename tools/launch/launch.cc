@@ -38,7 +38,8 @@ ABSL_FLAG(std::vector<std::string>, hosts, {},
           "launch, bench: where to start workers, NAME[=ADDRESS][:SLOTS],…; the first serves the "
           "coordination service; default: this machine");
 ABSL_FLAG(std::string, rsh, "ssh {host}",
-          "launch, bench: the command that runs another one on a host, separated by spaces");
+          "launch, bench: the command that runs another one on a host, separated by spaces; launch "
+          "runs it once per host");
 ABSL_FLAG(
     std::vector<std::string>, env, {},
     "launch: also send these variables to other hosts, although their names look like secrets "

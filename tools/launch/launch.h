@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The commands `mirrorflow launch` and `mirrorflow supervise`, and the flags that name hosts.
+// The command `mirrorflow launch`, and the flags that name hosts.
 #ifndef MIRRORFLOW_TOOLS_LAUNCH_LAUNCH_H_
 #define MIRRORFLOW_TOOLS_LAUNCH_LAUNCH_H_
 
@@ -44,12 +44,6 @@ inline constexpr int kExitNotStarted = 127;
 // Runs `command` as several workers, as the flags say. `*code` is the exit code, whether or not
 // there is an error.
 absl::Status Launch(const std::vector<std::string>& command, ExitCode* code);
-
-// Runs the supervisor of one worker, which `launch` starts on the worker's host. The supervisor
-// starts the worker, forwards its output and exit code, and leaves none of its descendants running,
-// however the launcher ends. Executes the requests on standard input (launch.proto) until the
-// worker has ended.
-absl::Status Supervise();
 
 // Returns the hosts that --hosts and --rsh name.
 absl::StatusOr<WorkerHosts> HostsFromFlags();

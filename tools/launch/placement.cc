@@ -27,7 +27,6 @@
 namespace mirrorflow {
 namespace {
 
-constexpr int kMaxWorkers = 4096;
 constexpr char kLoopback[] = "127.0.0.1";
 
 absl::StatusOr<LaunchHost> ParseHost(absl::string_view text) {

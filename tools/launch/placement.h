@@ -15,6 +15,9 @@
 
 namespace mirrorflow {
 
+// The most workers of a job.
+inline constexpr int kMaxWorkers = 4096;
+
 struct LaunchHost {
   std::string name;     // for the remote shell; empty: this machine
   std::string address;  // at which the workers of other hosts reach it

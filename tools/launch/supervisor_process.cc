@@ -11,6 +11,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
@@ -22,7 +23,7 @@
 namespace mirrorflow {
 namespace {
 
-// How long a supervisor, or the remote shell that runs it, may take to end after the worker.
+// How long a supervisor, or the remote shell that runs it, may take to end after its workers.
 constexpr absl::Duration kEndTimeout = absl::Seconds(1);
 
 void CloseFile(int* fd) {
@@ -32,10 +33,10 @@ void CloseFile(int* fd) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SupervisorProcess>> SupervisorProcess::Spawn(
-    const LaunchHost& host, absl::Span<const std::string> remote_shell) {
+    const LaunchHost& host, int num_workers, absl::Span<const std::string> remote_shell) {
   MF_ASSIGN_OR_RETURN(std::string program, ThisProgram());
-  std::vector<std::string> words =
-      CommandOnHost(host, remote_shell, {std::move(program), "supervise"});
+  std::vector<std::string> words = CommandOnHost(
+      host, remote_shell, {std::move(program), "supervise", absl::StrCat(num_workers)});
   int input[2], output[2], errors[2];
   if (pipe2(input, O_CLOEXEC) != 0 || pipe2(output, O_CLOEXEC) != 0 ||
       pipe2(errors, O_CLOEXEC) != 0) {
@@ -67,7 +68,7 @@ absl::StatusOr<std::unique_ptr<SupervisorProcess>> SupervisorProcess::Spawn(
   close(input[0]);
   close(output[1]);
   close(errors[1]);
-  std::unique_ptr<SupervisorProcess> supervisor(new SupervisorProcess);
+  std::unique_ptr<SupervisorProcess> supervisor(new SupervisorProcess(num_workers));
   supervisor->process_ = process;
   supervisor->orders_ = input[1];
   supervisor->events_ = output[0];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SupervisorProcess: the launcher's end of one supervisor. It spawns the supervisor, here or
-// through a remote shell, sends it orders and reads its events.
+// SupervisorProcess: the launcher's end of the supervisor of one host. It spawns the supervisor,
+// here or through a remote shell, sends it orders and reads its events.
 #ifndef MIRRORFLOW_TOOLS_LAUNCH_SUPERVISOR_PROCESS_H_
 #define MIRRORFLOW_TOOLS_LAUNCH_SUPERVISOR_PROCESS_H_
 
@@ -20,9 +20,10 @@ namespace mirrorflow {
 
 class SupervisorProcess {
  public:
-  // Runs it on the host, through the remote shell if that is not this machine.
+  // Runs it on the host, for `num_workers` there, through the remote shell if that is not this
+  // machine.
   static absl::StatusOr<std::unique_ptr<SupervisorProcess>> Spawn(
-      const LaunchHost& host, absl::Span<const std::string> remote_shell);
+      const LaunchHost& host, int num_workers, absl::Span<const std::string> remote_shell);
   ~SupervisorProcess();
   SupervisorProcess(const SupervisorProcess&) = delete;
   SupervisorProcess& operator=(const SupervisorProcess&) = delete;
@@ -37,7 +38,7 @@ class SupervisorProcess {
   // What is left is sent by SendMore().
   void Send(const launch::Order& order);
   void SendMore();
-  // Ends its input; the supervisor then ends its worker.
+  // Ends its input; the supervisor then ends its workers.
   void CloseOrders();
 
   // Reads once. False at the end of the events.
@@ -50,14 +51,14 @@ class SupervisorProcess {
   void CloseErrors();
 
   // Ends the supervisor, or the remote shell that runs it, and its children by SIGKILL. A
-  // supervisor on another host ends its worker once its orders end.
+  // supervisor on another host ends its workers once its orders end.
   void Kill() const;
-  // Waits for its end, as long as it may take after that of its worker, and then kills it. Returns
+  // Waits for its end, as long as it may take after that of its workers, and then kills it. Returns
   // its status, as waitpid() does.
   int Reap();
 
  private:
-  SupervisorProcess() = default;
+  explicit SupervisorProcess(int num_workers) : reader_(num_workers) {}
 
   pid_t process_ = -1;  // -1 once reaped
   int orders_ = -1;     // its standard input; writes do not wait

@@ -24,9 +24,9 @@ launch::Order FindPorts(int count) {
   return order;
 }
 
-launch::Order Start() {
+launch::Order Start(int slot = 0) {
   launch::Order order;
-  order.mutable_start();
+  order.mutable_start()->set_slot(slot);
   return order;
 }
 
@@ -66,6 +66,11 @@ launch::Event Ended(const std::function<void(launch::Ended*)>& set = [](launch::
   return event;
 }
 
+launch::Event FromSlot(int slot, launch::Event event) {
+  event.set_slot(slot);
+  return event;
+}
+
 // Sends the events and returns the first error; OK if all of them are accepted.
 absl::Status Send(EventReader& reader, const std::vector<launch::Event>& events) {
   for (const launch::Event& event : events) reader.Add(SerializeMessage(event));
@@ -81,7 +86,7 @@ absl::Status Send(EventReader& reader, const std::vector<launch::Event>& events)
 
 // After `orders`, the supervisor is ready and sends these events.
 absl::Status After(const std::vector<launch::Order>& orders, std::vector<launch::Event> events) {
-  EventReader reader;
+  EventReader reader(2);
   for (const launch::Order& order : orders) reader.Expect(order);
   events.insert(events.begin(), Ready());
   return Send(reader, events);
@@ -91,15 +96,16 @@ TEST(EventReaderTest, EventsOfACompleteRunAreAccepted) {
   EXPECT_EQ(After({FindPorts(3), Start()}, {Ports({1, 2, 65535}), Started(), Output("a"), Saved(1),
                                             Saved(kMaxSavedStep), Output("b"), Ended()}),
             absl::OkStatus());
-  const launch::Event failed = Ended([](auto* ended) { ended->set_not_started("no program"); });
+  const launch::Event failed = Ended([](auto* ended) { ended->set_reason("no program"); });
   EXPECT_EQ(After({Start()}, {failed}), absl::OkStatus());
-  EXPECT_EQ(After({}, {failed}), absl::OkStatus());  // its host is shut down
+  EXPECT_EQ(After({Start()}, {Started(), failed}), absl::OkStatus());  // its supervisor is killed
+  EXPECT_EQ(After({}, {failed}), absl::OkStatus());                    // its host is shut down
 }
 
 TEST(EventReaderTest, EventsArriveInPartsOfAnySize) {
   const std::string bytes = SerializeMessage(Ready()) + SerializeMessage(Ports({4, 5}));
   for (size_t cut = 0; cut <= bytes.size(); ++cut) {
-    EventReader reader;
+    EventReader reader(1);
     reader.Expect(FindPorts(2));
     launch::Event event;
     int count = 0;
@@ -118,7 +124,7 @@ TEST(EventReaderTest, TextBeforeTheFirstEventIsNamedAtOnce) {
   for (const std::string& text :
        {std::string("W"), std::string("Welcome to host a!\n"), std::string("\x02"),
         std::string("\x02\x32\x01"), std::string("\xff"), std::string(1, '\0')}) {
-    EventReader reader;
+    EventReader reader(1);
     reader.Add(text + std::string(1, '\x1b'));
     launch::Event event;
     const absl::Status status = reader.Next(&event).status();
@@ -128,7 +134,7 @@ TEST(EventReaderTest, TextBeforeTheFirstEventIsNamedAtOnce) {
 
 TEST(EventReaderTest, EventBeforeReadyIsRefused) {
   for (const launch::Event& event : {Ports({1, 2}), Started(), Output("x"), Ended()}) {
-    EventReader reader;
+    EventReader reader(1);
     reader.Expect(FindPorts(2));
     reader.Expect(Start());
     EXPECT_EQ(Send(reader, {event}).code(), absl::StatusCode::kDataLoss);
@@ -187,7 +193,6 @@ TEST(EventReaderTest, ImpossibleEndIsRefused) {
            Ended([](auto* ended) { ended->set_exit_code(-1); }),
            Ended([](auto* ended) { ended->set_signal(65); }),
            Ended([](auto* ended) { ended->set_signal(-9); }),
-           Ended([](auto* ended) { ended->set_not_started("but it has"); }),
            Ended([](auto* ended) { ended->set_error_file(std::string(kMaxErrorFile + 1, 'x')); }),
        }) {
     EXPECT_EQ(After({Start()}, {Started(), event}).code(), kRefused);
@@ -196,13 +201,37 @@ TEST(EventReaderTest, ImpossibleEndIsRefused) {
   EXPECT_EQ(After({Start()}, {Started(), Ended(), Ended()}).code(), kRefused);
 }
 
+TEST(EventReaderTest, WorkersOfAHostStartAndEndIndependently) {
+  EXPECT_EQ(After({Start(0), Start(1)},
+                  {FromSlot(1, Started()), FromSlot(1, Saved(7)), FromSlot(0, Started()),
+                   FromSlot(0, Saved(5)), FromSlot(1, Ended()), FromSlot(0, Output("a")),
+                   FromSlot(0, Saved(6)), FromSlot(0, Ended())}),
+            absl::OkStatus());
+  EXPECT_EQ(After({Start(0)}, {FromSlot(1, Started())}).code(), kRefused);
+  EXPECT_EQ(After({Start(0), Start(1)}, {FromSlot(0, Started()), FromSlot(1, Output("x"))}).code(),
+            kRefused);
+  EXPECT_EQ(After({Start(0), Start(1)},
+                  {FromSlot(0, Started()), FromSlot(0, Ended()), FromSlot(0, Output("x"))})
+                .code(),
+            kRefused);
+}
+
+TEST(EventReaderTest, EventsOfNoWorkerAreRefused) {
+  for (const int slot : {INT32_MIN, -1, 2, INT32_MAX}) {
+    EXPECT_THAT(After({Start()}, {FromSlot(slot, Started())}),
+                IsError(kRefused, "supervisor's event 'started'", absl::StrCat(slot)));
+    EXPECT_THAT(After({FindPorts(1)}, {FromSlot(slot, Ports({1}))}),
+                IsError(kRefused, "supervisor's event 'ports'", absl::StrCat(slot)));
+  }
+}
+
 TEST(EventReaderTest, OtherEventsAreRefused) {
   EXPECT_EQ(After({Start()}, {Ready()}).code(), kRefused);
   EXPECT_EQ(After({Start()}, {launch::Event()}).code(), absl::StatusCode::kDataLoss);
 }
 
 TEST(EventReaderTest, NothingIsReadAfterAnError) {
-  EventReader reader;
+  EventReader reader(1);
   EXPECT_FALSE(Send(reader, {Ready(), Started()}).ok());
   reader.Expect(Start());
   EXPECT_EQ(Send(reader, {Started()}).code(), kRefused);
@@ -211,7 +240,7 @@ TEST(EventReaderTest, NothingIsReadAfterAnError) {
 TEST(EventReaderTest, LengthOutOfRangeIsDataLoss) {
   for (const std::string length :
        {"\xff\xff\xff\x7f", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"}) {
-    EventReader reader;
+    EventReader reader(1);
     reader.Add(SerializeMessage(Ready()) + length);
     launch::Event event;
     EXPECT_TRUE(reader.Next(&event).ok());

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "tools/launch/worker_supervisor.h"
+
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -25,9 +27,6 @@
 #include "framework/core/thread.h"
 #include "tools/flags/command_line.h"
 #include "tools/launch/descendants.h"
-#include "tools/launch/launch.h"
-#include "tools/launch/launch.pb.h"
-#include "tools/launch/placement.h"
 #include "tools/launch/wire.h"
 
 namespace mirrorflow {
@@ -81,22 +80,12 @@ absl::StatusOr<Pipe> MakePipe() {
   return Pipe{ends[0], ends[1]};
 }
 
-class Supervisor {
+class WorkerSupervisor {
  public:
-  absl::Status Run() {
-    MF_RETURN_IF_ERROR(secret_file_.status());
-    MF_RETURN_IF_ERROR(error_file_.status());
-    MF_RETURN_IF_ERROR(progress_file_.status());
-    BecomeSubreaper();
-    sigset_t blocked;
-    sigemptyset(&blocked);
-    for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) sigaddset(&blocked, signal);
-    sigprocmask(SIG_BLOCK, &blocked, nullptr);
-    signals_ = signalfd(-1, &blocked, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (signals_ < 0) return SystemError(errno, "signalfd");
-    launch::Event ready;
-    ready.mutable_ready();
-    MF_RETURN_IF_ERROR(WriteMessage(STDOUT_FILENO, ready));
+  absl::Status Run(const launch::Start& start) {
+    if (const absl::Status started = Start(start); !started.ok()) {
+      return WriteMessage(STDOUT_FILENO, NotStarted(started));
+    }
     while (!ended_) MF_RETURN_IF_ERROR(Serve());
     KillDescendants();
     ReportProgress();
@@ -113,13 +102,9 @@ class Supervisor {
                     {.fd = output_, .events = POLLIN, .revents = 0},
                     {.fd = errors_, .events = POLLIN, .revents = 0}};
     const absl::Duration left = kill_at_ - MonotonicTime::Now();
-    const absl::Duration pause = worker_ > 0
-                                     ? std::clamp(left, absl::ZeroDuration(), kProgressInterval)
-                                     : absl::InfiniteDuration();
-    const int timeout = pause == absl::InfiniteDuration()
-                            ? -1
-                            : static_cast<int>(absl::ToInt64Milliseconds(pause)) + 1;
-    const int ready = poll(fds, std::size(fds), timeout);
+    const absl::Duration pause = std::clamp(left, absl::ZeroDuration(), kProgressInterval);
+    const int ready =
+        poll(fds, std::size(fds), static_cast<int>(absl::ToInt64Milliseconds(pause)) + 1);
     if (ready < 0 && errno != EINTR) return SystemError(errno, "poll");
     if (ready == 0) ReportProgress();
     if (MonotonicTime::Now() >= kill_at_) {
@@ -142,46 +127,12 @@ class Supervisor {
       launch::Order order;
       MF_ASSIGN_OR_RETURN(const bool whole, reader_.Next(&order));
       if (!whole) return absl::OkStatus();
-      MF_RETURN_IF_ERROR(Obey(order));
+      Signal(order.signal());
     }
-  }
-
-  absl::Status Obey(const launch::Order& order) {
-    switch (order.order_case()) {
-      case launch::Order::kFindPorts: {
-        launch::Event event;
-        MF_ASSIGN_OR_RETURN(const std::vector<int> ports, FreePorts(order.find_ports()));
-        for (const int port : ports) event.mutable_ports()->add_ports(port);
-        return WriteMessage(STDOUT_FILENO, event);
-      }
-      case launch::Order::kStart: {
-        const absl::Status started = Start(order.start());
-        if (started.ok()) return absl::OkStatus();
-        ended_ = true;
-        ending_.mutable_ended()->set_not_started(std::string(started.message()));
-        if (absl::IsResourceExhausted(started)) {
-          ending_.mutable_ended()->set_exit_code(kExitResources);
-        }
-        return absl::OkStatus();
-      }
-      case launch::Order::kSignal:
-        Signal(order.signal());
-        return absl::OkStatus();
-      case launch::Order::ORDER_NOT_SET:
-        break;
-    }
-    return absl::InvalidArgumentError("supervisor: unknown order");
   }
 
   // Passes a signal on. One that asks the worker to end has a time limit.
   void Signal(int signal) {
-    if (worker_ <= 0) {
-      ended_ = true;
-      ending_.mutable_ended()->set_not_started(
-          absl::StrCat("signal ", signal, " came before its start"));
-      ending_.mutable_ended()->set_exit_code(128 + signal);
-      return;
-    }
     is_asked_to_end_ = true;
     // The launcher and this process may both be asked to end the job.
     if (requests_.Take(signal) == EndRequests::Kind::kRepeated) return;
@@ -216,6 +167,16 @@ class Supervisor {
   }
 
   absl::Status Start(const launch::Start& start) {
+    MF_RETURN_IF_ERROR(secret_file_.status());
+    MF_RETURN_IF_ERROR(error_file_.status());
+    MF_RETURN_IF_ERROR(progress_file_.status());
+    BecomeSubreaper();
+    sigset_t blocked;
+    sigemptyset(&blocked);
+    for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) sigaddset(&blocked, signal);
+    sigprocmask(SIG_BLOCK, &blocked, nullptr);
+    signals_ = signalfd(-1, &blocked, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (signals_ < 0) return SystemError(errno, "signalfd");
     grace_ = absl::Milliseconds(start.grace_ms());
     MF_RETURN_IF_ERROR(secret_file_.Write(start.secret()));
     MF_ASSIGN_OR_RETURN(const Pipe output, MakePipe());
@@ -245,7 +206,8 @@ class Supervisor {
     }
     launch::Event event;
     event.set_started(worker_);
-    return WriteMessage(STDOUT_FILENO, event);
+    if (!WriteMessage(STDOUT_FILENO, event).ok()) LoseLauncher();
+    return absl::OkStatus();
   }
 
   // Turns this new process into the worker. Returns why it could not.
@@ -333,6 +295,13 @@ class Supervisor {
 
 }  // namespace
 
-absl::Status Supervise() { return Supervisor().Run(); }
+absl::Status SuperviseWorker(const launch::Start& start) { return WorkerSupervisor().Run(start); }
+
+launch::Event NotStarted(const absl::Status& why) {
+  launch::Event event;
+  event.mutable_ended()->set_reason(std::string(why.message()));
+  if (absl::IsResourceExhausted(why)) event.mutable_ended()->set_exit_code(kExitResources);
+  return event;
+}
 
 }  // namespace mirrorflow

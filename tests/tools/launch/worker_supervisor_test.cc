@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "tools/launch/worker_supervisor.h"
+
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -14,7 +16,6 @@
 #include "framework/core/monotonic_time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tools/launch/launch.h"
 #include "tools/launch/launch.pb.h"
 #include "tools/launch/wire.h"
 
@@ -27,34 +28,9 @@ void CreateFile(const std::string& path) {
   close(open(path.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
 }
 
-// Plays the launcher of a supervisor that runs in a child process.
-class SupervisorTest : public ::testing::Test {
+// Plays the host's supervisor for that of a worker, which runs in a child process.
+class WorkerSupervisorTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    int orders[2], events[2], clock[2];
-    ASSERT_EQ(pipe2(orders, O_CLOEXEC), 0);
-    ASSERT_EQ(pipe2(events, O_CLOEXEC), 0);
-    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, clock), 0);
-    process_ = fork();
-    ASSERT_GE(process_, 0);
-    if (process_ == 0) {
-      for (const int fd : {orders[1], events[0], clock[0]}) close(fd);
-      dup2(orders[0], STDIN_FILENO);
-      dup2(events[1], STDOUT_FILENO);
-      for (const int signal : {SIGINT, SIGTERM}) ::signal(signal, SIG_IGN);  // as the launcher does
-      sigset_t all;  // for the supervisor, and not for the thread
-      sigfillset(&all);
-      sigprocmask(SIG_BLOCK, &all, nullptr);
-      std::thread([fd = clock[1]] { FollowClock(fd); }).detach();
-      _exit(Supervise().ok() ? 0 : 1);
-    }
-    for (const int fd : {orders[0], events[1], clock[1]}) close(fd);
-    orders_ = orders[1];
-    events_ = events[0];
-    clock_ = clock[0];
-    ASSERT_TRUE(Next().has_ready());
-  }
-
   void TearDown() override {
     CloseOrders();
     int status = 0;
@@ -80,12 +56,35 @@ class SupervisorTest : public ::testing::Test {
   }
   // Starts a worker that runs a script.
   void Start(const std::string& script) {
-    launch::Order order;
-    for (const char* word : {"sh", "-c", script.c_str()}) order.mutable_start()->add_command(word);
-    order.mutable_start()->set_directory(::testing::TempDir());
-    order.mutable_start()->set_grace_ms(30'000);
-    Send(order);
+    launch::Start start;
+    for (const char* word : {"sh", "-c", script.c_str()}) start.add_command(word);
+    start.set_directory(::testing::TempDir());
+    start.set_grace_ms(30'000);
+    Supervise(start);
     ASSERT_GT(Next().started(), 0);
+  }
+  void Supervise(const launch::Start& start) {
+    int orders[2], events[2], clock[2];
+    ASSERT_EQ(pipe2(orders, O_CLOEXEC), 0);
+    ASSERT_EQ(pipe2(events, O_CLOEXEC), 0);
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, clock), 0);
+    process_ = fork();
+    ASSERT_GE(process_, 0);
+    if (process_ == 0) {
+      for (const int fd : {orders[1], events[0], clock[0]}) close(fd);
+      dup2(orders[0], STDIN_FILENO);
+      dup2(events[1], STDOUT_FILENO);
+      for (const int signal : {SIGINT, SIGTERM}) ::signal(signal, SIG_IGN);  // as the launcher does
+      sigset_t all;  // for the supervisor, and not for the thread
+      sigfillset(&all);
+      sigprocmask(SIG_BLOCK, &all, nullptr);
+      std::thread([fd = clock[1]] { FollowClock(fd); }).detach();
+      _exit(SuperviseWorker(start).ok() ? 0 : 1);
+    }
+    for (const int fd : {orders[0], events[1], clock[1]}) close(fd);
+    orders_ = orders[1];
+    events_ = events[0];
+    clock_ = clock[0];
   }
   void CloseOrders() {
     if (orders_ >= 0) close(orders_);
@@ -131,7 +130,7 @@ class SupervisorTest : public ::testing::Test {
   MessageReader reader_;
 };
 
-TEST_F(SupervisorTest, EndingWorkerKeepsItsGraceWithoutLauncher) {
+TEST_F(WorkerSupervisorTest, EndingWorkerKeepsItsGraceWithoutLauncher) {
   const std::string done = absl::StrCat(::testing::TempDir(), "/done");
   unlink(done.c_str());
   Start(absl::StrCat("trap 'echo asked' TERM; echo ready; until [ -e ", done,
@@ -147,35 +146,38 @@ TEST_F(SupervisorTest, EndingWorkerKeepsItsGraceWithoutLauncher) {
   CreateFile(done);
 }
 
-TEST_F(SupervisorTest, LostLauncherEndsTheWorker) {
+TEST_F(WorkerSupervisorTest, LostLauncherEndsTheWorker) {
   Start("trap 'echo asked; exit 75' TERM; echo ready; while :; do sleep 0.01; done");
   OutputUntil("ready");
   CloseOrders();
   OutputUntil("asked");
 }
 
-TEST_F(SupervisorTest, SignalBeforeTheStartIsReportedAsReason) {
-  kill(process_, SIGTERM);
+TEST_F(WorkerSupervisorTest, WorkerThatCannotRunIsReported) {
+  launch::Start start;
+  start.add_command("./no-such-program");
+  start.set_directory(::testing::TempDir());
+  Supervise(start);
   const launch::Event event = Next();
   ASSERT_TRUE(event.has_ended());
-  EXPECT_EQ(event.ended().exit_code(), 128 + SIGTERM);
-  EXPECT_THAT(event.ended().not_started(), HasSubstr("signal 15"));
+  EXPECT_EQ(event.ended().exit_code(), 0);
+  EXPECT_THAT(event.ended().reason(), HasSubstr("no-such-program"));
 }
 
-TEST_F(SupervisorTest, WorkerDoesNotInheritIgnoredSignals) {
+TEST_F(WorkerSupervisorTest, WorkerDoesNotInheritIgnoredSignals) {
   Start("kill -INT $$; kill -TERM $$; echo survived");
   const launch::Event event = Next();
   ASSERT_TRUE(event.has_ended()) << event.output();
   EXPECT_EQ(event.ended().signal(), SIGINT);
 }
 
-TEST_F(SupervisorTest, SavedStepIsReportedAtOnce) {
+TEST_F(WorkerSupervisorTest, SavedStepIsReportedAtOnce) {
   // Silent, so that only the supervisor's own clock makes it look.
   Start("echo 100 > $MIRRORFLOW_PROGRESS_FILE; exec sleep 60");
   EXPECT_EQ(Next().saved(), 100);
 }
 
-TEST_F(SupervisorTest, SavedStepsComeBeforeLaterOutputAndBeforeTheEnd) {
+TEST_F(WorkerSupervisorTest, SavedStepsComeBeforeLaterOutputAndBeforeTheEnd) {
   const std::string read = absl::StrCat(::testing::TempDir(), "/read");
   unlink(read.c_str());
   Start(absl::StrCat(

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/launch/host_supervisor.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/is_error.h"
+#include "tools/launch/launch.pb.h"
+#include "tools/launch/wire.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int kNumSlots = 3;
+
+pid_t ParentOf(int64_t process) {
+  std::ifstream file(absl::StrCat("/proc/", process, "/stat"));
+  std::string number, name, state;  // the name has no space here
+  pid_t parent = 0;
+  file >> number >> name >> state >> parent;
+  return parent;
+}
+
+// Plays the launcher of a host's supervisor, which runs in a child process.
+class HostSupervisorTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    int orders[2], events[2];
+    ASSERT_EQ(pipe2(orders, O_CLOEXEC), 0);
+    ASSERT_EQ(pipe2(events, O_CLOEXEC), 0);
+    ASSERT_EQ(pipe(held_), 0);
+    process_ = fork();
+    ASSERT_GE(process_, 0);
+    if (process_ == 0) {
+      close(orders[1]);
+      close(events[0]);
+      close(held_[0]);
+      dup2(orders[0], STDIN_FILENO);
+      dup2(events[1], STDOUT_FILENO);
+      for (const int signal : {SIGINT, SIGTERM, SIGPIPE}) ::signal(signal, SIG_IGN);
+      _exit(Supervise({absl::StrCat(kNumSlots)}).ok() ? 0 : 1);
+    }
+    close(orders[0]);
+    close(events[1]);
+    close(held_[1]);
+    orders_ = orders[1];
+    events_ = events[0];
+    ASSERT_TRUE(Next().has_ready());
+  }
+
+  void TearDown() override {
+    CloseOrders();
+    int status = 0;
+    EXPECT_EQ(waitpid(process_, &status, 0), process_);
+    EXPECT_EQ(WEXITSTATUS(status), expected_exit_code_);
+    if (events_ >= 0) close(events_);
+    char byte = 0;
+    EXPECT_EQ(read(held_[0], &byte, 1), 0);  // once no process is left
+    close(held_[0]);
+  }
+
+  void Start(int slot, const std::string& script) {
+    launch::Order order;
+    launch::Start& start = *order.mutable_start();
+    for (const char* word : {"sh", "-c", script.c_str()}) start.add_command(word);
+    start.set_directory(::testing::TempDir());
+    start.set_grace_ms(30'000);
+    start.set_slot(slot);
+    Send(order);
+  }
+  void Send(const launch::Order& order) const {
+    ASSERT_EQ(WriteMessage(orders_, order), absl::OkStatus());
+  }
+  void SendSignal(int signal) const {
+    launch::Order order;
+    order.set_signal(signal);
+    Send(order);
+  }
+  void CloseOrders() {
+    if (orders_ >= 0) close(orders_);
+    orders_ = -1;
+  }
+
+  // Waits for the next event; one that is not set at their end.
+  launch::Event Next() {
+    launch::Event event;
+    while (true) {
+      const absl::StatusOr<bool> whole = reader_.Next(&event);
+      EXPECT_EQ(whole.status(), absl::OkStatus());
+      if (!whole.ok() || *whole) return event;
+      const absl::StatusOr<bool> more = reader_.ReadSome(events_);
+      if (!more.ok() || !*more) return launch::Event();
+    }
+  }
+  // Takes events until that many workers have ended. Returns how, by slot.
+  std::map<int, launch::Ended> TakeEnds(size_t count) {
+    std::map<int, launch::Ended> ends;
+    while (ends.size() < count) {
+      const launch::Event event = Next();
+      if (event.event_case() == launch::Event::EVENT_NOT_SET) break;
+      output_[event.slot()] += event.output();
+      if (event.has_started()) workers_[event.slot()] = event.started();
+      if (event.has_ended()) ends[event.slot()] = event.ended();
+    }
+    EXPECT_EQ(ends.size(), count);
+    return ends;
+  }
+  // Waits until as many workers have printed something.
+  void AwaitOutput(size_t count) {
+    while (output_.size() < count) {
+      const launch::Event event = Next();
+      ASSERT_TRUE(event.has_started() || event.has_output()) << event.ended().reason();
+      if (event.has_started()) workers_[event.slot()] = event.started();
+      if (event.has_output()) output_[event.slot()] += event.output();
+    }
+  }
+
+  pid_t process_ = -1;
+  int expected_exit_code_ = 0;
+  int orders_ = -1, events_ = -1;
+  int held_[2] = {-1, -1};             // a pipe whose writing end all processes inherit
+  std::map<int, std::string> output_;  // by slot
+  std::map<int, int64_t> workers_;     // their processes
+  MessageReader reader_;
+};
+
+TEST_F(HostSupervisorTest, EventsNameTheSlotOfTheirWorker) {
+  for (int slot = 0; slot < kNumSlots; ++slot)
+    Start(slot, absl::StrCat("echo ", slot, "; exit ", slot));
+  const std::map<int, launch::Ended> ends = TakeEnds(kNumSlots);
+  for (int slot = 0; slot < kNumSlots; ++slot) {
+    EXPECT_EQ(ends.at(slot).exit_code(), slot);
+    EXPECT_EQ(output_[slot], absl::StrCat(slot, "\n"));
+  }
+  // It ends by itself although its orders go on.
+  EXPECT_EQ(Next().event_case(), launch::Event::EVENT_NOT_SET);
+}
+
+TEST_F(HostSupervisorTest, PortsAreFoundOnceForTheHost) {
+  launch::Order order;
+  order.set_find_ports(5);
+  Send(order);
+  EXPECT_EQ(Next().ports().ports_size(), 5);
+}
+
+TEST_F(HostSupervisorTest, WorkerThatEndsLeavesTheOthersRunning) {
+  Start(0, "echo x; exec sleep 60");
+  Start(1, "exit 9");
+  EXPECT_EQ(TakeEnds(1).at(1).exit_code(), 9);
+  AwaitOutput(1);
+  EXPECT_EQ(kill(static_cast<pid_t>(workers_[0]), 0), 0);
+  SendSignal(SIGTERM);
+  EXPECT_EQ(TakeEnds(2).at(0).signal(), SIGTERM);
+}
+
+TEST_F(HostSupervisorTest, SignalReachesAllWorkersAndIsTheReasonOfTheOthers) {
+  for (const int slot : {0, 2}) Start(slot, "echo x; exec sleep 60");
+  AwaitOutput(2);
+  SendSignal(SIGINT);
+  const std::map<int, launch::Ended> ends = TakeEnds(kNumSlots);
+  for (const int slot : {0, 2}) EXPECT_EQ(ends.at(slot).signal(), SIGINT);
+  EXPECT_EQ(ends.at(1).exit_code(), 128 + SIGINT);
+  EXPECT_THAT(ends.at(1).reason(), HasSubstr("signal 2"));
+}
+
+TEST_F(HostSupervisorTest, ShutdownOfTheHostEndsItsWorkers) {
+  Start(0, "trap 'exit 75' TERM; echo x; while :; do sleep 0.01; done");
+  AwaitOutput(1);
+  kill(process_, SIGTERM);
+  const std::map<int, launch::Ended> ends = TakeEnds(kNumSlots);
+  EXPECT_EQ(ends.at(0).exit_code(), 75);
+  EXPECT_EQ(ends.at(1).exit_code(), 128 + SIGTERM);
+}
+
+TEST_F(HostSupervisorTest, SigtermToTheWholeTreeIsOneRequest) {
+  const std::string done = absl::StrCat(::testing::TempDir(), "/done");
+  unlink(done.c_str());
+  Start(0, absl::StrCat("trap 'echo asked' TERM; echo ready; until [ -e ", done,
+                        " ]; do sleep 0.01; done"));
+  AwaitOutput(1);
+  kill(process_, SIGTERM);
+  while (output_[0] != "ready\nasked\n") output_[0] += Next().output();
+  kill(ParentOf(workers_[0]), SIGTERM);
+  SendSignal(SIGTERM);
+  launch::Order find_ports;
+  find_ports.set_find_ports(1);
+  Send(find_ports);
+  for (launch::Event event; !event.has_ports(); event = Next()) output_[0] += event.output();
+  close(open(done.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+  TakeEnds(1);
+  EXPECT_EQ(output_[0], "ready\nasked\n");
+}
+
+TEST_F(HostSupervisorTest, WorkerWhoseSupervisorIsKilledHasAReason) {
+  Start(0, "echo x; exec sleep 60");
+  Start(1, "echo x; exec sleep 60");
+  AwaitOutput(2);
+  kill(ParentOf(workers_[0]), SIGKILL);
+  const launch::Ended end = TakeEnds(1).at(0);
+  EXPECT_EQ(end.exit_code(), 128 + SIGKILL);
+  EXPECT_EQ(end.reason(), "its supervisor has ended");
+  EXPECT_EQ(kill(static_cast<pid_t>(workers_[1]), 0), 0);
+}
+
+TEST_F(HostSupervisorTest, LostLauncherEndsAllWorkersAndTheirDescendants) {
+  for (int slot = 0; slot < kNumSlots; ++slot) {
+    Start(slot, "setsid sleep 60 > /dev/null 2>&1 & echo x; wait");
+  }
+  AwaitOutput(kNumSlots);
+  CloseOrders();
+  close(std::exchange(events_, -1));
+}
+
+TEST_F(HostSupervisorTest, KilledSupervisorOfAHostLeavesNoProcess) {
+  for (int slot = 0; slot < kNumSlots; ++slot) {
+    Start(slot, "setsid sleep 60 > /dev/null 2>&1 & echo x; wait");
+  }
+  AwaitOutput(kNumSlots);
+  kill(process_, SIGKILL);
+}
+
+TEST_F(HostSupervisorTest, OrderForMissingSlotEndsTheSupervisor) {
+  Start(0, "exec sleep 60");
+  ASSERT_TRUE(Next().has_started());
+  Start(kNumSlots, "true");
+  EXPECT_EQ(Next().event_case(), launch::Event::EVENT_NOT_SET);
+  expected_exit_code_ = 1;
+}
+
+TEST(SuperviseTest, ArgumentIsTheNumberOfWorkers) {
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{}, {"0"}, {"-1"}, {"x"}, {"4097"}, {"1", "2"}}) {
+    EXPECT_THAT(Supervise(arguments),
+                IsError(absl::StatusCode::kInvalidArgument, "supervise", "4096"));
+  }
+}
+
+}  // namespace
+}  // namespace mirrorflow

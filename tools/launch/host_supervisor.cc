@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/launch/host_supervisor.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "framework/core/end_requests.h"
+#include "framework/core/status.h"
+#include "framework/core/system_error.h"
+#include "framework/core/thread.h"
+#include "tools/flags/command_line.h"
+#include "tools/launch/descendants.h"
+#include "tools/launch/launch.pb.h"
+#include "tools/launch/placement.h"
+#include "tools/launch/wire.h"
+#include "tools/launch/worker_supervisor.h"
+
+namespace mirrorflow {
+namespace {
+
+class HostSupervisor {
+ public:
+  explicit HostSupervisor(int num_slots) : slots_(num_slots) {}
+
+  absl::Status Run() {
+    BecomeSubreaper();
+    sigset_t blocked;
+    sigemptyset(&blocked);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&blocked, signal);
+    sigprocmask(SIG_BLOCK, &blocked, nullptr);
+    signals_ = signalfd(-1, &blocked, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (signals_ < 0) return SystemError(errno, "signalfd");
+    launch::Event ready;
+    ready.mutable_ready();
+    MF_RETURN_IF_ERROR(WriteMessage(STDOUT_FILENO, ready));
+    while (!is_over()) MF_RETURN_IF_ERROR(Serve());
+    KillDescendants();  // of workers whose supervisor was killed
+    return absl::OkStatus();
+  }
+
+ private:
+  struct Slot {
+    pid_t supervisor = -1;  // of its worker
+    int channel = -1;       // its standard input and output; -1 while it does not run
+    MessageReader reader;
+    bool ended = false;  // the worker, as the launcher knows
+  };
+
+  // Without a launcher, no more workers start.
+  bool is_over() const {
+    return std::all_of(slots_.begin(), slots_.end(), [this](const Slot& slot) {
+      return slot.channel < 0 && (slot.ended || !has_launcher_);
+    });
+  }
+
+  // Waits for something to do, and does it.
+  absl::Status Serve() {
+    std::vector<pollfd> fds = {
+        {.fd = has_launcher_ ? STDIN_FILENO : -1, .events = POLLIN, .revents = 0},
+        {.fd = signals_, .events = POLLIN, .revents = 0}};
+    for (const Slot& slot : slots_) {
+      fds.push_back({.fd = slot.channel, .events = POLLIN, .revents = 0});
+    }
+    if (poll(fds.data(), fds.size(), -1) < 0 && errno != EINTR) return SystemError(errno, "poll");
+    for (size_t s = 0; s < slots_.size(); ++s) {
+      if (fds[2 + s].revents != 0) TakeEvents(static_cast<int>(s));
+    }
+    if (fds[1].revents != 0) TakeSignals();
+    return fds[0].revents != 0 ? TakeOrders() : absl::OkStatus();
+  }
+
+  absl::Status TakeOrders() {
+    const absl::StatusOr<bool> more = reader_.ReadSome(STDIN_FILENO);
+    if (!more.ok() || !*more) {
+      LoseLauncher();
+      return absl::OkStatus();
+    }
+    while (true) {
+      launch::Order order;
+      MF_ASSIGN_OR_RETURN(const bool whole, reader_.Next(&order));
+      if (!whole) return absl::OkStatus();
+      MF_RETURN_IF_ERROR(Obey(order));
+    }
+  }
+
+  absl::Status Obey(const launch::Order& order) {
+    switch (order.order_case()) {
+      case launch::Order::kFindPorts: {
+        launch::Event event;
+        MF_ASSIGN_OR_RETURN(const std::vector<int> ports, FreePorts(order.find_ports()));
+        for (const int port : ports) event.mutable_ports()->add_ports(port);
+        Send(event);
+        return absl::OkStatus();
+      }
+      case launch::Order::kStart: {
+        const int slot = order.start().slot();
+        if (slot < 0 || slot >= static_cast<int>(slots_.size()) || slots_[slot].channel >= 0) {
+          return absl::InvalidArgumentError(absl::StrCat("supervisor: expected a free slot below ",
+                                                         slots_.size(), ", got ", slot));
+        }
+        if (slots_[slot].ended) return absl::OkStatus();  // a signal has come first
+        const absl::Status started = Start(slots_[slot], order.start());
+        if (!started.ok()) End(slot, NotStarted(started));
+        return absl::OkStatus();
+      }
+      case launch::Order::kSignal:
+        Signal(order.signal());
+        return absl::OkStatus();
+      case launch::Order::ORDER_NOT_SET:
+        break;
+    }
+    return absl::InvalidArgumentError("supervisor: unknown order");
+  }
+
+  absl::Status Start(Slot& slot, const launch::Start& start) {
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+      return SystemError(errno, "socketpair");
+    }
+    const pid_t process = fork();
+    if (process == 0) {
+      // Those of other supervisors would keep them from noticing that this process has ended.
+      for (const Slot& other : slots_) {
+        if (other.channel >= 0) close(other.channel);
+      }
+      dup2(ends[1], STDIN_FILENO);
+      dup2(ends[1], STDOUT_FILENO);
+      for (const int fd : {ends[0], ends[1], signals_}) close(fd);
+      const absl::Status status = SuperviseWorker(start);
+      _exit(status.ok() ? kExitOk : ExitWithError(status, kExitInternal));
+    }
+    close(ends[1]);
+    if (process < 0) {
+      close(ends[0]);
+      return ThreadLimitError("supervisor");
+    }
+    slot.supervisor = process;
+    slot.channel = ends[0];
+    return absl::OkStatus();
+  }
+
+  // Passes a signal on to all workers.
+  void Signal(int signal) {
+    // This process, the launcher and each worker's supervisor may all be asked to end the job.
+    if (requests_.Take(signal) == EndRequests::Kind::kRepeated) return;
+    launch::Order order;
+    order.set_signal(signal);
+    const std::string bytes = SerializeMessage(order);
+    for (size_t s = 0; s < slots_.size(); ++s) {
+      Slot& slot = slots_[s];
+      // A supervisor that does not read, or has ended, must not keep the others from it.
+      if (slot.channel >= 0) {
+        send(slot.channel, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+        continue;
+      }
+      if (slot.ended) continue;
+      launch::Event event = NotStarted(
+          absl::CancelledError(absl::StrCat("signal ", signal, " came before its start")));
+      event.mutable_ended()->set_exit_code(128 + signal);
+      End(static_cast<int>(s), std::move(event));
+    }
+  }
+
+  void TakeSignals() {
+    signalfd_siginfo info;
+    while (read(signals_, &info, sizeof(info)) == sizeof(info)) {
+      // Only the launcher's orders count if the terminal interrupts all processes at once.
+      if (info.ssi_signo == SIGTERM) Signal(SIGTERM);
+      if (info.ssi_signo == SIGHUP) LoseLauncher();
+    }
+  }
+
+  // The workers' supervisors then end them.
+  void LoseLauncher() {
+    has_launcher_ = false;
+    for (Slot& slot : slots_) {
+      if (slot.channel >= 0) shutdown(slot.channel, SHUT_WR);
+    }
+  }
+
+  void TakeEvents(int index) {
+    Slot& slot = slots_[index];
+    const absl::StatusOr<bool> more = slot.reader.ReadSome(slot.channel);
+    absl::StatusOr<bool> whole = true;
+    while (true) {
+      launch::Event event;
+      whole = slot.reader.Next(&event);
+      if (!whole.ok() || !*whole) break;
+      if (event.has_ended()) {
+        End(index, std::move(event));
+      } else {
+        event.set_slot(index);
+        Send(event);
+      }
+    }
+    if (more.ok() && *more && whole.ok()) return;
+    close(std::exchange(slot.channel, -1));
+    kill(slot.supervisor, SIGKILL);  // unless it is already ending
+    int status = 0;
+    waitpid(slot.supervisor, &status, 0);
+    if (slot.ended) return;
+    const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    launch::Event event;
+    event.mutable_ended()->set_exit_code(code == 0 ? 1 : code);
+    event.mutable_ended()->set_reason("its supervisor has ended");
+    End(index, std::move(event));
+  }
+
+  // `event` says how the worker of the slot has ended.
+  void End(int slot, launch::Event event) {
+    slots_[slot].ended = true;
+    event.set_slot(slot);
+    Send(event);
+  }
+
+  void Send(const launch::Event& event) {
+    if (!WriteMessage(STDOUT_FILENO, event).ok()) LoseLauncher();
+  }
+
+  std::vector<Slot> slots_;
+  MessageReader reader_;
+  bool has_launcher_ = true;
+  int signals_ = -1;
+  EndRequests requests_;
+};
+
+}  // namespace
+
+absl::Status Supervise(const std::vector<std::string>& arguments) {
+  int num_slots = 0;
+  if (arguments.size() != 1 || !absl::SimpleAtoi(arguments[0], &num_slots) || num_slots < 1 ||
+      num_slots > kMaxWorkers) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("supervise: expected a number of workers from 1 to ", kMaxWorkers));
+  }
+  return HostSupervisor(num_slots).Run();
+}
+
+}  // namespace mirrorflow
