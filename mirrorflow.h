@@ -7,6 +7,7 @@
 #define MIRRORFLOW_MIRRORFLOW_H_
 
 #include "distribute/strategy/multi_worker_mirrored_strategy.h"  // strategies, sessions, steps
+#include "distribute/strategy/run_with_rejoin.h"                 // survive lost workers
 #include "framework/core/log.h"                                  // where log lines go
 #include "framework/core/tensor.h"            // tensors, dtypes, shapes, status macros
 #include "framework/graph/graph_file.h"       // graphs from and to files

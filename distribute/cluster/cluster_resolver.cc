@@ -19,6 +19,7 @@ namespace mirrorflow {
 namespace {
 
 constexpr char kChoice[] = "MIRRORFLOW_CLUSTER";
+constexpr char kRejoinTimeout[] = "MIRRORFLOW_REJOIN_TIMEOUT";
 
 absl::StatusOr<Cluster> FromOptions(const ClusterResolver::Options& options) {
   if (options.cluster_spec.empty()) {
@@ -235,6 +236,14 @@ absl::StatusOr<Cluster> ClusterResolver::FromEnvironment(const Environment& envi
   if (secret_file != environment.end()) cluster.secret_file = secret_file->second;
   const std::optional<absl::string_view> job = Find(environment, "MIRRORFLOW_JOB");
   if (job.has_value()) cluster.job = std::string(*job);
+  if (const auto timeout = Find(environment, kRejoinTimeout); timeout.has_value()) {
+    absl::Duration& own = cluster.rejoin_timeout;
+    if (!absl::ParseDuration(*timeout, &own) || own < absl::ZeroDuration()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(kRejoinTimeout, ": expected a duration of at least 0, such as 60s; got '",
+                       Printable(*timeout), "'"));
+    }
+  }
   return cluster;
 }
 

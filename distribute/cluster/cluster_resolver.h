@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 
 namespace mirrorflow {
 
@@ -36,6 +37,8 @@ struct Cluster {
   // Identifies the job; the same for all workers. MIRRORFLOW_JOB, or the source and its job id,
   // such as `SLURM step 4242.0`; empty if neither is known.
   std::string job;
+  // MIRRORFLOW_REJOIN_TIMEOUT, which `mirrorflow launch --rejoin_timeout` sets.
+  absl::Duration rejoin_timeout = absl::ZeroDuration();
   std::string source;                 // where this comes from: `SLURM step 4242.0`
   std::vector<std::string> warnings;  // to print
 

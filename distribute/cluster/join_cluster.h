@@ -63,6 +63,9 @@ class JoinedCluster {
   // For agreements that belong to no session.
   const std::shared_ptr<WorkerGroup>& group() const { return group_; }
 
+  // Whether a group of NewGroup() still exists, or group() is used elsewhere.
+  bool is_in_use() const { return group_.use_count() > 1 || client_->num_live_groups() > 1; }
+
   // Returns the group of a new session. All workers create the same sessions in the same order.
   std::unique_ptr<WorkerGroup> NewGroup() const { return client_->NewGroup(); }
   // Returns the function that connects the replicas of a session on CPUs. It may outlive this.

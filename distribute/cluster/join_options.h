@@ -2,6 +2,7 @@
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_JOIN_OPTIONS_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_JOIN_OPTIONS_H_
 
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -61,6 +62,9 @@ struct JoinOptions {
   // hung, and every worker's current step fails. Compilation and waiting for a late worker do not
   // count. Workers may use different values.
   absl::Duration progress_timeout = absl::Minutes(5);
+  // How long this worker waits for the return of a lost worker (RunWithRejoin). 0: it does not, and
+  // ends, and so must all others. Default: the cluster's rejoin_timeout. Only on CPUs.
+  std::optional<absl::Duration> rejoin_timeout = std::nullopt;
 };
 
 }  // namespace mirrorflow

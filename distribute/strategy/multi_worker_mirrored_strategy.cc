@@ -13,8 +13,11 @@
 #include "distribute/strategy/mirrored_backend.h"
 #include "distribute/strategy/option_ranges.h"
 #include "framework/core/failpoint.h"
+#include "framework/core/log.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/runtime/error_report.h"
+#include "framework/runtime/failure.h"
 #include "kernels/cuda/gpu.h"
 
 namespace mirrorflow {
@@ -36,6 +39,10 @@ absl::Status CheckRanges(const Options& options) {
                                     {"prepare_timeout", join.prepare_timeout},
                                     {"heartbeat_timeout", join.heartbeat_timeout},
                                     {"progress_timeout", join.progress_timeout}}));
+  if (const absl::Duration rejoin = *join.rejoin_timeout; rejoin < absl::ZeroDuration()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "rejoin_timeout: out of range; expected at least 0, got ", absl::FormatDuration(rejoin)));
+  }
   return CheckAtLeast("ring_from", join.exchange.ring_from, 0);
 }
 
@@ -54,18 +61,23 @@ absl::Status CheckGpuOptions(absl::Span<const int> gpus, const Options& options)
     return absl::InvalidArgumentError(
         "ring_from, wire_dtype: given with GPUs, which exchange data over NCCL; expected CPUs");
   }
+  if (*join.rejoin_timeout > absl::ZeroDuration()) {
+    return absl::InvalidArgumentError(
+        "rejoin_timeout: given with GPUs, whose workers end with a lost one; expected CPUs or 0");
+  }
   return absl::OkStatus();
 }
 
 WorkerReplicas Describe(const std::vector<std::string>& devices, absl::Span<const int> gpus,
-                        const MirroredStrategy::Options& options) {
+                        const MirroredStrategy::Options& options, bool rejoins) {
   const auto on_or_off = [](bool on) { return on ? "on" : "off"; };
   const bool autotunes = options.compile.kernels.autotune;
-  WorkerReplicas replicas = {
-      .devices = devices,
-      .settings = {{"seed", absl::StrCat(options.seed)}, {"autotune", on_or_off(autotunes)}},
-      .collective_timeout = *options.collective_timeout,
-      .measures_link = autotunes};
+  WorkerReplicas replicas = {.devices = devices,
+                             .settings = {{"seed", absl::StrCat(options.seed)},
+                                          {"autotune", on_or_off(autotunes)},
+                                          {"rejoin", on_or_off(rejoins)}},
+                             .collective_timeout = *options.collective_timeout,
+                             .measures_link = autotunes};
   if (gpus.empty()) return replicas;
   for (const int gpu : gpus) replicas.gpu_uuids.push_back(DescribeGpu(gpu).uuid);
   const std::optional<bool>& captures = options.capture_collectives;
@@ -79,19 +91,20 @@ WorkerReplicas Describe(const std::vector<std::string>& devices, absl::Span<cons
 
 }  // namespace
 
-MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(const Options& options,
-                                                         std::unique_ptr<JoinedCluster> joined,
-                                                         Topology topology)
+MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(const Options& options, Topology topology,
+                                                         WorkerReplicas replicas)
     : Strategy("MultiWorkerMirroredStrategy", ForSessions(options)),
       options_(options),
       topology_(std::move(topology)),
-      joined_(std::move(joined)) {}
+      replicas_(std::make_unique<const WorkerReplicas>(std::move(replicas))) {}
 
 MultiWorkerMirroredStrategy::~MultiWorkerMirroredStrategy() = default;
 
 absl::StatusOr<std::unique_ptr<MultiWorkerMirroredStrategy>> MultiWorkerMirroredStrategy::Create(
-    const Options& options) {
+    const Options& given) {
+  Options options = given;
   const Cluster& cluster = options.cluster;
+  if (!options.join.rejoin_timeout) options.join.rejoin_timeout = cluster.rejoin_timeout;
   MF_RETURN_IF_ERROR(CheckRanges(options));
   MF_ASSIGN_OR_RETURN(const std::vector<std::string> devices,
                       ChooseDevices(options.replicas.devices, options.replicas.num_cpu_replicas,
@@ -103,25 +116,79 @@ absl::StatusOr<std::unique_ptr<MultiWorkerMirroredStrategy>> MultiWorkerMirrored
   }
   // A worker inside a step may first wait for a late worker, and then for the step itself.
   const absl::Duration late = options.join.prepare_timeout;
-  Options complete = options;
-  complete.replicas =
+  options.replicas =
       options.replicas.WithTimeouts(late + absl::Minutes(10), late + absl::Minutes(20));
   Failpoint::SetWorker(cluster.task_index);
   PrintWarnings(cluster);
-  std::unique_ptr<JoinedCluster> joined;
-  Topology topology = Topology::OneWorker(devices, /*one_domain=*/gpus.empty());
+  std::unique_ptr<MultiWorkerMirroredStrategy> strategy(new MultiWorkerMirroredStrategy(
+      options, Topology::OneWorker(devices, /*one_domain=*/gpus.empty()),
+      Describe(devices, gpus, options.replicas,
+               *options.join.rejoin_timeout > absl::ZeroDuration())));
   if (cluster.num_workers > 1) {
     JoinWorkersOfEnvironment();
-    MF_ASSIGN_OR_RETURN(
-        joined, JoinCluster(cluster, Describe(devices, gpus, complete.replicas), options.join));
-    topology = joined->topology();
+    MF_RETURN_IF_ERROR(strategy->Join(MonotonicTime::Now() + options.join.connect_timeout));
   }
-  return std::unique_ptr<MultiWorkerMirroredStrategy>(
-      new MultiWorkerMirroredStrategy(complete, std::move(joined), std::move(topology)));
+  return strategy;
+}
+
+absl::Status MultiWorkerMirroredStrategy::Join(MonotonicTime deadline) {
+  JoinOptions join = options_.join;
+  for (;;) {
+    join.connect_timeout = deadline - MonotonicTime::Now();
+    auto joined = JoinCluster(options_.cluster, *replicas_, join);
+    if (joined.ok()) {
+      joined_ = *std::move(joined);
+      topology_ = joined_->topology();
+      num_inputs_ = 0;
+      return absl::OkStatus();
+    }
+    const bool is_lost = IsLostWorker(joined.status());
+    if (!rejoins() || !is_lost || MonotonicTime::Now() >= deadline) return joined.status();
+  }
+}
+
+bool MultiWorkerMirroredStrategy::rejoins() const {
+  return options_.cluster.num_workers > 1 && *options_.join.rejoin_timeout > absl::ZeroDuration();
+}
+
+absl::Status MultiWorkerMirroredStrategy::CheckJoined() const {
+  if (joined_ != nullptr) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(name(), ": has left its cluster; expected no use after Rejoin has failed"));
+}
+
+absl::Status MultiWorkerMirroredStrategy::AwaitOtherWorkers() const {
+  if (!rejoins()) return absl::OkStatus();
+  MF_RETURN_IF_ERROR(CheckJoined());
+  return joined_->group()->Barrier("function done",
+                                   MonotonicTime::Now() + options_.join.prepare_timeout);
+}
+
+absl::Status MultiWorkerMirroredStrategy::Rejoin(const absl::Status& why) {
+  if (!rejoins() || joined_ == nullptr || !IsLostWorker(why)) return why;
+  if (joined_->is_in_use()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "rejoin: a session or a DistributedDataset of ", name(),
+        " exists; expected RunWithRejoin's function to create and destroy all of them; after ",
+        why.message()));
+  }
+  const absl::Duration timeout = *options_.join.rejoin_timeout;
+  LogWarning(absl::StrCat("waiting up to ", absl::FormatDuration(timeout),
+                          " for all workers to return: ", why.message()));
+  const MonotonicTime deadline = MonotonicTime::Now() + timeout;
+  joined_->group()->SetStopped("a failure, after which it rejoins");
+  joined_ = nullptr;
+  const absl::Status joined = Join(deadline);
+  if (!absl::IsDeadlineExceeded(joined)) return joined;
+  return Annotate(
+      why, absl::StrCat("not all workers have returned within ", absl::FormatDuration(timeout)));
 }
 
 absl::StatusOr<SessionBackend> MultiWorkerMirroredStrategy::MakeBackend() const {
-  if (joined_ == nullptr) return CreateMirroredBackend(topology_, options_.replicas);
+  if (options_.cluster.num_workers == 1) {
+    return CreateMirroredBackend(topology_, options_.replicas);
+  }
+  MF_RETURN_IF_ERROR(CheckJoined());
   const std::vector<std::string> devices = DevicesOfWorker(topology_, worker());
   MF_ASSIGN_OR_RETURN(const std::vector<int> gpus, GpusOf(devices));
   MF_ASSIGN_OR_RETURN(SessionBackend backend,
@@ -163,6 +230,7 @@ absl::StatusOr<SessionBackend> MultiWorkerMirroredStrategy::MakeCpuBackend(
 }
 
 absl::StatusOr<std::unique_ptr<InputAgreement>> MultiWorkerMirroredStrategy::AgreeOnInput() const {
+  MF_RETURN_IF_ERROR(CheckJoined());
   std::vector<int> replicas;
   for (int w = 0; w < topology_.num_workers(); ++w) {
     replicas.push_back(static_cast<int>(topology_.RanksOfWorker(w).size()));

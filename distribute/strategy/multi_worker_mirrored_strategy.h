@@ -16,15 +16,18 @@
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "distribute/cluster/cluster_resolver.h"
 #include "distribute/cluster/join_options.h"
 #include "distribute/strategy/strategy.h"
+#include "framework/core/monotonic_time.h"
 
 namespace mirrorflow {
 
-class JoinedCluster;
+class JoinedCluster;    // distribute/cluster/join_cluster.h
+struct WorkerReplicas;  // distribute/cluster/join_cluster.h
 
 class MultiWorkerMirroredStrategy final : public Strategy {
  public:
@@ -47,18 +50,25 @@ class MultiWorkerMirroredStrategy final : public Strategy {
 
   const Topology& topology() const override { return topology_; }
   int worker() const override { return options_.cluster.task_index; }
+  absl::Status AwaitOtherWorkers() const override;
+  absl::Status Rejoin(const absl::Status& why) override;
 
  private:
-  MultiWorkerMirroredStrategy(const Options& options, std::unique_ptr<JoinedCluster> joined,
-                              Topology topology);
+  MultiWorkerMirroredStrategy(const Options& options, Topology topology, WorkerReplicas replicas);
+  bool rejoins() const;
+  // FailedPrecondition after Rejoin has failed.
+  absl::Status CheckJoined() const;
+  // Joins the cluster; after the loss of a worker meanwhile, again if the options ask for that.
+  absl::Status Join(MonotonicTime deadline);
   absl::StatusOr<SessionBackend> MakeBackend() const override;
   absl::StatusOr<SessionBackend> MakeCpuBackend(absl::Span<const std::string> devices) const;
   absl::StatusOr<std::unique_ptr<InputAgreement>> AgreeOnInput() const override;
 
-  const Options options_;
-  const Topology topology_;
-  mutable std::atomic<int> num_inputs_{0};
-  const std::unique_ptr<const JoinedCluster> joined_;  // null with one worker
+  const Options options_;  // complete
+  Topology topology_;
+  const std::unique_ptr<const WorkerReplicas> replicas_;
+  std::unique_ptr<const JoinedCluster> joined_;  // null with one worker, and after a failed Rejoin
+  mutable std::atomic<int> num_inputs_{0};       // since joining
 };
 
 }  // namespace mirrorflow

@@ -48,6 +48,9 @@ BatchShard Strategy::LocalShard() const {
           .world_size = topology().world_size()};
 }
 
+absl::Status Strategy::AwaitOtherWorkers() const { return absl::OkStatus(); }
+absl::Status Strategy::Rejoin(const absl::Status& why) { return why; }
+
 absl::StatusOr<std::unique_ptr<InputAgreement>> Strategy::AgreeOnInput() const {
   return absl::UnimplementedError(
       "dataset: the strategy does not connect its workers for input; expected AutoShardPolicy OFF, "

@@ -34,6 +34,7 @@ class Strategy {
  public:
   virtual ~Strategy();
 
+  // Valid until Rejoin.
   virtual const Topology& topology() const = 0;
   int num_replicas_in_sync() const { return topology().world_size(); }
   // The index of this process among the workers. Worker 0 writes files and reports results.
@@ -65,6 +66,15 @@ class Strategy {
   static absl::StatusOr<Tensor> Reduce(Reduction reduction, absl::Span<const Tensor> per_replica);
   // Concatenates the replicas' values along dimension `axis`.
   static absl::StatusOr<Tensor> Gather(absl::Span<const Tensor> per_replica, int axis);
+
+  // The two halves of RunWithRejoin, which calls them.
+  //
+  // Waits until all workers have called it, or one is lost.
+  virtual absl::Status AwaitOtherWorkers() const;
+  // After `why`, leaves the cluster and joins it again, as soon as all workers do so; a worker that
+  // was lost has been started again. Returns `why` if there is nothing to wait for.
+  // FailedPrecondition if a session or a DistributedDataset of the strategy still exists.
+  virtual absl::Status Rejoin(const absl::Status& why);
 
  protected:
   // `kind` is the class of the strategy, a literal.

@@ -64,6 +64,18 @@ std::optional<Failure> FailureOf(const absl::Status& status) {
   return payload.has_value() ? Decode(std::string(*payload)) : std::nullopt;
 }
 
+bool IsLostWorker(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kDeadlineExceeded:
+    case absl::StatusCode::kAborted:
+    case absl::StatusCode::kCancelled:
+      return !IsNumericError(status) && FailureOf(status).value_or(Failure()).worker >= 0;
+    default:
+      return false;
+  }
+}
+
 absl::Status WithCollectives(absl::Status status, const CollectivesByWorker& collectives) {
   if (status.ok()) return status;
   status.SetPayload(kCollectivesType,

@@ -36,6 +36,10 @@ absl::Status WithFailure(absl::Status status, const Failure& failure);
 // Returns the Failure that `status` carries, if any.
 std::optional<Failure> FailureOf(const absl::Status& status);
 
+// Whether a worker is lost or hangs, or this worker cannot reach it: its return, or that of another
+// process in its place, repairs the cluster. Not so for errors of the program, its data or numbers.
+bool IsLostWorker(const absl::Status& status);
+
 // The number of collectives that each worker had started when a step failed, by worker, as far as
 // it is known.
 using CollectivesByWorker = std::map<int, uint64_t>;

@@ -59,6 +59,9 @@ class CoordinationClient {
   // Returns the next group. The n-th call has the same group on all workers.
   std::unique_ptr<WorkerGroup> NewGroup();
 
+  // How many of the groups still exist.
+  int64_t num_live_groups() const { return connection_.use_count() - 1; }
+
   // Tells the service that this worker ends, so that this does not look like a failure. Worker 0
   // waits until all workers have left, because it may serve the service; after a failure, which
   // they have received, only for a moment.

@@ -4,6 +4,7 @@
 #include <ostream>
 
 #include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/is_error.h"
@@ -297,6 +298,21 @@ TEST(ClusterResolverTest, JobComesFromTheLauncher) {
     const auto cluster = ClusterResolver::FromEnvironment(environment);
     ASSERT_TRUE(cluster.ok()) << cluster.status();
     EXPECT_EQ(cluster->job, job) << cluster->source;
+  }
+}
+
+TEST(ClusterResolverTest, RejoinTimeoutComesFromTheLauncher) {
+  const auto timeout_of = [](const std::string& text) -> absl::StatusOr<absl::Duration> {
+    MF_ASSIGN_OR_RETURN(const Cluster cluster,
+                        ClusterResolver::FromEnvironment({{"MIRRORFLOW_REJOIN_TIMEOUT", text}}));
+    return cluster.rejoin_timeout;
+  };
+  EXPECT_EQ(timeout_of("1m30s").value(), absl::Seconds(90));
+  EXPECT_EQ(timeout_of("0").value(), absl::ZeroDuration());
+  EXPECT_EQ(timeout_of("").value(), absl::ZeroDuration());
+  for (const char* text : {"60", "-1s", "soon"}) {
+    EXPECT_THAT(timeout_of(text).status(),
+                IsError(absl::StatusCode::kInvalidArgument, "MIRRORFLOW_REJOIN_TIMEOUT", text));
   }
 }
 

@@ -33,6 +33,17 @@ TEST(FailureTest, StatusHasNoFailureUnlessPayloadParses) {
   }
 }
 
+TEST(FailureTest, LostWorkerIsToldByCodeAndWorker) {
+  const Failure of_worker = {.worker = 1};
+  EXPECT_TRUE(IsLostWorker(WithFailure(absl::UnavailableError("gone"), of_worker)));
+  EXPECT_TRUE(IsLostWorker(WithFailure(absl::DeadlineExceededError("hangs"), of_worker)));
+  EXPECT_FALSE(IsLostWorker(absl::OkStatus()));
+  EXPECT_FALSE(IsLostWorker(absl::UnavailableError("of no worker")));
+  EXPECT_FALSE(IsLostWorker(WithFailure(absl::UnavailableError("of no worker"), {.step = 1})));
+  EXPECT_FALSE(IsLostWorker(WithFailure(absl::InvalidArgumentError("wrong"), of_worker)));
+  EXPECT_FALSE(IsLostWorker(NumericError(WithFailure(absl::AbortedError("NaN"), of_worker))));
+}
+
 TEST(FailureTest, CarriesTheCollectivesOfTheWorkers) {
   const CollectivesByWorker collectives = {{0, 17}, {2, uint64_t{1} << 40}};
   EXPECT_EQ(CollectivesOf(WithCollectives(absl::AbortedError("it fails"), collectives)),

@@ -176,6 +176,12 @@ std::vector<NumericRow> StrategyRows() {
       TIMEOUT("JoinOptions.prepare_timeout", StatusOf(Workers{.join = {.prepare_timeout = v}})),
       TIMEOUT("JoinOptions.heartbeat_timeout", StatusOf(Workers{.join = {.heartbeat_timeout = v}})),
       TIMEOUT("JoinOptions.progress_timeout", StatusOf(Workers{.join = {.progress_timeout = v}})),
+      {"JoinOptions.rejoin_timeout",
+       {-1, -kInf},
+       {0, 1, kInf},
+       [](double seconds) {
+         return StatusOf(Workers{.join = {.rejoin_timeout = absl::Seconds(seconds)}});
+       }},
       COUNT("ExchangeOptions.ring_from",
             StatusOf(Workers{.join = {.exchange = {.ring_from = static_cast<int>(v)}}})),
   };

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/strategy/run_with_rejoin.h"
+
+#include "framework/core/status.h"
+
+namespace mirrorflow {
+
+absl::Status RunWithRejoin(Strategy& strategy, absl::FunctionRef<absl::Status()> run) {
+  for (;;) {
+    absl::Status status = run();
+    // A worker that is lost before the others are done needs them to run again with it.
+    if (status.ok()) status = strategy.AwaitOtherWorkers();
+    if (status.ok()) return status;
+    MF_RETURN_IF_ERROR(strategy.Rejoin(status));
+  }
+}
+
+}  // namespace mirrorflow
