@@ -16,10 +16,13 @@
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "framework/core/terminal.h"
 #include "framework/runtime/failure.h"
+#include "framework/workers/connection.h"
 #include "mirrorflow_debug.h"
 #include "tools/flags/checkpoint_flags.h"
 #include "tools/flags/cluster_flags.h"
@@ -177,21 +180,36 @@ absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy(std::optional<Cluster> cl
                          code);
 }
 
-// `metrics` may be null. `*code` is the exit code of the program, also if it was asked to end,
-// which is not an error.
-absl::Status TrainAndTest(const Strategy& strategy, LogFormat format, MetricsServer* metrics,
-                          ExitCode* code) {
-  const uint64_t seed = absl::GetFlag(FLAGS_seed);
-  *code = kExitBadInput;
+struct Data {
+  Dataset train;  // in batches
+  Dataset test;
+};
+
+absl::StatusOr<Data> OpenData() {
   FashionMnist::Options data{.data_dir = absl::GetFlag(FLAGS_data_dir),
                              .shape_images = absl::GetFlag(FLAGS_model) != "mlp"};
   MF_ASSIGN_OR_RETURN(const Dataset images, FashionMnist::Open(data));
   data.split = Split::kTest;
-  MF_ASSIGN_OR_RETURN(const Dataset test, FashionMnist::Open(data));
-  const int64_t batch_size = absl::GetFlag(FLAGS_global_batch_size);
-  const Dataset train = images.Shuffle(seed).Batch(batch_size);
+  MF_ASSIGN_OR_RETURN(Dataset test, FashionMnist::Open(data));
+  Dataset train =
+      images.Shuffle(absl::GetFlag(FLAGS_seed)).Batch(absl::GetFlag(FLAGS_global_batch_size));
   MF_RETURN_IF_ERROR(train.status());
+  return Data{std::move(train), std::move(test)};
+}
 
+// Lines that worker 0 prints at the end.
+struct Outcome {
+  std::string output;  // on the standard output
+  std::string error;   // on the standard error
+};
+
+// Repeated after the loss of a worker. `metrics` may be null. `*code` is the exit code of the
+// program, also if it was asked to end, which is not an error.
+absl::Status TrainAndTest(const Strategy& strategy, const Data& data, LogFormat format,
+                          MetricsServer* metrics, CleanupWatchdog& watchdog, Outcome* outcome,
+                          ExitCode* code) {
+  const Dataset& train = data.train;
+  const int64_t batch_size = absl::GetFlag(FLAGS_global_batch_size);
   *code = kExitUsage;
   const int64_t total_steps = absl::GetFlag(FLAGS_epochs) * train.size().value();
   MF_ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer, MakeOptimizer(total_steps));
@@ -235,18 +253,18 @@ absl::Status TrainAndTest(const Strategy& strategy, LogFormat format, MetricsSer
       LossLog losses,
       LossLog::Open(PathOfWorker(absl::GetFlag(FLAGS_loss_log), strategy), checkpoints.start.step));
   fit.on_step = [&](int64_t step, float loss) { return losses.Add(step, loss); };
-  const CleanupWatchdog watchdog(strategy, session);
+  const absl::Cleanup cleanup = [&] { watchdog.Start(strategy, session.connection().failure()); };
   MF_ASSIGN_OR_RETURN(const TrainResult result, trainer->Fit(train, fit));
   if (stop.signal().has_value()) {
     *code = kExitResources;
     MF_RETURN_IF_ERROR(result.last_save);
     *code = *stop.signal() == SIGINT ? kExitInterrupted : kExitPreempted;
     if (strategy.worker() != 0) return absl::OkStatus();
-    PrintErrorLine(absl::StrCat("stopped by SIG", sigabbrev_np(*stop.signal()), " after step ",
-                                result.steps, "; the same command goes on from there"));
+    outcome->error = absl::StrCat("stopped by SIG", sigabbrev_np(*stop.signal()), " after step ",
+                                  result.steps, "; the same command goes on from there");
     return absl::OkStatus();
   }
-  MF_ASSIGN_OR_RETURN(const double accuracy, TestAccuracy(strategy, test_step, test));
+  MF_ASSIGN_OR_RETURN(const double accuracy, TestAccuracy(strategy, test_step, data.test));
 
   *code = kExitResources;  // of what cannot be written
   if (const std::string path = absl::GetFlag(FLAGS_save_variables); !path.empty()) {
@@ -260,10 +278,12 @@ absl::Status TrainAndTest(const Strategy& strategy, LogFormat format, MetricsSer
   }
   *code = result.last_save.ok() ? kExitOk : kExitResources;
   if (strategy.worker() != 0) return result.last_save;
-  std::printf("test_accuracy=%.4f train_loss=%.4f examples_per_s=%.0f step_ms=%.3f", accuracy,
-              result.loss, result.examples_per_s, result.median_step_ms);
-  if (result.median_host_us > 0) std::printf(" host_us=%.1f", result.median_host_us);
-  std::printf("\n");
+  outcome->output =
+      absl::StrFormat("test_accuracy=%.4f train_loss=%.4f examples_per_s=%.0f step_ms=%.3f",
+                      accuracy, result.loss, result.examples_per_s, result.median_step_ms);
+  if (result.median_host_us > 0) {
+    absl::StrAppendFormat(&outcome->output, " host_us=%.1f", result.median_host_us);
+  }
   return result.last_save;
 }
 
@@ -278,9 +298,26 @@ absl::Status Run(ExitCode* code) {
   MF_ASSIGN_OR_RETURN(const std::unique_ptr<Strategy> strategy,
                       MakeStrategy(std::move(cluster), code));
   if (metrics != nullptr) metrics->SetWaiting("loading data, the model and its checkpoint");
-  const absl::Status status = TrainAndTest(*strategy, format, metrics.get(), code);
+  *code = kExitBadInput;
+  const absl::StatusOr<Data> data = OpenData();
+  CleanupWatchdog watchdog;
+  Outcome outcome;
+  const absl::Status status = RunWithRejoin(*strategy, [&]() -> absl::Status {
+    MF_RETURN_IF_ERROR(data.status());
+    outcome = Outcome();
+    const absl::Status run =
+        TrainAndTest(*strategy, *data, format, metrics.get(), watchdog, &outcome, code);
+    watchdog.Stop();
+    if (metrics != nullptr && IsLostWorker(run)) {
+      metrics->SetWaiting(absl::StrCat("all workers to return: ", run.message()));
+    }
+    return run;
+  });
   if (metrics != nullptr && !status.ok()) metrics->Fail(status);  // the cleanup may take a while
   *code = ExitCodeOf(status, *strategy, *code);
+  watchdog.Start(*strategy, *code == kExitCluster ? status : absl::OkStatus());
+  if (!outcome.output.empty()) PrintLine(outcome.output);
+  if (!outcome.error.empty()) PrintErrorLine(outcome.error);
   return status;
 }
 

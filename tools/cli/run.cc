@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -15,6 +16,7 @@
 #include "framework/graph/shape_inference.h"
 #include "framework/runtime/variable_layout.h"
 #include "framework/session/session.h"
+#include "framework/workers/connection.h"
 #include "mirrorflow_debug.h"
 #include "ops/registry.h"
 #include "tools/cli/commands.h"
@@ -211,6 +213,7 @@ absl::Status LoadForStep(const std::string& path, const StepSelection& step, Ses
 absl::Status RunSteps(const Strategy& strategy, std::vector<NamedFile> feeds,
                       std::vector<NamedFile> fetches, ExitCode* code) {
   const std::string path = absl::GetFlag(FLAGS_graph);
+  CleanupWatchdog watchdog;
   *code = kExitBadInput;
   MF_ASSIGN_OR_RETURN(const Graph graph, ReadGraph());
   *code = kExitUsage;
@@ -236,7 +239,7 @@ absl::Status RunSteps(const Strategy& strategy, std::vector<NamedFile> feeds,
       Annotate(session->Prepare(selected.feeds, selected.fetches, selected.targets), path));
   TraceWriter trace;
   StepOutputs outputs;
-  const CleanupWatchdog watchdog(strategy, *session);
+  const absl::Cleanup cleanup = [&] { watchdog.Start(strategy, session->connection().failure()); };
   const bool traces = !absl::GetFlag(FLAGS_trace).empty();
   const int64_t steps = absl::GetFlag(FLAGS_steps);
   for (int64_t i = 0; i < steps; ++i) {

@@ -16,6 +16,7 @@
 #include "distribute/strategy/devices.h"
 #include "distribute/strategy/ignored_workers.h"
 #include "distribute/strategy/multi_worker_mirrored_strategy.h"
+#include "framework/core/mutex.h"
 #include "framework/core/state_report.h"
 #include "framework/core/status.h"
 #include "framework/core/terminal.h"
@@ -24,7 +25,6 @@
 #include "framework/runtime/failure.h"
 #include "framework/runtime/trace.h"
 #include "framework/session/session.h"
-#include "framework/workers/connection.h"
 
 ABSL_FLAG(std::string, strategy, "auto",
           "mirrored (this process alone), multi_worker, or auto: what the environment says");
@@ -45,6 +45,12 @@ ABSL_FLAG(absl::Duration, prepare_timeout, absl::Minutes(30),
 ABSL_FLAG(std::optional<absl::Duration>, collective_timeout, std::nullopt,
           "how long workers wait for each other in a collective; default: 10 minutes more than "
           "--prepare_timeout");
+ABSL_FLAG(
+    std::optional<absl::Duration>, rejoin_timeout, std::nullopt,
+    "how long workers on CPUs keep their processes after the loss of one and wait until it is "
+    "started again, which `mirrorflow launch` does, if the program uses RunWithRejoin as "
+    "fashion_mnist does; 0: they end; default: $MIRRORFLOW_REJOIN_TIMEOUT, which launch sets, "
+    "or 0");
 ABSL_FLAG(std::string, secret_file, "",
           "file, of mode 0600, with the secret that all workers share; default: "
           "$MIRRORFLOW_SECRET_FILE");
@@ -112,7 +118,9 @@ absl::Status CheckTimeouts() {
   for (const auto& [flag, timeout] : timeouts) {
     MF_RETURN_IF_ERROR(CheckFlagDuration(flag, timeout, kLeastTimeout));
   }
-  return absl::OkStatus();
+  return CheckFlagDuration("rejoin_timeout",
+                           absl::GetFlag(FLAGS_rejoin_timeout).value_or(absl::ZeroDuration()),
+                           absl::ZeroDuration());
 }
 
 // Errors about a worker carry its number.
@@ -170,7 +178,8 @@ absl::StatusOr<JoinOptions> JoinOptionsOfFlags() {
                          .connect_timeout = absl::GetFlag(FLAGS_connect_timeout),
                          .prepare_timeout = absl::GetFlag(FLAGS_prepare_timeout),
                          .heartbeat_timeout = absl::GetFlag(FLAGS_heartbeat_timeout),
-                         .progress_timeout = absl::GetFlag(FLAGS_progress_timeout)};
+                         .progress_timeout = absl::GetFlag(FLAGS_progress_timeout),
+                         .rejoin_timeout = absl::GetFlag(FLAGS_rejoin_timeout)};
   MF_ASSIGN_OR_RETURN(options.secret, SecretOfFlags());
   return options;
 }
@@ -248,18 +257,39 @@ absl::Status WriteTraceOfWorkers(Session& session, const TraceWriter& trace,
   return own.empty() ? absl::OkStatus() : trace.WriteFile(own);
 }
 
-CleanupWatchdog::~CleanupWatchdog() {
-  if (strategy_.topology().num_workers() == 1) return;
+struct CleanupWatchdog::Watch {
+  Mutex mutex;
+  CondVar stopped;
+  bool is_stopped ABSL_GUARDED_BY(mutex) = false;
+
+  // Returns whether Stop() was called within `timeout`.
+  bool IsStoppedWithin(absl::Duration timeout) {
+    MutexLock lock(&mutex);
+    return stopped.WaitFor(lock, timeout,
+                           [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) { return is_stopped; });
+  }
+};
+
+void CleanupWatchdog::Start(const Strategy& strategy, const absl::Status& failure) {
+  if (strategy.topology().num_workers() == 1) return;
+  Stop();
+  watch_ = std::make_shared<Watch>();
   const absl::Duration timeout = 2 * absl::GetFlag(FLAGS_heartbeat_timeout);
-  const absl::Status failure = session_.connection().failure();
-  absl::StatusOr<std::thread> watch = StartThread("cleanup", [timeout, failure] {
-    absl::SleepFor(timeout);
+  absl::StatusOr<std::thread> thread = StartThread("cleanup", [watch = watch_, timeout, failure] {
+    if (watch->IsStoppedWithin(timeout)) return;
     const std::string what = absl::StrCat("cleanup: hangs; expected the process to end within ",
                                           absl::FormatDuration(timeout));
     if (failure.ok()) EndHangingProcess(absl::InternalError(what), kExitInternal);
     EndHangingProcess(Annotate(failure, what), kExitCluster);
   });
-  if (watch.ok()) watch->detach();
+  if (thread.ok()) thread->detach();
+}
+
+void CleanupWatchdog::Stop() {
+  if (watch_ == nullptr) return;
+  MutexLock lock(&watch_->mutex);
+  watch_->is_stopped = true;
+  watch_->stopped.NotifyAll();
 }
 
 ExitCode ExitCodeOf(const absl::Status& status, const Strategy& strategy, ExitCode code) {

@@ -44,19 +44,23 @@ std::string PathOfWorker(const std::string& path, const Strategy& strategy);
 absl::Status WriteTraceOfWorkers(Session& session, const TraceWriter& trace,
                                  const std::string& path, const Strategy& strategy);
 
-// From its end on, gives a process of several workers twice --heartbeat_timeout to end; then ends
-// it at once, with kExitCluster after a failure of the cluster, or else kExitInternal. Declare it
-// after all objects whose destructors might hang.
+// Ends a process of several workers that hangs while it cleans up, because a destructor hangs.
+//
+//   CleanupWatchdog watchdog;
+//   …
+//   const absl::Cleanup cleanup = [&] { watchdog.Start(strategy, failure); };  // declared last
 class CleanupWatchdog {
  public:
-  CleanupWatchdog(const Strategy& strategy, const Session& session)
-      : strategy_(strategy), session_(session) {}
-  ~CleanupWatchdog();
-  CleanupWatchdog(const CleanupWatchdog&) = delete;
+  // Gives the process twice --heartbeat_timeout to end; then ends it at once, with kExitCluster
+  // after `failure` of the cluster, or else kExitInternal.
+  void Start(const Strategy& strategy, const absl::Status& failure);
+  // The process goes on instead of ending.
+  void Stop();
 
  private:
-  const Strategy& strategy_;
-  const Session& session_;
+  struct Watch;
+
+  std::shared_ptr<Watch> watch_;  // shared with a thread that may outlive this
 };
 
 // Returns kExitCluster for an error that another worker of the strategy has caused, or that has to

@@ -93,9 +93,9 @@ void MetricsServer::SetWaiting(std::string what) { monitor_->SetWaiting(std::mov
 void MetricsServer::Fail(const absl::Status& why) { monitor_->Fail(why); }
 
 absl::Status MetricsServer::OnTrainBegin(TrainingState& state) {
-  monitor_->BeginTraining(state.strategy.topology().num_workers() > 1
-                              ? "the first step, which compiles and waits for the other workers"
-                              : "the first step, which compiles");
+  monitor_->SetWaiting(state.strategy.topology().num_workers() > 1
+                           ? "the first step, which compiles and waits for the other workers"
+                           : "the first step, which compiles");
   monitor_->SetReplicas(state.session.num_local_replicas(), state.session.world_size());
   monitor_->SetVariableBytes(state.session.variable_bytes());
   return OnStepBegin(state);  // a resumed run may have called it before its checkpoint

@@ -46,7 +46,8 @@ class MetricsServer final : public Callback {
 
   int port() const;
 
-  // Sets what /readyz says before the first step has ended, such as `loading data`.
+  // Sets what /readyz says until the next step has ended, such as `loading data`. Ends a failure,
+  // because it is going to be repaired.
   void SetWaiting(std::string what);
   // Makes /healthz and /readyz answer 503. Fit reports its errors by itself.
   void Fail(const absl::Status& why);

@@ -62,14 +62,9 @@ bool IsSame(const RunProgress::Position& a, const RunProgress::Position& b) {
 RunMonitor::RunMonitor(const Options& options) : options_(options) {}
 
 void RunMonitor::SetWaiting(std::string what) {
-  MutexLock lock(&mutex_);
-  waiting_ = std::move(what);
-}
-
-void RunMonitor::BeginTraining(std::string waiting) {
   Set(has_stepped_, false);
   MutexLock lock(&mutex_);
-  waiting_ = std::move(waiting);
+  waiting_ = std::move(what);
   failure_ = absl::OkStatus();
 }
 

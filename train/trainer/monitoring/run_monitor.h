@@ -37,10 +37,9 @@ class RunMonitor {
 
   // ---- called by the thread that trains ---------------------------------------------------------
 
-  // Says what the process does until its first step has ended: `joining the cluster`.
+  // Says what the process waits for, perhaps after a failure that is going to be repaired: `the
+  // other workers`. It is ready after its next step.
   void SetWaiting(std::string what);
-  // Training begins, perhaps again after a failure. It is ready after its first step.
-  void BeginTraining(std::string waiting);
   // Looks at the progress of a session from now on, and times its waits.
   void Watch(const std::shared_ptr<RunProgress>& progress);
   void SetReplicas(int local, int all);
