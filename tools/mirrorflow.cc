@@ -67,7 +67,7 @@ constexpr struct Command {
      "tools/bench/ tools/flags/step cluster_spec collective heartbeat_timeout hosts rsh task_index",
      "mirrorflow bench step|gates|allreduce|hooks|overhead|trainer|data|serving|compile|graphs|\n"
      "                 startup|memory|world_sizes   measure the performance on this machine\n"},
-    {"launch", Launch, "tools/launch/",
+    {"launch", Launch, "tools/launch/ rejoin_timeout",
      "mirrorflow launch -n N|MIN:MAX [--hosts=…] -- PROGRAM [ARGUMENT …]\n"
      "                                              run a program as several workers, or as\n"
      "                                              many as hosts answer\n",

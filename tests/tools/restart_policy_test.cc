@@ -35,6 +35,22 @@ TEST(RestartPolicyTest, OnlyAttemptsThatMaySucceedRestart) {
   EXPECT_FALSE(RestartPolicy({}).PauseAfter({.exit_code = kExitPreempted}).has_value());
 }
 
+TEST(RestartPolicyTest, LostWorkerStartsAtOnceOnlyAfterProgress) {
+  RestartPolicy policy({.max_restarts = 3, .first_pause = absl::Seconds(8)});
+  const auto pause = [&](int64_t saved_step) {
+    return policy.PauseAfter({.exit_code = kKilled, .saved_step = saved_step, .is_alone = true});
+  };
+  EXPECT_EQ(pause(0), absl::ZeroDuration());
+  EXPECT_THAT(*pause(0), AllOf(Ge(absl::Seconds(4)), Le(absl::Seconds(8))));
+  EXPECT_THAT(*pause(0), AllOf(Ge(absl::Seconds(8)), Le(absl::Seconds(16))));
+  EXPECT_FALSE(pause(0).has_value());
+  EXPECT_EQ(pause(100), absl::ZeroDuration());
+  // The restarts of lost workers and of the job share the budget.
+  EXPECT_TRUE(policy.PauseAfter({.exit_code = kKilled, .saved_step = 100}).has_value());
+  EXPECT_TRUE(pause(100).has_value());
+  EXPECT_FALSE(policy.PauseAfter({.exit_code = kKilled, .saved_step = 100}).has_value());
+}
+
 TEST(RestartPolicyTest, CheckpointOfLaterStepResetsTheCount) {
   RestartPolicy policy({.max_restarts = 1});
   for (const int step : {100, 200, 300}) {

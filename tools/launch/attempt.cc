@@ -47,6 +47,8 @@ constexpr absl::Duration kSupervisorSlack = absl::Seconds(5);
 constexpr absl::Duration kCauseTimeout = absl::Seconds(1);
 // How long supervisors may take to end after their orders.
 constexpr absl::Duration kEndTimeout = absl::Seconds(1);
+// How much longer than the other workers one may take to end that has started again.
+constexpr absl::Duration kLastWorkersTimeout = absl::Seconds(5);
 
 constexpr size_t kSecretBytes = 32, kJobBytes = 8;
 
@@ -66,12 +68,14 @@ std::string LastLineText(absl::string_view text) {
 // ---- conditions ---------------------------------------------------------------------------------
 
 bool Attempt::is_over() const {
+  const auto is_pausing = [](const Worker& w) { return w.is_pausing(); };
   return !gathering_ &&
-         std::all_of(hosts_.begin(), hosts_.end(), [](const Host& host) { return host.ended; });
+         std::all_of(hosts_.begin(), hosts_.end(), [](const Host& host) { return host.ended; }) &&
+         std::none_of(workers_.begin(), workers_.end(), is_pausing);
 }
 
 bool Attempt::is_starting() const {
-  const auto waits = [](const Worker& w) { return !w.started && !w.ended; };
+  const auto waits = [](const Worker& w) { return !w.started && !w.ended && !w.starts_again; };
   return !ending_ && (gathering_ || std::any_of(workers_.begin(), workers_.end(), waits));
 }
 
@@ -95,6 +99,7 @@ bool Attempt::is_awaited(const Host& host, MonotonicTime now) {
 
 MonotonicTime Attempt::NextDeadline() const {
   MonotonicTime next = std::min(kill_at_, end_all_at_);
+  for (const Worker& worker : workers_) next = std::min(next, worker.again_at);
   if (is_starting()) next = std::min(next, begin_ + options_.start_timeout);
   if (!gathering_) return next;
   const MonotonicTime now = MonotonicTime::Now();
@@ -205,25 +210,25 @@ void Attempt::Begin() {
   hosts_[0].supervisor->Send(find_ports);
 }
 
-void Attempt::StartWorkers(const launch::Ports& ports) {
-  const std::vector<int> numbers(ports.ports().begin(), ports.ports().end());
+void Attempt::StartWorkers() {
   for (const Host& host : hosts_) {
     for (const Worker& worker : WorkersOf(host)) {
-      if (!worker.ended) host.supervisor->Send(StartOrder(worker.end.worker, numbers));
+      if (!worker.ended) host.supervisor->Send(StartOrder(worker.end.worker));
     }
   }
 }
 
-launch::Order Attempt::StartOrder(int index, absl::Span<const int> ports) {
+launch::Order Attempt::StartOrder(int index) {
   const Placement& placement = placed_[index];
   std::map<std::string, std::string> variables;
   if (!placement.host.name.empty()) {
     variables = ForwardedVariables(environ, options_.forwarded_variables);
   }
-  for (auto& [name, value] : VariablesOfWorker(placed_, index, ports)) variables[name] = value;
+  for (auto& [name, value] : VariablesOfWorker(placed_, index, ports_)) variables[name] = value;
   variables["MIRRORFLOW_JOB"] = absl::StrCat("launch ", job_);
   variables["MIRRORFLOW_RESTART_COUNT"] = absl::StrCat(restart_.count);
   variables["MIRRORFLOW_RESTART_REASON"] = restart_.reason;
+  variables["MIRRORFLOW_REJOIN_TIMEOUT"] = absl::FormatDuration(options_.rejoin_timeout);
   if (options_.one_gpu_per_process) {
     const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
     workers_[index].end.gpu = variables["CUDA_VISIBLE_DEVICES"] =
@@ -269,7 +274,7 @@ absl::Status Attempt::Serve() {
     if (fds[2 + 3 * h].revents != 0) TakeErrors(hosts_[h]);
     if (fds[1 + 3 * h].revents != 0) TakeEvents(hosts_[h]);
   }
-  return gathering_ ? Gather() : absl::OkStatus();
+  return gathering_ ? Gather() : StartAgain();
 }
 
 void Attempt::PassDeadlines() {
@@ -277,6 +282,24 @@ void Attempt::PassDeadlines() {
   if (now >= kill_at_) return KillSupervisors();
   if (now >= end_all_at_) EndAll(SIGTERM);
   if (is_starting() && now >= begin_ + options_.start_timeout) MissStartDeadline();
+}
+
+absl::Status Attempt::StartAgain() {
+  const MonotonicTime now = MonotonicTime::Now();
+  for (Host& host : hosts_) {
+    for (Worker& worker : WorkersOf(host)) {
+      if (now < worker.again_at) continue;
+      worker.again_at = MonotonicTime::InfiniteFuture();
+      worker.started = worker.ended = false;
+      if (host.ready && !host.ended) host.supervisor->Send(StartOrder(worker.end.worker));
+    }
+    if (!host.ended || is_done(host)) continue;
+    // The host's supervisor was lost. The answer of another one starts the workers.
+    host.ready = host.ended = false;
+    MF_ASSIGN_OR_RETURN(host.supervisor, SupervisorProcess::Spawn(host.host, host.num_workers,
+                                                                  options_.remote_shell));
+  }
+  return absl::OkStatus();
 }
 
 void Attempt::MissStartDeadline() {
@@ -336,13 +359,21 @@ void Attempt::EndAll(int signal) {
   launch::Order order;
   order.set_signal(signal);
   for (Host& host : hosts_) {
-    if (host.ended) continue;
     for (Worker& worker : WorkersOf(host)) {
-      if (!worker.ended) worker.end.asked_to_end = true;
+      if (worker.ended && !worker.is_pausing()) continue;
+      worker.end.asked_to_end = true;
+      if (!worker.is_pausing()) continue;
+      worker.again_at = MonotonicTime::InfiniteFuture();
+      AddEnd(worker, 128 + signal);
     }
+    if (host.ended) continue;
     if (host.supervisor == nullptr) {
       for (Worker& worker : WorkersOf(host)) AddEnd(worker, 128 + signal);
       host.ended = true;
+      continue;
+    }
+    if (is_done(host)) {
+      Release(host);
       continue;
     }
     if (!host.ready) host.supervisor->Kill();
@@ -385,9 +416,13 @@ void Attempt::TakeEvent(Host& host, const launch::Event& event) {
   switch (event.event_case()) {
     case launch::Event::kReady:
       host.ready = true;
+      for (const Worker& w : WorkersOf(host)) {
+        if (w.starts_again && !w.ended) host.supervisor->Send(StartOrder(w.end.worker));
+      }
       break;
     case launch::Event::kPorts:
-      StartWorkers(event.ports());
+      ports_.assign(event.ports().ports().begin(), event.ports().ports().end());
+      StartWorkers();
       break;
     case launch::Event::kStarted:
       worker.started = true;
@@ -458,11 +493,17 @@ int Attempt::Release(Host& host) {
   return status;
 }
 
+bool Attempt::is_done(const Host& host) {
+  const absl::Span<const Worker> workers = WorkersOf(host);
+  return std::all_of(workers.begin(), workers.end(),
+                     [](const Worker& w) { return w.ended && !w.is_pausing(); });
+}
+
 void Attempt::End(Host& host, Worker& worker, int exit_code) {
   AddEnd(worker, exit_code);
-  const absl::Span<const Worker> workers = WorkersOf(host);
-  const auto ended = [](const Worker& w) { return w.ended; };
-  if (!host.ended && std::all_of(workers.begin(), workers.end(), ended)) Release(host);
+  if (worker.is_pausing()) return;
+  if (!host.ended && is_done(host)) Release(host);
+  if (exit_code == 0) AwaitLastWorkers();
   if (exit_code == 0 || worker.end.asked_to_end) return;
   // After a stop, the others stop after the same step: a second signal would end one that is
   // saving. The worker that a victim blames may be about to say itself why it ends, and one that a
@@ -481,7 +522,48 @@ void Attempt::AddEnd(Worker& worker, int exit_code) {
   worker.end.after = MonotonicTime::Now() - begin_;
   worker.end.exit_code = exit_code;
   output_.Finish(worker.end.worker);
-  ends_.push_back(worker.end);
+  if (!StartsAgain(worker)) ends_.push_back(worker.end);
+}
+
+bool Attempt::StartsAgain(Worker& worker) {
+  const WorkerEnd end = worker.end;
+  // After a stop, the others stop, too. A victim has given up on another worker, and one that has
+  // succeeded no longer waits.
+  const bool is_lost = worker.started && !end.asked_to_end && !end.is_victim &&
+                       end.exit_code != 0 && end.exit_code != kExitPreempted;
+  const bool others_wait = options_.rejoin_timeout > absl::ZeroDuration() && workers_.size() > 1 &&
+                           !ending_ && end_all_at_ == MonotonicTime::InfiniteFuture() &&
+                           ends_.empty();
+  if (!is_lost || !others_wait) return false;
+  const std::optional<absl::Duration> pause = policy_.PauseAfter(
+      {.exit_code = end.exit_code, .saved_step = saved_step_, .host = end.host, .is_alone = true});
+  if (!pause.has_value()) return false;
+  ++restart_.count;
+  restart_.reason = EndText(end);
+  PrintErrorLine(absl::StrCat("mirrorflow launch: ", restart_.reason, "; starts again alone, ",
+                              policy_.Text(), "; the others may wait for ",
+                              absl::FormatDuration(options_.rejoin_timeout)));
+  worker.end = {};
+  worker.end.worker = end.worker;
+  worker.end.host = end.host;
+  worker.starts_again = true;
+  // After a longer pause, the others would have given up.
+  worker.again_at = MonotonicTime::Now() + std::min(*pause, options_.rejoin_timeout / 2);
+  return true;
+}
+
+// A worker that was lost after its work, just before its end, starts again although the others end.
+// The whole job then starts again, and ends at once.
+void Attempt::AwaitLastWorkers() {
+  const auto runs = [](const Worker& w) { return !w.ended && !w.starts_again; };
+  const auto is_last = [](const Worker& w) {
+    return w.starts_again && (!w.ended || w.is_pausing());
+  };
+  if (std::any_of(workers_.begin(), workers_.end(), runs)) return;
+  if (std::none_of(workers_.begin(), workers_.end(), is_last)) return;
+  end_all_at_ = std::min(end_all_at_, MonotonicTime::Now() + kLastWorkersTimeout);
+  exit_code_ = kExitCluster;  // unless they succeed after all
+  reason_ = restart_.reason;
 }
 
 int Attempt::ExitCodeOfJob() {

@@ -4,7 +4,8 @@
 //
 // It asks all hosts to run a supervisor, a few hosts at a time. Once enough of them have answered,
 // it numbers the workers, starts them, and waits for their end. The next attempt asks all hosts
-// again, so one that has returned takes part.
+// again, so one that has returned takes part. If the workers wait for a lost one
+// (--rejoin_timeout), that one starts again within the attempt.
 #ifndef MIRRORFLOW_TOOLS_LAUNCH_ATTEMPT_H_
 #define MIRRORFLOW_TOOLS_LAUNCH_ATTEMPT_H_
 
@@ -23,6 +24,7 @@
 #include "tools/launch/launch.pb.h"
 #include "tools/launch/launch_report.h"
 #include "tools/launch/placement.h"
+#include "tools/launch/restart_policy.h"
 #include "tools/launch/supervisor_process.h"
 #include "tools/launch/worker_output.h"
 
@@ -31,12 +33,17 @@ namespace mirrorflow {
 class Attempt {
  public:
   struct Restart {
-    int count = 0;       // the attempts before this one
-    std::string reason;  // why the last one has ended; empty for the first attempt
+    int count = 0;       // restarts of the job and of its lost workers
+    std::string reason;  // of the last one; empty before the first
   };
   // `signals`: a signalfd for the signals that ask the launcher to end.
-  Attempt(const LaunchOptions& options, Restart restart, int signals, WorkerOutput& output)
-      : options_(options), restart_(std::move(restart)), signals_(signals), output_(output) {}
+  Attempt(const LaunchOptions& options, Restart restart, RestartPolicy& policy, int signals,
+          WorkerOutput& output)
+      : options_(options),
+        restart_(std::move(restart)),
+        policy_(policy),
+        signals_(signals),
+        output_(output) {}
 
   // Returns the exit code.
   absl::StatusOr<int> Run();
@@ -47,6 +54,7 @@ class Attempt {
   // known or this machine.
   const std::string& reason() const { return reason_; }
   const std::string& failed_host() const { return failed_host_; }
+  int num_restarts() const { return restart_.count; }
   // The step of the newest checkpoint that the workers have saved; 0: they have saved none.
   int64_t saved_step() const { return saved_step_; }
 
@@ -55,7 +63,11 @@ class Attempt {
   struct Worker {
     bool started = false;
     bool ended = false;
+    bool starts_again = false;                                 // it was lost in this attempt
+    MonotonicTime again_at = MonotonicTime::InfiniteFuture();  // when it starts again
     WorkerEnd end;
+
+    bool is_pausing() const { return again_at < MonotonicTime::InfiniteFuture(); }
   };
   struct Host {
     LaunchHost host;
@@ -85,11 +97,13 @@ class Attempt {
   absl::Status Gather();
   std::string AbsentText() const;
   void Begin();
-  void StartWorkers(const launch::Ports& ports);
-  launch::Order StartOrder(int index, absl::Span<const int> ports);
+  void StartWorkers();
+  launch::Order StartOrder(int index);
 
   absl::Status Serve();
   void PassDeadlines();
+  // Starts the lost workers again whose pause has ended.
+  absl::Status StartAgain();
   void MissStartDeadline();
   void KillSupervisors();
   void TakeSignals();
@@ -99,18 +113,25 @@ class Attempt {
   void TakeEvent(Host& host, const launch::Event& event);
   void FailToAnswer(Host& host, const absl::Status& why);
   void LoseHost(Host& host, const absl::Status& why);
+  // Whether none of the host's workers runs or starts again.
+  bool is_done(const Host& host);
   int Release(Host& host);
   void End(Host& host, Worker& worker, int exit_code);
   void AddEnd(Worker& worker, int exit_code);
+  // Whether the worker, which has just ended, starts again while the others wait for it.
+  bool StartsAgain(Worker& worker);
+  void AwaitLastWorkers();
   int ExitCodeOfJob();
 
   const LaunchOptions& options_;
-  const Restart restart_;
+  Restart restart_;
+  RestartPolicy& policy_;
   const int signals_;
   WorkerOutput& output_;
   std::vector<Host> hosts_;        // all until Begin(), then those that have answered
   std::vector<Worker> workers_;    // by placement until Begin(), then by number
   std::vector<Placement> placed_;  // the same workers
+  std::vector<int> ports_;
   bool has_numbers_ = !options_.is_elastic;
   std::string secret_;
   std::string job_;  // random, so that workers of an earlier attempt cannot join this one

@@ -41,7 +41,7 @@ absl::Status Refused(absl::string_view event, absl::string_view expected, absl::
 
 void EventReader::Expect(const launch::Order& order) {
   if (order.has_find_ports()) num_ports_ = order.find_ports();
-  if (order.has_start()) slots_[order.start().slot()].is_start_ordered = true;
+  if (order.has_start()) slots_[order.start().slot()] = {.is_start_ordered = true};
 }
 
 absl::StatusOr<bool> EventReader::Next(launch::Event* event) {

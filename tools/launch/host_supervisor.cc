@@ -54,14 +54,14 @@ class HostSupervisor {
     pid_t supervisor = -1;  // of its worker
     int channel = -1;       // its standard input and output; -1 while it does not run
     MessageReader reader;
+    bool has_run = false;
     bool ended = false;  // the worker, as the launcher knows
   };
 
-  // Without a launcher, no more workers start.
+  // The launcher may start a worker again until it ends its orders.
   bool is_over() const {
-    return std::all_of(slots_.begin(), slots_.end(), [this](const Slot& slot) {
-      return slot.channel < 0 && (slot.ended || !has_launcher_);
-    });
+    return !has_launcher_ && std::all_of(slots_.begin(), slots_.end(),
+                                         [](const Slot& slot) { return slot.channel < 0; });
   }
 
   // Waits for something to do, and does it.
@@ -109,7 +109,10 @@ class HostSupervisor {
           return absl::InvalidArgumentError(absl::StrCat("supervisor: expected a free slot below ",
                                                          slots_.size(), ", got ", slot));
         }
-        if (slots_[slot].ended) return absl::OkStatus();  // a signal has come first
+        if (signal_ != 0) {  // it has come first, and a worker that has not run knows it
+          if (slots_[slot].has_run) End(slot, StoppedBy(signal_));
+          return absl::OkStatus();
+        }
         const absl::Status started = Start(slots_[slot], order.start());
         if (!started.ok()) End(slot, NotStarted(started));
         return absl::OkStatus();
@@ -145,15 +148,23 @@ class HostSupervisor {
       close(ends[0]);
       return ThreadLimitError("supervisor");
     }
-    slot.supervisor = process;
-    slot.channel = ends[0];
+    slot = {.supervisor = process, .channel = ends[0], .has_run = true};
     return absl::OkStatus();
+  }
+
+  // The end of a worker that a signal keeps from starting.
+  static launch::Event StoppedBy(int signal) {
+    launch::Event event =
+        NotStarted(absl::CancelledError(absl::StrCat("signal ", signal, " came before its start")));
+    event.mutable_ended()->set_exit_code(128 + signal);
+    return event;
   }
 
   // Passes a signal on to all workers.
   void Signal(int signal) {
     // This process, the launcher and each worker's supervisor may all be asked to end the job.
     if (requests_.Take(signal) == EndRequests::Kind::kRepeated) return;
+    signal_ = signal;
     launch::Order order;
     order.set_signal(signal);
     const std::string bytes = SerializeMessage(order);
@@ -164,11 +175,7 @@ class HostSupervisor {
         send(slot.channel, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
         continue;
       }
-      if (slot.ended) continue;
-      launch::Event event = NotStarted(
-          absl::CancelledError(absl::StrCat("signal ", signal, " came before its start")));
-      event.mutable_ended()->set_exit_code(128 + signal);
-      End(static_cast<int>(s), std::move(event));
+      if (!slot.ended) End(static_cast<int>(s), StoppedBy(signal));
     }
   }
 
@@ -233,6 +240,7 @@ class HostSupervisor {
   bool has_launcher_ = true;
   int signals_ = -1;
   EndRequests requests_;
+  int signal_ = 0;  // the last one that was passed on; 0: none
 };
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/flags/declare.h"
 #include "absl/flags/flag.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -65,6 +66,7 @@ ABSL_FLAG(int, exclude_after, 0,
           "times without progress; 0: never");
 ABSL_FLAG(bool, one_gpu_per_process, false,
           "launch: each worker sees only one GPU, by CUDA_VISIBLE_DEVICES");
+ABSL_DECLARE_FLAG(std::optional<absl::Duration>, rejoin_timeout);  // tools/flags/cluster_flags.cc
 
 extern char** environ;
 
@@ -127,8 +129,9 @@ LaunchOptions WithoutExcluded(const LaunchOptions& options, RestartPolicy& polic
 // launcher. An error if the job could not be started, or if it succeeded but not all of its output
 // could be written.
 //
-// After a failure, starts all workers again as RestartPolicy says, unless the exit code says that
-// they would fail again (usage, input, resources, numbers) or that the user has interrupted them.
+// After a failure, starts all workers again as RestartPolicy says, or with --rejoin_timeout only
+// the lost one, unless the exit code says that they would fail again (usage, input, resources,
+// numbers) or that the user has interrupted them.
 absl::StatusOr<int> RunJob(const LaunchOptions& options) {
   MF_ASSIGN_OR_RETURN(WorkerOutput output,
                       WorkerOutput::Create({.num_workers = static_cast<int>(options.workers.size()),
@@ -138,10 +141,9 @@ absl::StatusOr<int> RunJob(const LaunchOptions& options) {
   const absl::Cleanup close_signals = [signals] { close(signals); };
   output.StopWaitingOn(signals);
   RestartPolicy policy(options.restarts);
-  std::string reason;
-  for (int restarts = 0;; ++restarts) {
+  for (Attempt::Restart restart;; ++restart.count) {
     const LaunchOptions hosts_left = WithoutExcluded(options, policy);
-    Attempt attempt(hosts_left, {.count = restarts, .reason = reason}, signals, output);
+    Attempt attempt(hosts_left, restart, policy, signals, output);
     MF_ASSIGN_OR_RETURN(const int code, attempt.Run());
     std::optional<absl::Duration> pause;
     if (!attempt.is_interrupted()) {
@@ -160,7 +162,7 @@ absl::StatusOr<int> RunJob(const LaunchOptions& options) {
       return signal == SIGTERM ? static_cast<int>(kExitPreempted) : 128 + signal;
     }
     output.ForgetLastLines();
-    reason = attempt.reason();
+    restart = {.count = attempt.num_restarts(), .reason = attempt.reason()};
   }
 }
 
@@ -218,18 +220,22 @@ absl::Status Launch(const std::vector<std::string>& command, ExitCode* code) {
     return absl::InvalidArgumentError(
         "launch: no program; expected `mirrorflow launch -n 2 -- PROGRAM [ARGUMENT …]`");
   }
-  LaunchOptions options = {.command = command,
-                           .log_dir = absl::GetFlag(FLAGS_log_dir),
-                           .grace = absl::GetFlag(FLAGS_grace),
-                           .start_timeout = absl::GetFlag(FLAGS_start_timeout),
-                           .restarts = {.max_restarts = absl::GetFlag(FLAGS_max_restarts),
-                                        .exclude_after = absl::GetFlag(FLAGS_exclude_after),
-                                        .first_pause = absl::GetFlag(FLAGS_restart_pause)},
-                           .one_gpu_per_process = absl::GetFlag(FLAGS_one_gpu_per_process)};
+  LaunchOptions options = {
+      .command = command,
+      .log_dir = absl::GetFlag(FLAGS_log_dir),
+      .grace = absl::GetFlag(FLAGS_grace),
+      .start_timeout = absl::GetFlag(FLAGS_start_timeout),
+      .restarts = {.max_restarts = absl::GetFlag(FLAGS_max_restarts),
+                   .exclude_after = absl::GetFlag(FLAGS_exclude_after),
+                   .first_pause = absl::GetFlag(FLAGS_restart_pause)},
+      .rejoin_timeout = absl::GetFlag(FLAGS_rejoin_timeout).value_or(absl::ZeroDuration()),
+      .one_gpu_per_process = absl::GetFlag(FLAGS_one_gpu_per_process)};
   MF_RETURN_IF_ERROR(CheckFlagRange("max_restarts", options.restarts.max_restarts, 0));
   MF_RETURN_IF_ERROR(CheckFlagRange("exclude_after", options.restarts.exclude_after, 0));
   MF_RETURN_IF_ERROR(
       CheckFlagDuration("restart_pause", options.restarts.first_pause, absl::ZeroDuration()));
+  MF_RETURN_IF_ERROR(
+      CheckFlagDuration("rejoin_timeout", options.rejoin_timeout, absl::ZeroDuration()));
   MF_RETURN_IF_ERROR(CheckFlagDuration("grace", options.grace, absl::ZeroDuration()));
   MF_RETURN_IF_ERROR(
       CheckFlagDuration("start_timeout", options.start_timeout, absl::Milliseconds(100)));

@@ -34,6 +34,8 @@ struct LaunchOptions {
   absl::Duration grace = absl::Seconds(30);
   absl::Duration start_timeout = absl::Minutes(5);
   RestartPolicy::Options restarts;
+  // How long the workers wait for a lost one, which then starts again alone; 0: they end, too.
+  absl::Duration rejoin_timeout;
   bool one_gpu_per_process = false;
 };
 

@@ -34,8 +34,10 @@ std::optional<absl::Duration> RestartPolicy::PauseAfter(const Ending& ending) {
       ++failures_by_host_[ending.host] >= options_.exclude_after) {
     excluded_.insert(ending.host);
   }
-  const absl::Duration pause = std::min(
-      options_.first_pause * std::exp2(std::min(attempts_ - 1, 30)), options_.longest_pause);
+  const int doublings = attempts_ - 1 - static_cast<int>(ending.is_alone);
+  if (doublings < 0) return absl::ZeroDuration();
+  const absl::Duration pause =
+      std::min(options_.first_pause * std::exp2(std::min(doublings, 30)), options_.longest_pause);
   return pause * std::uniform_real_distribution<>(0.5, 1)(random_);
 }
 

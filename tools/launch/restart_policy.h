@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RestartPolicy: decides whether, when and on which hosts a job restarts after an attempt.
+// RestartPolicy: decides whether, when and on which hosts a job restarts after an attempt, and
+// whether and when a lost worker starts again alone.
 //
 // A job restarts at most --max_restarts times without progress, which is a checkpoint of a later
 // step than all before. Progress resets the count, so that neither a flaky host nor a month of
@@ -37,11 +38,14 @@ class RestartPolicy {
     int exit_code = 0;
     int64_t saved_step = 0;  // of the newest checkpoint that its workers have saved; 0: none
     std::string host;        // of the worker that failed first; empty: not known
+    // Only this worker has ended, and only it would start again.
+    bool is_alone = false;
   };
 
   explicit RestartPolicy(const Options& options) : options_(options) {}
 
-  // Returns how long to wait before the next attempt, or nullopt if the job ends.
+  // Returns how long to wait before the restart, or nullopt if there is none. The others wait for a
+  // lost worker, so its first restart since the last progress is at once.
   std::optional<absl::Duration> PauseAfter(const Ending& ending);
 
   // The number of the last restart: `2 of at most 5 since step 400 was saved`.

@@ -216,6 +216,15 @@ TEST(EventReaderTest, WorkersOfAHostStartAndEndIndependently) {
             kRefused);
 }
 
+TEST(EventReaderTest, WorkerMayStartAgainIfOrdered) {
+  EventReader reader(1);
+  reader.Expect(Start());
+  EXPECT_EQ(Send(reader, {Ready(), Started(), Saved(7), Ended()}), absl::OkStatus());
+  reader.Expect(Start());
+  EXPECT_EQ(Send(reader, {Started(), Saved(7), Ended()}), absl::OkStatus());
+  EXPECT_EQ(Send(reader, {Started()}).code(), kRefused);
+}
+
 TEST(EventReaderTest, EventsOfNoWorkerAreRefused) {
   for (const int slot : {INT32_MIN, -1, 2, INT32_MAX}) {
     EXPECT_THAT(After({Start()}, {FromSlot(slot, Started())}),

@@ -145,8 +145,28 @@ TEST_F(HostSupervisorTest, EventsNameTheSlotOfTheirWorker) {
     EXPECT_EQ(ends.at(slot).exit_code(), slot);
     EXPECT_EQ(output_[slot], absl::StrCat(slot, "\n"));
   }
-  // It ends by itself although its orders go on.
+  CloseOrders();
   EXPECT_EQ(Next().event_case(), launch::Event::EVENT_NOT_SET);
+}
+
+TEST_F(HostSupervisorTest, WorkerStartsAgainInItsSlot) {
+  Start(0, "echo x; exec sleep 60");
+  for (int i = 1; i <= 3; ++i) {
+    Start(1, absl::StrCat("echo again; exit ", i));
+    EXPECT_EQ(TakeEnds(1).at(1).exit_code(), i);
+  }
+  EXPECT_EQ(output_[1], "again\nagain\nagain\n");
+  SendSignal(SIGTERM);
+  EXPECT_EQ(TakeEnds(2).at(0).signal(), SIGTERM);
+}
+
+TEST_F(HostSupervisorTest, WorkerDoesNotStartAgainAfterASignal) {
+  Start(0, "exit 1");
+  EXPECT_EQ(TakeEnds(1).at(0).exit_code(), 1);
+  SendSignal(SIGTERM);
+  EXPECT_EQ(TakeEnds(2).size(), 2);
+  Start(0, "exit 1");
+  EXPECT_EQ(TakeEnds(1).at(0).exit_code(), 128 + SIGTERM);
 }
 
 TEST_F(HostSupervisorTest, PortsAreFoundOnceForTheHost) {

@@ -1,0 +1,200 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Kills workers of `mirrorflow launch --rejoin_timeout`, which starts only the lost worker again."""
+
+import os
+import random
+import re
+import signal
+import subprocess
+import time
+
+import programs
+import restarts
+from programs import BAD_INPUT, MIRRORFLOW, USAGE
+from restarts import PREEMPTED, SAVE, SECONDS
+
+WORKERS = 4
+KILLS = int(os.environ.get("MIRRORFLOW_KILLS", "4"))
+ALONE = "; starts again alone, "
+ALL = "mirrorflow launch: restart "
+# A worker that kills itself, next to one that waits for it.
+KILLED = 'if [ "$RANK" = 1 ]; then kill -KILL $$; fi; exec sleep 60'
+
+
+class RejoinTest(restarts.RestartsTestCase):
+
+    STEPS = 1  # of the undisturbed run, which each test repeats for its own number
+
+    def launch(self, *arguments):
+        # A file takes any number of lines, also before the test reads them.
+        with open(self.root / "errors", "w", encoding="utf-8") as errors:
+            return subprocess.Popen(
+                [MIRRORFLOW, "launch", *arguments], cwd=self.root, text=True,
+                stdout=subprocess.PIPE, stderr=errors,
+                env={**os.environ, "REJOIN_TEST": self.id()})
+
+    def errors(self):
+        return (self.root / "errors").read_text(errors="replace")
+
+    def start(self, *flags, collective="auto", steps=100_000_000):
+        return self.launch("-n", str(WORKERS), *flags, "--", *self.train, f"--steps={steps}",
+                           "--replicas=1", f"--collective={collective}", *SAVE)
+
+    def finish(self, job):
+        out, _ = job.communicate(timeout=SECONDS)
+        return subprocess.CompletedProcess(job.args, job.returncode, out, self.errors())
+
+    def workers(self):
+        """The processes of the workers of this test case, by rank, with the times of their start."""
+        found = {}
+        for process in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{process}/environ", encoding="utf-8") as file:
+                    variables = dict(v.split("=", 1) for v in file.read().split("\0") if "=" in v)
+                with open(f"/proc/{process}/stat", encoding="utf-8") as file:
+                    begun = file.read().rpartition(")")[2].split()[19]
+                executable = os.readlink(f"/proc/{process}/exe")
+            except OSError:
+                continue
+            is_own = variables.get("REJOIN_TEST") == self.id() and "RANK" in variables
+            if is_own and os.path.basename(executable) == "fashion_mnist":
+                found[int(variables["RANK"])] = (int(process), begun)
+        return found
+
+    def check_bits(self, collective):
+        """The training goes on for some steps, and has computed what it computes undisturbed."""
+        steps = self.last_saved() + 150
+        result = self.finish(self.start(collective=collective, steps=steps))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        disturbed = {name: (self.root / f"part.{name}").read_bytes()
+                     for name in ("log", "safetensors")}
+        self.setUp()
+        result = self.finish(self.start(collective=collective, steps=steps))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        for name, contents in disturbed.items():
+            self.assertEqual(contents, (self.root / f"part.{name}").read_bytes(), name)
+
+    def check_survives_kills(self, collective):
+        job = self.start(f"--max_restarts={KILLS}", "--restart_pause=1ms", "--rejoin_timeout=60s",
+                         collective=collective)
+        kills = [0] * WORKERS
+        self.wait_for_step(100)
+        first = self.workers()
+        self.assertEqual(len(first), WORKERS)
+        for i in range(KILLS):
+            # Progress ends the growth of the pauses.
+            if i % 5 == 4:
+                self.wait_for_step(self.last_saved() + 1)
+            time.sleep(random.uniform(0, 0.6))  # joining, waiting, saving, or in a step
+            before = self.workers()
+            victim = random.choice(list(before))
+            programs.kill(before[victim][0])
+            kills[victim] += 1
+            programs.wait_until(lambda: self.workers().get(victim, before[victim]) != before[victim],
+                                f"another process of worker {victim}")
+            after = self.workers()
+            for rank in before:
+                if rank != victim:
+                    self.assertEqual(after.get(rank), before[rank],
+                                     f"worker {rank}, kills {kills}: {self.errors()[-4000:]}")
+        self.wait_for_step(self.last_saved() + 200)
+        after = self.workers()
+        for rank in range(WORKERS):
+            self.assertEqual(after[rank] == first[rank], kills[rank] == 0, f"worker {rank}")
+        job.send_signal(signal.SIGTERM)
+        result = self.finish(job)
+        self.assertEqual(result.returncode, PREEMPTED, result.stderr)
+        alone = re.findall(r"worker (\d): signal 9 \(KILL\)" + ALONE, result.stderr)
+        self.assertEqual([alone.count(str(rank)) for rank in range(WORKERS)], kills, result.stderr)
+        self.assertNotIn(ALL, result.stderr)
+        self.check_bits(collective)
+
+    def test_survives_kills_with_shared_memory(self):
+        self.check_survives_kills("auto")
+
+    def test_survives_kills_over_tcp(self):
+        self.check_survives_kills("tcp")
+
+    def test_worker_that_hangs_rejoins_with_its_process(self):
+        job = self.launch("-n", "2", "--rejoin_timeout=60s", "--", *self.train, "--replicas=1",
+                          "--steps=100000000", "--heartbeat_timeout=1s", *SAVE)
+        self.wait_for_step(100)
+        before = self.workers()
+        os.kill(before[1][0], signal.SIGSTOP)
+        programs.wait_until(lambda: "waiting up to 1m for all workers" in self.errors(),
+                            "the other worker to take it for lost")
+        os.kill(before[1][0], signal.SIGCONT)
+        self.wait_for_step(self.last_saved() + 200)
+        self.assertEqual(self.workers(), before)
+        job.send_signal(signal.SIGTERM)
+        result = self.finish(job)
+        self.assertEqual(result.returncode, PREEMPTED, result.stderr)
+        self.assertNotIn(ALONE, result.stderr)
+
+    def test_job_without_restarts_ends(self):
+        job = self.start("--rejoin_timeout=500ms", "--max_restarts=0")
+        self.wait_for_step(100)
+        programs.kill(self.workers()[2][0])
+        result = self.finish(job)
+        self.assertEqual(result.returncode, 128 + signal.SIGKILL, result.stderr)
+        self.assertNotIn(ALONE, result.stderr)
+
+    def test_all_start_again_if_they_do_not_wait(self):
+        # As the workers of a program that does not use RunWithRejoin.
+        result = self.finish(self.launch(
+            "-n", "2", "--rejoin_timeout=60s", "--max_restarts=2", "--restart_pause=1ms", "--",
+            "sh", "-c", 'case "$RANK $MIRRORFLOW_RESTART_COUNT" in '
+                        '"0 0") until [ -e alone ]; do sleep 0.01; done; '
+                        '  echo \'{"message": "worker 1 is gone", "cause": "another worker"}\''
+                        '    > $MIRRORFLOW_ERROR_FILE; exit 4;; '
+                        '"1 0") kill -KILL $$;; '
+                        '"1 1") touch alone; exec sleep 60;; '
+                        'esac'))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stderr.count(ALONE), 1, result.stderr)
+        self.assertEqual(result.stderr.count(ALL), 1, result.stderr)
+
+    def test_final_errors_are_not_repeated(self):
+        for code in (USAGE, BAD_INPUT):
+            result = self.finish(self.launch(
+                "-n", "2", "--rejoin_timeout=60s", "--max_restarts=9", "--", "sh", "-c",
+                f'if [ "$RANK" = 1 ]; then exit {code}; fi; exec sleep 60'))
+            self.assertEqual(result.returncode, code, result.stderr)
+            self.assertNotIn(ALONE, result.stderr)
+
+    def test_lost_worker_starts_again_as_often_as_allowed(self):
+        result = self.finish(self.launch("-n", "2", "--rejoin_timeout=60s", "--max_restarts=2",
+                                         "--restart_pause=1ms", "--", "sh", "-c", KILLED))
+        self.assertEqual(result.returncode, 128 + signal.SIGKILL, result.stderr)
+        self.assertEqual(result.stderr.count(ALONE), 2, result.stderr)
+        self.assertNotIn(ALL, result.stderr)
+
+    def test_stop_in_the_pause_of_a_lost_worker(self):
+        job = self.launch("-n", "2", "--rejoin_timeout=60s", "--max_restarts=9",
+                          "--restart_pause=60s", "--", "sh", "-c", KILLED)
+        programs.wait_until(lambda: self.errors().count(ALONE) == 2, "the second loss")
+        job.send_signal(signal.SIGTERM)
+        result = self.finish(job)
+        self.assertEqual(result.returncode, PREEMPTED, result.stderr)
+
+    def test_worker_lost_after_its_work_starts_all_again(self):
+        result = self.finish(self.launch(
+            "-n", "2", "--rejoin_timeout=60s", "--max_restarts=2", "--restart_pause=1ms", "--",
+            "sh", "-c", 'case "$RANK $MIRRORFLOW_RESTART_COUNT" in '
+                        '"0 0") until [ -e again ]; do sleep 0.01; done;; '
+                        '"1 0") kill -KILL $$;; '
+                        '"1 1") touch again; exec sleep 60;; '
+                        'esac'))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stderr.count(ALONE), 1, result.stderr)
+        self.assertEqual(result.stderr.count(ALL), 1, result.stderr)
+
+    def test_workers_get_the_timeout(self):
+        result = self.finish(self.launch("-n", "1", "--rejoin_timeout=90s", "--", "sh", "-c",
+                                         "echo $MIRRORFLOW_REJOIN_TIMEOUT"))
+        self.assertEqual(result.stdout, "[worker 0] 1m30s\n", result.stderr)
+
+
+if __name__ == "__main__":
+    programs.main()
