@@ -9,7 +9,7 @@
 //     Graph graph;  // and Trainer::Create, CheckpointManager::Create, Restore, Fit, …
 //   });
 //
-// All that workers do together belongs into the function: from the first session to the last value
+// All that workers do together belongs in the function: from the first session to the last value
 // that is read. It must create and destroy its sessions and DistributedDatasets, and have no effect
 // that a restart of the program would not repair.
 #ifndef MIRRORFLOW_DISTRIBUTE_STRATEGY_RUN_WITH_REJOIN_H_
