@@ -143,6 +143,18 @@ class LaunchTest(programs.ProgramTest):
                 self.assertEqual(process.returncode, code, err)
                 self.assertEqual(commands_with(f"sleep {mark}"), [])
 
+    def test_sigusr1_reaches_only_workers_that_can_report(self):
+        script = ("if [ $MIRRORFLOW_WORKER_INDEX = 1 ]; then trap 'echo reported; exit 0' USR1; fi; echo ready; "
+                  "while [ ! -e report.done ]; do sleep 0.02; done")
+        job = self.start("-n", "2", "--", "bash", "-c", script)
+        ready = [job.stdout.readline() for _ in range(2)]
+        self.assertEqual(sorted(ready), ["[worker 0] ready\n", "[worker 1] ready\n"])
+        job.send_signal(signal.SIGUSR1)
+        self.assertEqual(job.stdout.readline(), "[worker 1] reported\n")
+        self.write("report.done", "")
+        out, err = job.communicate(timeout=SECONDS)
+        self.assertEqual((job.returncode, out), (0, ""), err)
+
     def test_workers_that_end_well_after_a_signal_have_succeeded(self):
         for number in (signal.SIGINT, signal.SIGTERM):
             with self.subTest(number.name):

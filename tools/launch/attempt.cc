@@ -341,6 +341,10 @@ void Attempt::TakeSignals() {
   signalfd_siginfo info;
   while (read(signals_, &info, sizeof(info)) == sizeof(info)) {
     const auto signal = static_cast<int>(info.ssi_signo);
+    if (signal == SIGUSR1) {
+      AskForReports();
+      continue;
+    }
     const EndRequests::Kind kind = requests_.Take(signal);
     if (kind == EndRequests::Kind::kRepeated) continue;
     const bool again = kind == EndRequests::Kind::kSecond;
@@ -352,6 +356,14 @@ void Attempt::TakeSignals() {
 }
 
 // Asks all workers that still run to end. Hosts that have not answered are no longer waited for.
+void Attempt::AskForReports() {
+  launch::Order order;
+  order.mutable_report();
+  for (const Host& host : hosts_) {
+    if (host.ready && !host.ended) host.supervisor->Send(order);
+  }
+}
+
 void Attempt::EndAll(int signal) {
   gathering_ = false;
   ending_ = true;

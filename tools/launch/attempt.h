@@ -107,6 +107,7 @@ class Attempt {
   void MissStartDeadline();
   void KillSupervisors();
   void TakeSignals();
+  void AskForReports();
   void EndAll(int signal);
   void TakeErrors(Host& host);
   void TakeEvents(Host& host);

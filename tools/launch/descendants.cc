@@ -38,6 +38,19 @@ pid_t ParentOf(pid_t process) {
   return std::sscanf(text.c_str() + end + 1, " %c %d", &state, &parent) == 2 ? parent : 0;
 }
 
+// Whether the process has a handler for the signal.
+bool Catches(pid_t process, int signal) {
+  std::FILE* const file = std::fopen(absl::StrCat("/proc/", process, "/status").c_str(), "re");
+  if (file == nullptr) return false;
+  char line[256];
+  unsigned long long caught = 0;  // bit n - 1: signal n
+  while (std::fgets(line, sizeof(line), file) != nullptr) {
+    if (std::sscanf(line, "SigCgt: %llx", &caught) == 1) break;
+  }
+  std::fclose(file);
+  return (caught >> (signal - 1) & 1) != 0;
+}
+
 struct Process {
   pid_t process, parent;
 };
@@ -81,6 +94,12 @@ bool SignalChildOf(pid_t parent, pid_t process, int signal) {
 
 void SignalDescendants(int signal) {
   for (const Process& p : Descendants()) SignalChildOf(p.parent, p.process, signal);
+}
+
+void SignalDescendantsThatCatch(int signal) {
+  for (const Process& p : Descendants()) {
+    if (Catches(p.process, signal)) SignalChildOf(p.parent, p.process, signal);
+  }
 }
 
 void KillDescendants() {

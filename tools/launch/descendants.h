@@ -11,6 +11,8 @@ namespace mirrorflow {
 
 void BecomeSubreaper();
 void SignalDescendants(int signal);
+// Only those that have a handler for the signal, which would end the others.
+void SignalDescendantsThatCatch(int signal);
 // Signals a process that the caller has found as a child of `parent`, a descendant or this process.
 // Returns false, without a signal, if the process has ended: its number may have been reused.
 bool SignalChildOf(pid_t parent, pid_t process, int signal);

@@ -37,7 +37,7 @@ class HostSupervisor {
     BecomeSubreaper();
     sigset_t blocked;
     sigemptyset(&blocked);
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&blocked, signal);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) sigaddset(&blocked, signal);
     sigprocmask(SIG_BLOCK, &blocked, nullptr);
     signals_ = signalfd(-1, &blocked, SFD_CLOEXEC | SFD_NONBLOCK);
     if (signals_ < 0) return SystemError(errno, "signalfd");
@@ -120,6 +120,9 @@ class HostSupervisor {
       case launch::Order::kSignal:
         Signal(order.signal());
         return absl::OkStatus();
+      case launch::Order::kReport:
+        for (const Slot& slot : slots_) PassOn(order, slot);
+        return absl::OkStatus();
       case launch::Order::ORDER_NOT_SET:
         break;
     }
@@ -167,16 +170,19 @@ class HostSupervisor {
     signal_ = signal;
     launch::Order order;
     order.set_signal(signal);
-    const std::string bytes = SerializeMessage(order);
     for (size_t s = 0; s < slots_.size(); ++s) {
-      Slot& slot = slots_[s];
-      // A supervisor that does not read, or has ended, must not keep the others from it.
-      if (slot.channel >= 0) {
-        send(slot.channel, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-        continue;
-      }
-      if (!slot.ended) End(static_cast<int>(s), StoppedBy(signal));
+      if (PassOn(order, slots_[s]) || slots_[s].ended) continue;
+      End(static_cast<int>(s), StoppedBy(signal));
     }
+  }
+
+  // Returns false if no supervisor runs in the slot.
+  static bool PassOn(const launch::Order& order, const Slot& slot) {
+    if (slot.channel < 0) return false;
+    const std::string bytes = SerializeMessage(order);
+    // A supervisor that does not read, or has ended, must not keep the others from it.
+    send(slot.channel, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    return true;
   }
 
   void TakeSignals() {

@@ -75,11 +75,12 @@ namespace {
 
 // ---- the job ------------------------------------------------------------------------------------
 
-// Blocks the signals that ask the launcher to end, and returns a file from which they can be read.
+// Blocks the signals that ask the launcher to end or to report, and returns a file from which they
+// can be read.
 absl::StatusOr<int> OpenSignals() {
   sigset_t blocked;
   sigemptyset(&blocked);
-  for (const int signal : {SIGINT, SIGTERM}) sigaddset(&blocked, signal);
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaddset(&blocked, signal);
   // `nohup` ignores it.
   struct sigaction hang_up;
   if (sigaction(SIGHUP, nullptr, &hang_up) == 0 && hang_up.sa_handler != SIG_IGN) {
@@ -91,16 +92,19 @@ absl::StatusOr<int> OpenSignals() {
   return signals;
 }
 
-// Waits for `pause`, or until there is a signal, which it returns; 0 without one.
+// Waits for `pause`, or until there is a signal to end, which it returns; 0 without one.
 int Wait(absl::Duration pause, int signals) {
   pollfd fd = {.fd = signals, .events = POLLIN, .revents = 0};
   const MonotonicTime end = MonotonicTime::Now() + pause;
-  for (absl::Duration left = pause; left > absl::ZeroDuration();
-       left = end - MonotonicTime::Now()) {
-    if (poll(&fd, 1, static_cast<int>(absl::ToInt64Milliseconds(left)) + 1) > 0) break;
+  while (true) {
+    const absl::Duration left = std::max(end - MonotonicTime::Now(), absl::ZeroDuration());
+    poll(&fd, 1, static_cast<int>(absl::ToInt64Milliseconds(left)) + 1);
+    signalfd_siginfo info;
+    const bool is_read = read(signals, &info, sizeof(info)) == sizeof(info);
+    // Between two attempts there is nothing to report.
+    if (is_read && info.ssi_signo != SIGUSR1) return static_cast<int>(info.ssi_signo);
+    if (left == absl::ZeroDuration()) return 0;
   }
-  signalfd_siginfo info;
-  return read(signals, &info, sizeof(info)) == sizeof(info) ? static_cast<int>(info.ssi_signo) : 0;
 }
 
 // Returns the options without the hosts that the policy excludes.

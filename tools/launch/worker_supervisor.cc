@@ -127,7 +127,11 @@ class WorkerSupervisor {
       launch::Order order;
       MF_ASSIGN_OR_RETURN(const bool whole, reader_.Next(&order));
       if (!whole) return absl::OkStatus();
-      Signal(order.signal());
+      if (order.has_report()) {
+        SignalDescendantsThatCatch(SIGUSR1);
+      } else {
+        Signal(order.signal());
+      }
     }
   }
 
@@ -173,7 +177,8 @@ class WorkerSupervisor {
     BecomeSubreaper();
     sigset_t blocked;
     sigemptyset(&blocked);
-    for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) sigaddset(&blocked, signal);
+    for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1})
+      sigaddset(&blocked, signal);
     sigprocmask(SIG_BLOCK, &blocked, nullptr);
     signals_ = signalfd(-1, &blocked, SFD_CLOEXEC | SFD_NONBLOCK);
     if (signals_ < 0) return SystemError(errno, "signalfd");
