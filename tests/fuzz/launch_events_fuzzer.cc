@@ -30,9 +30,13 @@ class Launcher {
     if (kind == 1) order.mutable_start();
     if (kind == 2) order.set_signal(15);
     if (kind == kStartSecond) order.mutable_start()->set_slot(1);
+    if (order.has_start()) {
+      Worker& worker = workers_[order.start().slot()];
+      if (worker.is_ordered && !worker.has_ended) return;  // it runs
+      worker = {.is_ordered = true};
+    }
     reader_.Expect(order);
     finds_ports_ |= kind == 0;
-    if (order.has_start()) workers_[order.start().slot()].is_ordered = true;
   }
 
   void Receive(const std::string& bytes) {

@@ -54,6 +54,7 @@ class HostSupervisor {
     pid_t supervisor = -1;  // of its worker
     int channel = -1;       // its standard input and output; -1 while it does not run
     MessageReader reader;
+    launch::Event end;  // how the worker has ended; sent once the slot is free
     bool has_run = false;
     bool ended = false;  // the worker, as the launcher knows
   };
@@ -211,7 +212,7 @@ class HostSupervisor {
       whole = slot.reader.Next(&event);
       if (!whole.ok() || !*whole) break;
       if (event.has_ended()) {
-        End(index, std::move(event));
+        slot.end = std::move(event);
       } else {
         event.set_slot(index);
         Send(event);
@@ -222,12 +223,12 @@ class HostSupervisor {
     kill(slot.supervisor, SIGKILL);  // unless it is already ending
     int status = 0;
     waitpid(slot.supervisor, &status, 0);
-    if (slot.ended) return;
-    const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-    launch::Event event;
-    event.mutable_ended()->set_exit_code(code == 0 ? 1 : code);
-    event.mutable_ended()->set_reason("its supervisor has ended");
-    End(index, std::move(event));
+    if (!slot.end.has_ended()) {
+      const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+      slot.end.mutable_ended()->set_exit_code(code == 0 ? 1 : code);
+      slot.end.mutable_ended()->set_reason("its supervisor has ended");
+    }
+    End(index, std::move(slot.end));
   }
 
   // `event` says how the worker of the slot has ended.
