@@ -134,7 +134,7 @@ class WorkerErrorsTest(programs.WorkersTestCase):
     def test_lack_of_file_descriptors_is_named(self):
         results = self.run_soon(
             own, 2, [*TRAIN, "--collective=ucx"],
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (24, 24)))
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32)))
         for result in results:
             # The first to notice it ends with its own error, the other one perhaps with that.
             self.assertIn(result.returncode, (CLUSTER, RESOURCES), result.stderr)
