@@ -66,6 +66,9 @@ class JoinedCluster {
   // Whether a group of NewGroup() still exists, or group() is used elsewhere.
   bool is_in_use() const { return group_.use_count() > 1 || client_->num_live_groups() > 1; }
 
+  // Whether this worker was asked to end (WorkerGroup::SetStopped).
+  bool is_stopped() const { return client_->is_stopped(); }
+
   // Returns the group of a new session. All workers create the same sessions in the same order.
   std::unique_ptr<WorkerGroup> NewGroup() const { return client_->NewGroup(); }
   // Returns the function that connects the replicas of a session on CPUs. It may outlive this.

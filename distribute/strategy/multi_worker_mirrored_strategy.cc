@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "distribute/cluster/connections/authentication.h"
 #include "distribute/cluster/join_cluster.h"
 #include "distribute/strategy/devices.h"
 #include "distribute/strategy/extensions.h"
@@ -31,6 +32,9 @@ SessionOptions ForSessions(const Options& options) {
   session.prepare_timeout = options.join.prepare_timeout;
   return session;
 }
+
+// Workers that disagree in the same way each time would join again for ever.
+constexpr int kMaxVainRejoins = 3;
 
 absl::Status CheckRanges(const Options& options) {
   const JoinOptions& join = options.join;
@@ -96,7 +100,8 @@ MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(const Options& options,
     : Strategy("MultiWorkerMirroredStrategy", ForSessions(options)),
       options_(options),
       topology_(std::move(topology)),
-      replicas_(std::make_unique<const WorkerReplicas>(std::move(replicas))) {}
+      replicas_(std::make_unique<const WorkerReplicas>(std::move(replicas))),
+      process_(RandomNumber()) {}
 
 MultiWorkerMirroredStrategy::~MultiWorkerMirroredStrategy() = default;
 
@@ -135,16 +140,24 @@ absl::Status MultiWorkerMirroredStrategy::Join(MonotonicTime deadline) {
   JoinOptions join = options_.join;
   for (;;) {
     join.connect_timeout = deadline - MonotonicTime::Now();
-    auto joined = JoinCluster(options_.cluster, *replicas_, join);
-    if (joined.ok()) {
-      joined_ = *std::move(joined);
-      topology_ = joined_->topology();
-      num_inputs_ = 0;
-      return absl::OkStatus();
-    }
-    const bool is_lost = IsLostWorker(joined.status());
-    if (!rejoins() || !is_lost || MonotonicTime::Now() >= deadline) return joined.status();
+    absl::Status status = JoinOnce(join);
+    if (status.ok()) return status;
+    joined_ = nullptr;
+    if (!rejoins() || !IsLostWorker(status) || MonotonicTime::Now() >= deadline) return status;
   }
+}
+
+absl::Status MultiWorkerMirroredStrategy::JoinOnce(const JoinOptions& join) {
+  MF_ASSIGN_OR_RETURN(joined_, JoinCluster(options_.cluster, *replicas_, join));
+  topology_ = joined_->topology();
+  num_inputs_ = 0;
+  if (!rejoins()) return absl::OkStatus();
+  MF_ASSIGN_OR_RETURN(std::vector<std::string> processes,
+                      joined_->group()->AllGather("processes", absl::StrCat(process_),
+                                                  MonotonicTime::Now() + join.connect_timeout));
+  num_vain_ = processes == processes_ ? num_vain_ + 1 : 0;
+  processes_ = std::move(processes);
+  return absl::OkStatus();
 }
 
 bool MultiWorkerMirroredStrategy::rejoins() const {
@@ -166,22 +179,30 @@ absl::Status MultiWorkerMirroredStrategy::AwaitOtherWorkers() const {
 
 absl::Status MultiWorkerMirroredStrategy::Rejoin(const absl::Status& why) {
   if (!rejoins() || joined_ == nullptr || !IsLostWorker(why)) return why;
+  if (joined_->is_stopped()) return why;  // the whole job ends, so the lost worker does not return
   if (joined_->is_in_use()) {
     return absl::FailedPreconditionError(absl::StrCat(
         "rejoin: a session or a DistributedDataset of ", name(),
         " exists; expected RunWithRejoin's function to create and destroy all of them; after ",
         why.message()));
   }
+  if (num_vain_ >= kMaxVainRejoins) {
+    return Annotate(
+        why, absl::StrCat("joined again ", num_vain_, " times in a row without a new process"));
+  }
   const absl::Duration timeout = *options_.join.rejoin_timeout;
   LogWarning(absl::StrCat("waiting up to ", absl::FormatDuration(timeout),
                           " for all workers to return: ", why.message()));
   const MonotonicTime deadline = MonotonicTime::Now() + timeout;
-  joined_->group()->SetStopped("a failure, after which it rejoins");
+  joined_->group()->SetStopped("it joins again after a failure");
   joined_ = nullptr;
   const absl::Status joined = Join(deadline);
-  if (!absl::IsDeadlineExceeded(joined)) return joined;
-  return Annotate(
-      why, absl::StrCat("not all workers have returned within ", absl::FormatDuration(timeout)));
+  if (joined.ok() || absl::IsInvalidArgument(joined)) return joined;
+  const std::string what =
+      absl::IsDeadlineExceeded(joined)
+          ? absl::StrCat("not all workers have returned within ", absl::FormatDuration(timeout))
+          : std::string("cannot join again");
+  return Annotate(why, absl::StrCat(what, " (", joined.message(), ")"));
 }
 
 absl::StatusOr<SessionBackend> MultiWorkerMirroredStrategy::MakeBackend() const {

@@ -13,8 +13,10 @@
 #define MIRRORFLOW_DISTRIBUTE_STRATEGY_MULTI_WORKER_MIRRORED_STRATEGY_H_
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -60,6 +62,7 @@ class MultiWorkerMirroredStrategy final : public Strategy {
   absl::Status CheckJoined() const;
   // Joins the cluster; after the loss of a worker meanwhile, again if the options ask for that.
   absl::Status Join(MonotonicTime deadline);
+  absl::Status JoinOnce(const JoinOptions& join);
   absl::StatusOr<SessionBackend> MakeBackend() const override;
   absl::StatusOr<SessionBackend> MakeCpuBackend(absl::Span<const std::string> devices) const;
   absl::StatusOr<std::unique_ptr<InputAgreement>> AgreeOnInput() const override;
@@ -69,6 +72,9 @@ class MultiWorkerMirroredStrategy final : public Strategy {
   const std::unique_ptr<const WorkerReplicas> replicas_;
   std::unique_ptr<const JoinedCluster> joined_;  // null with one worker, and after a failed Rejoin
   mutable std::atomic<int> num_inputs_{0};       // since joining
+  const uint64_t process_;                       // random; tells this process from its replacement
+  std::vector<std::string> processes_;           // by worker, when they last joined
+  int num_vain_ = 0;  // how often in a row they have joined again without a new process
 };
 
 }  // namespace mirrorflow

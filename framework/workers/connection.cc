@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -101,7 +102,13 @@ absl::Status Connection::Connect(absl::Span<const std::unique_ptr<Replica>> repl
     MF_RETURN_IF_ERROR(replicas[i]->RegisterGradients());
   }
   if (workers_ != nullptr) {
-    workers_->OnFailure([this](const absl::Status& why) { TakeFailure(why); });
+    const std::thread::id connecting = std::this_thread::get_id();
+    workers_->OnFailure([this, connecting](const absl::Status& why) {
+      TakeFailure(why);
+      // A failure that is already known is reported on this thread, which cannot wait for itself. It
+      // notices in its next step.
+      if (std::this_thread::get_id() != connecting) AwaitNotice(why);
+    });
   }
   state_ = State::kConnected;
   return absl::OkStatus();
@@ -126,10 +133,10 @@ void Connection::ShareProgress(absl::Span<const std::unique_ptr<Replica>> replic
 void Connection::TakeFailure(const absl::Status& why) {
   progress_->SetBroken();
   for (const auto& communicator : communicators_) communicator->Abort(why);
-  if (hang_policy_.end_process != nullptr) AwaitNotice(why);
 }
 
 void Connection::AwaitNotice(const absl::Status& why) {
+  if (hang_policy_.end_process == nullptr) return;
   const MonotonicTime failed = MonotonicTime::Now();
   while (!has_noticed_) {
     absl::SleepFor(kPollInterval);

@@ -99,9 +99,10 @@ class Connection {
 
  private:
   void ShareProgress(absl::Span<const std::unique_ptr<Replica>> replicas);
-  // Ends the waits of the local replicas after a failure of another worker, and waits until the
-  // session has noticed it.
+  // Ends the waits of the local replicas after a failure of another worker.
   void TakeFailure(const absl::Status& why);
+  // Waits until the session has noticed the failure, as the hang policy says. Called on a thread
+  // that the session does not use.
   void AwaitNotice(const absl::Status& why);
   // Attaches the step, and the rank and worker at fault.
   absl::Status WithStep(const absl::Status& failure, int64_t step) const;

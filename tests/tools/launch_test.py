@@ -321,15 +321,15 @@ class LaunchTest(programs.ProgramTest):
         # Each waits until as many as may start at the same time do; without a bound, more do.
         self.write("slow", "#!/bin/sh\nhost=$1; shift\nmkdir starting.$host\n"
                            "now=$(ls -d starting.* | wc -l)\necho $now >> now\n"
-                           "[ $now -lt 8 ] || touch go\nuntil [ -e go ]; do sleep 0.01; done\n"
+                           "[ $now -lt 32 ] || touch go\nuntil [ -e go ]; do sleep 0.01; done\n"
                            "sleep 0.1\nrmdir starting.$host\nexec \"$@\"\n")
         (self.root / "slow").chmod(0o755)
-        hosts = ",".join(f"h{i}=127.0.0.1" for i in range(24))
+        hosts = ",".join(f"h{i}=127.0.0.1" for i in range(48))
         result = self.launch(f"--hosts={hosts}", f"--rsh={self.root}/slow {{host}}", "--", "true")
         self.assertEqual(result.returncode, 0, result.stderr)
         now = [int(line) for line in (self.root / "now").read_text().split()]
-        self.assertEqual(len(now), 24)
-        self.assertEqual(max(now), 8)
+        self.assertEqual(len(now), 48)
+        self.assertEqual(max(now), 32)
 
     def test_unreachable_host_is_reported(self):
         result = self.launch("--hosts=a,b", "--rsh=sh -c 'exit'", "--", "true")

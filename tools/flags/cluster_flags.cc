@@ -45,12 +45,10 @@ ABSL_FLAG(absl::Duration, prepare_timeout, absl::Minutes(30),
 ABSL_FLAG(std::optional<absl::Duration>, collective_timeout, std::nullopt,
           "how long workers wait for each other in a collective; default: 10 minutes more than "
           "--prepare_timeout");
-ABSL_FLAG(
-    std::optional<absl::Duration>, rejoin_timeout, std::nullopt,
-    "how long workers on CPUs keep their processes after the loss of one and wait until it is "
-    "started again, which `mirrorflow launch` does, if the program uses RunWithRejoin as "
-    "fashion_mnist does; 0: they end; default: $MIRRORFLOW_REJOIN_TIMEOUT, which launch sets, "
-    "or 0");
+ABSL_FLAG(std::optional<absl::Duration>, rejoin_timeout, std::nullopt,
+          "how long the other workers, on CPUs, wait for a lost one to return instead of ending; "
+          "`mirrorflow launch` starts it again, and the program uses RunWithRejoin; 0: they end; "
+          "default: $MIRRORFLOW_REJOIN_TIMEOUT, which launch sets, or 0");
 ABSL_FLAG(std::string, secret_file, "",
           "file, of mode 0600, with the secret that all workers share; default: "
           "$MIRRORFLOW_SECRET_FILE");

@@ -31,9 +31,10 @@ extern char** environ;
 namespace mirrorflow {
 namespace {
 
-// How many hosts are asked at the same time. Fewer than the connections that sshd accepts before
-// it refuses some at random (MaxStartups 10:30:100), because all may lead through one jump host.
-constexpr int kMaxAsked = 8;
+// How many hosts are asked at the same time. All may lead through one jump host, whose sshd accepts
+// at most 100 connections that have not logged in (MaxStartups 10:30:100). Thousands of hosts must
+// answer within the start timeout.
+constexpr int kMaxAsked = 32;
 // A host that stays silent for this long no longer keeps other hosts from being asked, nor an
 // elastic job that has enough workers from starting.
 constexpr absl::Duration kAnswerTimeout = absl::Seconds(5);
@@ -47,7 +48,8 @@ constexpr absl::Duration kSupervisorSlack = absl::Seconds(5);
 constexpr absl::Duration kCauseTimeout = absl::Seconds(1);
 // How long supervisors may take to end after their orders.
 constexpr absl::Duration kEndTimeout = absl::Seconds(1);
-// How much longer than the other workers one may take to end that has started again.
+// How much longer than the other workers one may take to end that has started again, if the job has
+// not been seen to make progress since.
 constexpr absl::Duration kLastWorkersTimeout = absl::Seconds(5);
 
 constexpr size_t kSecretBytes = 32, kJobBytes = 8;
@@ -68,10 +70,8 @@ std::string LastLineText(absl::string_view text) {
 // ---- conditions ---------------------------------------------------------------------------------
 
 bool Attempt::is_over() const {
-  const auto is_pausing = [](const Worker& w) { return w.is_pausing(); };
   return !gathering_ &&
-         std::all_of(hosts_.begin(), hosts_.end(), [](const Host& host) { return host.ended; }) &&
-         std::none_of(workers_.begin(), workers_.end(), is_pausing);
+         std::all_of(hosts_.begin(), hosts_.end(), [](const Host& host) { return host.ended; });
 }
 
 bool Attempt::is_starting() const {
@@ -274,32 +274,34 @@ absl::Status Attempt::Serve() {
     if (fds[2 + 3 * h].revents != 0) TakeErrors(hosts_[h]);
     if (fds[1 + 3 * h].revents != 0) TakeEvents(hosts_[h]);
   }
-  return gathering_ ? Gather() : StartAgain();
+  if (gathering_) return Gather();
+  StartAgain();
+  return absl::OkStatus();
 }
 
 void Attempt::PassDeadlines() {
   const MonotonicTime now = MonotonicTime::Now();
   if (now >= kill_at_) return KillSupervisors();
-  if (now >= end_all_at_) EndAll(SIGTERM);
+  if (now >= end_all_at_) {
+    if (awaits_last_) {
+      exit_code_ = kExitCluster;
+      reason_ = restart_.reason;
+    }
+    EndAll(SIGTERM);
+  }
   if (is_starting() && now >= begin_ + options_.start_timeout) MissStartDeadline();
 }
 
-absl::Status Attempt::StartAgain() {
+void Attempt::StartAgain() {
   const MonotonicTime now = MonotonicTime::Now();
   for (Host& host : hosts_) {
     for (Worker& worker : WorkersOf(host)) {
       if (now < worker.again_at) continue;
       worker.again_at = MonotonicTime::InfiniteFuture();
       worker.started = worker.ended = false;
-      if (host.ready && !host.ended) host.supervisor->Send(StartOrder(worker.end.worker));
+      host.supervisor->Send(StartOrder(worker.end.worker));
     }
-    if (!host.ended || is_done(host)) continue;
-    // The host's supervisor was lost. The answer of another one starts the workers.
-    host.ready = host.ended = false;
-    MF_ASSIGN_OR_RETURN(host.supervisor, SupervisorProcess::Spawn(host.host, host.num_workers,
-                                                                  options_.remote_shell));
   }
-  return absl::OkStatus();
 }
 
 void Attempt::MissStartDeadline() {
@@ -355,7 +357,6 @@ void Attempt::TakeSignals() {
   }
 }
 
-// Asks all workers that still run to end. Hosts that have not answered are no longer waited for.
 void Attempt::AskForReports() {
   launch::Order order;
   order.mutable_report();
@@ -364,6 +365,7 @@ void Attempt::AskForReports() {
   }
 }
 
+// Asks all workers that still run to end. Hosts that have not answered are no longer waited for.
 void Attempt::EndAll(int signal) {
   gathering_ = false;
   ending_ = true;
@@ -376,11 +378,11 @@ void Attempt::EndAll(int signal) {
       worker.end.asked_to_end = true;
       if (!worker.is_pausing()) continue;
       worker.again_at = MonotonicTime::InfiniteFuture();
-      AddEnd(worker, 128 + signal);
+      AddEnd(host, worker, 128 + signal);
     }
     if (host.ended) continue;
     if (host.supervisor == nullptr) {
-      for (Worker& worker : WorkersOf(host)) AddEnd(worker, 128 + signal);
+      for (Worker& worker : WorkersOf(host)) AddEnd(host, worker, 128 + signal);
       host.ended = true;
       continue;
     }
@@ -428,9 +430,6 @@ void Attempt::TakeEvent(Host& host, const launch::Event& event) {
   switch (event.event_case()) {
     case launch::Event::kReady:
       host.ready = true;
-      for (const Worker& w : WorkersOf(host)) {
-        if (w.starts_again && !w.ended) host.supervisor->Send(StartOrder(w.end.worker));
-      }
       break;
     case launch::Event::kPorts:
       ports_.assign(event.ports().ports().begin(), event.ports().ports().end());
@@ -448,6 +447,9 @@ void Attempt::TakeEvent(Host& host, const launch::Event& event) {
       break;
     case launch::Event::kSaved:
       saved_step_ = std::max(saved_step_, event.saved());
+      for (Worker& other : workers_) {
+        if (other.started && saved_step_ > other.lost_after_step) other.starts_again = false;
+      }
       break;
     case launch::Event::kEnded: {
       const launch::Ended& ended = event.ended();
@@ -484,7 +486,8 @@ void Attempt::LoseHost(Host& host, const absl::Status& why) {
   std::vector<Worker*> lost;
   for (Worker& worker : WorkersOf(host)) {
     // All of them before the first one ends the others.
-    if (!std::exchange(worker.ended, true)) lost.push_back(&worker);
+    if (!std::exchange(worker.ended, true) || worker.is_pausing()) lost.push_back(&worker);
+    worker.again_at = MonotonicTime::InfiniteFuture();
   }
   for (Worker* const worker : lost) {
     const bool is_remote = !host.host.name.empty();
@@ -512,7 +515,7 @@ bool Attempt::is_done(const Host& host) {
 }
 
 void Attempt::End(Host& host, Worker& worker, int exit_code) {
-  AddEnd(worker, exit_code);
+  AddEnd(host, worker, exit_code);
   if (worker.is_pausing()) return;
   if (!host.ended && is_done(host)) Release(host);
   if (exit_code == 0) AwaitLastWorkers();
@@ -528,25 +531,27 @@ void Attempt::End(Host& host, Worker& worker, int exit_code) {
   if (patience == absl::ZeroDuration()) EndAll(SIGTERM);
 }
 
-void Attempt::AddEnd(Worker& worker, int exit_code) {
+void Attempt::AddEnd(const Host& host, Worker& worker, int exit_code) {
   worker.ended = true;
   worker.end.time = absl::Now();
   worker.end.after = MonotonicTime::Now() - begin_;
   worker.end.exit_code = exit_code;
   output_.Finish(worker.end.worker);
-  if (!StartsAgain(worker)) ends_.push_back(worker.end);
+  if (!StartsAgain(host, worker)) ends_.push_back(worker.end);
 }
 
-bool Attempt::StartsAgain(Worker& worker) {
+bool Attempt::StartsAgain(const Host& host, Worker& worker) {
   const WorkerEnd end = worker.end;
   // After a stop, the others stop, too. A victim has given up on another worker, and one that has
   // succeeded no longer waits.
   const bool is_lost = worker.started && !end.asked_to_end && !end.is_victim &&
                        end.exit_code != 0 && end.exit_code != kExitPreempted;
-  const bool others_wait = options_.rejoin_timeout > absl::ZeroDuration() && workers_.size() > 1 &&
-                           !ending_ && end_all_at_ == MonotonicTime::InfiniteFuture() &&
-                           ends_.empty();
-  if (!is_lost || !others_wait) return false;
+  const bool others_wait =
+      options_.rejoin_timeout > absl::ZeroDuration() && !ending_ &&
+      end_all_at_ == MonotonicTime::InfiniteFuture() && ends_.empty() &&
+      std::any_of(workers_.begin(), workers_.end(), [](const Worker& w) { return !w.ended; });
+  // If a host is lost, its workers may still run there.
+  if (!is_lost || !others_wait || host.ended) return false;
   const std::optional<absl::Duration> pause = policy_.PauseAfter(
       {.exit_code = end.exit_code, .saved_step = saved_step_, .host = end.host, .is_alone = true});
   if (!pause.has_value()) return false;
@@ -559,6 +564,7 @@ bool Attempt::StartsAgain(Worker& worker) {
   worker.end.worker = end.worker;
   worker.end.host = end.host;
   worker.starts_again = true;
+  worker.lost_after_step = saved_step_;
   // After a longer pause, the others would have given up.
   worker.again_at = MonotonicTime::Now() + std::min(*pause, options_.rejoin_timeout / 2);
   return true;
@@ -573,9 +579,8 @@ void Attempt::AwaitLastWorkers() {
   };
   if (std::any_of(workers_.begin(), workers_.end(), runs)) return;
   if (std::none_of(workers_.begin(), workers_.end(), is_last)) return;
+  awaits_last_ = true;
   end_all_at_ = std::min(end_all_at_, MonotonicTime::Now() + kLastWorkersTimeout);
-  exit_code_ = kExitCluster;  // unless they succeed after all
-  reason_ = restart_.reason;
 }
 
 int Attempt::ExitCodeOfJob() {

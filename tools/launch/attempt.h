@@ -63,7 +63,8 @@ class Attempt {
   struct Worker {
     bool started = false;
     bool ended = false;
-    bool starts_again = false;                                 // it was lost in this attempt
+    bool starts_again = false;    // it was lost, and the job has not made progress since
+    int64_t lost_after_step = 0;  // the newest checkpoint then
     MonotonicTime again_at = MonotonicTime::InfiniteFuture();  // when it starts again
     WorkerEnd end;
 
@@ -103,7 +104,7 @@ class Attempt {
   absl::Status Serve();
   void PassDeadlines();
   // Starts the lost workers again whose pause has ended.
-  absl::Status StartAgain();
+  void StartAgain();
   void MissStartDeadline();
   void KillSupervisors();
   void TakeSignals();
@@ -118,9 +119,9 @@ class Attempt {
   bool is_done(const Host& host);
   int Release(Host& host);
   void End(Host& host, Worker& worker, int exit_code);
-  void AddEnd(Worker& worker, int exit_code);
+  void AddEnd(const Host& host, Worker& worker, int exit_code);
   // Whether the worker, which has just ended, starts again while the others wait for it.
-  bool StartsAgain(Worker& worker);
+  bool StartsAgain(const Host& host, Worker& worker);
   void AwaitLastWorkers();
   int ExitCodeOfJob();
 
@@ -138,6 +139,7 @@ class Attempt {
   std::string job_;  // random, so that workers of an earlier attempt cannot join this one
   MonotonicTime begin_;
   MonotonicTime ask_again_at_ = MonotonicTime::InfiniteFuture();
+  bool awaits_last_ = false;  // until end_all_at_: workers that may wait in vain for the others
   MonotonicTime end_all_at_ = MonotonicTime::InfiniteFuture();
   MonotonicTime kill_at_ = MonotonicTime::InfiniteFuture();
   bool gathering_ = true;  // until Begin(), or the attempt ends before it

@@ -75,20 +75,23 @@ namespace {
 
 // ---- the job ------------------------------------------------------------------------------------
 
-// Blocks the signals that ask the launcher to end or to report, and returns a file from which they
-// can be read.
-absl::StatusOr<int> OpenSignals() {
-  sigset_t blocked;
-  sigemptyset(&blocked);
-  for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaddset(&blocked, signal);
+// A signalfd for `signals`, which must be blocked.
+absl::StatusOr<int> OpenSignals(const sigset_t& signals) {
+  const int fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+  if (fd < 0) return SystemError(errno, "signalfd");
+  return fd;
+}
+
+// The signals that ask the launcher to end.
+sigset_t EndSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGINT, SIGTERM}) sigaddset(&signals, signal);
   // `nohup` ignores it.
   struct sigaction hang_up;
   if (sigaction(SIGHUP, nullptr, &hang_up) == 0 && hang_up.sa_handler != SIG_IGN) {
-    sigaddset(&blocked, SIGHUP);
+    sigaddset(&signals, SIGHUP);
   }
-  sigprocmask(SIG_BLOCK, &blocked, nullptr);
-  const int signals = signalfd(-1, &blocked, SFD_CLOEXEC | SFD_NONBLOCK);
-  if (signals < 0) return SystemError(errno, "signalfd");
   return signals;
 }
 
@@ -141,9 +144,16 @@ absl::StatusOr<int> RunJob(const LaunchOptions& options) {
                       WorkerOutput::Create({.num_workers = static_cast<int>(options.workers.size()),
                                             .show = options.show,
                                             .log_dir = options.log_dir}));
-  MF_ASSIGN_OR_RETURN(const int signals, OpenSignals());
+  // SIGUSR1 asks for a report, and must not end the wait for those that read the output.
+  const sigset_t end_signals = EndSignals();
+  sigset_t all_signals = end_signals;
+  sigaddset(&all_signals, SIGUSR1);
+  sigprocmask(SIG_BLOCK, &all_signals, nullptr);
+  MF_ASSIGN_OR_RETURN(const int ends, OpenSignals(end_signals));  // is polled and never read
+  const absl::Cleanup close_ends = [ends] { close(ends); };
+  output.StopWaitingOn(ends);
+  MF_ASSIGN_OR_RETURN(const int signals, OpenSignals(all_signals));
   const absl::Cleanup close_signals = [signals] { close(signals); };
-  output.StopWaitingOn(signals);
   RestartPolicy policy(options.restarts);
   for (Attempt::Restart restart;; ++restart.count) {
     const LaunchOptions hosts_left = WithoutExcluded(options, policy);

@@ -57,6 +57,11 @@ void OnSignal(int signal) {
   }
 }
 
+void SetStopped(Session& session, int signal) {
+  if (!session.connection().has_other_workers()) return;
+  session.connection().workers()->SetStopped(absl::StrCat("stopped by SIG", sigabbrev_np(signal)));
+}
+
 }  // namespace
 
 absl::Status PreemptionHandler::TakeSignals() {
@@ -99,6 +104,8 @@ absl::StatusOr<std::unique_ptr<PreemptionHandler>> PreemptionHandler::Create(Ses
 }
 
 PreemptionHandler::~PreemptionHandler() {
+  // After a failure, too, this worker is about to end: it must not wait for a lost one.
+  if (received_signal != 0) SetStopped(session_, received_signal);
   StopThreads();
   if (end_of_threads_ >= 0) close(end_of_threads_);
   has_handler = false;
@@ -202,7 +209,7 @@ absl::StatusOr<std::optional<int>> PreemptionHandler::Finish() {
   int number;
   if (absl::SimpleAtoi(signal, &number)) {
     stopped = number;
-    group.SetStopped(absl::StrCat("stopped by SIG", sigabbrev_np(number)));
+    SetStopped(session_, number);
   }
   return stopped;
 }

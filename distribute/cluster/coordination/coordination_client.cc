@@ -564,6 +564,8 @@ std::unique_ptr<WorkerGroup> CoordinationClient::NewGroup() {
   return std::make_unique<Group>(connection_, num_groups_++);
 }
 
+bool CoordinationClient::is_stopped() const { return !connection_->stopped().empty(); }
+
 absl::Status CoordinationClient::Leave(MonotonicTime deadline) {
   connection_->StopHeartbeats();
   if (connection_->has_failed())

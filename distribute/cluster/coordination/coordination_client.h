@@ -62,6 +62,9 @@ class CoordinationClient {
   // How many of the groups still exist.
   int64_t num_live_groups() const { return connection_.use_count() - 1; }
 
+  // Whether WorkerGroup::SetStopped has been called on a group.
+  bool is_stopped() const;
+
   // Tells the service that this worker ends, so that this does not look like a failure. Worker 0
   // waits until all workers have left, because it may serve the service; after a failure, which
   // they have received, only for a moment.

@@ -266,6 +266,14 @@ TEST(RejoinTest, ErrorsOfTheProgramEndIt) {
   }
 }
 
+// Workers that fail each time, without the loss of a process, do not do so for ever.
+TEST(RejoinTest, EndsIfNoProcessIsReplaced) {
+  const auto statuses = OnTwoWorkers([&](MultiWorkerMirroredStrategy& strategy) {
+    return RunWithRejoin(strategy, [] { return kLost; });
+  });
+  EXPECT_THAT(statuses, Each(IsError(absl::StatusCode::kUnavailable, "lost", "new process")));
+}
+
 TEST(RejoinTest, RefusesSessionOutsideTheFunction) {
   const auto statuses = OnTwoWorkers([&](MultiWorkerMirroredStrategy& strategy) -> absl::Status {
     MF_ASSIGN_OR_RETURN(const auto session, strategy.NewSession(Graph()));
