@@ -81,9 +81,8 @@ constexpr struct Command {
      "                                              does not, also when its workers start again\n",
      /*chooses_exit_code=*/true},
     {"status", ShowStatus, "job secret_file tls_ca tls_cert tls_key",
-     "mirrorflow status HOST:PORT                   show where the workers of a job are that has "
-     "its\n"
-     "                                              coordination service there\n"},
+     "mirrorflow status HOST:PORT                   show what each worker of a job is doing; its\n"
+     "                                              coordination service is at HOST:PORT\n"},
     {"checkpoint", ListAndCheckCheckpoints, "",
      "mirrorflow checkpoint DIR                     list the checkpoints in a directory and check "
      "them\n"},

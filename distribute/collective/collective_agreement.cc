@@ -109,9 +109,10 @@ absl::Status CollectiveAgreement::Check(int r, const Collective& collective, abs
   }
   if (r != 0 || topology_.num_workers() == 1) return absl::OkStatus();
   MF_RETURN_IF_ERROR(left_out_);
+  const bool is_announced = !announced_.empty();
   MF_RETURN_IF_ERROR(CheckAnnounced(before, collective, how, deadline));
-  const bool is_due =
-      at.number < kInterval ? std::has_single_bit(at.number) : at.number % kInterval == 0;
+  const bool is_due = !is_announced || (at.number < kInterval ? std::has_single_bit(at.number)
+                                                              : at.number % kInterval == 0);
   const Collective* const next[] = {&collective};
   return is_due ? CompareWorkers(before, next, how, deadline) : absl::OkStatus();
 }

@@ -11,7 +11,8 @@
 // their WorkerGroup, which takes a round trip: once for each list of collectives that a step
 // announces, when they start it for the first time. From then on, each worker compares what it
 // starts with its own list. A hash of all collectives is compared, too, at the first, second,
-// fourth, … and later at every kInterval-th. A device that records a step and replays it enqueues
+// fourth, … and later at every kInterval-th. Collectives outside of steps, which nothing announces,
+// are rare: each of them takes a round trip. A device that records a step and replays it enqueues
 // its collectives only for the recording.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_COLLECTIVE_AGREEMENT_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_COLLECTIVE_AGREEMENT_H_

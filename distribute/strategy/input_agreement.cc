@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -99,6 +100,18 @@ absl::StatusOr<Tensor> Empty(absl::string_view type) {
   return Tensor::Allocate(dtype, Shape(dims));
 }
 
+// An offer must fit into the value of an all-gather.
+absl::Status Shortened(const absl::Status& error) {
+  constexpr size_t kMaxErrorBytes = size_t{16} << 10;
+  if (error.message().size() <= kMaxErrorBytes) return error;
+  absl::Status shortened(error.code(),
+                         absl::StrCat(error.message().substr(0, kMaxErrorBytes), " …"));
+  error.ForEachPayload([&](absl::string_view type, const absl::Cord& payload) {
+    shortened.SetPayload(type, payload);
+  });
+  return shortened;
+}
+
 }  // namespace
 
 InputAgreement::InputAgreement(Options options) : options_(std::move(options)) {}
@@ -117,7 +130,7 @@ absl::Status InputAgreement::Compare(const absl::StatusOr<DatasetFingerprint>& o
   const std::string text = own.ok() ? own->Serialize() : "";
   InputOffer offer;
   offer.set_fingerprint(Crc32c(text));
-  if (!own.ok()) *offer.mutable_error() = StatusToProto(own.status());
+  if (!own.ok()) *offer.mutable_error() = StatusToProto(Shortened(own.status()));
   MF_ASSIGN_OR_RETURN(const std::vector<std::string> answers, Exchange(offer.SerializeAsString()));
   MF_ASSIGN_OR_RETURN(const std::vector<InputOffer> offers, ParseAll(answers));
   MF_RETURN_IF_ERROR(Check(offers, InputOffer::kFingerprint, options_.group->worker()));
@@ -171,7 +184,7 @@ void InputAgreement::Offer(const FileBatches& files, const std::deque<SourceBatc
   }
   if (offered == ahead.size()) {
     own.set_is_last(more.ok() && !*more);
-    if (!more.ok()) *offer.mutable_error() = StatusToProto(more.status());
+    if (!more.ok()) *offer.mutable_error() = StatusToProto(Shortened(more.status()));
   }
   drop_remainder_ = files.drop_remainder;
   // Without a thread, Await() does it.

@@ -47,6 +47,24 @@ void AwaitSignals() {
   }
 }
 
+absl::Status Install() {
+  signal_event = eventfd(0, EFD_CLOEXEC);
+  if (signal_event < 0) return SystemError(errno, "eventfd");
+  // The thread inherits the mask: it must not take signals that others wait for.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  absl::StatusOr<std::thread> thread = StartThread("state reports", AwaitSignals);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  MF_RETURN_IF_ERROR(thread.status());
+  thread->detach();
+  struct sigaction action = {};
+  action.sa_handler = OnSignal;
+  action.sa_flags = SA_RESTART;
+  if (sigaction(SIGUSR1, &action, nullptr) != 0) return SystemError(errno, "sigaction");
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 StateReport::StateReport(Lines lines) : lines_(std::move(lines)) {
@@ -68,22 +86,8 @@ void StateReport::LogAll() {
 }
 
 absl::Status StateReport::LogOnSignal() {
-  if (signal_event >= 0) return absl::OkStatus();
-  signal_event = eventfd(0, EFD_CLOEXEC);
-  if (signal_event < 0) return SystemError(errno, "eventfd");
-  // The thread inherits the mask: it must not take signals that others wait for.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  absl::StatusOr<std::thread> thread = StartThread("state reports", AwaitSignals);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  MF_RETURN_IF_ERROR(thread.status());
-  thread->detach();
-  struct sigaction action = {};
-  action.sa_handler = OnSignal;
-  action.sa_flags = SA_RESTART;
-  if (sigaction(SIGUSR1, &action, nullptr) != 0) return SystemError(errno, "sigaction");
-  return absl::OkStatus();
+  static const absl::Status installed = Install();
+  return installed;
 }
 
 }  // namespace mirrorflow

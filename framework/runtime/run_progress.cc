@@ -101,9 +101,9 @@ absl::Duration RunProgress::waited() const {
 }
 
 std::string RunProgress::Position::ToString() const {
-  if (step == 0) return "before the first step";
-  if (!running) return absl::StrCat("after step ", step);
-  return absl::StrCat("in step ", step, collective.empty() ? "" : ", collective ", collective);
+  const std::string place = step == 0 ? std::string("before the first step")
+                                      : absl::StrCat(running ? "in step " : "after step ", step);
+  return running && !collective.empty() ? absl::StrCat(place, ", collective ", collective) : place;
 }
 
 RunProgress::Position RunProgress::position() const {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -71,6 +72,10 @@ std::vector<std::string> LinesOf(const ClusterStatus& status) {
     const ClusterStatus::Worker& worker = status.workers(w);
     const bool is_alive =
         worker.state() != ClusterStatus::MISSING && worker.state() != ClusterStatus::LEFT;
+    if (worker.state() == ClusterStatus::LEFT && absl::StartsWith(worker.detail(), "worker ")) {
+      lines.push_back(worker.detail());  // an error names its worker
+      continue;
+    }
     std::string line = absl::StrCat("worker ", w);
     if (is_alive) absl::StrAppend(&line, " (process ", worker.pid(), " on ", worker.host(), ")");
     absl::StrAppend(&line, ": ", WhereOf(worker));

@@ -10,7 +10,7 @@
 namespace mirrorflow {
 
 // Counts and names the workers by what they do, in one line, which does not grow with the cluster:
-// `4 workers: 2 in a step (0, 3), 1 waits (1), 1 is missing (2)`.
+// `4 workers: 2 in a step (0, 3), 1 waiting for others (1), 1 missing (2)`.
 std::string SummaryOf(const coordination::ClusterStatus& status);
 
 // Describes each worker in a line of its own.

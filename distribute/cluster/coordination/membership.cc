@@ -452,13 +452,14 @@ coordination::ClusterStatus Membership::Status(MonotonicTime now,
       worker.set_since_progress_ms(absl::ToInt64Milliseconds(now - registered.last_progress));
     }
     worker.set_detail(has_begun ? std::move(calls[w]) : "register");
-    worker.set_state(!worker.detail().empty()         ? ClusterStatus::WAITING
-                     : registered.heartbeat.running() ? ClusterStatus::IN_STEP
-                                                      : ClusterStatus::BETWEEN_STEPS);
+    worker.set_state(registered.heartbeat.running() ? ClusterStatus::IN_STEP
+                     : !worker.detail().empty()     ? ClusterStatus::WAITING
+                                                    : ClusterStatus::BETWEEN_STEPS);
   }
   for (const auto& [w, why] : left_) {
     status.mutable_workers(w)->set_state(ClusterStatus::LEFT);
-    status.mutable_workers(w)->set_detail(std::string(why.message()));
+    status.mutable_workers(w)->set_detail(
+        absl::IsFailedPrecondition(why) ? "has finished" : std::string(why.message()));
   }
   return status;
 }

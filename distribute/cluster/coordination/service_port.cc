@@ -11,6 +11,7 @@
 #include "distribute/cluster/connections/tcp_socket.h"
 #include "distribute/cluster/coordination/grpc_support.h"
 #include "distribute/cluster/coordination/messages.h"
+#include "distribute/cluster/coordination/worker_process.h"
 #include "distribute/collective/tcp/owned_socket.h"
 #include "framework/core/mutex.h"
 #include "framework/core/status.h"
@@ -26,6 +27,7 @@ using grpc::experimental::ExternalConnectionAcceptor;
 constexpr size_t kMoreCallers = 64;
 constexpr size_t kMaxCallers = 1024;
 constexpr int kMaxConnectionsOfWorker = 4;
+constexpr int kMaxObservers = 16;
 // Limits of gRPC, on the processes that have completed the handshake.
 constexpr size_t kMaxGrpcBytes = size_t{256} << 20;
 constexpr int kMaxGrpcThreads = 64;
@@ -110,6 +112,11 @@ absl::Status ServicePort::Admit(int worker) const {
   if (links_.size() >= most) {
     return absl::UnavailableError(
         absl::StrCat("too many connections; expected at most ", most, " from all workers"));
+  }
+  if (worker == kObserver) {
+    if (links_.CountOf(worker) < kMaxObservers) return absl::OkStatus();
+    return absl::UnavailableError(absl::StrCat(
+        "too many processes ask for the status; expected at most ", kMaxObservers, " at a time"));
   }
   if (links_.CountOf(worker) < kMaxConnectionsOfWorker) return absl::OkStatus();
   return absl::UnavailableError(absl::StrCat("too many processes are connected as worker ", worker,

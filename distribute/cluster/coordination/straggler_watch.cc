@@ -2,6 +2,7 @@
 #include "distribute/cluster/coordination/straggler_watch.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_format.h"
@@ -24,9 +25,11 @@ void StragglerWatch::Beat(int worker, const coordination::Heartbeat& heartbeat, 
       workers_.try_emplace(worker, Worker{.first = sample, .last = sample});
   if (is_new) return;
   // The counts of another session begin at zero.
-  const bool continues = sample.runs >= found->second.last.runs;
-  found->second.last = sample;
-  if (!continues) BeginInterval(now);
+  Sample& last = found->second.last;
+  if (sample.runs < last.runs || sample.in_runs < last.in_runs || sample.waited < last.waited) {
+    is_interrupted_ = true;
+  }
+  last = sample;
 }
 
 void StragglerWatch::Remove(int worker) { workers_.erase(worker); }
@@ -37,7 +40,9 @@ void StragglerWatch::BeginInterval(MonotonicTime now) {
 }
 
 std::optional<StragglerWatch::Straggler> StragglerWatch::Find(MonotonicTime now) {
-  if (began_ == MonotonicTime::InfinitePast()) BeginInterval(now);
+  if (std::exchange(is_interrupted_, false) || began_ == MonotonicTime::InfinitePast()) {
+    BeginInterval(now);
+  }
   if (now < began_ + kInterval) return std::nullopt;
   std::vector<double> waited;  // by worker, as a part of the time
   double least_waited = 0;

@@ -57,6 +57,7 @@ class StragglerWatch {
   void BeginInterval(MonotonicTime now);
 
   MonotonicTime began_ = MonotonicTime::InfinitePast();
+  bool is_interrupted_ = false;  // by a new session since the last Find
   std::map<int, Worker> workers_;
 };
 

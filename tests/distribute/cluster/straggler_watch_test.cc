@@ -112,6 +112,13 @@ TEST_F(StragglerWatchTest, AnotherSessionBeginsAnotherInterval) {
   EXPECT_EQ(found[0].worker, 1);
 }
 
+// The new session has run more steps by its first heartbeat than the first one in all.
+TEST_F(StragglerWatchTest, ShortFirstSessionIsRecognised) {
+  Run({{0.05, 50}, {0.05, 0}}, absl::Seconds(40));
+  heartbeats_.clear();
+  EXPECT_TRUE(Run({{0.05, 0}, {0.05, 0}}, absl::Minutes(3)).empty());
+}
+
 TEST_F(StragglerWatchTest, WorkerThatHasLeftIsForgotten) {
   EXPECT_TRUE(Run({{0.05, 0}, {0.05, 0}, {0.09, 0}}, absl::Seconds(50)).empty());
   watch_.Remove(2);
