@@ -105,8 +105,8 @@ absl::Status Connection::Connect(absl::Span<const std::unique_ptr<Replica>> repl
     const std::thread::id connecting = std::this_thread::get_id();
     workers_->OnFailure([this, connecting](const absl::Status& why) {
       TakeFailure(why);
-      // A failure that is already known is reported on this thread, which cannot wait for itself. It
-      // notices in its next step.
+      // A failure that is already known is reported on this thread, which cannot wait for itself.
+      // It notices in its next step.
       if (std::this_thread::get_id() != connecting) AwaitNotice(why);
     });
   }

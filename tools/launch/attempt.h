@@ -139,7 +139,7 @@ class Attempt {
   std::string job_;  // random, so that workers of an earlier attempt cannot join this one
   MonotonicTime begin_;
   MonotonicTime ask_again_at_ = MonotonicTime::InfiniteFuture();
-  bool awaits_last_ = false;  // until end_all_at_: workers that may wait in vain for the others
+  bool awaits_last_ = false;  // until end_all_at_: workers may wait for others that have ended
   MonotonicTime end_all_at_ = MonotonicTime::InfiniteFuture();
   MonotonicTime kill_at_ = MonotonicTime::InfiniteFuture();
   bool gathering_ = true;  // until Begin(), or the attempt ends before it
