@@ -194,7 +194,7 @@ absl::StatusOr<Data> OpenData() {
   Dataset train =
       images.Shuffle(absl::GetFlag(FLAGS_seed)).Batch(absl::GetFlag(FLAGS_global_batch_size));
   MF_RETURN_IF_ERROR(train.status());
-  return Data{std::move(train), std::move(test)};
+  return Data{train, test};
 }
 
 // Lines that worker 0 prints at the end.
