@@ -62,8 +62,9 @@ struct JoinOptions {
   // hung, and every worker's current step fails. Compilation and waiting for a late worker do not
   // count. Workers may use different values.
   absl::Duration progress_timeout = absl::Minutes(5);
-  // How long this worker waits for the return of a lost worker (RunWithRejoin). 0: it does not, and
-  // ends, and so must all others. Default: the cluster's rejoin_timeout. Only on CPUs.
+  // How long to wait for a lost worker to come back (RunWithRejoin). With 0, this worker exits
+  // instead. Either all workers wait or none does. Defaults to the cluster's rejoin_timeout. CPUs
+  // only.
   std::optional<absl::Duration> rejoin_timeout = std::nullopt;
 };
 

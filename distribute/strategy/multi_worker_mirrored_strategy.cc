@@ -33,7 +33,7 @@ SessionOptions ForSessions(const Options& options) {
   return session;
 }
 
-// Workers that disagree in the same way each time would join again for ever.
+// Workers that fail in the same way every time would otherwise rejoin forever.
 constexpr int kMaxVainRejoins = 3;
 
 absl::Status CheckRanges(const Options& options) {

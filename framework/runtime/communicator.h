@@ -112,10 +112,10 @@ class Communicator {
   // Names the session's step to which the next collectives belong. Backends that exchange messages
   // compare it.
   virtual void BeginStep(uint64_t step) { static_cast<void>(step); }
-  // Announces the collectives that the step starts next, in their order. Those of a branch or of a
-  // loop's iteration are announced when it begins, and come before the others that are left. They
-  // stay alive until the step ends. A step that a device replays starts none. Backends that compare
-  // the ranks out of band compare all of them at once.
+  // Announces the collectives that the step will start next, in order. A branch or a loop iteration
+  // announces its own when it begins; they run before the rest of the enclosing list. The
+  // collectives outlive the step. A step that the device replays starts none of them. Backends that
+  // compare ranks out of band can compare the whole list at once.
   virtual void Announce(absl::Span<const Collective* const> collectives) {
     static_cast<void>(collectives);
   }

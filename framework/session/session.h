@@ -111,7 +111,9 @@ class Session {
 
   // The names of all variables, sorted.
   std::vector<std::string> VariableNames() const;
-  // Returns a copy of the variable's value, which is equal on every replica. For a variable that is
+  // Returns a copy of the variable's value, which is equal on every replica. Before the first step
+  // or CheckReplicas(), an initial value may differ from that of another worker whose processor
+  // rounds differently. For a variable that is
   // synchronised on read, returns the sum over all replicas of the world, and all workers must make
   // the call. Returns NotFound for an unknown name, FailedPrecondition if the variable is
   // indeterminate.
@@ -193,7 +195,7 @@ class Session {
  private:
   Session(const Graph& graph, SessionBackend& backend, const SessionOptions& options);
   absl::Status Initialize(SessionBackend& backend);
-  // Runs the initialisers on this worker.
+  // Runs the initialisers locally. The first step replaces their results by those of rank 0.
   absl::Status InitializeVariables();
   std::unique_ptr<StepRunner> NewRunner(std::shared_ptr<LocalReplicas> replicas);
   // Creates a runner for another thread, with a clone of the device and the same variables.

@@ -199,7 +199,7 @@ absl::Status BenchUpdate(Report* report);
 
 // simulated_workers.cc: what thousands of workers cost the coordination service. They run in
 // threads of this process, and the service in a process of its own. Doubles their number up to
-// `max_workers`. Returns Unavailable if one of them fails.
+// `max_workers`. Returns Unavailable if any worker fails.
 inline constexpr int kFirstSimulatedWorkers = 125;
 absl::Status BenchSimulatedWorkers(int max_workers, Report* report);
 

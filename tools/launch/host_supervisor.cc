@@ -181,9 +181,9 @@ class HostSupervisor {
   static bool PassOn(const launch::Order& order, const Slot& slot) {
     if (slot.channel < 0) return false;
     const std::string bytes = SerializeMessage(order);
-    // A supervisor that does not read, or has ended, must not keep the others from it. One that has
-    // received only a part would misunderstand what follows; without its orders, it ends its
-    // worker.
+    // Never block: a supervisor that is stuck or has exited must not delay the orders of the
+    // others. After a partial write, the rest of the stream would be garbage, so close it. The
+    // supervisor then ends its worker.
     const ssize_t sent =
         send(slot.channel, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent != static_cast<ssize_t>(bytes.size())) shutdown(slot.channel, SHUT_WR);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The command `mirrorflow supervise SLOTS`, which `mirrorflow launch` starts once on each host.
+// Implements `mirrorflow supervise SLOTS`. `mirrorflow launch` starts one on each host.
 #ifndef MIRRORFLOW_TOOLS_LAUNCH_HOST_SUPERVISOR_H_
 #define MIRRORFLOW_TOOLS_LAUNCH_HOST_SUPERVISOR_H_
 

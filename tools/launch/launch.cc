@@ -136,9 +136,9 @@ LaunchOptions WithoutExcluded(const LaunchOptions& options, RestartPolicy& polic
 // launcher. An error if the job could not be started, or if it succeeded but not all of its output
 // could be written.
 //
-// After a failure, starts all workers again as RestartPolicy says, or with --rejoin_timeout only
-// the lost one, unless the exit code says that they would fail again (usage, input, resources,
-// numbers) or that the user has interrupted them.
+// After a failure, restarts all workers as RestartPolicy allows, or only the lost one with
+// --rejoin_timeout. Does not restart if the user interrupted the job, or if the exit code means
+// that a restart would fail in the same way (usage, input, resources, numbers).
 absl::StatusOr<int> RunJob(const LaunchOptions& options) {
   MF_ASSIGN_OR_RETURN(WorkerOutput output,
                       WorkerOutput::Create({.num_workers = static_cast<int>(options.workers.size()),

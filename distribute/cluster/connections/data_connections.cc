@@ -45,8 +45,8 @@ constexpr size_t kMostNamed = 10;  // ranks, in an error
 struct Worker {
   std::string address;  // HOST:PORT
   std::string host;     // numeric
-  // Connections that this process has yet to make. One that ends early is made again: strangers may
-  // have taken the places of callers at the other end.
+  // Connections that this process has yet to make. One that ends early is retried, because
+  // strangers may have used up the other end's slots.
   std::deque<Handshake::Ranks> waiting = {};
   int num_calls = 0;  // in progress
   BackOff pause = BackOff(kFirstPause, kLongestPause);

@@ -12,8 +12,8 @@
 
 namespace mirrorflow {
 
-// Converts values to a message and back. Each distinct value is stored once, and a run of equal
-// values takes a few bytes: when workers compare something, all of them usually send the same.
+// Encodes values as a message and decodes them. Each distinct value is stored once and runs are
+// run-length encoded, because workers that compare something usually all send the same value.
 coordination::ValueList ValueListOf(absl::Span<const std::string> values);
 // Returns Internal if the list does not hold `count` values.
 absl::StatusOr<std::vector<std::string>> ValuesOf(const coordination::ValueList& list, int count);

@@ -272,8 +272,8 @@ TEST_F(CollectiveAgreementTest, CapturedCollectiveDoesNotMeetAnother) {
   }
 }
 
-// Workers that run different steps, all of which they have compared before, learn it at the next
-// comparison of the hash.
+// If workers run different steps that they have all compared before, the next comparison of the
+// hash finds the difference.
 TEST_F(CollectiveAgreementTest, DifferenceBetweenComparisonsIsFoundAtNext) {
   const std::vector<Collective> a = {Sum("a", 0)}, b = {Sum("b", 0)};
   for (const absl::Status& status : OnEach([&](int w) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Training that survives the loss of a worker. The workers are threads of this process; a worker
-// that is "killed" destroys its strategy in the middle of training and is started again with a new
-// one. //tests/tools:rejoin_test kills workers that are processes.
+// Tests that training survives the loss of a worker. Workers are threads. To simulate a crash, a
+// worker destroys its strategy in the middle of training and starts over with a new one.
+// //tests/tools:rejoin_test kills real processes.
 #include "distribute/strategy/run_with_rejoin.h"
 
 #include <algorithm>
