@@ -363,10 +363,12 @@ absl::Status DomainExchange::Finish(const DomainWork* work) {
   Flight* const flight = *it;
   MF_RETURN_IF_ERROR(WaitFor(flight->left));
   flights_.erase(std::find(flights_.begin(), flights_.end(), flight));
+  Layout* const layout = flight->layout;
   if (flight->shard.root == kNoRoot) {
-    flight->layout->free.push_back(flight);
+    layout->free.push_back(flight);
   } else {
-    std::erase_if(broadcasts_, [&](const auto& layout) { return layout.get() == flight->layout; });
+    // Destroys the flight, too.
+    std::erase_if(broadcasts_, [layout](const auto& other) { return other.get() == layout; });
   }
   return absl::OkStatus();
 }
