@@ -7,6 +7,7 @@
 
 #include "distribute/cluster/coordination/value_list.h"
 #include "distribute/collective/domain_exchange.h"
+#include "distribute/collective/domain_partners.h"
 #include "distribute/collective/tcp/tcp_transport.h"
 #include "distribute/collective/team.h"
 #include "distribute/collective/team_communicator.h"
@@ -56,17 +57,17 @@ absl::StatusOr<Transports> ConnectOverUcx(const Topology& topology, absl::Span<c
   }
   MF_ASSIGN_OR_RETURN(const std::vector<std::string> all,
                       workers.AllGather("ucx addresses", JoinValues(own), deadline));
-  const int domain = topology.replicas[ranks[0]].domain;
+  std::vector<std::string> address_of;  // by rank
   for (int worker = 0; worker < topology.num_workers(); ++worker) {
-    const std::vector<int> peers = topology.RanksOfWorker(worker);
-    if (topology.replicas[peers[0]].domain == domain) continue;
-    MF_ASSIGN_OR_RETURN(const std::vector<std::string> addresses,
-                        SplitValues(all[worker], static_cast<int>(peers.size())));
-    for (size_t i = 0; i < peers.size(); ++i) {
-      for (const auto& transport : transports) {
-        const absl::Status connected = transport->Connect(peers[i], addresses[i]);
-        if (!connected.ok()) return at(connected, peers[i]);
-      }
+    const auto num_ranks = static_cast<int>(topology.RanksOfWorker(worker).size());
+    MF_ASSIGN_OR_RETURN(std::vector<std::string> addresses, SplitValues(all[worker], num_ranks));
+    std::move(addresses.begin(), addresses.end(), std::back_inserter(address_of));
+  }
+  const DomainPartners partners(topology);
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    for (const int peer : partners.PeersOf(ranks[i])) {
+      const absl::Status connected = transports[i]->Connect(peer, address_of[peer]);
+      if (!connected.ok()) return at(connected, peer);
     }
   }
   return Transports(std::make_move_iterator(transports.begin()),

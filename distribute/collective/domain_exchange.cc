@@ -82,16 +82,14 @@ DomainExchange::DomainExchange(const Topology& topology, int rank,
                                const ExchangeOptions& options)
     : topology_(topology),
       rank_(rank),
-      domain_(topology.replicas[rank].domain),
+      partners_(topology),
+      domain_(partners_.DomainOf(rank)),
+      served_(partners_.RanksWithPartner(rank)),
       transport_(std::move(transport)),
       timeout_(timeout),
-      options_(options) {
-  for (int d = 0; d < topology.num_domains(); ++d) domains_.push_back(topology.RanksOfDomain(d));
-  parts_.resize(domains_.size());
-  scattered_.resize(domains_.size());
-  const std::vector<int>& own = domains_[domain_];
-  index_ = static_cast<int>(std::find(own.begin(), own.end(), rank) - own.begin());
-}
+      options_(options),
+      parts_(partners_.num_domains()),
+      scattered_(partners_.num_domains()) {}
 
 DomainExchange::~DomainExchange() = default;
 
@@ -124,8 +122,8 @@ DomainExchange::Layout& DomainExchange::LayoutOf(const DomainShard& shard) {
   if (layout != nullptr) return *layout;
   layout = std::make_unique<Layout>();
   layout->wire_bytes = wire_bytes;
-  layout->shard =
-      ShardOf(shard.count, element_bytes, index_, static_cast<int>(domains_[domain_].size()));
+  layout->shard = ShardOf(shard.count, element_bytes, partners_.IndexOf(rank_),
+                          static_cast<int>(partners_.RanksOf(domain_).size()));
   if (is_broadcast) {
     layout->pieces = PiecesOfBroadcast(topology_, rank_, shard.count, element_bytes, shard.root);
     return *layout;
@@ -202,13 +200,15 @@ absl::Status DomainExchange::Launch(const DomainPart& part, Flight& flight) {
                        .urgency = part.urgency,
                        .unfinished = &flight.sends,
                        .name = flight.work->offer().name};
-  for (int r = 0; r < topology_.world_size(); ++r) {
-    if (IsNear(r)) continue;
+  for (const int r : served_) {
+    if (part.others[r].empty()) continue;
     transfer.peer = r;
-    if (!part.others[r].empty()) {
-      MF_RETURN_IF_ERROR(transport_->StartReceive(transfer, part.others[r]));
-    }
-    if (!part.own.empty()) MF_RETURN_IF_ERROR(transport_->StartSend(transfer, part.own));
+    MF_RETURN_IF_ERROR(transport_->StartReceive(transfer, part.others[r]));
+  }
+  for (int d = 0; d < num_domains() && !part.own.empty(); ++d) {
+    if (d == domain_) continue;
+    transfer.peer = partners_.PartnerOf(rank_, d);
+    MF_RETURN_IF_ERROR(transport_->StartSend(transfer, part.own));
   }
   return absl::OkStatus();
 }
@@ -416,7 +416,7 @@ absl::Status DomainExchange::TimedOut() const {
       {.rank = pending->peer, .name = std::string(pending->name)});
 }
 
-// --- the other collectives: at most one message from each rank to each other one -----------------
+// --- the other collectives: at most one message from each rank to each of its peers --------------
 
 absl::Status DomainExchange::Send(int rank, const MessageTag& tag, const void* memory,
                                   int64_t bytes) {
@@ -437,23 +437,18 @@ absl::Status DomainExchange::ReduceScatterParts(
   MutexLock lock(&mu_);
   const MessageTag tag = NextTag(fingerprint);
   const auto size = static_cast<int64_t>(DataTypeSize(dtype));
-  const auto works_for = [&](int rank) {
-    return !IsNear(rank) && counts[rank] > 0 && Partner(domain_, rank) == rank_;
-  };
   const int64_t own_bytes = counts[rank_] * size;
   int64_t scratch_bytes = own_bytes * num_domains();
-  for (size_t r = 0; r < counts.size(); ++r) {
-    if (works_for(static_cast<int>(r))) scratch_bytes += counts[r] * size;
-  }
+  for (const int r : served_) scratch_bytes += counts[r] * size;
   std::byte* next = Scratch(scratch_bytes);
   for (int d = 0; d < num_domains() && own_bytes > 0; ++d) {
     scattered_[d] = d == domain_ ? out : next;
     if (d == domain_) continue;
-    MF_RETURN_IF_ERROR(Receive(Partner(d, rank_), tag, next, own_bytes));
+    MF_RETURN_IF_ERROR(Receive(partners_.PartnerOf(rank_, d), tag, next, own_bytes));
     next += own_bytes;
   }
-  for (int r = 0; r < static_cast<int>(counts.size()); ++r) {
-    if (!works_for(r)) continue;
+  for (const int r : served_) {
+    if (counts[r] == 0) continue;
     reduce_in_domain(r, next);
     MF_RETURN_IF_ERROR(Send(r, tag, next, counts[r] * size));
     next += counts[r] * size;
@@ -471,11 +466,13 @@ absl::Status DomainExchange::GatherParts(DataType dtype, absl::Span<const int64_
   MutexLock lock(&mu_);
   const MessageTag tag = NextTag(fingerprint);
   const auto size = static_cast<int64_t>(DataTypeSize(dtype));
-  for (int r = 0; r < static_cast<int>(counts.size()); ++r) {
-    if (IsNear(r)) continue;
-    MF_RETURN_IF_ERROR(Send(r, tag, own, counts[rank_] * size));
-    MF_RETURN_IF_ERROR(
-        Receive(r, tag, ByteOffset(all, FirstOf(r, counts) * size), counts[r] * size));
+  for (const int r : served_) {
+    void* const part = ByteOffset(all, FirstOf(r, counts) * size);
+    MF_RETURN_IF_ERROR(Receive(r, tag, part, counts[r] * size));
+  }
+  for (int d = 0; d < num_domains(); ++d) {
+    if (d == domain_) continue;
+    MF_RETURN_IF_ERROR(Send(partners_.PartnerOf(rank_, d), tag, own, counts[rank_] * size));
   }
   return WaitFor(unfinished_);
 }
@@ -483,13 +480,14 @@ absl::Status DomainExchange::GatherParts(DataType dtype, absl::Span<const int64_
 absl::Status DomainExchange::Barrier(uint64_t fingerprint) {
   MutexLock lock(&mu_);
   const MessageTag tag = NextTag(fingerprint);
-  if (index_ != 0) return absl::OkStatus();
+  if (partners_.IndexOf(rank_) != 0) return absl::OkStatus();
   const std::byte token{};
   std::byte* const tokens = Scratch(num_domains());
   for (int d = 0; d < num_domains(); ++d) {
     if (d == domain_) continue;
-    MF_RETURN_IF_ERROR(Send(domains_[d][0], tag, &token, 1));
-    MF_RETURN_IF_ERROR(Receive(domains_[d][0], tag, tokens + d, 1));
+    const int first = partners_.RanksOf(d)[0];
+    MF_RETURN_IF_ERROR(Send(first, tag, &token, 1));
+    MF_RETURN_IF_ERROR(Receive(first, tag, tokens + d, 1));
   }
   return WaitFor(unfinished_);
 }

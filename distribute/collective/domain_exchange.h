@@ -26,6 +26,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "distribute/collective/domain_partners.h"
 #include "distribute/collective/domain_work.h"
 #include "distribute/collective/exchange_options.h"
 #include "distribute/collective/shard_pieces.h"
@@ -51,7 +52,10 @@ class DomainExchange {
   // The session's step to which the next collectives belong. May be called from any thread.
   void set_step(uint64_t step) { step_.store(step, std::memory_order_relaxed); }
 
-  int num_domains() const { return static_cast<int>(domains_.size()); }
+  const DomainPartners& partners() const { return partners_; }
+  int num_domains() const { return partners_.num_domains(); }
+  // The ranks of other domains whose partner this rank is.
+  absl::Span<const int> served() const { return served_; }
 
   // Begins what `work` needs of the other domains: to reduce or broadcast a shard, whose pieces it
   // takes as they become known, or to exchange parts.
@@ -74,7 +78,8 @@ class DomainExchange {
                                   absl::FunctionRef<void(int rank, void* out)> reduce_in_domain,
                                   uint64_t fingerprint);
 
-  // Sends `own` to all ranks of other domains, and receives their parts into their places in `all`.
+  // Sends `own` to this rank's partners, and receives the parts of the ranks whose partner it is
+  // into their places in `all`.
   absl::Status GatherParts(DataType dtype, absl::Span<const int64_t> counts, const void* own,
                            void* all, uint64_t fingerprint);
 
@@ -88,9 +93,7 @@ class DomainExchange {
   struct Layout;
   struct Flight;
 
-  bool IsNear(int rank) const { return topology_.replicas[rank].domain == domain_; }
-  // The rank of domain `d` that reduces the part of `rank`, which is in another domain.
-  int Partner(int d, int rank) const { return domains_[d][rank % domains_[d].size()]; }
+  bool IsNear(int rank) const { return partners_.DomainOf(rank) == domain_; }
   std::byte* Scratch(int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // The tag of the next collective.
   MessageTag NextTag(uint64_t fingerprint) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -126,9 +129,9 @@ class DomainExchange {
 
   const Topology topology_;
   const int rank_;
-  std::vector<std::vector<int>> domains_;  // their ranks, by domain
+  const DomainPartners partners_;
   const int domain_;
-  int index_ = 0;  // of this rank in its domain
+  const std::vector<int> served_;
   const std::unique_ptr<Transport> transport_;
   const absl::Duration timeout_;
   const ExchangeOptions options_;

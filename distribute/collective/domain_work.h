@@ -33,10 +33,12 @@ struct DomainShard {
   int urgency = 0;  // as in Collective
 };
 
-// A part that all ranks of other domains get.
+// A part that all other domains get: the rank's partner in each of them receives it
+// (DomainPartners).
 struct DomainPart {
   absl::Span<const std::byte> own;
-  // By rank: where its part goes; unused for ranks of this domain. The size is that of the part.
+  // By rank: where the part of a rank whose partner is this one goes; unused for the others. The
+  // size is that of the part.
   absl::Span<const absl::Span<std::byte>> others;
   int urgency = 0;
 };
@@ -51,8 +53,6 @@ class DomainWork {
   virtual void Take(int64_t first, const void* values, int64_t count) {
     static_cast<void>(first), static_cast<void>(values), static_cast<void>(count);
   }
-  // Called when nothing of the work is in flight any more.
-  virtual void Complete(absl::Span<const TeamMemory> ranks) { static_cast<void>(ranks); }
 };
 
 }  // namespace mirrorflow

@@ -21,6 +21,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "absl/functional/function_ref.h"
@@ -73,12 +74,19 @@ class LocalTeam {
   virtual int rank() const = 0;  // among the ranks of the domain
   virtual int size() const = 0;
 
+  // Zeroed memory that all ranks of the team can reach.
+  virtual absl::StatusOr<std::shared_ptr<std::byte>> Allocate(size_t bytes) = 0;
+
   virtual absl::Status Start(const TeamOffer& offer) = 0;
   // Calls `work` once all ranks have started, and returns true; the share is not done yet. If it
   // does not wait, it may return false. Between this call and Finish, the rank may access the
   // memory of the others in Access, from any thread.
   virtual absl::StatusOr<bool> Begin(const TeamOffer& offer, bool waits, Work work) = 0;
   virtual absl::Status Access(absl::FunctionRef<absl::Status()> access) = 0;
+  // Waits until all ranks have started, calls `work`, and waits until it has returned on all ranks:
+  // a first half of the share, for work whose second half needs the first halves of all ranks. Each
+  // rank calls it at most once before Finish, and either all ranks do or none.
+  virtual absl::Status Meet(const TeamOffer& offer, Work work) = 0;
   // Waits until all ranks have started, calls `work`, and waits until all ranks have done their
   // share. An error of `work` fails all ranks, as in the calls above.
   virtual absl::Status Finish(const TeamOffer& offer, Work work) = 0;

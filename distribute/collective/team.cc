@@ -46,8 +46,9 @@ struct alignas(kLineBytes) Slot {
   Position right;
   Position out[LocalTeam::kMaxOuts];
   const TeamWork* work;  // an address in the process of the rank
-  // The same number, once the rank has done its share of the work.
-  alignas(kLineBytes) std::atomic<uint64_t> done;
+  // The same number, once the rank has done the first half of its share (Meet), or all of it.
+  alignas(kLineBytes) std::atomic<uint64_t> met;
+  std::atomic<uint64_t> done;
 };
 static_assert(sizeof(Slot) == 3 * kLineBytes);
 
@@ -217,6 +218,10 @@ class Team final : public LocalTeam {
   int rank() const override { return rank_; }
   int size() const override { return group_->size(); }
 
+  absl::StatusOr<std::shared_ptr<std::byte>> Allocate(size_t bytes) override {
+    return group_->space().Allocate(bytes);
+  }
+
   absl::Status Start(const TeamOffer& offer) override {
     if (group_->waiter.ended()) [[unlikely]]
       return FirstFailure();
@@ -250,7 +255,7 @@ class Team final : public LocalTeam {
     } else if (!RanksBelow(started, number).empty()) {
       return false;
     }
-    MF_RETURN_IF_ERROR(WorkInside(offer, number, work, /*completes=*/false));
+    MF_RETURN_IF_ERROR(WorkInside(offer, number, work, /*counter=*/nullptr));
     return true;
   }
 
@@ -262,20 +267,13 @@ class Team final : public LocalTeam {
     });
   }
 
+  absl::Status Meet(const TeamOffer& offer, Work work) override {
+    return WorkTogether(offer, NumberOf(offer), work, &Slot::met);
+  }
+
   absl::Status Finish(const TeamOffer& offer, Work work) override {
     const uint64_t number = NumberOf(offer);
-    if (number == 0) [[unlikely]]
-      return Fail(NotStarted(offer));
-    const auto started = [&](int rank) -> const std::atomic<uint64_t>& {
-      return SlotOf(rank, number).number;
-    };
-    const auto done = [&](int rank) -> const std::atomic<uint64_t>& {
-      return SlotOf(rank, number).done;
-    };
-    Waiter::Deadline deadline;
-    MF_RETURN_IF_ERROR(WaitForAll(started, number, offer, "started", &deadline));
-    MF_RETURN_IF_ERROR(WorkInside(offer, number, work, /*completes=*/true));
-    MF_RETURN_IF_ERROR(WaitForAll(done, number, offer, "finished", &deadline));
+    MF_RETURN_IF_ERROR(WorkTogether(offer, number, work, &Slot::done));
     in_flight_[number % kMaxInFlight] = false;
     while (finished_ < started_ && !in_flight_[(finished_ + 1) % kMaxInFlight]) ++finished_;
     return absl::OkStatus();
@@ -285,6 +283,8 @@ class Team final : public LocalTeam {
   void Abort(absl::Status why) override { group_->Abort(why); }
 
  private:
+  using Counter = std::atomic<uint64_t> Slot::*;
+
   // The slot of `rank` for work `number`.
   const Slot& SlotOf(int rank, uint64_t number) const {
     return group_->state.members[rank].slots[number % kMaxInFlight];
@@ -444,8 +444,25 @@ class Team final : public LocalTeam {
     return failed ? FirstFailure() : absl::OkStatus();
   }
 
-  // Does this rank's share of the work that all ranks have started, or only begins it.
-  absl::Status WorkInside(const TeamOffer& offer, uint64_t number, Work work, bool completes) {
+  // Calls `work` between two waits: until all ranks have started, and until all have returned from
+  // it. `counter` says so.
+  absl::Status WorkTogether(const TeamOffer& offer, uint64_t number, Work work, Counter counter) {
+    if (number == 0) [[unlikely]]
+      return Fail(NotStarted(offer));
+    const auto started = [&](int rank) -> const std::atomic<uint64_t>& {
+      return SlotOf(rank, number).number;
+    };
+    const auto returned = [&](int rank) -> const std::atomic<uint64_t>& {
+      return SlotOf(rank, number).*counter;
+    };
+    Waiter::Deadline deadline;
+    MF_RETURN_IF_ERROR(WaitForAll(started, number, offer, "started", &deadline));
+    MF_RETURN_IF_ERROR(WorkInside(offer, number, work, counter));
+    return WaitForAll(returned, number, offer, "finished", &deadline);
+  }
+
+  // Calls `work` once all ranks have started, and then publishes `counter`, unless it is null.
+  absl::Status WorkInside(const TeamOffer& offer, uint64_t number, Work work, Counter counter) {
     return Inside([&]() -> absl::Status {
       absl::Status status = CheckAgreement(offer, number);
       if (status.ok()) {
@@ -454,8 +471,8 @@ class Team final : public LocalTeam {
       }
       if (!status.ok()) {
         group_->Abort(WithWork(status, offer));
-      } else if (completes) {
-        group_->waiter.Publish(&self_.slots[number % kMaxInFlight].done, number);
+      } else if (counter != nullptr) {
+        group_->waiter.Publish(&(self_.slots[number % kMaxInFlight].*counter), number);
       }
       return status;
     });

@@ -38,8 +38,12 @@ class TeamCollective final : public CollectiveInFlight {
     out_[0] = static_cast<std::byte*>(c.out);
     const std::optional<int64_t> count = CountInShards(c);
     in_shards_ = count.has_value();
-    // In the other operations, each rank writes only its own result.
-    Offer(c, in_shards_ ? absl::MakeConstSpan(out_) : absl::Span<std::byte* const>());
+    // In the other operations, each rank writes only its own result, except for the parts that it
+    // gathers from other domains.
+    const bool gathers_far =
+        std::holds_alternative<AllGather>(c.operation) && !place.team_is_world();
+    Offer(c,
+          in_shards_ || gathers_far ? absl::MakeConstSpan(out_) : absl::Span<std::byte* const>());
     offer_.in_bytes = InputElements(c, place.rank) * element_bytes();
     if (!in_shards_) return;
     shard_ = ShardOf(*count, element_bytes(), place.index, static_cast<int>(place.members.size()));
@@ -142,10 +146,11 @@ class TeamCommunicator final : public Communicator, ProgressThread::Rank {
         place_({.rank = rank,
                 .index = team_->rank(),
                 .members = domain_,
-                .world_size = topology.world_size()}),
+                .world_size = topology.world_size(),
+                .partners = exchange == nullptr ? nullptr : &exchange->partners()}),
         exchange_(std::move(exchange)),
         thread_(std::move(thread)),
-        updates_(place_),
+        updates_(place_, team_.get()),
         ins_(domain_.size()) {
     for (TeamCollective& pending : pending_) pending.Reserve(domain_.size());
     if (thread_ != nullptr) thread_->Add(this);
@@ -225,7 +230,12 @@ class TeamCommunicator final : public Communicator, ProgressThread::Rank {
   }
 
   absl::Status StartUpdate(const Collective& collective) {
-    TeamUpdate* const update = updates_.Start(collective);
+    const absl::StatusOr<TeamUpdate*> held = updates_.Start(collective);
+    if (!held.ok()) [[unlikely]] {
+      team_->Abort(held.status());
+      return team_->Start({});  // returns the first failure
+    }
+    TeamUpdate* const update = *held;
     const absl::Status started = StartWork(update, update->needs_domains(), /*overlaps=*/true);
     if (!started.ok()) [[unlikely]]
       updates_.Finish(update);
@@ -235,9 +245,10 @@ class TeamCommunicator final : public Communicator, ProgressThread::Rank {
     TeamUpdate* const update = updates_.Find(collective);
     if (update == nullptr) [[unlikely]]
       return OutOfOrder(collective);
-    if (update->needs_domains()) {
+    if (update->needs_domains() && update->updates_arrivals()) {
       MF_RETURN_IF_ERROR(FinishOverDomains(update));
     } else {
+      if (update->needs_domains()) MF_RETURN_IF_ERROR(ReceiveTogether(update));
       MF_RETURN_IF_ERROR(team_->Finish(update->offer(), [update](Ranks ranks) {
         update->RunShard(ranks);
         return absl::OkStatus();
@@ -250,11 +261,14 @@ class TeamCommunicator final : public Communicator, ProgressThread::Rank {
   absl::Status FinishOverDomains(DomainWork* work) {
     MF_RETURN_IF_ERROR(Advance());
     MF_RETURN_IF_ERROR(BeginUpTo(work));
-    return team_->Finish(work->offer(), [&](Ranks ranks) -> absl::Status {
-      MF_RETURN_IF_ERROR(exchange_->Finish(work));
-      work->Complete(ranks);
-      return absl::OkStatus();
-    });
+    return team_->Finish(work->offer(), [&](Ranks) { return exchange_->Finish(work); });
+  }
+
+  // Waits until all ranks of the domain have what they receive for `work`.
+  absl::Status ReceiveTogether(DomainWork* work) {
+    MF_RETURN_IF_ERROR(Advance());
+    MF_RETURN_IF_ERROR(BeginUpTo(work));
+    return team_->Meet(work->offer(), [&](Ranks) { return exchange_->Finish(work); });
   }
 
   absl::Status OutOfOrder(const Collective& collective) {
@@ -360,7 +374,17 @@ class TeamCommunicator final : public Communicator, ProgressThread::Rank {
            gather.counts[domain_[r]] * element);
     }
     if (exchange_ == nullptr) return absl::OkStatus();
-    return exchange_->GatherParts(c.dtype, gather.counts, c.in, c.out, t.offer().fingerprint);
+    MF_RETURN_IF_ERROR(
+        exchange_->GatherParts(c.dtype, gather.counts, c.in, c.out, t.offer().fingerprint));
+    // Passes on what this rank has received for its domain.
+    for (const int far : exchange_->served()) {
+      const int64_t first = FirstOf(far, gather.counts) * element;
+      for (const TeamMemory& other : ranks) {
+        Copy(ByteOffset(c.out, first), ByteOffset(other.out[0], first),
+             gather.counts[far] * element);
+      }
+    }
+    return absl::OkStatus();
   }
 
   // Not called: updates_ has the updates.

@@ -10,6 +10,7 @@
 #include "distribute/collective/check_collective.h"
 #include "distribute/collective/shard_pieces.h"
 #include "framework/core/buffer.h"
+#include "framework/core/status.h"
 #include "framework/runtime/reduce_in_rank_order.h"
 
 namespace mirrorflow {
@@ -45,17 +46,19 @@ class GradientUpdate final : public TeamUpdate {
  public:
   explicit GradientUpdate(const TeamPlace& place) : place_(place), ins_(place.members.size()) {}
 
-  void Hold(const Collective& collective) override {
+  absl::Status Hold(const Collective& collective) override {
     update_ = std::get<Update>(collective.operation);
     Offer(collective, update_.variables);
     element_bytes_ = static_cast<int64_t>(DataTypeSize(collective.dtype));
     offer_.in_bytes = update_.count * element_bytes_;
     own_ = ShardOf(update_.count, element_bytes_, place_.index,
                    static_cast<int>(place_.members.size()));
+    return absl::OkStatus();
   }
   bool needs_domains() const override {
     return update_.reduction.has_value() && !place_.team_is_world();
   }
+  bool updates_arrivals() const override { return true; }
 
   void RunShard(absl::Span<const TeamMemory> ranks) override {
     FindOthers(ranks);
@@ -130,9 +133,9 @@ class GradientUpdate final : public TeamUpdate {
 
 class RowsUpdate final : public TeamUpdate {
  public:
-  explicit RowsUpdate(const TeamPlace& place) : place_(place) {}
+  RowsUpdate(const TeamPlace& place, LocalTeam* team) : place_(place), team_(*team) {}
 
-  void Hold(const Collective& collective) override {
+  absl::Status Hold(const Collective& collective) override {
     update_ = std::get<ProductUpdate>(collective.operation);
     Offer(collective, update_.variables);
     a_row_bytes_ = update_.rows * static_cast<int64_t>(DataTypeSize(collective.dtype));
@@ -140,20 +143,21 @@ class RowsUpdate final : public TeamUpdate {
     offer_.in_bytes = own_rows * a_row_bytes_;
     offer_.right = update_.right;
     offer_.right_bytes = own_rows * update_.row_bytes;
-    if (needs_domains()) CopyOwnRows();
+    return needs_domains() ? ShareRows() : absl::OkStatus();
   }
   bool needs_domains() const override { return !place_.team_is_world(); }
+  bool updates_arrivals() const override { return false; }
 
   void RunShard(absl::Span<const TeamMemory> ranks) override {
     parts_.assign(place_.world_size, {});
-    for (size_t r = 0; r < others_.size(); ++r) {
-      if (others_[r].empty()) continue;  // a rank of this domain, or one without rows
-      parts_[r] = {others_[r].data(), others_[r].data() + update_.counts[r] * a_row_bytes_,
-                   update_.counts[r]};
-    }
     for (size_t i = 0; i < ranks.size(); ++i) {
       const int rank = place_.members[i];
       parts_[rank] = {ranks[i].in, ranks[i].right, update_.counts[rank]};
+    }
+    for (const FarRows& far : far_) {
+      const void* const rows = ByteOffset(ranks[far.holder].in, far.offset);
+      const int64_t count = update_.counts[far.rank];
+      parts_[far.rank] = {rows, ByteOffset(rows, count * a_row_bytes_), count};
     }
     const int64_t first = FirstRowOf(place_.index), last = FirstRowOf(place_.index + 1);
     update_.rule->Apply(parts_, first, last);
@@ -161,28 +165,55 @@ class RowsUpdate final : public TeamUpdate {
   }
 
   std::variant<DomainShard, DomainPart> Prepare(absl::Span<const TeamMemory>) override {
-    return DomainPart{.own = rows_[place_.rank], .others = others_, .urgency = collective_.urgency};
+    return DomainPart{
+        .own = {shared_.get(), static_cast<size_t>(offer_.in_bytes + offer_.right_bytes)},
+        .others = others_,
+        .urgency = collective_.urgency};
   }
-  void Complete(absl::Span<const TeamMemory> ranks) override { RunShard(ranks); }
 
  private:
-  // The rows that the others get are copied, so that the plan need not keep them.
-  void CopyOwnRows() {
-    rows_.resize(update_.counts.size());
-    others_.assign(update_.counts.size(), {});
-    for (size_t r = 0; r < rows_.size(); ++r) {
-      const bool is_near = absl::c_linear_search(place_.members, static_cast<int>(r));
-      if (is_near && static_cast<int>(r) != place_.rank) continue;
-      rows_[r].resize(update_.counts[r] * (a_row_bytes_ + update_.row_bytes));
-      if (!is_near) others_[r] = absl::MakeSpan(rows_[r]);
+  // The rows of a rank of another domain.
+  struct FarRows {
+    int rank = 0;
+    int holder = 0;      // the member of this team that receives them
+    int64_t offset = 0;  // in the holder's memory: the rows of a, then those of b
+  };
+
+  // Bytes of the rows of a and b of a rank.
+  int64_t RowsBytes(int rank) const {
+    return update_.counts[rank] * (a_row_bytes_ + update_.row_bytes);
+  }
+
+  // Offers memory with this rank's rows, followed by room for those that it receives. Its own are
+  // copied, so that the plan need not keep them while they travel.
+  absl::Status ShareRows() {
+    far_.clear();
+    ends_.clear();
+    for (const int member : place_.members) ends_.push_back(RowsBytes(member));
+    const DomainPartners& partners = *place_.partners;
+    const int domain = partners.DomainOf(place_.rank);
+    for (int rank = 0; rank < place_.world_size; ++rank) {
+      if (partners.DomainOf(rank) == domain || update_.counts[rank] == 0) continue;
+      const int holder = partners.IndexOf(partners.PartnerOf(rank, domain));
+      far_.push_back({.rank = rank, .holder = holder, .offset = ends_[holder]});
+      ends_[holder] += RowsBytes(rank);
     }
-    std::byte* const own = rows_[place_.rank].data();
-    if (offer_.in_bytes > 0) std::memcpy(own, offer_.in, offer_.in_bytes);
+    if (ends_[place_.index] > shared_bytes_) {
+      MF_ASSIGN_OR_RETURN(shared_, team_.Allocate(ends_[place_.index]));
+      shared_bytes_ = ends_[place_.index];
+    }
+    others_.assign(place_.world_size, {});
+    for (const FarRows& far : far_) {
+      if (far.holder != place_.index) continue;
+      others_[far.rank] = {shared_.get() + far.offset, static_cast<size_t>(RowsBytes(far.rank))};
+    }
+    if (offer_.in_bytes > 0) std::memcpy(shared_.get(), offer_.in, offer_.in_bytes);
     if (offer_.right_bytes > 0) {
-      std::memcpy(own + offer_.in_bytes, offer_.right, offer_.right_bytes);
+      std::memcpy(shared_.get() + offer_.in_bytes, offer_.right, offer_.right_bytes);
     }
-    offer_.in = own;
-    offer_.right = own + offer_.in_bytes;
+    offer_.in = shared_.get();
+    offer_.right = shared_.get() + offer_.in_bytes;
+    return absl::OkStatus();
   }
 
   int64_t FirstRowOf(int index) const {
@@ -203,31 +234,37 @@ class RowsUpdate final : public TeamUpdate {
   }
 
   const TeamPlace place_;
+  LocalTeam& team_;
   ProductUpdate update_;
   int64_t a_row_bytes_ = 0;
   std::vector<ProductRows> parts_;  // by rank, while RunShard runs
-  // With several domains: the rows of a, then those of b, of each rank whose memory is elsewhere,
-  // and of this one.
-  std::vector<std::vector<std::byte>> rows_;
-  std::vector<absl::Span<std::byte>> others_;
+  // With several domains:
+  std::shared_ptr<std::byte> shared_;  // memory that all ranks of the team read
+  int64_t shared_bytes_ = 0;
+  std::vector<FarRows> far_;
+  std::vector<int64_t> ends_;                  // by member: of the rows in its memory
+  std::vector<absl::Span<std::byte>> others_;  // by rank: those that this one receives
 };
 
 }  // namespace
 
-TeamUpdate* TeamUpdates::Start(const Collective& collective) {
+absl::StatusOr<TeamUpdate*> TeamUpdates::Start(const Collective& collective) {
   const auto* product = std::get_if<ProductUpdate>(&collective.operation);
   const int64_t bytes = product != nullptr
                             ? product->rows * product->row_bytes
                             : std::get<Update>(collective.operation).count *
                                   static_cast<int64_t>(DataTypeSize(collective.dtype));
   Idle& idle = idle_[{product != nullptr, bytes}];
-  if (idle.empty() && product != nullptr) idle.push_back(std::make_unique<RowsUpdate>(place_));
+  if (idle.empty() && product != nullptr)
+    idle.push_back(std::make_unique<RowsUpdate>(place_, &team_));
   if (idle.empty()) idle.push_back(std::make_unique<GradientUpdate>(place_));
   in_flight_.push_back({std::move(idle.back()), &idle});
   idle.pop_back();
   TeamUpdate* const update = in_flight_.back().update.get();
-  update->Hold(collective);
-  return update;
+  const absl::Status held = update->Hold(collective);
+  if (held.ok()) return update;
+  Finish(update);
+  return held;
 }
 
 TeamUpdate* TeamUpdates::Find(const Collective& collective) const {

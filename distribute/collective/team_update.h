@@ -10,7 +10,9 @@
 // Finish is called.
 //
 // An update by a product divides the rows of the variables among the ranks of a domain. With
-// several domains, each gets the rows of a and b of the others and computes the whole product.
+// several domains, each gets the rows of a and b of the others and computes the whole product: each
+// rank receives the rows of the ranks whose partner it is (DomainPartners), where all ranks of its
+// domain read them.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_TEAM_UPDATE_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_TEAM_UPDATE_H_
 
@@ -21,7 +23,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "distribute/collective/domain_partners.h"
 #include "distribute/collective/domain_work.h"
 #include "distribute/collective/local_team.h"
 #include "framework/runtime/communicator.h"
@@ -49,6 +53,7 @@ struct TeamPlace {
   int index = 0;                  // in the team
   absl::Span<const int> members;  // of the team: their ranks in the world
   int world_size = 1;
+  const DomainPartners* partners = nullptr;  // null if the team has all ranks
 
   bool team_is_world() const { return static_cast<int>(members.size()) == world_size; }
 };
@@ -56,9 +61,12 @@ struct TeamPlace {
 class TeamUpdate : public CollectiveInFlight {
  public:
   // Takes over an update, whose memory stays until it is finished.
-  virtual void Hold(const Collective& collective) = 0;
+  virtual absl::Status Hold(const Collective& collective) = 0;
   // Whether other domains have a part of its gradient.
   virtual bool needs_domains() const = 0;
+  // Whether Take updates what arrives from other domains. Otherwise RunShard does, once all ranks
+  // of the domain have received their part of it.
+  virtual bool updates_arrivals() const = 0;
   // Updates this rank's shard. REQUIRES: the team's memory has all that it needs.
   virtual void RunShard(absl::Span<const TeamMemory> ranks) = 0;
 };
@@ -67,10 +75,11 @@ class TeamUpdate : public CollectiveInFlight {
 // of the same size, since their buffers may be as large as the variables.
 class TeamUpdates {
  public:
-  explicit TeamUpdates(const TeamPlace& place) : place_(place) {}
+  // `team` outlives the updates, for which it allocates memory.
+  TeamUpdates(const TeamPlace& place, LocalTeam* team) : place_(place), team_(*team) {}
 
   // REQUIRES: `collective` is an update
-  TeamUpdate* Start(const Collective& collective);
+  absl::StatusOr<TeamUpdate*> Start(const Collective& collective);
   // Returns the update that Start was called with; null if it is not in flight.
   TeamUpdate* Find(const Collective& collective) const;
   void Finish(TeamUpdate* update);
@@ -83,6 +92,7 @@ class TeamUpdates {
   };
 
   const TeamPlace place_;
+  LocalTeam& team_;
   std::map<std::pair<bool, int64_t>, Idle> idle_;  // by: is it by product, bytes of a variable
   std::vector<Started> in_flight_;
 };

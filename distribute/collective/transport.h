@@ -6,9 +6,10 @@
 // Contract. StartSend and StartReceive only start a transfer, whose memory must stay until it is
 // done; Progress does what is possible without waiting. Both ranks start the transfer of a message
 // with tags that agree; messages may overtake one another, so a tag must not be in use twice. All
-// transfers of a collective are started before the first transfer of the next one. After the first
-// failure or Abort, all calls return that status, and memory is left alone. All calls except Abort
-// come from one thread at a time.
+// transfers of a collective are started before the first transfer of the next one. A transfer with
+// a rank that is not connected is an InternalError. After the first failure or Abort, all calls
+// return that status, and memory is left alone. All calls except Abort come from one thread at a
+// time.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_TRANSPORT_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_TRANSPORT_H_
 

@@ -45,6 +45,9 @@ class HeldTeam final : public LocalTeam {
       : team_(std::move(team)), all_(std::move(all)) {}
   int rank() const override { return team_->rank(); }
   int size() const override { return team_->size(); }
+  absl::StatusOr<std::shared_ptr<std::byte>> Allocate(size_t bytes) override {
+    return team_->Allocate(bytes);
+  }
   absl::Status Start(const TeamOffer& offer) override { return team_->Start(offer); }
   absl::StatusOr<bool> Begin(const TeamOffer& offer, bool waits, Work work) override {
     return team_->Begin(offer, waits, work);
@@ -52,6 +55,7 @@ class HeldTeam final : public LocalTeam {
   absl::Status Access(absl::FunctionRef<absl::Status()> access) override {
     return team_->Access(access);
   }
+  absl::Status Meet(const TeamOffer& offer, Work work) override { return team_->Meet(offer, work); }
   absl::Status Finish(const TeamOffer& offer, Work work) override {
     return team_->Finish(offer, work);
   }
@@ -65,23 +69,36 @@ class HeldTeam final : public LocalTeam {
 
 }  // namespace
 
-absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> ConnectDomains(
-    int world_size, int num_domains, absl::Duration timeout,
-    const TransportFactory& create_transports, const ExchangeOptions& options) {
+Topology DomainsOfEqualSize(int world_size, int num_domains) {
   Topology topology;
-  topology.replicas.resize(world_size);
   num_domains = std::min(num_domains, world_size);
   for (int rank = 0; rank < world_size; ++rank) {
-    topology.replicas[rank].domain = rank * num_domains / world_size;
+    const int domain = rank * num_domains / world_size;
+    topology.replicas.push_back({.worker = domain, .domain = domain});
   }
-  MF_ASSIGN_OR_RETURN(Transports transports, create_transports(world_size));
+  return topology;
+}
+
+Topology DomainsOfRanks(absl::string_view digits) {
+  Topology topology;
+  for (const char digit : digits) {
+    topology.replicas.push_back({.worker = topology.world_size(), .domain = digit - '0'});
+  }
+  return topology;
+}
+
+absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> ConnectDomains(
+    const Topology& topology, absl::Duration timeout, const TransportFactory& create_transports,
+    const ExchangeOptions& options) {
+  const int world_size = topology.world_size(), num_domains = topology.num_domains();
+  MF_ASSIGN_OR_RETURN(Transports transports, create_transports(topology));
   const auto all = std::make_shared<AllDomains>();
   for (int rank = 0; rank < world_size && num_domains > 1; ++rank) {
     // Longer than within a domain, so that the domain with a missing rank reports it first.
     all->exchanges.push_back(std::make_shared<DomainExchange>(
         topology, rank, std::move(transports[rank]), 2 * timeout, options));
   }
-  std::vector<std::unique_ptr<Communicator>> communicators;
+  std::vector<std::unique_ptr<Communicator>> communicators(world_size);
   for (int domain = 0; domain < num_domains; ++domain) {
     const std::vector<int> ranks = topology.RanksOfDomain(domain);
     MF_ASSIGN_OR_RETURN(
@@ -94,8 +111,8 @@ absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> ConnectDomains(
       const std::shared_ptr<LocalTeam> held = std::move(team[i]);
       all->teams.push_back(held);
       const auto exchange = num_domains > 1 ? all->exchanges[ranks[i]] : nullptr;
-      communicators.push_back(CreateTeamCommunicator(
-          topology, ranks[i], std::make_unique<HeldTeam>(held, all), exchange));
+      communicators[ranks[i]] = CreateTeamCommunicator(
+          topology, ranks[i], std::make_unique<HeldTeam>(held, all), exchange);
     }
   }
   return communicators;

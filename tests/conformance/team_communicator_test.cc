@@ -2,8 +2,11 @@
 #include "distribute/collective/team_communicator.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <initializer_list>
+#include <latch>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -27,10 +30,10 @@
 namespace mirrorflow {
 namespace {
 
-absl::StatusOr<Transports> MemoryTransports(int world_size) {
-  const auto network = MemoryNetwork::Create(world_size);
+absl::StatusOr<Transports> MemoryTransports(const Topology& topology) {
+  const auto network = MemoryNetwork::Create(topology);
   Transports transports;
-  for (int rank = 0; rank < world_size; ++rank) {
+  for (int rank = 0; rank < topology.world_size(); ++rank) {
     transports.push_back(network->TransportOf(rank));
   }
   return transports;
@@ -39,7 +42,8 @@ absl::StatusOr<Transports> MemoryTransports(int world_size) {
 absl::StatusOr<Communicators> ConnectInMemory(int world_size, int num_domains,
                                               absl::Duration timeout,
                                               const ExchangeOptions& options = {}) {
-  return ConnectDomains(world_size, num_domains, timeout, MemoryTransports, options);
+  return ConnectDomains(DomainsOfEqualSize(world_size, num_domains), timeout, MemoryTransports,
+                        options);
 }
 
 const ConformanceCase kOneDomain = {"OneDomain", [](int world_size, absl::Duration timeout) {
@@ -69,8 +73,24 @@ const ConformanceCase kRingOfThreeDomains = {.backend = "RingOfThreeDomains",
                                                  },
                                              .sums_in_rank_order = false};
 
-std::vector<ConformanceCase> AllCases(std::vector<ConformanceCase> (*sizes)(ConformanceCase)) {
+// Domains of different sizes, also of workers whose ranks are not next to one another.
+std::vector<ConformanceCase> UnequalDomains() {
   std::vector<ConformanceCase> cases;
+  for (const char* const domains : {"0001", "01111", "0102112"}) {
+    const Topology topology = DomainsOfRanks(domains);
+    cases.push_back({.backend = absl::StrCat("Domains", domains),
+                     .connect =
+                         [topology](int, absl::Duration timeout) {
+                           return ConnectDomains(topology, timeout, MemoryTransports);
+                         },
+                     .world_size = topology.world_size(),
+                     .sums_in_rank_order = false});
+  }
+  return cases;
+}
+
+std::vector<ConformanceCase> AllCases(std::vector<ConformanceCase> (*sizes)(ConformanceCase)) {
+  std::vector<ConformanceCase> cases = UnequalDomains();
   for (const ConformanceCase& backend : {kOneDomain, kTwoDomains, kDomainEach}) {
     for (ConformanceCase& sized : sizes(backend)) cases.push_back(std::move(sized));
   }
@@ -193,7 +213,7 @@ TEST(TeamCommunicatorTest, BFloat16OnTheWireRoundsLargeFloats) {
 TEST(TeamCommunicatorTest, DomainInAnotherStepIsError) {
   Topology topology;
   topology.replicas = {{.worker = 0, .domain = 0}, {.worker = 1, .domain = 1}};
-  const auto network = MemoryNetwork::Create(2);
+  const auto network = MemoryNetwork::Create(topology);
   std::vector<std::unique_ptr<Communicator>> ranks;
   for (int rank = 0; rank < 2; ++rank) {
     auto exchange = std::make_shared<DomainExchange>(topology, rank, network->TransportOf(rank),
@@ -218,7 +238,7 @@ TEST(TeamCommunicatorTest, DomainInAnotherStepIsError) {
 TEST(TeamCommunicatorTest, SilentDomainIsNamedAfterTimeout) {
   Topology topology;
   topology.replicas = {{.worker = 0, .domain = 0}, {.worker = 1, .domain = 1}};
-  const auto network = MemoryNetwork::Create(2);
+  const auto network = MemoryNetwork::Create(topology);
   network->Silence(1);
   auto exchange =
       std::make_shared<DomainExchange>(topology, 0, network->TransportOf(0), absl::Milliseconds(1));
@@ -461,68 +481,159 @@ class ProductRule final : public ProductUpdateRule {
   float* const variable_;
 };
 
-class ProductUpdateTest : public testing::TestWithParam<int> {};  // number of domains
-INSTANTIATE_TEST_SUITE_P(Domains, ProductUpdateTest, testing::Values(1, 2, 3));
+// The domain of each rank (DomainsOfRanks).
+class ProductUpdateTest : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Domains, ProductUpdateTest,
+                         testing::Values("0", "00", "000", "00000", "01", "001", "012", "0011",
+                                         "00011", "01122", "0001", "01111", "0011222", "0101011"),
+                         [](const auto& info) { return info.param; });
 
 TEST_P(ProductUpdateTest, UpdateUsesRowsOfAllRanksAndIsVisibleToAll) {
-  for (const int world_size : {1, 2, 3, 5}) {
-    for (const int64_t rows : {1, 4, 50}) {
-      SCOPED_TRACE(absl::StrCat(rows, " rows, ", world_size, " ranks"));
-      auto ranks = GetParam() == 1
-                       ? CreateTeamCommunicators(world_size).value()
-                       : ConnectInMemory(world_size, GetParam(), absl::Seconds(50)).value();
-      // The examples of each rank, by round. The first rank has none, then the last one, whose
-      // buffers hold those of the round before.
-      std::vector<int64_t> counts[2];
-      for (int rank = 0; rank < world_size; ++rank) {
-        counts[0].push_back(world_size > 1 ? rank : 2);
+  const Topology topology = DomainsOfRanks(GetParam());
+  const int world_size = topology.world_size();
+  for (const int64_t rows : {1, 4, 50}) {
+    SCOPED_TRACE(absl::StrCat(rows, " rows"));
+    auto ranks = ConnectDomains(topology, absl::Seconds(50), MemoryTransports).value();
+    // The examples of each rank, by round. The first rank has none, then the last one, whose
+    // buffers hold those of the round before.
+    std::vector<int64_t> counts[2];
+    for (int rank = 0; rank < world_size; ++rank) {
+      counts[0].push_back(world_size > 1 ? rank : 2);
+    }
+    counts[1] = counts[0];
+    counts[1].back() = 0;
+    std::vector<std::vector<float>> left(world_size), right(world_size), variable(world_size);
+    std::vector<int64_t> updated(world_size);
+    for (int rank = 0; rank < world_size; ++rank) {
+      for (int64_t i = 0; i < counts[0][rank] * rows; ++i) left[rank].push_back(rank + i % 7);
+      for (int64_t i = 0; i < counts[0][rank] * kColumns; ++i) {
+        right[rank].push_back(static_cast<float>(i % 5));
       }
-      counts[1] = counts[0];
-      counts[1].back() = 0;
-      std::vector<std::vector<float>> left(world_size), right(world_size), variable(world_size);
-      std::vector<int64_t> updated(world_size);
-      for (int rank = 0; rank < world_size; ++rank) {
-        for (int64_t i = 0; i < counts[0][rank] * rows; ++i) left[rank].push_back(rank + i % 7);
-        for (int64_t i = 0; i < counts[0][rank] * kColumns; ++i) {
-          right[rank].push_back(static_cast<float>(i % 5));
-        }
-        variable[rank].assign(rows * kColumns, 10);
+      variable[rank].assign(rows * kColumns, 10);
+    }
+    std::vector<float> want = variable[0];
+    for (int rank = 0; rank < world_size; ++rank) {
+      for (const auto& of_round : counts) {
+        const ProductRows part = {left[rank].data(), right[rank].data(), of_round[rank]};
+        AddProduct({&part, 1}, 0, rows, rows, want.data());
       }
-      std::vector<float> want = variable[0];
-      for (int rank = 0; rank < world_size; ++rank) {
+    }
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < world_size; ++rank) {
+      threads.emplace_back([&, rank] {
+        std::byte* const variables[] = {reinterpret_cast<std::byte*>(variable[rank].data())};
+        ProductRule rule(rows, variable[rank].data());
         for (const auto& of_round : counts) {
-          const ProductRows part = {left[rank].data(), right[rank].data(), of_round[rank]};
-          AddProduct({&part, 1}, 0, rows, rows, want.data());
+          const absl::Status status = ranks[rank]->Run(
+              {.operation =
+                   ProductUpdate{.right = right[rank].data(),
+                                 .counts = of_round,
+                                 .rows = rows,
+                                 .row_bytes = kColumns * static_cast<int64_t>(sizeof(float)),
+                                 .variables = variables,
+                                 .rule = &rule},
+               .in = left[rank].data(),
+               .name = "u"});
+          EXPECT_EQ(status, absl::OkStatus());
         }
+        updated[rank] = rule.updated;
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    int64_t all_updated = 0;
+    for (int rank = 0; rank < world_size; ++rank) {
+      all_updated += updated[rank];
+      EXPECT_EQ(variable[rank], want) << "on rank " << rank;
+    }
+    EXPECT_EQ(all_updated, 2 * rows * topology.num_domains());
+  }
+}
+
+// One rank's part of an update of a variable by a product, to which each rank has a row.
+class OneRowEach {
+ public:
+  OneRowEach(int rank, int world_size)
+      : counts_(world_size, 1), left_(kRows, 1 + rank), right_(kColumns, 1) {}
+
+  Collective collective() {
+    return {.operation = ProductUpdate{.right = right_.data(),
+                                       .counts = counts_,
+                                       .rows = kRows,
+                                       .row_bytes = kColumns * int64_t{sizeof(float)},
+                                       .variables = variables_,
+                                       .rule = &rule_},
+            .in = left_.data(),
+            .name = "u"};
+  }
+  const std::vector<float>& variable() const { return variable_; }
+
+  static constexpr int64_t kRows = 16;
+
+ private:
+  const std::vector<int64_t> counts_;
+  const std::vector<float> left_, right_;
+  std::vector<float> variable_ = std::vector<float>(kRows * kColumns);
+  std::byte* const variables_[1] = {reinterpret_cast<std::byte*>(variable_.data())};
+  ProductRule rule_ = ProductRule(kRows, variable_.data());
+};
+
+// Rank 0 receives rows that rank 1 needs, too.
+TEST(TeamCommunicatorTest, ProductUpdateWaitsForRowsThatOtherRanksReceive) {
+  auto ranks = ConnectDomains(DomainsOfRanks("0011"), absl::Seconds(50), MemoryTransports).value();
+  std::latch first_has_started(1);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 4; ++rank) {
+    threads.emplace_back([&, rank] {
+      OneRowEach part(rank, 4);
+      if (rank != 0) first_has_started.wait();
+      EXPECT_EQ(ranks[rank]->Start(part.collective(), nullptr), absl::OkStatus());
+      if (rank == 0) {
+        first_has_started.count_down();
+        // Gives the others time to go on without these rows; no result depends on it.
+        const auto late_enough = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
+        while (std::chrono::steady_clock::now() < late_enough) std::this_thread::yield();
       }
+      EXPECT_EQ(ranks[rank]->Finish(part.collective(), nullptr), absl::OkStatus());
+      EXPECT_EQ(part.variable(), std::vector<float>(OneRowEach::kRows * kColumns, 1 + 2 + 3 + 4))
+          << "on rank " << rank;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+// Also by those that exchange no data with it.
+TEST(TeamCommunicatorTest, RankMissingInAnotherDomainIsNamedByAll) {
+  for (const char* const domains : {"0001", "0011", "01100"}) {
+    const Topology topology = DomainsOfRanks(domains);
+    const int world_size = topology.world_size(), missing = world_size - 1;
+    const std::vector<int64_t> counts(world_size, 10);
+    for (const decltype(Collective::operation)& operation :
+         std::initializer_list<decltype(Collective::operation)>{
+             AllReduce{Reduction::kSum, 10}, ReduceScatter{Reduction::kSum, counts},
+             AllGather{counts}, Broadcast{.count = 10, .root = missing}, Barrier{},
+             ProductUpdate{}}) {
+      SCOPED_TRACE(absl::StrCat(domains, ", operation ", operation.index()));
+      auto ranks = ConnectDomains(topology, absl::Milliseconds(200), MemoryTransports).value();
+      std::vector<absl::Status> results(world_size);
       std::vector<std::thread> threads;
       for (int rank = 0; rank < world_size; ++rank) {
+        if (rank == missing) continue;
         threads.emplace_back([&, rank] {
-          std::byte* const variables[] = {reinterpret_cast<std::byte*>(variable[rank].data())};
-          ProductRule rule(rows, variable[rank].data());
-          for (const auto& of_round : counts) {
-            const absl::Status status = ranks[rank]->Run(
-                {.operation =
-                     ProductUpdate{.right = right[rank].data(),
-                                   .counts = of_round,
-                                   .rows = rows,
-                                   .row_bytes = kColumns * static_cast<int64_t>(sizeof(float)),
-                                   .variables = variables,
-                                   .rule = &rule},
-                 .in = left[rank].data(),
-                 .name = "u"});
-            EXPECT_EQ(status, absl::OkStatus());
+          OneRowEach part(rank, world_size);
+          std::vector<float> in(10 * world_size), out(10 * world_size);
+          Collective collective = part.collective();
+          if (!std::holds_alternative<ProductUpdate>(operation)) {
+            collective = {.operation = operation, .in = in.data(), .out = out.data(), .name = "c"};
           }
-          updated[rank] = rule.updated;
+          results[rank] = ranks[rank]->Run(collective);
         });
       }
       for (std::thread& thread : threads) thread.join();
-      int64_t all_updated = 0;
-      for (int rank = 0; rank < world_size; ++rank) {
-        all_updated += updated[rank];
-        EXPECT_EQ(variable[rank], want) << "on rank " << rank;
+      for (int rank = 0; rank < missing; ++rank) {
+        EXPECT_EQ(results[rank].code(), absl::StatusCode::kDeadlineExceeded) << results[rank];
+        ASSERT_TRUE(FailureOf(results[rank]).has_value()) << results[rank];
+        EXPECT_EQ(FailureOf(results[rank])->rank, missing) << results[rank];
       }
-      EXPECT_EQ(all_updated, 2 * rows * std::min(GetParam(), world_size));
     }
   }
 }

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "distribute/collective/domain_partners.h"
 #include "distribute/collective/ucx/ucx_transport.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
@@ -27,8 +28,10 @@ namespace mirrorflow {
 namespace {
 
 // `incarnations`: by rank.
-absl::StatusOr<Transports> ConnectUcx(const std::vector<uint64_t>& incarnations) {
-  const int world_size = static_cast<int>(incarnations.size());
+absl::StatusOr<Transports> ConnectUcx(const Topology& topology,
+                                      const std::vector<uint64_t>& incarnations) {
+  const int world_size = topology.world_size();
+  const DomainPartners partners(topology);
   std::vector<std::unique_ptr<UcxTransport>> ranks;
   for (int rank = 0; rank < world_size; ++rank) {
     MF_ASSIGN_OR_RETURN(
@@ -38,8 +41,8 @@ absl::StatusOr<Transports> ConnectUcx(const std::vector<uint64_t>& incarnations)
   }
   for (int rank = 0; rank < world_size; ++rank) {
     MF_ASSIGN_OR_RETURN(const std::string address, ranks[rank]->Address());
-    for (int peer = 0; peer < world_size; ++peer) {
-      if (peer != rank) MF_RETURN_IF_ERROR(ranks[peer]->Connect(rank, address));
+    for (const int peer : partners.PeersOf(rank)) {
+      MF_RETURN_IF_ERROR(ranks[peer]->Connect(rank, address));
     }
   }
   Transports transports;
@@ -47,23 +50,36 @@ absl::StatusOr<Transports> ConnectUcx(const std::vector<uint64_t>& incarnations)
   return transports;
 }
 
+absl::StatusOr<Transports> ConnectTopology(const Topology& topology) {
+  return ConnectUcx(topology, std::vector<uint64_t>(topology.world_size(), 7));
+}
+
+// Each rank is a domain.
 absl::StatusOr<Transports> UcxTransports(int world_size) {
-  return ConnectUcx(std::vector<uint64_t>(world_size, 7));
+  return ConnectTopology(DomainsOfEqualSize(world_size, world_size));
 }
 
 std::vector<ConformanceCase> AllCases(std::vector<ConformanceCase> (*sizes)(ConformanceCase)) {
-  const ConformanceCase two_domains = {.backend = "UcxTwoDomains",
-                                       .connect =
-                                           [](int world_size, absl::Duration timeout) {
-                                             return ConnectDomains(world_size, 2, timeout,
-                                                                   UcxTransports);
-                                           },
-                                       .sums_in_rank_order = false};
-  const ConformanceCase domain_each = {"UcxDomainEach", [](int world_size, absl::Duration timeout) {
-                                         return ConnectDomains(world_size, world_size, timeout,
-                                                               UcxTransports);
-                                       }};
-  std::vector<ConformanceCase> cases;
+  const ConformanceCase two_domains = {
+      .backend = "UcxTwoDomains",
+      .connect =
+          [](int world_size, absl::Duration timeout) {
+            return ConnectDomains(DomainsOfEqualSize(world_size, 2), timeout, ConnectTopology);
+          },
+      .sums_in_rank_order = false};
+  const ConformanceCase domain_each = {
+      "UcxDomainEach", [](int world_size, absl::Duration timeout) {
+        return ConnectDomains(DomainsOfEqualSize(world_size, world_size), timeout, ConnectTopology);
+      }};
+  const Topology unequal = DomainsOfRanks("00111");
+  std::vector<ConformanceCase> cases = {{.backend = "UcxUnequalDomains",
+                                         .connect =
+                                             [unequal](int, absl::Duration timeout) {
+                                               return ConnectDomains(unequal, timeout,
+                                                                     ConnectTopology);
+                                             },
+                                         .world_size = unequal.world_size(),
+                                         .sums_in_rank_order = false}};
   for (const ConformanceCase& backend : {two_domains, domain_each}) {
     for (ConformanceCase& sized : sizes(backend)) cases.push_back(std::move(sized));
   }
@@ -167,7 +183,7 @@ TEST(UcxTransportTest, AnotherCollectiveIsErrorThatSaysWhereEachRankIs) {
 }
 
 TEST(UcxTransportTest, MessageOfAnotherIncarnationIsError) {
-  auto transports = ConnectUcx(/*incarnations=*/{7, 8});
+  auto transports = ConnectUcx(DomainsOfEqualSize(2, 2), /*incarnations=*/{7, 8});
   ASSERT_TRUE(transports.ok()) << transports.status();
   std::vector<std::byte> data = Bytes(100);
   const auto statuses = OnEach(*transports, [&](Transfers& transfers, int rank) {
@@ -225,6 +241,16 @@ TEST(UcxTransportTest, LostPeerEndsTheWaitBeforeItsTimeout) {
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
   EXPECT_EQ(FailureOf(status)->rank, 1);
   EXPECT_LT(MonotonicTime::Now() - start, absl::Seconds(10));
+}
+
+TEST(UcxTransportTest, UnconnectedRankIsError) {
+  auto transports = ConnectTopology(DomainsOfEqualSize(4, 2));
+  ASSERT_TRUE(transports.ok()) << transports.status();
+  std::vector<std::byte> data = Bytes(100);
+  Transfers transfers(*(*transports)[0]);
+  const absl::Status sent = transfers.Send(3, Tag(5), absl::MakeSpan(data));
+  EXPECT_THAT(sent, IsError(absl::StatusCode::kInternal, "rank 0", "rank 3"));
+  EXPECT_EQ(transfers.Receive(3, Tag(5), absl::MakeSpan(data)), sent);
 }
 
 TEST(UcxTransportTest, UnknownDeviceIsError) {

@@ -24,6 +24,7 @@
 #include "distribute/cluster/connections/host_port.h"
 #include "distribute/cluster/connections/tcp_socket.h"
 #include "distribute/cluster/connections/tls_stream.h"
+#include "distribute/collective/domain_partners.h"
 #include "distribute/collective/tcp/owned_socket.h"
 #include "distribute/collective/tcp/stream.h"
 #include "framework/core/descriptors.h"
@@ -41,7 +42,7 @@ constexpr int kMaxCalls = 32;
 constexpr absl::Duration kFirstPause = absl::Milliseconds(50), kLongestPause = absl::Seconds(2);
 constexpr size_t kMostNamed = 10;  // ranks, in an error
 
-// Another worker that is not in this domain.
+// Another worker that has peers of this one's ranks.
 struct Worker {
   std::string address;  // HOST:PORT
   std::string host;     // numeric
@@ -69,7 +70,9 @@ class Connector {
         workers_(workers),
         deadline_(deadline),
         options_(options),
+        partners_(topology),
         connections_(local_ranks.size()) {
+    for (const int rank : local_ranks_) peers_.push_back(partners_.PeersOf(rank));
     ForEachMissing([this](int, int) { ++num_missing_; });
   }
 
@@ -117,9 +120,6 @@ class Connector {
   }
 
  private:
-  bool IsNear(int a, int b) const {
-    return topology_.replicas[a].domain == topology_.replicas[b].domain;
-  }
   absl::Status WithRank(const absl::Status& status, int rank) const {
     return WithFailure(status, {.rank = rank, .worker = topology_.replicas[rank].worker});
   }
@@ -131,19 +131,25 @@ class Connector {
   // Calls `call(local, peer)` for each connection that a local rank lacks.
   void ForEachMissing(absl::FunctionRef<void(int local, int peer)> call) const {
     for (size_t i = 0; i < local_ranks_.size(); ++i) {
-      for (int peer = 0; peer < topology_.world_size(); ++peer) {
-        if (IsNear(local_ranks_[i], peer) || connections_[i].contains(peer)) continue;
-        call(local_ranks_[i], peer);
+      for (const int peer : peers_[i]) {
+        if (!connections_[i].contains(peer)) call(local_ranks_[i], peer);
       }
     }
+  }
+
+  // The ranks with which any local rank exchanges data.
+  std::set<int> AllPeers() const {
+    std::set<int> all;
+    for (const std::vector<int>& peers : peers_) all.insert(peers.begin(), peers.end());
+    return all;
   }
 
   Worker& WorkerOf(int rank) { return others_.at(topology_.replicas[rank].worker); }
 
   absl::Status FindWorkers(absl::Span<const std::string> addresses) {
-    for (int rank = 0; rank < topology_.world_size(); ++rank) {
+    for (const int rank : AllPeers()) {
       const int worker = topology_.replicas[rank].worker;
-      if (IsNear(rank, local_ranks_[0]) || others_.contains(worker)) continue;
+      if (others_.contains(worker)) continue;
       absl::StatusOr<HostPort> parsed = ParseHostPort(addresses[worker]);
       if (!parsed.ok()) return WithRank(parsed.status(), rank);
       absl::StatusOr<std::string> host = NumericHost(parsed->host);
@@ -173,7 +179,7 @@ class Connector {
     const auto* connections = ConnectionsOf(ranks.accepting);
     const bool exists = ranks.connecting >= 0 && ranks.connecting < topology_.world_size();
     if (connections == nullptr || !exists || ranks.connecting <= ranks.accepting ||
-        IsNear(ranks.connecting, ranks.accepting)) {
+        !partners_.ArePeers(ranks.connecting, ranks.accepting)) {
       return absl::PermissionDeniedError(
           absl::StrCat("rank ", ranks.connecting, " does not connect to rank ", ranks.accepting));
     }
@@ -271,11 +277,9 @@ class Connector {
     const int first = *missing.begin();
     std::vector<int> named(missing.begin(), missing.end());
     if (named.size() > kMostNamed) named.resize(kMostNamed);
-    const size_t num_far =
-        topology_.world_size() -
-        topology_.RanksOfDomain(topology_.replicas[local_ranks_[0]].domain).size();
-    std::string text = absl::StrCat("connections for data: ", missing.size(), " of ", num_far,
-                                    " ranks did not connect: ", absl::StrJoin(named, ", "));
+    std::string text =
+        absl::StrCat("connections for data: ", missing.size(), " of ", AllPeers().size(),
+                     " ranks did not connect: ", absl::StrJoin(named, ", "));
     if (missing.size() > named.size()) {
       absl::StrAppend(&text, " and ", missing.size() - named.size(), " more");
     }
@@ -291,6 +295,8 @@ class Connector {
   WorkerGroup& workers_;
   const MonotonicTime deadline_;
   const DataConnectionOptions& options_;
+  const DomainPartners partners_;
+  std::vector<std::vector<int>> peers_;                              // by local rank
   TlsContext tls_;                                                   // null: no TLS
   std::vector<std::map<int, std::unique_ptr<Stream>>> connections_;  // by local rank
   int64_t num_missing_ = 0;                                          // connections

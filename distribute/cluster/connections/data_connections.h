@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TCP connections between the ranks of different memory domains, authenticated at both ends, and
+// TCP connections between ranks of different memory domains, authenticated at both ends, and
 // encrypted if there are certificates.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_DATA_CONNECTIONS_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_DATA_CONNECTIONS_H_
@@ -35,11 +35,11 @@ struct DataConnectionOptions {
   size_t max_handshakes = 256;
 };
 
-// Connects each of `local_ranks` with every rank of another domain: the higher rank of a pair
-// connects to the lower one. Called by all workers, which exchange their addresses through
-// `workers`: a rank must connect from the address of its worker. Returns, for each local rank, its
-// connections by peer; afterwards the port is closed. The Failure of an error names a rank that did
-// not connect by the deadline.
+// Connects each of `local_ranks` with its peers in other domains (DomainPartners): the higher rank
+// of a pair connects to the lower one. Called by all workers, which exchange their addresses
+// through `workers`: a rank must connect from the address of its worker. Returns, for each local
+// rank, its connections by peer; afterwards the port is closed. The Failure of an error names a
+// rank that did not connect by the deadline.
 absl::StatusOr<std::vector<std::map<int, std::unique_ptr<Stream>>>> ConnectData(
     const Topology& topology, absl::Span<const int> local_ranks, WorkerGroup& workers,
     MonotonicTime deadline, const DataConnectionOptions& options);

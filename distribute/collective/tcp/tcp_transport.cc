@@ -23,7 +23,7 @@ class TcpTransport final : public Transport {
  public:
   TcpTransport(const TcpTransportOptions& options, OwnedSocket wake,
                std::map<int, std::unique_ptr<Stream>> peers)
-      : wake_(std::move(wake)) {
+      : rank_(options.rank), wake_(std::move(wake)) {
     for (auto& [rank, stream] : peers) {
       if (rank >= static_cast<int>(peer_of_.size())) peer_of_.resize(rank + 1, nullptr);
       peers_.push_back(
@@ -94,7 +94,8 @@ class TcpTransport final : public Transport {
     MF_RETURN_IF_ERROR(Failure());
     TcpPeer* const peer = rank < static_cast<int>(peer_of_.size()) ? peer_of_[rank] : nullptr;
     if (peer != nullptr) return peer;
-    return absl::InternalError(absl::StrCat("TCP: rank ", rank, " is not connected"));
+    return absl::InternalError(
+        absl::StrCat("TCP: rank ", rank_, " is not connected with rank ", rank));
   }
 
   // Keeps an error as the failure, and returns the first one.
@@ -106,6 +107,7 @@ class TcpTransport final : public Transport {
     return Failure();
   }
 
+  const int rank_;
   const OwnedSocket wake_;  // an eventfd
   std::vector<std::unique_ptr<TcpPeer>> peers_;
   std::vector<TcpPeer*> peer_of_;  // by rank; null if it is not connected

@@ -187,13 +187,10 @@ class Ucx final : public UcxTransport {
   absl::Status StartSend(const Transfer& transfer, absl::Span<const std::byte> bytes) override {
     MF_RETURN_IF_ERROR(Failure());
     MF_RETURN_IF_ERROR(CheckPart(transfer.tag));
-    const auto ep = endpoints_.find(transfer.peer);
-    if (ep == endpoints_.end()) {
-      return absl::InternalError(absl::StrCat("UCX: rank ", transfer.peer, " is not connected"));
-    }
+    MF_ASSIGN_OR_RETURN(const ucp_ep_h ep, EndpointOf(transfer.peer));
     const ucp_request_param_t params = {};
     void* const request =
-        api_.ucp_tag_send_nbx(ep->second, bytes.data(), bytes.size(),
+        api_.ucp_tag_send_nbx(ep, bytes.data(), bytes.size(),
                               Pack(options_.rank, options_.incarnation, transfer.tag), &params);
     if (request == nullptr) return absl::OkStatus();  // sent already
     ++*transfer.unfinished;
@@ -204,6 +201,7 @@ class Ucx final : public UcxTransport {
   absl::Status StartReceive(const Transfer& transfer, absl::Span<std::byte> bytes) override {
     MF_RETURN_IF_ERROR(Failure());
     MF_RETURN_IF_ERROR(CheckPart(transfer.tag));
+    MF_RETURN_IF_ERROR(EndpointOf(transfer.peer).status());
     ++*transfer.unfinished;
     Flight& flight = flights_.emplace_back();
     flight = {.transfer = transfer, .size = bytes.size(), .is_receive = true};
@@ -305,6 +303,13 @@ class Ucx final : public UcxTransport {
     if (!failed_) return absl::OkStatus();
     MutexLock lock(&mu_);
     return failure_;
+  }
+
+  absl::StatusOr<ucp_ep_h> EndpointOf(int rank) const {
+    const auto ep = endpoints_.find(rank);
+    if (ep != endpoints_.end()) return ep->second;
+    return absl::InternalError(
+        absl::StrCat("UCX: rank ", options_.rank, " is not connected with rank ", rank));
   }
 
   // Whether a transfer has ended, and well.

@@ -31,6 +31,7 @@
 #include "distribute/collective/tcp/owned_socket.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/runtime/failure.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/fakes/cluster/memory_worker_group.h"
 #include "tests/support/captured_log.h"
@@ -46,20 +47,22 @@ namespace {
 
 const Handshake::Cluster kCluster = {.secret = "0123456789abcdef", .job = "a", .incarnation = 5};
 
-// Worker 0 has two ranks; each worker is a domain.
-const Topology kTopology = {.replicas = {{.worker = 0, .domain = 0},
-                                         {.worker = 0, .domain = 0},
-                                         {.worker = 1, .domain = 1},
-                                         {.worker = 2, .domain = 2}}};
-
-// Two workers of eight ranks each.
-Topology TwoTimesEight() {
+// Worker w has sizes[w] ranks, and is a domain.
+Topology WorkersOf(const std::vector<int>& sizes) {
   Topology topology;
-  for (int rank = 0; rank < 16; ++rank) {
-    topology.replicas.push_back({.worker = rank / 8, .domain = rank / 8});
+  for (size_t w = 0; w < sizes.size(); ++w) {
+    const int worker = static_cast<int>(w);
+    topology.replicas.resize(topology.replicas.size() + sizes[w],
+                             {.worker = worker, .domain = worker});
   }
   return topology;
 }
+
+// Ranks 0 and 1, ranks 2 and 3, rank 4.
+const Topology kTopology = WorkersOf({2, 2, 1});
+
+// Two workers with 64 connections.
+Topology TwoLargeWorkers() { return WorkersOf({64, 64}); }
 
 // Holds a worker back once all have published their addresses.
 class HeldWorkerGroup final : public ForwardingWorkerGroup {
@@ -152,7 +155,7 @@ void ExpectPairs(std::vector<Connections>& of_worker) {
     ++connections;
     EXPECT_EQ(SendAll(stream, here), absl::OkStatus());
   });
-  EXPECT_EQ(connections, 2 * 5);  // five pairs of ranks are in different domains
+  EXPECT_EQ(connections, 2 * 6);  // all pairs in different domains but 0 and 3, 1 and 2
   for_each([&](const std::string&, const std::string& there, Stream& stream) {
     const auto got = ReceiveAll(stream, there.size());
     ASSERT_TRUE(got.ok()) << got.status();
@@ -206,6 +209,55 @@ TEST_P(DataConnectionsTest, RanksOfDifferentDomainsAreConnected) {
   EXPECT_EQ(workers.log(), "");
 }
 
+using Pair = std::pair<int, int>;
+
+// Connects the workers of a topology, and returns the pairs of ranks at both ends of connections.
+std::vector<Pair> PairsOf(const Topology& topology) {
+  const int num_workers = topology.num_workers();
+  const auto groups = CreateMemoryWorkerGroups(num_workers);
+  std::vector<Connections> connections(num_workers);
+  std::vector<std::thread> threads;
+  for (int w = 0; w < num_workers; ++w) {
+    threads.emplace_back([&, w] {
+      connections[w] = ConnectData(topology, topology.RanksOfWorker(w), *groups[w],
+                                   MonotonicTime::Now() + absl::Seconds(20),
+                                   {.address = "127.0.0.1", .cluster = kCluster});
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::vector<Pair> pairs;
+  for (int w = 0; w < num_workers; ++w) {
+    EXPECT_EQ(connections[w].status(), absl::OkStatus());
+    if (!connections[w].ok()) continue;
+    const std::vector<int> ranks = topology.RanksOfWorker(w);
+    for (size_t i = 0; i < ranks.size(); ++i) {
+      for (const auto& [peer, stream] : (*connections[w])[i]) {
+        if (ranks[i] < peer) pairs.emplace_back(ranks[i], peer);
+      }
+    }
+  }
+  return pairs;
+}
+
+TEST(DataConnectionsOfDomainsTest, OnlyRanksWhoseShardsOverlapAreConnected) {
+  std::vector<Pair> of_equal;
+  for (int i = 0; i < 8; ++i) of_equal.emplace_back(i, 8 + i);
+  EXPECT_THAT(PairsOf(WorkersOf({8, 8})), testing::ElementsAreArray(of_equal));
+  EXPECT_THAT(PairsOf(WorkersOf({3, 1})), testing::ElementsAre(Pair(0, 3), Pair(1, 3), Pair(2, 3)));
+  EXPECT_THAT(PairsOf(WorkersOf({2, 2, 3})),
+              testing::ElementsAre(Pair(0, 2), Pair(0, 4), Pair(0, 5), Pair(1, 3), Pair(1, 5),
+                                   Pair(1, 6), Pair(2, 4), Pair(2, 5), Pair(3, 5), Pair(3, 6)));
+  EXPECT_EQ(PairsOf(WorkersOf({8, 5})).size(), 12u);
+}
+
+// A domain of several workers: each connects the ranks that it has.
+TEST(DataConnectionsOfDomainsTest, WorkersOfOneHostConnectTheirOwnRanks) {
+  Topology topology = WorkersOf({1, 1, 1, 1});
+  topology.replicas[2].domain = topology.replicas[0].domain;
+  topology.replicas[3].domain = topology.replicas[1].domain;
+  EXPECT_THAT(PairsOf(topology), testing::ElementsAre(Pair(0, 1), Pair(2, 3)));
+}
+
 // Bytes between the workers are readable if, and only if, there are no certificates.
 TEST_P(DataConnectionsTest, CaptureShowsNoFloatsIfEncrypted) {
   Workers workers;
@@ -222,7 +274,7 @@ TEST_P(DataConnectionsTest, CaptureShowsNoFloatsIfEncrypted) {
     ASSERT_TRUE(got.ok()) << got.status();
     EXPECT_TRUE(*got == bytes);
   };
-  std::thread other([&] { exchange(*(*connections[0])[0].at(3)); });
+  std::thread other([&] { exchange(*(*connections[0])[0].at(4)); });
   exchange(*(*connections[2])[0].at(0));
   other.join();
 
@@ -260,7 +312,7 @@ TEST_P(DataConnectionsTest, StrangersAreRefused) {
        MSG_NOSIGNAL);
   Handshake::Cluster other = kCluster;
   other.secret = "another secret..";
-  auto handshake = Handshake::Connecting(other, {.connecting = 3, .accepting = 0});
+  auto handshake = Handshake::Connecting(other, {.connecting = 4, .accepting = 0});
   const std::string hello = handshake.TakeOutput();
   const OwnedSocket& liar = strangers.emplace_back(ConnectTo(address));
   send(liar.fd(), hello.data(), hello.size(), MSG_NOSIGNAL);
@@ -301,26 +353,28 @@ bool Claim(
 }
 
 // A process with the secret, and a certificate if the workers have them, can be neither a rank that
-// is connected, nor one whose worker is at another address, nor one that does not exist.
+// is connected, nor one whose worker is at another address, nor one that does not exist. It cannot
+// connect ranks that exchange no data.
 TEST_P(DataConnectionsTest, MembershipIsClosed) {
-  constexpr Handshake::Ranks kValid = {.connecting = 3, .accepting = 0};
+  constexpr Handshake::Ranks kValid = {.connecting = 4, .accepting = 0};
   const struct {
     Handshake::Ranks ranks;
     const char* from;
     bool after_another;  // that claims to be the same rank
     const char* log;
   } cases[] = {
-      {kValid, "127.0.0.1", true, "rank 3 is connected already, from 127.0.0.1"},
+      {kValid, "127.0.0.1", true, "rank 4 is connected already, from 127.0.0.1"},
       {kValid, "127.0.0.2", false, "connects from another address; expected 127.0.0.1"},
-      {{.connecting = 4, .accepting = 0}, "127.0.0.1", false, "rank 4 does not connect to rank 0"},
-      {{.connecting = 2, .accepting = 3}, "127.0.0.1", false, "rank 2 does not connect to rank 3"},
+      {{.connecting = 5, .accepting = 0}, "127.0.0.1", false, "rank 5 does not connect to rank 0"},
+      {{.connecting = 2, .accepting = 4}, "127.0.0.1", false, "rank 2 does not connect to rank 4"},
+      {{.connecting = 3, .accepting = 0}, "127.0.0.1", false, "rank 3 does not connect to rank 0"},
   };
   for (const auto& c : cases) {
     SCOPED_TRACE(c.log);
     Workers workers;
     std::vector<Connections> connections(3);
     std::vector<std::thread> threads;
-    HeldWorkerGroup held(workers.group(2));  // the worker of rank 3
+    HeldWorkerGroup held(workers.group(2));  // the worker of rank 4
     for (const int w : {0, 1, 2}) {
       threads.emplace_back([&, w] {
         connections[w] = workers.Connect(w, {.tls = TlsOf(w),
@@ -372,14 +426,14 @@ TEST_P(DataConnectionsTest, CrowdFromOneHostKeepsNoOtherOut) {
     absl::SleepFor(absl::Milliseconds(1));
   }
   EXPECT_GE(dropped, 75);
-  EXPECT_TRUE(Claim(*first, {.connecting = 3, .accepting = 0}));
+  EXPECT_TRUE(Claim(*first, {.connecting = 4, .accepting = 0}));
   held.Release();
   for (std::thread& thread : threads) thread.join();
 }
 
 // 64 handshakes of one host take much longer than the pause after which a dropped caller returns.
 TEST(SlowDataConnectionsTest, ManyRanksOfOneHostConnect) {
-  const Topology topology = TwoTimesEight();
+  const Topology topology = TwoLargeWorkers();
   const auto groups = CreateMemoryWorkerGroups(2);
   ProxiedWorkerGroup slow(*groups[1], absl::Milliseconds(200));
   std::vector<Connections> connections(2);
@@ -397,7 +451,7 @@ TEST(SlowDataConnectionsTest, ManyRanksOfOneHostConnect) {
 }
 
 TEST(DescriptorsOfDataConnectionsTest, SoftLimitIsRaised) {
-  const Topology topology = TwoTimesEight();
+  const Topology topology = TwoLargeWorkers();
   const auto groups = CreateMemoryWorkerGroups(2);
   rlimit before;
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
@@ -424,7 +478,7 @@ TEST(DescriptorsOfDataConnectionsDeathTest, TooLowHardLimitIsNamedBeforeWorkersM
   const auto connect = [] {
     const rlimit low = {.rlim_cur = 64, .rlim_max = 64};
     if (setrlimit(RLIMIT_NOFILE, &low) != 0) std::exit(2);
-    const Topology topology = TwoTimesEight();
+    const Topology topology = TwoLargeWorkers();
     const auto groups = CreateMemoryWorkerGroups(2);
     // The other worker never comes.
     const Connections connections = ConnectData(topology, topology.RanksOfWorker(0), *groups[0],
@@ -453,7 +507,7 @@ TEST(EarlyCallersOfDataConnectionsTest, CallBeforeAddressesAreKnownDoesNotTimeOu
           .ok());
   const auto early = PlainStream(ConnectTo(held.AddressOf(0)));
   fcntl(early->fd(), F_SETFL, O_NONBLOCK);
-  EXPECT_TRUE(Claim(*early, {.connecting = 3, .accepting = 0}, [&] {
+  EXPECT_TRUE(Claim(*early, {.connecting = 4, .accepting = 0}, [&] {
     MonotonicTime::AdvanceForTest(absl::Seconds(10));
     held.Release();
   }));
@@ -499,7 +553,7 @@ class Flood {
 };
 
 // Many workers of three ranks each call worker 0 at the same time: more than it serves at a time.
-// None of their 702 connections is dropped, and no worker is logged as a stranger.
+// None of their 234 connections is dropped, and no worker is logged as a stranger.
 class ManyDataConnectionsTest : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(, ManyDataConnectionsTest, testing::Values("", "127.0.0.2", "127.0.0.1"),
                          [](const auto& info) {
@@ -544,7 +598,7 @@ TEST_P(ManyDataConnectionsTest, AllAreMade) {
     ASSERT_TRUE(one.ok()) << one.status();
     for (const auto& of_rank : *one) count += of_rank.size();
   }
-  EXPECT_EQ(count, kWorkers * (kWorkers - 1) * kRanks * kRanks);
+  EXPECT_EQ(count, kWorkers * (kWorkers - 1) * kRanks);
   if (flood_from != "127.0.0.1") {
     EXPECT_FALSE(absl::StrContains(log.text(), "127.0.0.1")) << log.text();
   }
@@ -561,7 +615,7 @@ TEST(LateDataConnectionsTest, CallsInProgressToOneWorkerAreLimited) {
   ASSERT_EQ(bind(listener.fd(), reinterpret_cast<sockaddr*>(&address), size), 0);
   ASSERT_EQ(listen(listener.fd(), 128), 0);
   ASSERT_EQ(getsockname(listener.fd(), reinterpret_cast<sockaddr*>(&address), &size), 0);
-  const Topology topology = TwoTimesEight();
+  const Topology topology = TwoLargeWorkers();
   const auto groups = CreateMemoryWorkerGroups(2);
   std::thread other([&] {
     EXPECT_TRUE(groups[0]
@@ -575,7 +629,7 @@ TEST(LateDataConnectionsTest, CallsInProgressToOneWorkerAreLimited) {
                                               {.address = "127.0.0.1", .cluster = kCluster});
   other.join();
   EXPECT_THAT(connections.status(),
-              IsError(absl::StatusCode::kDeadlineExceeded, "connections for data: ", "8 of 8"));
+              IsError(absl::StatusCode::kDeadlineExceeded, "connections for data: ", "64 of 64"));
   int calls = 0;
   for (OwnedSocket one(accept(listener.fd(), nullptr, nullptr)); one.fd() >= 0;
        one = OwnedSocket(accept(listener.fd(), nullptr, nullptr))) {

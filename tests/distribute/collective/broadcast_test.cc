@@ -58,16 +58,16 @@ class CountingTransport final : public Transport {
 struct Domains {
   Domains(int world_size, int num_domains, absl::Duration timeout)
       : num_domains(num_domains), traffic(std::make_shared<Traffic>(world_size)) {
-    const auto create = [&](int size) -> absl::StatusOr<Transports> {
-      const auto network = MemoryNetwork::Create(size);
+    const auto create = [&](const Topology& topology) -> absl::StatusOr<Transports> {
+      const auto network = MemoryNetwork::Create(topology);
       Transports transports;
-      for (int rank = 0; rank < size; ++rank) {
+      for (int rank = 0; rank < world_size; ++rank) {
         transports.push_back(
             std::make_unique<CountingTransport>(network->TransportOf(rank), rank, traffic));
       }
       return transports;
     };
-    ranks = ConnectDomains(world_size, num_domains, timeout, create).value();
+    ranks = ConnectDomains(DomainsOfEqualSize(world_size, num_domains), timeout, create).value();
   }
 
   // Calls work(rank) on a thread for each rank.

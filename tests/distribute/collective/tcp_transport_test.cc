@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "distribute/collective/tcp/frame.h"
 #include "distribute/collective/tcp/owned_socket.h"
 #include "framework/runtime/failure.h"
@@ -310,6 +311,18 @@ TEST(TcpTransportTest, AbortEndsWait) {
   std::thread other([&] { transport->Abort(absl::CancelledError("stop")); });
   EXPECT_EQ(transfers.Finish(), absl::CancelledError("stop"));
   other.join();
+}
+
+TEST(TcpTransportTest, UnconnectedRankIsError) {
+  auto [here, there] = Connection();
+  const auto transport = TransportOf(0, 1, std::move(here));
+  Transfers transfers(*transport);
+  std::vector<std::byte> bytes = Numbers(10);
+  for (const int rank : {2, 1000}) {
+    const absl::Status sent = transfers.Send(rank, kTag, absl::MakeSpan(bytes));
+    EXPECT_THAT(sent, IsError(absl::StatusCode::kInternal, "rank 0", absl::StrCat("rank ", rank)));
+    EXPECT_EQ(transfers.Receive(rank, kTag, absl::MakeSpan(bytes)), sent);
+  }
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ absl::StatusOr<MemoryCluster::World*> MemoryCluster::WorldOf(uint64_t incarnatio
   World world{.topology = topology};
   world.teams.resize(topology.world_size());
   world.exchanges.resize(topology.world_size());
-  if (topology.num_domains() > 1) world.network = MemoryNetwork::Create(topology.world_size());
+  if (topology.num_domains() > 1) world.network = MemoryNetwork::Create(topology);
   for (int domain = 0; domain < topology.num_domains(); ++domain) {
     const std::vector<int> ranks = topology.RanksOfDomain(domain);
     std::vector<std::shared_ptr<DomainExchange>> exchanges;

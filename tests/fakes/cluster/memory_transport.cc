@@ -33,7 +33,7 @@ class MemoryNetwork::End final : public Transport {
 
   absl::Status StartSend(const Transfer& transfer, absl::Span<const std::byte> bytes) override {
     MutexLock lock(&network_->mu_);
-    MF_RETURN_IF_ERROR(failure_);
+    MF_RETURN_IF_ERROR(CheckPeer(transfer.peer));
     if (network_->silent_.contains(rank_) || network_->silent_.contains(transfer.peer)) {
       return absl::OkStatus();
     }
@@ -44,7 +44,7 @@ class MemoryNetwork::End final : public Transport {
 
   absl::Status StartReceive(const Transfer& transfer, absl::Span<std::byte> bytes) override {
     MutexLock lock(&network_->mu_);
-    MF_RETURN_IF_ERROR(failure_);
+    MF_RETURN_IF_ERROR(CheckPeer(transfer.peer));
     ++*transfer.unfinished;
     last_sequence_ = std::max(last_sequence_, transfer.tag.sequence);
     receives_.push_back({transfer, bytes});
@@ -118,6 +118,12 @@ class MemoryNetwork::End final : public Transport {
     absl::Span<std::byte> bytes;
   };
 
+  absl::Status CheckPeer(int peer) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(network_->mu_) {
+    if (!failure_.ok() || network_->partners_.ArePeers(rank_, peer)) return failure_;
+    return absl::InternalError(
+        absl::StrCat("memory: rank ", rank_, " is not connected with rank ", peer));
+  }
+
   const std::shared_ptr<MemoryNetwork> network_;
   const int rank_;
   const int event_;
@@ -126,8 +132,8 @@ class MemoryNetwork::End final : public Transport {
   absl::Status failure_ ABSL_GUARDED_BY(network_->mu_);
 };
 
-std::shared_ptr<MemoryNetwork> MemoryNetwork::Create(int world_size) {
-  return std::shared_ptr<MemoryNetwork>(new MemoryNetwork(world_size));
+std::shared_ptr<MemoryNetwork> MemoryNetwork::Create(const Topology& topology) {
+  return std::shared_ptr<MemoryNetwork>(new MemoryNetwork(topology));
 }
 
 std::unique_ptr<Transport> MemoryNetwork::TransportOf(int rank) {

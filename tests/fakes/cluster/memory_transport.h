@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MemoryNetwork: a network in the memory of one process, for tests with several workers. Messages
-// are copied twice, and ranks can be silenced.
+// MemoryNetwork: a network in the memory of one process, for tests with several workers. It
+// connects the same ranks as real clusters do (DomainPartners). Messages are copied twice, and
+// ranks can be silenced.
 #ifndef MIRRORFLOW_TESTS_FAKES_CLUSTER_MEMORY_TRANSPORT_H_
 #define MIRRORFLOW_TESTS_FAKES_CLUSTER_MEMORY_TRANSPORT_H_
 
@@ -11,14 +12,16 @@
 #include <set>
 #include <vector>
 
+#include "distribute/collective/domain_partners.h"
 #include "distribute/collective/transport.h"
 #include "framework/core/mutex.h"
+#include "framework/runtime/topology.h"
 
 namespace mirrorflow {
 
 class MemoryNetwork : public std::enable_shared_from_this<MemoryNetwork> {
  public:
-  static std::shared_ptr<MemoryNetwork> Create(int world_size);
+  static std::shared_ptr<MemoryNetwork> Create(const Topology& topology);
 
   // The transport of one rank.
   std::unique_ptr<Transport> TransportOf(int rank);
@@ -33,12 +36,16 @@ class MemoryNetwork : public std::enable_shared_from_this<MemoryNetwork> {
     std::vector<std::byte> bytes;
   };
 
-  explicit MemoryNetwork(int world_size)
-      : world_size_(world_size), boxes_(world_size * world_size), events_(world_size, -1) {}
+  explicit MemoryNetwork(const Topology& topology)
+      : partners_(topology),
+        world_size_(topology.world_size()),
+        boxes_(world_size_ * world_size_),
+        events_(world_size_, -1) {}
   std::deque<Message>& Box(int from, int to) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return boxes_[from * world_size_ + to];
   }
 
+  const DomainPartners partners_;
   const int world_size_;
   Mutex mu_;
   std::vector<std::deque<Message>> boxes_ ABSL_GUARDED_BY(mu_);  // unreceived messages
