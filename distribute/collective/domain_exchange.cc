@@ -383,7 +383,7 @@ absl::Status DomainExchange::WaitFor(const int& unfinished) {
     const absl::Duration waited = now - start;
     if (moved) last = now;
     if (waited >= timeout_ && (waited >= kPassedOn * timeout_ || !WaitsForPassedOn())) {
-      transport_->Abort(TimedOut());
+      transport_->Abort(TimedOut(waited));
       continue;  // leaves memory alone from now on
     }
     if (now - last < kSpin) continue;
@@ -404,13 +404,14 @@ bool DomainExchange::WaitsForPassedOn() const {
   return pending.has_value() && pending->passed_on;
 }
 
-absl::Status DomainExchange::TimedOut() const {
+absl::Status DomainExchange::TimedOut(absl::Duration waited) const {
   const std::optional<Transport::Pending> pending = transport_->pending();
   if (!pending.has_value()) return absl::InternalError("a collective waits for nothing");
   const std::string name = pending->name.empty() ? "" : absl::StrCat(" '", pending->name, "'");
   return WithFailure(
       absl::DeadlineExceededError(absl::StrCat(
-          "rank ", rank_, " timed out after ", absl::FormatDuration(timeout_), " in collective ",
+          "rank ", rank_, " timed out after ",
+          absl::FormatDuration(absl::Trunc(waited, absl::Milliseconds(1))), " in collective ",
           pending->tag.sequence, name, "; expected ", pending->bytes, " bytes ",
           pending->is_receive ? "from" : "to go to", " rank ", pending->peer)),
       {.rank = pending->peer, .name = std::string(pending->name)});
