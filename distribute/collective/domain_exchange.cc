@@ -158,7 +158,11 @@ absl::Status DomainExchange::Start(Flight& flight, size_t p, int domain, bool se
                        .name = flight.work->offer().name};
   transfer.tag.part = 2 * piece.parts[domain] + (is_result ? 1 : 0);
   const int root = flight.shard.root;
-  transfer.passed_on = is_result && (root == kNoRoot || domain != topology_.replicas[root].domain);
+  if (is_result) {
+    transfer.passed_on = root == kNoRoot || domain != topology_.replicas[root].domain;
+  } else {
+    transfer.passed_on = !sends && piece.gets_sums;
+  }
   if (!sends) transfer.unfinished = is_result ? &state.result : &state.values;
   // In one round, values could arrive before this rank's own have left, and take their place.
   if (sends && piece.reduces() && !state.reduced) transfer.unfinished = &state.values;
