@@ -156,7 +156,11 @@ absl::Status DomainExchange::Start(Flight& flight, size_t p, int domain, bool se
                        .name = flight.work->offer().name};
   transfer.tag.part = 2 * piece.parts[domain] + (is_result ? 1 : 0);
   const int root = flight.shard.root;
-  transfer.passed_on = is_result && (root == kNoRoot || domain != topology_.replicas[root].domain);
+  if (is_result) {
+    transfer.passed_on = root == kNoRoot || domain != topology_.replicas[root].domain;
+  } else {
+    transfer.passed_on = !sends && piece.gets_sums;
+  }
   if (!sends) transfer.unfinished = is_result ? &state.result : &state.values;
   // In one round, values could arrive before this rank's own have left, and take their place.
   if (sends && piece.reduces() && !state.reduced) transfer.unfinished = &state.values;
@@ -383,7 +387,7 @@ absl::Status DomainExchange::WaitFor(const int& unfinished) {
     const absl::Duration waited = now - start;
     if (moved) last = now;
     if (waited >= timeout_ && (waited >= kPassedOn * timeout_ || !WaitsForPassedOn())) {
-      transport_->Abort(TimedOut());
+      transport_->Abort(TimedOut(waited));
       continue;  // leaves memory alone from now on
     }
     if (now - last < kSpin) continue;
@@ -404,13 +408,14 @@ bool DomainExchange::WaitsForPassedOn() const {
   return pending.has_value() && pending->passed_on;
 }
 
-absl::Status DomainExchange::TimedOut() const {
+absl::Status DomainExchange::TimedOut(absl::Duration waited) const {
   const std::optional<Transport::Pending> pending = transport_->pending();
   if (!pending.has_value()) return absl::InternalError("a collective waits for nothing");
   const std::string name = pending->name.empty() ? "" : absl::StrCat(" '", pending->name, "'");
   return WithFailure(
       absl::DeadlineExceededError(absl::StrCat(
-          "rank ", rank_, " timed out after ", absl::FormatDuration(timeout_), " in collective ",
+          "rank ", rank_, " timed out after ",
+          absl::FormatDuration(absl::Trunc(waited, absl::Milliseconds(1))), " in collective ",
           pending->tag.sequence, name, "; expected ", pending->bytes, " bytes ",
           pending->is_receive ? "from" : "to go to", " rank ", pending->peer)),
       {.rank = pending->peer, .name = std::string(pending->name)});

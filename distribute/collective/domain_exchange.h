@@ -124,7 +124,7 @@ class DomainExchange {
   // Makes progress until `unfinished` is 0. Releases mu_ while it sleeps.
   absl::Status WaitFor(const int& unfinished) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool WaitsForPassedOn() const;
-  absl::Status TimedOut() const;
+  absl::Status TimedOut(absl::Duration waited) const;
   absl::Status WithSequence(const absl::Status& status) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const Topology topology_;

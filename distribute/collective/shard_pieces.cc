@@ -32,6 +32,7 @@ void SetRoute(ShardRoute route, int own, int owner, int num_domains, ShardPiece*
     if (last != owner) piece->values_from = {last};
     if (own != owner) piece->values_to = {next};
     if (own != owner) piece->result_from = last;
+    piece->gets_sums = piece->reduces() && last != (owner + 1) % num_domains;
     if (next != owner) piece->result_to = {next};
   }
 }

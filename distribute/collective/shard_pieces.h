@@ -68,7 +68,8 @@ struct ShardPiece {
 
   // Domains, in their order.
   std::vector<int> values_from, values_to, result_to;
-  int result_from = -1;  // -1: this rank reduces the last values, or has the value of a broadcast
+  int result_from = -1;    // -1: this rank reduces the last values, or has the value of a broadcast
+  bool gets_sums = false;  // whether the values that arrive are sums that their sender passes on
   bool reduces() const { return !values_from.empty(); }
   // Whether the values that go on are those that arrived, reduced with this rank's own.
   bool passes_sums() const { return reduces() && result_from >= 0; }

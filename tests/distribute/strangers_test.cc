@@ -114,10 +114,14 @@ TEST_P(StrangersTest, ChangeNeitherResultNorStepTimeNorMemory) {
 
   testing::internal::CaptureStderr();
   Result disturbed;
+  int runs = 0;
   {
     const Strangers strangers;
-    disturbed = TrainOnTwoWorkers(options);
-    EXPECT_GT(strangers.calls(), 10);
+    // On a busy machine, a run may end before many strangers have called.
+    do {
+      disturbed = TrainOnTwoWorkers(options);
+      ++runs;
+    } while (strangers.calls() <= 10);
     // A stranger may find the ports for data only after they are closed; data_connections_test has
     // strangers that are in time.
     EXPECT_GE(strangers.num_ports(), 1);
@@ -130,7 +134,7 @@ TEST_P(StrangersTest, ChangeNeitherResultNorStepTimeNorMemory) {
   for (const absl::string_view line : absl::StrSplit(log, '\n')) {
     lines += absl::StartsWith(line, "WARNING: data: ");
   }
-  EXPECT_LE(lines, 2) << log;  // one of each worker
+  EXPECT_LE(lines, 2 * runs) << log;  // one of each worker
   std::printf("shortest step: %s alone, %s among strangers\n",
               absl::FormatDuration(alone.step).c_str(),
               absl::FormatDuration(disturbed.step).c_str());

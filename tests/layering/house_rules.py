@@ -544,6 +544,29 @@ def deadlines_are_monotonic(tree):
             yield Violation(path, line, "absl::Now() is called here; expected MonotonicTime::Now()")
 
 
+# Numbers that no other process sees: the identity of a graph in memory, the name of a strategy,
+# which graphs lose when they leave the process, a part of a file's name beside the process's own
+# number, and a key of a cache.
+KEEP_PROCESS_NUMBERS = ("framework/graph/graph.cc", "distribute/strategy/strategy.cc",
+                        "train/summary/event_file_writer.cc", "kernels/cpu/onednn.cc")
+_PROCESS_NUMBER = (r"^(?:\s*static(?: inline)? )?(?:std::atomic<)?u?int(?:\d+_t)?>? (\w+)"
+                   r"(?: = 0|\{0?\})?;")
+
+
+def numbers_belong_to_an_object(tree):
+    """A worker that starts again counts from the beginning, and would disagree with the others."""
+    for path, text in tree.with_suffix(*CXX).items():
+        if LEVEL.get(_top(path), 5) == 5 or path in KEEP_PROCESS_NUMBERS:
+            continue
+        text = _blank_comments(text)
+        for line, match in _find(_PROCESS_NUMBER, text):
+            name = match[1]
+            taken = rf"(?:return|[=(,]) *(?:\+\+{name}\b|{name}(?:\+\+(?! ==)|\.fetch_add\())"
+            if re.search(taken, text):
+                yield Violation(path, line, f"{name} numbers things of the whole process; expected "
+                                            "a member of what they belong to")
+
+
 MAX_WORDS = 4
 # Their subject is the wording: the errors of the operating system and of a failed MF_CHECK.
 PIN_WORDING = ("tests/framework/core/status_test.cc", "tests/framework/core/system_error_test.cc")
@@ -603,6 +626,7 @@ RULES = [
     dangerous_calls_have_one_owner,
     deadlines_are_monotonic,
     the_library_logs,
+    numbers_belong_to_an_object,
     tests_pin_no_sentence,
     tests_pin_codes,
     an_op_is_named_by_its_stem_alone,

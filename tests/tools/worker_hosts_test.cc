@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/bench/worker_hosts.h"
 
+#include <unistd.h>
+
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
 #include "absl/flags/declare.h"
 #include "absl/flags/flag.h"
 #include "absl/flags/reflection.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/is_error.h"
+#include "tools/bench/peer_process.h"
 #include "tools/launch/launch.h"
 
 ABSL_DECLARE_FLAG(std::vector<std::string>, hosts);
@@ -19,6 +26,7 @@ namespace mirrorflow {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::UnorderedElementsAre;
 
 const std::vector<std::string> kCommand = {"peer", "--all={addresses}", "{worker}"};
 
@@ -46,6 +54,34 @@ TEST(BenchWorkersTest, EveryWorkerNeedsAHost) {
   const WorkerHosts one = {.hosts = {{.name = "a", .address = "a"}}, .remote_shell = {"ssh"}};
   const absl::Status status = CommandsOfWorkers(kCommand, {20, 21}, one).status();
   EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, "--hosts:", "each of 2"));
+}
+
+TEST(BenchWorkersTest, HostHasOneWorker) {
+  const WorkerHosts two = {
+      .hosts = {{.name = "a", .address = "a"}, {.name = "b", .address = "b", .slots = 2}},
+      .remote_shell = {"ssh"}};
+  EXPECT_THAT(CommandsOfWorkers(kCommand, {20, 21}, two).status(),
+              IsError(absl::StatusCode::kInvalidArgument, "--hosts:", "2 of host b"));
+}
+
+TEST(BenchWorkersTest, EachHostHasOneRemoteShell) {
+  const std::string folder = ::testing::TempDir(), shell = absl::StrCat(folder, "/counting"),
+                    starts = absl::StrCat(folder, "/starts");
+  unlink(starts.c_str());
+  std::ofstream(shell) << "host=$1; shift; echo $host >> " << starts << "; exec sh -c \"$*\"\n";
+  const WorkerHosts hosts = {
+      .hosts = {{.name = "a", .address = "127.0.0.1"}, {.name = "b", .address = "127.0.0.1"}},
+      .remote_shell = {"sh", shell, "{host}"}};
+  const std::vector<std::string> command = {
+      "sh", "-c",
+      absl::StrCat("until [ $(wc -l < ", starts, ") = 2 ]; do :; done; echo ready; cat")};
+  const auto commands = CommandsOfWorkers(command, {20, 21}, hosts);
+  ASSERT_TRUE(commands.ok()) << commands.status();
+  const auto peer = PeerProcess::StartWorkers(*commands, absl::Seconds(60));
+  ASSERT_TRUE(peer.ok()) << peer.status();
+  std::ifstream file(starts);
+  const std::vector<std::string> started{std::istream_iterator<std::string>(file), {}};
+  EXPECT_THAT(started, UnorderedElementsAre("a", "b"));
 }
 
 TEST(BenchWorkersTest, HostsNeedARemoteShell) {

@@ -417,6 +417,15 @@ class WorkersTest(programs.WorkersTestCase):
                                             "--secret_file=secret"])
         self.check_all_fail(results, programs.USAGE, "--secret_file", "mode 0644")
 
+    def test_missing_secret_or_certificate_is_a_usage_error(self):
+        self.write("cert.pem", "no certificate")
+        for flags in (["--secret_file=none"],
+                      ["--tls_cert=cert.pem", "--tls_key=none", "--tls_ca=cert.pem"]):
+            with self.subTest(flags):
+                results = self.run_workers(own, 1, ["--model=mlp", "--strategy=multi_worker",
+                                                    *flags])
+                self.check_all_fail(results, programs.USAGE, "ERROR NOT_FOUND", "none")
+
 
 if __name__ == "__main__":
     programs.main()

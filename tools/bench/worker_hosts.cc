@@ -34,6 +34,12 @@ absl::StatusOr<std::vector<std::vector<std::string>>> CommandsOfWorkers(
                                                    ports.size(), " workers, got ",
                                                    host_of_worker.size()));
   }
+  for (const LaunchHost& host : host_of_worker) {
+    if (host.slots == 1) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("--hosts: bench runs one worker on each host; expected one slot, got ",
+                     host.slots, " of host ", host.name));
+  }
   std::vector<std::string> addresses;
   for (size_t worker = 0; worker < ports.size(); ++worker) {
     addresses.push_back(AddressOf(host_of_worker[worker], ports[worker]));

@@ -21,7 +21,7 @@ absl::Status CheckHostsFlags(int num_workers);
 
 // Returns the command of each worker. In its words, `{addresses}` stands for HOST:PORT of all
 // workers, separated by commas, and `{worker}` for the number of the worker. `ports`: one for each
-// worker. InvalidArgument if there are hosts, but not one for each worker.
+// worker. InvalidArgument if there are hosts, but not one for each worker, or one with more slots.
 absl::StatusOr<std::vector<std::vector<std::string>>> CommandsOfWorkers(
     absl::Span<const std::string> command, absl::Span<const int> ports, const WorkerHosts& hosts);
 

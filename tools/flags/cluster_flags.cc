@@ -13,6 +13,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "distribute/cluster/connections/authentication.h"
+#include "distribute/cluster/connections/tls_files.h"
 #include "distribute/strategy/devices.h"
 #include "distribute/strategy/ignored_workers.h"
 #include "distribute/strategy/multi_worker_mirrored_strategy.h"
@@ -179,6 +180,8 @@ absl::StatusOr<JoinOptions> JoinOptionsOfFlags() {
                          .progress_timeout = absl::GetFlag(FLAGS_progress_timeout),
                          .rejoin_timeout = absl::GetFlag(FLAGS_rejoin_timeout)};
   MF_ASSIGN_OR_RETURN(options.secret, SecretOfFlags());
+  // Later, a file that may not be opened would look like a worker that is refused.
+  if (!options.tls.empty()) MF_RETURN_IF_ERROR(ReadTlsFiles(options.tls).status());
   return options;
 }
 

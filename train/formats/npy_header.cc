@@ -183,7 +183,8 @@ absl::StatusOr<NpyArray> ReadNpyHeader(
 
   MF_ASSIGN_OR_RETURN(const Header header, HeaderParser(text).Parse());
   MF_ASSIGN_OR_RETURN(const NpyElement* kind, KindOf(header.descr));
-  MF_RETURN_IF_ERROR(Annotate(header.shape->Validate(kind->dtype), "shape"));
+  const absl::Status valid = header.shape->Validate(kind->dtype);
+  if (!valid.ok()) return absl::DataLossError(absl::StrCat("shape: ", valid.message()));
   const NpyArray array{kind, *header.shape, header.descr[0] == '>',
                        *header.fortran_order && header.shape->rank() > 1, data_begin};
   if (size - data_begin != array.bytes()) {

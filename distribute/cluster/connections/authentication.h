@@ -29,8 +29,8 @@ bool EqualSecrets(absl::string_view a, absl::string_view b);
 std::string RandomBytes(size_t count);
 uint64_t RandomNumber();
 
-// Reads the secret. InvalidArgument if others can access the file (ReadPrivateFile), or if the
-// secret has fewer than 16 or more than 4096 bytes.
+// Reads the secret. The errors of ReadPrivateFile, and InvalidArgument if the secret has fewer than
+// 16 or more than 4096 bytes.
 absl::StatusOr<std::string> ReadSecretFile(const std::string& path);
 
 }  // namespace mirrorflow

@@ -49,14 +49,13 @@ absl::Duration Callers::Add(int fd, const std::string& peer) {
     was_empty = callers_.empty();
     const auto found = sources_.find(address);
     Source* const source = found == sources_.end() ? nullptr : &found->second;
-    if (source != nullptr &&
-        source->silent.size() + source->ready.size() + source->served < source->expected) {
+    if (source != nullptr && source->present() < source->expected) {
       source->silent.push_back(std::move(caller));
       ++num_waiting_;
       has_place = num_served_ < places_;
     } else {
       if (callers_.size() - num_served_ >= limit_) DropOne();
-      Serve(std::move(caller), /*source=*/nullptr);
+      Serve(std::move(caller), source, /*is_stranger=*/true);
     }
     is_flooded = IsFlooded();
   }
@@ -65,13 +64,14 @@ absl::Duration Callers::Add(int fd, const std::string& peer) {
   return tls_ == nullptr ? kPause : kPauseOfTls;
 }
 
-void Callers::Serve(Waiting caller, Source* source) {
+void Callers::Serve(Waiting caller, Source* source, bool is_stranger) {
   const int fd = caller.socket.fd();
   std::unique_ptr<Stream> stream =
       tls_ == nullptr ? PlainStream(std::move(caller.socket))
                       : TlsStream(std::move(caller.socket), tls_, TlsEnd::kAccepting);
   callers_.push_back({.peer = std::move(caller.peer),
                       .source = source,
+                      .is_stranger = is_stranger,
                       .begin = MonotonicTime::Now(),
                       .conversation = Conversation(std::move(stream), handshake_(fd))});
 }
@@ -87,7 +87,7 @@ void Callers::FindReady() {
   if (polled.empty() || poll(polled.data(), polled.size(), /*timeout=*/0) <= 0) return;
   auto event = polled.begin();
   for (auto& [address, source] : sources_) {
-    std::vector<Waiting> silent;
+    std::deque<Waiting> silent;
     for (Waiting& caller : source.silent) {
       if ((event++)->revents == 0) {
         silent.push_back(std::move(caller));
@@ -113,7 +113,7 @@ bool Callers::ServeWaiting() {
       }
     }
     if (next == nullptr) break;
-    Serve(std::move(next->ready.front()), next);
+    Serve(std::move(next->ready.front()), next, /*is_stranger=*/false);
     next->ready.pop_front();
     next->turn = ++turns_;
     ++next->served;
@@ -126,7 +126,7 @@ bool Callers::ServeWaiting() {
 void Callers::DropOne() {
   std::map<std::string, std::vector<std::list<Caller>::iterator>> by_network;
   for (auto caller = callers_.begin(); caller != callers_.end(); ++caller) {
-    if (caller->source == nullptr) by_network[NetworkOf(caller->peer)].push_back(caller);
+    if (caller->is_stranger) by_network[NetworkOf(caller->peer)].push_back(caller);
   }
   auto& busiest = std::max_element(by_network.begin(), by_network.end(), [](auto& a, auto& b) {
                     return a.second.size() < b.second.size();
@@ -136,8 +136,19 @@ void Callers::DropOne() {
   };
   if (!std::all_of(busiest.begin(), busiest.end(), has_heard)) std::erase_if(busiest, has_heard);
   const auto dropped = busiest[RandomNumber() % busiest.size()];
-  Refuse(*dropped, "others are waiting");
+  Refuse(dropped->peer, "others are waiting");
   callers_.erase(dropped);
+}
+
+void Callers::ExpectOneLess(Source& source) {
+  if (source.expected == 0) return;
+  --source.expected;
+  if (source.present() <= source.expected || source.present() == source.served) return;
+  // An honest caller is silent only for a moment, and calls again.
+  std::deque<Waiting>& waiting = source.silent.empty() ? source.ready : source.silent;
+  Refuse(waiting.front().peer, "no more callers are expected from there");
+  waiting.pop_front();
+  --num_waiting_;
 }
 
 void Callers::Fail(const absl::Status& why) {
@@ -153,11 +164,11 @@ absl::Status Callers::failure() {
   return failure_;
 }
 
-void Callers::Refuse(const Caller& caller, absl::string_view why) {
+void Callers::Refuse(const std::string& peer, absl::string_view why) {
   // The cap ends even a long flood's effect within a second.
   refusals_ = std::min(RecentRefusals() + 1, static_cast<double>(limit_) + kForgottenPerSecond);
   last_refusal_ = MonotonicTime::Now();
-  if (log_ != nullptr) log_->Log(caller.peer, absl::StrCat("was refused: ", why));
+  if (log_ != nullptr) log_->Log(peer, absl::StrCat("was refused: ", why));
 }
 
 double Callers::RecentRefusals() const {
@@ -187,12 +198,13 @@ absl::Status Callers::Advance(const std::function<absl::Status(Proven)>& on_prov
                                       .stream = conversation.TakeStream(),
                                       .duration = MonotonicTime::Now() - caller->begin}));
       } else {
-        Refuse(*caller, status.message());
+        Refuse(caller->peer, status.message());
       }
-      if (caller->source != nullptr) {
+      if (!caller->is_stranger) {
         --caller->source->served;
         --num_served_;
       }
+      if (status.ok() && caller->source != nullptr) ExpectOneLess(*caller->source);
       caller = callers_.erase(caller);
     }
   } while (ServeWaiting());

@@ -49,11 +49,13 @@ class Callers {
   // Must succeed before other calls.
   absl::Status Start();
 
-  // How many callers are expected from an address (SourceOf), by address. That many from each wait
-  // as bare descriptors, which no newcomer replaces and which have no deadline, until they have
-  // sent something and one of `places` handshakes is free. A place goes to the address that has the
-  // fewest, so callers of one address delay those of the others by one timeout at most. Further
-  // callers from an address are strangers. Call before the first Add.
+  // How many callers are expected from an address (SourceOf), by address. That many from each, less
+  // those that have completed their handshakes, wait as bare descriptors, which no newcomer
+  // replaces and which have no deadline, until they have sent something and one of `places`
+  // handshakes is free. So callers and their connections take one descriptor for each caller that
+  // is expected. A place goes to the address that has the fewest, so callers of one address delay
+  // those of the others by one timeout at most. Further callers from an address are strangers. Call
+  // before the first Add.
   void Expect(const std::map<std::string, size_t>& callers, size_t places);
 
   // ---- called by the listener's thread ----------------------------------------------------------
@@ -92,28 +94,33 @@ class Callers {
   };
   // An address from which callers are expected.
   struct Source {
-    size_t expected = 0;
-    std::vector<Waiting> silent = {};
+    size_t expected = 0;  // that have not completed their handshakes
+    std::deque<Waiting> silent = {};
     std::deque<Waiting> ready = {};  // that have sent something
     size_t served = 0;               // its callers that have a place
     uint64_t turn = 0;               // when one of them last got it
+
+    size_t present() const { return silent.size() + ready.size() + served; }
   };
   struct Caller {
     std::string peer;
-    Source* source;       // null: a stranger
+    Source* source;       // of its address; null if none are expected from there
+    bool is_stranger;     // or has one of the places for callers from sources_
     MonotonicTime begin;  // of the handshake
     Conversation conversation;
   };
 
   // Gives the caller a place.
-  void Serve(Waiting caller, Source* source) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Serve(Waiting caller, Source* source, bool is_stranger) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void FindReady() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Gives free places to callers that wait. Returns whether there were any.
   bool ServeWaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Drops a stranger.
   void DropOne() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Expects one caller less, and drops one that waits if there are now too many.
+  void ExpectOneLess(Source& source) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Logs and counts the refusal. Does not remove the caller.
-  void Refuse(const Caller& caller, absl::string_view why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Refuse(const std::string& peer, absl::string_view why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   double RecentRefusals() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Whether more callers were refused recently than there are places for strangers.
   bool IsFlooded() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {

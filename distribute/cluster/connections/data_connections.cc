@@ -83,8 +83,7 @@ class Connector {
     // The listener, its event and that of the callers, and a caller that has no place yet.
     constexpr int64_t kListening = 4;
     MF_RETURN_IF_ERROR(EnsureDescriptors("connections for data",
-                                         num_missing_ + int64_t{kMaxStrangers} + kListening,
-                                         /*spare=*/num_missing_ + kSpareDescriptors));
+                                         num_missing_ + int64_t{kMaxStrangers} + kListening));
     Callers callers(
         kMaxStrangers, tls_,
         [this](int fd) {

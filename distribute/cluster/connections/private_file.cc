@@ -17,10 +17,7 @@ namespace mirrorflow {
 absl::StatusOr<std::string> ReadPrivateFile(const std::string& path, absl::string_view what,
                                             size_t max_bytes) {
   const auto failed = [&](absl::string_view action) {
-    const absl::Status status =
-        SystemError(errno, absl::StrCat(path, ": cannot ", action, " the ", what));
-    if (absl::IsResourceExhausted(status)) return status;
-    return absl::InvalidArgumentError(status.message());
+    return SystemError(errno, absl::StrCat(path, ": cannot ", action, " the ", what));
   };
   // Without blocking, because the file may be a pipe.
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);

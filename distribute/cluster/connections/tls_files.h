@@ -23,8 +23,8 @@ struct TlsTexts {
   std::string certificate, key, authorities;
 };
 
-// InvalidArgument if some but not all of the files are given, if one cannot be read, if others can
-// access the key (ReadPrivateFile), or if they do not fit together.
+// InvalidArgument if some but not all of the files are given, or if they do not fit together. The
+// system's error if one cannot be read, and those of ReadPrivateFile for the key.
 absl::StatusOr<TlsTexts> ReadTlsFiles(const TlsFiles& files);
 
 }  // namespace mirrorflow

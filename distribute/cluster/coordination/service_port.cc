@@ -54,11 +54,12 @@ ServicePort::ServicePort(Options options, TlsContext tls)
 
 absl::StatusOr<std::unique_ptr<ServicePort>> ServicePort::Open(Options options,
                                                                grpc::Service* service) {
-  // Each worker needs one connection; it may have more, and callers may wait.
-  const int64_t needed = int64_t{kDescriptorsOfConnection} * options.num_workers;
-  MF_RETURN_IF_ERROR(PrepareGrpc(
-      needed, (kMaxConnectionsOfWorker - 1) * needed +
-                  static_cast<int64_t>(MostCallers(options.num_workers)) + kSpareDescriptors));
+  // Each worker needs one connection, and may have more. Callers, one of whom has no place yet,
+  // must not take the descriptors of connections.
+  const int64_t connections = int64_t{kDescriptorsOfConnection} * options.num_workers;
+  const auto callers = static_cast<int64_t>(MostCallers(options.num_workers)) + 1;
+  MF_RETURN_IF_ERROR(PrepareGrpc(connections + callers,
+                                 (kMaxConnectionsOfWorker - 1) * connections + kSpareDescriptors));
   TlsContext tls;
   if (!options.tls.empty()) {
     MF_ASSIGN_OR_RETURN(tls, CreateTlsContext(options.tls));

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -14,6 +15,9 @@
 #include "framework/core/monotonic_time.h"
 #include "framework/core/mutex.h"
 #include "framework/core/status.h"
+#include "framework/core/system_error.h"
+#include "framework/proto/status.pb.h"
+#include "framework/runtime/status_proto.h"
 
 namespace mirrorflow {
 namespace {
@@ -26,7 +30,7 @@ constexpr absl::Duration kMeetTimeout = absl::Seconds(20);
 absl::StatusOr<std::string> RandomName() {
   char bytes[16];
   if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes)) {
-    return absl::UnavailableError("shared memory: no random numbers");
+    return SystemError(errno, "shared memory: getrandom");
   }
   return absl::StrCat("mirrorflow-",
                       absl::BytesToHexString(absl::string_view(bytes, sizeof(bytes))));
@@ -34,7 +38,7 @@ absl::StatusOr<std::string> RandomName() {
 
 std::string SocketKey(int worker) { return absl::StrCat("shared memory of worker ", worker); }
 
-// The key whose value says why a worker cannot connect to an earlier one; empty if it can.
+// The key whose value, a proto::Status, says whether a worker can connect to all earlier ones.
 std::string ConnectedKey(int worker) {
   return absl::StrCat("shared memory: connections of worker ", worker);
 }
@@ -85,13 +89,14 @@ class HostMemory::Meeting {
     }
     std::vector<Peer> peers(workers_.size());
     const absl::Status connected = ConnectToEarlier(names, peers);
-    MF_RETURN_IF_ERROR(
-        group_.Put(ConnectedKey(workers_[process_]), std::string(connected.message()), deadline_));
+    MF_RETURN_IF_ERROR(group_.Put(ConnectedKey(workers_[process_]),
+                                  StatusToProto(connected).SerializeAsString(), deadline_));
     MF_RETURN_IF_ERROR(connected);
     for (size_t i = process_ + 1; i < workers_.size(); ++i) {
-      MF_ASSIGN_OR_RETURN(const std::string failure,
-                          group_.Get(ConnectedKey(workers_[i]), deadline_));
-      if (!failure.empty()) return absl::UnavailableError(failure);
+      MF_ASSIGN_OR_RETURN(const std::string text, group_.Get(ConnectedKey(workers_[i]), deadline_));
+      proto::Status other;
+      if (!other.ParseFromString(text)) return absl::InternalError("shared memory: not a status");
+      MF_RETURN_IF_ERROR(StatusFromProto(other));
     }
     for (int i = 0; i < process_; ++i) {
       MF_ASSIGN_OR_RETURN(const UnixSocket::Message answer, peers[i].socket.Receive(deadline_));

@@ -226,6 +226,23 @@ TEST_F(ExpectedCallersTest, CallersBeyondTheExpectedNumberAreStrangers) {
   EXPECT_EQ(FinishHonest(), 1);
 }
 
+// Otherwise the descriptors of connections and of silent callers would add up.
+TEST_F(ExpectedCallersTest, ConnectionTakesTheDescriptorOfASilentCaller) {
+  constexpr size_t kExpected = 3;
+  callers_.Expect({{"127.0.0.1", kExpected}}, /*places=*/1);
+  std::vector<OwnedSocket> silent;
+  CallHonestly("127.0.0.1");
+  EXPECT_EQ(FinishHonest(), 1);
+  for (size_t connected = 1; connected < kExpected;) {
+    for (int i = 0; i < 20; ++i) silent.push_back(CallFrom("127.0.0.1"));
+    EXPECT_EQ(connected + CountOpen(silent), kExpected + kLimit);
+    CallHonestly("127.0.0.1");
+    EXPECT_EQ(FinishHonest(), 1);
+    ++connected;
+    EXPECT_LE(connected + CountOpen(silent), kExpected + kLimit);
+  }
+}
+
 TEST_F(CallersTest, FloodIsServedInBatches) {
   const auto num_polled = [this] {
     std::vector<pollfd> polled;

@@ -508,7 +508,7 @@ TEST(SecretFileTest, ShortAndMissingFilesAreErrors) {
   EXPECT_THAT(ReadSecretFile(path).status(),
               IsError(absl::StatusCode::kInvalidArgument, path, "16 to 4096"));
   EXPECT_THAT(ReadSecretFile(path + ".none").status(),
-              IsError(absl::StatusCode::kInvalidArgument, path + ".none", "cannot open"));
+              IsError(absl::StatusCode::kNotFound, path + ".none", "cannot open"));
 }
 
 TEST(HmacTest, FieldsAreSeparate) {

@@ -74,7 +74,7 @@ TEST(HostMemoryTest, WorkerOfAnotherUserFailsAll) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_THAT(statuses[0], IsError(absl::StatusCode::kUnavailable, "another user"));
+  EXPECT_THAT(statuses[0], IsError(absl::StatusCode::kPermissionDenied, "another user"));
   EXPECT_THAT(statuses[1], IsError(absl::StatusCode::kPermissionDenied, "another user"));
   // It can connect to both, and the connections end.
   EXPECT_EQ(statuses[2].code(), absl::StatusCode::kUnavailable) << statuses[2];

@@ -134,6 +134,12 @@ TEST_F(TlsTest, FilesThatDoNotFitTogetherAreNamed) {
   EXPECT_THAT(error_of(files), IsError(kInvalid, own_.key, "authorities"));
   files.authorities = "";
   EXPECT_THAT(error_of(files), IsError(kInvalid, "none of the three"));
+  for (std::string TlsFiles::*const file :
+       {&TlsFiles::certificate, &TlsFiles::key, &TlsFiles::authorities}) {
+    files = own_;
+    files.*file = "/nonexistent";
+    EXPECT_THAT(error_of(files), IsError(absl::StatusCode::kNotFound, "/nonexistent"));
+  }
 }
 
 }  // namespace

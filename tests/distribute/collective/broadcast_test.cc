@@ -195,5 +195,24 @@ TEST(BroadcastFailureTest, MissingRankIsNamedByAll) {
   }
 }
 
+// Without the root and the rank that passes its value on, the others wait for the latter, and for
+// longer than the timeout.
+TEST(BroadcastFailureTest, ErrorSaysHowLongRankHasWaited) {
+  constexpr int kRanks = 4;
+  const Domains domains(kRanks, kRanks, absl::Milliseconds(50));
+  const auto results = domains.OnEach([&](int rank) -> absl::Status {
+    if (rank == 0 || rank == kRanks - 1) return absl::OkStatus();
+    float value = 0;
+    return domains.ranks[rank]->Run(
+        {.operation = Broadcast{.count = 1, .root = 0}, .in = &value, .out = &value});
+  });
+  for (const int rank : {1, 2}) {
+    EXPECT_THAT(results[rank],
+                testing::AllOf(IsError(absl::StatusCode::kDeadlineExceeded, "from rank 3"),
+                               testing::Not(IsError(absl::StatusCode::kDeadlineExceeded,
+                                                    "timed out after 100ms"))));
+  }
+}
+
 }  // namespace
 }  // namespace mirrorflow

@@ -62,5 +62,31 @@ TEST(BroadcastPiecesTest, EachElementIsReceivedOnceFromARankThatSendsIt) {
   }
 }
 
+// A rank waits longer for sums, which may be late because an earlier rank of the ring is.
+TEST(ShardPiecesTest, BothEndsOfRingKnowWhichValuesAreSums) {
+  constexpr int64_t kCount = 100'000;
+  constexpr int kElementBytes = 4;
+  Topology topology;
+  for (const int domain : {0, 0, 1, 1, 1, 2, 3, 3}) topology.replicas.push_back({.domain = domain});
+  for (const ShardRoute route : {ShardRoute::kOneRound, ShardRoute::kDirect, ShardRoute::kRing}) {
+    std::vector<std::vector<ShardPiece>> pieces;
+    for (int rank = 0; rank < topology.world_size(); ++rank) {
+      pieces.push_back(PiecesOfShard(topology, rank, kCount, kElementBytes, route));
+    }
+    for (const std::vector<ShardPiece>& received : pieces) {
+      for (const ShardPiece& piece : received) {
+        for (const int domain : piece.values_from) {
+          const auto& sender = pieces[piece.ranks[domain]];
+          const auto sent = std::find_if(sender.begin(), sender.end(), [&](const ShardPiece& p) {
+            return p.first == piece.first && p.count == piece.count;
+          });
+          ASSERT_NE(sent, sender.end());
+          EXPECT_EQ(piece.gets_sums, sent->passes_sums());
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace mirrorflow

@@ -16,9 +16,16 @@
 #include "framework/core/monotonic_time.h"
 #include "framework/core/mutex.h"
 #include "framework/core/status.h"
+#include "framework/runtime/status_proto.h"
 
 namespace mirrorflow {
 namespace {
+
+// Copies a status as a network does. Copies within a process share memory, whose reference count
+// Abseil's library maintains; TSan does not see that, and would report races between workers.
+absl::Status Received(const absl::Status& status) {
+  return status.ok() ? status : StatusFromProto(StatusToProto(status));
+}
 
 class Member final : public MemoryWorkerGroup {
  public:
@@ -122,7 +129,7 @@ class Member final : public MemoryWorkerGroup {
   void Listen() {
     own_->listener.Reset();
     state_->WaitForFailure(worker_, incarnation_, [own = own_](const Answer& why) {
-      if (!why.status().ok() && !own->IsSilent()) own->listener.Notify(why.status());
+      if (!why.status().ok() && !own->IsSilent()) own->listener.Notify(Received(why.status()));
     });
   }
 
@@ -135,29 +142,31 @@ class Member final : public MemoryWorkerGroup {
   absl::StatusOr<std::string> Call(absl::string_view what, MonotonicTime deadline,
                                    absl::FunctionRef<void(CoordinationState::Done)> start) {
     if (!own_->Reach(deadline)) return TimedOut(what);
-    struct Received {
+    struct Reply {
       const std::shared_ptr<Own> own;
       bool there ABSL_GUARDED_BY(own->mu) = false;
       absl::StatusOr<std::string> result ABSL_GUARDED_BY(own->mu) = "";
     };
-    const std::shared_ptr<Received> received(new Received{.own = own_});
-    start([received](const Answer& answer) {
-      MutexLock lock(&received->own->mu);
-      received->result = answer.result();
-      received->there = true;
-      received->own->changed.NotifyAll();
+    const std::shared_ptr<Reply> reply(new Reply{.own = own_});
+    start([reply](const Answer& answer) {
+      MutexLock lock(&reply->own->mu);
+      if (answer.status().ok()) {
+        reply->result = answer.result();
+      } else {
+        reply->result = Received(answer.status());
+      }
+      reply->there = true;
+      reply->own->changed.NotifyAll();
     });
-    const auto there = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(received->own->mu) {
-      return received->there;
-    };
+    const auto there = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(reply->own->mu) { return reply->there; };
     if (!own_->Wait(deadline, there)) {
       state_->Expire(MonotonicTime::Now());
       // Another thread may be about to deliver the answer.
       own_->Wait(MonotonicTime::InfiniteFuture(), there);
     }
     if (!own_->Reach(deadline)) return TimedOut(what);
-    MutexLock lock(&received->own->mu);
-    return received->result;
+    MutexLock lock(&reply->own->mu);
+    return std::move(reply->result);
   }
 
   const std::shared_ptr<CoordinationState> state_;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/graph/text_form.h"
 
+#include <random>
+
 #include "absl/strings/str_cat.h"
 #include "framework/graph/creation_scope.h"
 #include "framework/graph/shape_inference.h"
@@ -8,12 +10,16 @@
 #include "framework/graph/verifier.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/is_error.h"
 #include "tests/support/test_ops.h"
 
 namespace mirrorflow {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+
+constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
 
 constexpr char kText[] = R"(x = Placeholder() {dtype=float, shape=<?,3>}
 axis = Const() {dtype=int32, value=int32<>{0}}
@@ -27,6 +33,8 @@ Graph Parsed(absl::string_view text) {
   EXPECT_TRUE(graph.ok()) << graph.status();
   return graph.ok() ? *std::move(graph) : Graph();
 }
+
+absl::Status GraphError(absl::string_view text) { return ParseGraph(text, TestOps()).status(); }
 
 TEST(TextFormTest, PrintingReproducesParsedText) {
   const Graph graph = Parsed(kText);
@@ -137,6 +145,132 @@ TEST(TextFormTest, PrintsCyclicGraphInOrderOfIds) {
   Graph graph = Parsed("a = NoOp()\nb = NoOp(^a)\n");
   graph.AddControlEdge(graph.FindNode("b"), graph.FindNode("a"));
   EXPECT_EQ(GraphToText(graph), "a = NoOp(^b)\nb = NoOp(^a)\n");
+}
+
+TEST(ParseGraphTest, ReportsEveryMalformedLine) {
+  EXPECT_THAT(SplitErrors(GraphError("a = NoOp(\n"
+                                     "b = NoOp()\n"
+                                     "c NoOp()\n"
+                                     "d = NoOp() junk\n"
+                                     "e = NoOp(^b;)\n"
+                                     "= NoOp()\n")),
+              ElementsAre(IsError(kInvalid, "line 1, column 10:", "an input", "got the end"),
+                          IsError(kInvalid, "line 3, column 3:", "'='", "got 'NoOp'"),
+                          IsError(kInvalid, "line 4, column 12:", "comment", "got 'junk'"),
+                          IsError(kInvalid, "line 5, column 12:", "',' or ')'", "got ';'"),
+                          IsError(kInvalid, "line 6, column 1:", "name", "got '='")));
+}
+
+TEST(ParseGraphTest, ReportsAllStructuralErrorsWithLineNodeAndInput) {
+  EXPECT_THAT(SplitErrors(GraphError("x = Placeholder() {dtype=float}\n"
+                                     "x = NoOp()\n"
+                                     "_y = NoOp()\n"
+                                     "s = Sqare(x) {T=float}\n"
+                                     "t = Square(xx) {T=float}\n"
+                                     "u = Square(x:1) {T=float}\n"
+                                     "v = AddV2(^x, x, x) {T=float}\n"
+                                     "w = Square(x) {T=int32}\n"
+                                     "after = Square(u) {T=float}\n"
+                                     "z = Square(x:a) {T=float}\n"
+                                     "n = AddN(x) {N=2, T=float}\n"
+                                     "q = Square(x) {T=float, U=1}\n")),
+              ElementsAre(IsError(kInvalid, "line 2: NoOp(x)", "line 1"),
+                          IsError(kInvalid, "line 3: NoOp(_y)", "illegal node name"),
+                          IsError(kInvalid, "line 5: Square(t)", "input 0 ('xx')", "exist"),
+                          IsError(kInvalid, "line 7: AddV2(v)", "input 1 ('x')", "control input"),
+                          IsError(kInvalid, "line 10: Square(z)", "input 0 ('x:a')", "malformed"),
+                          IsError(kInvalid, "line 6: Square(u)", "input 0 ('x:1')", "got 1"),
+                          IsError(kInvalid, "line 8: Square(w)", "input 0 (x)", "got float"),
+                          IsError(kInvalid, "line 11: AddN(n)", "expected 2 inputs", "got 1"),
+                          IsError(kInvalid, "line 12: Square(q)", "attribute 'U'")));
+}
+
+TEST(ParseGraphTest, ReportsCycleAndShapeMismatch) {
+  EXPECT_THAT(SplitErrors(GraphError("a = NoOp(^b)\n"
+                                     "b = NoOp(^a)\n"
+                                     "x = Placeholder() {dtype=float, shape=<2>}\n"
+                                     "y = Placeholder() {dtype=float, shape=<3>}\n"
+                                     "sum = AddV2(x, y) {T=float}\n")),
+              ElementsAre(IsError(kInvalid, "line 1:", "cycle: a -> b"),
+                          IsError(kInvalid, "line 5: AddV2(sum)", "[2] and [3]", "broadcast")));
+  EXPECT_THAT(GraphError("a = NoOp(^a)"), IsError(kInvalid, "cycle: a -> a"));
+}
+
+TEST(ParseGraphTest, StopsAfterTwentyErrors) {
+  std::string text;
+  for (int i = 0; i < 30; ++i) absl::StrAppend(&text, "n", i, " = Square(none)\n");
+  const absl::Status error = GraphError(text);
+  EXPECT_THAT(error, IsError(kInvalid, "Square(n19)", "stopped after 20 errors"));
+  EXPECT_THAT(std::string(error.message()), Not(HasSubstr("n20")));
+}
+
+TEST(ParseGraphTest, RejectsDuplicateFunction) {
+  EXPECT_THAT(GraphError("@f = \"a\"\n@f = \"b\"\n"), IsError(kInvalid, "function 'f'", "twice"));
+}
+
+TEST(ParseGraphTest, RejectsExcessiveNumberOfOutputs) {
+  EXPECT_THAT(GraphError("axis = Placeholder() {dtype=int32}\n"
+                         "x = Placeholder() {dtype=float}\n"
+                         "s = Split(axis, x) {T=float, num_split=1048576}\n"),
+              IsError(kInvalid, "line 3: Split(s)", "at most 262192", "got 1048578"));
+  EXPECT_THAT(GraphError("n = AddN() {N=9223372036854775807, T=float}"),
+              IsError(kInvalid, "attribute 'N'", "count"));
+}
+
+TEST(ParseGraphTest, AcceptsCarriageReturns) {
+  const absl::StatusOr<Graph> graph = ParseGraph("a = NoOp()\r\nb = NoOp(^a)\r\n", TestOps());
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_EQ(graph->num_nodes(), 2);
+}
+
+TEST(ParseGraphTest, ParsesChainOfHundredThousandNodes) {
+  std::string text = "n0 = NoOp()\n";
+  for (int i = 1; i < 100000; ++i) absl::StrAppend(&text, "n", i, " = NoOp(^n", i - 1, ")\n");
+  const absl::StatusOr<Graph> graph = ParseGraph(text, TestOps());
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_EQ(graph->num_nodes(), 100000);
+}
+
+// Random edits of the text give either a valid graph, which prints and parses again, or an error
+// that names the line.
+TEST(ParseGraphTest, RandomEditsGiveErrorOrValidGraph) {
+  const std::string original =
+      "@f = \"\\001\"\n"
+      "x = Placeholder() {dtype=float, shape=<?,3>}  # in\n"
+      "axis = Const() {dtype=int32, value=int32<>{0}}\n"
+      "split = Split(axis, x) {T=float, num_split=2}\n"
+      "sum = AddN(split, split:1) {N=2, T=float}\n"
+      "all = AllAttributes(^sum) {s=\"a\\x00b\", f=1e-3, floats=[nan, -inf], types=[half], "
+      "shapes=[<2,?>, <*>], tensors=[double<2>{1, nan(0x7ff8000000000001)}], funcs=[@f{a=1}]}\n"
+      "call = PartitionedCall(x) {Tin=[float], Tout=[float], f=@f}\n";
+  constexpr absl::string_view kPieces[] = {"{",  "}",   "[",    "]", "(", ")",    "<",      ">",
+                                           "=",  ",",   "\"",   "@", "^", ":",    "#",      "\n",
+                                           "\\", "nan", "-",    "9", "x", "?",    "*",      "\xff",
+                                           " ",  "1e9", "half", "_", "0", "sum:", "float<", ""};
+  std::mt19937 random(1);
+  const auto below = [&](size_t n) {
+    return std::uniform_int_distribution<size_t>(0, n - 1)(random);
+  };
+  int valid = 0;
+  for (int round = 0; round < 10000; ++round) {
+    std::string text = original;
+    for (size_t edits = 1 + below(3); edits > 0; --edits) {
+      const size_t at = below(text.size());
+      text.replace(at, below(3), std::string(kPieces[below(std::size(kPieces))]));
+    }
+    const absl::StatusOr<Graph> graph = ParseGraph(text, TestOps());
+    if (!graph.ok()) {
+      ASSERT_THAT(graph.status(), IsError(absl::StatusCode::kInvalidArgument, "line ")) << text;
+      continue;
+    }
+    ++valid;
+    ASSERT_TRUE(VerifyGraph(*graph).ok()) << VerifyGraph(*graph) << "\n" << text;
+    const std::string printed = GraphToText(*graph);
+    const absl::StatusOr<Graph> again = ParseGraph(printed, TestOps());
+    ASSERT_TRUE(again.ok()) << again.status() << "\n" << printed;
+    ASSERT_EQ(GraphToText(*again), printed);
+  }
+  EXPECT_GT(valid, 100);  // otherwise the test covers nothing
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/launch/host_supervisor.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,15 +8,14 @@
 #include <fstream>
 #include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/is_error.h"
+#include "tests/tools/launch/supervisor_fixture.h"
 #include "tools/launch/launch.pb.h"
-#include "tools/launch/wire.h"
 
 namespace mirrorflow {
 namespace {
@@ -34,77 +32,32 @@ pid_t ParentOf(int64_t process) {
   return parent;
 }
 
-// Plays the launcher of a host's supervisor, which runs in a child process.
-class HostSupervisorTest : public ::testing::Test {
+class HostSupervisorTest : public SupervisorFixture {
  protected:
   void SetUp() override {
-    int orders[2], events[2];
-    ASSERT_EQ(pipe2(orders, O_CLOEXEC), 0);
-    ASSERT_EQ(pipe2(events, O_CLOEXEC), 0);
     ASSERT_EQ(pipe(held_), 0);
-    process_ = fork();
-    ASSERT_GE(process_, 0);
-    if (process_ == 0) {
-      close(orders[1]);
-      close(events[0]);
+    Fork([this] {
       close(held_[0]);
-      dup2(orders[0], STDIN_FILENO);
-      dup2(events[1], STDOUT_FILENO);
-      for (const int signal : {SIGINT, SIGTERM, SIGPIPE}) ::signal(signal, SIG_IGN);
-      _exit(Supervise({absl::StrCat(kNumSlots)}).ok() ? 0 : 1);
-    }
-    close(orders[0]);
-    close(events[1]);
+      return Supervise({absl::StrCat(kNumSlots)}).ok() ? 0 : 1;
+    });
     close(held_[1]);
-    orders_ = orders[1];
-    events_ = events[0];
     ASSERT_TRUE(Next().has_ready());
   }
 
   void TearDown() override {
-    CloseOrders();
-    int status = 0;
-    EXPECT_EQ(waitpid(process_, &status, 0), process_);
-    EXPECT_EQ(WEXITSTATUS(status), expected_exit_code_);
-    if (events_ >= 0) close(events_);
+    EXPECT_EQ(WEXITSTATUS(Join()), expected_exit_code_);
     char byte = 0;
     EXPECT_EQ(read(held_[0], &byte, 1), 0);  // once no process is left
     close(held_[0]);
   }
 
-  void Start(int slot, const std::string& script) {
+  void Start(int slot, const std::string& script) const {
     launch::Order order;
-    launch::Start& start = *order.mutable_start();
-    for (const char* word : {"sh", "-c", script.c_str()}) start.add_command(word);
-    start.set_directory(::testing::TempDir());
-    start.set_grace_ms(30'000);
-    start.set_slot(slot);
+    *order.mutable_start() = StartOf(script);
+    order.mutable_start()->set_slot(slot);
     Send(order);
-  }
-  void Send(const launch::Order& order) const {
-    ASSERT_EQ(WriteMessage(orders_, order), absl::OkStatus());
-  }
-  void SendSignal(int signal) const {
-    launch::Order order;
-    order.set_signal(signal);
-    Send(order);
-  }
-  void CloseOrders() {
-    if (orders_ >= 0) close(orders_);
-    orders_ = -1;
   }
 
-  // Waits for the next event; one that is not set at their end.
-  launch::Event Next() {
-    launch::Event event;
-    while (true) {
-      const absl::StatusOr<bool> whole = reader_.Next(&event);
-      EXPECT_EQ(whole.status(), absl::OkStatus());
-      if (!whole.ok() || *whole) return event;
-      const absl::StatusOr<bool> more = reader_.ReadSome(events_);
-      if (!more.ok() || !*more) return launch::Event();
-    }
-  }
   // Takes events until that many workers have ended. Returns how, by slot.
   std::map<int, launch::Ended> TakeEnds(size_t count) {
     std::map<int, launch::Ended> ends;
@@ -128,13 +81,10 @@ class HostSupervisorTest : public ::testing::Test {
     }
   }
 
-  pid_t process_ = -1;
   int expected_exit_code_ = 0;
-  int orders_ = -1, events_ = -1;
   int held_[2] = {-1, -1};             // a pipe whose writing end all processes inherit
   std::map<int, std::string> output_;  // by slot
   std::map<int, int64_t> workers_;     // their processes
-  MessageReader reader_;
 };
 
 TEST_F(HostSupervisorTest, EventsNameTheSlotOfTheirWorker) {
@@ -219,7 +169,7 @@ TEST_F(HostSupervisorTest, SigtermToTheWholeTreeIsOneRequest) {
   find_ports.set_find_ports(1);
   Send(find_ports);
   for (launch::Event event; !event.has_ports(); event = Next()) output_[0] += event.output();
-  close(open(done.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+  CreateFile(done);
   TakeEnds(1);
   EXPECT_EQ(output_[0], "ready\nasked\n");
 }
@@ -241,7 +191,7 @@ TEST_F(HostSupervisorTest, LostLauncherEndsAllWorkersAndTheirDescendants) {
   }
   AwaitOutput(kNumSlots);
   CloseOrders();
-  close(std::exchange(events_, -1));
+  CloseEvents();
 }
 
 TEST_F(HostSupervisorTest, KilledSupervisorOfAHostLeavesNoProcess) {

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/launch/worker_supervisor.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -16,27 +14,18 @@
 #include "framework/core/monotonic_time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/tools/launch/supervisor_fixture.h"
 #include "tools/launch/launch.pb.h"
-#include "tools/launch/wire.h"
 
 namespace mirrorflow {
 namespace {
 
 using ::testing::HasSubstr;
 
-void CreateFile(const std::string& path) {
-  close(open(path.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
-}
-
-// Plays the host's supervisor for that of a worker, which runs in a child process.
-class WorkerSupervisorTest : public ::testing::Test {
+class WorkerSupervisorTest : public SupervisorFixture {
  protected:
   void TearDown() override {
-    CloseOrders();
-    int status = 0;
-    EXPECT_EQ(waitpid(process_, &status, 0), process_);
-    EXPECT_EQ(status, 0);
-    close(events_);
+    EXPECT_EQ(Join(), 0);
     close(clock_);
   }
 
@@ -46,63 +35,26 @@ class WorkerSupervisorTest : public ::testing::Test {
     ASSERT_EQ(read(clock_, &seconds, 1), 1);
   }
 
-  void Send(const launch::Order& order) const {
-    ASSERT_EQ(WriteMessage(orders_, order), absl::OkStatus());
-  }
-  void SendSignal(int signal) const {
-    launch::Order order;
-    order.set_signal(signal);
-    Send(order);
-  }
   // Starts a worker that runs a script.
   void Start(const std::string& script) {
-    launch::Start start;
-    for (const char* word : {"sh", "-c", script.c_str()}) start.add_command(word);
-    start.set_directory(::testing::TempDir());
-    start.set_grace_ms(30'000);
-    Supervise(start);
+    Supervise(StartOf(script));
     ASSERT_GT(Next().started(), 0);
   }
   void Supervise(const launch::Start& start) {
-    int orders[2], events[2], clock[2];
-    ASSERT_EQ(pipe2(orders, O_CLOEXEC), 0);
-    ASSERT_EQ(pipe2(events, O_CLOEXEC), 0);
+    int clock[2];
     ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, clock), 0);
-    process_ = fork();
-    ASSERT_GE(process_, 0);
-    if (process_ == 0) {
-      for (const int fd : {orders[1], events[0], clock[0]}) close(fd);
-      dup2(orders[0], STDIN_FILENO);
-      dup2(events[1], STDOUT_FILENO);
-      for (const int signal : {SIGINT, SIGTERM}) ::signal(signal, SIG_IGN);  // as the launcher does
+    Fork([&] {
+      close(clock[0]);
       sigset_t all;  // for the supervisor, and not for the thread
       sigfillset(&all);
       sigprocmask(SIG_BLOCK, &all, nullptr);
       std::thread([fd = clock[1]] { FollowClock(fd); }).detach();
-      _exit(SuperviseWorker(start).ok() ? 0 : 1);
-    }
-    for (const int fd : {orders[0], events[1], clock[1]}) close(fd);
-    orders_ = orders[1];
-    events_ = events[0];
+      return SuperviseWorker(start).ok() ? 0 : 1;
+    });
+    close(clock[1]);
     clock_ = clock[0];
   }
-  void CloseOrders() {
-    if (orders_ >= 0) close(orders_);
-    orders_ = -1;
-  }
 
-  // Waits for the next event.
-  launch::Event Next() {
-    launch::Event event;
-    while (true) {
-      const absl::StatusOr<bool> whole = reader_.Next(&event);
-      EXPECT_EQ(whole.status(), absl::OkStatus());
-      if (!whole.ok() || *whole) return event;
-      const absl::StatusOr<bool> more = reader_.ReadSome(events_);
-      EXPECT_TRUE(more.ok() && *more) << "the supervisor has ended";
-      if (!more.ok() || !*more) return launch::Event();
-    }
-  }
   // Waits until the worker has printed the text `count` times from now on; returns all of that.
   std::string OutputUntil(const std::string& text, int count = 1) {
     std::string output;
@@ -116,8 +68,6 @@ class WorkerSupervisorTest : public ::testing::Test {
     return output;
   }
 
-  pid_t process_ = -1;
-
  private:
   static void FollowClock(int fd) {
     for (char seconds; read(fd, &seconds, 1) == 1;) {
@@ -126,8 +76,7 @@ class WorkerSupervisorTest : public ::testing::Test {
     }
   }
 
-  int orders_ = -1, events_ = -1, clock_ = -1;
-  MessageReader reader_;
+  int clock_ = -1;
 };
 
 TEST_F(WorkerSupervisorTest, EndingWorkerKeepsItsGraceWithoutLauncher) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/compiler/plan/plan_memory.h"
+
 #include "framework/core/buffer.h"
 #include "framework/session/step_plans.h"
 #include "gtest/gtest.h"
