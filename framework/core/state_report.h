@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lets an operator ask a process what it is doing, without disturbing it:
+// Lets an operator ask a process what it is doing, without disturbing it. If its main begins with
 //
-//   kill -USR1 PROCESS
+//   MF_RETURN_IF_ERROR(StateReport::LogOnSignal());
 //
-// logs where its sessions are and, in the process that serves the coordination service, where all
-// workers are.
+// then `kill -USR1 PROCESS` logs where its sessions are and, in the process that serves the
+// coordination service, where all workers are.
 #ifndef MIRRORFLOW_FRAMEWORK_CORE_STATE_REPORT_H_
 #define MIRRORFLOW_FRAMEWORK_CORE_STATE_REPORT_H_
 
