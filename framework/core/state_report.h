@@ -20,7 +20,8 @@ namespace mirrorflow {
 // A part of the process that has something to report, for as long as this object lives.
 class StateReport {
  public:
-  // Returns lines to log. Called by any thread at any time.
+  // Returns lines to log, of which the first summarizes the others. Called by any thread at any
+  // time.
   using Lines = std::function<std::vector<std::string>()>;
 
   explicit StateReport(Lines lines);
@@ -31,6 +32,8 @@ class StateReport {
 
   // Logs the lines of all reports, in the order in which they were created.
   static void LogAll();
+  // Returns the first line of each report.
+  static std::vector<std::string> Summary();
   // From now on, calls LogAll, on a thread of its own, when the process receives SIGUSR1. Call it
   // early in main: until then, the signal ends the process. Has no effect after the first call.
   static absl::Status LogOnSignal();
