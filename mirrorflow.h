@@ -9,6 +9,7 @@
 #include "distribute/strategy/multi_worker_mirrored_strategy.h"  // strategies, sessions, steps
 #include "distribute/strategy/run_with_rejoin.h"                 // survive lost workers
 #include "framework/core/log.h"                                  // where log lines go
+#include "framework/core/state_report.h"      // what a process is doing, on a signal
 #include "framework/core/tensor.h"            // tensors, dtypes, shapes, status macros
 #include "framework/graph/graph_file.h"       // graphs from and to files
 #include "framework/graph/scope.h"            // graphs and how to build them

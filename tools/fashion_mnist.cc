@@ -20,6 +20,7 @@
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "framework/core/log_line.h"
 #include "framework/core/terminal.h"
 #include "framework/runtime/failure.h"
 #include "framework/workers/connection.h"
@@ -317,7 +318,7 @@ absl::Status Run(ExitCode* code) {
   *code = ExitCodeOf(status, *strategy, *code);
   watchdog.Start(*strategy, *code == kExitCluster ? status : absl::OkStatus());
   if (!outcome.output.empty()) PrintLine(outcome.output);
-  if (!outcome.error.empty()) PrintErrorLine(outcome.error);
+  if (!outcome.error.empty()) PrintErrorLine(absl::LogSeverity::kWarning, outcome.error);
   return status;
 }
 

@@ -81,6 +81,8 @@ class ClusterJoiner {
  public:
   ClusterJoiner(const Cluster& cluster, const WorkerReplicas& replicas, const JoinOptions& options)
       : cluster_(cluster), replicas_(replicas), options_(options), joined_(new JoinedCluster()) {
+    joined_->log_identity_.emplace(options.job.empty() ? cluster.job : options.job,
+                                   cluster.task_index);
     joined_->worker_ = cluster.task_index;
     joined_->heartbeat_timeout_ = options.heartbeat_timeout;
   }

@@ -11,6 +11,7 @@
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_JOIN_CLUSTER_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +23,7 @@
 #include "distribute/cluster/coordination/coordination_client.h"
 #include "distribute/cluster/coordination/coordination_server.h"
 #include "distribute/cluster/join_options.h"
+#include "framework/core/log_line.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/runtime/communicator.h"
 #include "framework/runtime/replica_team.h"
@@ -82,6 +84,7 @@ class JoinedCluster {
   friend class ClusterJoiner;
   JoinedCluster() = default;
 
+  std::optional<LogIdentity> log_identity_;  // lives longest: leaving logs
   int worker_ = 0;
   absl::Duration heartbeat_timeout_;
   std::unique_ptr<CoordinationServer> server_;  // in worker 0

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
+#include "framework/core/log_line.h"
 #include "framework/core/mutex.h"
 #include "framework/core/terminal.h"
 
@@ -36,7 +36,7 @@ void PrintToStderr(absl::LogSeverity severity, absl::string_view line) {
   static const int min_level = MinLogLevel();
   const int level = static_cast<int>(absl::NormalizeLogSeverity(severity));
   if (level >= min_level || severity == absl::LogSeverity::kFatal)
-    PrintErrorLine(absl::StrCat(kPrefixes[level], line));
+    PrintErrorLine(absl::NormalizeLogSeverity(severity), line, kPrefixes[level]);
 }
 
 }  // namespace

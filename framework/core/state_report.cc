@@ -78,11 +78,28 @@ StateReport::~StateReport() {
 }
 
 void StateReport::LogAll() {
-  MutexLock lock(&TheRegistry().mu);
-  if (TheRegistry().reports.empty()) LogInfo("no session is connected");
-  for (const StateReport* const report : TheRegistry().reports) {
-    for (const std::string& line : report->lines_()) LogInfo(line);
+  // Logging may take a while, and objects that report must be able to end.
+  std::vector<std::string> lines;
+  bool is_empty;
+  {
+    MutexLock lock(&TheRegistry().mu);
+    is_empty = TheRegistry().reports.empty();
+    for (const StateReport* const report : TheRegistry().reports) {
+      for (std::string& line : report->lines_()) lines.push_back(std::move(line));
+    }
   }
+  if (is_empty) LogInfo("no session is connected");
+  for (const std::string& line : lines) LogInfo(line);
+}
+
+std::vector<std::string> StateReport::Summary() {
+  std::vector<std::string> summary;
+  MutexLock lock(&TheRegistry().mu);
+  for (const StateReport* const report : TheRegistry().reports) {
+    std::vector<std::string> lines = report->lines_();
+    if (!lines.empty()) summary.push_back(std::move(lines.front()));
+  }
+  return summary;
 }
 
 absl::Status StateReport::LogOnSignal() {

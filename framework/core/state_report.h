@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lets an operator ask a process what it is doing, without disturbing it:
+// Lets an operator ask a process what it is doing, without disturbing it. If its main begins with
 //
-//   kill -USR1 PROCESS
+//   MF_RETURN_IF_ERROR(StateReport::LogOnSignal());
 //
-// logs where its sessions are and, in the process that serves the coordination service, where all
-// workers are.
+// then `kill -USR1 PROCESS` logs where its sessions are and, in the process that serves the
+// coordination service, where all workers are.
 #ifndef MIRRORFLOW_FRAMEWORK_CORE_STATE_REPORT_H_
 #define MIRRORFLOW_FRAMEWORK_CORE_STATE_REPORT_H_
 
@@ -20,7 +20,8 @@ namespace mirrorflow {
 // A part of the process that has something to report, for as long as this object lives.
 class StateReport {
  public:
-  // Returns lines to log. Called by any thread at any time.
+  // Returns lines to log, of which the first summarizes the others. Called by any thread at any
+  // time.
   using Lines = std::function<std::vector<std::string>()>;
 
   explicit StateReport(Lines lines);
@@ -31,6 +32,8 @@ class StateReport {
 
   // Logs the lines of all reports, in the order in which they were created.
   static void LogAll();
+  // Returns the first line of each report.
+  static std::vector<std::string> Summary();
   // From now on, calls LogAll, on a thread of its own, when the process receives SIGUSR1. Call it
   // early in main: until then, the signal ends the process. Has no effect after the first call.
   static absl::Status LogOnSignal();

@@ -75,10 +75,6 @@ std::string ForTerminal(absl::string_view line) { return Escape(line, /*keep_har
 
 void PrintLine(absl::string_view line) { std::printf("%s\n", ForTerminal(line).c_str()); }
 
-void PrintErrorLine(absl::string_view line) {
-  std::fprintf(stderr, "%s\n", ForTerminal(line).c_str());
-}
-
 std::string OutputForTerminal(absl::string_view text) {
   return Escape(text, /*keep_harmless=*/true);
 }

@@ -15,9 +15,9 @@ namespace mirrorflow {
 // Returns one line of a message with all control characters escaped: those of ASCII and of Unicode
 // (U+0080 to U+009F), and the bytes 80 to 9F outside of UTF-8.
 std::string ForTerminal(absl::string_view line);
-// Prints such a line to the standard output or the standard error.
+// Prints such a line to the standard output. PrintErrorLine (framework/core/log_line.h) prints to
+// the standard error.
 void PrintLine(absl::string_view line);
-void PrintErrorLine(absl::string_view line);
 
 // The same for the output of a user's own program, whose progress bars and colours keep working:
 // leaves tabs, \n, \r, and the sequences that select a colour or erase within the line. Each line

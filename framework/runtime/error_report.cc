@@ -17,9 +17,9 @@
 #include "framework/core/hash.h"
 #include "framework/core/json.h"
 #include "framework/core/log.h"
+#include "framework/core/log_line.h"
 #include "framework/core/mutex.h"
 #include "framework/core/stack_trace.h"
-#include "framework/core/terminal.h"
 #include "framework/runtime/failure.h"
 #include "nlohmann/json.hpp"
 
@@ -116,7 +116,8 @@ void ReportError(const absl::Status& status, bool is_victim, absl::string_view s
   const absl::string_view where = message.substr(0, message.find(": "));
   bool first = true;
   for (absl::string_view line : absl::StrSplit(message, '\n', absl::SkipEmpty())) {
-    PrintErrorLine(absl::StrCat("ERROR ", name, " ", first ? "" : where, first ? "" : ": ", line));
+    PrintErrorLine(absl::LogSeverity::kError,
+                   absl::StrCat(name, " ", first ? "" : where, first ? "" : ": ", line), "ERROR ");
     first = false;
   }
   if (file >= 0) WriteErrorFile(file, status, is_victim, stack);
@@ -125,7 +126,7 @@ void ReportError(const absl::Status& status, bool is_victim, absl::string_view s
 void EndHangingProcess(const absl::Status& why, int exit_code) {
   const std::string stacks = StacksOfAllThreads();
   for (const absl::string_view line : absl::StrSplit(absl::StripSuffix(stacks, "\n"), '\n')) {
-    PrintErrorLine(line);
+    PrintErrorLine(absl::LogSeverity::kError, line);
   }
   ReportError(why, /*is_victim=*/false, stacks);
   _exit(exit_code);

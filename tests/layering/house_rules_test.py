@@ -152,6 +152,7 @@ PLANTED = [
     ("dangerous_calls_have_one_owner", "tools/a.cc", "std::unique_lock<std::mutex> lock(mu_);\n"),
     ("the_library_logs", "train/a.cc", 'std::fprintf(stderr, "a");\n'),
     ("the_library_logs", "distribute/a.cc", "options.log = PrintErrorLine;\n"),
+    ("the_library_logs", "train/a.cc", "PrintErrorReport(severity, text);\n"),
     ("deadlines_are_monotonic", "distribute/a.cc", "  const auto now = absl::Now();\n"),
     ("deadlines_are_monotonic", "framework/a.cc", "  while (absl::Now() < deadline) {\n"),
     ("deadlines_are_monotonic", "tools/a.cc", "  const absl::Time end = absl::Now() + grace;\n"),

@@ -9,7 +9,7 @@ import tempfile
 import unittest
 
 PUBLIC = ("mirrorflow.h", "mirrorflow_extend.h", "mirrorflow_debug.h")
-MAX_HEADERS = 19
+MAX_HEADERS = 20
 # Types of compiled steps and of the replicas that run them.
 INTERNAL = re.compile(r"\b(Plan|Replica|Compilation|Program|BoundPlan|PlanState|KernelPlan|Lane)\b")
 COMPILERS = ("g++", "clang++")

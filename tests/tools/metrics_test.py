@@ -85,6 +85,8 @@ class MetricsTest(programs.ProgramTest):
             self.assertEqual(first.get("/healthz"), (200, "ok\n"))
             self.assertEqual(first.value("mirrorflow_ready"), 0)
             time.sleep(0.1)
+        wait_until(lambda: "2 workers: 1 " in first.get("/readyz")[1], "the coordination service")
+        self.assertRegex(first.get("/readyz")[1], r"(?m)^2 workers: 1 .*1 missing \(1\)$")
         self.assertIn("worker 1: missing", self.status(port))
         second = self.start(1, port, *flags)
         for worker in (first, second):

@@ -19,6 +19,9 @@ FASHION_MNIST = os.path.abspath("tools/fashion_mnist")
 MIRRORFLOW = os.path.abspath("tools/mirrorflow")
 
 USAGE, BAD_INPUT, CLUSTER, RESOURCES, NUMERIC = 2, 3, 4, 5, 6
+# Without the time, the job and the worker. log_format_test.py tests these.
+os.environ["MIRRORFLOW_LOG_FORMAT"] = "plain"
+
 SECONDS = 60  # programs take about one, several on a busy machine; more is a hang
 
 # Control characters, except tabs and \n. No program may print those that come from files or

@@ -11,11 +11,11 @@
 #include "distribute/cluster/connections/host_port.h"
 #include "distribute/cluster/coordination/coordination_server.h"
 #include "framework/core/end_requests.h"
+#include "framework/core/log_line.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/mutex.h"
 #include "framework/core/state_report.h"
 #include "framework/core/status.h"
-#include "framework/core/terminal.h"
 #include "tools/cli/commands.h"
 #include "tools/flags/cluster_flags.h"
 
@@ -86,6 +86,9 @@ absl::Status Coordinator(const std::vector<std::string>& args, ExitCode* code) {
   const int num_workers = absl::GetFlag(FLAGS_num_workers);
   MF_RETURN_IF_ERROR(CheckFlagRange("num_workers", num_workers, 1, 1 << 16));
   MF_ASSIGN_OR_RETURN(const JoinOptions flags, JoinOptionsOfFlags());
+  // To the end of the process, whose last line is its error.
+  [[maybe_unused]] static const auto* const identity =
+      new LogIdentity(flags.job, /*worker=*/std::nullopt);
   MF_ASSIGN_OR_RETURN(const HostPort bind, Annotate(ParseHostPort(flags.bind), "--bind"));
   HostPort advertise = bind;
   if (!flags.advertise.empty()) {
@@ -112,8 +115,8 @@ absl::Status Coordinator(const std::vector<std::string>& args, ExitCode* code) {
     auto started = CoordinationServer::Start(options, MonotonicTime::Now() + flags.connect_timeout);
     if (absl::IsInvalidArgument(started.status())) *code = kExitUsage;
     MF_ASSIGN_OR_RETURN(const std::unique_ptr<CoordinationServer> server, std::move(started));
-    PrintErrorLine(
-        absl::StrCat("coordinating ", num_workers, " workers at ", advertise.ToString()));
+    PrintErrorLine(absl::LogSeverity::kInfo, absl::StrCat("coordinating ", num_workers,
+                                                          " workers at ", advertise.ToString()));
     stop.SetServer(server.get());
     const absl::Status over = server->WaitUntilOver(MonotonicTime::Now() + flags.connect_timeout);
     stop.SetServer(nullptr);
@@ -124,11 +127,13 @@ absl::Status Coordinator(const std::vector<std::string>& args, ExitCode* code) {
     if (const int signal = stop.signal(); signal != 0) {
       *code = signal == SIGINT ? kExitInterrupted : kExitPreempted;
       PrintErrorLine(
+          absl::LogSeverity::kWarning,
           absl::StrCat("coordinator: stopped by SIG", sigabbrev_np(signal), ": ", over.message()));
       return absl::OkStatus();
     }
     if (!absl::IsUnavailable(over)) return over;
-    PrintErrorLine(absl::StrCat("coordinator: the workers have ended: ", over.message(),
+    PrintErrorLine(absl::LogSeverity::kWarning,
+                   absl::StrCat("coordinator: the workers have ended: ", over.message(),
                                 "; waiting for them to start again"));
   }
 }

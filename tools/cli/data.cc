@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "framework/core/log_line.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/core/terminal.h"
@@ -47,7 +48,8 @@ absl::StatusOr<std::vector<std::string>> ReadableArrays(const std::string& path)
       continue;
     }
     unreadable = status;
-    PrintErrorLine(absl::StrCat("WARNING: left out: ", unreadable.ToString()));
+    PrintErrorLine(absl::LogSeverity::kWarning, absl::StrCat("left out: ", unreadable.ToString()),
+                   "WARNING: ");
   }
   if (readable.empty()) MF_RETURN_IF_ERROR(unreadable);
   return readable;

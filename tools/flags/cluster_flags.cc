@@ -17,10 +17,10 @@
 #include "distribute/strategy/devices.h"
 #include "distribute/strategy/ignored_workers.h"
 #include "distribute/strategy/multi_worker_mirrored_strategy.h"
+#include "framework/core/log_line.h"
 #include "framework/core/mutex.h"
 #include "framework/core/state_report.h"
 #include "framework/core/status.h"
-#include "framework/core/terminal.h"
 #include "framework/core/thread.h"
 #include "framework/runtime/error_report.h"
 #include "framework/runtime/failure.h"
@@ -198,6 +198,11 @@ absl::StatusOr<std::optional<Cluster>> ClusterOfFlags() {
                       ClusterResolver::FromEnvironment(
                           ProcessEnvironment(), {.cluster_spec = absl::GetFlag(FLAGS_cluster_spec),
                                                  .task_index = absl::GetFlag(FLAGS_task_index)}));
+  // To the end of the process, whose last line is its error.
+  const std::string job = absl::GetFlag(FLAGS_job);
+  [[maybe_unused]] static const auto* const identity = new LogIdentity(
+      job.empty() ? cluster.job : job,
+      cluster.num_workers > 1 ? std::optional<int>(cluster.task_index) : std::nullopt);
   PrintWarnings(cluster);
   cluster.warnings.clear();  // the strategy would print them again
   const std::string external = absl::GetFlag(FLAGS_external_coordinator);
@@ -208,7 +213,7 @@ absl::StatusOr<std::optional<Cluster>> ClusterOfFlags() {
   }
   if (!external.empty()) cluster.coordinator = external;
   if (name == "auto" && cluster.num_workers == 1) return std::nullopt;
-  PrintErrorLine(cluster.ToString());
+  PrintErrorLine(absl::LogSeverity::kInfo, cluster.ToString());
   return cluster;
 }
 

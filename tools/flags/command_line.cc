@@ -22,9 +22,9 @@
 #include "absl/strings/strip.h"
 #include "framework/core/failpoint.h"
 #include "framework/core/file.h"
+#include "framework/core/log_line.h"
 #include "framework/core/names.h"
 #include "framework/core/status.h"
-#include "framework/core/terminal.h"
 #include "framework/core/thread.h"
 #include "framework/runtime/error_report.h"
 #include "framework/runtime/failure.h"
@@ -38,44 +38,44 @@ bool HasLimit(__rlimit_resource_t resource) {
   return getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
 }
 
-// The error line of a process that cannot allocate memory. Allocates none.
-const char* MemoryErrorLine() {
+// The error of a process that cannot allocate memory. Allocates none.
+const char* MemoryError() {
   if (HasLimit(RLIMIT_DATA)) {
     return HasLimit(RLIMIT_AS)
-               ? "ERROR RESOURCE_EXHAUSTED memory: cannot allocate; expected more address space "
-                 "(`ulimit -v`) or data (`ulimit -d`)\n"
-               : "ERROR RESOURCE_EXHAUSTED memory: cannot allocate; expected more data (`ulimit "
-                 "-d`)\n";
+               ? "RESOURCE_EXHAUSTED memory: cannot allocate; expected more address space "
+                 "(`ulimit -v`) or data (`ulimit -d`)"
+               : "RESOURCE_EXHAUSTED memory: cannot allocate; expected more data (`ulimit "
+                 "-d`)";
   }
   return HasLimit(RLIMIT_AS)
-             ? "ERROR RESOURCE_EXHAUSTED memory: cannot allocate; expected more address space "
-               "(`ulimit -v`)\n"
-             : "ERROR RESOURCE_EXHAUSTED memory: cannot allocate; expected more free memory\n";
+             ? "RESOURCE_EXHAUSTED memory: cannot allocate; expected more address space "
+               "(`ulimit -v`)"
+             : "RESOURCE_EXHAUSTED memory: cannot allocate; expected more free memory";
 }
 
 // Ends the process with an error line and an exit code when an exception reaches the top of any
 // thread. The standard library throws when memory runs out; any other exception is a bug of ours.
 [[noreturn]] void EndByException() {
-  const char* line = "ERROR INTERNAL process: terminated\n";
+  const char* error = "INTERNAL process: terminated";
   ExitCode code = kExitInternal;
   if (const std::exception_ptr exception = std::current_exception()) {
     try {
       std::rethrow_exception(exception);
     } catch (const std::bad_alloc&) {
-      line = MemoryErrorLine();
+      error = MemoryError();
       code = kExitResources;
     } catch (const std::system_error& e) {
-      PrintErrorLine(e.what());
+      PrintErrorLine(absl::LogSeverity::kError, e.what());
       // Libraries throw this when they cannot start a thread.
       if (e.code() == std::errc::resource_unavailable_try_again) {
         ReportError(ThreadLimitError("process"), /*is_victim=*/false);
         std::_Exit(kExitResources);
       }
     } catch (const std::exception& e) {
-      PrintErrorLine(e.what());
+      PrintErrorLine(absl::LogSeverity::kError, e.what());
     }
   }
-  std::fputs(line, stderr);
+  PrintErrorLiteral(error);
   std::_Exit(code);
 }
 
@@ -144,6 +144,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(int argc, char** argv) {
               SIG_DFL);  // a parent that ignores it would keep us from waiting for children
   std::set_terminate(EndByException);
   MF_RETURN_IF_ERROR(RaiseStackLimit());
+  MF_RETURN_IF_ERROR(CheckLogFormat());
   MF_RETURN_IF_ERROR(Failpoint::CheckEnvironment());
   CommandLine line;
   bool flags_ended = false;

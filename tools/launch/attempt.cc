@@ -19,10 +19,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "distribute/cluster/connections/authentication.h"
+#include "framework/core/log_line.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/core/system_error.h"
-#include "framework/core/terminal.h"
 #include "tools/flags/command_line.h"
 #include "tools/launch/forwarded_variables.h"
 
@@ -113,7 +113,8 @@ MonotonicTime Attempt::NextDeadline() const {
 
 absl::StatusOr<int> Attempt::Run() {
   secret_ = absl::BytesToHexString(RandomBytes(kSecretBytes));
-  job_ = absl::BytesToHexString(RandomBytes(kJobBytes));
+  job_ = absl::StrCat("launch ", absl::BytesToHexString(RandomBytes(kJobBytes)));
+  log_identity_.emplace(job_, /*worker=*/std::nullopt);
   begin_ = MonotonicTime::Now();
   for (const Placement& placement : options_.workers) {
     if (placement.local_rank > 0) continue;
@@ -187,7 +188,8 @@ std::string Attempt::AbsentText() const {
 void Attempt::Begin() {
   gathering_ = false;
   if (num_ready() < static_cast<int>(workers_.size())) {
-    PrintErrorLine(absl::StrCat("mirrorflow launch: ", num_ready(), " of at most ", workers_.size(),
+    PrintErrorLine(absl::LogSeverity::kWarning,
+                   absl::StrCat("mirrorflow launch: ", num_ready(), " of at most ", workers_.size(),
                                 " workers; ", AbsentText()));
   }
   const auto is_silent = [](const Host& host) { return !host.ready && !host.ended; };
@@ -225,7 +227,9 @@ launch::Order Attempt::StartOrder(int index) {
     variables = ForwardedVariables(environ, options_.forwarded_variables);
   }
   for (auto& [name, value] : VariablesOfWorker(placed_, index, ports_)) variables[name] = value;
-  variables["MIRRORFLOW_JOB"] = absl::StrCat("launch ", job_);
+  variables["MIRRORFLOW_JOB"] = job_;
+  // The output of the launcher names the worker of each line.
+  if (std::getenv("MIRRORFLOW_LOG_FORMAT") == nullptr) variables["MIRRORFLOW_LOG_FORMAT"] = "plain";
   variables["MIRRORFLOW_RESTART_COUNT"] = absl::StrCat(restart_.count);
   variables["MIRRORFLOW_RESTART_REASON"] = restart_.reason;
   variables["MIRRORFLOW_REJOIN_TIMEOUT"] = absl::FormatDuration(options_.rejoin_timeout);
@@ -318,7 +322,7 @@ void Attempt::MissStartDeadline() {
   reason_ = absl::StrCat(present, " of ", gathering_ && options_.is_elastic ? "at least " : "", all,
                          " workers started within ", absl::FormatDuration(options_.start_timeout),
                          "; missing: ", absl::StrJoin(missing, ", "));
-  PrintErrorLine(absl::StrCat("mirrorflow launch: ", reason_));
+  PrintErrorLine(absl::LogSeverity::kError, absl::StrCat("mirrorflow launch: ", reason_));
   exit_code_ = kExitStartTimeout;
   EndAll(SIGTERM);
   for (const Host& host : hosts_) {
@@ -557,9 +561,10 @@ bool Attempt::StartsAgain(const Host& host, Worker& worker) {
   if (!pause.has_value()) return false;
   ++restart_.count;
   restart_.reason = EndText(end);
-  PrintErrorLine(absl::StrCat("mirrorflow launch: ", restart_.reason, "; starts again alone, ",
-                              policy_.Text(), "; the others may wait for ",
-                              absl::FormatDuration(options_.rejoin_timeout)));
+  PrintErrorLine(
+      absl::LogSeverity::kWarning,
+      absl::StrCat("mirrorflow launch: ", restart_.reason, "; starts again alone, ", policy_.Text(),
+                   "; the others may wait for ", absl::FormatDuration(options_.rejoin_timeout)));
   worker.end = {};
   worker.end.worker = end.worker;
   worker.end.host = end.host;
@@ -595,15 +600,14 @@ int Attempt::ExitCodeOfJob() {
   if (first != nullptr && reason_.empty()) reason_ = EndText(*first);
   failed_host_ = HostAtFault(ends_);
   if ((exit_code_ == 0 || exit_code_ == 128 + SIGTERM) && HasStopped(ends_, exit_code_ != 0)) {
-    std::fputs(StopReport(ends_, after).c_str(), stderr);
+    PrintErrorReport(absl::LogSeverity::kWarning, StopReport(ends_, after));
     return kExitPreempted;
   }
   // After an interruption or a missed deadline, how the workers ended is only a consequence.
   if (exit_code_ != 0) return exit_code_;
   if (first == nullptr) return 0;
-  const std::string report =
-      FailureReport(*first, ends_, first->after, output_.LastLines(first->worker));
-  std::fputs(report.c_str(), stderr);
+  PrintErrorReport(absl::LogSeverity::kError,
+                   FailureReport(*first, ends_, first->after, output_.LastLines(first->worker)));
   return first->exit_code;
 }
 

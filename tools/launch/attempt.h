@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "framework/core/end_requests.h"
+#include "framework/core/log_line.h"
 #include "framework/core/monotonic_time.h"
 #include "tools/launch/launch.h"
 #include "tools/launch/launch.pb.h"
@@ -137,6 +139,7 @@ class Attempt {
   bool has_numbers_ = !options_.is_elastic;
   std::string secret_;
   std::string job_;  // random, so that workers of an earlier attempt cannot join this one
+  std::optional<LogIdentity> log_identity_;
   MonotonicTime begin_;
   MonotonicTime ask_again_at_ = MonotonicTime::InfiniteFuture();
   bool awaits_last_ = false;  // until end_all_at_: workers may wait for others that have ended

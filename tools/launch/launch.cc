@@ -23,11 +23,11 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "framework/core/log_line.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/names.h"
 #include "framework/core/status.h"
 #include "framework/core/system_error.h"
-#include "framework/core/terminal.h"
 #include "tools/launch/attempt.h"
 #include "tools/launch/forwarded_variables.h"
 #include "tools/launch/worker_output.h"
@@ -119,12 +119,14 @@ LaunchOptions WithoutExcluded(const LaunchOptions& options, RestartPolicy& polic
   const std::string excluded = absl::StrJoin(policy.excluded(), ", ");
   if (static_cast<int>(left.workers.size()) >= options.min_workers) {
     if (!excluded.empty()) {
-      PrintErrorLine(absl::StrCat("mirrorflow launch: without host ", excluded,
+      PrintErrorLine(absl::LogSeverity::kWarning,
+                     absl::StrCat("mirrorflow launch: without host ", excluded,
                                   ", which has failed too often"));
     }
     return left;
   }
-  PrintErrorLine(absl::StrCat("mirrorflow launch: host ", excluded,
+  PrintErrorLine(absl::LogSeverity::kWarning,
+                 absl::StrCat("mirrorflow launch: host ", excluded,
                               " is taken back, because too few others are left"));
   policy.IncludeAll();
   return options;
@@ -168,11 +170,12 @@ absl::StatusOr<int> RunJob(const LaunchOptions& options) {
       if (code == kExitOk) MF_RETURN_IF_ERROR(output.status());
       return code;
     }
-    PrintErrorLine(absl::StrFormat("mirrorflow launch: restart %s, in %.1f s", policy.Text(),
+    PrintErrorLine(absl::LogSeverity::kWarning,
+                   absl::StrFormat("mirrorflow launch: restart %s, in %.1f s", policy.Text(),
                                    absl::ToDoubleSeconds(*pause)));
     if (const int signal = Wait(*pause, signals); signal != 0) {
-      std::fputs("mirrorflow launch: stopped before the restart; the same command goes on\n",
-                 stderr);
+      PrintErrorLine(absl::LogSeverity::kWarning,
+                     "mirrorflow launch: stopped before the restart; the same command goes on");
       return signal == SIGTERM ? static_cast<int>(kExitPreempted) : 128 + signal;
     }
     output.ForgetLastLines();
@@ -212,7 +215,8 @@ void PrintVariablesThatStay(const std::set<std::string>& added) {
   }
   if (names.empty()) return;
   std::sort(names.begin(), names.end());
-  PrintErrorLine(absl::StrCat("mirrorflow launch: not sent to other hosts: ",
+  PrintErrorLine(absl::LogSeverity::kInfo,
+                 absl::StrCat("mirrorflow launch: not sent to other hosts: ",
                               absl::StrJoin(names, ", "), "; --env=NAME sends one"));
 }
 

@@ -16,9 +16,12 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "framework/core/file.h"
+#include "framework/core/json.h"
+#include "framework/core/log_line.h"
 #include "framework/core/status.h"
 #include "framework/core/system_error.h"
 #include "framework/core/terminal.h"
+#include "nlohmann/json.hpp"
 
 namespace mirrorflow {
 namespace {
@@ -46,6 +49,15 @@ absl::Status MakeLogDirectory(const std::string& path) {
   return absl::FailedPreconditionError(absl::StrCat("--log_dir: ", path,
                                                     ": belongs to another user; expected user ",
                                                     geteuid(), ", got ", info.st_uid));
+}
+
+// Returns a line on the standard error of a worker as JSON: unchanged, if it is an object already.
+std::string JsonLineOf(int worker, const std::string& line) {
+  if (OutputForTerminal(line) == line) {
+    const absl::StatusOr<nlohmann::json> json = ParseJson(line);
+    if (json.ok() && json->is_object()) return line;
+  }
+  return JsonLogLine({.time = absl::Now(), .job = LogIdentity::Job(), .worker = worker}, line);
 }
 
 }  // namespace
@@ -143,8 +155,11 @@ void WorkerOutput::EndLine(int worker, Stream stream) {
   const std::string line = std::exchange(w.line[stream], "");
   if (shown_.contains(worker)) {
     const char* const colour = colour_[stream] ? kColours[worker % std::size(kColours)] : "";
-    Print(stream, absl::StrCat(colour, "[worker ", worker, "] ", colour_[stream] ? kNoColour : "",
-                               OutputForTerminal(line), "\n"));
+    const bool is_json = stream == kErrors && ProcessLogFormat() == LogLineFormat::kJson;
+    Print(stream,
+          is_json ? JsonLineOf(worker, line) + "\n"
+                  : absl::StrCat(colour, "[worker ", worker, "] ", colour_[stream] ? kNoColour : "",
+                                 OutputForTerminal(line), "\n"));
   }
   if (all_log_ >= 0) {
     const std::string time =

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Prints the output of several workers, line by line, each after the number of its worker.
+// Prints the output of several workers, line by line, each after the number of its worker. With
+// MIRRORFLOW_LOG_FORMAT=json, the lines on standard error are JSON objects instead: those of the
+// workers unchanged, and all other lines as the message of an object.
 #ifndef MIRRORFLOW_TOOLS_LAUNCH_WORKER_OUTPUT_H_
 #define MIRRORFLOW_TOOLS_LAUNCH_WORKER_OUTPUT_H_
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -52,6 +53,8 @@ class LogReader {
       run_.events.push_back({TextOf(line["time"]), "warning", TextOf(line["warning"])});
     } else if (line.contains("epoch") && line.contains("step")) {
       if (IntOr(line, "worker", 0) == 0) AddMetrics(line);
+    } else if (line.contains("severity") && line.contains("message")) {
+      AddMessage(line);
     } else if (line.contains("message")) {
       run_.events.push_back({TextOf(line["time"]), "message", TextOf(line["message"])});
     } else {
@@ -79,6 +82,13 @@ class LogReader {
       const std::string name = key != "time" ? key : event == "start" ? "started" : "ended";
       run_.facts.emplace_back(name, TextOf(value));
     }
+  }
+
+  // Adds a line of MIRRORFLOW_LOG_FORMAT=json. Information is not an event of the run.
+  void AddMessage(const Json& line) {
+    const std::string severity = absl::AsciiStrToLower(TextOf(line["severity"]));
+    if (severity == "info") return;
+    run_.events.push_back({TextOf(line["time"]), severity, TextOf(line["message"])});
   }
 
   void AddMetrics(const Json& line) {

@@ -53,6 +53,7 @@ void ReadEventFiles(std::vector<EventFile> files, RunData* run, const EventFileL
 //   {"time":"…","worker":0,"epoch":1,"step":5,…}   of Progress with LogFormat::kJson; the launcher
 //                                                   may have put the number of the worker before
 //   {"time":"…","event":"saved",…}                  of EventLog
+//   {"time":"…","severity":"WARNING","message":…}   of MIRRORFLOW_LOG_FORMAT=json
 //   STEP LOSS                                       of --loss_log, from the first line on
 // Values of worker 0 are those of all workers, so lines of others give only their warnings.
 int ReadLogLines(absl::string_view text, RunData* run);

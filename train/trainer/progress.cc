@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "framework/core/log_line.h"
 
 namespace mirrorflow {
 namespace {
@@ -16,7 +17,8 @@ constexpr absl::string_view kClearToEnd = "\x1b[K";
 LogFormat Resolve(ProgressHost& host, const ProgressOptions& options) {
   if (options.format != LogFormat::kAuto) return options.format;
   if (options.worker != 0) return LogFormat::kOff;
-  return host.IsTerminal() ? LogFormat::kBar : LogFormat::kText;
+  if (host.IsTerminal()) return LogFormat::kBar;
+  return ProcessLogFormat() == LogLineFormat::kJson ? LogFormat::kJson : LogFormat::kText;
 }
 
 // `412` padded to the width of the total, `/`, and the total or `?`.
@@ -242,6 +244,9 @@ void Progress::AddStepFields(std::vector<LogField>* fields, bool epoch_done) con
 
 void Progress::WriteLine(std::vector<LogField> fields) {
   fields.insert(fields.begin(), LogField::Number("worker", absl::StrCat(options_.worker)));
+  if (const std::string job = LogIdentity::Job(); format_ == LogFormat::kJson && !job.empty()) {
+    fields.insert(fields.begin(), LogField::String("job", job));
+  }
   const absl::Time time = host_.Now();
   host_.Write(absl::StrCat(
       format_ == LogFormat::kJson ? JsonLine(time, fields) : TextLine(time, fields), "\n"));

@@ -29,7 +29,8 @@
 
 namespace mirrorflow {
 
-// kAuto: kBar on a terminal and kText elsewhere for worker 0, kOff for the others.
+// kAuto: for worker 0, kBar on a terminal, elsewhere kText or, if MIRRORFLOW_LOG_FORMAT=json,
+// kJson; kOff for the others.
 enum class LogFormat { kAuto, kBar, kText, kJson, kOff };
 
 // `auto`, `bar`, `text`, `json`, `off`: the values of --log_format.

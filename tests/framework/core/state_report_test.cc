@@ -31,6 +31,13 @@ TEST(StateReportTest, LinesOfLivingReportsAreLoggedInTheirOrder) {
   EXPECT_THAT(log.lines(), ElementsAre("INFO: a", "INFO: b", "INFO: c", "INFO: a", "INFO: b"));
 }
 
+TEST(StateReportTest, SummaryHasTheFirstLineOfEachReport) {
+  const StateReport first([] { return std::vector<std::string>{"a", "b"}; });
+  const StateReport empty([] { return std::vector<std::string>(); });
+  const StateReport last([] { return std::vector<std::string>{"c"}; });
+  EXPECT_THAT(StateReport::Summary(), ElementsAre("a", "c"));
+}
+
 TEST(StateReportTest, SaysSoIfThereIsNothingToReport) {
   const CapturedLog log;
   StateReport::LogAll();

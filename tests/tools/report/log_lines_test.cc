@@ -44,6 +44,30 @@ constexpr char kProgress[] =
 {"time":"2026-01-05T12:00:21Z","worker":0,"event":"end","total_s":21.0}
 )";
 
+TEST(ReadLogLinesTest, WarningsAndErrorsOfJsonLogAreEvents) {
+  const RunData run = Read(
+      R"({"time":"2026-01-05T12:00:00.5Z","severity":"INFO","job":"mlp","worker":0,"process":7,"message":"waits"}
+[worker 1] {"time":"2026-01-05T12:00:01.5Z","severity":"WARNING","job":"mlp","worker":1,"process":8,"message":"slow"}
+{"time":"2026-01-05T12:00:10Z","job":"mlp","worker":0,"epoch":1,"step":4,"steps":5,"loss":2.25}
+{"time":"2026-01-05T12:00:12.5Z","severity":"ERROR","job":"mlp","worker":1,"process":8,"message":"INTERNAL why"}
+)",
+      4);
+  EXPECT_EQ(ValuesOf(run, "loss"), (Values{{4, 2.25}}));
+  ASSERT_EQ(run.events.size(), 2u);
+  EXPECT_EQ(run.events[0].what, "warning");
+  EXPECT_EQ(run.events[0].details, "slow");
+  EXPECT_EQ(run.events[1].what, "error");
+  EXPECT_EQ(run.events[1].details, "INTERNAL why");
+}
+
+TEST(ReadLogLinesTest, LabelledTextGivesNothing) {
+  const RunData run = Read(
+      "2026-01-05T12:00:01.500000Z job=mlp worker=1 WARNING: slow {x}\n"
+      "[worker 1] WARNING: slow\n",
+      0);
+  EXPECT_THAT(run.events, IsEmpty());
+}
+
 TEST(ReadLogLinesTest, ProgressGivesSeriesOverAllEpochs) {
   const RunData run = Read(kProgress, 6);
   ASSERT_EQ(ValuesOf(run, "loss").size(), 3u);

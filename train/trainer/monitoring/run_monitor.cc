@@ -11,7 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "framework/core/state_report.h"
 #include "framework/core/terminal.h"
 #include "train/trainer/monitoring/prometheus_text.h"
 
@@ -20,6 +22,9 @@ namespace {
 
 // A message may be a page long.
 constexpr size_t kMaxFailureBytes = 500;
+constexpr char kWaiting[] = "waiting: ";
+// How long an answer about the state of the process stays valid.
+constexpr absl::Duration kStateInterval = absl::Seconds(1);
 
 // The memory of the process that is in RAM; 0 if it cannot be read.
 double ResidentBytes() {
@@ -103,7 +108,10 @@ void RunMonitor::Fail(const absl::Status& why) {
 
 HttpReply RunMonitor::Answer(absl::string_view path) {
   if (path == "/healthz") return YesUnless(WhyUnhealthy());
-  if (path == "/readyz") return YesUnless(WhyNotReady());
+  if (path == "/readyz") {
+    const std::string why = WhyNotReady();
+    return YesUnless(absl::StartsWith(why, kWaiting) ? absl::StrCat(why, StateText()) : why);
+  }
   if (path != "/metrics") return HttpReply::NotFound();
   return {.content_type = PrometheusText::kContentType, .body = Metrics()};
 }
@@ -141,7 +149,20 @@ std::string RunMonitor::WhyNotReady() {
   MutexLock lock(&mutex_);
   if (progress_ != nullptr && progress_->is_broken()) return "a worker is lost or has failed";
   if (has_stepped_.load(std::memory_order_relaxed)) return "";
-  return ForTerminal(absl::StrCat("waiting: ", waiting_));
+  return ForTerminal(absl::StrCat(kWaiting, waiting_));
+}
+
+// Other processes ask as often as they like, and a report looks at each worker.
+std::string RunMonitor::StateText() {
+  MutexLock lock(&state_mutex_);
+  const MonotonicTime now = MonotonicTime::Now();
+  if (now < state_until_) return state_;
+  state_until_ = now + kStateInterval;
+  state_.clear();
+  for (const std::string& line : StateReport::Summary()) {
+    absl::StrAppend(&state_, "\n", ForTerminal(line));
+  }
+  return state_;
 }
 
 absl::Duration RunMonitor::Waited() {

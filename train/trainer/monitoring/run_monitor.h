@@ -81,6 +81,9 @@ class RunMonitor {
   // Each returns why the answer is no; empty for yes.
   std::string WhyUnhealthy();
   std::string WhyNotReady();
+  // Returns where the sessions of the process are and, if it serves the coordination service, how
+  // many workers are where: lines that begin with \n.
+  std::string StateText();
   std::string Failure();
   absl::Duration Waited();
 
@@ -97,6 +100,10 @@ class RunMonitor {
   std::atomic<int> local_replicas_{0}, all_replicas_{0};
   std::atomic<int64_t> variable_bytes_{0}, reserved_bytes_{0};
   std::atomic<MonotonicTime> checkpoint_time_{MonotonicTime()};  // the start of the clock: none
+
+  Mutex state_mutex_;
+  std::string state_ ABSL_GUARDED_BY(state_mutex_);
+  MonotonicTime state_until_ ABSL_GUARDED_BY(state_mutex_);
 
   Mutex mutex_;
   std::string waiting_ ABSL_GUARDED_BY(mutex_) = "starting";

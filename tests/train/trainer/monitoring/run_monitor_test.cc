@@ -5,8 +5,11 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "framework/core/monotonic_time.h"
+#include "framework/core/state_report.h"
 #include "framework/runtime/run_progress.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -40,6 +43,24 @@ TEST(RunMonitorTest, FirstStepMakesItReady) {
   monitor.EndStep(kFirstStep);
   EXPECT_THAT(monitor.Answer("/readyz"), kYes);
   EXPECT_THAT(monitor.Answer("/metrics").body, HasSubstr("mirrorflow_ready{worker=\"0\"} 1\n"));
+}
+
+TEST(RunMonitorTest, UnreadyProcessSaysWhereItsPartsAre) {
+  int asked = 0;
+  const StateReport report([&] {
+    return std::vector<std::string>{absl::StrCat("2 workers: ", ++asked, " missing\033[2J"),
+                                    "more"};
+  });
+  RunMonitor monitor({.num_workers = 2});
+  monitor.SetWaiting("both workers");
+  const HttpReply unready = monitor.Answer("/readyz");
+  EXPECT_EQ(unready.code, 503);
+  EXPECT_EQ(unready.body, "waiting: both workers\n2 workers: 1 missing\\033[2J\n");
+  // Others do not decide how often the state is looked at.
+  for (int i = 0; i < 1000; ++i) monitor.Answer("/readyz");
+  EXPECT_LT(asked, 1000);
+  monitor.EndStep(kFirstStep);
+  EXPECT_THAT(monitor.Answer("/readyz"), kYes);
 }
 
 TEST(RunMonitorTest, LostWorkerMakesItUnready) {

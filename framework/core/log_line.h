@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Writes messages to stderr, as text or as JSON for a log collector:
+//
+//   WARNING: 3 images left out
+//   2026-01-05T12:00:10.123456Z job=mlp worker=3 WARNING: 3 images left out
+//   {"time":"2026-01-05T12:00:10.123456Z","severity":"WARNING","job":"mlp","worker":3,…}
+//
+// The library calls Log (framework/core/log.h) instead, which lets a program redirect its lines.
+#ifndef MIRRORFLOW_FRAMEWORK_CORE_LOG_LINE_H_
+#define MIRRORFLOW_FRAMEWORK_CORE_LOG_LINE_H_
+
+#include <optional>
+#include <string>
+
+#include "absl/base/log_severity.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+namespace mirrorflow {
+
+enum class LogLineFormat {
+  kText,   // begins with the time, the job and the worker if the process is one of several workers
+  kPlain,  // text without them
+  kJson,   // one object per line
+};
+
+// Returns the value of $MIRRORFLOW_LOG_FORMAT (`text`, `plain` or `json`), which is read once;
+// kText without a valid one.
+LogLineFormat ProcessLogFormat();
+// InvalidArgument if the variable has another value.
+absl::Status CheckLogFormat();
+
+// Labels the lines of the process, for as long as this object lives, with the job and the worker
+// that the process is. If several live at once, because the process is in several clusters, lines
+// have only the labels that all of them share.
+class LogIdentity {
+ public:
+  // An empty job and a missing worker are left out.
+  LogIdentity(std::string job, std::optional<int> worker);
+  ~LogIdentity();
+  LogIdentity(const LogIdentity&) = delete;
+  LogIdentity& operator=(const LogIdentity&) = delete;
+
+  // The job of the process's lines; empty if it is not known.
+  static std::string Job();
+
+ private:
+  friend class LogIdentities;
+  const std::string job_;
+  const std::optional<int> worker_;
+};
+
+// Prints one line, with control characters escaped. `prefix` is part of the text alone.
+void PrintErrorLine(absl::LogSeverity severity, absl::string_view line,
+                    absl::string_view prefix = "");
+// Prints a report of several lines that end with \n: as one object in JSON. The text keeps its
+// colours (OutputForTerminal).
+void PrintErrorReport(absl::LogSeverity severity, absl::string_view report);
+// Prints `ERROR LITERAL` for a process that has run out of memory: allocates none. The literal has
+// no characters that JSON escapes.
+void PrintErrorLiteral(const char* literal);
+
+// Says where a line in JSON comes from. Fields that are not known are left out.
+struct LogOrigin {
+  absl::Time time;
+  std::optional<absl::LogSeverity> severity = std::nullopt;
+  absl::string_view job = "";
+  std::optional<int> worker = std::nullopt;
+  std::optional<int> process = std::nullopt;
+};
+// Returns a line in JSON, without its \n. Control characters of the message other than \n are
+// escaped, as in text; U+FFFD replaces what is not UTF-8.
+std::string JsonLogLine(const LogOrigin& origin, absl::string_view message);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_FRAMEWORK_CORE_LOG_LINE_H_
