@@ -16,6 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/monotonic_time.h"
+#include "framework/core/mutex.h"
 #include "framework/runtime/failure.h"
 #include "framework/workers/connection.h"
 #include "gmock/gmock.h"
@@ -55,6 +56,25 @@ struct Victim {
   bool returns = true;
 };
 
+// Blocks victims until all of them have reached their place: the loss of the first would otherwise
+// fail the others' steps before they get there.
+class Victims {
+ public:
+  explicit Victims(size_t count) : num_missing_(count) {}
+
+  // Returns whether the others have come in time.
+  bool Await() {
+    MutexLock lock(&mutex_);
+    if (--num_missing_ == 0) all_here_.NotifyAll();
+    return all_here_.WaitFor(lock, absl::Seconds(60), [this] { return num_missing_ == 0; });
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar all_here_;
+  size_t num_missing_ ABSL_GUARDED_BY(mutex_);
+};
+
 // Records the life of a worker.
 struct Record {
   absl::Status status;
@@ -77,14 +97,15 @@ class RunWithRejoinTest : public testing::TestWithParam<CollectiveKind> {
     const ReservedPort port;
     options.cluster.coordinator = port.At("127.0.0.1");
     std::vector<Record> records(kWorkers);
+    Victims all(victims.size());
     std::vector<std::thread> threads;
     for (int worker = 0; worker < kWorkers; ++worker) {
       options.cluster.task_index = worker;
       const auto victim = std::find_if(victims.begin(), victims.end(),
                                        [&](const Victim& v) { return v.worker == worker; });
       const Victim* const kill = victim == victims.end() ? nullptr : &*victim;
-      threads.emplace_back([this, options, kill, &record = records[worker]] {
-        record.status = Work(options, kill, &record);
+      threads.emplace_back([this, options, kill, &all, &record = records[worker]] {
+        record.status = Work(options, kill, all, &record);
       });
     }
     for (std::thread& thread : threads) thread.join();
@@ -92,19 +113,21 @@ class RunWithRejoinTest : public testing::TestWithParam<CollectiveKind> {
   }
 
   absl::Status Work(const MultiWorkerMirroredStrategy::Options& options, const Victim* kill,
-                    Record* record) {
+                    Victims& all, Record* record) {
     const bool returns = kill != nullptr && kill->returns;
     for (;;) {
       ++record->starts;
       MF_ASSIGN_OR_RETURN(const auto strategy, MultiWorkerMirroredStrategy::Create(options));
       bool killed = false;
-      const absl::Status status = RunWithRejoin(
-          *strategy, [&] { return Run(*strategy, std::exchange(kill, nullptr), &killed, record); });
+      const absl::Status status = RunWithRejoin(*strategy, [&] {
+        return Run(*strategy, std::exchange(kill, nullptr), all, &killed, record);
+      });
       if (!killed || !returns) return status;
     }
   }
 
-  absl::Status Run(const Strategy& strategy, const Victim* kill, bool* killed, Record* record) {
+  absl::Status Run(const Strategy& strategy, const Victim* kill, Victims& all, bool* killed,
+                   Record* record) {
     ++record->runs;
     Graph graph;
     const Scope root(&graph);
@@ -121,6 +144,7 @@ class RunWithRejoinTest : public testing::TestWithParam<CollectiveKind> {
     const auto is_killed_at = [&](Place place) { return kill != nullptr && kill->place == place; };
     // Looks to the others as if this worker had died.
     const auto die = [&]() -> absl::Status {
+      if (!all.Await()) return absl::InternalError("another victim is missing");
       *killed = true;
       WorkerGroup& workers = *session.connection().workers();
       workers.SetStopped("killed by the test");
