@@ -25,6 +25,7 @@
 #include "tests/support/files.h"
 #include "tests/support/is_error.h"
 #include "tests/support/reserved_port.h"
+#include "train/checkpoint/directory.h"
 
 namespace mirrorflow {
 namespace {
@@ -80,6 +81,7 @@ struct Record {
   absl::Status status;
   int starts = 0;  // of the worker
   int runs = 0;    // of the function
+  int losses = 0;  // that it has been told of
   std::vector<Tensor> variables;
 };
 
@@ -119,9 +121,13 @@ class RunWithRejoinTest : public testing::TestWithParam<CollectiveKind> {
       ++record->starts;
       MF_ASSIGN_OR_RETURN(const auto strategy, MultiWorkerMirroredStrategy::Create(options));
       bool killed = false;
-      const absl::Status status = RunWithRejoin(*strategy, [&] {
-        return Run(*strategy, std::exchange(kill, nullptr), all, &killed, record);
-      });
+      const absl::Status status = RunWithRejoin(
+          *strategy,
+          [&] { return Run(*strategy, std::exchange(kill, nullptr), all, &killed, record); },
+          [&](const absl::Status& loss) {
+            EXPECT_TRUE(IsLostWorker(loss)) << loss;
+            ++record->losses;
+          });
       if (!killed || !returns) return status;
     }
   }
@@ -184,6 +190,7 @@ class RunWithRejoinTest : public testing::TestWithParam<CollectiveKind> {
                                           [&](const Victim& v) { return v.worker == worker; });
       EXPECT_EQ(record.starts, was_killed ? 2 : 1);
       EXPECT_EQ(record.runs, 2);
+      EXPECT_EQ(record.losses, was_killed ? 0 : 1);
       EXPECT_FALSE(record.variables.empty());
       EXPECT_TRUE(std::equal(record.variables.begin(), record.variables.end(),
                              expected[worker].variables.begin(), expected[worker].variables.end(),
@@ -334,6 +341,42 @@ TEST(RejoinTest, NumbersInputsFromTheStartAgain) {
     });
   });
   EXPECT_THAT(statuses, Each(absl::OkStatus()));
+}
+
+// Worker 0 ends because another job has its directory, so the others do not wait for it.
+std::vector<absl::Status> SaveOnTwoWorkers(const CheckpointManager::Options& options,
+                                           const std::function<absl::Status()>& before_save) {
+  return OnTwoWorkers([&](MultiWorkerMirroredStrategy& strategy) {
+    const auto save = [&]() -> absl::Status {
+      MF_ASSIGN_OR_RETURN(const auto session, strategy.NewSession(Graph()));
+      MF_ASSIGN_OR_RETURN(const auto checkpoints, CheckpointManager::Create(*session, options));
+      if (strategy.worker() == 0) MF_RETURN_IF_ERROR(before_save());
+      MF_RETURN_IF_ERROR(checkpoints->Save({.step = 1}));
+      return checkpoints->WaitForSave();
+    };
+    return RunWithRejoin(strategy, save, [](const absl::Status& loss) { ADD_FAILURE() << loss; });
+  });
+}
+
+TEST(RejoinTest, LostDirectoryEndsAllWorkersAtOnce) {
+  const std::string directory = TemporaryPath("lost");
+  std::unique_ptr<CheckpointDirectory> other;
+  const auto take_over = [&]() -> absl::Status {
+    std::filesystem::remove(directory + "/lock");
+    MF_ASSIGN_OR_RETURN(other, CheckpointDirectory::Open(directory));
+    return absl::OkStatus();
+  };
+  EXPECT_THAT(SaveOnTwoWorkers({.directory = directory}, take_over),
+              Each(IsError(absl::StatusCode::kAborted, "lost", "no longer owns it")));
+}
+
+TEST(RejoinTest, DirectoryOfAnotherJobEndsAllWorkersAtOnce) {
+  const std::string directory = TemporaryPath("taken");
+  const auto other = CheckpointDirectory::Open(directory);
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_THAT(SaveOnTwoWorkers({.directory = directory, .lock_timeout = absl::Milliseconds(1)},
+                               [] { return absl::OkStatus(); }),
+              Each(IsError(absl::StatusCode::kDeadlineExceeded, "taken")));
 }
 
 TEST(RejoinTest, StrategyCannotBeUsedAfterFailedRejoin) {
