@@ -81,7 +81,7 @@ struct Record {
   absl::Status status;
   int starts = 0;  // of the worker
   int runs = 0;    // of the function
-  int losses = 0;  // that it has been told of
+  int losses = 0;  // passed to on_loss
   std::vector<Tensor> variables;
 };
 
