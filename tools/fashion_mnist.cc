@@ -303,16 +303,17 @@ absl::Status Run(ExitCode* code) {
   const absl::StatusOr<Data> data = OpenData();
   CleanupWatchdog watchdog;
   Outcome outcome;
-  const absl::Status status = RunWithRejoin(*strategy, [&]() -> absl::Status {
+  const auto run = [&]() -> absl::Status {
     MF_RETURN_IF_ERROR(data.status());
     outcome = Outcome();
-    const absl::Status run =
+    const absl::Status trained =
         TrainAndTest(*strategy, *data, format, metrics.get(), watchdog, &outcome, code);
     watchdog.Stop();
-    if (metrics != nullptr && IsLostWorker(run)) {
-      metrics->SetWaiting(absl::StrCat("all workers to return: ", run.message()));
-    }
-    return run;
+    return trained;
+  };
+  const absl::Status status = RunWithRejoin(*strategy, run, [&](const absl::Status& loss) {
+    if (metrics == nullptr) return;
+    metrics->SetWaiting(absl::StrCat("all workers to return: ", loss.message()));
   });
   if (metrics != nullptr && !status.ok()) metrics->Fail(status);  // the cleanup may take a while
   *code = ExitCodeOf(status, *strategy, *code);

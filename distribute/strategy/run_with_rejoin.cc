@@ -2,15 +2,18 @@
 #include "distribute/strategy/run_with_rejoin.h"
 
 #include "framework/core/status.h"
+#include "framework/runtime/failure.h"
 
 namespace mirrorflow {
 
-absl::Status RunWithRejoin(Strategy& strategy, absl::FunctionRef<absl::Status()> run) {
+absl::Status RunWithRejoin(Strategy& strategy, absl::FunctionRef<absl::Status()> run,
+                           absl::FunctionRef<void(const absl::Status& loss)> on_loss) {
   for (;;) {
     absl::Status status = run();
     // A worker that is lost before the others are done needs them to run again with it.
     if (status.ok()) status = strategy.AwaitOtherWorkers();
     if (status.ok()) return status;
+    if (IsLostWorker(status)) on_loss(status);
     MF_RETURN_IF_ERROR(strategy.Rejoin(status));
   }
 }

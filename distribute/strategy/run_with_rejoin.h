@@ -24,7 +24,12 @@ namespace mirrorflow {
 // Calls `run` until it succeeds on all workers. All workers must call this. Returns its error if
 // that is not the loss of a worker (IsLostWorker), if JoinOptions::rejoin_timeout is 0, or if not
 // all workers return within that time. Without other workers, calls `run` once.
-absl::Status RunWithRejoin(Strategy& strategy, absl::FunctionRef<absl::Status()> run);
+//
+// Calls `on_loss` with the loss of a worker before it waits for all to return. The loss may also
+// come after this worker's `run`, while it waits for the others to end theirs.
+absl::Status RunWithRejoin(
+    Strategy& strategy, absl::FunctionRef<absl::Status()> run,
+    absl::FunctionRef<void(const absl::Status& loss)> on_loss = [](const absl::Status&) {});
 
 }  // namespace mirrorflow
 

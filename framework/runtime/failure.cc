@@ -16,6 +16,7 @@ namespace {
 constexpr char kPayloadType[] = "mirrorflow/failure";
 constexpr char kCollectivesType[] = "mirrorflow/collectives_by_worker";
 constexpr char kNumericErrorType[] = "mirrorflow/numeric";
+constexpr char kFinalErrorType[] = "mirrorflow/final";
 
 // The numbers come first, because a name may contain any character.
 std::string Encode(const Failure& f) {
@@ -70,7 +71,8 @@ bool IsLostWorker(const absl::Status& status) {
     case absl::StatusCode::kDeadlineExceeded:
     case absl::StatusCode::kAborted:
     case absl::StatusCode::kCancelled:
-      return !IsNumericError(status) && FailureOf(status).value_or(Failure()).worker >= 0;
+      return !IsNumericError(status) && !status.GetPayload(kFinalErrorType).has_value() &&
+             FailureOf(status).value_or(Failure()).worker >= 0;
     default:
       return false;
   }
@@ -107,6 +109,11 @@ absl::Status NumericError(absl::Status status) {
 
 bool IsNumericError(const absl::Status& status) {
   return status.GetPayload(kNumericErrorType).has_value();
+}
+
+absl::Status FinalError(absl::Status status) {
+  if (!status.ok()) status.SetPayload(kFinalErrorType, absl::Cord("1"));
+  return status;
 }
 
 }  // namespace mirrorflow

@@ -54,6 +54,11 @@ CollectivesByWorker CollectivesOf(const absl::Status& status);
 absl::Status NumericError(absl::Status status);
 bool IsNumericError(const absl::Status& status);
 
+// Marks an error that a worker passes to the others and then ends with, such as that of a file.
+// Whatever its code, IsLostWorker is false: none of them has to wait for that worker. The mark
+// travels with the status; OK stays OK.
+absl::Status FinalError(absl::Status status);
+
 }  // namespace mirrorflow
 
 #endif  // MIRRORFLOW_FRAMEWORK_RUNTIME_FAILURE_H_

@@ -376,6 +376,11 @@ absl::Status Session::Reconnect(StepRunner& runner) {
   if (connection_->has_other_workers()) cache_->Clear();
   num_agreements_ = num_gathered_traces_ = 0;
   MF_RETURN_IF_ERROR(connection_->Join(PrepareDeadline()));
+  if (connection_->has_other_workers()) {
+    const absl::Status agreed = variables_->AgreeOnInitial(PrepareDeadline());
+    if (!agreed.ok()) connection_->Disconnect();
+    MF_RETURN_IF_ERROR(agreed);
+  }
   return connection_->Connect(replicas_->all(), ConnectDeadline());
 }
 

@@ -259,6 +259,19 @@ absl::Status VariableStore::TakeInitialValues() {
   return TakeValuesOfRank0(std::vector<int>(initial_.begin(), initial_.end()));
 }
 
+absl::Status VariableStore::AgreeOnInitial(MonotonicTime deadline) {
+  std::string own(states_.size(), '0');
+  for (const int v : initial_) own[v] = '1';
+  MF_ASSIGN_OR_RETURN(const std::vector<std::string> all,
+                      connection_.workers()->AllGather("initial values", own, deadline));
+  for (const std::string& other : all) {
+    for (size_t v = 0; v < std::min(own.size(), other.size()); ++v) {
+      if (other[v] == '1') initial_.insert(static_cast<int>(v));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status VariableStore::TakeValuesOfRank0(absl::Span<const int> variables) {
   MF_RETURN_IF_ERROR(exchange_.OnEachReplica([&](Replica& replica, Lane& lane) -> absl::Status {
     for (const int variable : variables) {

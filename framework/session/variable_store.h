@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "framework/core/monotonic_time.h"
 #include "framework/core/tensor.h"
 #include "framework/runtime/variable_layout.h"
 #include "framework/session/variable_part.h"
@@ -97,6 +98,9 @@ class VariableStore {
   const std::set<int>& initial() const { return initial_; }
   // Sets these variables to rank 0's values. All workers must call it.
   absl::Status TakeInitialValues();
+  // Adds the other workers' initial() to this one's. All workers must call it after a failure,
+  // because some may have taken the values while others failed to.
+  absl::Status AgreeOnInitial(MonotonicTime deadline);
   // Waits for the workers that share variables with this one, if any.
   absl::Status WaitForSharers();
 

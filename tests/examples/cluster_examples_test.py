@@ -72,6 +72,9 @@ class KubernetesTest(unittest.TestCase):
         self.assertEqual(actions, {PREEMPTED: "Ignore", **{code: "FailJob" for code in FAILS_AGAIN}})
         script = container["args"][0]
         self.assertIn("\nexec fashion_mnist ", script)
+        # The other workers wait for a lost one only if Kubernetes replaces its pod alone.
+        self.assertGreater(job["backoffLimit"], 0)
+        self.assertIn("rejoin_timeout", flags(script.split()))
         self.check_pod(pod, container, script.split())
         self.check_probes(container, script.split())
         # Otherwise a worker that waits for the others has no name at which they find it.

@@ -16,13 +16,17 @@ def tree_of(process):
     """Returns the process and its descendants, parents first."""
     children = {}
     for other in filter(str.isdigit, os.listdir("/proc")):
-        fields = _read(other, "stat").rpartition(")")[2].split()
-        if fields:
-            children.setdefault(int(fields[1]), []).append(int(other))
+        children.setdefault(parent_of(other), []).append(int(other))
     tree = [process]
     for parent in tree:
         tree += children.get(parent, [])
     return tree
+
+
+def parent_of(process):
+    """Returns the parent of the process; None if the process has ended."""
+    fields = _read(process, "stat").rpartition(")")[2].split()
+    return int(fields[1]) if fields else None
 
 
 def name_of(process):

@@ -51,6 +51,20 @@ TEST(RestartPolicyTest, LostWorkerStartsAtOnceOnlyAfterProgress) {
   EXPECT_FALSE(policy.PauseAfter({.exit_code = kKilled, .saved_step = 100}).has_value());
 }
 
+TEST(RestartPolicyTest, WorkersLostTogetherCountOnce) {
+  RestartPolicy policy({.max_restarts = 2, .first_pause = absl::Seconds(8)});
+  for (int loss = 0; loss < 2; ++loss) {
+    const auto pause = policy.PauseAfter({.exit_code = kKilled, .is_alone = true});
+    ASSERT_TRUE(pause.has_value());
+    for (const int code : {kKilled, int{kExitCluster}}) {
+      EXPECT_EQ(policy.PauseAfter({.exit_code = code, .is_alone = true, .is_counted = true}),
+                pause);
+    }
+    EXPECT_FALSE(policy.PauseAfter({.exit_code = kExitUsage, .is_counted = true}).has_value());
+  }
+  EXPECT_FALSE(policy.PauseAfter({.exit_code = kKilled, .is_alone = true}).has_value());
+}
+
 TEST(RestartPolicyTest, CheckpointOfLaterStepResetsTheCount) {
   RestartPolicy policy({.max_restarts = 1});
   for (const int step : {100, 200, 300}) {

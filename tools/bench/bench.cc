@@ -33,6 +33,7 @@ constexpr struct {
     {"world_sizes", BenchWorldSizes},
     {"peer", TrainAsPeer},
     {"allreduce_peer", AllReduceAsPeer},
+    {"recovery_peer", RecoverAsPeer},
 };
 
 // Checks the flags before anything is measured.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The command `mirrorflow bench`, and its benchmarks by file. C1 … C24 are the performance goals
+// The command `mirrorflow bench`, and its benchmarks by file. C1 … C25 are the performance goals
 // that `mirrorflow bench gates` measures.
 #ifndef MIRRORFLOW_TOOLS_BENCH_BENCHMARKS_H_
 #define MIRRORFLOW_TOOLS_BENCH_BENCHMARKS_H_
@@ -141,6 +141,12 @@ absl::Status BenchExposedOverTcp(const TrainingCase& training, const Link& link,
 // Draws a typical step as a chart: for each replica the work of its compute lane, and its
 // collectives in flight.
 absl::StatusOr<std::string> DrawStepTimeline(const TrainingCase& training);
+
+// recovery.cc: from SIGKILL of one of four local workers to the first step after it. Compares a
+// restart of that worker alone, which the others wait for, with a restart of the job (C25).
+absl::Status BenchRecovery(Report* report);
+// Runs as a worker of these jobs, as `bench recovery_peer`.
+absl::Status RecoverAsPeer(Report* report);
 
 // serving.cc: requests per second and latency of single-example inference, compared with ONNX
 // Runtime and TensorFlow.

@@ -250,6 +250,7 @@ std::vector<GateCase> GateCases() {
   add_steps("C22");
   add("C23", "checkpoints", BenchCheckpoints);
   add("C24", "heartbeats", BenchHeartbeats);
+  add("C25", "loss of a worker", BenchRecovery);
   return cases;
 }
 

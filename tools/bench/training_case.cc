@@ -225,12 +225,8 @@ namespace {
 
 absl::StatusOr<ReadyStep> PrepareTraining(const TrainingCase& training,
                                           std::unique_ptr<Strategy> strategy) {
-  ReadyStep t{.strategy = std::move(strategy)};
-  MF_ASSIGN_OR_RETURN(TrainingGraph g, BuildTraining(*t.strategy, training.model,
-                                                     training.optimizer, training.hook));
-  MF_ASSIGN_OR_RETURN(t.feeds, NoiseBatch(g, training.batch_size * training.num_replicas()));
-  MF_ASSIGN_OR_RETURN(t.session, t.strategy->NewSession(g.graph));
-  MF_ASSIGN_OR_RETURN(t.step, t.session->Prepare({g.inputs, g.labels}, {g.loss}, g.targets));
+  MF_ASSIGN_OR_RETURN(ReadyStep t, PrepareTraining(training, *strategy));
+  t.strategy = std::move(strategy);
   return t;
 }
 
@@ -258,6 +254,16 @@ absl::StatusOr<ReadyStep> PrepareTraining(const TrainingCase& training, const Cl
                                     .collective = training.collective,
                                     .heartbeat_timeout = training.heartbeat_timeout}}));
   return PrepareTraining(training, std::move(strategy));
+}
+
+absl::StatusOr<ReadyStep> PrepareTraining(const TrainingCase& training, const Strategy& strategy) {
+  ReadyStep t;
+  MF_ASSIGN_OR_RETURN(TrainingGraph g,
+                      BuildTraining(strategy, training.model, training.optimizer, training.hook));
+  MF_ASSIGN_OR_RETURN(t.feeds, NoiseBatch(g, training.batch_size * training.num_replicas()));
+  MF_ASSIGN_OR_RETURN(t.session, strategy.NewSession(g.graph));
+  MF_ASSIGN_OR_RETURN(t.step, t.session->Prepare({g.inputs, g.labels}, {g.loss}, g.targets));
+  return t;
 }
 
 absl::StatusOr<ReadyStep> PrepareServing(absl::string_view model) {

@@ -88,6 +88,8 @@ absl::StatusOr<std::vector<Tensor>> NoiseBatch(const TrainingGraph& training, in
 absl::StatusOr<ReadyStep> PrepareTraining(const TrainingCase& training);
 // Prepares it as a worker of the cluster, which may have only this one.
 absl::StatusOr<ReadyStep> PrepareTraining(const TrainingCase& training, const Cluster& cluster);
+// Prepares it with a strategy that outlives the step, which does not own it.
+absl::StatusOr<ReadyStep> PrepareTraining(const TrainingCase& training, const Strategy& strategy);
 
 // Prepares the step of a server with OneDeviceStrategy on CPU:0, which takes an example and returns
 // its logits, [1, classes]. Feeds are one example and its label, for CaseFile. Returns

@@ -46,6 +46,9 @@ constexpr absl::Duration kSupervisorSlack = absl::Seconds(5);
 // How long workers may take to end by themselves that know more of the first failure: the one that
 // another blames, or those that lose one that a signal has ended.
 constexpr absl::Duration kCauseTimeout = absl::Seconds(1);
+// Workers that are lost within this time of one another, by one cause such as a lack of memory,
+// count as one restart.
+constexpr absl::Duration kSameLossTimeout = absl::Seconds(1);
 // How long supervisors may take to end after their orders.
 constexpr absl::Duration kEndTimeout = absl::Seconds(1);
 // How much longer than the other workers one may take to end that has started again, if the job has
@@ -556,9 +559,15 @@ bool Attempt::StartsAgain(const Host& host, Worker& worker) {
       std::any_of(workers_.begin(), workers_.end(), [](const Worker& w) { return !w.ended; });
   // If a host is lost, its workers may still run there.
   if (!is_lost || !others_wait || host.ended) return false;
-  const std::optional<absl::Duration> pause = policy_.PauseAfter(
-      {.exit_code = end.exit_code, .saved_step = saved_step_, .host = end.host, .is_alone = true});
+  const MonotonicTime now = MonotonicTime::Now();
+  const bool is_counted = !worker.starts_again && now < counted_loss_ + kSameLossTimeout;
+  const std::optional<absl::Duration> pause = policy_.PauseAfter({.exit_code = end.exit_code,
+                                                                  .saved_step = saved_step_,
+                                                                  .host = end.host,
+                                                                  .is_alone = true,
+                                                                  .is_counted = is_counted});
   if (!pause.has_value()) return false;
+  if (!is_counted) counted_loss_ = now;
   ++restart_.count;
   restart_.reason = EndText(end);
   PrintErrorLine(
@@ -571,7 +580,7 @@ bool Attempt::StartsAgain(const Host& host, Worker& worker) {
   worker.starts_again = true;
   worker.lost_after_step = saved_step_;
   // After a longer pause, the others would have given up.
-  worker.again_at = MonotonicTime::Now() + std::min(*pause, options_.rejoin_timeout / 2);
+  worker.again_at = now + std::min(*pause, options_.rejoin_timeout / 2);
   return true;
 }
 

@@ -149,7 +149,8 @@ class Attempt {
   bool ending_ = false;    // all workers
   bool interrupted_ = false;
   EndRequests requests_;
-  bool killing_ = false;  // the supervisors
+  bool killing_ = false;                                        // the supervisors
+  MonotonicTime counted_loss_ = MonotonicTime::InfinitePast();  // of a worker that starts again
   int64_t saved_step_ = 0;
   int exit_code_ = 0;  // of the job, if the workers do not decide it
   std::string reason_, failed_host_;

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
@@ -55,7 +56,8 @@ struct Process {
   pid_t process, parent;
 };
 
-std::vector<Process> Descendants() {
+// Returns the descendants, parents first, without the children in `kept` and their descendants.
+std::vector<Process> Descendants(absl::Span<const pid_t> kept = {}) {
   std::multimap<pid_t, pid_t> children;
   if (DIR* const directory = opendir("/proc")) {
     while (const dirent* const entry = readdir(directory)) {
@@ -68,7 +70,10 @@ std::vector<Process> Descendants() {
   for (size_t i = 0; i < found.size(); ++i) {
     const pid_t parent = found[i].process;
     const auto [first, last] = children.equal_range(parent);
-    for (auto child = first; child != last; ++child) found.push_back({child->second, parent});
+    for (auto child = first; child != last; ++child) {
+      if (i == 0 && absl::c_linear_search(kept, child->second)) continue;
+      found.push_back({child->second, parent});
+    }
   }
   found.erase(found.begin());
   return found;
@@ -102,16 +107,19 @@ void SignalDescendantsThatCatch(int signal) {
   }
 }
 
-void KillDescendants() {
+void KillDescendants(absl::Span<const pid_t> kept) {
   // A process may have started another one just before it was killed. One that may not be killed,
   // or waits for a device, is left behind.
   const MonotonicTime deadline = MonotonicTime::Now() + absl::Seconds(5);
   while (MonotonicTime::Now() < deadline) {
-    SignalDescendants(SIGKILL);
-    int status = 0;
-    const pid_t ended = waitpid(-1, &status, WNOHANG);
-    if (ended < 0) return;  // no child is left
-    if (ended == 0) usleep(1000);
+    const std::vector<Process> left = Descendants(kept);
+    if (left.empty()) return;
+    bool have_ended = false;
+    for (const Process& p : left) {
+      SignalChildOf(p.parent, p.process, SIGKILL);
+      have_ended |= p.parent == getpid() && waitpid(p.process, nullptr, WNOHANG) > 0;
+    }
+    if (!have_ended) usleep(1000);
   }
 }
 

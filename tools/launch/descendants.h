@@ -7,6 +7,8 @@
 
 #include <sys/types.h>
 
+#include "absl/types/span.h"
+
 namespace mirrorflow {
 
 void BecomeSubreaper();
@@ -16,8 +18,9 @@ void SignalDescendantsThatCatch(int signal);
 // Signals a process that the caller has found as a child of `parent`, a descendant or this process.
 // Returns false, without a signal, if the process has ended: its number may have been reused.
 bool SignalChildOf(pid_t parent, pid_t process, int signal);
-// Kills all descendants and waits until they are gone.
-void KillDescendants();
+// Kills all descendants and waits until they are gone, except the children in `kept` and what
+// descends from these.
+void KillDescendants(absl::Span<const pid_t> kept = {});
 
 }  // namespace mirrorflow
 

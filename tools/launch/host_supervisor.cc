@@ -45,7 +45,6 @@ class HostSupervisor {
     ready.mutable_ready();
     MF_RETURN_IF_ERROR(WriteMessage(STDOUT_FILENO, ready));
     while (!is_over()) MF_RETURN_IF_ERROR(Serve());
-    KillDescendants();  // of workers whose supervisor was killed
     return absl::OkStatus();
   }
 
@@ -228,11 +227,21 @@ class HostSupervisor {
     int status = 0;
     waitpid(slot.supervisor, &status, 0);
     if (!slot.end.has_ended()) {
+      KillOrphans();
       const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
       slot.end.mutable_ended()->set_exit_code(code == 0 ? 1 : code);
       slot.end.mutable_ended()->set_reason("its supervisor has ended");
     }
     End(index, std::move(slot.end));
+  }
+
+  // Kills what descends from workers whose supervisor was killed.
+  void KillOrphans() const {
+    std::vector<pid_t> supervisors;
+    for (const Slot& slot : slots_) {
+      if (slot.channel >= 0) supervisors.push_back(slot.supervisor);
+    }
+    KillDescendants(supervisors);
   }
 
   // `event` says how the worker of the slot has ended.

@@ -22,6 +22,7 @@ bool CanSucceedAgain(int exit_code) {
 
 std::optional<absl::Duration> RestartPolicy::PauseAfter(const Ending& ending) {
   if (!CanSucceedAgain(ending.exit_code)) return std::nullopt;
+  if (ending.is_counted) return last_pause_;
   if (ending.saved_step > saved_step_) {
     saved_step_ = ending.saved_step;
     attempts_ = 0;
@@ -35,10 +36,12 @@ std::optional<absl::Duration> RestartPolicy::PauseAfter(const Ending& ending) {
     excluded_.insert(ending.host);
   }
   const int doublings = attempts_ - 1 - static_cast<int>(ending.is_alone);
-  if (doublings < 0) return absl::ZeroDuration();
-  const absl::Duration pause =
-      std::min(options_.first_pause * std::exp2(std::min(doublings, 30)), options_.longest_pause);
-  return pause * std::uniform_real_distribution<>(0.5, 1)(random_);
+  const absl::Duration longest =
+      doublings < 0 ? absl::ZeroDuration()
+                    : std::min(options_.first_pause * std::exp2(std::min(doublings, 30)),
+                               options_.longest_pause);
+  last_pause_ = longest * std::uniform_real_distribution<>(0.5, 1)(random_);
+  return last_pause_;
 }
 
 std::string RestartPolicy::Text() const {

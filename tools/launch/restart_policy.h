@@ -40,6 +40,8 @@ class RestartPolicy {
     std::string host;        // of the worker that failed first; empty: not known
     // Only this worker has ended, and only it would start again.
     bool is_alone = false;
+    // It was lost together with the last one, for which a restart has been counted.
+    bool is_counted = false;
   };
 
   explicit RestartPolicy(const Options& options) : options_(options) {}
@@ -58,7 +60,8 @@ class RestartPolicy {
  private:
   const Options options_;
   std::mt19937 random_{std::random_device()()};
-  int attempts_ = 0;                             // since the last progress
+  int attempts_ = 0;  // since the last progress
+  absl::Duration last_pause_;
   int64_t saved_step_ = 0;                       // the newest of all attempts
   std::map<std::string, int> failures_by_host_;  // since the last progress
   std::set<std::string> excluded_;

@@ -47,6 +47,11 @@ constexpr int kMinKeep = 2;
 constexpr absl::string_view kStatePrefix = "state/";
 constexpr absl::string_view kPartsPrefix = "parts/";
 
+// Returns worker 0's error as the other workers do. It ends with the error, too.
+absl::Status ErrorOfWorker0(const absl::Status& error) {
+  return FinalError(WithFailure(error, {.worker = 0}));
+}
+
 // Writes the step to the file $MIRRORFLOW_PROGRESS_FILE, if it is set: the launcher resets its
 // count of restarts when the job makes progress.
 void TellLauncher(int64_t step) {
@@ -368,7 +373,7 @@ absl::StatusOr<std::string> CheckpointManager::TakeFromWorker0(
   proto::Status status;
   if (!status.ParseFromString(text)) return absl::InternalError("checkpoint: malformed status");
   if (const absl::Status failed = StatusFromProto(status); !failed.ok()) {
-    return WithFailure(failed, {.worker = 0});
+    return ErrorOfWorker0(failed);
   }
   return workers.Get(absl::StrCat(key, " value"), deadline);
 }
@@ -476,7 +481,7 @@ absl::Status CheckpointManager::Save(const TrainingPosition& position, StateDict
 absl::Status CheckpointManager::WaitForSave() {
   absl::Status saved;
   MF_RETURN_IF_ERROR(EndSave(&saved));
-  if (writer_ == nullptr) return WithFailure(saved, {.worker = 0});
+  if (writer_ == nullptr) return ErrorOfWorker0(saved);
   if (!saved.ok() && !IsNumericError(saved)) LogNotSaved(saved);
   return saved;
 }
@@ -503,7 +508,7 @@ absl::Status CheckpointManager::ToleratePreviousSave() {
   if (failed_saves_ >= options_.max_failed_saves) {
     const absl::Status stopped = absl::ResourceExhaustedError(
         absl::StrCat(failed_saves_, " saves in a row have failed; the last: ", saved.message()));
-    return writer_ != nullptr ? stopped : WithFailure(stopped, {.worker = 0});
+    return writer_ != nullptr ? stopped : ErrorOfWorker0(stopped);
   }
   if (writer_ != nullptr) LogNotSaved(saved);
   return absl::OkStatus();

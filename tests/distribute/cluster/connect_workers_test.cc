@@ -9,6 +9,7 @@
 #include <string>
 #include <tuple>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/hash/hash.h"
@@ -16,7 +17,9 @@
 #include "absl/strings/str_cat.h"
 #include "distribute/cluster/memory_domains.h"
 #include "framework/core/monotonic_time.h"
+#include "framework/core/mutex.h"
 #include "framework/core/status.h"
+#include "framework/runtime/communicator.h"
 #include "framework/runtime/failure.h"
 #include "framework/workers/connection.h"
 #include "gmock/gmock.h"
@@ -35,6 +38,8 @@
 
 namespace mirrorflow {
 namespace {
+
+using ::testing::Each;
 
 constexpr int kWorkers = 2;
 constexpr int kSteps = 4;
@@ -151,6 +156,64 @@ class RealCluster {
   CoordinatedCluster cluster_{kWorkers};
   std::vector<std::unique_ptr<WorkerGroup>> meetings_, groups_;
   std::vector<std::shared_ptr<ProxiedWorkerGroup>> proxied_;  // by worker
+};
+
+// Fails worker 1 at the end of its last broadcast, once worker 0 has finished all of them.
+class UnevenFailure {
+ public:
+  void Arm(size_t num_broadcasts) {
+    MutexLock lock(&mutex_);
+    for (size_t& left : left_) left = num_broadcasts;
+  }
+
+  // Called by each worker after a broadcast.
+  absl::Status Pass(int worker) {
+    MutexLock lock(&mutex_);
+    if (left_[worker] == 0 || --left_[worker] > 0) return absl::OkStatus();
+    if (worker == 0) {
+      worker_0_is_done_.NotifyAll();
+      return absl::OkStatus();
+    }
+    return worker_0_is_done_.WaitFor(lock, absl::Seconds(20), [this] { return left_[0] == 0; })
+               ? absl::UnavailableError("injected")
+               : absl::DeadlineExceededError("worker 0 has not finished");
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar worker_0_is_done_;
+  size_t left_[kWorkers] ABSL_GUARDED_BY(mutex_) = {};  // broadcasts, by worker
+};
+
+class FailingCommunicator final : public Communicator {
+ public:
+  FailingCommunicator(std::unique_ptr<Communicator> communicator, UnevenFailure& failure)
+      : communicator_(std::move(communicator)), failure_(failure) {}
+
+  int rank() const override { return communicator_->rank(); }
+  int world_size() const override { return communicator_->world_size(); }
+  void BeginStep(uint64_t step) override { communicator_->BeginStep(step); }
+  void Announce(absl::Span<const Collective* const> collectives) override {
+    communicator_->Announce(collectives);
+  }
+  absl::Status EndStep() override { return communicator_->EndStep(); }
+  absl::Status Start(const Collective& collective, Lane* lane) override {
+    return communicator_->Start(collective, lane);
+  }
+  absl::Status Finish(const Collective& collective, Lane* lane) override {
+    MF_RETURN_IF_ERROR(communicator_->Finish(collective, lane));
+    return std::holds_alternative<Broadcast>(collective.operation) ? failure_.Pass(rank())
+                                                                   : absl::OkStatus();
+  }
+  absl::Status Register(std::byte* memory, size_t bytes) override {
+    return communicator_->Register(memory, bytes);
+  }
+  absl::Status status() const override { return communicator_->status(); }
+  void Abort(absl::Status why) override { communicator_->Abort(std::move(why)); }
+
+ private:
+  const std::unique_ptr<Communicator> communicator_;
+  UnevenFailure& failure_;
 };
 
 absl::StatusOr<std::string> TrainOnWorkers(const Model& model, TestWorkersOptions options) {
@@ -273,6 +336,53 @@ TEST_P(ConnectWorkersTest, WorkersReconnect) {
     });
     EXPECT_EQ(status, absl::OkStatus()) << "round " << round;
     EXPECT_GT(incarnation(), before);
+  }
+}
+
+// Only worker 1 still has to take initial values.
+TEST_P(ConnectWorkersTest, WorkersReconnectAfterSomeHaveTakenInitialValues) {
+  const auto model = Model::Build("mlp");
+  ASSERT_TRUE(model.ok()) << model.status();
+  for (const bool compares_first : {false, true}) {
+    SCOPED_TRACE(compares_first);
+    TestWorkersOptions options{
+        .workers = kWorkers, .replicas = 1, .one_domain = GetParam() == Link::kSharedMemory};
+    const auto want = TrainOnWorkers(**model, options);
+    ASSERT_TRUE(want.ok()) << want.status();
+    const RealCluster real(GetParam(), &options);
+    UnevenFailure failure;
+    options.change = [&failure, change = options.change](int worker, SessionOptions* session,
+                                                         SessionBackend* backend) {
+      change(worker, session, backend);
+      backend->connect =
+          [&failure, connect = backend->connect](
+              auto&&... arguments) -> absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> {
+        MF_ASSIGN_OR_RETURN(auto communicators, connect(arguments...));
+        for (auto& communicator : communicators) {
+          communicator = std::make_unique<FailingCommunicator>(std::move(communicator), failure);
+        }
+        return communicators;
+      };
+    };
+    const auto workers =
+        TestWorkers::Create([&](int) -> const Graph& { return (*model)->graph; }, options);
+    ASSERT_TRUE(workers.ok()) << workers.status();
+    failure.Arm((*workers)->session(0).VariableNames().size());
+    EXPECT_THAT(
+        (*workers)->OnEach([&](int w) { return Train(**model, (*workers)->session(w)).status(); }),
+        Each(IsError(absl::StatusCode::kUnavailable, "injected")));
+    std::vector<std::string> logs(kWorkers);
+    EXPECT_EQ((*workers)->OnAll([&](int w) -> absl::Status {
+      Session& session = (*workers)->session(w);
+      MF_RETURN_IF_ERROR(session.Reconnect());
+      session.SetStep(0);  // only worker 0 has begun the step
+      if (compares_first) MF_RETURN_IF_ERROR(session.CheckReplicas());
+      MF_ASSIGN_OR_RETURN(logs[w], Train(**model, session));
+      return absl::OkStatus();
+    }),
+              absl::OkStatus());
+    EXPECT_EQ(logs[0], *want);
+    EXPECT_EQ(logs[1], *want);
   }
 }
 

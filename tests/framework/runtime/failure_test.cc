@@ -42,6 +42,8 @@ TEST(FailureTest, LostWorkerIsToldByCodeAndWorker) {
   EXPECT_FALSE(IsLostWorker(WithFailure(absl::UnavailableError("of no worker"), {.step = 1})));
   EXPECT_FALSE(IsLostWorker(WithFailure(absl::InvalidArgumentError("wrong"), of_worker)));
   EXPECT_FALSE(IsLostWorker(NumericError(WithFailure(absl::AbortedError("NaN"), of_worker))));
+  EXPECT_FALSE(IsLostWorker(FinalError(WithFailure(absl::AbortedError("its file"), of_worker))));
+  EXPECT_EQ(FinalError(absl::OkStatus()), absl::OkStatus());
 }
 
 TEST(FailureTest, CarriesTheCollectivesOfTheWorkers) {

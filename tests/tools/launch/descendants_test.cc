@@ -65,5 +65,14 @@ TEST(DescendantsTest, GrandchildrenAreKilled) {
   EXPECT_EQ(kill(grandchild, 0), -1);
 }
 
+TEST(DescendantsTest, KeptChildrenAreNotKilled) {
+  const pid_t kept = Child(), other = Child();
+  KillDescendants({kept});
+  EXPECT_EQ(kill(other, 0), -1);
+  EXPECT_EQ(kill(kept, 0), 0);
+  KillDescendants();
+  EXPECT_EQ(kill(kept, 0), -1);
+}
+
 }  // namespace
 }  // namespace mirrorflow

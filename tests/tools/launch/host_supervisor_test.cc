@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -183,6 +184,19 @@ TEST_F(HostSupervisorTest, WorkerWhoseSupervisorIsKilledHasAReason) {
   EXPECT_EQ(end.exit_code(), 128 + SIGKILL);
   EXPECT_EQ(end.reason(), "its supervisor has ended");
   EXPECT_EQ(kill(static_cast<pid_t>(workers_[1]), 0), 0);
+}
+
+TEST_F(HostSupervisorTest, DescendantsEndBeforeAWorkerWhoseSupervisorIsKilled) {
+  for (const int slot : {0, 1}) {
+    Start(slot, "setsid sleep 60 > /dev/null 2>&1 & echo $!; wait");
+  }
+  AwaitOutput(2);
+  pid_t descendants[2] = {};
+  for (const int slot : {0, 1}) ASSERT_TRUE(absl::SimpleAtoi(output_[slot], &descendants[slot]));
+  kill(ParentOf(workers_[0]), SIGKILL);
+  EXPECT_EQ(TakeEnds(1).at(0).exit_code(), 128 + SIGKILL);
+  EXPECT_EQ(kill(descendants[0], 0), -1);
+  EXPECT_EQ(kill(descendants[1], 0), 0);
 }
 
 TEST_F(HostSupervisorTest, LostLauncherEndsAllWorkersAndTheirDescendants) {

@@ -16,6 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/monotonic_time.h"
+#include "framework/core/mutex.h"
 #include "framework/runtime/failure.h"
 #include "framework/workers/connection.h"
 #include "gmock/gmock.h"
@@ -24,6 +25,7 @@
 #include "tests/support/files.h"
 #include "tests/support/is_error.h"
 #include "tests/support/reserved_port.h"
+#include "train/checkpoint/directory.h"
 
 namespace mirrorflow {
 namespace {
@@ -55,11 +57,31 @@ struct Victim {
   bool returns = true;
 };
 
+// Blocks victims until all of them have reached their place: the loss of the first would otherwise
+// fail the others' steps before they get there.
+class Victims {
+ public:
+  explicit Victims(size_t count) : num_missing_(count) {}
+
+  // Returns whether the others have come in time.
+  bool Await() {
+    MutexLock lock(&mutex_);
+    if (--num_missing_ == 0) all_here_.NotifyAll();
+    return all_here_.WaitFor(lock, absl::Seconds(60), [this] { return num_missing_ == 0; });
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar all_here_;
+  size_t num_missing_ ABSL_GUARDED_BY(mutex_);
+};
+
 // Records the life of a worker.
 struct Record {
   absl::Status status;
   int starts = 0;  // of the worker
   int runs = 0;    // of the function
+  int losses = 0;  // passed to on_loss
   std::vector<Tensor> variables;
 };
 
@@ -77,14 +99,15 @@ class RunWithRejoinTest : public testing::TestWithParam<CollectiveKind> {
     const ReservedPort port;
     options.cluster.coordinator = port.At("127.0.0.1");
     std::vector<Record> records(kWorkers);
+    Victims all(victims.size());
     std::vector<std::thread> threads;
     for (int worker = 0; worker < kWorkers; ++worker) {
       options.cluster.task_index = worker;
       const auto victim = std::find_if(victims.begin(), victims.end(),
                                        [&](const Victim& v) { return v.worker == worker; });
       const Victim* const kill = victim == victims.end() ? nullptr : &*victim;
-      threads.emplace_back([this, options, kill, &record = records[worker]] {
-        record.status = Work(options, kill, &record);
+      threads.emplace_back([this, options, kill, &all, &record = records[worker]] {
+        record.status = Work(options, kill, all, &record);
       });
     }
     for (std::thread& thread : threads) thread.join();
@@ -92,19 +115,25 @@ class RunWithRejoinTest : public testing::TestWithParam<CollectiveKind> {
   }
 
   absl::Status Work(const MultiWorkerMirroredStrategy::Options& options, const Victim* kill,
-                    Record* record) {
+                    Victims& all, Record* record) {
     const bool returns = kill != nullptr && kill->returns;
     for (;;) {
       ++record->starts;
       MF_ASSIGN_OR_RETURN(const auto strategy, MultiWorkerMirroredStrategy::Create(options));
       bool killed = false;
       const absl::Status status = RunWithRejoin(
-          *strategy, [&] { return Run(*strategy, std::exchange(kill, nullptr), &killed, record); });
+          *strategy,
+          [&] { return Run(*strategy, std::exchange(kill, nullptr), all, &killed, record); },
+          [&](const absl::Status& loss) {
+            EXPECT_TRUE(IsLostWorker(loss)) << loss;
+            ++record->losses;
+          });
       if (!killed || !returns) return status;
     }
   }
 
-  absl::Status Run(const Strategy& strategy, const Victim* kill, bool* killed, Record* record) {
+  absl::Status Run(const Strategy& strategy, const Victim* kill, Victims& all, bool* killed,
+                   Record* record) {
     ++record->runs;
     Graph graph;
     const Scope root(&graph);
@@ -121,6 +150,7 @@ class RunWithRejoinTest : public testing::TestWithParam<CollectiveKind> {
     const auto is_killed_at = [&](Place place) { return kill != nullptr && kill->place == place; };
     // Looks to the others as if this worker had died.
     const auto die = [&]() -> absl::Status {
+      if (!all.Await()) return absl::InternalError("another victim is missing");
       *killed = true;
       WorkerGroup& workers = *session.connection().workers();
       workers.SetStopped("killed by the test");
@@ -160,6 +190,7 @@ class RunWithRejoinTest : public testing::TestWithParam<CollectiveKind> {
                                           [&](const Victim& v) { return v.worker == worker; });
       EXPECT_EQ(record.starts, was_killed ? 2 : 1);
       EXPECT_EQ(record.runs, 2);
+      EXPECT_EQ(record.losses, was_killed ? 0 : 1);
       EXPECT_FALSE(record.variables.empty());
       EXPECT_TRUE(std::equal(record.variables.begin(), record.variables.end(),
                              expected[worker].variables.begin(), expected[worker].variables.end(),
@@ -310,6 +341,42 @@ TEST(RejoinTest, NumbersInputsFromTheStartAgain) {
     });
   });
   EXPECT_THAT(statuses, Each(absl::OkStatus()));
+}
+
+// Worker 0 ends because another job has its directory, so the others do not wait for it.
+std::vector<absl::Status> SaveOnTwoWorkers(const CheckpointManager::Options& options,
+                                           const std::function<absl::Status()>& before_save) {
+  return OnTwoWorkers([&](MultiWorkerMirroredStrategy& strategy) {
+    const auto save = [&]() -> absl::Status {
+      MF_ASSIGN_OR_RETURN(const auto session, strategy.NewSession(Graph()));
+      MF_ASSIGN_OR_RETURN(const auto checkpoints, CheckpointManager::Create(*session, options));
+      if (strategy.worker() == 0) MF_RETURN_IF_ERROR(before_save());
+      MF_RETURN_IF_ERROR(checkpoints->Save({.step = 1}));
+      return checkpoints->WaitForSave();
+    };
+    return RunWithRejoin(strategy, save, [](const absl::Status& loss) { ADD_FAILURE() << loss; });
+  });
+}
+
+TEST(RejoinTest, LostDirectoryEndsAllWorkersAtOnce) {
+  const std::string directory = TemporaryPath("lost");
+  std::unique_ptr<CheckpointDirectory> other;
+  const auto take_over = [&]() -> absl::Status {
+    std::filesystem::remove(directory + "/lock");
+    MF_ASSIGN_OR_RETURN(other, CheckpointDirectory::Open(directory));
+    return absl::OkStatus();
+  };
+  EXPECT_THAT(SaveOnTwoWorkers({.directory = directory}, take_over),
+              Each(IsError(absl::StatusCode::kAborted, "lost", "no longer owns it")));
+}
+
+TEST(RejoinTest, DirectoryOfAnotherJobEndsAllWorkersAtOnce) {
+  const std::string directory = TemporaryPath("taken");
+  const auto other = CheckpointDirectory::Open(directory);
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_THAT(SaveOnTwoWorkers({.directory = directory, .lock_timeout = absl::Milliseconds(1)},
+                               [] { return absl::OkStatus(); }),
+              Each(IsError(absl::StatusCode::kDeadlineExceeded, "taken")));
 }
 
 TEST(RejoinTest, StrategyCannotBeUsedAfterFailedRejoin) {
