@@ -10,7 +10,7 @@
 namespace mirrorflow {
 namespace {
 
-// The kernel of Concat, whose axis is the first input, or of ConcatV2, whose axis is the last.
+// Creates the kernel of Concat (the axis is its first input) or ConcatV2 (the axis is its last).
 template <bool kAxisFirst>
 absl::StatusOr<KernelPlan> CreateConcat(const KernelContext& c) {
   const int n = c.node().num_inputs() - 1, first = kAxisFirst ? 1 : 0;

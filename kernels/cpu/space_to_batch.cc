@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SpaceToBatchND and BatchToSpaceND on the CPU. The elements at one position of all blocks are a
-// box on both sides: strided by the block in space, and part of one group of images in the batch.
+// SpaceToBatchND and BatchToSpaceND on the CPU. The elements at one position of all blocks form a
+// box on both sides: in space it is strided by the block size, and in the batch it is part of one
+// group of images.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -13,7 +14,8 @@
 namespace mirrorflow {
 namespace {
 
-// A plan has one move per position. Images have no blocks with more positions.
+// A plan has one move per position in a block. Blocks of images never have more
+// positions than this.
 constexpr int64_t kMostPlaces = int64_t{1} << 16;
 
 // Returns the moves between `space` [N,S…,rest] and `batch` [positions·N,s…,rest].
