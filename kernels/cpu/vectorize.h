@@ -8,8 +8,8 @@
 //   WithWidestVectors([&]() MF_INLINE { …a loop… }) compiles the loop twice, for the baseline and
 //   for AVX-512, and runs the version that suits the processor. It pays off only for compute-bound
 //   loops. Only this function's copy of the loop uses AVX-512. Functions that are not inlined into
-//   it have only a baseline version, so the linker cannot mix up copies. Element-wise loops give the
-//   same bits either way.
+//   it have only a baseline version, so the linker cannot mix up copies. Element-wise loops give
+//   the same bits either way.
 #ifndef MIRRORFLOW_KERNELS_CPU_VECTORIZE_H_
 #define MIRRORFLOW_KERNELS_CPU_VECTORIZE_H_
 
