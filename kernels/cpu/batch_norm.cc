@@ -72,8 +72,8 @@ MF_INLINE inline void Sum(const Layout& layout, double* sums, Fn fn) {
   }
 }
 
-// Returns the vectors of T in the scratch space, which follow a vector of double-precision sums.
-// Each vector has one element per channel.
+// Returns the vectors of T in the scratch space. They follow a vector of sums in double precision,
+// and each has one element per channel.
 template <typename T>
 T* Vectors(const KernelArgs& args, int64_t channels) {
   return reinterpret_cast<T*>(args.scratch<double>() + channels);

@@ -21,7 +21,7 @@ namespace mirrorflow {
 // The device type of the GPU kernels.
 inline constexpr char kGpu[] = "GPU";
 
-// What kernels report to the host: the first failure of a step on invalid data, and whether
+// The report from kernels to the host: the first failure of a step on invalid data, and whether
 // variables were written. The layout must match code/base.cuh.
 struct DataFailure {
   const std::string* what;  // the kernel's message; null if no kernel failed
