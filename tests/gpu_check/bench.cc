@@ -40,8 +40,8 @@ namespace mirrorflow {
 namespace {
 
 constexpr int kCheckedSteps = 3;  // as in gpu_peer.py
-// Limits on measuring the host, whichever is reached first. Large models get fewer steps; the
-// host's part of a step is the same.
+// Limits on measuring the host; the first one that is reached applies. Large models get fewer
+// steps; the host's part of a step is the same for them.
 constexpr size_t kHostSteps = 200;
 constexpr absl::Duration kHostTime = absl::Seconds(1);
 
@@ -53,8 +53,8 @@ struct Variant {
   std::vector<double> losses;
   double first_step_ms = 0;
   int64_t compilations = 0;     // runs of the kernel compiler
-  int64_t device_bytes = 0;     // memory taken from the GPU, by libraries too
-  int64_t allocated_bytes = 0;  // by us: the variables, the arena and the feeds
+  int64_t device_bytes = 0;     // memory taken from the GPU, including by libraries
+  int64_t allocated_bytes = 0;  // our own: the variables, the arena and the feeds
   int64_t variable_bytes = 0, arena_bytes = 0, live_bytes = 0;
   CudaActivity activity;  // of the last checked step
   size_t kernels = 0;
@@ -76,7 +76,7 @@ absl::Status Open(Variant* v) {
   MF_ASSIGN_OR_RETURN(t.step, t.session->Prepare({g.inputs, g.labels}, {g.loss}, g.targets));
   if (const std::string path = absl::GetFlag(FLAGS_case_file); !path.empty()) {
     MF_ASSIGN_OR_RETURN(const auto file, CaseFile::Write(*t.session, t.feeds));
-    // The file is deleted with its object; the copy stays.
+    // The file is deleted with its object; the copy remains.
     MF_ASSIGN_OR_RETURN(const auto arrays, ReadNpz(file->path()));
     MF_RETURN_IF_ERROR(WriteNpz(path, arrays));
   }
