@@ -27,7 +27,7 @@ auto Apply(T x, T y, bool& bad) {
   }
 }
 
-// Computes one run. Each operand either moves along with it or stays at one element.
+// Computes one run. Each operand either advances with it or stays at one element.
 template <typename Fn, bool kXMoves, bool kYMoves, typename T, typename R>
 bool ApplyRun(const T* x, const T* y, R* z, int64_t n) {
   bool bad = false;

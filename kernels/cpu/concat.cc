@@ -69,8 +69,8 @@ KernelPlan OffsetKernel(int n, int rank, int axis) {
           for (int d = 0; d < rank; ++d) {
             if (d != axis && shape[d] != args.input<T>(1)[d]) {
               return absl::InvalidArgumentError(absl::StrCat(
-                  "shapes must be equal except in dimension ", axis, ", got sizes ",
-                  args.input<T>(1)[d], " and, in shape ", i, ", ", shape[d], " of dimension ", d));
+                  "shapes must be equal except in dimension ", axis, "; expected size ",
+                  args.input<T>(1)[d], ", but shape ", i, " has ", shape[d], " in dimension ", d));
             }
             args.output<T>(i)[d] = d == axis ? begin : 0;
           }

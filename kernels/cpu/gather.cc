@@ -120,7 +120,7 @@ absl::StatusOr<KernelPlan> CreateGatherV2(const KernelContext& c) {
 absl::StatusOr<KernelPlan> CreateResourceGather(const KernelContext& c) {
   const DataType dtype = c.output_dtype(0);
   if (c.input_shape(0).rank() == 0) {
-    return absl::UnimplementedError("the variable of a gather must have a known shape");
+    return absl::UnimplementedError("cannot gather from a variable of unknown shape");
   }
   const int batch = static_cast<int>(c.attr<int64_t>("batch_dims"));
   return c.input_dtype(1) == DT_INT64 ? GatherPlan<int64_t>(c, batch, dtype, batch)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The instruction set of the CPU kernels. Workers with different processors all use the widest one
-// that they have in common, because the vector width changes the order of additions.
+// that they have in common, because the vector width determines the order of additions.
 #ifndef MIRRORFLOW_KERNELS_CPU_INSTRUCTION_SET_H_
 #define MIRRORFLOW_KERNELS_CPU_INSTRUCTION_SET_H_
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A primitive is oneDNN's term for an operation compiled for fixed shapes. Compiling takes 0.1 to
-// 0.5 ms, so the process keeps one primitive per key and shares it between equal layers and all
-// replicas. To run, a primitive needs memory objects for its operands. They are created on the
-// first run on a lane, belong to that lane, and afterwards only receive new pointers.
+// 0.5 ms, so equal layers and all replicas of the process share one primitive. To run, a primitive
+// needs memory objects for its operands. They are created on the first run on a lane, belong to
+// that lane, and afterwards only receive new pointers.
 #include "kernels/cpu/onednn.h"
 
 #include <sys/mman.h>
@@ -25,8 +25,8 @@
 #include "framework/core/status.h"
 #include "framework/runtime/device.h"
 
-// Declares part of the OpenMP runtime that oneDNN links, because only one compiler
-// ships the header.
+// Part of the OpenMP runtime that oneDNN links, declared here because only one compiler ships the
+// header.
 extern "C" {
 int omp_get_max_threads();
 void omp_set_num_threads(int);
@@ -379,8 +379,7 @@ absl::Status CheckSizes(const ConvolutionGeometry& g) {
                      in * out * g.h.size * g.w.size});
 }
 
-// Returns a primitive that copies a filter from layout `from` to layout `to`, or null if
-// the two are equal.
+// Returns a primitive that copies a filter from layout `from` to `to`, or null if they are equal.
 absl::StatusOr<PrimitivePtr> FilterReorder(const std::string& key, const memory::desc& from,
                                            const memory::desc& to) {
   if (from == to) return PrimitivePtr();

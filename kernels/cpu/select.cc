@@ -10,8 +10,9 @@
 namespace mirrorflow {
 namespace {
 
-// Computes a run whose condition moves along. Reads both operands, so that the choice needs no
-// branch. Conditions are read as bytes, which the compiler widens to vectors of masks.
+// Computes a run in which each element has its own condition. Reads both operands, so that the
+// choice needs no branch. Conditions are read as bytes, which the compiler widens to vectors of
+// masks.
 template <bool kThenMoves, bool kElseMoves, typename T>
 void SelectRun(const uint8_t* c, const T* t, const T* e, T* out, int64_t n) {
   const T t0 = *t, e0 = *e;

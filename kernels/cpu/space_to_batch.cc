@@ -14,8 +14,7 @@
 namespace mirrorflow {
 namespace {
 
-// A plan has one move per position in a block. Blocks of images never have more
-// positions than this.
+// A plan has one move per position in a block. Blocks of images never have more positions.
 constexpr int64_t kMostPlaces = int64_t{1} << 16;
 
 // Returns the moves between `space` [N,S…,rest] and `batch` [positions·N,s…,rest].
@@ -27,7 +26,7 @@ absl::StatusOr<std::vector<Move>> Moves(const KernelContext& c, const Shape& spa
   const int dims = static_cast<int>(block.size());
   int64_t places = 1;
   for (const int64_t size : block) places *= size;
-  if (places > kMostPlaces) return absl::UnimplementedError("blocks of more than 2^16 positions");
+  if (places > kMostPlaces) return absl::UnimplementedError("blocks have more than 2^16 positions");
   std::vector<Move> moves;
   for (int64_t place = 0; place < places; ++place) {
     int64_t space_offset = 0, batch_offset = place * space.dim(0) * in_batch[0], rest = place;

@@ -180,7 +180,7 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
 }
 
 // Updates rows [first, first + product.m) of the variable with a product of at most kMaxRows rows.
-// `scratch` has ScratchFloats() floats.
+// Needs ScratchFloats() floats of scratch.
 template <template <typename> class Plan>
 struct ByRows {
   static constexpr int64_t kMaxRows = Product::kMaxDepthOfPieces;

@@ -26,15 +26,16 @@
 #include "tools/bench/training_case.h"
 
 ABSL_FLAG(std::string, model, "mlp",
-          "bench: mlp, cnn, transformer, gpt2, resnet50, or another of mirrorflow bench");
+          "bench: mlp, cnn, transformer, gpt2, resnet50, or another model of mirrorflow bench");
 ABSL_FLAG(int64_t, batch_size, 64, "bench: examples per step");
-ABSL_FLAG(int, rounds, 9, "bench: turns of each variant");
-ABSL_FLAG(double, round_ms, 150, "bench: approximate length of a turn");
+ABSL_FLAG(int, rounds, 9, "bench: turns that each variant takes");
+ABSL_FLAG(double, round_ms, 150, "bench: approximate length of a turn, in milliseconds");
 ABSL_FLAG(std::string, precision, "tf32",
-          "bench: float32; tf32, in which products and convolutions may round as tensor cores do; "
-          "or bf16, in which they compute in bfloat16");
-ABSL_FLAG(bool, serve, false, "bench: take a turn for each line of standard input");
-ABSL_FLAG(std::string, case_file, "", "bench: file that receives the batch and weights for peers");
+          "bench: float32; tf32 (products and convolutions may round as tensor cores do); or bf16 "
+          "(they compute in bfloat16)");
+ABSL_FLAG(bool, serve, false, "bench: take one turn per line of standard input");
+ABSL_FLAG(std::string, case_file, "",
+          "bench: output file with the batch and weights for the peers");
 
 namespace mirrorflow {
 namespace {

@@ -174,7 +174,8 @@ def loss_rows(stage, lines, case):
                     default=0)
         if worst > LOSS_TOLERANCE:
             rows.append(Row(f"{stage}: {name}", FAILED,
-                            f"its losses differ from ours by a relative {worst:.2g}"))
+                            f"losses differ from ours; expected a relative difference of at most "
+                            f"{LOSS_TOLERANCE:g}, got {worst:.2g}"))
     return rows
 
 

@@ -28,9 +28,10 @@ int Main(int argc, char** argv) {
   if (what == "figures") run = PrintFigures;
   if (what == "gpus") run = PrintGpus;
   if (run == nullptr) {
-    return ExitWithError(absl::InvalidArgumentError(absl::StrCat(
-                             "'", what, "': unknown; expected bench, figures, gpus or flags only")),
-                         kExitUsage);
+    return ExitWithError(
+        absl::InvalidArgumentError(absl::StrCat(
+            "'", what, "': unknown command; expected bench, figures, gpus or only flags")),
+        kExitUsage);
   }
   const absl::Status status = run();
   if (!status.ok()) return ExitWithError(status, kExitResources);

@@ -31,8 +31,8 @@ class Ended(collections.namedtuple("Ended", "code output")):
 
     def why(self, seconds):
         if self.code is None:
-            return f"not done within {seconds:.0f} s"
-        return f"ended with {self.code}: {self.last_line()}"
+            return f"did not finish within {seconds:.0f} s"
+        return f"exited with {self.code}: {self.last_line()}"
 
 
 def kill_group(process):
@@ -94,9 +94,9 @@ def row_of_tests(name, ended, results, log):
     stopped = [e for e in ended if e.code is None]
     if failed:
         log.write(("\n".join(["failed:"] + failed) + "\n").encode())
-        return Row(name, FAILED, f"{len(failed)} of {ran} tests, the first is {failed[0]}")
+        return Row(name, FAILED, f"{len(failed)} of {ran} tests failed; the first is {failed[0]}")
     if stopped:
-        return Row(name, FAILED, f"{len(stopped)} of {len(ended)} processes not done in time")
+        return Row(name, FAILED, f"{len(stopped)} of {len(ended)} processes did not finish in time")
     for e in ended:
         if e.code != 0:
             return Row(name, FAILED, e.why(0))
@@ -172,10 +172,10 @@ class Served:
 
     def why_not(self):
         if self._late:
-            return "not done in time"
-        time.sleep(0.1)  # for the last lines of its output
+            return "did not finish in time"
+        time.sleep(0.1)  # to receive the last lines of its output
         said = [line for line in self._errors if line.strip()]
-        return said[-1] if said else f"ended with {self._process.poll()}"
+        return said[-1] if said else f"exited with {self._process.poll()}"
 
     def end(self):
         kill_group(self._process)

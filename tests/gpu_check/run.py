@@ -71,7 +71,7 @@ class Check:
 def find_gpus(check, seconds):
     missing = processes.missing_libraries(check.binary, check.environment)
     if missing:
-        return [Row("GPU", FAILED, "no " + ", ".join(missing))]
+        return [Row("GPU", FAILED, "missing libraries: " + ", ".join(missing))]
     result = check.run([check.binary, "gpus"], seconds)
     if result.code != 0:
         return [Row("GPU", FAILED, "no GPU: " + result.last_line())]
@@ -250,7 +250,8 @@ def stages_of(check):
 
 
 def choose(stages, only):
-    """The stages with these names or of these kinds; all if there are none. ValueError for others."""
+    """Returns the stages with these names or kinds, or all if `only` is empty. Raises ValueError
+    for unknown names."""
     names = {name.strip() for name in only.split(",") if name.strip()}
     unknown = names - {s.name for s in stages} - {s.kind for s in stages}
     if unknown:
@@ -260,7 +261,7 @@ def choose(stages, only):
 
 
 def plan(stages):
-    """The table of --dry-run."""
+    """Returns the table of --dry-run."""
     lines = [("stage", "seconds", "kind", "needs")]
     lines += [(s.name, str(s.seconds), s.kind, s.needs) for s in stages]
     for kind in CHECKS, BENCHMARKS:
@@ -291,7 +292,7 @@ def run_stages(check, stages, budget):
 
 
 def earlier_results(path, program, stages):
-    """The rows and lines of an earlier run of this program, without those of `stages`."""
+    """Returns the rows and lines of an earlier run of this program, without those of `stages`."""
     try:
         before = json.loads(path.read_text())
     except (OSError, ValueError):
@@ -304,18 +305,20 @@ def earlier_results(path, program, stages):
 
 
 def unpack(work):
-    """Unpacks the cases of ops into the folder where the tests look for them."""
+    """Unpacks the op test cases into the folder where the tests look for them."""
     with tarfile.open(HERE / "cases.tar.gz") as cases:
         cases.extractall(work)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--budget", type=float, help="seconds for each stage, instead of its own")
-    parser.add_argument("--dry-run", action="store_true", help="only list the stages")
+    parser.add_argument("--budget", type=float,
+                        help="time limit in seconds for each stage, instead of its own")
+    parser.add_argument("--dry-run", action="store_true", help="list the stages and exit")
     parser.add_argument("--only", default="",
-                        help=f"comma-separated names of stages, {CHECKS} or {BENCHMARKS}")
-    parser.add_argument("--out", type=pathlib.Path, default=HERE, help="folder for result and log")
+                        help=f"comma-separated stage names, {CHECKS} or {BENCHMARKS}")
+    parser.add_argument("--out", type=pathlib.Path, default=HERE,
+                        help="folder for the result and the log")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as work, open(args.out / "gpu_check.log", "ab") as log:

@@ -439,8 +439,9 @@ class CudaDevice final : public Device {
   // Warns once that steps run slower than they could.
   void WarnOnce(const absl::Status& status) {
     if (std::exchange(warned_, true)) return;
-    LogWarning(
-        absl::StrCat(name_, ": work runs without a CUDA graph, because of ", status.ToString()));
+    LogWarning(absl::StrCat(
+        name_,
+        ": work runs without a CUDA graph, because it cannot be captured: ", status.ToString()));
   }
 
   const DataFailure& failure() const {

@@ -163,7 +163,8 @@ class ConvolutionKernel final : public Kernel {
     if (absl::IsUnimplemented(failure)) return failure;
     MF_RETURN_IF_CUDA_ERROR(cudaGetLastError());
     if (num_failures++ == 0) {
-      LogWarning(absl::StrCat("a convolution runs without cuDNN, because of ", failure.ToString()));
+      LogWarning(
+          absl::StrCat("a convolution runs without cuDNN, which failed: ", failure.ToString()));
     }
     return absl::UnimplementedError(failure.message());
   }
