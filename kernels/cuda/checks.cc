@@ -8,7 +8,7 @@
 namespace mirrorflow {
 namespace {
 
-// Computes x - x, which is 0 if x is finite and NaN otherwise.
+// Checks that x - x is 0, which holds only for a finite x.
 absl::StatusOr<KernelPlan> CreateCheckNumerics(const KernelContext& c) {
   return MakeElementwise(
       c, {.text = "x0 - x0 == 0 ? x0 : x0 - x0",
@@ -18,8 +18,7 @@ absl::StatusOr<KernelPlan> CreateCheckNumerics(const KernelContext& c) {
                                 "got one at index")});
 }
 
-// Creates the kernel of Assert, which does not report the data, because the host would
-// have to print it.
+// Creates the kernel of Assert. It does not report the data, which the host would have to print.
 absl::StatusOr<KernelPlan> CreateAssert(const KernelContext& c) {
   return MakeCudaKernel(c, {{.body = "  if (!a0[0]) fail(0);", .grid = {.threads = 1}}},
                         {.error = "assertion failed; expected a true condition, got"});

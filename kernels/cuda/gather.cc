@@ -59,8 +59,8 @@ absl::StatusOr<KernelPlan> CreateGatherV2(const KernelContext& c) {
       static_cast<int>(given_batch < 0 ? given_batch + c.input_shape(1).rank() : given_batch));
 }
 
-// Creates the kernel of ResourceGather, for EvaluateNode only, where the handle has the variable's
-// shape. In a plan, a variable read and a GatherV2 replace this op.
+// Creates the kernel of ResourceGather, for nodes that run on their own, where the handle has the
+// variable's shape. In a plan, a variable read and a GatherV2 replace this op.
 absl::StatusOr<KernelPlan> CreateResourceGather(const KernelContext& c) {
   if (c.input_shape(0).rank() == 0) {
     return absl::UnimplementedError("cannot gather from a variable of unknown shape");

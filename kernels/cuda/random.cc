@@ -23,7 +23,7 @@ struct Shard {
   std::string ToString() const {
     return absl::StrCat("philox::Shard<", runs, ", ", length, ", ", stride, ">{", first, "}");
   }
-  // The grid of philox::Generate.
+  // Returns the grid for philox::Generate.
   CudaGrid Grid(DataType dtype) const {
     const int64_t group = 16 / std::max<int64_t>(DataTypeSize(dtype), 4);
     const int64_t groups = (length + group - 2) / group + 1;
@@ -49,12 +49,12 @@ Shard ShardOf(const KernelContext& c) {
 
 // ---- Stateful ops ----
 
-// `distribution` names one in code/random.cuh.
+// `distribution` names a distribution in code/random.cuh.
 KernelPlan MakeRandom(const KernelContext& c, absl::string_view distribution) {
   if (c.output_shape(0).num_elements() == 0) return MakeCudaKernel(c, {});
   const auto seed = static_cast<uint64_t>(c.attr<int64_t>("seed"));
   const auto seed2 = static_cast<uint64_t>(c.attr<int64_t>("seed2"));
-  // Seeds of the node replace the session's.
+  // The node's seeds replace the session's.
   const std::string root = seed != 0 || seed2 != 0
                                ? absl::StrCat("stateful::Mix(", seed, "ull) ^ ", seed2, "ull")
                                : "params->seed";
@@ -89,8 +89,8 @@ constexpr char kBadEither[] =
     "maxval "
     "above minval, got";
 
-// `distribution` names one in code/stateless_random.cuh, with its operands. `check_limits` holds
-// statements that call fail if no number lies between the limits.
+// `distribution` names a distribution in code/stateless_random.cuh, with its operands.
+// `check_limits` holds statements that call fail if no number lies between the limits.
 KernelPlan MakeStateless(const KernelContext& c, absl::string_view distribution,
                          absl::string_view check_limits = "") {
   const DataType dtype = c.output_dtype(0);

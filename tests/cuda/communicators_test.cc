@@ -149,8 +149,8 @@ INSTANTIATE_TEST_SUITE_P(Nccl, CommunicatorConformance, testing::ValuesIn(AtEver
                          ConformanceCaseName);
 INSTANTIATE_TEST_SUITE_P(NcclTwoWorkers, CommunicatorConformance,
                          testing::ValuesIn(AtEveryWorldSize(kNcclTwoWorkers)), ConformanceCaseName);
-// Returns the cases with at most 4 ranks. More ranks take long: each step of a collective waits
-// for R × R streams.
+// Returns the cases with at most 4 ranks. More ranks take long: each step of a collective
+// takes R × R stream waits.
 std::vector<ConformanceCase> Small(const std::vector<ConformanceCase>& all) {
   std::vector<ConformanceCase> cases;
   for (const ConformanceCase& c : all) {

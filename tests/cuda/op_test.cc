@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs every GPU kernel on the cases of its op, which hold TensorFlow's numbers,
-// like the CPU tests.
+// Runs every GPU kernel on the cases of its op, which contain TensorFlow's numbers. The CPU kernels
+// run on the same cases.
 #include <algorithm>
 #include <map>
 
@@ -15,8 +15,8 @@
 namespace mirrorflow {
 namespace {
 
-// Returns the rounding units by which results may differ because terms cancel: the compiler
-// contracts formulas such as 1 - y², or they differ from TensorFlow's.
+// Returns the rounding units by which results may differ because terms cancel: formulas such as
+// 1 - y² are contracted, or differ from TensorFlow's.
 double Cancellation(const std::string& op) {
   return op == "Digamma" ? 16 : 4;  // near its root
 }

@@ -30,8 +30,8 @@ struct Figure {
 //   product       operations per second; a multiply-add counts as two
 //   update, copy  bytes read or written per second, measured in turns
 //   layer         kernels that one more dense layer with an activation adds to a training step
-//   capture       milliseconds that the step that captures a thousand kernels takes longer than the
-//                 next one, which only launches them
+//   capture       extra milliseconds of the step that captures a thousand kernels, compared with
+//                 the next step, which only launches them
 absl::StatusOr<std::vector<Figure>> MeasureFigures(const FigureOptions& options = {});
 
 // Prints one line of JSON per figure.

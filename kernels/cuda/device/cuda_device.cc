@@ -299,7 +299,7 @@ class CudaDevice final : public Device {
   }
   // Copies the input to where BeginStep reads it, unless it has already been sent.
   absl::Status BringInput(const StepInput& input) {
-    // Waits even if a different input was sent, because that copy must not arrive later.
+    // The stream waits even if a different input was sent: that input must not arrive later.
     if (std::exchange(sending_, false)) MF_RETURN_IF_ERROR(sent_.HoldUp(compute().stream()));
     return input.bytes == 0 || input.sent ? absl::OkStatus() : CopyInput(input, compute());
   }
@@ -314,8 +314,7 @@ class CudaDevice final : public Device {
     }
     return absl::OkStatus();
   }
-  // Copies to the host the report, with the fetches that fit in it, and each other
-  // fetch separately.
+  // Copies the report, with the fetches that fit in it, and each other fetch to the host.
   absl::Status EndStep(const Execution& execution) {
     for (StreamLane& lane : lanes_) {
       if (&lane != &compute()) MF_RETURN_IF_ERROR(lane.HoldUp(compute()));
@@ -383,8 +382,8 @@ class CudaDevice final : public Device {
       absl::StatusOr<std::unique_ptr<CudaGraph>> graph =
           CudaGraph::Capture(compute().stream(), [&] { return run(/*captured=*/true); });
       if (!graph.ok()) {
-        // Other replicas replay their collectives, which would not match those of a
-        // step that is run.
+        // Other replicas replay their collectives, which would not match those of a step that runs
+        // without a graph.
         if (whole && Communicates(execution)) {
           return Annotate(graph.status(), "capturing a step with its collectives");
         }

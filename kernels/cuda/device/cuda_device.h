@@ -33,8 +33,7 @@ struct DataFailure {
 class CudaLane : public Lane {
  public:
   cudaStream_t stream() const { return stream_; }
-  // Returns where kernels report invalid data, in device memory. The device reads it
-  // after each step.
+  // Returns where kernels report invalid data, in device memory. Read after each step.
   DataFailure* failure() const { return failure_; }
 
  protected:
@@ -49,14 +48,14 @@ inline cudaStream_t StreamOf(Lane& lane) { return static_cast<CudaLane&>(lane).s
 absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(int index, int ordinal,
                                                          const GpuOptions& options = {});
 
-// Returns the bytes of GPU memory that the devices of this process currently hold:
-// variables, arenas and feeds. This is what PyTorch counts as allocated: it excludes
-// libraries and CUDA contexts.
+// Returns the bytes of GPU memory that the devices of this process currently hold: variables,
+// arenas and feeds. This is what PyTorch counts as allocated: it excludes libraries and CUDA
+// contexts.
 int64_t AllocatedCudaBytes();
 
-// Counts the calls that the steps of this process have made, on all GPUs. Copies are those between
-// the host and a GPU; each counts once per step, whether a graph or a call makes it. Waits are host
-// waits for the end of a step.
+// How many calls the steps of this process have made, on all GPUs. Copies are those between the
+// host and a GPU; each counts once per step, whether a graph or a call makes it. Waits are those of
+// the host for the end of a step.
 struct CudaActivity {
   int64_t copies_in = 0;
   int64_t copies_out = 0;

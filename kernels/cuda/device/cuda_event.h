@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CudaEvent owns a cudaEvent_t, which orders streams and tells the host how far a stream has come.
+// CudaEvent owns a cudaEvent_t, which orders streams and shows the host how far one has progressed.
 #ifndef MIRRORFLOW_KERNELS_CUDA_DEVICE_CUDA_EVENT_H_
 #define MIRRORFLOW_KERNELS_CUDA_DEVICE_CUDA_EVENT_H_
 

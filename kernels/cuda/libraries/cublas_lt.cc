@@ -247,7 +247,7 @@ class ProductKernel final : public Kernel {
     return absl::OkStatus();
   }
 
-  // The heuristic's proposals, best first: at least one and at most `most`.
+  // Returns the heuristic's proposals, best first: at least one and at most `most`.
   absl::StatusOr<std::vector<Algorithm>> Propose(int most) const {
     cublasLtMatmulPreferenceOpaque_t preference;
     MF_RETURN_IF_CUBLAS_ERROR(cublasLtMatmulPreferenceInit(&preference));

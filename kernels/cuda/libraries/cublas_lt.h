@@ -12,7 +12,7 @@
 
 namespace mirrorflow {
 
-// An operation on a product before it is written.
+// An operation applied to a product before it is written.
 enum class Epilogue {
   kNone,
   kBias,          // input 2 [n] is added to every row

@@ -21,8 +21,8 @@ enum Id : int64_t { kQ = 1, kK, kV, kY, kLogSum, kScale, kNoWeight, kFirstVirtua
 // kNoWeight.
 constexpr size_t kFirstVersion = 91002;
 
-// The longest row that all of the library's engines accept; the length must be a
-// multiple of kDepthStep.
+// The longest row that all of the library's engines accept. The length must be a multiple of
+// kDepthStep.
 constexpr int64_t kMaxDepth = 128, kDepthStep = 8;
 
 // Builds the graph of attention. Dimensions are batch, heads, rows and columns.
@@ -71,7 +71,7 @@ class GraphBuilder : public CudnnGraphBuilder {
   Index Stored(Id id, cudnnDataType_t type, const Dims& dims) {
     return Tensor(id, type, dims, PackedStrides(dims), Kind::kStored);
   }
-  // The strides of an operand or result with `rows` rows per head.
+  // Returns the strides of an operand or result with `rows` rows per head.
   Dims RowStrides(int64_t rows, int64_t columns) const {
     const int64_t of_example = a_.heads * rows * columns;
     return a_.heads_inside ? Dims{of_example, columns, a_.heads * columns, 1}
@@ -111,7 +111,7 @@ class GraphBuilder : public CudnnGraphBuilder {
                      .Set(CUDNN_ATTR_OPERATION_REDUCTION_YDESC, at(y)));
   }
 
-  // The coordinate of each score along `axis`.
+  // Returns the coordinate of each score along `axis`.
   Index Coordinate(Index scores, int64_t axis) {
     const Index y = Virtual(CUDNN_DATA_INT32, scores_);
     Pointwise(CudnnBuilder(CUDNN_BACKEND_POINTWISE_DESCRIPTOR)
@@ -122,7 +122,7 @@ class GraphBuilder : public CudnnGraphBuilder {
     return y;
   }
 
-  // The scores of the keys that each query sees (its index is at least the key's), and
+  // Returns the scores of the keys that each query sees (its index is at least the key's), and
   // kNoWeight elsewhere.
   Index MaskOfLaterKeys(Index scores) {
     const Index query = Coordinate(scores, 2), key = Coordinate(scores, 3);

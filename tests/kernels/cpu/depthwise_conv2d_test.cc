@@ -15,7 +15,7 @@
 namespace mirrorflow {
 namespace {
 
-// The filter [h,w,c,m] with its taps spread by the dilations and zeros in between.
+// Returns the filter [h,w,c,m] with its taps spread by the dilations and zeros in between.
 Tensor Spread(const Tensor& filter, int64_t h_dilation, int64_t w_dilation) {
   const Shape& shape = filter.shape();
   const int64_t columns = (shape.dim(1) - 1) * w_dilation + 1, taps = shape.dim(2) * shape.dim(3);

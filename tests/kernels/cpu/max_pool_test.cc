@@ -97,7 +97,7 @@ INSTANTIATE_TEST_SUITE_P(
                           w.padding);
     });
 
-// Otherwise a sum of losses would look finite.
+// A NaN pixel must give NaN; otherwise a sum of losses would look finite.
 TEST(MaxPool, ResultIsNaNWhereAnyPixelIs) {
   for (int64_t pixel = 0; pixel < 4; ++pixel) {
     for (const int64_t c : {int64_t{0}, kChannels - 1}) {
