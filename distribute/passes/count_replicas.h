@@ -12,7 +12,7 @@ class CountReplicas final : public Pass {
  public:
   absl::string_view name() const override { return "count_replicas"; }
   Facts needs() const override { return kPruned | kBodiesMade; }
-  bool enters_bodies() const override { return true; }  // they do not know the world
+  bool enters_bodies() const override { return true; }  // their `world` is not set
   absl::StatusOr<bool> Run(Compilation& c) override;
 };
 

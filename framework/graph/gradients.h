@@ -26,16 +26,16 @@ struct GradientOptions {
   std::vector<Output> stop_gradients;
 };
 
-// True if a gradient can flow through the value: a floating-point tensor; a handle, which stands
-// for the values read from it; a list, which stands for its elements.
+// Returns true if a gradient can flow through the value: a floating-point tensor, a handle (for the
+// values read from it) or a list (for its elements).
 bool TakesGradient(const Graph& graph, const Output& value);
 
 // Returns one gradient for each x: the sum of all contributions, invalid if L does not depend on x.
-// ys must be floating-point tensors or lists. An x may be the handle of a variable: its gradient is
-// that of the values read from it. Integer and bool values stop the gradient. The ops of roles
-// kAddAll and kOnesLike are taken from `ops`.
+// ys must be floating-point tensors or lists. An x may be a variable handle; its gradient is that
+// of the values read from it. Integer and bool values stop the gradient. The ops of roles kAddAll
+// and kOnesLike are taken from `ops`.
 //
-// InvalidArgument, naming the node and the op's reason, if an op on the way has no gradient.
+// InvalidArgument, naming the node and the op's reason, if an op between xs and ys has no gradient.
 absl::StatusOr<std::vector<Output>> Gradients(const OpRegistry& ops, const Scope& scope,
                                               absl::Span<const Output> ys,
                                               absl::Span<const Output> xs,

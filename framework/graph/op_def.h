@@ -65,19 +65,19 @@ enum class OpRole {
 
 enum OpTrait : uint32_t {
   // Has effects other than its outputs, or two runs may differ. Never folded or merged, and never
-  // dropped while it is wanted.
+  // dropped if a step needs it.
   kStateful = 1u << 0,
   // f(a, b) == f(b, a).
   kCommutative = 1u << 1,
   // Output element i depends only on element i of each (broadcast) input.
   kElementwise = 1u << 2,
-  // Output 0 is input 0 with another shape: no kernel runs and no memory is allocated.
+  // Output 0 is input 0 with another shape. No kernel runs and no memory is allocated.
   kView = 1u << 3,
   // Draws from the random stream: its kernel gets the op's key and the first row.
   kRandom = 1u << 4,
   // Its outputs differ between replicas and have no combined meaning (ReplicaIndex).
   kPerReplica = 1u << 5,
-  // A write that does not read: the variable needs no value before it.
+  // Writes a variable without reading it: the variable needs no earlier value.
   kOverwrites = 1u << 6,
   // TensorFlow has no such op: files also contain its expansion, a function of the same name.
   kOwnOp = 1u << 7,
@@ -133,22 +133,22 @@ struct OpDef {
   const AttrDef* FindAttr(absl::string_view attr_name) const;
 };
 
-// Fills `attrs` with the defaults of `op` and checks each declared attribute: present, of the right
-// type, in range. Undeclared ones must start with `_`.
+// Fills `attrs` with the defaults of `op` and checks that each declared attribute is present, of
+// the right type and in range. Names of undeclared attributes must start with `_`.
 absl::Status CompleteAttrs(const OpDef& op, AttrMap* attrs);
 
-// The dtypes of all inputs (or outputs) of a node, given complete attributes.
+// Return the dtypes of all inputs or outputs of a node, given complete attributes.
 using DataTypes = absl::InlinedVector<DataType, 4>;
 absl::StatusOr<DataTypes> ArgDataTypes(absl::Span<const ArgDef> args, const AttrMap& attrs);
 
-// The positions of the tensors of argument `arg` among those of all `args`: [first, last).
+// The indices of an argument's tensors among the tensors of all arguments: [first, last).
 struct ArgRange {
   int first;
   int last;
 };
 absl::StatusOr<ArgRange> FindArg(absl::Span<const ArgDef> args, const AttrMap& attrs,
                                  absl::string_view arg);
-// The number of tensors that one argument stands for.
+// Returns the number of tensors that one argument stands for.
 absl::StatusOr<int64_t> ArgCount(const ArgDef& arg, const AttrMap& attrs);
 
 }  // namespace mirrorflow

@@ -19,7 +19,7 @@
 
 namespace mirrorflow {
 
-// Identifies the split that rows come from. Feeds with the same number of rows share one.
+// Identifies the split from which rows come. Feeds with the same number of rows share an axis.
 using AxisId = int;
 inline constexpr int kMaxAxes = 4;
 
@@ -42,7 +42,7 @@ struct Sharded {
   }
 };
 
-// The replicas' values must still be combined.
+// The replicas' values must still be reduced to one.
 struct Partial {
   Reduction reduction;
   AxisId axis = 0;  // for a mean: each replica's value is weighted by its rows of this axis
@@ -69,7 +69,7 @@ std::string ShardingToString(const Sharding& sharding);
 
 // How partial sums pass through an op.
 enum class Linearity {
-  kNone,   // they do not: a partial input is reduced first
+  kNone,   // not at all: a partial input is reduced first
   kJoint,  // f(a + a', b + b') = f(a, b) + f(a', b'): if all linear inputs are partial (Add, Sum)
   kMulti,  // linear in each input alone: if exactly one linear input is partial (Mul, MatMul)
 };
@@ -77,13 +77,13 @@ enum class Linearity {
 struct ShardingRule {
   // One term per input, `->`, one term per output, as in einsum: "mk,kn->mn". A letter names a
   // dimension that may be sharded, `.` one that must be whole. `*` is an operand of any rank that
-  // must be replicated. `~` is one of any rank that differs between replicas as soon as a letter is
-  // sharded; only an input with this term accepts such a value.
+  // must be replicated. `~` is an operand of any rank that differs between replicas if any letter
+  // is sharded; only an input with this term accepts such a value.
   //
-  // A letter in inputs only is contracted: the outputs are partial. A letter whose sizes differ
-  // between an input and an output keeps the sharding with a scaled factor, if that is a whole
-  // number (reshapes). A letter in outputs only creates rows (Fill, random ops): the op computes
-  // the rows that its users need.
+  // A letter that appears only in inputs is contracted: the outputs are partial. A letter whose
+  // sizes differ between an input and an output keeps the sharding with a scaled factor, if that is
+  // a whole number (reshapes). A letter that appears only in outputs creates rows (Fill, random
+  // ops): the op computes the rows that its users need.
   std::string dims;
   Linearity linearity = Linearity::kNone;
   // The inputs that `linearity` applies to; all others must be replicated. Empty: all inputs.
@@ -94,13 +94,13 @@ struct ShardingRule {
   bool expand = false;
 };
 
-// Parsed `dims`: terms[i] is the term of input i, then of the outputs.
+// The parsed `dims`: one term per input and one per output.
 struct ShardingTerms {
   using Terms = absl::InlinedVector<absl::string_view, 4>;  // views into the parsed text
   Terms inputs;
   Terms outputs;
 };
-// Splits `dims`. InvalidArgument unless there is one term for each input and output and, except in
+// Parses `dims`. InvalidArgument unless there is one term for each input and output and, except in
 // `*` and `~`, one letter for each dimension of the value.
 absl::StatusOr<ShardingTerms> ParseShardingTerms(absl::string_view dims,
                                                  absl::Span<const Shape> inputs,

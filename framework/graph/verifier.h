@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// VerifyGraph: checks the invariants that every pass may rely on and must preserve.
+// VerifyGraph: checks the invariants that every pass can rely on and must preserve.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_VERIFIER_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_VERIFIER_H_
 

@@ -9,9 +9,9 @@
 
 namespace mirrorflow {
 
-// Attributes of a loop that computes what another loop does and also keeps histories. They name the
-// functions of the other loop, whose inputs are the first inputs of this one. MergeLoops replaces
-// the other loop by this one.
+// Attributes of a loop that computes the same as another loop and also keeps histories. They name
+// the functions of the other loop, whose inputs are the first inputs of this one. MergeLoops
+// replaces the other loop with this one.
 inline constexpr char kInsteadOfCond[] = "_instead_of_cond";
 inline constexpr char kInsteadOfBody[] = "_instead_of_body";
 

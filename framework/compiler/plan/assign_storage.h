@@ -17,7 +17,8 @@ inline bool ChangesRows(const Node& collective) { return collective.has_attr("ax
 class AssignStorage final : public PlanPass {
  public:
   absl::string_view name() const override { return "assign_storage"; }
-  // Kernels determine which outputs may be in place, and the order which node reads a value last.
+  // Kernels determine which outputs may be in place; the order determines which node reads a value
+  // last.
   Facts needs() const override { return kKernelsChosen | kScheduled; }
   Facts gives() const override { return kStorageAssigned; }
   absl::StatusOr<bool> Run(PlanState& s) override;

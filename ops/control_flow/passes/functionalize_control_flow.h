@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // FunctionalizeControlFlow: turns the functions of branches and loops into bodies that later passes
-// can work on, and lifts variables out of them. A variable that a function reads becomes an
+// can transform, and lifts variables out of them. A variable that a function reads becomes an
 // argument, read before the node; one that it writes becomes a result, assigned after the node. A
 // body is then a pure function of values, and only the enclosing graph orders reads and writes. The
 // idea is that of XLA's pass of the same name.
