@@ -11,12 +11,13 @@
 namespace mirrorflow {
 namespace {
 
-// PlaceholderWithDefault.
+// Returns true for PlaceholderWithDefault.
 bool HasDefault(const Node& node) {
   return node.op().role == OpRole::kPlaceholder && node.num_inputs() > 0;
 }
 
-// Replaces placeholders with a default, which are not fed, by their inputs. True if there were any.
+// Replaces every PlaceholderWithDefault, none of which is fed, with its input. Returns whether
+// there were any.
 bool TakeDefaults(Compilation& c) {
   bool changed = false;
   for (Node* node : c.graph.Nodes()) {
@@ -39,7 +40,7 @@ bool TakeDefaults(Compilation& c) {
   return changed;
 }
 
-// A graph may have unknown ops, but not where the step needs them.
+// A graph may contain unknown ops, but not where the step needs them.
 absl::Status CheckOps(const Compilation& c) {
   ErrorList errors;
   for (const Node* node : c.graph.Nodes()) {
