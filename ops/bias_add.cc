@@ -13,7 +13,7 @@
 namespace mirrorflow {
 namespace {
 
-// The channel dimension of a value of `rank`.
+// Returns the channel dimension of a value of rank `rank`.
 int ChannelDim(const Node& node, int rank) {
   return node.attr<std::string>("data_format") == "NCHW" ? 1 : rank - 1;
 }

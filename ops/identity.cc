@@ -17,7 +17,7 @@ namespace {
 constexpr char kAny[] =
     "T: {half, bfloat16, float, double, int32, int64, uint8, bool, resource, variant}";
 
-// Passes on all that is known about the value. A renamed variable handle is still that handle.
+// Passes on everything that is known about the value. A variable handle stays the same handle.
 absl::Status IdentityShape(ShapeContext& c) {
   const ValueInfo& info = c.input_info(0);
   if (c.node().output_dtype(0) == DT_VARIANT) {
