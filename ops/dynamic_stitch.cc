@@ -119,7 +119,7 @@ absl::StatusOr<std::vector<Output>> StitchGrad(const GradContext& c) {
   for (int k = 0; k < n; ++k) {
     const Shape at = s.shape(indices[k]), data = s.shape(c.op.input(n + k));
     if (at.unknown_rank() || data.unknown_rank()) {
-      return absl::InvalidArgumentError("the gradient requires indices and data of known ranks");
+      return absl::InvalidArgumentError("the gradient requires known ranks of indices and data");
     }
     Output wins_row = wins[k];
     for (int d = at.rank(); d < data.rank(); ++d) {

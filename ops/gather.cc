@@ -162,7 +162,7 @@ absl::StatusOr<std::vector<Output>> GatherGrad(const GradContext& c) {
   const Tensor known_axis = s.graph().values().at(c.op.input(2)).constant;
   if (params_shape.unknown_rank() || indices_shape.unknown_rank() || !known_axis.has_value()) {
     return absl::InvalidArgumentError(
-        "the gradient requires params and indices of known ranks, and a known axis");
+        "the gradient requires known ranks of params and indices, and a known axis");
   }
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> given_axis, IntegersOf(known_axis));
   MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(given_axis[0], params_shape.rank()));
@@ -245,7 +245,7 @@ absl::StatusOr<std::vector<Output>> ResourceGatherGrad(const GradContext& c) {
   const int batch = static_cast<int>(c.op.attr<int64_t>("batch_dims"));
   if (batch > 0 && (params.unknown_rank() || s.shape(c.op.input(1)).unknown_rank())) {
     return absl::InvalidArgumentError(
-        "the gradient requires a variable and indices of known ranks");
+        "the gradient requires known ranks of the variable and indices");
   }
   if (batch > 0) {
     const Output variable = ops::ReadVariableOp(s, handle);
@@ -299,7 +299,7 @@ absl::StatusOr<std::vector<Output>> SegmentSumGrad(const GradContext& c) {
   const Output ids = c.op.input(1);
   const Shape output = s.shape(c.op.output(0));
   if (output.unknown_rank()) {
-    return absl::InvalidArgumentError("the gradient requires data and segment_ids of known ranks");
+    return absl::InvalidArgumentError("the gradient requires known ranks of data and segment_ids");
   }
   std::vector<int32_t> paddings(2 * output.rank(), 0);
   paddings[0] = 1;

@@ -357,8 +357,8 @@ class Inliner {
       }
       const int64_t count = CountOf(output, instance);
       if (count < 0) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("missing output count of '", Printable(output.name()), "'"));
+        return absl::InvalidArgumentError(absl::StrCat(
+            "the call does not give the count of output '", Printable(output.name()), "'"));
       }
       MF_RETURN_IF_ERROR(Spend(count, 0));
       const bool is_list = output.number_attr().empty() && !output.type_list_attr().empty();
