@@ -123,7 +123,7 @@ void RegisterCollectives(OpRegistry& ops) {
       .Output("number: int32")
       .Traits(kStateful | kOwnOp)
       .Shape(ScalarShape)
-      .Gathers("CountReplicas replaces it by a constant")
+      .Gathers("CountReplicas replaces it with a constant")
       .NoGradient("the output is an integer")
       .Expand(One);
 }

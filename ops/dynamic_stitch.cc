@@ -134,7 +134,7 @@ absl::StatusOr<std::vector<Output>> StitchGrad(const GradContext& c) {
 
 void RegisterDynamicStitch(OpRegistry& ops) {
   ops.Define("DynamicStitch")
-      .Doc("merged[indices[k][i]] = data[k][i]; of equal indices, the last one wins")
+      .Doc("merged[indices[k][i]] = data[k][i]; if an index repeats, the last row wins")
       .StaticInput("indices: N * int32")
       .Input("data: N * T")
       .Output("merged: T")
