@@ -76,7 +76,7 @@ absl::Status BatchNormGradShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// `n...`: only the batch dimension may be sharded.
+// Returns the term of images, `n...`: only the batch dimension can be sharded.
 std::string ImagesTerm(const Node& node) {
   return absl::StrCat("n", std::string(RankOf(node) - 1, '.'));
 }

@@ -228,7 +228,7 @@ absl::StatusOr<EinsumTerms> EinsumTermsOf(absl::string_view equation, absl::Span
   if (widest > 0 && !HasEllipsis(written.back())) {
     return absl::InvalidArgumentError(
         absl::StrCat("the result of '", equation,
-                     "' must have '...' too, because that stands for at least one dimension"));
+                     "' must also have '...', because it stands for at least one dimension"));
   }
   for (const char label : terms.output) {
     const bool known = std::any_of(terms.inputs.begin(), terms.inputs.end(), [&](const auto& term) {

@@ -32,7 +32,7 @@ absl::StatusOr<DiagonalBand> ReadBand(absl::Span<const int64_t> k) {
   if ((k.size() == 1 || k.size() == 2) && k.front() <= k.back())
     return DiagonalBand{k[0], k.back()};
   return absl::InvalidArgumentError(absl::StrCat(
-      "k must be one number, or a lower and an upper one; got [", absl::StrJoin(k, ", "), "]"));
+      "k must be one number, or a lower and an upper bound; got [", absl::StrJoin(k, ", "), "]"));
 }
 
 bool IsLeftAligned(absl::string_view align, int64_t k) {
@@ -241,7 +241,7 @@ absl::StatusOr<std::vector<Output>> PartGrad(const GradContext& c) {
   return std::vector<Output>{ops::MatrixSetDiag(c.scope, zeros, c.dy[0])};
 }
 
-// The elements of dy outside the matrix belong to the padding.
+// The elements of dy outside the matrix go to the gradient of the padding value.
 absl::StatusOr<std::vector<Output>> PartV3Grad(const GradContext& c) {
   const Scope& s = c.scope;
   const Output k = c.op.input(1), dy = c.dy[0];

@@ -16,7 +16,7 @@ namespace mirrorflow {
 // Gives every value of a body its sharding, starting from Compilation::argument_shardings.
 using PropagateFn = absl::FunctionRef<absl::Status(Compilation& body)>;
 
-// Whether the value is known to be zero, which makes it a valid partial sum.
+// Returns whether the value is known to be zero, which makes it a valid partial sum.
 bool IsZero(const Compilation& c, const Output& output);
 
 // Propagates through the branches and returns the shardings of the results, which are the same for

@@ -37,7 +37,7 @@ enum Fact : uint32_t {
   kShapesKnown = 1u << 2,
   kListsLowered = 1u << 3,      // no value is a list of tensors
   kDuplicatesMerged = 1u << 4,  // no two nodes compute, and would communicate, the same value
-  // Shardings can be chosen: the ops are those that will run, or parts of them.
+  // The ops are those that will run, or parts of them, so shardings can be chosen.
   kReadyToShard = 1u << 5,
   kSharded = 1u << 6,          // every value has a sharding
   kShardingsMet = 1u << 7,     // every use gets the sharding that it requires
@@ -95,13 +95,13 @@ class ShardingTable {
   std::vector<Shardings> rows_;  // by node id, then output
 };
 
-// Whether the op only computes its outputs from its inputs, so that the compiler needs no special
-// treatment for its role.
+// Returns whether the op only computes its outputs from its inputs, so that its role needs no
+// special treatment.
 inline bool Computes(const OpDef& op) {
   return op.role == OpRole::kNone || op.role == OpRole::kAddAll || op.role == OpRole::kOnesLike;
 }
 
-// Whether a node of this op runs functions, its Compilation::bodies.
+// Returns whether nodes of this op run functions (Compilation::bodies).
 inline bool IsControlFlow(const OpDef& op) {
   return op.role == OpRole::kBranch || op.role == OpRole::kLoop;
 }
@@ -111,8 +111,8 @@ inline constexpr char kCopyAttr[] = "_copy";
 // attribute names the reduction over the ranks' gradients; kNoReduction if the gradients are equal.
 inline constexpr char kReductionAttr[] = "_reduction";
 inline constexpr char kNoReduction[] = "none";
-// The sharding of the two matrices of such an update by a product: the axis that splits their rows,
-// and its factor.
+// The sharding of the two matrices in an update by a product: the axis that splits their rows, and
+// its factor.
 inline constexpr char kAxisAttr[] = "_axis";
 inline constexpr char kFactorAttr[] = "_factor";
 inline bool IsCollective(const Node& node) {
@@ -138,7 +138,7 @@ struct World {
   LinkCosts link = {};  // between domains
 };
 
-// A split of rows over the replicas. Feeds with equal numbers of rows share an axis.
+// A split of rows over the replicas. Feeds with the same number of rows share an axis.
 struct Axis {
   int64_t size = 0;
   // True for the axis whose rows are the replicas: every replica has one row, whatever its shard of
@@ -212,9 +212,9 @@ struct Compilation {
   void ReplaceNode(Node* node, const Output& value);
   // Removes nodes that no fetch, target, feed or other node needs. Returns whether it removed any.
   bool RemoveDeadNodes();
-  // Whether the op can run on the plan's device. Passes check this before they add such a node.
+  // Returns whether the op can run on the plan's device. Passes check this before they add a node.
   bool HasKernel(absl::string_view op) const;
-  // Whether the node is a collective or has a body that contains one.
+  // Returns whether the node is a collective or has a body that contains one.
   bool Communicates(const Node& node) const;
 };
 

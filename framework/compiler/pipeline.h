@@ -41,10 +41,11 @@ class PipelineOver {
     (Append(std::make_unique<P>(), stage), ...);
   }
 
-  // Internal if a pass needs a fact that does not hold; all other errors come from the passes.
+  // Runs the passes. Internal if a pass needs a fact that does not hold; all other errors come from
+  // the passes.
   absl::Status Run(State& state) const;
 
-  // The names of the passes that may be disabled, in order.
+  // Returns the names of the passes that may be disabled, in order.
   std::vector<std::string> OptionalPasses() const;
   bool Has(absl::string_view pass) const;
 

@@ -215,13 +215,13 @@ absl::StatusOr<Node*> Graph::CopyOf(Node* node, absl::string_view holder,
   if (Owns(node)) return node;
   if (node == nullptr) {
     return absl::InvalidArgumentError(
-        "invalid; expected what a builder returned, got an empty value or the result of a builder "
+        "invalid; expected the result of a builder, got an empty value or the result of a builder "
         "that failed");
   }
   if (node->graph().identity_ != cloned_from_) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("'", node->name(), "': not in the ", holder, "'s snapshot, as it belongs to ",
-                     "another graph; expected a node of the graph that ", call, " took"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "'", node->name(), "': not in the ", holder, "'s snapshot, because it ",
+        "belongs to another graph; expected a node of the graph that ", call, " copied"));
   }
   // Ids are never reused, so the node with this id is the copy.
   Node* const copy = node->id() < id_limit() ? nodes_[node->id()].get() : nullptr;

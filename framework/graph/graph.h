@@ -91,7 +91,7 @@ class Node {
   int num_outputs() const { return static_cast<int>(output_dtypes_.size()); }
   Output output(int i) const { return Output{const_cast<Node*>(this), i}; }
   DataType output_dtype(int i) const { return output_dtypes_[i]; }
-  // All uses of all outputs and of the node itself, in no particular order.
+  // The uses of all outputs and of the node itself, in no particular order.
   absl::Span<const Use> uses() const { return uses_; }
 
   // The schema guarantees that a declared attribute exists and has its type.
@@ -147,7 +147,7 @@ class Graph {
   bool Owns(const Node* node) const {
     return node != nullptr && node->id() < id_limit() && nodes_[node->id()].get() == node;
   }
-  // InvalidArgument unless the node of `value` belongs to this graph. The error names the value.
+  // Returns InvalidArgument, naming the value, unless the node of `value` belongs to this graph.
   absl::Status CheckOwns(const Output& value) const;
   // Returns this clone's copy of `node`, or `node` itself if this graph owns it. InvalidArgument,
   // naming the node, if it belongs to a graph other than the one that was cloned, or was added
@@ -256,9 +256,9 @@ Output StripViews(Output value);
 // inputs, except producers that have no inputs themselves.
 std::vector<Operation> Predecessors(const Node& node);
 
-// True for [A-Za-z0-9.][A-Za-z0-9_>./\-]*, TensorFlow's node names.
+// Returns true for [A-Za-z0-9.][A-Za-z0-9_>./\-]*, TensorFlow's node names.
 bool IsValidNodeName(absl::string_view name);
-// True for [A-Za-z_][A-Za-z0-9_>.]*, which TensorFlow's op names match.
+// Returns true for [A-Za-z_][A-Za-z0-9_>.]*, which TensorFlow's op names match.
 bool IsValidOpName(absl::string_view name);
 
 }  // namespace mirrorflow

@@ -39,7 +39,7 @@ struct ArgDef {
 
 struct AttrDef {
   std::string name;
-  std::string type;  // string, int, float, bool, type, shape, tensor, func, or list(one of them)
+  std::string type;  // string, int, float, bool, type, shape, tensor, func, or list(…) of these
   std::optional<AttrValue> default_value;
   AttrList allowed;                // if not empty: the only values (of each element, for a list)
   std::optional<int64_t> minimum;  // of an int, or of the length of a list
@@ -59,7 +59,7 @@ enum class OpRole {
   kAddAll,       // sums its list of tensors
   kOnesLike,     // ones in the shape of its input
   kBranch,       // runs one of the functions in its attributes; input 0 selects it
-  kLoop,         // runs a function repeatedly, as long as another one returns true
+  kLoop,         // runs a function repeatedly while another one returns true
   kUnknown,      // from a file and not in the registry: allowed where no step needs it
 };
 

@@ -20,8 +20,8 @@ namespace mirrorflow {
 // `node`, call it.
 absl::Status ExportOwnOp(const Node& node, FunctionLibrary* library, proto::NodeDef* def);
 
-// InvalidArgument if a foreign function has the name of a registered op that TensorFlow lacks: its
-// calls would be mistaken for that op.
+// Returns InvalidArgument if a foreign function has the name of a registered op that TensorFlow
+// lacks, because its calls would be mistaken for that op.
 absl::Status CheckOwnOps(const proto::GraphDef& def, const OpRegistry& registry);
 
 // Returns true if the library has functions for registered ops under other names.

@@ -64,7 +64,7 @@ inline bool IsReplicated(const Sharding& s) { return std::holds_alternative<Repl
 inline bool IsPerReplica(const Sharding& s) { return std::holds_alternative<PerReplica>(s); }
 inline const Sharded* AsSharded(const Sharding& s) { return std::get_if<Sharded>(&s); }
 inline const Partial* AsPartial(const Sharding& s) { return std::get_if<Partial>(&s); }
-// `replicated`, `sharded(a0, dim 0, x1)`, `partial(sum)`, `per-replica`.
+// Returns `replicated`, `sharded(a0, dim 0, x1)`, `partial(sum)` or `per-replica`.
 std::string ShardingToString(const Sharding& sharding);
 
 // How partial sums pass through an op.
@@ -90,7 +90,8 @@ struct ShardingRule {
   std::vector<int> linear_inputs = {};
   // The reduction that a contracted letter requires of the outputs.
   Reduction contracted = Reduction::kSum;
-  // Replace the op by its decomposition (OpDef::expand) where a letter would be contracted.
+  // Whether to replace the op with its decomposition (OpDef::expand) where a letter would be
+  // contracted.
   bool expand = false;
 };
 

@@ -12,7 +12,7 @@
 
 namespace mirrorflow {
 
-// InvalidArgument for an unsupported dtype; DT_INVALID is accepted.
+// Converts a dtype. InvalidArgument for an unsupported dtype; DT_INVALID is accepted.
 absl::StatusOr<DataType> DataTypeFromProto(proto::DataType dtype);
 
 void ShapeToProto(const Shape& shape, proto::TensorShapeProto* proto);
@@ -28,11 +28,12 @@ proto::TensorProto TensorToProto(const Tensor& tensor);
 // memory is allocated.
 absl::StatusOr<Tensor> TensorFromProto(const proto::TensorProto& proto, int64_t* repeated_bytes);
 
-// InvalidArgument for values that the message cannot represent: a list of lists or of mixed types.
+// Converts an attribute. InvalidArgument for values that the message cannot represent: a list of
+// lists or of mixed types.
 absl::Status AttrValueToProto(const AttrValue& value, proto::AttrValue* proto);
 
-// `repeated_bytes` is that of TensorFromProto. `depth` is the number of functions and lists that
-// enclose the value.
+// Converts an attribute. `repeated_bytes` is that of TensorFromProto; `depth` is the number of
+// functions and lists that enclose the value.
 absl::StatusOr<AttrValue> AttrValueFromProto(const proto::AttrValue& proto, int64_t* repeated_bytes,
                                              int depth = 0);
 

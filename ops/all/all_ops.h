@@ -13,7 +13,7 @@ struct OpFamily {
   absl::string_view stem;  // `matmul`, `control_flow/optional`
   void (*register_ops)(OpRegistry& ops);
 };
-// All families, in a fixed order.
+// Returns all families, in a fixed order.
 absl::Span<const OpFamily> OpFamilies();
 
 // Adds every op of this library to `ops`. Call it to build a registry that also has custom ops;

@@ -2,9 +2,9 @@
 //
 // MixedPrecision: with CompileOptions::compute_dtype = DT_BFLOAT16 or DT_HALF, products,
 // convolutions and attention of floats compute in that type, in which GPUs are many times faster.
-// So do ops that keep the precision of these results. Everything else remains in float: variables,
-// values that are reduced over the replicas, losses, updates. bfloat16 has the range of float, so
-// losses need no scaling; half does (MinimizeOptions::loss_scale). The choice of ops is
+// So do ops that preserve the precision of these results. Everything else remains in float:
+// variables, values that are reduced over the replicas, losses, updates. bfloat16 has the range of
+// float, so losses need no scaling; half does (MinimizeOptions::loss_scale). The choice of ops is
 // TensorFlow's (auto_mixed_precision_lists.h); casting variables where they are used follows
 // Keras's "mixed_bfloat16" and "mixed_float16", and PyTorch's autocast.
 #ifndef MIRRORFLOW_OPS_PASSES_MIXED_PRECISION_H_

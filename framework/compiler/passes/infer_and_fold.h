@@ -62,7 +62,7 @@ class InferAndFold final : public Pass {
 
   const LoopBoundFn loop_bound_;
   const StandIn* stand_in_ = nullptr;
-  // Positive during a trial, which may lack information and makes no final decision.
+  // Positive during a trial, which may lack information and must not make final decisions.
   int trials_ = 0;
   int64_t trial_nodes_left_ = 1 << 22;  // nested loops multiply trials
 };

@@ -20,10 +20,10 @@ using LoopBoundFn = std::optional<int64_t> (*)(const Compilation& c, const Node&
 
 class LoopLists {
  public:
-  // `first`: the initial lists; an unknown list for a value that is not a list.
+  // `first` holds the initial lists, with an unknown list for each value that is not a list.
   explicit LoopLists(std::vector<ListInfo> first);
 
-  // The arguments for the next trial; final if no other trial is needed.
+  // The arguments for the next trial. They are final if no other trial is needed.
   const std::vector<ListInfo>& arguments() const { return arguments_; }
 
   // Takes the results of the body for arguments(). Returns true if another trial is needed.

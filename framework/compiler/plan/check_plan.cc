@@ -198,7 +198,7 @@ class Checker {
     if (it->first != offset) cells.emplace_hint(std::next(it), offset, it->second);
   }
 
-  // The host reads fetches when all lanes are done.
+  // Checks the fetches, which the host reads when all lanes are done.
   absl::Status CheckFetches() {
     for (size_t i = 0; i < plan_.fetches.size(); ++i) {
       const PlannedFetch& fetch = plan_.fetches[i];

@@ -22,7 +22,7 @@ class EmitCollectives {
   void Start(const Node& collective);
   // Finishes collectives in the order of their starts until `sequence` is done.
   void FinishUpTo(int sequence);
-  // The sequence number of the last collective started; -1 before the first.
+  // Returns the sequence number of the last collective started; -1 before the first.
   int last() const { return static_cast<int>(plan_.collectives.size()) - 1; }
   // Call this before a product or convolution, which takes long enough for the other ranks to start
   // the collectives that this rank has started. Finishes the updates that were already started

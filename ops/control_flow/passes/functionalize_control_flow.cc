@@ -266,8 +266,8 @@ class Functionalizer {
         const Lifted& variable = variables_[v];
         MF_ASSIGN_OR_RETURN(const Output last, LiftOut(*body, variable, accesses[v]));
         if (is_condition && last != body->feeds.back()) {
-          return absl::UnimplementedError(
-              absl::StrCat("cond writes variable '", variable.name, "'; expected body to do it"));
+          return absl::UnimplementedError(absl::StrCat("cond writes variable '", variable.name,
+                                                       "'; expected the body to write it"));
         }
         if (!is_condition && (loops_ || variable.written)) body->fetches.push_back(last);
       }

@@ -22,7 +22,7 @@ absl::Status CheckVariables(const FunctionBody& body) {
                                       [&](const Output& arg) { return arg.node == node; });
     if (is_given) continue;
     return absl::UnimplementedError(absl::StrCat(
-        "a branch may only use variables that it is given, not '", VariableName(*node), "'"));
+        "a branch can use only variables that are passed to it, not '", VariableName(*node), "'"));
   }
   return absl::OkStatus();
 }

@@ -22,8 +22,8 @@ absl::StatusOr<ListRows> NoRows(const Scope& scope, const ListKind& kind, int64_
   if (!bounded) {
     return absl::UnimplementedError(
         "the maximum length of the list must be known before the step runs; expected "
-        "max_num_elements, or elements pushed by a loop that a counter and a constant bound "
-        "(`maximum_iterations` for a loop with a gradient)");
+        "max_num_elements, or a loop that pushes the elements and is bounded by a counter and a "
+        "constant (`maximum_iterations` for a loop with a gradient)");
   }
   Shape row;
   std::vector<Output> inner;

@@ -239,7 +239,7 @@ class Lowering {
     return absl::OkStatus();
   }
 
-  // Adds the other inputs to `sum`, which holds the first.
+  // Adds the other inputs of AddN to `sum`, which holds the first.
   absl::Status Add(const Scope& scope, const Node& node, ListRows* sum) {
     const Output length = LengthOf(scope, *sum);
     std::vector<Output> rows;

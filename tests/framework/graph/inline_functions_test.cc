@@ -217,7 +217,7 @@ TEST(InlineFunctionsTest, NumberOfResultsIsLimited) {
 }
 
 TEST(InlineFunctionsTest, NumberOfResultsIsNotMistakenForTypeList) {
-  // Without a count, the type list would be read from the attribute with an empty name.
+  // If it were, the type list would be read from the attribute with an empty name.
   EXPECT_THAT(InliningError(absl::StrCat(
                   kX, "node { name: 'call' op: 'f' input: 'x' attr { key: 'N' value { i: 2 } }",
                   " attr { key: '' value { list { } } } } library { function { signature {",
