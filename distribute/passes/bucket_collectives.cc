@@ -30,8 +30,8 @@ std::vector<int> CollectiveLevels(const Compilation& c, const std::vector<Node*>
   return level;
 }
 
-// All-reduces with equal keys may share a collective: level, dtype, reduction, and the layout's
-// bucket (-1: none).
+// The key is (level, dtype, reduction, layout bucket or -1). All-reduces with equal keys may share
+// a collective.
 using Key = std::tuple<int, DataType, std::string, int>;
 
 absl::Status Join(Compilation& c, const std::vector<Node*>& members, int bucket) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CountReplicas: replaces NumReplicas by a constant, so that shapes may depend on it.
+// CountReplicas: replaces NumReplicas with a constant, so that shapes can depend on it.
 #ifndef MIRRORFLOW_DISTRIBUTE_PASSES_COUNT_REPLICAS_H_
 #define MIRRORFLOW_DISTRIBUTE_PASSES_COUNT_REPLICAS_H_
 

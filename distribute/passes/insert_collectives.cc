@@ -25,7 +25,7 @@ class Inserter {
   explicit Inserter(Compilation& c) : c_(c) {}
 
   absl::StatusOr<bool> Run() {
-    const std::vector<Node*> nodes = c_.graph.Nodes();  // without those added below
+    const std::vector<Node*> nodes = c_.graph.Nodes();  // a snapshot without the nodes added below
     for (const Node* node : nodes) {
       for (int i = 0; i < node->num_inputs(); ++i) Want(node->input(i), Required(*node, i));
     }

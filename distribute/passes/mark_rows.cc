@@ -58,7 +58,7 @@ void GrowByRule(const ShapeTable& before, Compilation& c, const Node& node) {
   const absl::StatusOr<ShardingTerms> terms = ParseShardingTerms(rule->dims, inputs, outputs);
   if (!terms.ok()) return unknown();
   for (size_t o = 0; o < outputs.size(); ++o) {
-    const absl::string_view term = terms->outputs[o];  // or `*`, of any rank
+    const absl::string_view term = terms->outputs[o];  // one letter per dimension, or `*`
     for (int d = 0; d < std::min(outputs[o].rank(), static_cast<int>(term.size())); ++d) {
       const char letter = term[d];
       for (size_t i = 0; i < inputs.size(); ++i) {

@@ -49,7 +49,7 @@ class Propagation {
   // Splits each feed whose placeholder leaves the leading dimension open along that dimension.
   absl::Status ShardFeeds() {
     c_.shardings.Clear();
-    if (c_.is_body) {  // its axes are those of the step
+    if (c_.is_body) {  // bodies use the axes of the step
       for (size_t i = 0; i < c_.feeds.size(); ++i) {
         c_.shardings.Set(c_.feeds[i], c_.argument_shardings[i]);
       }
@@ -140,7 +140,8 @@ class Propagation {
       return absl::InternalError(
           absl::StrCat(OpAndName(*node), ": its decomposition does not terminate"));
     }
-    // The ids of the new nodes are in topological order; the inputs of `node` were visited before.
+    // The ids of the new nodes are in topological order, and the inputs of `node` have been
+    // visited.
     const NodeId first = c_.graph.id_limit();
     MF_RETURN_IF_ERROR(Expand(node));
     const NodeId limit = c_.graph.id_limit();
@@ -307,7 +308,7 @@ class Propagation {
             " of a value that is ", ShardingToString(have), ", got ", reduction,
             "; to combine the replicas' parts in another way, take their LocalPart"));
       }
-      // The compiler weights the parts of a mean.
+      // The compiler reduces a mean itself, because it weights the parts.
       if (partial->reduction != Reduction::kMean) candidate.inputs = {have};
     }
     if (node->op().name == kReduceScatter) {
@@ -434,7 +435,7 @@ class Propagation {
     for (const Output& in : node.inputs()) seen.push_back(Seen(in));
     std::optional<ShardingCandidate> best;
     int64_t least = std::numeric_limits<int64_t>::max();
-    // Returns true if nothing has to move: no later candidate can be better.
+    // Returns true if no bytes have to move, so that no later candidate can be better.
     auto consider = [&](std::optional<ShardingCandidate> candidate) {
       if (!candidate.has_value()) return false;
       int64_t bytes = 0;
@@ -509,7 +510,7 @@ class Propagation {
     return reduced_.insert(KeyOf(value)).second && taken_partial_.contains(KeyOf(value));
   }
 
-  // Replaces the node by its decomposition. The node stays in the graph, unused.
+  // Replaces the node with its decomposition. The node stays in the graph, unused.
   absl::Status Expand(Node* node) {
     if (node->op().expand == nullptr) {
       return absl::InternalError(
@@ -586,7 +587,7 @@ class Propagation {
   std::vector<bool> only_parts_;                      // by node id
   absl::flat_hash_set<Key> reduced_;
   absl::flat_hash_set<Key> taken_partial_;  // by a node in this sweep
-  bool expand_ = false;  // the node just visited must be replaced by its decomposition
+  bool expand_ = false;  // the node just visited must be replaced with its decomposition
   bool has_expanded_ = false;
 };
 

@@ -11,8 +11,8 @@
 namespace mirrorflow {
 namespace {
 
-// Returns the index of the gradient among the inputs of `update`, or -1 unless the gradient is a
-// sum over the ranks that only this update uses.
+// Returns the index of the gradient among the inputs of `update` if the gradient is a sum over the
+// ranks that only this update uses, else -1.
 int SummedGradient(const Compilation& c, const Node& update) {
   if (update.op().role != OpRole::kWrite || update.op().update_gradient.empty()) return -1;
   const int input = update.input_index(update.op().update_gradient);

@@ -80,8 +80,8 @@ absl::StatusOr<Shardings> ShardLoop(const Compilation::Bodies& bodies, const Sha
                                     const std::vector<bool>& first_is_zero, PropagateFn propagate) {
   Compilation &condition = *bodies[0], &body = *bodies[1];
   Shardings values = first;
-  // A value that was joined once and still does not keep its sharding becomes whole, so every value
-  // changes at most three times.
+  // A value whose sharding changes again after it was joined becomes whole, so every value changes
+  // at most three times.
   std::vector<bool> joined(values.size(), false);
   auto settle = [&]() -> absl::Status {
     for (bool changed = true; changed;) {

@@ -13,7 +13,7 @@
 
 namespace mirrorflow {
 
-// Gives every value of a body its sharding, starting from Compilation::argument_shardings.
+// Chooses the sharding of every value of a body, starting from Compilation::argument_shardings.
 using PropagateFn = absl::FunctionRef<absl::Status(Compilation& body)>;
 
 // Returns whether the value is known to be zero, which makes it a valid partial sum.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The ways in which one node can run on the replicas, according to the rule of its op: the
-// shardings that it requires of its inputs, and those that its outputs then have.
+// Sharding candidates: the ways in which a node can run on the replicas, according to the rule of
+// its op. Each consists of the shardings that the node requires of its inputs and the resulting
+// shardings of its outputs.
 #ifndef MIRRORFLOW_DISTRIBUTE_PASSES_SHARDING_CANDIDATES_H_
 #define MIRRORFLOW_DISTRIBUTE_PASSES_SHARDING_CANDIDATES_H_
 
