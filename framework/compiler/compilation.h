@@ -41,9 +41,9 @@ enum Fact : uint32_t {
   kReadyToShard = 1u << 5,
   kSharded = 1u << 6,          // every value has a sharding
   kShardingsMet = 1u << 7,     // every use gets the sharding that it requires
-  kDtypesFinal = 1u << 8,      // every value has the dtype in which it is computed and sent
+  kDtypesFinal = 1u << 8,      // every value has its final dtype, for compute and communication
   kReductionsKnown = 1u << 9,  // every gradient is reduced either by a collective or in its update
-  kCollectivesFinal = 1u << 10,    // no pass adds, merges or removes collectives any more
+  kCollectivesFinal = 1u << 10,    // no later pass adds, merges or removes collectives
   kVariablesOrdered = 1u << 11,    // control edges order reads and writes of each variable
   kCollectivesOrdered = 1u << 12,  // Compilation::collectives is complete
   // Facts about a plan.
@@ -157,15 +157,15 @@ struct Compilation {
 
   Graph graph;
   const OpRegistry* ops = nullptr;
-  const KernelRegistry* kernels = nullptr;  // of the host, for folding, and of the devices
-  std::string device_type;                  // of a plan; empty for a program
+  const KernelRegistry* kernels = nullptr;  // host kernels, for folding, and device kernels
+  std::string device_type;                  // empty for a program
   const VariableLayout* layout = nullptr;
   CompileOptions options;
   // False on one replica: every value is replicated and no collective is inserted.
   bool shard = true;
   Facts facts = 0;  // established by the passes that have run
 
-  // Outputs and nodes of `graph`. A pass that replaces a value must also replace it here.
+  // Outputs and nodes of `graph`. A pass that replaces one in the graph must also replace it here.
   std::vector<Output> feeds;
   std::vector<Output> fetches;
   std::vector<Node*> targets;
@@ -188,7 +188,7 @@ struct Compilation {
   // feeds and fetches are the arguments and results. They have no variables.
   using Bodies = std::vector<std::unique_ptr<Compilation>>;
   std::map<NodeId, Bodies> bodies;
-  // Only for bodies: the known argument values, and the shardings of arguments and results.
+  // For bodies only: the known argument values, and the shardings of arguments and results.
   std::vector<Tensor> argument_values;
   Shardings argument_shardings;
   Shardings result_shardings;

@@ -17,7 +17,7 @@ namespace mirrorflow {
 class PassInfo {
  public:
   virtual ~PassInfo() = default;
-  virtual absl::string_view name() const = 0;  // the name of its file
+  virtual absl::string_view name() const = 0;  // the stem of its file
   virtual Facts needs() const { return 0; }    // must hold before
   virtual Facts gives() const { return 0; }    // hold afterwards
   virtual Facts ends() const { return 0; }     // no longer hold afterwards

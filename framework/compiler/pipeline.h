@@ -2,7 +2,7 @@
 //
 // Pipeline: a list of passes over a state, which is a Compilation in the first half of the compiler
 // and a PlanState in the second. distribute/pipeline.cc defines the order; the pipeline checks it
-// by the passes' facts.
+// against the passes' facts.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PIPELINE_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PIPELINE_H_
 

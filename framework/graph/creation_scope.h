@@ -23,7 +23,7 @@ class [[nodiscard]] CreationScope {
   CreationScope(const CreationScope&) = delete;
   CreationScope& operator=(const CreationScope&) = delete;
 
-  // Returns the strategy of the innermost scope on this thread; empty if there is none.
+  // Returns the strategy of the innermost scope on this thread; empty outside all scopes.
   static const std::string& Current();
 
  private:

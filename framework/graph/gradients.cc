@@ -73,7 +73,7 @@ class Accumulator {
   absl::flat_hash_set<Node*> depends_;  // nodes that depend on an x
   // The number of uses whose gradients are still outstanding, for each node on a path to ys.
   absl::flat_hash_map<Node*, int> pending_;
-  absl::flat_hash_map<Output, std::vector<Output>> gradients_;  // contributions so far
+  absl::flat_hash_map<Output, std::vector<Output>> gradients_;  // contributions accumulated so far
 };
 
 absl::Status Accumulator::CheckArguments() const {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Symbolic gradients: adds the nodes that compute dL/dx for each x, where L = sum_i sum(grad_ys[i]
-// * ys[i]), by reverse accumulation over the nodes between xs and ys.
+// Symbolic gradients: adds the nodes that compute dL/dx for each x by reverse accumulation over the
+// nodes between xs and ys, where L = sum_i sum(grad_ys[i] * ys[i]).
 //
 // Nodes are created in the reverse order of the forward graph, so those for the last layer come
 // first. Their names start with `gradients/<forward name>_grad/`. The cost is one visit of each
@@ -19,7 +19,8 @@
 namespace mirrorflow {
 
 struct GradientOptions {
-  // dL/dy for each y, with its dtype and shape. Ones if the list is empty or the output invalid.
+  // dL/dy for each y, with the dtype and shape of y. Defaults to ones if the list is empty or an
+  // output is invalid.
   std::vector<Output> grad_ys;
   // Values to treat as constants: no gradient flows to the inputs of their nodes. An x among them
   // still gets its gradient.

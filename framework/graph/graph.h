@@ -80,7 +80,7 @@ class Node {
   Graph& graph() const { return *graph_; }
   const std::string& name() const { return name_; }
   const OpDef& op() const { return *op_; }
-  // Valid until SetAttr of this node, as is the result of attr().
+  // Valid until SetAttr is called for this node, as is the result of attr().
   const AttrMap& attrs() const { return *attrs_; }
 
   int num_inputs() const { return static_cast<int>(inputs_.size()); }
@@ -216,7 +216,7 @@ class Graph {
  private:
   friend class GraphTestPeer;
 
-  void OwnNodes();  // sets the graph of all nodes and shapes to this one
+  void OwnNodes();  // makes this the graph of all nodes and shapes
   // Returns whether this graph owns all of `nodes`. Records an error for the first node that it
   // does not own.
   bool MayChange(std::initializer_list<const Node*> nodes);
@@ -249,7 +249,7 @@ absl::StatusOr<std::vector<Node*>> TopologicalOrder(const Graph& graph);
 // Returns `Op(name)`, the form in which errors name a node.
 std::string OpAndName(const Node& node);
 
-// Follows views (kView), which only change the shape, back to the value that they show.
+// Follows views (kView), which only change the shape, back to the underlying value.
 Output StripViews(Output value);
 
 // Returns the operations that precede the node: its control inputs, and the producers of its data

@@ -30,7 +30,7 @@ constexpr int kMaxUnknownOutputs = 1 << 12;
 
 struct Link {
   int record;
-  int index;  // of an output of the record, or Use::kControl
+  int index;  // an output of the record, or Use::kControl
 };
 
 class Assembler {

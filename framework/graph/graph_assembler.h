@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Builds a graph from node records that refer to each other by name, in any order. This is the
-// common part of reading a GraphDef and parsing the text form. Nothing here trusts the records.
+// Builds a graph from node records that refer to each other by name, in any order. GraphDef reading
+// and text parsing share this code. It does not trust the records.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_GRAPH_ASSEMBLER_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_GRAPH_ASSEMBLER_H_
 
@@ -41,7 +41,7 @@ struct NodeRecord {
 absl::StatusOr<Graph> AssembleGraph(std::vector<NodeRecord> records, FunctionLibrary functions,
                                     const OpRegistry& registry, ErrorList errors = {});
 
-// The parts of an input of a NodeRecord. InvalidArgument for `node:name:0`, `node:-1`, …
+// The parsed form of a NodeRecord input. InvalidArgument for `node:name:0`, `node:-1`, …
 struct InputRef {
   absl::string_view node;
   int index;  // Use::kControl for `^node`

@@ -261,7 +261,7 @@ absl::StatusOr<Graph> FromGraphDef(const proto::GraphDef& def, const OpRegistry&
                                    const GraphLimits& limits) {
   MF_RETURN_IF_ERROR(ValidateGraphDef(def, limits));
   MF_RETURN_IF_ERROR(CheckOwnOps(def, registry));
-  // The library stays unchanged: its functions may call the renamed ones, which other readers know.
+  // The library is not renamed: its functions may call the renamed ones, which other readers know.
   MF_ASSIGN_OR_RETURN(FunctionLibrary library, LibraryFromProto(def.library()));
   proto::GraphDef restored;
   const bool has_renamed = HasRenamedOwnOps(def, registry);

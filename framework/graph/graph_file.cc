@@ -30,7 +30,7 @@ namespace {
 using google::protobuf::TextFormat;
 using google::protobuf::internal::WireFormatLite;
 
-constexpr int kMaxDepth = 100;  // protobuf's own limit for binary messages
+constexpr int kMaxDepth = 100;  // protobuf's limit for binary messages
 // Starts the first line of the text form. It shows when a file is truncated at a line break.
 constexpr absl::string_view kTextHead = "# mirrorflow graph, nodes: ";
 

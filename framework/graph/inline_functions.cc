@@ -29,7 +29,7 @@ using Attrs = google::protobuf::Map<std::string, proto::AttrValue>;
 constexpr size_t kMaxPrefix = 256;
 // The maximum depth of functions in attributes of functions, as in tensor_proto.h.
 constexpr int kMaxAttrDepth = 50;
-// More outputs than any node has.
+// More than the outputs of any node.
 constexpr int64_t kMaxIndex = std::numeric_limits<int>::max();
 
 // Returns how many functions enclose the innermost attribute.
@@ -178,7 +178,7 @@ class Inliner {
     std::string prefix;
     absl::flat_hash_map<std::string, std::vector<std::string>> args;  // inputs of the call, by name
     absl::flat_hash_map<absl::string_view, const proto::NodeDef*> body;
-    std::vector<std::string> controls;  // of the call
+    std::vector<std::string> controls;  // control inputs of the call
   };
 
   template <typename Arg>
@@ -282,7 +282,7 @@ class Inliner {
   }
 
   // Translates an input from the notation of bodies (`arg`, `args:1`, `node:output:0`, `^node`) to
-  // that of graphs.
+  // the notation of graphs.
   absl::StatusOr<std::string> Translate(const Instance& instance, absl::string_view input) const {
     auto fail = [&](absl::string_view what) {
       return absl::InvalidArgumentError(absl::StrCat("'", Printable(input), "' ", what));
@@ -423,7 +423,8 @@ class Inliner {
       (*node.mutable_attr())["T"].set_type(type);
     };
     for (size_t i = 0; i < values.size(); ++i) {
-      // A value without controls needs no node. A resource must be visible where it is used.
+      // A value without control inputs needs no node. A resource must be connected directly to its
+      // users.
       if (controls.empty() || types[i] == proto::DT_RESOURCE) {
         sources.push_back(values[i]);
       } else if (values.size() == 1) {

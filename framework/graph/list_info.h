@@ -32,8 +32,8 @@ struct ListInfo : ListKind {
   int64_t length = kUnknown;
   int64_t max_length = kUnknown;  // an upper bound, which may be known when `length` is not
   // The remaining kinds. An optional may have several: TensorFlow's gradient of an If stores the
-  // intermediate values of both branches in the same optionals. So may a list of optionals. Kinds
-  // are kept in a canonical order.
+  // intermediate values of both branches in the same optionals. So may a list of optionals. The
+  // kinds are in a canonical order.
   std::vector<ListKind> others;
 
   bool is_empty() const { return max_length == 0; }
@@ -53,14 +53,14 @@ struct ListInfo : ListKind {
   ValueInfo ToValueInfo() const;
 };
 
-// Read the list at input i, and set the list at output i, in a shape function.
+// For shape functions: read the list at input i, and set the list at output i.
 ListInfo ListInput(const ShapeContext& c, int i);
 void SetList(ShapeContext& c, int i, const ListInfo& list);
 
 // Returns true if both tensors have values, with equal dtypes, shapes and bits.
 bool SameTensor(const Tensor& a, const Tensor& b);
 
-// Compare all that is known about two kinds or lists.
+// Compare everything that is known about two kinds or lists.
 bool operator==(const ListKind& a, const ListKind& b);
 bool operator==(const ListInfo& a, const ListInfo& b);
 

@@ -195,7 +195,7 @@ absl::StatusOr<AttrValue> LiteralParser::Number() {
   int64_t integer;
   if (ParseNumber(token, &integer)) return AttrValue(integer);
   float number;
-  // An integer out of range must not become a float.
+  // An out-of-range integer must not become a float.
   if (!IsDigits(absl::StripPrefix(token, "-")) && ParseNumber(token, &number)) {
     return AttrValue(number);
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // OpDef: everything the framework knows about an op, in one row: schema, shape function, sharding
-// rule, gradient, traits. Passes and printers query the row; none keeps its own list of op names.
+// rule, gradient, traits. Passes and printers query the row instead of keeping lists of op names.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_OP_DEF_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_OP_DEF_H_
 
@@ -45,7 +45,7 @@ struct AttrDef {
   std::optional<int64_t> minimum;  // of an int, or of the length of a list
 };
 
-// Marks the few ops that the framework itself has to create or recognise.
+// Marks the few ops that the framework itself must create or recognise.
 enum class OpRole {
   kNone,
   kConstant,     // attribute `value` is its output
@@ -60,7 +60,7 @@ enum class OpRole {
   kOnesLike,     // ones in the shape of its input
   kBranch,       // runs one of the functions in its attributes; input 0 selects it
   kLoop,         // runs a function repeatedly while another one returns true
-  kUnknown,      // from a file and not in the registry: allowed where no step needs it
+  kUnknown,      // read from a file and not in the registry; allowed where no step needs it
 };
 
 enum OpTrait : uint32_t {
@@ -89,7 +89,7 @@ enum OpTrait : uint32_t {
   // Its results are as precise as its operands, up to one rounding: the op moves elements, adds a
   // bias or normalises.
   kKeepsPrecision = 1u << 10,
-  // For an element-wise op: rounding an operand can change the result arbitrarily. An element-wise
+  // Rounding an operand of this element-wise op can change the result arbitrarily. An element-wise
   // op without this trait keeps precision.
   kNeedsPrecision = 1u << 11,
 };
@@ -126,7 +126,8 @@ struct OpDef {
   GradientFn gradient = nullptr;
   std::string no_gradient_reason;  // the reason for having no gradient
   ExpandFn expand = nullptr;
-  // For an optimizer update: the name of the input that is the gradient of variable 0. Else empty.
+  // The name of the input that is the gradient of variable 0 if the op is an optimizer update, else
+  // empty.
   std::string update_gradient;
 
   bool has(OpTrait trait) const { return (traits & trait) != 0; }

@@ -47,7 +47,7 @@ class Scope {
   void Fail(absl::Status status) const { graph_->Fail(std::move(status)); }
 
   // Returns whether the graph owns `value`; if not, the graph records the error of
-  // Graph::CheckOwns. Call it for a value that a function may use or return without adding a node
+  // Graph::CheckOwns. Call it in a function that may use or return a value without adding a node
   // that takes it.
   bool Owns(const Output& value) const;
 

@@ -24,7 +24,7 @@ struct ListInfo;
 // Static information about one output.
 struct ValueInfo {
   Shape shape = Shape::UnknownRank();
-  Tensor constant;                // has_value() if the value itself is known
+  Tensor constant;                // has a value if the output is a known constant
   std::optional<Shape> as_shape;  // an integer vector that holds a partial shape: [-1, 784]
   // The dtype and shape of the variable, for a variable handle.
   DataType handle_dtype = DT_INVALID;

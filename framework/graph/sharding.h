@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sharding: how a value of the global program is distributed over the replicas. ShardingRule: how
-// an op derives the shardings of its outputs from those of its inputs. The model is that of GSPMD
-// and DTensor, restricted to what data parallelism needs.
+// Sharding describes how a value of the global program is distributed over the replicas;
+// ShardingRule describes how an op derives the shardings of its outputs from those of its inputs.
+// The model follows GSPMD and DTensor, restricted to what data parallelism needs.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_SHARDING_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_SHARDING_H_
 

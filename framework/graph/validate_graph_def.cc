@@ -77,7 +77,7 @@ class Library {
                       [&](int i) { return Printable(functions_[i]->signature().name()); })));
   }
 
-  // Requires CheckNotRecursive first.
+  // Call CheckNotRecursive first.
   void ComputeSizes() {
     sizes_.resize(functions_.size());
     for (int i : order_) {

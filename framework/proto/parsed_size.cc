@@ -30,7 +30,7 @@ constexpr int64_t kRepeated = 24;  // a repeated field without elements
 constexpr int64_t kMap = 120;      // a map without entries
 constexpr int64_t kMapEntry = 32;  // without its key and value
 constexpr int64_t kUnknown = 64;   // an unknown field, which the message keeps
-constexpr size_t kMaxInput = std::numeric_limits<int>::max();  // protobuf's own limit
+constexpr size_t kMaxInput = std::numeric_limits<int>::max();  // protobuf's limit
 // Maximum nesting of a text message. The parser in graph_file.cc has a lower limit.
 constexpr size_t kMaxDepth = 1000;
 

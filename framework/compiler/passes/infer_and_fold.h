@@ -45,7 +45,7 @@ class InferAndFold final : public Pass {
   absl::Status InferOnly(Compilation& c, StandIn stand_in);
 
  private:
-  // Run inference on the functions, given the node's inputs, and set the shapes of its outputs.
+  // Infer the functions, given the node's inputs, and set the shapes of the node's outputs.
   absl::Status InferBranches(Compilation& c, const Node& node);
   absl::Status InferLoop(Compilation& c, const Node& node);
   absl::Status InferBody(Compilation& c, const Node& node, Compilation& body,

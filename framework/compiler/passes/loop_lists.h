@@ -37,7 +37,7 @@ class LoopLists {
   const std::vector<ListInfo> first_;
   std::vector<ListInfo> arguments_;
   std::vector<ListInfo> behind_;
-  std::vector<int64_t> growth_;  // maximum of elements added per iteration
+  std::vector<int64_t> growth_;  // maximum number of elements added per iteration
   int trials_ = 0;
   std::optional<int64_t> bound_;  // common to all trials so far
   bool bound_changed_ = false;

@@ -95,7 +95,7 @@ bool OrderReadBeforeWrite(Compilation& c, Node* read, Node* write,
 }  // namespace
 
 absl::StatusOr<bool> OrderVariables::Run(Compilation& c) {
-  std::map<std::string, Accesses> variables;  // by name: a deterministic order
+  std::map<std::string, Accesses> variables;  // by name, for a deterministic order
   for (Node* node : c.graph.Nodes()) {
     const OpRole role = node->op().role;
     if (role != OpRole::kRead && role != OpRole::kWrite) continue;

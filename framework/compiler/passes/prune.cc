@@ -24,8 +24,7 @@ bool TakeDefaults(Compilation& c) {
     if (!HasDefault(*node)) continue;
     changed = true;
     const Output by_default = node->input(0);
-    // Nodes that had to run before this node must still run before its users, but may run after its
-    // default.
+    // The node's control inputs must still run before its users, but may run after its default.
     const bool is_asked_for = std::count(c.fetches.begin(), c.fetches.end(), node->output(0)) > 0 ||
                               std::count(c.targets.begin(), c.targets.end(), node) > 0;
     for (Node* control : node->control_inputs()) {

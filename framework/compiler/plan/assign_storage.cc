@@ -140,7 +140,7 @@ class Assigner {
   void ShareInPlace() {
     std::vector<int> last_read(table_.all.size(), -1);
     for (size_t p = 0; p < s_.order.size(); ++p) {
-      // A view reads nothing, but its users come later in the order and have the same root.
+      // A view itself reads nothing, but its users come later in the order and have the same root.
       for (const Output& in : s_.order[p]->inputs()) {
         if (const int root = table_.RootOf(in); root >= 0) last_read[root] = static_cast<int>(p);
       }

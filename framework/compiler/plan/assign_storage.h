@@ -8,8 +8,8 @@
 
 namespace mirrorflow {
 
-// The kind of a node of role kCollective follows from its outputs and attributes. `axis` names the
-// split whose rows it gathers, or scatters if it has a `reduction`. Without `axis` it reduces in
+// Outputs and attributes determine the kind of a kCollective node. With `axis`, it gathers the rows
+// of that split or, if it also has a `reduction`, scatters them. Without `axis`, it reduces in
 // place.
 inline bool IsBarrier(const Node& collective) { return collective.num_outputs() == 0; }
 inline bool ChangesRows(const Node& collective) { return collective.has_attr("axis"); }

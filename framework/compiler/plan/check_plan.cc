@@ -156,7 +156,7 @@ class Checker {
     for (auto it = cells.find(begin); it != cells.end() && it->first < end; ++it) {
       Cell& cell = it->second;
       auto conflict = [&](const Access& other) {
-        // One instruction may both read and write the bytes (in place, updates).
+        // One instruction can both read and write the bytes (in-place kernels, updates).
         return other.instruction >= 0 && other.instruction != self.instruction &&
                other.instruction != kLastRun && clock[other.lane] < other.position;
       };

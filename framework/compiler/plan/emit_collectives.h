@@ -20,7 +20,7 @@ class EmitCollectives {
 
   // Starts a collective.
   void Start(const Node& collective);
-  // Finishes collectives in the order of their starts until `sequence` is done.
+  // Finishes collectives in start order, up to and including `sequence`.
   void FinishUpTo(int sequence);
   // Returns the sequence number of the last collective started; -1 before the first.
   int last() const { return static_cast<int>(plan_.collectives.size()) - 1; }
@@ -37,7 +37,7 @@ class EmitCollectives {
     int index = 0;
     int name = 0;
     StorageUses uses = {};  // from its start until it is finished
-    EventId done = -1;      // on a device that enqueues collectives
+    EventId done = -1;      // only on devices that enqueue collectives
   };
 
   void StartReduction(const Node& node, PlannedCollective* collective, InFlight* flight);

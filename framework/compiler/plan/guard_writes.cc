@@ -66,7 +66,7 @@ absl::StatusOr<bool> GuardWrites::Run(PlanState& s) {
   });
   if (gate == s.collectives.size()) {
     if (writes.empty()) return false;
-    if (!s.shard) {  // no other ranks
+    if (!s.shard) {  // there are no other ranks
       for (Node* node : failing) {
         for (Node* write : writes) s.graph.AddControlEdge(node, write);
       }

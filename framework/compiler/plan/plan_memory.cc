@@ -108,7 +108,8 @@ std::vector<int64_t> BestFit(absl::Span<const Lifetime> values) {
       release(offset + size, block - size);
       continue;
     }
-    // Grow the memory. A free block at the very top becomes the start of the new block.
+    // No free block fits, so grow the memory. A free block at the very top becomes the start of the
+    // new block.
     int64_t offset = top;
     if (!free_at.empty()) {
       const auto last = std::prev(free_at.end());

@@ -13,7 +13,7 @@
 
 namespace mirrorflow {
 
-// A value of `bytes` bytes, alive in steps first … last, both included.
+// A value of `bytes` bytes that is alive in steps `first` to `last`, inclusive.
 struct Lifetime {
   int first = 0;
   int last = 0;
@@ -28,7 +28,7 @@ struct MemoryPlan {
 
 // Returns the smaller result of two heuristics: greedy by size (Pisarchyk and Lee, "Efficient
 // Memory Management for Deep Neural Net Inference", 2020), which is quadratic and therefore skipped
-// above a few thousand values; and best fit in order of time with coalescing, O(n log n).
+// above a few thousand values; and best fit in time order with coalescing, O(n log n).
 MemoryPlan PackValues(absl::Span<const Lifetime> values);
 
 class PlanMemory final : public PlanPass {

@@ -59,7 +59,7 @@ struct PlanState final : Compilation {
   std::map<NodeId, std::vector<PlanState*>> plan_bodies_;
 };
 
-// Stands for the address of a storage; an empty operand if `storage` is -1.
+// A placeholder for the address of a storage; an empty operand if `storage` is -1.
 inline constexpr RegionId kUnplaced = -2;
 inline Operand Unplaced(int storage) {
   return storage >= 0 ? Operand{kUnplaced, storage} : Operand();

@@ -19,9 +19,10 @@ namespace mirrorflow {
 
 struct Storage {
   int64_t bytes = 0;
-  // kNoRegion: in the arena, at an offset that PlanMemory assigns, or inside `parent`.
+  // kNoRegion if the storage is inside `parent` or in the arena, at an offset that PlanMemory
+  // assigns.
   RegionId region = kNoRegion;
-  int64_t offset = 0;  // in the region, in the parent or, by PlanMemory, in the arena
+  int64_t offset = 0;  // in the region or parent or, once assigned, in the arena
   int parent = -1;     // the storage that contains this one; -1 if none
   // True if a collective uses the storage or the plan does not own it: no output may overwrite it,
   // and it may not overwrite an input.
@@ -76,7 +77,7 @@ class StorageTable {
 
   std::vector<Storage> all;
   absl::flat_hash_map<NodeId, Slots> slots;  // by all-reduce
-  // The constants that are operands, and their offsets.
+  // The constants that serve as operands, and their offsets.
   std::vector<std::pair<const Node*, int64_t>> constants;
   int64_t constants_bytes = 0;
 
