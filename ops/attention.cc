@@ -124,7 +124,7 @@ std::string MaskTerm(const ShardContext& c, int i) {
 // Returns the term of an operand or result that has rows for each head.
 const char* RowsTerm(const ShardContext& c) { return HeadsInside(c.node()) ? "a.b." : "ab.."; }
 
-// Examples and heads are independent of one another.
+// Examples and heads are independent, so both dimensions can be sharded.
 absl::StatusOr<ShardingRule> AttentionSharding(const ShardContext& c) {
   const char* const rows = RowsTerm(c);
   return ShardingRule{

@@ -50,7 +50,7 @@ Output Minimum(const Scope& scope, Output x, Output y);            // NaN if eit
 Output Pow(const Scope& scope, Output x, Output y);                // not uint8
 Output SquaredDifference(const Scope& scope, Output x, Output y);  // not uint8
 
-// The results are bool.
+// These return bool.
 Output Less(const Scope& scope, Output x, Output y);
 Output LessEqual(const Scope& scope, Output x, Output y);
 Output Greater(const Scope& scope, Output x, Output y);

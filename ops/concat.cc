@@ -216,7 +216,8 @@ absl::Status PackShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// The terms of the packed tensor and of a piece: one letter for each dimension except the new one.
+// The terms of the packed tensor and of a piece, with one letter for each dimension except the new
+// one.
 struct PackTerms {
   std::string packed;
   std::string piece;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ops that join tensors and split them again.
+// Ops that join tensors, and Unpack, which splits them again.
 #ifndef MIRRORFLOW_OPS_CONCAT_H_
 #define MIRRORFLOW_OPS_CONCAT_H_
 

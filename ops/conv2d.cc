@@ -88,7 +88,8 @@ absl::Status BackpropFilterShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// Letters: n images, c channels of images, o output channels. Grouped channels stay whole.
+// Sharding terms. Letter n stands for images, c for image channels, o for output channels. Grouped
+// channels stay whole.
 struct Terms {
   std::string images, filter, output;
 };

@@ -83,7 +83,8 @@ absl::Status BackpropFilterShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// Letters: n images, c channels. Output channels come in groups, one per channel of the images.
+// Letter n stands for images, c for channels. Output channels come in groups, one per image
+// channel.
 absl::StatusOr<ShardingRule> ForwardSharding(const ShardContext& c) {
   MF_ASSIGN_OR_RETURN(const ImageLayout layout, ReadImageLayout(c.node()));
   const std::string images = layout.Term("n", "c");

@@ -51,7 +51,7 @@ struct BinaryRow {
 
   const char* name;
   const char* doc;
-  const char* dtypes = kFloating;  // null: the operands are bool, and there is no attribute T
+  const char* dtypes = kFloating;  // null: bool operands and no attribute T
   GradientFn gradient = nullptr;
   const char* no_gradient = "";
   ShardingFn sharding = ElementwiseSharding;

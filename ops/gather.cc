@@ -230,7 +230,7 @@ absl::Status ResourceGatherShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// The variable is whole, and so are the batch dimensions, which it shares with the indices.
+// The variable must be whole, as must the batch dimensions, which it shares with the indices.
 absl::StatusOr<ShardingRule> ResourceGatherSharding(const ShardContext& c) {
   const int batch = static_cast<int>(c.node().attr<int64_t>("batch_dims"));
   const std::string rows = std::string(batch, '.') + LettersFor(c.input(1)).substr(batch);

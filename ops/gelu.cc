@@ -16,7 +16,7 @@ namespace {
 
 using Outputs = absl::StatusOr<std::vector<Output>>;
 
-// Builds the formulas of Gelu and its derivatives at one tensor x, in TensorFlow's ops.
+// Builds the formulas of Gelu and its derivatives at a tensor x from TensorFlow's ops.
 class Formulas {
  public:
   Formulas(const Scope& scope, Output x) : s_(scope), x_(x) {}

@@ -47,7 +47,7 @@ absl::Status IdentityNShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// All outputs are sharded together or not at all, along dimensions in which their sizes are equal.
+// The outputs are either all sharded, along dimensions of equal size, or all whole.
 absl::StatusOr<ShardingRule> IdentityNSharding(const ShardContext& c) {
   std::vector<std::string> terms;
   bool numbers = true;

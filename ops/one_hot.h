@@ -13,7 +13,7 @@ void RegisterOneHot(OpRegistry& ops);
 namespace ops {
 
 struct OneHotOptions {
-  int64_t axis = -1;  // position of the new dimension; -1: last
+  int64_t axis = -1;  // index of the new dimension; -1: last
 };
 
 // OneHot: y[…, k, …] = on_value where the index is k, off_value elsewhere.

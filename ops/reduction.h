@@ -70,7 +70,7 @@ Output Prod(const Scope& scope, Output input, const ReductionAxes& axes = Reduct
 Output EuclideanNorm(const Scope& scope, Output input,
                      const ReductionAxes& axes = ReductionAxes::All(),
                      const ReductionOptions& options = {});
-// Logical reductions of bool.
+// Logical reductions of bool tensors.
 Output All(const Scope& scope, Output input, const ReductionAxes& axes = ReductionAxes::All(),
            const ReductionOptions& options = {});
 Output Any(const Scope& scope, Output input, const ReductionAxes& axes = ReductionAxes::All(),

@@ -30,7 +30,7 @@ void SetView(ShapeContext& c, const Shape& output) {
   }
 }
 
-// The product of the known dimensions and the number of unknown ones.
+// The product of the known dimensions, and the number of unknown dimensions.
 struct KnownSize {
   int64_t product = 1;
   int num_unknown = 0;

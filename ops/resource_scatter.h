@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Updates of selected rows of a variable: how TensorFlow applies the gradient of an embedding.
+// Ops that update selected rows of a variable. TensorFlow applies the gradient of an embedding with
+// them.
 #ifndef MIRRORFLOW_OPS_RESOURCE_SCATTER_H_
 #define MIRRORFLOW_OPS_RESOURCE_SCATTER_H_
 

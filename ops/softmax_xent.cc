@@ -54,7 +54,7 @@ absl::Status DenseShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// A row is normalised as a whole.
+// Rows must be whole, because each is normalised as a whole.
 absl::StatusOr<ShardingRule> DenseSharding(const ShardContext& c) {
   std::string terms[2];
   for (int i = 0; i < 2; ++i) {

@@ -38,7 +38,7 @@ absl::StatusOr<std::optional<std::vector<int64_t>>> Numbers(const ShapeContext& 
 
 struct Blocks {
   std::vector<int64_t> sizes;
-  std::vector<int64_t> margins;  // before and after each dimension
+  std::vector<int64_t> margins;  // paddings or crops, before and after each dimension
   int64_t count = 1;             // positions in a block
 };
 

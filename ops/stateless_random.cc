@@ -57,7 +57,7 @@ absl::Status RandomShape(ShapeContext& c) {
     MF_RETURN_IF_ERROR(CheckVector(c, i++, "key", 1));
     MF_RETURN_IF_ERROR(CheckVector(c, i++, "counter", 2, /*or_more=*/true));
   }
-  // The algorithm and the limits.
+  // The remaining inputs, the algorithm and the limits, are scalars.
   for (; i < c.node().num_inputs(); ++i) MF_RETURN_IF_ERROR(c.WithRank(i, 0).status());
   c.set_output(0, std::move(shape));
   return absl::OkStatus();

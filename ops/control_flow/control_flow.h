@@ -33,7 +33,7 @@ void RegisterControlFlow(OpRegistry& ops);
 
 namespace ops {
 
-// Builds a function from its arguments; returns its results.
+// Builds the body of a function from its arguments. Returns its results.
 using FunctionBuilder =
     absl::FunctionRef<std::vector<Output>(const Scope& scope, absl::Span<const Output> args)>;
 

@@ -19,7 +19,7 @@
 namespace mirrorflow {
 namespace {
 
-// Limits for one kernel: the values that it reads, and the nodes that make up its code.
+// Limits for one kernel: how many values it reads, and how many nodes it consists of.
 constexpr size_t kMaxInputs = 12;
 constexpr size_t kMaxNodes = 32;
 

@@ -26,7 +26,7 @@ int GradientIndex(const Node& update) { return update.input_index(update.op().up
 
 // An operand with at most this many elements stays in a core's cache.
 constexpr int64_t kMaxOperandElements = int64_t{1} << 17;
-// A tile of a gradient is computed from all rows at once and consists of whole vectors.
+// A gradient tile is computed from all rows at once and consists of whole vectors.
 constexpr int64_t kMaxRows = 1024;
 constexpr int64_t kMinColumns = 32;
 // Smaller gradients stay in cache anyway.
@@ -197,7 +197,8 @@ struct Group {
   Accesses accesses;
   Window window = {};
 
-  // The updates of a group run in any order, so they must not depend on one another.
+  // Returns whether the update can join the group. The updates of a group run in any order, so they
+  // must not depend on one another.
   bool Admits(const Node& update, const Accesses& own, const Window& its) const {
     const Window both = window.And(its);
     return updates.size() < kMaxUpdates && AreAlike(*updates[0], update) &&

@@ -58,7 +58,8 @@ bool IsAll(const Tensor& tensor, double number) {
       false);
 }
 
-// A view of views becomes a view of their source; one with the source's shape becomes the source.
+// A view of views becomes a view of their source; a view with the source's shape becomes the
+// source.
 Output View(Compilation& c, const Node& node) {
   if (!IsView(node)) return Output();
   Output source = node.input(0);

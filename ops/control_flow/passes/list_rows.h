@@ -12,7 +12,7 @@
 namespace mirrorflow {
 
 struct ListRows {
-  Output rows;    // [capacity, element…]; rows beyond the length are meaningless
+  Output rows;    // [capacity, element…]; rows beyond the length are undefined
   Output length;  // a scalar int32; if invalid, the length is `fixed`
   int64_t fixed = 0;
   // The lengths inside a list of lists, whose rows are [capacity, capacity of each, element…]:

@@ -304,8 +304,8 @@ class Lowering {
     return Rebuild(node, inputs, results);
   }
 
-  // The values that pass through a branch or loop, by argument or by result: the ListInfo of a
-  // list, nullopt for a tensor.
+  // The values that pass through a branch or loop, by argument or result: a ListInfo for a list,
+  // nullopt for a tensor.
   using Carried = std::vector<std::optional<ListInfo>>;
 
   absl::Status AppendAs(const Scope& scope, const Output& value,
