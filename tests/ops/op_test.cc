@@ -27,7 +27,7 @@ struct Exemption {
 };
 
 constexpr Exemption kExemptions[] = {
-    {"FusedBatchNormV3", Check::kGradient, "only y has one: tests/ops/batch_norm_test.cc"},
+    {"FusedBatchNormV3", Check::kGradient, "only y has a gradient: tests/ops/batch_norm_test.cc"},
     {"If", Check::kGradient, "cases have no functions: tests/distribute/control_flow_test.cc"},
     {"If", Check::kValues, "cases have no functions: tests/distribute/foreign_graph_test.cc"},
     {"NoOp", Check::kRule, "it has neither operands nor results"},
@@ -38,10 +38,10 @@ constexpr Exemption kExemptions[] = {
     {"RandomUniform", Check::kValues, "TensorFlow's numbers differ: tests/ops/random_test.cc"},
     {"ReplicaIndex", Check::kValues,
      "TensorFlow does not have it: tests/distribute/strategy_test.cc"},
-    {"StatelessIf", Check::kGradient, "as for If"},
-    {"StatelessIf", Check::kValues, "as for If"},
-    {"StatelessWhile", Check::kGradient, "as for While"},
-    {"StatelessWhile", Check::kValues, "as for While"},
+    {"StatelessIf", Check::kGradient, "see If"},
+    {"StatelessIf", Check::kValues, "see If"},
+    {"StatelessWhile", Check::kGradient, "see While"},
+    {"StatelessWhile", Check::kValues, "see While"},
     {"StopGradient", Check::kGradient, "it differs from central differences by design"},
     {"TruncatedNormal", Check::kValues, "TensorFlow's numbers differ: tests/ops/random_test.cc"},
     {"VarHandleOp", Check::kValues, "a handle has no value"},
@@ -144,7 +144,7 @@ constexpr const char* kNeverEmpty[] = {
     "ScatterNd",                            // TensorFlow rejects it
 };
 
-// Arguments that need no cases of size 1 in each dimension. An empty `op` means every op.
+// Arguments that do not need cases of size 1 in each dimension. An empty `op` means every op.
 struct NeverOne {
   const char* op;
   const char* arg;

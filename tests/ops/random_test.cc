@@ -73,7 +73,7 @@ TEST(Philox, MatchesPublishedTestVectors) {
        {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
   };
   for (const Answer& answer : kAnswers) {
-    PhiloxBlocks<3> blocks;  // the answer must not depend on the block's position
+    PhiloxBlocks<3> blocks;  // the result must not depend on the block's position
     for (int w = 0; w < 4; ++w) std::fill_n(blocks.word[w], 3, answer.counter[w]);
     Philox4x32(uint64_t{answer.key[1]} << 32 | answer.key[0], blocks);
     for (int w = 0; w < 4; ++w) {

@@ -98,7 +98,7 @@ TEST_F(SoftmaxXentTest, LogitOfMinusInfinityHasZeroProbability) {
   EXPECT_EQ((*out)[0].data<float>()[0], kInf);
 }
 
-// More rows than fit into a block, for every width.
+// Uses more rows than fit into a block, for every width.
 TEST_F(SoftmaxXentTest, MatchesDoublePrecisionForManyRowsOfAnyWidth) {
   for (const int64_t classes : {1, 2, 7, 10, 17, 100, 5000}) {
     const int64_t rows = classes == 5000 ? 5 : 600;

@@ -30,8 +30,8 @@
 
 namespace mirrorflow {
 
-// A list of tensors; an item without a value is zeros. The interpreter represents a value of dtype
-// variant by the index of its list in the table of the step.
+// A list of tensors, in which an item without a value stands for zeros. The interpreter represents
+// a value of dtype variant by the index of its list in the step's table.
 struct ReferenceList {
   DataType dtype = DT_INVALID;
   Shape element = Shape::UnknownRank();
@@ -84,7 +84,7 @@ class Interpreter {
   Graph graph_;               // the graph that runs: a copy of original_, in double if requested
   std::vector<Node*> nodes_;  // nodes of graph_, by id in original_
   std::map<std::string, Tensor> variables_;
-  std::shared_ptr<ReferenceLists> lists_;  // of the current step; its functions share them
+  std::shared_ptr<ReferenceLists> lists_;  // lists of the current step, shared by its functions
 };
 
 }  // namespace mirrorflow

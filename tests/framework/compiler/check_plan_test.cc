@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A small valid plan, and a planted violation for each error that CheckPlan reports.
+// Tests CheckPlan on a small valid plan, and on one violation for each error that it reports.
 #include "framework/compiler/plan/check_plan.h"
 
 #include <functional>

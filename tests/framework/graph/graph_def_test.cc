@@ -593,7 +593,7 @@ TEST(FunctionTest, MalformedLibraryIsErrorNotCrash) {
 
 // -------------------------------------------------------------------------------------------------
 
-// Random edits of the bytes give either an error or a valid graph that round-trips.
+// Random edits of the bytes yield either an error or a valid graph that round-trips.
 TEST(GraphDefTest, RandomEditsGiveErrorOrValidGraph) {
   Graph graph = Parsed(
       absl::StrCat(kUpdate,

@@ -137,7 +137,7 @@ const KernelRegistry& Kernels() {
   return *registry;
 }
 
-// The fused layer is newer than the nodes of its gradients, which therefore precede it here.
+// The fused layer is newer than the nodes of its gradients, which therefore precede it in the text.
 constexpr char kLayer[] = R"(
 x = Placeholder() {dtype=float, shape=<6,4>}
 w = Placeholder() {dtype=float, shape=<4,5>}
