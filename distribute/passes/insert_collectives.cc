@@ -117,7 +117,7 @@ class Inserter {
     Output result;
     if (IsPerReplica(want)) {
       // The value is a branch result, and the other branch gives every replica its own value. Parts
-      // of a sum and a replicated value need no conversion to that.
+      // of a sum and replicated values need no conversion to that.
       if (AsSharded(have) != nullptr) return Convert(value, Replicated());
       const Partial* partial = AsPartial(have);
       if (partial == nullptr || partial->reduction == Reduction::kSum) return value;

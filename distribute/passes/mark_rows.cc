@@ -133,8 +133,8 @@ class Marker {
   Marker(std::vector<int64_t> axes, StepShapes before, StepShapes after)
       : axes_(std::move(axes)), before_(std::move(before)), after_(std::move(after)) {}
 
-  // Marks the nodes of a step, or of a body whose results are observable if `shows_results`.
-  // Returns whether it marked any.
+  // Marks the nodes of a step or body. `shows_results` is true for a body whose results are
+  // observable. Returns whether it marked any.
   absl::StatusOr<bool> Mark(Compilation& c, bool shows_results) {
     const std::vector<bool> shows = FindShown(c, shows_results);
     MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(c.graph));

@@ -45,7 +45,7 @@ absl::Status PropagateInto(Compilation& body, const Shardings& arguments, Propag
 
 bool IsZero(const Compilation& c, const Output& output) {
   Output made = StripViews(output);
-  // Zeros that are too large to be folded.
+  // ZerosLike is zero even if it was too large to be folded.
   if (made.node->op().name == ops::kZerosLike) return true;
   if (made.node->op().name == ops::kFill) made = made.node->input(1);
   const Tensor& value = c.values().at(made).constant;
