@@ -31,7 +31,8 @@ using google::protobuf::TextFormat;
 using google::protobuf::internal::WireFormatLite;
 
 constexpr int kMaxDepth = 100;  // protobuf's limit for binary messages
-// Starts the first line of the text form. It shows when a file is truncated at a line break.
+// Starts the first line of the text form. The node count after it reveals that a file was truncated
+// at a line break.
 constexpr absl::string_view kTextHead = "# mirrorflow graph, nodes: ";
 
 enum class Format { kBinary, kProtoText, kTextForm };

@@ -408,7 +408,7 @@ class Inliner {
       MF_ASSIGN_OR_RETURN(const std::string control, Translate(instance, absl::StrCat("^", node)));
       controls.push_back(control);
     }
-    std::sort(controls.begin(), controls.end());  // hash maps have no fixed order
+    std::sort(controls.begin(), controls.end());  // protobuf maps have no fixed order
     controls.erase(std::unique(controls.begin(), controls.end()), controls.end());
     const int64_t copies = static_cast<int64_t>(values.size()) + 1;
     MF_RETURN_IF_ERROR(Spend(0, std::min(copies * BytesOf(controls), limits_.max_bytes + 1)));

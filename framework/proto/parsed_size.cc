@@ -28,7 +28,7 @@ constexpr int64_t kNumber = 8;     // or a pointer to a string or a message
 constexpr int64_t kHeader = 24;    // in each message: virtual table, arena, cached size
 constexpr int64_t kRepeated = 24;  // a repeated field without elements
 constexpr int64_t kMap = 120;      // a map without entries
-constexpr int64_t kMapEntry = 32;  // without its key and value
+constexpr int64_t kMapEntry = 32;  // with an empty key and value
 constexpr int64_t kUnknown = 64;   // an unknown field, which the message keeps
 constexpr size_t kMaxInput = std::numeric_limits<int>::max();  // protobuf's limit
 // Maximum nesting of a text message. The parser in graph_file.cc has a lower limit.
