@@ -214,8 +214,8 @@ absl::StatusOr<std::vector<Output>> ExpandBatchNorm(const Scope& s, const Node& 
                              d.Scalar(0)};
 }
 
-// Expands the gradient: the gradient with constant statistics, minus the part that flows through
-// them:
+// Expands the gradient op: the gradient with the statistics held constant, minus the part that
+// flows through the statistics:
 //   dx = (dy - sum(dy) / n - (x - mean) * dscale * inverse / n) * scale * inverse
 // The subtracted part is also a normalisation.
 absl::StatusOr<std::vector<Output>> ExpandBatchNormGrad(const Scope& s, const Node& op) {

@@ -85,7 +85,7 @@ absl::StatusOr<ListInfo> TensorsOfNode(const ShapeContext& c) {
       "elements that are lists can only be pushed and popped; expected tensors");
 }
 
-// Sets output i to one element or, stacked, to `rows` elements.
+// Sets output i to one element, or to `rows` stacked elements.
 absl::Status SetElements(ShapeContext& c, int i, const ListInfo& list, const Shape& said,
                          std::optional<int64_t> rows = std::nullopt) {
   ListInfo merged = list;

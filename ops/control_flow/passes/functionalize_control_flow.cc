@@ -115,7 +115,7 @@ absl::Status CheckHasNoVariables(const Compilation& body) {
 }
 
 // The remaining budget. Functions that run functions can multiply without bound, and passes recurse
-// into every one.
+// into each of them.
 struct Budget {
   int bodies = 1 << 14;                     // bodies that may still be instantiated
   int depth = 64;                           // further levels of nesting
