@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Losses: functions that compare predictions with labels. By default a loss is a scalar, the mean
-// over the global batch, with Keras' formulas and defaults:
+// over the global batch. Formulas and defaults are Keras':
 //
 //   auto loss = losses::Huber(root, predictions, labels, {.delta = 2, .sample_weight = weights});
 //

@@ -20,8 +20,8 @@ class GradientDescent final : public Optimizer {
 };
 using SGD = GradientDescent;
 
-// accumulator = momentum * accumulator + gradient; variable -= learning_rate * accumulator, or with
-// Nesterov's momentum learning_rate * (gradient + momentum * accumulator).
+// accumulator = momentum * accumulator + gradient; variable -= learning_rate * accumulator. With
+// Nesterov momentum: variable -= learning_rate * (gradient + momentum * accumulator).
 class Momentum final : public Optimizer {
  public:
   struct Options {
