@@ -71,7 +71,7 @@ struct PowerSGDOptions {
 // has e_r = M_r - P Qᵀ / (number of replicas). Both errors have the same sum, and only the sum
 // matters: it determines every replica's next P and Q. The form used here does not let errors grow
 // when the replicas' gradients differ.
-// On one replica, this equals PyTorch's hook with one rank. Moves (n + m) r elements instead of n m.
+// On one replica, it equals PyTorch's hook with one rank. Moves (n + m) r elements, not n m.
 // Errors: InvalidArgument if the rank is less than 1, or another option is negative.
 // Source: Vogels, Karimireddy and Jaggi, "PowerSGD: practical low-rank gradient compression for
 // distributed optimization", 2019.
