@@ -25,7 +25,7 @@ namespace {
 
 Failpoint inference_failpoint("train/inference_step");
 
-// InvalidArgument, naming the field, unless `graph` has every value of the model.
+// Returns InvalidArgument, naming the field, unless `graph` owns every value of the model.
 absl::Status CheckOwned(const Graph& graph, const Model& model) {
   const auto check = [&](absl::string_view field, const Output& value) {
     return Annotate(graph.CheckOwns(value), absl::StrCat("trainer, ", field));
@@ -98,8 +98,8 @@ absl::Status CheckFitNumbers(const FitOptions& o) {
                                 {"check_replicas", o.check_replicas, kNotNegative}});
 }
 
-// Keeps the session's step count: runs that write the sums of metrics must not change the random
-// numbers of the training steps that follow.
+// Preserves the session's step count: steps that only read or write metric sums must not change the
+// random numbers of later training steps.
 class KeepStep {
  public:
   explicit KeepStep(Session& session) : session_(session), step_(session.step()) {}
@@ -141,8 +141,9 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Strategy& strateg
   MF_ASSIGN_OR_RETURN(trainer->train_, session.Prepare(model.inputs, {model.loss}, updates));
   MF_ASSIGN_OR_RETURN(trainer->evaluate_, session.Prepare(model.inputs, {loss}, evaluations));
   if (!results.empty()) {
-    // One step, whose reads see the values before its writes: a worker may end its session after
-    // its last step, and a step of another worker then fails, even without communication.
+    // Read and reset in one step, in which reads see the values before the writes. With two steps,
+    // a worker could end its session after the first one, and the other workers' second step would
+    // fail, even though it does not communicate.
     MF_ASSIGN_OR_RETURN(trainer->metric_results_, session.Prepare({}, results, resets));
     MF_ASSIGN_OR_RETURN(trainer->reset_metrics_, session.Prepare({}, {}, resets));
   }
@@ -246,7 +247,7 @@ absl::StatusOr<Tensor> Trainer::Predict(const Dataset& dataset, const InferenceO
   for (DistributedBatch batch; input.Next(&batch);) {
     MF_RETURN_IF_ERROR(BeginInferenceStep());
     MF_ASSIGN_OR_RETURN(const StepOutputs outputs, RunPrediction(batch));
-    // The buffers of a step are reused by the next one.
+    // The next step reuses the buffers of this one.
     MF_ASSIGN_OR_RETURN(Tensor part, outputs[0].Clone());
     if (part.shape().rank() == 0) {
       return absl::InvalidArgumentError(
@@ -302,7 +303,8 @@ absl::StatusOr<TrainResult> Trainer::Fit(const Dataset& dataset, const FitOption
     MF_RETURN_IF_ERROR(Annotate(options.validation->CheckBatched(), "validation"));
   }
   if (loop_ != nullptr) {
-    return absl::FailedPreconditionError("Fit(): expected no other Fit of this trainer, got one");
+    return absl::FailedPreconditionError(
+        "Fit(): this trainer is already in Fit(); expected one call at a time");
   }
   Loop loop(*this, dataset, options);
   loop_ = &loop;
