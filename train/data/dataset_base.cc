@@ -9,7 +9,7 @@ namespace mirrorflow {
 absl::Status DatasetBase::CheckBatched() const {
   if (batched_) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("dataset: expected batches, as Batch() makes them, got rows of ", description_));
+      absl::StrCat("dataset: expected batches, which Batch() makes, got rows of ", description_));
 }
 
 RowDataset::RowDataset(absl::StatusOr<RowPipeline> rows)

@@ -144,8 +144,8 @@ Output Permute(const Scope& scope, Output x, absl::Span<const int64_t> dims) {
   for (size_t i = 0; i < sorted.size(); ++i) valid &= sorted[i] == static_cast<int64_t>(i);
   if (!valid) {
     return Fail(scope,
-                absl::StrCat("permute: expected a permutation of dimensions 1 and up of ",
-                             "shape ", shape.ToString(), ", got (", absl::StrJoin(dims, ","), ")"));
+                absl::StrCat("permute: expected a permutation of dimensions 1 and up of ", "shape ",
+                             shape.ToString(), ", got (", absl::StrJoin(dims, ","), ")"));
   }
   return ops::Transpose(scope, x, perm);
 }
