@@ -14,8 +14,8 @@
 namespace mirrorflow {
 namespace {
 
-// The part of a batch that its checksum covers: the whole batch if it is no larger. Without this
-// limit, each worker of a large cluster would read the whole batch.
+// How much of a batch its checksum covers at most. Without this limit, each worker of a large
+// cluster would read the whole batch.
 constexpr int64_t kRowsOfChecksum = 128;
 constexpr int64_t kBytesOfChecksum = int64_t{64} << 20;  // assuming that all rows are as large as
                                                          // the first

@@ -88,8 +88,8 @@ absl::StatusOr<Tensor> NewImage(DataType dtype, const Shape& shape) {
 }
 
 // Creates an image of this height and width, with the dtype and channels of `image`, and calls
-// fill(from, to) on it, both as Pixels<T>. With `fills_all`, `fill` sets every value and the result
-// is no larger than `image`; otherwise, all values are 0 before the call.
+// fill(from, to) on it, both as Pixels<T>. With `fills_all`, `fill` must set every value, and the
+// result must not be larger than `image`; otherwise, all values are 0 before the call.
 template <typename Fill>
 absl::StatusOr<Tensor> Make(const Tensor& image, int64_t height, int64_t width, Fill fill,
                             bool fills_all = false) {

@@ -34,7 +34,7 @@ struct SelfAttentionOptions {
 };
 
 // SelfAttention: softmax(q · kᵀ / sqrt(width / heads) + mask) · v for each head, where q, k and v
-//                are dense layers of x; then a dense layer of all heads.
+//                are dense layers of x; a final dense layer combines the heads.
 // Shapes:   x [batch, n, width] -> the same; n and width must be known, width a multiple of heads.
 // Source:   Vaswani et al., "Attention is all you need", 2017.
 Output SelfAttention(const Scope& scope, Output x, int64_t heads,

@@ -26,7 +26,8 @@ struct SparseCrossEntropyOptions {
   std::string name = "loss";
 };
 
-// -log softmax(logits)[label]: Keras' SparseCategoricalCrossentropy with from_logits=True.
+// Cross entropy for integer labels: -log softmax(logits)[label]. Keras'
+// SparseCategoricalCrossentropy with from_logits=True.
 // Shapes:   logits [batch, …, classes], labels [batch, …] (int32 or int64) -> scalar.
 // Errors:   InvalidArgument for other shapes. The step fails with InvalidArgument for a label
 //           outside [0, classes); no variable has changed by then.
@@ -41,13 +42,15 @@ struct CrossentropyOptions {
   std::string name = "loss";
 };
 
+// Cross entropy for labels that are distributions over classes, such as one-hot labels:
 // -sum(y log p) over the classes; p = softmax(x), or the predictions divided by their sum.
 // Shapes:   predictions and labels [batch, …, classes] -> scalar.
 // Errors:   InvalidArgument for other shapes, or label_smoothing outside [0, 1].
 Output CategoricalCrossentropy(const Scope& scope, Output predictions, Output labels,
                                const CrossentropyOptions& options = {});
 
-// -y log p - (1 - y) log(1 - p), the mean over the last dimension; p = sigmoid(x).
+// Binary cross entropy, for independent labels of 0 or 1: -y log p - (1 - y) log(1 - p), the mean
+// over the last dimension; p = sigmoid(x).
 // Shapes:   predictions and labels [batch, …] -> scalar.
 // Errors:   InvalidArgument for other shapes, or label_smoothing outside [0, 1].
 Output BinaryCrossentropy(const Scope& scope, Output predictions, Output labels,
@@ -87,7 +90,8 @@ struct CategoricalFocalOptions {
 Output CategoricalFocalCrossentropy(const Scope& scope, Output predictions, Output labels,
                                     const CategoricalFocalOptions& options = {});
 
-// sum(y log(y / p)) over the classes, with y and p clipped to [epsilon, 1].
+// Kullback-Leibler divergence: sum(y log(y / p)) over the classes, with y and p clipped to
+// [epsilon, 1].
 // Shapes:   predictions and labels [batch, …, classes] -> scalar.
 Output KLDivergence(const Scope& scope, Output predictions, Output labels,
                     const LossOptions& options = {});

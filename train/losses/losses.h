@@ -10,8 +10,8 @@
 #ifndef MIRRORFLOW_TRAIN_LOSSES_LOSSES_H_
 #define MIRRORFLOW_TRAIN_LOSSES_LOSSES_H_
 
-#include "train/losses/classification.h"  // cross entropies, focal losses, divergence
-#include "train/losses/ctc.h"             // sequences without alignment
-#include "train/losses/regression.h"      // distances of numbers
+#include "train/losses/classification.h"  // cross entropies, focal and hinge losses, KL divergence
+#include "train/losses/ctc.h"             // CTC, for sequences without alignment
+#include "train/losses/regression.h"      // MeanSquaredError, Huber, CosineSimilarity, …
 
 #endif  // MIRRORFLOW_TRAIN_LOSSES_LOSSES_H_

@@ -12,8 +12,8 @@ namespace mirrorflow {
 namespace metrics {
 
 enum class Curve {
-  kRoc,  // recall over the false positive rate
-  kPr,   // precision over recall
+  kRoc,  // recall against the false positive rate
+  kPr,   // precision against recall
 };
 
 // The height assumed between two thresholds.

@@ -12,11 +12,11 @@
 #ifndef MIRRORFLOW_TRAIN_METRICS_METRICS_H_
 #define MIRRORFLOW_TRAIN_METRICS_METRICS_H_
 
-#include "train/metrics/accuracy.h"          // shares of right predictions
-#include "train/metrics/auc.h"               // areas under curves
+#include "train/metrics/accuracy.h"          // accuracies, top-k accuracies
+#include "train/metrics/auc.h"               // area under the ROC or PR curve
 #include "train/metrics/confusion_matrix.h"  // confusion matrix, mean IoU
 #include "train/metrics/mean.h"              // mean, sum, perplexity
-#include "train/metrics/precision_recall.h"  // F1 and F-beta
-#include "train/metrics/regression.h"        // errors of numbers
+#include "train/metrics/precision_recall.h"  // precision, recall, F1, F-beta
+#include "train/metrics/regression.h"        // regression errors
 
 #endif  // MIRRORFLOW_TRAIN_METRICS_METRICS_H_

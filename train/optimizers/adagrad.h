@@ -8,7 +8,9 @@
 
 namespace mirrorflow {
 
-// accumulator += gradient²; variable -= learning_rate * gradient / (sqrt(accumulator) + epsilon).
+// Divides the gradient by the root of the sum of all squared gradients so far:
+//   accumulator += gradient²
+//   variable -= learning_rate * gradient / (sqrt(accumulator) + epsilon)
 // Source: Duchi et al., "Adaptive subgradient methods for online learning and stochastic
 // optimization", 2011.
 class Adagrad final : public Optimizer {

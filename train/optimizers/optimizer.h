@@ -39,7 +39,7 @@ class Optimizer {
   // or, if the loss is not finite, none: the reduced loss is known before the first update.
   Operation Minimize(const Scope& scope, Output loss, const MinimizeOptions& options = {}) const;
 
-  // Returns the gradients of `loss` for those of `variables` that receive one.
+  // Returns the gradients of `loss` with respect to those of `variables` that receive one.
   static std::vector<GradientAndVariable> ComputeGradients(const Scope& scope, Output loss,
                                                            absl::Span<const Output> variables);
   // Passes each gradient through `reduce`. The gradients may also come from accumulators, which are

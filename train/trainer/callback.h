@@ -38,7 +38,7 @@ struct TrainingState {
   Session& session;
   int64_t epochs = 0;                           // as passed to Fit
   std::optional<int64_t> steps_per_epoch = {};  // unset if the dataset's size is unknown
-  // This run saves checkpoints or resumes from one, so logs must be resumable.
+  // Whether this run saves checkpoints or resumes from one, so that logs must be resumable.
   bool has_checkpoints = false;
   TrainingPosition position = {};               // how many steps have run
   float loss = 0;                               // of the last step

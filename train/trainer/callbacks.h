@@ -49,9 +49,9 @@ class Monitor {
 };
 
 struct EarlyStoppingOptions {
-  std::string monitor = "val_loss";
-  double min_delta = 0;
-  int64_t patience = 0;  // how many epochs without improvement stop training
+  std::string monitor = "val_loss";  // a name in TrainingState::logs
+  double min_delta = 0;              // only larger changes count as improvements
+  int64_t patience = 0;              // how many epochs without improvement stop training
   MonitorMode mode = MonitorMode::kAuto;
   // At the end of training, restores all variables to their values from the best epoch. Checkpoints
   // hold the variables of the last step, from which training can continue, and the best ones in

@@ -26,7 +26,7 @@ struct MeanLoss {
 };
 
 struct FitState {
-  // What the loop does next at a position.
+  // The next action of the loop at a position.
   enum class Stage { kStep, kValidation, kEpochEnd };
 
   MeanLoss epoch_loss;

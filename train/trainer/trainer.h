@@ -109,11 +109,12 @@ class Trainer {
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(const Strategy& strategy, Graph& graph,
                                                          const Model& model);
 
-  // Trains the model. The dataset must be batched; its components feed the model's inputs. Returns
-  // OutOfRange, naming the step, if the loss is not finite: that step leaves the variables that
-  // Minimize updates unchanged, and no checkpoint of it is saved. Returns DataLoss, naming the
-  // step, the variable and the ranks, if the replicas' copies of a variable differ; no checkpoint
-  // of that step is saved either.
+  // Trains the model. The dataset must be batched; its components feed the model's inputs.
+  //   OutOfRange, naming the step: the loss is not finite. That step leaves the variables that
+  //     Minimize updates unchanged, and no checkpoint of it is saved.
+  //   DataLoss, naming the step, the variable and the ranks: the replicas' copies of a variable
+  //     differ (FitOptions::check_replicas). No checkpoint of that step is saved.
+  //   FailedPrecondition: the model has no `train` operation.
   absl::StatusOr<TrainResult> Fit(const Dataset& dataset, const FitOptions& options = {});
 
   // Returns the mean loss, weighted by rows, and the metrics over a batched dataset. Resets the
@@ -123,7 +124,7 @@ class Trainer {
 
   // Returns the predictions for all rows of a batched dataset, on every worker. The dataset has
   // either the components that feed `prediction_inputs`, in order, or those of all `inputs`, in
-  // which case the unused ones are ignored.
+  // which case the unused ones are ignored. FailedPrecondition if the model has no `predictions`.
   absl::StatusOr<Tensor> Predict(const Dataset& dataset, const InferenceOptions& options = {});
 
   // Runs a training step on a batch of Strategy::Distribute(), and returns its loss.

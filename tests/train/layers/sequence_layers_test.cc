@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What keras_sequences_test does not check: initial values, returned states, rotary positions.
+// Checks that keras_sequences_test lacks: initial values, returned states, rotary positions.
 #include <cmath>
 #include <complex>
 

@@ -32,7 +32,7 @@ constexpr int kWorkers = 2;  // with one replica each
 constexpr int64_t kBatch = 4;
 const DistributeOptions kByFile = {.auto_shard_policy = AutoShardPolicy::kFile};
 
-// Writes files with these numbers of points of y = 2 x - 1. The x of a row is its number times 1/16.
+// Writes files with these numbers of points of y = 2 x - 1. The x of a row is its number / 16.
 std::string WriteLine(absl::string_view name, const std::vector<int>& rows) {
   const std::string directory = TemporaryPath(name);
   std::filesystem::remove_all(directory);
