@@ -141,8 +141,8 @@ absl::Status CheckParts(const CheckpointContents& data, const VariableLayout& la
                         variable->dtype == value.dtype() && variable->shape == value.shape();
       if (fits && rank >= 0 && rank < data.manifest.num_replicas) continue;
       return absl::DataLossError(absl::StrCat(
-          "part of rank ", rank, " of variable '", Printable(name), "': expected one of ",
-          data.manifest.num_replicas, " ranks, of a variable that is synchronised on read, ",
+          "part of rank ", rank, " of variable '", Printable(name), "': expected a rank below ",
+          data.manifest.num_replicas, ", of a variable synchronised on read, ",
           variable == nullptr ? "got no such variable" : absl::StrCat("got ", value.TypeString())));
     }
   }

@@ -469,8 +469,8 @@ Dataset Dataset::PaddedBatch(int64_t rows, const Padding& padding, BatchOptions 
         if (batches.shard.num_workers > 1 && !padding.has_fixed_shapes()) {
           // The longest row of the batch may be on another worker.
           return Error(
-              "PaddedBatch() to the longest row; expected padded_shapes without unknown dimensions "
-              "with AutoShardPolicy FILE, got others");
+              "PaddedBatch() to the longest row; with AutoShardPolicy FILE, expected padded_shapes "
+              "without unknown dimensions");
         }
         batches.padding = padding;
         return batches;

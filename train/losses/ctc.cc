@@ -81,8 +81,8 @@ bool CheckShapes(const Scope& s, const Shape& logits, const Shape& labels) {
     return true;
   }
   FailLoss(s, "ctc",
-           absl::StrCat("expected logits [batch, time, classes] and labels [batch, length], of "
-                        "which all but the batch are known, got ",
+           absl::StrCat("expected logits [batch, time, classes] and labels [batch, length], "
+                        "with every dimension but the batch known, got ",
                         logits.ToString(), " and ", labels.ToString()));
   return false;
 }

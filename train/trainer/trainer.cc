@@ -154,9 +154,8 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Strategy& strateg
     for (const Output& input : inputs) {
       const auto at = std::find(model.inputs.begin(), model.inputs.end(), input);
       if (at == model.inputs.end()) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("trainer: expected prediction_inputs that are among the inputs, got ",
-                         input.ToString()));
+        return absl::InvalidArgumentError(absl::StrCat(
+            "trainer: expected only `inputs` in prediction_inputs, got ", input.ToString()));
       }
       trainer->predicted_from_.push_back(at - model.inputs.begin());
     }
@@ -295,7 +294,7 @@ absl::StatusOr<std::string> Trainer::Summary(int64_t rows) const {
 absl::StatusOr<TrainResult> Trainer::Fit(const Dataset& dataset, const FitOptions& options) {
   if (!can_train_) {
     return absl::FailedPreconditionError(
-        "trainer: expected a model with an operation that trains, got none");
+        "trainer: expected a model with a `train` operation, got none");
   }
   MF_RETURN_IF_ERROR(CheckFitNumbers(options));
   MF_RETURN_IF_ERROR(dataset.CheckBatched());

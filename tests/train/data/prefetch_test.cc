@@ -13,7 +13,7 @@
 namespace mirrorflow {
 namespace {
 
-// What the test sees of a CountingSource, and how it delays it.
+// Lets the test observe and delay a CountingSource.
 struct Control {
   std::mutex mu;
   std::condition_variable changed;
