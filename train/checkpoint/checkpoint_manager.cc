@@ -502,7 +502,7 @@ absl::Status CheckpointManager::ToleratePreviousSave() {
   if (saved.ok() || IsNumericError(saved) || IsLostDirectory(saved)) return saved;
   if (failed_saves_ >= options_.max_failed_saves) {
     const absl::Status stopped = absl::ResourceExhaustedError(
-        absl::StrCat(failed_saves_, " saves in a row have failed; last error: ", saved.message()));
+        absl::StrCat(failed_saves_, " saves in a row have failed; the last: ", saved.message()));
     return writer_ != nullptr ? stopped : WithFailure(stopped, {.worker = 0});
   }
   if (writer_ != nullptr) LogNotSaved(saved);

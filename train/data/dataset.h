@@ -13,7 +13,7 @@
 // worker.
 //
 // The dataset keeps the first error of a stage; status() and the iterator's Next() return it.
-// FromCsv() and FromTFRecords() open their files when they are first needed, at the latest by
+// FromCsv() and FromTFRecords() open their files when these are first needed, which may be in
 // status() or size(). With AutoShardPolicy::kFile, each worker opens only its own files.
 #ifndef MIRRORFLOW_TRAIN_DATA_DATASET_H_
 #define MIRRORFLOW_TRAIN_DATA_DATASET_H_

@@ -81,8 +81,8 @@ class Callback {
   // Called after each step.
   virtual absl::Status OnStep(TrainingState&) { return absl::OkStatus(); }
   // Called before each batch that Trainer::Evaluate and Predict run during Fit, including those of
-  // the validation. Once a callback has called Interrupt(), a validation returns Cancelled before
-  // its next batch, and so does an Evaluate or Predict in OnValidationEnd or OnEpochEnd; the
+  // the validation. Once a callback has called Interrupt(), a validation ends before its next
+  // batch, and Evaluate or Predict, called in OnValidationEnd or OnEpochEnd, returns Cancelled; the
   // resumed run repeats the validation or the event. In all other events, Evaluate and Predict run
   // to the end.
   virtual absl::Status OnInferenceStepBegin(TrainingState&) { return absl::OkStatus(); }

@@ -43,8 +43,8 @@ class Trainer::Loop {
   absl::Status EndEpoch();
   absl::Status Call(CallbackList::Event event);
   bool is_due(int64_t every) const { return every > 0 && state_.position.step % every == 0; }
-  // Whether no step, validation or event remains. A step limit overrides `epochs`: training runs as
-  // many epochs as the limit takes.
+  // Whether training is over or this run is interrupted. A step limit overrides `epochs`: training
+  // runs as many epochs as the limit takes.
   bool is_over() const;
   // The part of a checkpoint that callbacks and inference steps change.
   struct Snapshot {

@@ -29,7 +29,7 @@
 
 namespace mirrorflow {
 
-// kAuto: on worker 0, kBar on a terminal and kText elsewhere; on other workers, kOff.
+// kAuto: kBar on a terminal and kText elsewhere for worker 0, kOff for the others.
 enum class LogFormat { kAuto, kBar, kText, kJson, kOff };
 
 // Parses a value of --log_format: `auto`, `bar`, `text`, `json` or `off`.

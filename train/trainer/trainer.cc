@@ -141,9 +141,9 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Strategy& strateg
   MF_ASSIGN_OR_RETURN(trainer->train_, session.Prepare(model.inputs, {model.loss}, updates));
   MF_ASSIGN_OR_RETURN(trainer->evaluate_, session.Prepare(model.inputs, {loss}, evaluations));
   if (!results.empty()) {
-    // Read and reset in one step, in which reads see the values before the writes. With two steps,
-    // a worker could end its session after the first one, and the other workers' second step would
-    // fail, even though it does not communicate.
+    // Read and reset in one step, in which reads see the values before the writes. A worker may end
+    // its session after its last step, and then another worker's step fails, even one that does not
+    // communicate, such as a separate reset.
     MF_ASSIGN_OR_RETURN(trainer->metric_results_, session.Prepare({}, results, resets));
     MF_ASSIGN_OR_RETURN(trainer->reset_metrics_, session.Prepare({}, {}, resets));
   }
