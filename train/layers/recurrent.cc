@@ -32,7 +32,7 @@ bool CheckMask(const Scope& s, Output x, Output mask, absl::string_view layer) {
   return false;
 }
 
-// Whether a layer can be built. If not, fails the scope.
+// Whether the layer can be built. If not, fails the scope.
 template <typename Options>
 bool CheckRecurrent(const Scope& s, Output x, int64_t units, const Options& options,
                     size_t num_states) {
@@ -64,7 +64,7 @@ Outputs InitialStates(const Scope& s, Output x, int64_t units, Args given, size_
   return Outputs(num_states, zeros);
 }
 
-// The factors of dropout: `count` tensors [batch, rest…], the same for all steps.
+// Returns `count` dropout masks [batch, rest…], scaled, and the same for all steps.
 Outputs DropoutFactors(const Scope& s, Output x, absl::Span<const int64_t> rest, double rate,
                        int64_t count) {
   const Output ones = ops::Fill(s, BatchShape(s, x, rest), ops::ScalarConst(s, x.dtype(), 1));
@@ -83,12 +83,12 @@ RecurrenceOptions LoopOf(const Options& options) {
           .starts_at_zeros = options.initial_state.empty()};
 }
 
-// A cell whose steps compute `gates` values of `units` columns.
+// A cell that computes `gates` gates of `units` columns each.
 struct Cell {
   Output kernel, recurrent_kernel, bias;
   int64_t units, gates;
-  Outputs factors;            // of x, [batch, 1, in]: none, one for all gates, or one for each
-  Outputs recurrent_factors;  // of h, [batch, units]: none, or one for each gate
+  Outputs factors;            // for x, [batch, 1, in]: none, one for all gates, or one per gate
+  Outputs recurrent_factors;  // for h, [batch, units]: none, or one per gate
 };
 
 template <typename Options>
@@ -112,7 +112,7 @@ Cell CreateCell(const Scope& s, const char* name, Output x, int64_t units, int64
   return c;
 }
 
-// x · kernel + bias for all steps at once: [batch, n, in] -> [batch, n, gates * units].
+// Computes x · kernel + bias for all steps at once: [batch, n, in] -> [batch, n, gates * units].
 Output Project(const Scope& s, Output x, const Cell& cell) {
   const int64_t n = s.shape(x).dim(1), in = s.shape(x).dim(2);
   const auto product = [&](Output x, Output kernel) {
@@ -131,7 +131,7 @@ Output Project(const Scope& s, Output x, const Cell& cell) {
   return ops::Reshape(s, y, Shape({kUnknownDim, n, cell.gates * cell.units}));
 }
 
-// The bias of LSTM, whose second quarter begins with 1.
+// The bias of LSTM, whose second quarter (the forget gate) starts at 1.
 Initializer ForgetBias(const Initializer& others, int64_t units) {
   return [=](const Scope& s, const Shape&, DataType dtype) {
     return ops::ConcatV2(s,
@@ -142,8 +142,8 @@ Initializer ForgetBias(const Initializer& others, int64_t units) {
   };
 }
 
-// The weights of the loop for h · recurrent_kernel: the kernel, or with dropout the kernels of the
-// gates and their factors.
+// Returns the loop's weights for h · recurrent_kernel: the kernel or, with dropout, the kernels of
+// the gates and then their dropout masks.
 Outputs RecurrentWeights(const Scope& s, const Cell& cell) {
   if (cell.recurrent_factors.empty()) return {cell.recurrent_kernel};
   Outputs weights = ops::Split(s, cell.recurrent_kernel, cell.gates, 1);
@@ -151,7 +151,7 @@ Outputs RecurrentWeights(const Scope& s, const Cell& cell) {
   return weights;
 }
 
-// h · recurrent_kernel of the first `count` gates in a step.
+// Computes h · recurrent_kernel for the first `count` gates in a step.
 Output Recurrent(const Scope& b, const Cell& cell, Output h, Args weights, int64_t count) {
   if (cell.recurrent_factors.empty()) return ops::MatMul(b, h, weights[0]);
   Outputs products;
