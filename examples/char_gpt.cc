@@ -71,8 +71,8 @@ mf::Output Block(const mf::Scope& scope, mf::Output x) {
 mf::Output Logits(const mf::Scope& root, const mf::Output& tokens, int64_t alphabet) {
   const auto normal = mf::initializers::RandomNormal(0.02);
   auto embedding = mf::CreateVariable(root, "embedding", {alphabet, kWidth}, normal);
-  auto places = mf::CreateVariable(root, "places", {kContext, kWidth}, normal);
-  mf::Output x = mf::layers::Embedding(root, tokens, embedding) + places.value;
+  auto positions = mf::CreateVariable(root, "positions", {kContext, kWidth}, normal);
+  mf::Output x = mf::layers::Embedding(root, tokens, embedding) + positions.value;
   for (int64_t i = 0; i < kBlocks; ++i) x = Block(root.SubScope("block"), x);
   x = mf::layers::LayerNormalization(root, x);
   return mf::ops::BatchMatMulV2(root, x, embedding.value, {.adj_y = true});
@@ -125,9 +125,9 @@ absl::Status Train(const Options& options) {
   // Nine of every ten pieces of the text are for training, the tenth is for the test.
   std::vector<int64_t> of_training, of_test;
   for (int64_t i = 0; i + kContext < static_cast<int64_t>(text.tokens.size()); ++i) {
-    const int64_t place = i % (10 * (kContext + 1));
-    if (place <= 8 * (kContext + 1)) of_training.push_back(i);
-    if (place == 9 * (kContext + 1)) of_test.push_back(i);
+    const int64_t offset = i % (10 * (kContext + 1));
+    if (offset <= 8 * (kContext + 1)) of_training.push_back(i);
+    if (offset == 9 * (kContext + 1)) of_test.push_back(i);
   }
   const mf::Dataset batches = Windows(text, of_training).Shuffle(/*seed=*/1).Batch(kBatch);
   mf::ProgressBar progress;

@@ -148,11 +148,11 @@ class CsvReader {
   std::vector<char> buffer_;
   const char* begin_ = nullptr;  // start of the unread text in the buffer
   const char* end_ = nullptr;
-  bool at_end_ = false;   // the buffer has the end of the file
-  bool is_ended_ = true;  // the last line of the file has a line end
-  size_t held_ = 0;       // bytes from end_ on that are a possible final Ctrl-Z and what follows it
-  uint64_t offset_ = 0;   // offset of the text after those bytes
-  int64_t line_ = 1;      // line number at begin_
+  bool at_end_ = false;            // the buffer has the end of the file
+  bool ends_with_newline_ = true;  // the last line of the file has a line end
+  size_t held_ = 0;      // bytes from end_ on that are a possible final Ctrl-Z and what follows it
+  uint64_t offset_ = 0;  // offset of the text after those bytes
+  int64_t line_ = 1;     // line number at begin_
   // To be appended to an error if the file has one column but would have several with another
   // delimiter.
   std::string delimiter_hint_;
@@ -189,7 +189,7 @@ absl::Status CsvReader::Fill() {
   char* end = buffer_.data() + unread.size() - held_;
   if (at_end_) {
     held_ = 0;
-    is_ended_ = end == buffer_.data() || end[-1] == '\n' || end[-1] == '\r';
+    ends_with_newline_ = end == buffer_.data() || end[-1] == '\n' || end[-1] == '\r';
     if (end != buffer_.data() && end[-1] != '\n') *end++ = '\n';
   }
   *end = '\0';
@@ -263,9 +263,9 @@ absl::Status CsvReader::CheckHeader(absl::string_view header, absl::string_view 
   // A file may consist of only a header in Latin-1. But it must not be the single line that another
   // encoding makes of all lines. NEL is the byte 0x85 in Latin-1, and another character in other
   // encodings.
-  const bool is_ended = is_ended_ || begin_ != end_;
+  const bool ends_line = ends_with_newline_ || begin_ != end_;
   const bool has_nel = unquoted.find('\x85') != absl::string_view::npos;
-  if (!IsUtf8(unquoted) && (!is_ended || has_nel)) {
+  if (!IsUtf8(unquoted) && (!ends_line || has_nel)) {
     no_rows_ = error("no record follows the header, which is not UTF-8",
                      "; a file in another encoding, or with lines that end with NEL (0x85), must "
                      "be converted (iconv -f IBM037 if it is EBCDIC)");

@@ -29,7 +29,7 @@ Output Nan(const Scope& s, DataType dtype) {
 
 // Returns NaN if a NaN in `values` has a weight other than 0, otherwise 0. A sum, unlike a
 // condition, needs no communication.
-Output SumOfNans(const Scope& s, const Output& values, Output weights) {
+Output NanIfAny(const Scope& s, const Output& values, Output weights) {
   const Shape shape = s.shape(values), of_weights = s.shape(weights);
   if (!shape.unknown_rank() && !of_weights.unknown_rank()) {
     for (int d = of_weights.rank(); d < shape.rank(); ++d) {
@@ -47,7 +47,7 @@ std::vector<BatchSum> WithNans(const Scope& s, std::vector<BatchSum> sums,
   for (const Output& values : sources.values) {
     if (!s.ok() || !values.valid() || !IsFloating(values.dtype())) continue;
     Output& first = sums[0].of_batch;
-    first = ops::AddV2(s, first, SumOfNans(s, values, sources.weights));
+    first = ops::AddV2(s, first, NanIfAny(s, values, sources.weights));
   }
   return sums;
 }

@@ -61,7 +61,7 @@ Output AtClass(const Scope& s, Output x, int64_t id) {
 
 // The metric true positives / (true positives + others). The others are the negatives above the
 // threshold for precision, and the positives not above it for recall.
-Metric ShareOfTruePositives(const Scope& s, absl::string_view what, Output predictions,
+Metric TruePositiveFraction(const Scope& s, absl::string_view what, Output predictions,
                             Output labels, const ThresholdOptions& options, bool is_precision) {
   if (!CheckMinRank(s, what, predictions, 1)) return {};
   if (!CheckEqualShapes(s, what, predictions, labels)) return {};
@@ -171,13 +171,13 @@ Output Score(const Scope& s, absl::Span<const Output> totals, const FBetaScoreOp
 Metric Precision(const Scope& scope, Output predictions, Output labels,
                  const ThresholdOptions& options) {
   const Scope s = MetricScope(scope, options.name, "precision");
-  return ShareOfTruePositives(s, "precision", predictions, labels, options, true);
+  return TruePositiveFraction(s, "precision", predictions, labels, options, true);
 }
 
 Metric Recall(const Scope& scope, Output predictions, Output labels,
               const ThresholdOptions& options) {
   const Scope s = MetricScope(scope, options.name, "recall");
-  return ShareOfTruePositives(s, "recall", predictions, labels, options, false);
+  return TruePositiveFraction(s, "recall", predictions, labels, options, false);
 }
 
 Metric FBetaScore(const Scope& scope, Output predictions, Output labels,

@@ -82,13 +82,13 @@ std::vector<Output> Approximate(const Scope& s, Output matrix, Output q, const L
                                  shape.rows, shape.rank, shape.epsilon);
   const Output own_q = ops::MatMul(s, matrix, p, {.transpose_a = true});
   q = ops::AllReduce(s.WithName("q"), own_q);
-  const Output lost = ops::Sub(s, matrix, ops::MatMul(s, p, own_q, {.transpose_b = true}));
+  const Output error = ops::Sub(s, matrix, ops::MatMul(s, p, own_q, {.transpose_b = true}));
   // A zero gradient must not stop the approximation for good: the next step could not recover from
   // a column of zeros.
   const Output size = ops::Sum(s, ops::Abs(s, q), {0}, {.keep_dims = true});
   const Output moves = ops::Greater(s, size, ops::ScalarConst(s, size.dtype(), 0));
   const Output next = ops::SelectV2(s, moves, q, before);
-  return {ops::MatMul(s, p, q, {.transpose_b = true}), next, lost};
+  return {ops::MatMul(s, p, q, {.transpose_b = true}), next, error};
 }
 
 Output ReduceByPowerSGD(GradientReduction& r, const PowerSGDOptions& options) {
@@ -210,8 +210,9 @@ Output ReduceByAdasum(GradientReduction& r) {
   const int64_t size = r.shape().num_elements();
   const Output n = ops::NumReplicas(s);
   // Pad to the same number of elements for each replica.
-  const Output share = ops::FloorDiv(s, ops::AddV2(s, ops::Sub(s, n, Int(s, 1)), Int(s, size)), n);
-  const Output padding = ops::Sub(s, ops::Mul(s, share, n), Int(s, size));
+  const Output shard_size =
+      ops::FloorDiv(s, ops::AddV2(s, ops::Sub(s, n, Int(s, 1)), Int(s, size)), n);
+  const Output padding = ops::Sub(s, ops::Mul(s, shard_size, n), Int(s, size));
   const Output part = ops::Reshape(s, ops::LocalPart(s, r.gradient()), Shape({size}));
   const Output padded =
       ops::Pad(s, part, ops::Reshape(s, ops::Pack(s, {Int(s, 0), padding}), Shape({1, 2})));

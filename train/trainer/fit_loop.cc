@@ -83,9 +83,9 @@ absl::StatusOr<TrainResult> Trainer::Loop::Run() {
   // Callbacks can replace the variables in OnTrainEnd. The checkpoint holds those of training.
   result_.last_save = SaveLast();
   if (IsNumericError(result_.last_save)) return result_.last_save;  // the variables are useless
-  MF_RETURN_IF_ERROR(TakeCutEpoch());
+  MF_RETURN_IF_ERROR(AddPartialEpoch());
   MF_RETURN_IF_ERROR(Call(&Callback::OnTrainEnd));
-  return TakeResult();
+  return MakeResult();
 }
 
 void Trainer::Loop::Fail(const absl::Status& why) { callbacks_.OnException(state_, why); }
@@ -252,14 +252,14 @@ absl::Status Trainer::Loop::EndStage() {
     fit_.has_training_logs = true;
   }
   if (options_.validation && !fit_.has_validation_logs) {
-    MF_ASSIGN_OR_RETURN(before_, TakeSnapshot());
+    MF_ASSIGN_OR_RETURN(before_, MakeSnapshot());
     MF_ASSIGN_OR_RETURN(const Logs values,
                         trainer_.Evaluate(*options_.validation,
                                           {.compare_data = options_.distribute.compare_data}));
     for (const auto& [name, value] : values) fit_.logs[absl::StrCat("val_", name)] = value;
     fit_.has_validation_logs = true;
   }
-  MF_ASSIGN_OR_RETURN(before_, TakeSnapshot());
+  MF_ASSIGN_OR_RETURN(before_, MakeSnapshot());
   state_.logs = fit_.logs;
   if (options_.validation) MF_RETURN_IF_ERROR(Call(&Callback::OnValidationEnd));
   if (is_epoch_end) MF_RETURN_IF_ERROR(Call(&Callback::OnEpochEnd));
@@ -282,7 +282,7 @@ absl::Status Trainer::Loop::EndEpoch() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Trainer::Loop::Snapshot> Trainer::Loop::TakeSnapshot() {
+absl::StatusOr<Trainer::Loop::Snapshot> Trainer::Loop::MakeSnapshot() {
   Snapshot snapshot = {.reading_step = trainer_.session_->reading_step()};
   if (options_.checkpoints != nullptr) {
     MF_ASSIGN_OR_RETURN(snapshot.callbacks, callbacks_.SaveState(state_));
@@ -296,7 +296,7 @@ absl::Status Trainer::Loop::Save() {
     snapshot = *before_;
     trainer_.session_->SetReadingStep(snapshot.reading_step);
   } else {
-    MF_ASSIGN_OR_RETURN(snapshot, TakeSnapshot());
+    MF_ASSIGN_OR_RETURN(snapshot, MakeSnapshot());
   }
   fit_.loss = state_.loss;
   fit_.rows = state_.rows;
@@ -317,7 +317,7 @@ absl::Status Trainer::Loop::SaveLast() {
   return options_.checkpoints->WaitForSave();
 }
 
-absl::Status Trainer::Loop::TakeCutEpoch() {
+absl::Status Trainer::Loop::AddPartialEpoch() {
   if (fit_.epoch_loss.rows == 0 || state_.interrupted || state_.stopped) {
     return absl::OkStatus();
   }
@@ -327,7 +327,7 @@ absl::Status Trainer::Loop::TakeCutEpoch() {
   return absl::OkStatus();
 }
 
-TrainResult Trainer::Loop::TakeResult() {
+TrainResult Trainer::Loop::MakeResult() {
   result_.steps = state_.position.step;
   const Logs& last = result_.history.empty() ? fit_.last_epoch : result_.history.back();
   const auto loss = last.find("loss");

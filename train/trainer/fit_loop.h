@@ -51,12 +51,12 @@ class Trainer::Loop {
     StateDict callbacks;
     uint64_t reading_step = 0;
   };
-  absl::StatusOr<Snapshot> TakeSnapshot();
+  absl::StatusOr<Snapshot> MakeSnapshot();
   absl::Status Save();
   absl::Status SaveLast();
   // Appends the epoch that a step limit cut short to the history.
-  absl::Status TakeCutEpoch();
-  TrainResult TakeResult();
+  absl::Status AddPartialEpoch();
+  TrainResult MakeResult();
   // Waits for the save in progress, then returns `why`, which all workers return after the same
   // step.
   absl::Status EndTogether(const absl::Status& why);

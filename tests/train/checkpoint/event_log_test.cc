@@ -48,7 +48,7 @@ TEST(EventLogTest, EachEventIsALineOfJson) {
           {"event", "lost"}, {"worker", 1}, {"rank", 3}, {"step", 7}, {"message", "it\nis gone"}}));
 }
 
-TEST(EventLogTest, FileThatCannotBeWrittenIsNoError) { EventLog("/nowhere").Saved(1); }
+TEST(EventLogTest, UnwritableFileIsIgnored) { EventLog("/nowhere").Saved(1); }
 
 }  // namespace
 }  // namespace mirrorflow

@@ -157,7 +157,7 @@ TEST(WrongFilesTest, EveryReaderNamesFolderOfSavedModel) {
   }
 }
 
-TEST(WrongFilesTest, EmptyShardBetweenRecordsIsNoError) {
+TEST(WrongFilesTest, EmptyShardBetweenRecordsIsSkipped) {
   std::string record;
   for (const ForeignFile& file : ForeignFiles()) {
     if (file.kind == FileKind::kTfRecord) record = file.contents;
