@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trains a small GPT (Radford et al., 2019) on the characters of a text, and writes text of its
-// own. Shows embeddings, causal attention, a head that shares its weights with the embedding, and
-// how to run a model on one's own inputs after training.
+// Trains a small GPT (Radford et al., 2019) on the characters of a text, and generates text. Shows
+// embeddings, causal attention, an output layer that shares its weights with the embedding, and how
+// to run a model on the program's own inputs after training.
 //
 //   bazel run --config=opt //examples:char_gpt -- [FILE [STEPS [REPLICAS]]]
 //
-// By default it trains 500 steps on this project's licence, with a replica on each device. The
-// perplexity is that of a tenth of the text, which it has not seen.
+// By default it trains for 500 steps on this project's licence, with one replica per device. The
+// perplexity is measured on a tenth of the text, which is held out from training.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -27,12 +27,12 @@ namespace {
 struct Options {
   std::string path = "LICENSE";
   int64_t steps = 500;
-  std::optional<int> replicas = std::nullopt;  // on CPUs; one on each device by default
+  std::optional<int> replicas = std::nullopt;  // on CPUs; by default, one per device
 };
 constexpr int64_t kContext = 64, kWidth = 64, kHeads = 4, kBlocks = 2, kBatch = 32;
 
 struct Text {
-  std::string alphabet;  // the characters that there are; tokens are places in it
+  std::string alphabet;  // the distinct characters; a token is an index into it
   std::vector<int32_t> tokens;
 };
 
@@ -48,7 +48,8 @@ absl::StatusOr<Text> ReadText(const std::string& path) {
   return text;
 }
 
-// Rows of kContext tokens that begin at `starts`, and of the tokens that follow each of them.
+// Rows of kContext tokens that start at `starts`, each with the row shifted by one token, its
+// target.
 mf::Dataset Windows(const Text& text, std::vector<int64_t> starts) {
   const auto read = [&text, starts](int64_t i, mf::Row* row) -> absl::Status {
     const auto window = absl::MakeConstSpan(text.tokens).subspan(starts[i], kContext + 1);
@@ -70,19 +71,20 @@ mf::Output Block(const mf::Scope& scope, mf::Output x) {
 mf::Output Logits(const mf::Scope& root, const mf::Output& tokens, int64_t alphabet) {
   const auto normal = mf::initializers::RandomNormal(0.02);
   auto embedding = mf::CreateVariable(root, "embedding", {alphabet, kWidth}, normal);
-  auto places = mf::CreateVariable(root, "places", {kContext, kWidth}, normal);
-  mf::Output x = mf::layers::Embedding(root, tokens, embedding) + places.value;
+  auto positions = mf::CreateVariable(root, "positions", {kContext, kWidth}, normal);
+  mf::Output x = mf::layers::Embedding(root, tokens, embedding) + positions.value;
   for (int64_t i = 0; i < kBlocks; ++i) x = Block(root.SubScope("block"), x);
   x = mf::layers::LayerNormalization(root, x);
   return mf::ops::BatchMatMulV2(root, x, embedding.value, {.adj_y = true});
 }
 
-// Draws one character after the other from what `step` predicts for the text so far.
+// Samples one character after another from what `step` predicts for the text so far.
 absl::StatusOr<std::string> Write(mf::Step& step, const std::string& alphabet, int64_t length) {
   std::mt19937 random(1);
   std::vector<int32_t> tokens = {0};
   while (static_cast<int64_t>(tokens.size()) <= length) {
-    // Every step has the same shape. Attention is causal, so what follows the text has no effect.
+    // Every step has the same shape. Attention is causal, so the padding after the text has no
+    // effect.
     std::vector<int32_t> window(tokens.end() - std::min<int64_t>(tokens.size(), kContext),
                                 tokens.end());
     const int64_t last = static_cast<int64_t>(window.size()) - 1;
@@ -115,17 +117,17 @@ absl::Status Train(const Options& options) {
       .loss = loss,
       .train = adam.Minimize(root, loss, {.global_clipnorm = 1}),
       .metrics = {{"perplexity", mf::metrics::Perplexity(root, logits, next)}}};
-  // A temperature below 1 prefers the likely characters.
+  // A temperature below 1 favours likely characters.
   auto probabilities = mf::ForInference(root, mf::ops::Softmax(root, logits / 0.7));
   MF_ASSIGN_OR_RETURN(auto trainer, mf::Trainer::Create(*strategy, graph, model));
   MF_ASSIGN_OR_RETURN(mf::Step predict, trainer->session().Prepare({tokens}, {probabilities}));
 
-  // Nine of every ten pieces of the text are for training, and the last one is for the test.
+  // Nine of every ten pieces of the text are for training, the tenth is for the test.
   std::vector<int64_t> of_training, of_test;
   for (int64_t i = 0; i + kContext < static_cast<int64_t>(text.tokens.size()); ++i) {
-    const int64_t place = i % (10 * (kContext + 1));
-    if (place <= 8 * (kContext + 1)) of_training.push_back(i);
-    if (place == 9 * (kContext + 1)) of_test.push_back(i);
+    const int64_t offset = i % (10 * (kContext + 1));
+    if (offset <= 8 * (kContext + 1)) of_training.push_back(i);
+    if (offset == 9 * (kContext + 1)) of_test.push_back(i);
   }
   const mf::Dataset batches = Windows(text, of_training).Shuffle(/*seed=*/1).Batch(kBatch);
   mf::ProgressBar progress;

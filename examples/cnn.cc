@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trains a CNN on Fashion-MNIST under MirroredStrategy, shows progress, tests it after each epoch,
-// and continues from a checkpoint.
+// Trains a CNN on Fashion-MNIST under MirroredStrategy with a progress bar, tests it after each
+// epoch, and resumes from a checkpoint.
 //
 //   bazel run --config=opt //examples:cnn -- [EPOCHS [CHECKPOINT.safetensors]]
 #include <cstdio>
@@ -45,7 +45,7 @@ absl::Status Train(int64_t epochs, const std::string& checkpoint) {
     if (!loaded.ok() && !absl::IsNotFound(loaded)) return loaded;
   }
   mf::ProgressBar progress;
-  // The step is in the checkpoint, so training that continues sees the order that it would have.
+  // The checkpoint contains the step, so resumed training gets the batches in the same order.
   const mf::Dataset batches = images.Shuffle(/*seed=*/trainer->session().step()).Batch(128);
   MF_ASSIGN_OR_RETURN(auto result, trainer->Fit(batches, {.epochs = epochs,
                                                           .validation = test.Batch(1000),

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Predicts one column of a CSV file from others with a small network. Shows how to choose columns
-// by the file's header, to normalise with statistics of the training rows, and to stop before the
-// model learns the noise of these rows.
+// Predicts one column of a CSV file from the others with a small network. Shows how to choose
+// columns by the file's header, how to normalise with statistics of the training rows, and how to
+// stop before the model overfits these rows.
 //
 //   bazel run --config=opt //examples:csv_regression --
 //       FILE TARGET [FEATURES [EPOCHS [REPLICAS]]]
 //
-// TARGET is the column to predict. FEATURES are columns with commas between them, by default all
-// others. They must have numbers; the file may have other columns, too. 15 % of the rows decide
-// when to stop, and 15 % are the test. scikit-learn has data sets to try, such as
+// TARGET is the column to predict. FEATURES is a comma-separated list of columns, by default all
+// others. They must be numeric; the file may also have other columns. 15 % of the rows decide when
+// to stop, and 15 % are the test set. scikit-learn has datasets to try, such as
 //
 //   sklearn.datasets.load_diabetes(as_frame=True).frame.to_csv("diabetes.csv", index=False)
 #include <algorithm>
@@ -32,10 +32,10 @@ namespace {
 struct Options {
   std::string path, target, features;
   int64_t epochs = 500;
-  std::optional<int> replicas = std::nullopt;  // on CPUs; one on each device by default
+  std::optional<int> replicas = std::nullopt;  // on CPUs; by default, one per device
 };
 
-// The columns that the options name, as floats; the last one is the target.
+// Returns the columns that the options name, as floats. The last one is the target.
 absl::StatusOr<std::vector<mf::CsvColumn>> ChooseColumns(const Options& options) {
   std::vector<std::string> names;
   if (options.features.empty()) {
@@ -62,7 +62,7 @@ absl::Status Train(const Options& options) {
   const int64_t num_train = num_rows * 70 / 100, num_stop = num_rows * 15 / 100;
   if (num_stop == 0) return absl::InvalidArgumentError("too few rows; expected at least 7");
 
-  // The parts are drawn at random, because files are often sorted.
+  // Draw the parts at random, because files are often sorted.
   std::vector<int64_t> order(num_rows);
   std::iota(order.begin(), order.end(), 0);
   std::shuffle(order.begin(), order.end(), std::mt19937(1));
@@ -71,7 +71,7 @@ absl::Status Train(const Options& options) {
   for (int64_t c = 0; c <= num_features; ++c) {
     std::vector<double> column, squares;
     for (const int64_t row : order) column.push_back(table.columns[c].flat<float>()[row]);
-    // The test must not have any influence on training, not even on the mean.
+    // The test set must not influence training, not even through the mean.
     const double mean = Mean({column.begin(), column.begin() + num_train});
     for (int64_t i = 0; i < num_train; ++i) squares.push_back(std::pow(column[i] - mean, 2));
     const double deviation = std::max(std::sqrt(Mean(squares)), 1e-9);

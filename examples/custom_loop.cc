@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A training loop without Trainer, for programs that need control over every step: a loss written
-// with ops, steps that the program prepares and runs itself, a learning rate that it sets, and an
-// evaluation by a metric. Classifies Fashion-MNIST.
+// A training loop without Trainer, for programs that need control over every step. It writes its
+// loss with ops, prepares and runs steps, sets the learning rate, and evaluates with a metric.
+// Classifies Fashion-MNIST.
 //
 //   bazel run --config=opt //examples:custom_loop -- [EPOCHS [REPLICAS [ROWS]]]
 //
-// By default it trains 8 epochs on all 60,000 images, with a replica on each device.
+// By default it trains for 8 epochs on all 60,000 images, with one replica per device.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -22,12 +22,12 @@ namespace {
 
 struct Options {
   int64_t epochs = 8;
-  std::optional<int> replicas = std::nullopt;  // on CPUs; one on each device by default
+  std::optional<int> replicas = std::nullopt;  // on CPUs; by default, one per device
   int64_t rows = 60'000;
 };
 
-// The focal loss of Lin et al., 2017: the cross entropy, in which examples count less the surer the
-// model is of them. A loss is written for the global batch; the strategy divides it.
+// The focal loss (Lin et al., 2017): cross entropy in which an example counts less the more certain
+// the model is of it. A loss is written for the global batch; the strategy distributes it.
 mf::Output FocalLoss(const mf::Scope& root, const mf::Output& logits, const mf::Output& labels) {
   const auto number = [&](double value) { return ops::ScalarConst(root, mf::DT_FLOAT, value); };
   const mf::Output one_hot =
@@ -50,15 +50,15 @@ absl::Status Train(const Options& options) {
   auto hidden = mf::layers::Dense(root, x, 256, ops::Relu);
   auto logits = mf::layers::Dense(root, mf::layers::Dropout(root, hidden, 0.2), 10);
   auto loss = FocalLoss(root, logits, labels);
-  // The rate is a variable that the program sets between steps.
+  // The learning rate is a variable that the program sets between steps.
   float rate = 0.02F;
   const mf::Momentum optimizer({.learning_rate = mf::schedules::Adjustable(rate, "rate")});
   const mf::Operation train = optimizer.Minimize(root, loss);
-  // Evaluation runs the inference form, which has no dropout.
+  // Evaluation uses the inference form, which has no dropout.
   const auto accuracy =
       mf::metrics::SparseCategoricalAccuracy(root, mf::ForInference(root, logits), labels);
 
-  // A session has a copy of the graph as it is by now, and the variables.
+  // A session has the variables, and a copy of the graph in its current form.
   MF_ASSIGN_OR_RETURN(auto session, strategy->NewSession(graph));
   MF_ASSIGN_OR_RETURN(mf::Step train_step, session->Prepare({x, labels}, {loss}, {train}));
   MF_ASSIGN_OR_RETURN(mf::Step count, session->Prepare({x, labels}, {}, {accuracy.update}));
@@ -71,7 +71,7 @@ absl::Status Train(const Options& options) {
   for (int64_t epoch = 0; epoch < options.epochs; ++epoch) {
     double sum = 0;
     int64_t rows = 0;
-    auto input = strategy->Distribute(batches, epoch);  // each replica takes its rows of a batch
+    auto input = strategy->Distribute(batches, epoch);  // each replica gets its rows of a batch
     for (mf::DistributedBatch batch; input.Next(&batch);) {
       MF_ASSIGN_OR_RETURN(auto outputs, train_step.Run(batch));
       const float value = outputs[0].scalar<float>();
@@ -79,7 +79,7 @@ absl::Status Train(const Options& options) {
       sum += value * static_cast<double>(batch.num_rows());
       rows += batch.num_rows();
     }
-    MF_RETURN_IF_ERROR(input.status());  // whether the input has ended, or failed
+    MF_RETURN_IF_ERROR(input.status());  // OK at the end of the input, otherwise its error
     const double mean = sum / static_cast<double>(rows);
 
     MF_RETURN_IF_ERROR(reset.Run({}).status());
@@ -92,7 +92,7 @@ absl::Status Train(const Options& options) {
     now = counted[0].scalar<float>();
     std::printf("epoch=%d rate=%.4f loss=%.4f test_accuracy=%.4f\n", static_cast<int>(epoch + 1),
                 rate, mean, now);
-    // The rate falls when the loss hardly does.
+    // Reduce the rate when the loss hardly improves.
     if (mean > 0.93 * last) rate *= 0.3F;
     MF_RETURN_IF_ERROR(session->AssignVariable("rate", mf::Tensor::Scalar(rate)));
     last = mean;

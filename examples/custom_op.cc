@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An op, a CPU kernel and a compiler pass of your own, without a change to the library. The op is
-// Swish, y = x * sigmoid(x); the pass replaces the two library ops that compute it.
+// Defines an op, a CPU kernel and a compiler pass without changing the library. The op is Swish, y
+// = x * sigmoid(x). The pass replaces the two library ops that compute it with Swish.
 //
 //   bazel run --config=opt //examples:custom_op
 #include <cmath>
@@ -16,7 +16,7 @@ namespace mf = mirrorflow;
 
 namespace {
 
-// The gradient is built from ops: dy * (s + x * s * (1 - s)), s = sigmoid(x).
+// Builds the gradient from ops: dy * (s + x * s * (1 - s)), with s = sigmoid(x).
 absl::StatusOr<std::vector<mf::Output>> SwishGradient(const mf::GradContext& c) {
   const mf::Scope& scope = c.scope;
   const mf::Output x = c.op.input(0);
@@ -42,7 +42,7 @@ void DefineSwish(mf::OpRegistry& ops) {
       .Gradient(SwishGradient);
 }
 
-// A factory sees the shapes of one replica. The kernel that it returns must not allocate or wait.
+// A factory sees the shapes of one replica. The kernel that it returns must not allocate or block.
 template <typename T>
 mf::KernelPlan SwishKernel(int64_t n) {
   auto run = [n](const mf::KernelArgs& args) {
@@ -60,7 +60,7 @@ absl::StatusOr<mf::KernelPlan> MakeSwish(const mf::KernelContext& c) {
   return mf::UnsupportedDataType(c.input_dtype(0));
 }
 
-// Replaces Mul(x, Sigmoid(x)) by Swish(x).
+// Replaces Mul(x, Sigmoid(x)) with Swish(x).
 class FuseSwish final : public mf::Pass {
  public:
   absl::string_view name() const override { return "fuse_swish"; }
@@ -84,7 +84,7 @@ class FuseSwish final : public mf::Pass {
 };
 
 absl::Status Run() {
-  mf::Extensions extensions;  // outlives the graphs and strategies that use it
+  mf::Extensions extensions;  // must outlive the graphs and strategies that use it
   DefineSwish(extensions.ops());
   extensions.kernels().Register("Swish", "CPU", MakeSwish);
   extensions.AddPass<FuseSwish>();
@@ -94,7 +94,7 @@ absl::Status Run() {
   mf::Scope root(&graph);
   auto x = mf::ops::Placeholder(root.WithName("x"), mf::DT_FLOAT, {-1});
   auto swish = root.Build(extensions.ops(), "Swish").Input(x).One();
-  auto fused = mf::ops::Mul(root, x, mf::ops::Sigmoid(root, x));  // by the pass
+  auto fused = mf::ops::Mul(root, x, mf::ops::Sigmoid(root, x));  // the pass fuses this
   MF_ASSIGN_OR_RETURN(auto gradients, mf::Gradients(root, {swish}, {x}));
   MF_ASSIGN_OR_RETURN(auto session, strategy->NewSession(graph));
   MF_ASSIGN_OR_RETURN(auto step, session->Prepare({x}, {swish, fused, gradients[0]}));

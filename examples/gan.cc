@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Trains a generative adversarial network (Goodfellow et al., 2014) on Fashion-MNIST. Shows two
-// losses and two optimizers, each with variables of its own, in one step: the discriminator learns
-// to tell real images from made ones, and the generator to deceive it.
+// losses and two optimizers, each with its own variables, in one step: the discriminator learns to
+// tell real images from generated ones, and the generator learns to deceive it.
 //
 //   bazel run --config=opt //examples:gan -- [EPOCHS [REPLICAS [ROWS]]]
 //
-// By default it trains 10 epochs on all 60,000 images, with a replica on each device. Prints both
-// losses, and the distance of the made images from those of the test set before and after: the
-// Fréchet distance (Dowson and Landau, 1982), as if all pixels were normal and independent.
+// By default it trains for 10 epochs on all 60,000 images, with one replica per device. Prints both
+// losses, and the distance of the generated images from those of the test set before and after
+// training: the Fréchet distance (Dowson and Landau, 1982), as if all pixels were normal and
+// independent.
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
@@ -24,12 +25,12 @@ namespace {
 
 struct Options {
   int64_t epochs = 10;
-  std::optional<int> replicas = std::nullopt;  // on CPUs; one on each device by default
+  std::optional<int> replicas = std::nullopt;  // on CPUs; by default, one per device
   int64_t rows = 60'000;
 };
 constexpr int64_t kNoise = 64, kPixels = 784;
 
-// As many images as there are in the batch `like`.
+// Generates as many images as the batch `like` has.
 mf::Output Generate(const mf::Scope& scope, const mf::Output& like) {
   const mf::Output rows = ops::ElementOf(scope, ops::Shape(scope, like), 0);
   const mf::Output shape = ops::Pack(scope, {rows, ops::ScalarConst(scope, mf::DT_INT32, kNoise)});
@@ -39,7 +40,7 @@ mf::Output Generate(const mf::Scope& scope, const mf::Output& like) {
   return mf::layers::Dense(scope, x, kPixels, ops::Sigmoid);
 }
 
-// The logit of each image being real.
+// Returns the logit of each image being real.
 mf::Output Discriminate(const mf::Scope& scope, mf::Output x) {
   for (const int64_t units : {256, 128}) {
     x = mf::layers::LeakyReLU(scope, mf::layers::Dense(scope, x, units), 0.2);
@@ -56,7 +57,7 @@ std::vector<mf::Output> VariablesBelow(const mf::Graph& graph, const std::string
   return found;
 }
 
-// The mean over the pixels of (difference of the means)² + (difference of the deviations)².
+// Returns the mean over the pixels of (difference of means)² + (difference of deviations)².
 mf::Output Distance(const mf::Scope& scope, const mf::Output& a, const mf::Output& b) {
   const auto mean = [&](const mf::Output& x) { return ops::Mean(scope, x, {0}); };
   const auto deviation = [&](const mf::Output& x) {
@@ -66,7 +67,7 @@ mf::Output Distance(const mf::Scope& scope, const mf::Output& a, const mf::Outpu
                               ops::SquaredDifference(scope, deviation(a), deviation(b)));
 }
 
-// The images without their labels.
+// Returns the images without their labels.
 absl::StatusOr<mf::Dataset> OpenImages(mf::Split split) {
   MF_ASSIGN_OR_RETURN(auto labelled, mf::FashionMnist::Open({.split = split}));
   return labelled.Map([](mf::Row* row) {
@@ -95,7 +96,7 @@ absl::Status Train(const Options& options) {
   auto generator_loss = cross_entropy(of_made, one);
   const mf::Adam for_discriminator({.learning_rate = 0.001, .beta1 = 0.5});
   const mf::Adam for_generator({.learning_rate = 0.002, .beta1 = 0.5});
-  // Both read the variables as they were before the step, so their order does not matter.
+  // Both read the variables from before the step, so their order does not matter.
   const mf::Operation train[] = {
       for_discriminator.Minimize(root, discriminator_loss,
                                  {.variables = VariablesBelow(graph, "discriminator/")}),

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Classifies sequences with an LSTM: reads the images of Fashion-MNIST row by row, from the top to
-// the bottom, as sequences of 28 vectors of 28 numbers. Shows recurrent layers and the clipping of
-// gradients, which they need.
+// Classifies sequences with an LSTM: reads the images of Fashion-MNIST row by row, from top to
+// bottom, as sequences of 28 vectors of 28 numbers. Shows recurrent layers and gradient clipping,
+// which they need.
 //
 //   bazel run --config=opt //examples:lstm -- [EPOCHS [REPLICAS [ROWS]]]
 //
-// By default it trains 5 epochs on all 60,000 images, with a replica on each device.
+// By default it trains for 5 epochs on all 60,000 images, with one replica per device.
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
@@ -19,7 +19,7 @@ namespace {
 
 struct Options {
   int64_t epochs = 5;
-  std::optional<int> replicas = std::nullopt;  // on CPUs; one on each device by default
+  std::optional<int> replicas = std::nullopt;  // on CPUs; by default, one per device
   int64_t rows = 60'000;
 };
 
@@ -28,7 +28,7 @@ mf::Model BuildModel(const mf::Scope& root) {
   auto labels = mf::ops::Placeholder(root.WithName("labels"), mf::DT_INT32, {-1});
   mf::Output x = mf::layers::Reshape(root, images, {28, 28});
   x = mf::layers::LSTM(root, x, 64, {.return_sequences = true, .name = "lower"});
-  x = mf::layers::LSTM(root, x, 64, {.name = "upper"});  // its state after the last row
+  x = mf::layers::LSTM(root, x, 64, {.name = "upper"});  // the output after the last row
   auto logits = mf::layers::Dense(root, x, 10);
   auto loss = mf::losses::SparseSoftmaxCrossEntropy(root, logits, labels);
   return {.inputs = {images, labels},

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Trains ResNet-20 (He et al., "Deep residual learning for image recognition", 2015) on
-// Fashion-MNIST. Shows batch normalisation, residual blocks, random augmentation of images, an L2
-// penalty on kernels and a learning rate that follows one cycle. Tests the model after each epoch.
+// Fashion-MNIST. Shows batch normalisation, residual blocks, random image augmentation, an L2
+// penalty on kernels and a one-cycle learning rate. Tests the model after each epoch.
 //
 //   bazel run --config=opt //examples:resnet -- [EPOCHS [REPLICAS [ROWS]]]
 //
-// By default it trains 15 epochs on all 60,000 images, with a replica on each device: to an
-// accuracy of 0.935, in 20 minutes on two cores.
+// By default it trains for 15 epochs on all 60,000 images, with one replica per device. It reaches
+// an accuracy of 0.935, in 20 minutes on two cores.
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
@@ -20,7 +20,7 @@ namespace {
 
 struct Options {
   int64_t epochs = 15;
-  std::optional<int> replicas = std::nullopt;  // on CPUs; one on each device by default
+  std::optional<int> replicas = std::nullopt;  // on CPUs; by default, one per device
   int64_t rows = 60'000;
 };
 constexpr int64_t kBatch = 128;
@@ -35,7 +35,7 @@ mf::Output ConvNorm(const mf::Scope& scope, mf::Output x, int64_t filters, int64
   return mf::layers::BatchNorm(scope, x, activation, {.momentum = 0.9, .epsilon = 1e-5});
 }
 
-// Two convolutions, the first of which may halve the image, and a shortcut around them.
+// Two convolutions, the first of which can halve the image, and a shortcut around them.
 mf::Output ResidualBlock(const mf::Scope& scope, mf::Output x, int64_t filters, int64_t strides) {
   mf::Output residual = ConvNorm(scope, x, filters, 3, strides, mf::ops::Relu);
   residual = ConvNorm(scope, residual, filters, 3, 1, nullptr);
@@ -75,7 +75,7 @@ absl::Status Train(const Options& options) {
                       mf::FashionMnist::Open({.split = mf::Split::kTrain, .shape_images = true}));
   MF_ASSIGN_OR_RETURN(auto test,
                       mf::FashionMnist::Open({.split = mf::Split::kTest, .shape_images = true}));
-  // Each epoch sees every image in another place, as it is or mirrored.
+  // Each epoch sees every image at another offset, mirrored or not.
   const mf::Dataset batches = images.Take(options.rows)
                                   .Shuffle(/*seed=*/1)
                                   .Map(mf::augment::RandomFlip())

@@ -32,7 +32,7 @@ using Clock = std::chrono::steady_clock;
 using Weights = std::map<std::string, mf::Tensor>;
 
 constexpr int64_t kFeatures = 784;
-constexpr int64_t kMaxRows = 32;  // of a request
+constexpr int64_t kMaxRows = 32;  // per request
 
 double Milliseconds(Clock::duration time) {
   return std::chrono::duration<double, std::milli>(time).count();
@@ -71,7 +71,7 @@ absl::StatusOr<std::vector<mf::Tensor>> MakeRequests() {
   return requests;
 }
 
-// Pads the batch to the next power of two, so that the step is compiled for a few sizes only.
+// Pads the batch to the next power of two, so that the step is compiled for only a few sizes.
 absl::StatusOr<mf::Tensor> Predict(mf::Step step, const mf::Tensor& rows) {
   const int64_t n = rows.shape().dim(0);
   const auto padded = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n)));
@@ -88,7 +88,7 @@ struct Traffic {
   std::atomic<int64_t> next = 0;
 };
 
-// Answers requests until none is left. Appends their latencies to `ms`.
+// Answers requests until none are left. Appends the latencies to `ms`.
 absl::Status AnswerRequests(const mf::Step& step, Traffic& traffic, std::vector<double>* ms) {
   for (int64_t i; (i = traffic.next++) < traffic.count;) {
     const size_t r = i % traffic.requests.size();

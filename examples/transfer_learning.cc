@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Transfer learning: takes the lower layers of a model that Keras has trained, freezes them, and
-// trains a new head for other classes from few images. Shows how to load weights of another program
-// by name, and how to train some variables only.
+// Transfer learning: takes the lower layers of a model trained with Keras, freezes them, and trains
+// a new head for other classes on a few images. Shows how to load another program's weights by
+// name, and how to train only some of the variables.
 //
 //   bazel run --config=opt //examples:transfer_learning --
 //       WEIGHTS.safetensors [IMAGES [EPOCHS [REPLICAS [OUT.safetensors]]]]
 //
-// tests/references/make_keras_weights.py makes the weights: with TensorFlow, it trains the same
-// layers on the classes 0 to 4 of Fashion-MNIST, and exports them. Of any SavedModel, or of a Keras
-// model, Python writes such a file with
+// tests/references/make_keras_weights.py creates the weights: with TensorFlow, it trains the same
+// layers on classes 0 to 4 of Fashion-MNIST, and exports them. For any SavedModel or Keras model,
+// Python writes such a file with
 //
 //   variables = tf.saved_model.load(folder).variables
 //   safetensors.numpy.save_file({v.name.removesuffix(":0"): v.numpy() for v in variables}, path)
 //
-// By default, the head learns the classes 5 to 9 from 500 images in 30 epochs. With `none` in place
-// of the weights, the lower layers stay random. OUT gets all variables in the end.
+// By default, the head learns classes 5 to 9 from 500 images in 30 epochs. With `none` instead of
+// the weights, the lower layers keep their random values. All variables are saved to OUT at the
+// end.
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
@@ -32,10 +33,10 @@ struct Options {
   std::string weights, out;
   int64_t images = 500;
   int64_t epochs = 30;
-  std::optional<int> replicas = std::nullopt;  // on CPUs; one on each device by default
+  std::optional<int> replicas = std::nullopt;  // on CPUs; by default, one per device
 };
 
-// The lower layers, with the names that they have in Keras: base/conv1/kernel, base/norm1/gamma, …
+// The lower layers, with their names in Keras: base/conv1/kernel, base/norm1/gamma, …
 mf::Output Base(const mf::Scope& root, mf::Output x) {
   const mf::Scope scope = root.SubScope("base");
   for (const int i : {1, 2, 3}) {
@@ -48,7 +49,7 @@ mf::Output Base(const mf::Scope& root, mf::Output x) {
   return mf::layers::Flatten(scope, x);
 }
 
-// The images of the classes 5 to 9, which are 0 to 4 here.
+// Returns the images of classes 5 to 9, relabelled 0 to 4.
 absl::StatusOr<mf::Dataset> OpenImages(mf::Split split) {
   MF_ASSIGN_OR_RETURN(auto all, mf::FashionMnist::Open({.split = split, .shape_images = true}));
   return all.Filter([](const mf::Row& row) { return row[1].scalar<int32_t>() >= 5; })
@@ -68,8 +69,8 @@ absl::Status Train(const Options& options) {
   auto mirrored = strategy->scope();
   auto x = mf::ops::Placeholder(root.WithName("images"), mf::DT_FLOAT, {-1, 28, 28, 1});
   auto labels = mf::ops::Placeholder(root.WithName("labels"), mf::DT_INT32, {-1});
-  // In inference form, so that batch normalisation uses the averages of the first training, and
-  // leaves them unchanged.
+  // Use the inference form, so that batch normalisation uses the averages of the first training and
+  // does not change them.
   auto features = mf::ForInference(root, Base(root, x));
   auto logits = mf::layers::Dense(root, features, 5, nullptr, {.name = "head"});
   std::vector<mf::Output> of_head;
@@ -85,7 +86,8 @@ absl::Status Train(const Options& options) {
   MF_ASSIGN_OR_RETURN(auto trainer, mf::Trainer::Create(*strategy, graph, model));
   size_t loaded = 0;
   if (options.weights != "none") {
-    // Not strict: the file has a head for other classes, and the model has one that it lacks.
+    // Not strict: the file has a head for other classes, and the model has a head that the file
+    // lacks.
     MF_ASSIGN_OR_RETURN(const mf::LoadReport report,
                         mf::LoadVariables(options.weights, trainer->session(), {.strict = false}));
     loaded = report.loaded.size();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A program that runs as one process or as several, on one host or on several, with the same
-// result. Whatever starts the processes (docs/clusters.md) tells them about their cluster:
+// result. Whatever starts the processes (docs/clusters.md) also describes the cluster to them:
 //
 //   mirrorflow launch -n 2 -- workers
 #include <cstdio>
@@ -28,7 +28,7 @@ absl::Status Train() {
   MF_ASSIGN_OR_RETURN(auto session, strategy->NewSession(graph));
   MF_ASSIGN_OR_RETURN(auto step, session->Prepare({images, labels}, {loss}, {train}));
   MF_ASSIGN_OR_RETURN(auto dataset, mf::FashionMnist::Open({.split = mf::Split::kTrain}));
-  // Batches of 256 rows, of which each worker gathers those of its own replicas.
+  // Batches of 256 rows. Each worker reads only the rows of its own replicas.
   auto input = strategy->Distribute(dataset.Shuffle(/*seed=*/1).Batch(256).Take(100));
   float last = 0;
   for (mf::DistributedBatch batch; input.Next(&batch);) {
@@ -36,7 +36,7 @@ absl::Status Train() {
     last = out[0].scalar<float>();
   }
   MF_RETURN_IF_ERROR(input.status());
-  // All workers know the loss of the global batch; one of them is enough to say it.
+  // All workers know the loss of the global batch, so only one prints it.
   if (strategy->worker() == 0) {
     std::printf("loss after 100 steps with %d replicas: %.4f\n", strategy->num_replicas_in_sync(),
                 last);

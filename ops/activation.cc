@@ -71,8 +71,8 @@ struct GradRow {
   const char* attr = nullptr;
 };
 
-// Wraps `fn`, which returns the gradients {of gradients, of v} = fn(scope, gradients, v, g), where
-// g is the gradient of backprops.
+// Wraps `fn`, which returns the gradients of `gradients` and v, {d gradients, dv} = fn(scope,
+// gradients, v, g), where g is the gradient of backprops.
 template <typename Fn>
 constexpr GradientFn GradsOfGrad(Fn) {
   return [](const GradContext& c) -> Grads {
@@ -82,8 +82,8 @@ constexpr GradientFn GradsOfGrad(Fn) {
 
 using Pair = std::vector<Output>;
 
-// Returns `value` where `outputs` is negative, else 0. Only there does the slope of Elu and Selu
-// depend on the output: it is the output plus a constant.
+// Returns `value` where `outputs` is negative, else 0. Only for negative outputs does the slope of
+// Elu and Selu depend on the output: it is the output plus a constant.
 Output WhereNegative(S s, Output outputs, Output value) {
   const Output negative = ops::Less(s, outputs, ops::ScalarConst(s, outputs.dtype(), 0));
   return ops::SelectV2(s, negative, value, ops::ZerosLike(s, outputs));

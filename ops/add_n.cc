@@ -10,7 +10,7 @@
 namespace mirrorflow {
 namespace {
 
-// Sets the shape of output 0: `shape` merged with the shapes of the inputs from `first` on.
+// Sets the shape of output 0 to `shape` merged with the shapes of the inputs from `first` on.
 absl::Status MergeInputs(ShapeContext& c, Shape shape, int first) {
   for (int i = first; i < c.num_inputs(); ++i) {
     const absl::StatusOr<Shape> merged = shape.MergeWith(c.input(i));

@@ -14,7 +14,7 @@ namespace ops {
 // AddN: the sum of one or more tensors of equal shape, added from left to right.
 // Dtypes:   half, bfloat16, float, double, int32, int64, uint8.
 // Errors:   InvalidArgument if the shapes differ.
-// Gradient: dy, for each input.
+// Gradient: dy for each input.
 Output AddN(const Scope& scope, absl::Span<const Output> inputs);
 
 // AccumulateNV2: AddN with the shape of the operands as an attribute.

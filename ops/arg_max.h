@@ -16,7 +16,7 @@ struct ArgMaxOptions {
   DataType output_type = DT_INT64;  // or DT_INT32
 };
 
-// ArgMax: the index of the largest element along one dimension; of equal elements, the first. NaN
+// ArgMax: the index of the largest element along one dimension, the first if several are equal. NaN
 // is never the largest; if all elements are NaN, the index is 0.
 // Shapes:   the shape of the input without dimension `dimension`, which must not be empty.
 //           `dimension` is a scalar, constant when the plan is compiled.

@@ -14,13 +14,13 @@ void RegisterAssert(OpRegistry& ops);
 namespace ops {
 
 struct AssertOptions {
-  int64_t summarize = 3;  // number of elements to show of each tensor; all if negative
+  int64_t summarize = 3;  // how many elements of each tensor to show; all if negative
 };
 
 // Assert: fails the step unless `condition`, a scalar, is true. The error shows `data`, which has
 // at least one tensor. The step fails before any variable is written.
 // Text:     TensorFlow's Assert may have strings in its data. Tensors here cannot hold strings, so
-//           reading a graph drops them.
+//           graph readers drop them.
 Operation Assert(const Scope& scope, Output condition, absl::Span<const Output> data,
                  const AssertOptions& options = {});
 

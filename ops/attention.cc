@@ -112,7 +112,7 @@ absl::Status AttentionGradShape(ShapeContext& c) {
 std::string MaskTerm(const ShardContext& c, int i) {
   if (i >= c.num_inputs()) return "";
   const Shape &mask = c.input(i), &rows = c.input(0);
-  const int dims[] = {0, HeadsInside(c.node()) ? 2 : 1};  // of examples and heads
+  const int dims[] = {0, HeadsInside(c.node()) ? 2 : 1};  // batch and heads
   std::string term(mask.rank(), '.');
   for (int d = 0; d < 2; ++d) {
     const int at = mask.rank() - 4 + d;
@@ -121,10 +121,10 @@ std::string MaskTerm(const ShardContext& c, int i) {
   return absl::StrCat(",", term);
 }
 
-// The term of an operand or result with rows for each head.
+// Returns the term of an operand or result that has rows for each head.
 const char* RowsTerm(const ShardContext& c) { return HeadsInside(c.node()) ? "a.b." : "ab.."; }
 
-// Examples and heads are independent of one another.
+// Examples and heads are independent, so both dimensions can be sharded.
 absl::StatusOr<ShardingRule> AttentionSharding(const ShardContext& c) {
   const char* const rows = RowsTerm(c);
   return ShardingRule{
@@ -166,12 +166,12 @@ class AttentionFormulas {
   }
 
   Output Wide(Output x) const { return CastTo(s_, x, dtype_); }
-  // An operand with rows for each head.
+  // Returns an operand that has rows for each head.
   Output Rows(Output x) const { return SwapHeads(Wide(x)); }
-  // A result with rows for each head.
+  // Returns a result that has rows for each head.
   Output Result(Output x) const { return SwapHeads(CastTo(s_, x, result_dtype_)); }
   Output Scores() const { return scores_; }
-  // The sum of scores and mask, before causal masking.
+  // Returns the sum of scores and mask, before causal masking.
   Output Masked() const { return masked_; }
   Output Values() const { return ops::BatchMatMulV2(s_, ops::Softmax(s_, scores_), v_); }
   Output LogSum() const {
@@ -183,7 +183,7 @@ class AttentionFormulas {
   Output Weights(Output log_sum) const {
     return ops::Exp(s_, ops::Sub(s_, scores_, ops::ExpandDims(s_, log_sum, -1)));
   }
-  // The gradient of the scores.
+  // Returns the gradient of the scores.
   Output ScoreGradient(Output weights, Output dy, Output y) const {
     const Output products = ops::Sum(s_, ops::Mul(s_, dy, y), {-1}, {.keep_dims = true});
     const Output dweights = ops::BatchMatMulV2(s_, dy, v_, {.adj_y = true});
@@ -235,7 +235,7 @@ Outputs ExpandAttentionGrad(const Scope& s, const Node& op) {
 
 // ---- gradient -------------------------------------------------------------------------------
 
-// The gradients through y come from the gradient op. The gradient of the mask and those through
+// The gradient op computes the gradients through y. The gradient of the mask and those through
 // log_sum are rarely needed, so they are built from TensorFlow's ops; unused nodes are pruned.
 Outputs GradientOfAttention(const GradContext& c) {
   const Scope& s = c.scope;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attention as one op that never materializes the weights of all pairs, and its gradient op, which
-// recomputes them. TensorFlow has no such ops, so files express them in TensorFlow's.
+// Attention as one op that never materialises the weights of all pairs, and its gradient op, which
+// recomputes them. TensorFlow has no such ops, so graph files express them in TensorFlow's ops.
 #ifndef MIRRORFLOW_OPS_ATTENTION_H_
 #define MIRRORFLOW_OPS_ATTENTION_H_
 
@@ -21,8 +21,8 @@ struct AttentionOptions {
   float scale = 0;      // 0: 1 / sqrt(d), where d must be known
   bool causal = false;  // query i attends only to keys 0 to i
   Output mask = {};     // added to the scaled products; broadcasts to [batch, heads, n, m]
-  // q, k, v, y and their gradients are [batch, n or m, heads, d or e], which is how one product for
-  // all heads writes them.
+  // q, k, v, y and their gradients are [batch, n or m, heads, d or e], the layout in which one
+  // product for all heads writes them.
   bool heads_inside = false;
 };
 struct AttentionOutputs {
@@ -36,9 +36,9 @@ struct AttentionOutputs {
 // Special:  a query whose mask is -infinity for every key yields NaN; without keys (m = 0), y is 0.
 // Dtypes:   half, bfloat16, float, double; log_sum is float, or double if q is.
 // Gradient: ScaledDotProductAttentionGrad, through y only. The gradient of the mask and the
-//           gradients through log_sum are built from TensorFlow's ops.
-// Source:   Vaswani et al., "Attention is all you need", 2017; the tiles with a running maximum:
-//           Dao et al., "FlashAttention", 2022.
+//           gradients through log_sum use TensorFlow's ops.
+// Source:   Vaswani et al., "Attention is all you need", 2017; tiles with a running maximum: Dao et
+//           al., "FlashAttention", 2022.
 AttentionOutputs ScaledDotProductAttention(const Scope& scope, Output q, Output k, Output v,
                                            const AttentionOptions& options = {});
 

@@ -28,7 +28,7 @@ Output AvgPool(const Scope& scope, Output value, absl::Span<const int64_t> ksize
                absl::Span<const int64_t> strides, absl::string_view padding,
                const AvgPoolOptions& options = {});
 
-// AvgPoolGrad: `grad`, divided equally among the pixels of each window. orig_input_shape is the
+// AvgPoolGrad: divides `grad` equally among the pixels of each window. orig_input_shape is the
 // shape of the images, an int32 vector that is constant when the plan is compiled.
 Output AvgPoolGrad(const Scope& scope, Output orig_input_shape, Output grad,
                    absl::Span<const int64_t> ksize, absl::Span<const int64_t> strides,

@@ -76,7 +76,7 @@ absl::Status BatchNormGradShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// `n...`: only the batch dimension may be sharded.
+// Returns the term of images, `n...`: only the batch dimension can be sharded.
 std::string ImagesTerm(const Node& node) {
   return absl::StrCat("n", std::string(RankOf(node) - 1, '.'));
 }
@@ -140,12 +140,12 @@ class Decomposition {
     return d;
   }
 
-  // The number of elements per channel.
+  // Returns the number of elements per channel.
   double count() const { return count_; }
   Output Scalar(double value) const { return ops::ScalarConst(scope_, dtype_, value); }
   Output Times(Output a, Output b) const { return ops::Mul(scope_, a, b); }
   Output Plus(Output a, Output b) const { return ops::AddV2(scope_, a, b); }
-  // The mean per channel.
+  // Returns the mean per channel.
   Output Mean(Output images) const {
     return Times(ops::Sum(scope_, images, axes_), Scalar(1 / std::max(count_, 1.0)));
   }
@@ -156,7 +156,7 @@ class Decomposition {
   Output InverseDeviation(Output variance) const {
     return ops::Rsqrt(scope_, Plus(variance, Scalar(epsilon_)));
   }
-  // (images - mean) / sqrt(variance + epsilon) * scale + offset
+  // Returns (images - mean) / sqrt(variance + epsilon) * scale + offset.
   Output Normalize(Output images, Output scale, Output offset, Output mean, Output variance) const {
     return ops::FusedBatchNormV3(
                scope_, images, scale, offset, mean, variance,
@@ -190,8 +190,8 @@ Output CastTo(const Scope& s, Output x, DataType dtype) {
   return x.dtype() == dtype ? x : ops::Cast(s, x, dtype);
 }
 
-// The op in training mode, with sums over all replicas. Everything is computed in the dtype of the
-// statistics.
+// Expands the op in training mode, with sums over all replicas. Everything is computed in the dtype
+// of the statistics.
 absl::StatusOr<std::vector<Output>> ExpandBatchNorm(const Scope& s, const Node& op) {
   const Output x = CastTo(s, op.input(0), op.input(1).dtype());
   MF_ASSIGN_OR_RETURN(const Decomposition d, Decomposition::Create(s, op, x));
@@ -199,7 +199,7 @@ absl::StatusOr<std::vector<Output>> ExpandBatchNorm(const Scope& s, const Node& 
   const Output y = d.Normalize(x, op.input(1), op.input(2), mean, variance);
   const double n = d.count(), bessel = n / std::max(n - 1, 1.0);
   const double weight = op.attr<float>("exponential_avg_factor");
-  // The moving average after this batch; NaN if the batch has no rows.
+  // Returns the moving average after this batch; NaN if the batch has no rows.
   auto moved = [&](Output before, Output now, double correction) {
     if (n == 0) correction = std::numeric_limits<double>::quiet_NaN();
     if (weight == 1) return d.Times(now, d.Scalar(correction));
@@ -214,9 +214,10 @@ absl::StatusOr<std::vector<Output>> ExpandBatchNorm(const Scope& s, const Node& 
                              d.Scalar(0)};
 }
 
-// The gradient with the statistics held constant, minus the part that flows through the statistics:
+// Expands the gradient op: the gradient with the statistics held constant, minus the part that
+// flows through the statistics:
 //   dx = (dy - sum(dy) / n - (x - mean) * dscale * inverse / n) * scale * inverse
-// The subtracted part is a normalisation too.
+// The subtracted part is also a normalisation.
 absl::StatusOr<std::vector<Output>> ExpandBatchNormGrad(const Scope& s, const Node& op) {
   const DataType dtype = op.input(2).dtype();
   const Output dy = CastTo(s, op.input(0), dtype), x = CastTo(s, op.input(1), dtype);

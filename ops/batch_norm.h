@@ -14,8 +14,8 @@ void RegisterBatchNorm(OpRegistry& ops);
 
 namespace ops {
 
-// The attribute that selects the rows that the statistics cover under a strategy: the global batch
-// if it is missing, the rows of each replica if it is kPerReplicaBatchNorm.
+// Selects the rows that the statistics cover under a strategy: without this attribute, the global
+// batch; with value kPerReplicaBatchNorm, the rows of each replica.
 inline constexpr char kBatchNormAttr[] = "_batch_norm";
 inline constexpr char kPerReplicaBatchNorm[] = "per_replica";
 
@@ -37,8 +37,8 @@ struct FusedBatchNormV3Outputs {
 //     batch_mean     = mean     * (1 - factor) + m  * factor,
 //     batch_variance = variance * (1 - factor) + v' * factor, factor = exponential_avg_factor.
 //   Otherwise m and v are inputs `mean` and `variance`, and outputs 1 and 2 repeat them.
-// Shapes:   x [N,H,W,C] (or as data_format says), the other inputs [C]; mean and variance may be
-//           empty in training with factor 1. y has the shape of x, outputs 1 to 4 are [C], and
+// Shapes:   x [N,H,W,C] (or according to data_format), the other inputs [C]; mean and variance may
+//           be empty in training with factor 1. y has the shape of x, outputs 1 to 4 are [C], and
 //           reserve_space_3 is a scalar 0.
 // Empty:    in training on 0 rows, outputs 1 and 2 are NaN and the reserved outputs are 0.
 // Dtypes:   half, bfloat16, float, double for x and y; the others are float, or double if x is.

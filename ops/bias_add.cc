@@ -13,7 +13,7 @@
 namespace mirrorflow {
 namespace {
 
-// The channel dimension of a value of `rank`.
+// Returns the channel dimension of a value of rank `rank`.
 int ChannelDim(const Node& node, int rank) {
   return node.attr<std::string>("data_format") == "NCHW" ? 1 : rank - 1;
 }
@@ -35,7 +35,7 @@ absl::Status BiasAddShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// Adding the bias to a partial value is correct only if the bias is partial too; otherwise every
+// Adding the bias to a partial value is correct only if the bias is also partial; otherwise every
 // replica would add the whole bias.
 absl::StatusOr<ShardingRule> BiasAddSharding(const ShardContext& c) {
   const std::string value = LettersFor(c.input(0));
@@ -70,7 +70,7 @@ absl::StatusOr<std::vector<Output>> BiasAddGradGradient(const GradContext& c) {
     if (shape.unknown_rank()) {
       return absl::UnimplementedError("the gradient with NCHW needs an operand of known rank");
     }
-    // The channels, followed by a 1 for each dimension after them.
+    // The bias as a column: the channels, followed by a 1 for each later dimension.
     Shape column(std::vector<int64_t>(shape.rank() - 1, 1));
     column.set_dim(0, kUnknownDim);
     dy = ops::Reshape(c.scope, dy, column);

@@ -26,7 +26,7 @@ Output Times(S s, double factor, Output x) {
   return ops::Mul(s, ops::ScalarConst(s, x.dtype(), factor), x);
 }
 
-// Routes `g` to the operand that was chosen. For equal operands, the callers choose x.
+// Routes `g` to the chosen operand. The callers choose x if the operands are equal.
 Pair SplitByMask(S s, Output x_chosen, Output g) {
   const Output zero = ops::ScalarConst(s, g.dtype(), 0);
   return {ops::SelectV2(s, x_chosen, g, zero), ops::SelectV2(s, x_chosen, zero, g)};

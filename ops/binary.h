@@ -28,7 +28,7 @@ inline constexpr char kRealDiv[] = "RealDiv";
 inline constexpr char kSub[] = "Sub";
 
 // Shapes:   any two that broadcast; the result has the broadcast shape.
-// Dtypes:   half, bfloat16, float, double, int32, int64, uint8, unless noted. Integers wrap around.
+// Dtypes:   half, bfloat16, float, double, int32, int64, uint8, except as marked. Integers wrap.
 // Errors:   InvalidArgument if the shapes do not broadcast; at run time for an integer divided by
 //           zero or raised to a negative power.
 // Gradient: as in TensorFlow, summed over broadcast dimensions. FloorDiv, TruncateDiv, Mod,
@@ -50,14 +50,15 @@ Output Minimum(const Scope& scope, Output x, Output y);            // NaN if eit
 Output Pow(const Scope& scope, Output x, Output y);                // not uint8
 Output SquaredDifference(const Scope& scope, Output x, Output y);  // not uint8
 
-// The results are bool.
+// These return bool.
 Output Less(const Scope& scope, Output x, Output y);
 Output LessEqual(const Scope& scope, Output x, Output y);
 Output Greater(const Scope& scope, Output x, Output y);
 Output GreaterEqual(const Scope& scope, Output x, Output y);
 
 struct EqualOptions {
-  // False: operands that do not broadcast compare unequal, as a scalar, instead of failing.
+  // If false, operands that do not broadcast compare unequal, with a scalar result, instead of
+  // failing.
   bool incompatible_shape_error = true;
 };
 Output Equal(const Scope& scope, Output x, Output y, const EqualOptions& options = {});

@@ -17,7 +17,8 @@ constexpr char kWide[] = "T: {float, double}";
 using S = const Scope&;
 using Pair = std::vector<Output>;
 
-// 1 where x is not 0, else 0: where a function is defined as 0 for x = 0, its derivative is 0 too.
+// Returns 1 where x is not 0, else 0. Functions that are defined as 0 at x = 0 also have derivative
+// 0 there.
 Output IsNotZero(S s, Output x) {
   return ops::Cast(s, ops::NotEqual(s, x, ops::ScalarConst(s, x.dtype(), 0)), x.dtype());
 }

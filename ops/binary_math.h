@@ -23,7 +23,7 @@ Output MulNoNan(const Scope& scope, Output x, Output y);     // x * y, 0 where y
 Output Xdivy(const Scope& scope, Output x, Output y);        // x / y, 0 where x is 0
 Output Xlogy(const Scope& scope, Output x, Output y);        // x * log y, 0 where x is 0
 Output Xlog1py(const Scope& scope, Output x, Output y);      // x * log(1 + y), 0 where x is 0
-Output NextAfter(const Scope& scope, Output x1, Output x2);  // the number next to x1 towards x2
+Output NextAfter(const Scope& scope, Output x1, Output x2);  // the next number after x1 towards x2
 // The (a + 1)-th derivative of log gamma at x, for integral a >= 0; otherwise NaN.
 Output Polygamma(const Scope& scope, Output a, Output x);
 

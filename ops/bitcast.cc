@@ -32,7 +32,8 @@ absl::Status BitcastShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// The bytes of one element stay together.
+// Keeps the dimension that the dtypes split or merge whole, so the bytes of an element stay
+// together.
 absl::StatusOr<ShardingRule> BitcastSharding(const ShardContext& c) {
   const Shape &in = c.input(0), &out = c.output(0);
   std::string from = LettersFor(in), to = LettersFor(out);

@@ -11,8 +11,8 @@ void RegisterBitcast(OpRegistry& ops);
 namespace ops {
 
 // Bitcast: the same bytes, reinterpreted as elements of `dtype`.
-// Shapes:   elements that are n times smaller add a last dimension of size n; elements that are n
-//           times larger remove it.
+// Shapes:   a dtype n times smaller appends a dimension of size n; a dtype n times larger removes
+//           the last dimension, which must have size n.
 // Gradient: none.
 Output Bitcast(const Scope& scope, Output input, DataType dtype);
 

@@ -18,7 +18,7 @@
 namespace mirrorflow {
 namespace {
 
-// Dimension d of `shape`, counted from the right; 1 beyond the first dimension.
+// Returns dimension d of `shape`, counted from the right; 1 beyond the first dimension.
 int64_t DimFromRight(const Shape& shape, int d) {
   return d < shape.rank() ? shape.dim(shape.rank() - 1 - d) : 1;
 }
@@ -58,7 +58,7 @@ absl::StatusOr<ShardingRule> BroadcastGradientArgsSharding(const ShardContext&) 
 // The dimensions of a result along which an operand was broadcast.
 struct BroadcastDims {
   std::vector<int64_t> missing;  // leading dimensions that the operand lacks
-  std::vector<int64_t> ones;     // of size 1 in the operand
+  std::vector<int64_t> ones;     // dimensions of size 1 in the operand
   bool known = true;
 };
 
@@ -98,7 +98,7 @@ std::array<std::vector<int64_t>, 2> BroadcastAxes(const Shape& s0, const Shape& 
   std::array<std::vector<int64_t>, 2> axes;
   const int rank = std::max(s0.rank(), s1.rank());
   for (int i = 0; i < rank && s0 != s1; ++i) {
-    // Where both are 1, summing changes nothing; both results list the dimension, as in TensorFlow.
+    // If both are 1, summing changes nothing; both results list the dimension, as in TensorFlow.
     if (DimFromRight(s0, rank - 1 - i) == 1) axes[0].push_back(i);
     if (DimFromRight(s1, rank - 1 - i) == 1) axes[1].push_back(i);
   }
@@ -120,7 +120,7 @@ Output SumToOperand(const GradContext& c, int operand, Output grad, int own_dims
         ops::BroadcastGradientArgs(s, others(shape), others(ops::Shape(s, c.op.output(0))));
     return ops::Reshape(s, ops::Sum(s, grad, args.r0), shape);
   }
-  // The size-1 dimensions first, while dimension numbers are still those of the result.
+  // Sums the size-1 dimensions first, while the dimension numbers are still those of the result.
   if (!dims.ones.empty()) grad = ops::Sum(s, grad, dims.ones, {.keep_dims = true});
   if (!dims.missing.empty()) grad = ops::Sum(s, grad, dims.missing);
   return grad;

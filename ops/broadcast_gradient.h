@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The gradient of broadcasting: the dimensions along which the gradient of a broadcast operand must
-// be summed.
+// The gradient of broadcasting: finds the dimensions along which the gradient of a broadcast
+// operand must be summed.
 #ifndef MIRRORFLOW_OPS_BROADCAST_GRADIENT_H_
 #define MIRRORFLOW_OPS_BROADCAST_GRADIENT_H_
 
@@ -17,12 +17,12 @@ namespace mirrorflow {
 void RegisterBroadcastGradient(OpRegistry& ops);
 
 // Sums `grad` to the shape of operand `operand` of c.op, whose operands broadcast; `grad` has the
-// shape of the result of c.op. Static shapes determine the dimensions where they can. Where an
-// unknown dimension may be 1, they are computed in the plan (BroadcastGradientArgs, Sum, Reshape).
-// The last `own_dims` dimensions do not broadcast: `grad` has them as the operand does.
+// shape of the result of c.op. If the static shapes do not determine the dimensions to sum, because
+// an unknown dimension may be 1, the graph computes them (BroadcastGradientArgs, Sum, Reshape). The
+// last `own_dims` dimensions do not broadcast: `grad` has the same ones as the operand.
 Output SumToOperand(const GradContext& c, int operand, Output grad, int own_dims = 0);
 
-// The dimensions that BroadcastGradientArgs lists for two fully defined shapes that broadcast.
+// Returns what BroadcastGradientArgs computes, for two fully defined shapes that broadcast.
 std::array<std::vector<int64_t>, 2> BroadcastAxes(const Shape& s0, const Shape& s1);
 
 namespace ops {
@@ -32,7 +32,7 @@ struct BroadcastGradientArgsOutputs {
 };
 
 // BroadcastGradientArgs: for two shapes that broadcast, the dimensions along which the gradients of
-// the first (r0) and of the second operand (r1) must be summed. Equal shapes need none.
+// the first (r0) and the second operand (r1) must be summed. For equal shapes, both are empty.
 // Shapes:   s0 and s1 are vectors, constant when the plan is compiled; r0 and r1 are vectors with
 //           one element per dimension to sum.
 // Errors:   InvalidArgument if the shapes do not broadcast.

@@ -28,8 +28,8 @@ absl::Status CastShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// Linear only where the cast does not round: between equal dtypes and to a wider floating-point
-// type. Integers may wrap around on one side of the cast and not on the other.
+// The op is linear only if the cast does not round: between equal dtypes and to a wider
+// floating-point type. Integers may wrap around on one side of the cast and not on the other.
 absl::StatusOr<ShardingRule> CastSharding(const ShardContext& c) {
   const DataType from = c.node().attr<DataType>("SrcT"), to = c.node().attr<DataType>("DstT");
   const bool widens = IsFloating(from) && IsFloating(to) && DataTypeSize(from) < DataTypeSize(to);

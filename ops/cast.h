@@ -19,7 +19,7 @@ struct CastOptions {
 };
 
 // Cast: the same numbers in another dtype.
-// Dtypes:   all pairs. Floating-point numbers round towards zero to integers; a number that does
+// Dtypes:   all pairs. Casts from floating-point to integer round towards zero; a number that does
 //           not fit, including NaN, becomes the smallest int32 or int64, as on x86. Integers wrap
 //           around. Everything except 0 casts to true.
 // Gradient: dy cast back, between floating-point dtypes; otherwise none.

@@ -11,7 +11,7 @@ void RegisterClipByValue(OpRegistry& ops);
 namespace ops {
 
 // ClipByValue: output = max(min(t, clip_value_max), clip_value_min).
-// Shapes:   t has any shape, which the output shares; each bound is a scalar or has the shape of t.
+// Shapes:   t has any shape, which is that of the output; each bound is a scalar or has t's shape.
 // Dtypes:   half, bfloat16, float, double, int32, int64, uint8.
 // Special:  NaN in t propagates; a bound that is NaN has no effect.
 // Errors:   InvalidArgument for a bound of another shape.

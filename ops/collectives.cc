@@ -15,13 +15,13 @@
 namespace mirrorflow {
 namespace {
 
-// Shapes are global here: a value has the same shape whatever its sharding.
+// The shapes are global: a value has the same shape whatever its sharding.
 absl::Status SameShapes(ShapeContext& c) {
   for (int i = 0; i < c.num_inputs(); ++i) c.set_output(i, c.input(i));
   return absl::OkStatus();
 }
 
-// The expansion on one replica.
+// Expands the op on one replica.
 absl::StatusOr<std::vector<Output>> Identities(const Scope& scope, const Node& node) {
   std::vector<Output> outputs;
   for (const Output& in : node.inputs()) outputs.push_back(ops::Identity(scope, in));
@@ -101,7 +101,7 @@ void RegisterCollectives(OpRegistry& ops) {
       .Input("value: T")
       .Output("part: T")
       .Attr("T: {half, bfloat16, float, double, int32, int64, uint8}")
-      // Not folded: a constant is not the part of every replica.
+      // Stateful ops are not folded: a constant cannot be a different part on every replica.
       .Traits(kStateful | kPerReplica | kOwnOp | kView)
       .Shape(SameShapes)
       .Sharding(LocalPartSharding)
@@ -123,7 +123,7 @@ void RegisterCollectives(OpRegistry& ops) {
       .Output("number: int32")
       .Traits(kStateful | kOwnOp)
       .Shape(ScalarShape)
-      .Gathers("CountReplicas replaces it by a constant")
+      .Gathers("CountReplicas replaces it with a constant")
       .NoGradient("the output is an integer")
       .Expand(One);
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Explicit communication. A graph is the program of one device on the global batch, and the
-// compiler inserts the collectives that it needs. These ops say where and how to communicate
-// instead: for example in half the precision, or only a low-rank factor of a gradient
-// (train/optimizers/communication_hooks.h). On one replica each of them is the identity.
+// compiler inserts the collectives that it needs. Use these ops to choose where and how to
+// communicate: for example in half the precision, or only a low-rank factor of a gradient
+// (train/optimizers/communication_hooks.h). On one replica, each is the identity.
 //
 //   Output part = ops::LocalPart(scope, gradient);           // this replica's part of a sum
-//   Output narrow = ops::Cast(scope, part, DT_BFLOAT16);     // any op may work on it, locally
+//   Output narrow = ops::Cast(scope, part, DT_BFLOAT16);     // any op can take it, locally
 //   Output reduced = ops::AllReduce(scope, narrow);          // equal on all replicas
 #ifndef MIRRORFLOW_OPS_COLLECTIVES_H_
 #define MIRRORFLOW_OPS_COLLECTIVES_H_
@@ -21,12 +21,12 @@ namespace mirrorflow {
 // ReduceScatter  a value -> this rank's shard of dimension 0 of its reduction over the ranks;
 //                `reduction`, `axis`, `factor`
 // AllGather      the shards of dimension 0 -> the whole; `axis`, `factor`
-// The compiler sets `bucket`, `axis` and `factor`. These ops are instructions of a plan; their
-// kernels, which copy, run on one device only.
+// The compiler sets `bucket`, `axis` and `factor`. A plan runs these ops as instructions; their
+// kernels, which only copy, run on one device only.
 inline constexpr char kAllReduce[] = "AllReduce";
 inline constexpr char kReduceScatter[] = "ReduceScatter";
 inline constexpr char kAllGather[] = "AllGather";
-// Replaced or removed by the compiler.
+// Ops that the compiler replaces or removes.
 inline constexpr char kLocalPart[] = "LocalPart";
 inline constexpr char kEnsureReplicated[] = "EnsureReplicated";
 inline constexpr char kNumReplicas[] = "NumReplicas";
@@ -36,10 +36,10 @@ void RegisterCollectives(OpRegistry& ops);
 namespace ops {
 
 // LocalPart: the part of `value` that this replica holds. The parts of all replicas add up to the
-// value. Any op may take a part, even one that is not linear: it then works on each replica's part
-// alone.
-// Sharding: partial(sum) -> per-replica. Of a value that is not a partial sum, replica 0 holds the
-//           whole, and the other replicas hold zeros.
+// value. Any op can take a part, even one that is not linear, and is applied to each replica's part
+// separately.
+// Sharding: partial(sum) -> per-replica. If the value is not a partial sum, replica 0 holds all of
+//           it and the other replicas hold zeros.
 // Gradient: none; a part is not a function of the value.
 Output LocalPart(const Scope& scope, Output value);
 
@@ -52,25 +52,25 @@ struct ReduceOptions {
 //           is its own reduction; a sharded one is gathered.
 // Gradient: dy if the reduction is a sum, otherwise none.
 // Errors:   InvalidArgument if the value is partial with another reduction: for the mean of the
-//           parts of a sum, say AllReduce(LocalPart(value), mean).
+//           parts of a sum, use AllReduce(LocalPart(value), mean).
 Output AllReduce(const Scope& scope, Output value, const ReduceOptions& options = {});
 
-// ReduceScatter: the same reduction, divided: each replica holds an equal shard of the rows
-// (dimension 0). If the rows are not a multiple of the number of replicas, and in a branch or a
-// loop, it is an AllReduce. The global value is that of AllReduce.
+// ReduceScatter: AllReduce with a sharded result: each replica holds an equal shard of the rows
+// (dimension 0). The global value is the same. If the number of rows is not a multiple of the
+// number of replicas, and inside a branch or loop, the op is an AllReduce.
 // Sharding: partial -> sharded(dim 0), per-replica -> sharded(dim 0).
 // Gradient, errors: as for AllReduce.
 Output ReduceScatter(const Scope& scope, Output value, const ReduceOptions& options = {});
 
-// AllGather: the whole value, where each replica holds some of its rows.
+// AllGather: the whole of a value of which each replica holds some rows.
 // Sharding: sharded -> replicated.
 // Gradient: dy.
 // Errors:   InvalidArgument if the value is partial or per-replica, because it has no rows that are
 //           split; expected AllReduce.
 Output AllGather(const Scope& scope, Output value);
 
-// EnsureReplicated: its operand, which must be equal on all replicas without any further
-// communication. `what` names it in the error.
+// EnsureReplicated: returns its operand, which must already be equal on all replicas, without
+// further communication. `what` names it in the error.
 // Gradient: dy.
 // Errors:   InvalidArgument, with the path to the value, if the replicas' values differ or must
 //           still be reduced or gathered.

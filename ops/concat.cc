@@ -26,7 +26,7 @@ std::vector<int> InputsFrom(int first, int n) {
   return inputs;
 }
 
-// Positions of the axis and of the first value among the inputs of Concat and ConcatV2.
+// The input indices of the axis and of the first value of Concat and ConcatV2.
 struct ConcatInputs {
   explicit ConcatInputs(const Node& node)
       : n(static_cast<int>(node.attr<int64_t>("N"))),
@@ -113,7 +113,7 @@ absl::StatusOr<ShardingRule> ConcatSharding(const ShardContext& c) {
                       InputsFrom(at.first, at.n));
 }
 
-// Slices of dy with static bounds; empty if the pieces have unknown sizes along the axis.
+// Returns slices of dy with static bounds; empty if the pieces have unknown sizes along the axis.
 absl::StatusOr<std::vector<Output>> StaticConcatGrad(const GradContext& c, const ConcatInputs& at) {
   const Scope& s = c.scope;
   const Tensor axis_value = s.graph().values().at(c.op.input(at.axis)).constant;
@@ -216,7 +216,8 @@ absl::Status PackShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// The terms of the packed tensor and of a piece: one letter for each dimension except the new one.
+// The terms of the packed tensor and of a piece, with one letter for each dimension except the new
+// one.
 struct PackTerms {
   std::string packed;
   std::string piece;

@@ -30,15 +30,15 @@ absl::Status ConstShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// Replicated: a use that needs only some rows takes a local slice.
+// A constant is replicated: a use that needs only some rows takes a local slice.
 absl::StatusOr<ShardingRule> ConstSharding(const ShardContext& c) {
   return ShardingRule{.dims = absl::StrCat("->", DotsFor(c.output(0)))};
 }
 
-// True if T, an integer type, represents the number exactly.
+// Returns true if T, an integer type, represents the number exactly.
 template <typename T>
 bool IsWhole(double value) {
-  // One more than the largest T: a power of two, so it is exact.
+  // One more than the largest T, which is a power of two and therefore exact.
   const double limit = std::ldexp(1.0, std::numeric_limits<T>::digits);
   return value >= static_cast<double>(std::numeric_limits<T>::lowest()) && value < limit &&
          value == std::trunc(value);

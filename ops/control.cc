@@ -17,8 +17,8 @@ absl::Status PlaceholderShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// The default is only one value that `shape` allows, so its own shape and value say nothing about
-// what is fed.
+// The output has `shape`: the default is only one possible value, so its shape and value say
+// nothing about a feed.
 absl::Status PlaceholderWithDefaultShape(ShapeContext& c) {
   const Shape& shape = c.attr<Shape>("shape");
   if (!shape.IsCompatibleWith(c.input(0))) {

@@ -13,7 +13,7 @@ void RegisterControl(OpRegistry& ops);
 
 namespace ops {
 
-// Placeholder: a value that every step feeds.
+// Placeholder: a value that every step must feed.
 // Shapes:   `shape` may have unknown dimensions (-1). Under a strategy, a feed whose leading
 //           dimension is unknown is split along it; any other feed is replicated.
 // Gradient: none; the op has no inputs.

@@ -12,8 +12,8 @@ namespace mirrorflow {
 namespace {
 
 // Checks the channels. If the filter has fewer channels than the images, the convolution is
-// grouped: the channels of the images form groups, and the output channels form as many groups,
-// each computed from one group of the images.
+// grouped: the image channels form groups, and the output channels form as many groups, each
+// computed from one image group.
 absl::Status CheckGroups(const Shape& input, int64_t channels, const Shape& filter) {
   const int64_t of_group = filter.dim(2), outputs = filter.dim(3);
   if (channels == kUnknownDim || of_group == kUnknownDim || channels == of_group) {
@@ -30,7 +30,7 @@ absl::Status CheckGroups(const Shape& input, int64_t channels, const Shape& filt
                                                  " must be in ", groups, " groups, got ", outputs));
 }
 
-// The output shape of the convolution of `input` with `filter`, both of rank 4.
+// Returns the output shape of the convolution of `input` with `filter`, both of rank 4.
 absl::StatusOr<Shape> ConvolutionShape(const Node& node, const Shape& input, const Shape& filter) {
   MF_ASSIGN_OR_RETURN(const WindowAttrs attrs, ReadWindowAttrs(node));
   const ImageLayout& layout = attrs.layout;
@@ -53,7 +53,7 @@ absl::Status Conv2DShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// Input i, a vector of sizes, as a shape of rank 4.
+// Returns input i, a vector of sizes, as a shape of rank 4.
 absl::StatusOr<Shape> SizesInput(const ShapeContext& c, int i) {
   MF_ASSIGN_OR_RETURN(const Shape sizes, c.input_as_shape(i));
   if (sizes.unknown_rank()) return Shape::UnknownDims(4);
@@ -88,7 +88,8 @@ absl::Status BackpropFilterShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// Letters: n images, c channels of images, o output channels. Grouped channels stay whole.
+// Sharding terms. Letter n stands for images, c for image channels, o for output channels. Grouped
+// channels stay whole.
 struct Terms {
   std::string images, filter, output;
 };
@@ -134,7 +135,7 @@ absl::StatusOr<std::vector<Output>> Conv2DGrad(const GradContext& c) {
                              FilterGradient(c, input, filter, dy)};
 }
 
-// Gradients of the gradient ops. The convolution is linear in the images and in the filter, so they
+// The convolution is linear in the images and in the filter, so the gradients of the gradient ops
 // are the same three ops again.
 absl::StatusOr<std::vector<Output>> BackpropInputGrad(const GradContext& c) {
   const Output filter = c.op.input(1), out_backprop = c.op.input(2), images = c.dy[0];

@@ -19,8 +19,8 @@ namespace ops {
 
 inline constexpr char kConv2D[] = "Conv2D";  // for passes that match this op
 
-// As in TensorFlow. Lists have one element per dimension of the images; explicit_paddings, for
-// padding EXPLICIT, has two: before and after.
+// TensorFlow's attributes. Lists have one element per dimension of the images; explicit_paddings,
+// for padding EXPLICIT, has two: before and after.
 struct Conv2DOptions {
   bool use_cudnn_on_gpu = true;  // ignored
   std::vector<int64_t> explicit_paddings = {};
@@ -32,7 +32,7 @@ struct Conv2DOptions {
 //   output[n,y,x,o] = sum_{i,j,c} filter[i,j,c,o] *
 //       input[n, y*stride+i*dilation-before, x*stride+j*dilation-before, c]
 // Shapes:   input [N,H,W,C], filter [FH,FW,C,O] -> output [N,H',W',O]; with padding SAME H' =
-//           ceil(H/stride), with VALID H' = ceil((H-FH+1)/stride), where dilation replaces FH by
+//           ceil(H/stride), with VALID H' = ceil((H-FH+1)/stride), where dilation replaces FH with
 //           (FH-1)*dilation+1. N may be 0. With NCHW, images are [N,C,H,W] and the layout of the
 //           filter is unchanged.
 // Dtypes:   half, bfloat16, float, double, int32.
@@ -49,7 +49,7 @@ Output Conv2DBackpropInput(const Scope& scope, Output input_sizes, Output filter
                            absl::string_view padding, const Conv2DOptions& options = {});
 
 // Conv2DBackpropFilter: the gradient of the filter; filter_sizes is its shape, an int32 vector. The
-// gradient is 0 if there are no images. Not for int32.
+// gradient of an empty batch is 0. Not for int32.
 Output Conv2DBackpropFilter(const Scope& scope, Output input, Output filter_sizes,
                             Output out_backprop, absl::Span<const int64_t> strides,
                             absl::string_view padding, const Conv2DOptions& options = {});

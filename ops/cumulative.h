@@ -15,7 +15,7 @@ void RegisterCumulative(OpRegistry& ops);
 namespace ops {
 
 struct CumulativeOptions {
-  bool exclusive = false;  // element i covers the elements before i, without i
+  bool exclusive = false;  // element i covers only the elements before i
   bool reverse = false;    // from the last to the first
 };
 
@@ -24,7 +24,7 @@ struct CumulativeOptions {
 // Dtypes:   half, bfloat16, float, double, int32, int64, uint8; integers wrap around.
 // Errors:   InvalidArgument for an axis out of range.
 // Sharding: gathers along the axis.
-// Gradient: as in TensorFlow; the gradient of Cumprod is 0 where x is 0.
+// Gradient: as in TensorFlow. The gradient of Cumprod is 0 where x is 0.
 Output Cumsum(const Scope& scope, Output x, Output axis, const CumulativeOptions& options = {});
 Output Cumsum(const Scope& scope, Output x, int64_t axis, const CumulativeOptions& options = {});
 Output Cumprod(const Scope& scope, Output x, Output axis, const CumulativeOptions& options = {});

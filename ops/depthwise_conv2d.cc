@@ -16,7 +16,7 @@ constexpr char kForward[] = "DepthwiseConv2dNative";
 constexpr char kBackpropInput[] = "DepthwiseConv2dNativeBackpropInput";
 constexpr char kBackpropFilter[] = "DepthwiseConv2dNativeBackpropFilter";
 
-// The output shape for `input` and `filter`, both of rank 4.
+// Returns the output shape for `input` and `filter`, both of rank 4.
 absl::StatusOr<Shape> OutputShape(const Node& node, const Shape& input, const Shape& filter) {
   MF_ASSIGN_OR_RETURN(const WindowAttrs attrs, ReadWindowAttrs(node));
   const ImageLayout& layout = attrs.layout;
@@ -42,7 +42,7 @@ absl::StatusOr<Shape> OutputShape(const Node& node, const Shape& input, const Sh
   return output;
 }
 
-// Static input i, which must have four elements, as a shape.
+// Returns static input i, which must have four elements, as a shape.
 absl::StatusOr<Shape> FourSizes(const ShapeContext& c, int i, absl::string_view name) {
   MF_ASSIGN_OR_RETURN(Shape sizes, SizesInput(c, i, name));
   if (sizes.unknown_rank()) return Shape::UnknownDims(4);
@@ -83,7 +83,8 @@ absl::Status BackpropFilterShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// Letters: n images, c channels. Output channels come in groups, one per channel of the images.
+// Letter n stands for images, c for channels. Output channels come in groups, one per image
+// channel.
 absl::StatusOr<ShardingRule> ForwardSharding(const ShardContext& c) {
   MF_ASSIGN_OR_RETURN(const ImageLayout layout, ReadImageLayout(c.node()));
   const std::string images = layout.Term("n", "c");

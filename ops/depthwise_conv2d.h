@@ -29,18 +29,20 @@ struct DepthwiseConv2dOptions {
 // Shapes:   input [N,H,W,C], filter [FH,FW,C,M] -> output [N,H',W',C*M]; sizes, layouts, strides
 //           and paddings as for Conv2D.
 // Dtypes:   half, bfloat16, float, double.
-// Gradient: the two ops below of dy, as in TensorFlow.
+// Gradient: the two ops below, applied to dy, as in TensorFlow.
 Output DepthwiseConv2dNative(const Scope& scope, Output input, Output filter,
                              absl::Span<const int64_t> strides, absl::string_view padding,
                              const DepthwiseConv2dOptions& options = {});
 
-// The gradient of the images; input_sizes is their shape, an int32 vector.
+// DepthwiseConv2dNativeBackpropInput: the gradient of the images; input_sizes is their shape, an
+// int32 vector.
 Output DepthwiseConv2dNativeBackpropInput(const Scope& scope, Output input_sizes, Output filter,
                                           Output out_backprop, absl::Span<const int64_t> strides,
                                           absl::string_view padding,
                                           const DepthwiseConv2dOptions& options = {});
 
-// The gradient of the filter; filter_sizes is its shape, an int32 vector.
+// DepthwiseConv2dNativeBackpropFilter: the gradient of the filter; filter_sizes is its shape, an
+// int32 vector.
 Output DepthwiseConv2dNativeBackpropFilter(const Scope& scope, Output input, Output filter_sizes,
                                            Output out_backprop, absl::Span<const int64_t> strides,
                                            absl::string_view padding,

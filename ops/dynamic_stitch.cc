@@ -74,7 +74,7 @@ absl::StatusOr<ShardingRule> StitchSharding(const ShardContext& c) {
   return MoveSharding(c, absl::StrCat(absl::StrJoin(terms, ","), "->.", row), data);
 }
 
-// True if all indices are known and no two of them name the same row.
+// Returns true if all indices are known and no two are equal.
 bool AreDistinct(const Scope& s, absl::Span<const Output> indices) {
   std::set<int64_t> seen;
   for (const Output& some : indices) {
@@ -87,8 +87,8 @@ bool AreDistinct(const Scope& s, absl::Span<const Output> indices) {
   return true;
 }
 
-// For each piece of data, marks the rows that are in the result: the last row of each index. Found
-// by stitching the numbers of the rows.
+// Marks, for each piece of data, the rows that are in the result, which are the last rows of each
+// index. Stitching the row numbers finds them.
 std::vector<Output> RowsThatWin(const Scope& s, absl::Span<const Output> indices) {
   const Output zero = ops::ScalarConst(s, DT_INT32, 0), one = ops::ScalarConst(s, DT_INT32, 1);
   std::vector<Output> numbers, wins;
@@ -119,7 +119,7 @@ absl::StatusOr<std::vector<Output>> StitchGrad(const GradContext& c) {
   for (int k = 0; k < n; ++k) {
     const Shape at = s.shape(indices[k]), data = s.shape(c.op.input(n + k));
     if (at.unknown_rank() || data.unknown_rank()) {
-      return absl::InvalidArgumentError("the gradient needs to know the ranks of indices and data");
+      return absl::InvalidArgumentError("the gradient requires known ranks of indices and data");
     }
     Output wins_row = wins[k];
     for (int d = at.rank(); d < data.rank(); ++d) {
@@ -134,7 +134,7 @@ absl::StatusOr<std::vector<Output>> StitchGrad(const GradContext& c) {
 
 void RegisterDynamicStitch(OpRegistry& ops) {
   ops.Define("DynamicStitch")
-      .Doc("merged[indices[k][i]] = data[k][i]; of equal indices, the last one wins")
+      .Doc("merged[indices[k][i]] = data[k][i]; if an index repeats, the last row wins")
       .StaticInput("indices: N * int32")
       .Input("data: N * T")
       .Output("merged: T")

@@ -11,9 +11,9 @@ void RegisterDynamicStitch(OpRegistry& ops);
 
 namespace ops {
 
-// DynamicStitch: y[indices[k][i…], b…] = data[k][i…, b…]; of equal indices, the last one wins.
+// DynamicStitch: y[indices[k][i…], b…] = data[k][i…, b…]; if an index repeats, its last row wins.
 // Shapes:   the indices are constant when the plan is compiled; y has one row more than the largest
-//           index. Rows that no index names are 0.
+//           index. Rows without an index are 0.
 Output DynamicStitch(const Scope& scope, absl::Span<const Output> indices,
                      absl::Span<const Output> data);
 

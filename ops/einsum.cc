@@ -22,7 +22,7 @@ constexpr char kEllipsis[] = "...";
 constexpr size_t kEllipsisSize = sizeof(kEllipsis) - 1;
 constexpr int kMaxOperands = 2;
 
-// The terms as written, with that of the result last.
+// Splits the equation into its terms as written; the result term is last.
 absl::StatusOr<std::vector<std::string>> Split(absl::string_view equation, int operands) {
   const std::vector<std::string> sides = absl::StrSplit(equation, "->");
   if (sides.size() != 2) {
@@ -41,7 +41,7 @@ absl::StatusOr<std::vector<std::string>> Split(absl::string_view equation, int o
 
 bool HasEllipsis(absl::string_view term) { return absl::StrContains(term, kEllipsis); }
 
-// The labels of a term without its ellipsis.
+// Returns the labels of a term without its ellipsis.
 std::string Letters(absl::string_view term) {
   std::string letters(term);
   const size_t at = letters.find(kEllipsis);
@@ -49,7 +49,8 @@ std::string Letters(absl::string_view term) {
   return letters;
 }
 
-// The term with its ellipsis replaced by labels for the `rank` dimensions that it stands for.
+// Returns the term with its ellipsis replaced with labels for the `rank` dimensions that it stands
+// for.
 std::string WithDigits(std::string term, int rank) {
   const size_t at = term.find(kEllipsis);
   if (at == std::string::npos) return term;
@@ -104,7 +105,7 @@ absl::StatusOr<ShardingRule> EinsumSharding(const ShardContext& c) {
   for (int i = 0; i < c.num_inputs(); ++i) ranks.push_back(c.input(i).rank());
   MF_ASSIGN_OR_RETURN(const EinsumTerms terms,
                       EinsumTermsOf(c.node().attr<std::string>("equation"), ranks));
-  std::map<char, char> letters;  // for each label, or '.' if it must be whole
+  std::map<char, char> letters;  // the letter of each label, or '.' if it must be whole
   std::map<char, int64_t> sizes;
   auto visit = [&](const std::string& term, const Shape& shape) {
     for (size_t d = 0; d < term.size(); ++d) {
@@ -128,8 +129,8 @@ absl::StatusOr<ShardingRule> EinsumSharding(const ShardContext& c) {
                       .linearity = Linearity::kMulti};
 }
 
-// Sums `value` over the dimensions of `...` along which `x` was broadcast. `term` is the written
-// term of `value`, which has the dimensions of the result for `...`.
+// Sums `value` over the dimensions of `...` along which `x` was broadcast. `term` is the term of
+// `value` as written; in `value`, `...` stands for the dimensions that it has in the result.
 absl::StatusOr<Output> SumEllipsis(const GradContext& c, absl::string_view term, Output value,
                                    const Output& x) {
   const ShapeTable& values = c.scope.graph().values();
@@ -153,15 +154,17 @@ absl::StatusOr<Output> SumEllipsis(const GradContext& c, absl::string_view term,
   return value;
 }
 
-// The gradient of operand `k`: the equation read backwards, with dy in place of the operand. Labels
-// that only this operand has are summed by the op, so the gradient is constant along them.
+// Returns the gradient of operand `k`: the equation read backwards, with dy in place of the
+// operand. The op sums over labels that only this operand has, so the gradient is constant along
+// them.
 absl::StatusOr<Output> OperandGrad(const GradContext& c, const std::vector<std::string>& terms,
                                    int k) {
   const bool is_sole = c.op.num_inputs() == 1;
   const Output x = c.op.input(k);
   const std::string &dy_term = terms.back(), &x_term = terms[k];
   const std::string others = is_sole ? dy_term : absl::StrCat(dy_term, ",", terms[1 - k]);
-  // Dimensions of `...` along which x was broadcast are kept here and summed at the end.
+  // Keeps the dimensions of `...` along which x was broadcast; SumEllipsis sums over them at the
+  // end.
   const bool broadcasts = HasEllipsis(others);
   const std::string wanted =
       broadcasts && !HasEllipsis(x_term) ? absl::StrCat(kEllipsis, x_term) : x_term;
@@ -225,7 +228,7 @@ absl::StatusOr<EinsumTerms> EinsumTermsOf(absl::string_view equation, absl::Span
   if (widest > 0 && !HasEllipsis(written.back())) {
     return absl::InvalidArgumentError(
         absl::StrCat("the result of '", equation,
-                     "' must have '...' too, because that stands for at least one dimension"));
+                     "' must also have '...', because it stands for at least one dimension"));
   }
   for (const char label : terms.output) {
     const bool known = std::any_of(terms.inputs.begin(), terms.inputs.end(), [&](const auto& term) {

@@ -11,24 +11,24 @@ namespace mirrorflow {
 
 void RegisterEinsum(OpRegistry& ops);
 
-// The terms of an equation for operands of known ranks: one label for each dimension. Letters are
-// those of the equation. The dimensions that `...` stands for have digits, counted from the right,
-// so that the digits of several terms align as in broadcasting.
+// The terms of an equation for operands of known ranks, with one label for each dimension. Letters
+// come from the equation. Digits label the dimensions that `...` stands for, counted from the
+// right, so that the digits of several terms align as in broadcasting.
 struct EinsumTerms {
   std::vector<std::string> inputs;
   std::string output;
 };
-// InvalidArgument if the equation is malformed or does not fit operands of these ranks.
+// Parses an equation. InvalidArgument if it is malformed or does not fit operands of these ranks.
 absl::StatusOr<EinsumTerms> EinsumTermsOf(absl::string_view equation, absl::Span<const int> ranks);
 
 namespace ops {
 
 inline constexpr absl::string_view kEinsum = "Einsum";
 
-// Einsum: the sum of products that the equation describes, of one or two operands.
+// Einsum: the sum of products of one or two operands that the equation describes.
 //   Einsum(s, {a, b}, "bhqd,bhkd->bhqk")
 // The equation has one term per operand, then `->` and the term of the result. Each label of a term
-// names a dimension; labels that the result lacks are summed over. A label that occurs twice in a
+// names a dimension; the op sums over labels that the result lacks. A label that occurs twice in a
 // term selects the diagonal. `...` stands for any number of dimensions, which broadcast.
 // Shapes:   dimensions with the same label have the same size.
 // Dtypes:   half, bfloat16, float, double, int32, int64.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rows of the tables that define element-wise ops of one operand, and of two that broadcast.
+// Rows of the tables that define element-wise ops with one operand, or with two that broadcast.
 #ifndef MIRRORFLOW_OPS_ELEMENTWISE_ROWS_H_
 #define MIRRORFLOW_OPS_ELEMENTWISE_ROWS_H_
 
@@ -20,7 +20,7 @@ inline constexpr char kSigned[] = "T: {half, bfloat16, float, double, int32, int
 inline constexpr char kNumeric[] = "T: {half, bfloat16, float, double, int32, int64, uint8}";
 inline constexpr char kAny[] = "T: {half, bfloat16, float, double, int32, int64, uint8, bool}";
 
-// An op of one operand, whose shape the result has.
+// An op with one operand. The result has its shape.
 struct UnaryRow {
   const char* name;
   const char* doc;
@@ -37,7 +37,7 @@ struct UnaryRow {
 
 void RegisterUnaryRows(OpRegistry& ops, absl::Span<const UnaryRow> rows);
 
-// A gradient function that computes dx = fn(scope, x, y, dy).
+// Returns a gradient function that computes dx = fn(scope, x, y, dy).
 template <typename Fn>
 constexpr GradientFn Dx(Fn) {
   return [](const GradContext& c) -> absl::StatusOr<std::vector<Output>> {
@@ -45,13 +45,13 @@ constexpr GradientFn Dx(Fn) {
   };
 }
 
-// An op of two operands, which broadcast.
+// An op with two operands, which broadcast.
 struct BinaryRow {
   enum class Result { kSame, kBool };
 
   const char* name;
   const char* doc;
-  const char* dtypes = kFloating;  // null: the operands are bool, and there is no attribute T
+  const char* dtypes = kFloating;  // null: bool operands and no attribute T
   GradientFn gradient = nullptr;
   const char* no_gradient = "";
   ShardingFn sharding = ElementwiseSharding;

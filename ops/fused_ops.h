@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ops that only the compiler creates, by fusing several ops, in a separate registry. Graphs that
-// are read or written never contain them.
+// Ops that only the compiler creates, by fusing several ops, in a separate registry. Graph files
+// never contain them.
 //
 //   …OfProduct      an optimizer update whose gradient is the product aᵀ · b [m,n]; one per
 //                   update op. Input `a` [k,m] replaces the gradient; `b` [k,n] is the last input
@@ -11,9 +11,9 @@
 //                   added to the output (TensorFlow's name, with fused_ops=[BiasAdd])
 //   _Fused…Relu     the same, with negative elements of the sum replaced by 0. A MatMul [m,n] with
 //                   `num_masks` 1 also returns `mask`, uint8 [m, 16 * ceil(n / 128)], with one bit
-//                   per element that says whether it is positive
+//                   per element that is set if the element is positive
 //   _MatMulReluGrad a MatMul that computes the gradient of such elements. The mask and the elements
-//                   follow its other inputs; either of them says where the output is 0. A second
+//                   follow its other inputs; either determines where the output is 0. A second
 //                   output is the sum of the rows of the first, the gradient of the bias
 //   _FusedElementwise
 //                   element-wise ops of one shape, to which the inputs broadcast. `body` is the
@@ -28,19 +28,19 @@
 
 namespace mirrorflow {
 
-// The registry of these ops. Created at the first call; immutable and safe to use from any thread.
+// Returns the registry of these ops, which is created by the first call, immutable and thread-safe.
 const OpRegistry& FusedOps();
 
 namespace ops {
 
-// The name of the variant of `update` whose gradient is a product.
+// Returns the name of the variant of `update` whose gradient is a product.
 std::string OfProduct(absl::string_view update);
-// The name of the variant of `update` for several variables.
+// Returns the name of the variant of `update` for several variables.
 std::string MultiTensor(absl::string_view update);
 inline constexpr char kNumTensors[] = "N";
-// The name of the variant of `product` with a bias.
+// Returns the name of the variant of `product` with a bias.
 std::string WithBias(absl::string_view product);
-// The name of the variant of `product` with a bias and a Relu after it.
+// Returns the name of the variant of `product` with a bias followed by a Relu.
 std::string WithBiasAndRelu(absl::string_view product);
 inline constexpr char kFusedBias[] = "bias";
 inline constexpr char kNumMasks[] = "num_masks";

@@ -31,8 +31,8 @@ namespace {
 
 // --- GatherV2 --------------------------------------------------------------------------------
 
-// The number of leading dimensions that params and indices share: attribute batch_dims, which
-// counts from the rank of the indices if it is negative.
+// Returns the number of leading dimensions that params and indices share: attribute batch_dims,
+// which counts from the rank of the indices if it is negative.
 absl::StatusOr<int> BatchDims(const Node& node, const Shape& indices) {
   const int64_t given = node.attr<int64_t>("batch_dims");
   const int64_t batch = given < 0 ? given + indices.rank() : given;
@@ -87,7 +87,7 @@ absl::Status GatherShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// Indices may be sharded, and so may all dimensions of params except the gathered one.
+// The indices can be sharded, as can all dimensions of params except the gathered one.
 absl::StatusOr<ShardingRule> GatherSharding(const ShardContext& c) {
   const Shape &params = c.input(0), &indices = c.input(1);
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> given_axis, c.integers(2));
@@ -106,8 +106,8 @@ void AppendRange(int first, int last, std::vector<int64_t>* numbers) {
   for (int i = first; i < last; ++i) numbers->push_back(i);
 }
 
-// Offsets that turn the indices of each batch into row numbers across all batches. Their shape is
-// [batch…, 1…], with `ones` dimensions of size 1 at the end.
+// Returns offsets that turn the indices of each batch into row numbers across all batches. Their
+// shape is [batch…, 1…], with `ones` dimensions of size 1 at the end.
 Output BatchOffsets(const Scope& s, Output shape, Output num_batches, Output size, int batch,
                     int ones) {
   const DataType dtype = shape.dtype();
@@ -118,8 +118,8 @@ Output BatchOffsets(const Scope& s, Output shape, Output num_batches, Output siz
   return ops::Reshape(s, ops::Mul(s, numbers, size), ops::ConcatV2(s, {dims, behind}, 0));
 }
 
-// The gradient with batch_dims. The rows of all batches are concatenated, and each batch adds to
-// its own rows.
+// Returns the gradient with batch_dims. The rows of all batches are concatenated, and each batch
+// adds to its own rows.
 Output BatchedGatherGrad(const GradContext& c, Output params, int axis, int batch) {
   const Scope& s = c.scope;
   const Output indices = c.op.input(1);
@@ -138,7 +138,7 @@ Output BatchedGatherGrad(const GradContext& c, Output params, int axis, int batc
   AppendRange(axis + num_new, rank - 1 + num_new, &rows_first);
   const Output sum = ops::UnsortedSegmentSum(s, ops::Transpose(s, c.dy[0], rows_first), ids,
                                              ops::Mul(s, num_batches, size));
-  // [batch…, axis, the others…]: the dimensions of params in another order.
+  // The order [batch…, axis, the others…] of the dimensions of params, and its inverse.
   std::vector<int64_t> axis_first, in_place;
   AppendRange(0, batch, &axis_first);
   axis_first.push_back(axis);
@@ -153,7 +153,7 @@ Output BatchedGatherGrad(const GradContext& c, Output params, int axis, int batc
   return ops::Transpose(s, ops::Reshape(s, sum, dims), in_place);
 }
 
-// Adds each row of dy to the row of params that it was read from. UnsortedSegmentSum expects the
+// Adds each row of dy to the row of params from which it was read. UnsortedSegmentSum expects the
 // row dimensions first.
 absl::StatusOr<std::vector<Output>> GatherGrad(const GradContext& c) {
   const Scope& s = c.scope;
@@ -162,7 +162,7 @@ absl::StatusOr<std::vector<Output>> GatherGrad(const GradContext& c) {
   const Tensor known_axis = s.graph().values().at(c.op.input(2)).constant;
   if (params_shape.unknown_rank() || indices_shape.unknown_rank() || !known_axis.has_value()) {
     return absl::InvalidArgumentError(
-        "the gradient needs to know the ranks of params and indices, and axis");
+        "the gradient requires known ranks of params and indices, and a known axis");
   }
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> given_axis, IntegersOf(known_axis));
   MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(given_axis[0], params_shape.rank()));
@@ -230,7 +230,7 @@ absl::Status ResourceGatherShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// The variable is whole, and so are the batch dimensions, which it shares with the indices.
+// The variable must be whole, as must the batch dimensions, which it shares with the indices.
 absl::StatusOr<ShardingRule> ResourceGatherSharding(const ShardContext& c) {
   const int batch = static_cast<int>(c.node().attr<int64_t>("batch_dims"));
   const std::string rows = std::string(batch, '.') + LettersFor(c.input(1)).substr(batch);
@@ -245,7 +245,7 @@ absl::StatusOr<std::vector<Output>> ResourceGatherGrad(const GradContext& c) {
   const int batch = static_cast<int>(c.op.attr<int64_t>("batch_dims"));
   if (batch > 0 && (params.unknown_rank() || s.shape(c.op.input(1)).unknown_rank())) {
     return absl::InvalidArgumentError(
-        "the gradient needs to know the ranks of the variable and indices");
+        "the gradient requires known ranks of the variable and indices");
   }
   if (batch > 0) {
     const Output variable = ops::ReadVariableOp(s, handle);
@@ -283,7 +283,7 @@ absl::Status SegmentSumShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// Rows are contracted: each replica adds its own rows into all segments.
+// The row dimension is contracted: each replica adds its own rows to all segments.
 absl::StatusOr<ShardingRule> SegmentSumSharding(const ShardContext& c) {
   const std::string data = LettersFor(c.input(0));
   const int num_row_dims = c.input(1).rank();
@@ -293,14 +293,13 @@ absl::StatusOr<ShardingRule> SegmentSumSharding(const ShardContext& c) {
                       {0});
 }
 
-// Gathers dy by id. A row of zeros in front of dy serves negative ids.
+// Gathers dy by id. Negative ids select a row of zeros in front of dy.
 absl::StatusOr<std::vector<Output>> SegmentSumGrad(const GradContext& c) {
   const Scope& s = c.scope;
   const Output ids = c.op.input(1);
   const Shape output = s.shape(c.op.output(0));
   if (output.unknown_rank()) {
-    return absl::InvalidArgumentError(
-        "the gradient needs to know the ranks of data and segment_ids");
+    return absl::InvalidArgumentError("the gradient requires known ranks of data and segment_ids");
   }
   std::vector<int32_t> paddings(2 * output.rank(), 0);
   paddings[0] = 1;

@@ -16,7 +16,7 @@ void RegisterGather(OpRegistry& ops);
 namespace ops {
 
 struct GatherV2Options {
-  int64_t batch_dims = 0;  // negative: counted from the rank of the indices
+  int64_t batch_dims = 0;  // if negative, counts from the rank of the indices
 };
 
 // GatherV2: y[a…, i…, b…] = params[a…, indices[i…], b…], where a… has `axis` dimensions.
@@ -30,11 +30,11 @@ Output GatherV2(const Scope& scope, Output params, Output indices, Output axis,
 inline constexpr char kResourceGather[] = "ResourceGather";
 
 struct ResourceGatherOptions {
-  int64_t batch_dims = 0;  // not negative
+  int64_t batch_dims = 0;  // must not be negative
 };
 
 // ResourceGather: GatherV2 on the variable behind a handle, along its first dimension after the
-// batch dimensions. A plan replaces it by a read and a GatherV2.
+// batch dimensions. The compiler replaces it with a read and a GatherV2.
 // Gradient: UnsortedSegmentSum of dy, dense, for the variable.
 Output ResourceGather(const Scope& scope, Output resource, Output indices,
                       const ResourceGatherOptions& options = {});
@@ -43,7 +43,7 @@ Output ResourceGather(const Scope& scope, Output resource, Output indices,
 // Shapes:   segment_ids has the leading dimensions of data; num_segments is a scalar constant.
 // Errors:   InvalidArgument at run time for an id >= num_segments; negative ids are skipped.
 // Gradient: dy gathered by segment_ids, 0 where they are negative.
-// Determinism: rows are added in their order.
+// Determinism: rows are added in order.
 Output UnsortedSegmentSum(const Scope& scope, Output data, Output segment_ids, Output num_segments);
 
 }  // namespace ops

@@ -75,7 +75,7 @@ absl::Status ScatterNdShape(ShapeContext& c) {
       absl::StrCat("updates must have shape ", expected.ToString(), ", got ", updates.ToString()));
 }
 
-// The terms of the indices, of the slices that they select, and of the tensor that is sliced.
+// The terms of the indices, the selected slices and the sliced tensor.
 struct Terms {
   std::string indices, slices, whole;
 };
@@ -92,7 +92,7 @@ absl::StatusOr<ShardingRule> GatherNdSharding(const ShardContext& c) {
   return MoveSharding(c, absl::StrCat(terms.whole, ",", terms.indices, "->", terms.slices), {0});
 }
 
-// Each replica adds its own slices anywhere in the output.
+// A replica's slices can go anywhere in the output, so the output is a partial sum.
 absl::StatusOr<ShardingRule> ScatterNdSharding(const ShardContext& c) {
   const Terms terms = TermsOf(c.input(0), c.input(1), c.output(0));
   return MoveSharding(c, absl::StrCat(terms.indices, ",", terms.slices, ",.->", terms.whole), {1});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ops that read, add to or replace slices. Several indices give the position of each slice.
+// Ops that read, add to or replace slices. A vector of indices gives the position of each slice.
 #ifndef MIRRORFLOW_OPS_GATHER_ND_H_
 #define MIRRORFLOW_OPS_GATHER_ND_H_
 
@@ -25,7 +25,7 @@ Output ScatterNd(const Scope& scope, Output indices, Output updates, Output shap
 
 inline constexpr char kTensorScatterUpdate[] = "TensorScatterUpdate";
 
-// TensorScatterUpdate: `tensor`, in which each slice updates[i…, b…] replaces that at position
+// TensorScatterUpdate: `tensor`, with each slice updates[i…, b…] in place of the slice at position
 // indices[i…, :]. Works in place if `tensor` is not read afterwards.
 // Shapes:   indices has at least two dimensions.
 // Errors:   InvalidArgument at run time for an index out of range.

@@ -16,7 +16,7 @@ namespace {
 
 using Outputs = absl::StatusOr<std::vector<Output>>;
 
-// Builds the formulas of Gelu and its derivatives at one tensor x, in TensorFlow's ops.
+// Builds the formulas of Gelu and its derivatives at a tensor x from TensorFlow's ops.
 class Formulas {
  public:
   Formulas(const Scope& scope, Output x) : s_(scope), x_(x) {}
@@ -28,19 +28,20 @@ class Formulas {
   Output Times(double a, Output b) const { return ops::Mul(s_, Number(a), b); }
   Output Squared() const { return ops::Square(s_, x_); }
 
-  // The factor of x: the normal distribution function or its approximation. Erfc and Sigmoid are
-  // accurate in the tail too, where 1 + erf and 1 + tanh would cancel.
+  // Returns the factor of x: the normal distribution function or its approximation. Erfc and
+  // Sigmoid are also accurate in the tail, where 1 + erf and 1 + tanh cancel.
   Output Share(bool approximate) const {
     return approximate ? ops::Sigmoid(s_, Exponent())
                        : Times(0.5, ops::Erfc(s_, Times(-std::sqrt(0.5), x_)));
   }
-  // The derivative of Share: the normal density, or share * (1 - share) * ExponentSlope().
+  // The derivative of Share is the normal density or, for the approximation, share * (1 - share) *
+  // ExponentSlope().
   Output NormalDensity() const {
     return Times(1 / std::sqrt(2 * kPi), ops::Exp(s_, Times(-0.5, Squared())));
   }
   Output LogisticDensity(Output share) const { return Times(share, Minus(Number(1), share)); }
 
-  // Twice the argument of the tanh, and its derivatives.
+  // Return twice the argument of the tanh, and its derivatives.
   Output Exponent() const {
     return Times(x_, Plus(Number(2 * kRoot), Times(2 * kRoot * kCubic, Squared())));
   }

@@ -17,8 +17,8 @@ inline absl::StatusOr<std::vector<Output>> Gradients(const Scope& scope,
   return Gradients(AllOps(), scope, ys, xs, options);
 }
 
-// Gradient function of an op whose output does not change with its floating-point operands, or is
-// to be treated as constant: no operand gets a gradient. (Differentiating through an op *without* a
+// The gradient function of an op whose output does not depend on its floating-point operands, or is
+// treated as a constant: no operand gets a gradient. (Differentiating through an op *without* a
 // gradient function is an error.)
 inline absl::StatusOr<std::vector<Output>> ZeroGradients(const GradContext& c) {
   return std::vector<Output>(c.op.num_inputs());

@@ -17,7 +17,7 @@ namespace {
 constexpr char kAny[] =
     "T: {half, bfloat16, float, double, int32, int64, uint8, bool, resource, variant}";
 
-// Passes on all that is known about the value. A renamed variable handle is still that handle.
+// Passes on everything that is known about the value. A variable handle stays the same handle.
 absl::Status IdentityShape(ShapeContext& c) {
   const ValueInfo& info = c.input_info(0);
   if (c.node().output_dtype(0) == DT_VARIANT) {
@@ -47,7 +47,7 @@ absl::Status IdentityNShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// All outputs are sharded together or not at all, along dimensions in which their sizes are equal.
+// The outputs are either all sharded, along dimensions of equal size, or all whole.
 absl::StatusOr<ShardingRule> IdentityNSharding(const ShardContext& c) {
   std::vector<std::string> terms;
   bool numbers = true;

@@ -15,20 +15,20 @@ namespace ops {
 
 inline constexpr absl::string_view kIdentityN = "IdentityN";
 
-// Identity: its operand, under another name. It is a view, which costs nothing in a plan.
+// Identity: its operand under another name. It is a view, which costs nothing at run time.
 // Gradient: dy.
 Output Identity(const Scope& scope, Output input);
 
 // StopGradient: its operand, treated as a constant by gradients.
 Output StopGradient(const Scope& scope, Output input);
 
-// Snapshot: the same as Identity.
+// Snapshot: same as Identity.
 Output Snapshot(const Scope& scope, Output input);
 
 // PreventGradient: its operand; a gradient through it is an error. `message` says why.
 Output PreventGradient(const Scope& scope, Output input, absl::string_view message = "");
 
-// EnsureShape: its operand, which must have shape `shape`, as far as both are known.
+// EnsureShape: its operand, whose shape must be compatible with `shape`.
 Output EnsureShape(const Scope& scope, Output input, const mirrorflow::Shape& shape);
 
 // IdentityN: its operands.

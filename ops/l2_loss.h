@@ -10,8 +10,8 @@ void RegisterL2Loss(OpRegistry& ops);
 
 namespace ops {
 
-// L2Loss: output = sum(t^2) / 2, a scalar: the term for weight decay.
-// Shapes:   any; without elements, the output is 0.
+// L2Loss: output = sum(t^2) / 2, a scalar, as used for weight decay.
+// Shapes:   any; the output is 0 if t is empty.
 // Dtypes:   half, bfloat16, float, double.
 // Gradient: t * dy.
 Output L2Loss(const Scope& scope, Output t);

@@ -37,7 +37,7 @@ absl::Status MergeColumns(const ShapeContext& c, int i, Shape* rows) {
   return absl::OkStatus();
 }
 
-// The shape of a value with one number per row.
+// Returns the shape of a value with one number per row.
 Shape OfEachRow(const Shape& x) {
   return x.unknown_rank() ? x : Shape(x.dims().subspan(0, x.rank() - 1));
 }
@@ -74,7 +74,7 @@ absl::Status LayerNormGradShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// Each row is normalised as a whole, independently of the others.
+// Each row is normalised as a whole, independently of other rows.
 absl::StatusOr<ShardingRule> LayerNormSharding(const ShardContext& c) {
   const std::string rows = LettersFor(OfEachRow(c.input(0)));
   return ShardingRule{.dims = absl::StrCat(rows, ".,.,.->", rows, ".,", rows, ",", rows)};
@@ -111,13 +111,14 @@ Outputs ExpandLayerNorm(const Scope& s, const Node& op) {
                              WithoutColumn(s, inverse)};
 }
 
-// The sum over all dimensions except the last. `columns` is the shape of x as a matrix.
+// Returns the sum over all dimensions except the last. `columns` is the shape of x as a matrix.
 Output SumOfRows(const Scope& s, Output x, Output columns) {
   const Output matrix = ops::Reshape(s, x, columns);
   return ops::Sum(s, matrix, {0});
 }
 
-// dx = inverse * (dn - mean(dn) - n * mean(dn * n)), with n the normalised x and dn = dy * gamma.
+// Expands dx = inverse * (dn - mean(dn) - n * mean(dn * n)), where n is the normalised x and dn =
+// dy * gamma.
 Outputs ExpandLayerNormGrad(const Scope& s, const Node& op) {
   const Output gamma = op.input(2);
   const DataType dtype = gamma.dtype();
@@ -137,7 +138,7 @@ Outputs ExpandLayerNormGrad(const Scope& s, const Node& op) {
 
 // ---- gradients ------------------------------------------------------------------------------
 
-// The gradient of x through mean and inverse_deviation, which is rarely needed.
+// Returns the gradient of x through mean and inverse_deviation, which is rarely needed.
 Output ThroughStatistics(const GradContext& c, Output x) {
   const Scope& s = c.scope;
   const DataType dtype = c.op.output_dtype(1);
@@ -169,7 +170,7 @@ Outputs GradientOfLayerNorm(const GradContext& c) {
   if (!c.dy[1].valid() && !c.dy[2].valid()) return grads;
   if (s.shape(gamma).unknown_rank() || s.shape(gamma).dim(0) == kUnknownDim) {
     return absl::InvalidArgumentError(
-        "the gradient of mean and inverse_deviation needs to know the length of rows");
+        "the gradient of mean and inverse_deviation requires a known row length");
   }
   const Output through =
       CastTo(s, ThroughStatistics(c, CastTo(s, x, c.op.output_dtype(1))), x.dtype());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Layer normalisation and its gradient op. TensorFlow has no such ops, so files express them in
-// TensorFlow's.
+// Layer normalisation and its gradient op. TensorFlow has no such ops, so graph files express them
+// in TensorFlow's ops.
 #ifndef MIRRORFLOW_OPS_LAYER_NORM_H_
 #define MIRRORFLOW_OPS_LAYER_NORM_H_
 

@@ -26,7 +26,7 @@ struct ListDiffOutputs {
   Output out, idx;
 };
 
-// ListDiff: the elements of x, a vector, that are not in y, and their positions in x.
+// ListDiff: the elements of vector x that are not in y, and their indices in x.
 // Shapes:   the size of the results depends on the values, so x and y must be constant when the
 //           plan is compiled.
 ListDiffOutputs ListDiff(const Scope& scope, Output x, Output y,

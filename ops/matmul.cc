@@ -35,7 +35,8 @@ absl::StatusOr<std::vector<Output>> MatMulGrad(const GradContext& c) {
   const Scope& s = c.scope;
   const Output a = c.op.input(0), b = c.op.input(1), dy = c.dy[0];
   const bool ta = c.op.attr<bool>("transpose_a"), tb = c.op.attr<bool>("transpose_b");
-  // y = a' b' with a' = aᵀ if ta; da' = dy b'ᵀ, db' = a'ᵀ dy, transposed back.
+  // y = a' b', where a' = aᵀ if ta and b' = bᵀ if tb. Then da' = dy b'ᵀ and db' = a'ᵀ dy,
+  // transposed back.
   const Output da = ta ? ops::MatMul(s, b, dy, {.transpose_a = tb, .transpose_b = true})
                        : ops::MatMul(s, dy, b, {.transpose_b = !tb});
   const Output db = tb ? ops::MatMul(s, dy, a, {.transpose_a = true, .transpose_b = ta})
@@ -52,7 +53,7 @@ absl::Status BatchMatMulShape(ShapeContext& c) {
   MF_ASSIGN_OR_RETURN(const Shape x, c.WithRankAtLeast(0, 2));
   MF_ASSIGN_OR_RETURN(const Shape y, c.WithRankAtLeast(1, 2));
   const bool adj_x = c.attr<bool>("adj_x"), adj_y = c.attr<bool>("adj_y");
-  // The number of rows (i = 0) or columns (i = 1), after transposition if `adjoint`.
+  // Returns the number of rows (i = 0) or columns (i = 1), after transposition if `adjoint`.
   auto dim = [](const Shape& shape, bool adjoint, int i) {
     if (shape.unknown_rank()) return kUnknownDim;
     return shape.dim(shape.rank() - 2 + (adjoint ? 1 - i : i));
@@ -114,7 +115,7 @@ void RegisterMatMul(OpRegistry& ops) {
       .Attr("transpose_a: bool = false")
       .Attr("transpose_b: bool = false")
       .Attr("T: {half, bfloat16, float, double, int32, int64}")
-      // TensorFlow marks products that its own gradients create; the marks are ignored here.
+      // TensorFlow marks the products that its gradients create. The marks are ignored here.
       .Attr("grad_a: bool = false")
       .Attr("grad_b: bool = false")
       .Traits(kSumsProducts)

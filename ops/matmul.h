@@ -20,7 +20,7 @@ struct MatMulOptions {
 };
 
 // MatMul: the product of two matrices.
-//   product[m,n] = sum_k a[m,k] * b[k,n], where a and b are transposed first if the options say so.
+//   product[m,n] = sum_k a[m,k] * b[k,n], where the options may transpose a and b first.
 // Shapes:   a [M,K] (or [K,M]), b [K,N] (or [N,K]) -> product [M,N]. Any of M, K and N may be 0.
 // Dtypes:   half, bfloat16, float, double, int32, int64.
 // Errors:   InvalidArgument if the inner dimensions differ.
@@ -33,8 +33,8 @@ struct BatchMatMulV2Options {
 };
 
 // BatchMatMulV2: the product of two matrices for each index of a batch.
-//   output[…,m,n] = sum_k x[…,m,k] * y[…,k,n], where the matrices of x and y are transposed first
-//   if the options say so.
+//   output[…,m,n] = sum_k x[…,m,k] * y[…,k,n], where the options may transpose the matrices of x
+//   and y first.
 // Shapes:   x […,M,K] (or […,K,M]), y […,K,N] (or […,N,K]); the leading dimensions broadcast.
 // Dtypes, errors and gradient are as for MatMul; the gradient is summed over broadcast dimensions.
 Output BatchMatMulV2(const Scope& scope, Output x, Output y,

@@ -32,7 +32,7 @@ absl::StatusOr<DiagonalBand> ReadBand(absl::Span<const int64_t> k) {
   if ((k.size() == 1 || k.size() == 2) && k.front() <= k.back())
     return DiagonalBand{k[0], k.back()};
   return absl::InvalidArgumentError(absl::StrCat(
-      "k must be one number, or a lower and an upper one; got [", absl::StrJoin(k, ", "), "]"));
+      "k must be one number, or a lower and an upper bound; got [", absl::StrJoin(k, ", "), "]"));
 }
 
 bool IsLeftAligned(absl::string_view align, int64_t k) {
@@ -41,7 +41,8 @@ bool IsLeftAligned(absl::string_view align, int64_t k) {
 
 namespace {
 
-// The band in operand i: the main diagonal if there is no operand i, nullopt if it is unknown.
+// Returns the band in operand i: the main diagonal if operand i does not exist, nullopt if it is
+// unknown.
 absl::StatusOr<std::optional<DiagonalBand>> BandInput(const ShapeContext& c, int i) {
   if (i >= c.num_inputs()) return std::optional<DiagonalBand>(DiagonalBand());
   if (c.input(i).unknown_rank()) return std::optional<DiagonalBand>();
@@ -72,8 +73,8 @@ Shape BatchOf(const Shape& shape, int matrix_dims) {
   return Shape(shape.dims().subspan(0, shape.rank() - matrix_dims));
 }
 
-// The number of rows (operand 2) or columns (operand 3), or -1 for the smallest that fits. `chosen`
-// is set to false if the operand is not known yet.
+// Returns the number of rows (operand 2) or columns (operand 3), or -1 for the smallest that fits.
+// Sets `chosen` to false if the operand is not known yet.
 absl::StatusOr<int64_t> SizeOf(const ShapeContext& c, int i, int64_t smallest, bool* chosen) {
   *chosen = true;
   if (i >= c.num_inputs()) return -1;
@@ -129,7 +130,7 @@ absl::Status DiagShape(ShapeContext& c) {  // for MatrixDiag and MatrixDiagV3
   return absl::OkStatus();
 }
 
-// The shape of the diagonals of a matrix.
+// Returns the shape of the diagonals of a matrix.
 absl::StatusOr<Shape> PartShapeOf(const Shape& input, const DiagonalBand& band) {
   const int64_t rows = input.dim(input.rank() - 2), columns = input.dim(input.rank() - 1);
   MF_RETURN_IF_ERROR(CheckBand(band, rows, columns));
@@ -178,12 +179,13 @@ absl::Status BandPartShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// Letters for the first `batch` dimensions of `shape`, which count matrices; the rest is whole.
+// Returns letters for the first `batch` dimensions of `shape`, the batch of matrices, and dots for
+// the rest.
 std::string BatchTerm(const Shape& shape, int batch) {
   return LettersFor(shape).substr(0, batch) + std::string(shape.rank() - batch, '.');
 }
 
-// The rule of all these ops: only the dimensions that count matrices are sharded.
+// The rule of all these ops: only batch dimensions can be sharded.
 absl::StatusOr<ShardingRule> BatchSharding(const ShardContext& c, int batch,
                                            std::vector<int> moved) {
   std::vector<std::string> terms;
@@ -239,7 +241,7 @@ absl::StatusOr<std::vector<Output>> PartGrad(const GradContext& c) {
   return std::vector<Output>{ops::MatrixSetDiag(c.scope, zeros, c.dy[0])};
 }
 
-// The elements of dy outside the matrix belong to the padding.
+// The elements of dy outside the matrix go to the gradient of the padding value.
 absl::StatusOr<std::vector<Output>> PartV3Grad(const GradContext& c) {
   const Scope& s = c.scope;
   const Output k = c.op.input(1), dy = c.dy[0];

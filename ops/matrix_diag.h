@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Ops that build matrices from diagonals, read and set diagonals, and extract bands. The last two
-// dimensions of a tensor are the matrix; the dimensions before them count matrices.
+// dimensions of a tensor are a matrix; the leading dimensions are a batch of matrices.
 //
 // Diagonal 0 is the main diagonal; diagonal k lies above it for k > 0 and below it for k < 0.
 // Diagonals k[0] to k[1] are stored in a tensor [..., k[1]-k[0]+1, length of the longest], the
 // uppermost first. Shorter diagonals are padded as `align` says: RIGHT_LEFT aligns those above the
 // main diagonal to the right and those below it to the left. For a single diagonal, the tensor has
-// no dimension that counts diagonals.
+// no diagonal dimension.
 #ifndef MIRRORFLOW_OPS_MATRIX_DIAG_H_
 #define MIRRORFLOW_OPS_MATRIX_DIAG_H_
 
@@ -22,23 +22,23 @@ namespace mirrorflow {
 
 void RegisterMatrixDiag(OpRegistry& ops);
 
-// A range of diagonals, both ends included.
+// A range of diagonals, inclusive at both ends.
 struct DiagonalBand {
   int64_t lower = 0;
   int64_t upper = 0;
 
   bool single() const { return lower == upper; }
-  // The number of elements of diagonal k of a matrix, and the row and column where it begins.
+  // Return the length of diagonal k of a matrix, and the row and column where it begins.
   static int64_t Length(int64_t k, int64_t rows, int64_t columns);
   static int64_t FirstRow(int64_t k) { return k < 0 ? -k : 0; }
   static int64_t FirstColumn(int64_t k) { return k > 0 ? k : 0; }
-  // The length of the longest diagonal.
+  // Returns the length of the longest diagonal.
   int64_t MaxLength(int64_t rows, int64_t columns) const;
 };
-// Reads a band from the elements of operand `k`. InvalidArgument unless there is one element, or
-// two in ascending order.
+// Reads a band from the elements of operand `k`. InvalidArgument unless `k` has one element, or two
+// in ascending order.
 absl::StatusOr<DiagonalBand> ReadBand(absl::Span<const int64_t> k);
-// True if `align` aligns diagonal k to the left.
+// Returns true if `align` aligns diagonal k to the left.
 bool IsLeftAligned(absl::string_view align, int64_t k);
 
 namespace ops {
@@ -58,18 +58,18 @@ Output MatrixDiagV3(const Scope& scope, Output diagonal, Output k, Output num_ro
 
 // MatrixDiagPart: the main diagonals.
 Output MatrixDiagPart(const Scope& scope, Output input);
-// MatrixDiagPartV3: diagonals k, shorter ones padded with `padding_value`.
+// MatrixDiagPartV3: the diagonals `k`, with shorter ones padded with `padding_value`.
 Output MatrixDiagPartV3(const Scope& scope, Output input, Output k, Output padding_value,
                         const MatrixDiagOptions& options = {});
 
-// MatrixSetDiag: the input with its main diagonal replaced; V3 replaces diagonals k.
+// MatrixSetDiag: the input with its main diagonal replaced; V3 replaces the diagonals `k`.
 Output MatrixSetDiag(const Scope& scope, Output input, Output diagonal);
 Output MatrixSetDiagV3(const Scope& scope, Output input, Output diagonal, Output k,
                        const MatrixDiagOptions& options = {});
 
 // MatrixBandPart: the input with zeros outside `num_lower` diagonals below the main one and
-// `num_upper` above it; a negative number keeps all on that side. Both numbers are constant when
-// the plan is compiled.
+// `num_upper` above it; a negative number keeps all diagonals on that side. Both numbers are
+// constant when the plan is compiled.
 Output MatrixBandPart(const Scope& scope, Output input, Output num_lower, Output num_upper);
 
 }  // namespace ops

@@ -70,8 +70,8 @@ absl::StatusOr<std::vector<Output>> MaxPoolGradient(const GradContext& c) {
       ops::ApplyWithSameAttrs(c, ops::kMaxPoolGrad, {c.op.input(0), c.op.output(0), c.dy[0]})};
 }
 
-// MaxPoolGradGrad has no explicit padding, so the images are padded first, with a value that is
-// never the largest.
+// MaxPoolGradGrad does not support explicit padding, so the images are padded first, with a value
+// that is never the largest.
 absl::StatusOr<std::vector<Output>> MaxPoolGradGradient(const GradContext& c) {
   const Scope& s = c.scope;
   const Node& op = c.op;
@@ -92,7 +92,7 @@ absl::StatusOr<std::vector<Output>> MaxPoolGradGradient(const GradContext& c) {
                            padding, {.data_format = op.attr<std::string>("data_format")})};
 }
 
-// The first two inputs only determine where the largest value is, so they have no gradient.
+// The first two inputs only locate the largest values, so they have no gradient.
 absl::StatusOr<std::vector<Output>> MaxPoolGradGradGradient(const GradContext& c) {
   return std::vector<Output>{
       Output(), Output(),

@@ -19,12 +19,13 @@ inline constexpr char kMaxPool[] = "MaxPool";  // for passes that match these op
 inline constexpr char kMaxPoolGrad[] = "MaxPoolGrad";
 
 struct MaxPoolOptions {
-  // For padding EXPLICIT: the padding before and after each dimension, less than the window size.
+  // The padding before and after each dimension if padding is EXPLICIT; less than the window size.
   std::vector<int64_t> explicit_paddings = {};
   std::string data_format = "NHWC";  // or "NCHW"
 };
 
-// MaxPool: the largest value of each channel in a window. Padding is never the largest, NaN always.
+// MaxPool: the largest value of each channel in a window. Padding never counts; NaN counts as
+// largest.
 // Shapes:   input [N,H,W,C] -> output [N,H',W',C]; with padding SAME H' = ceil(H/stride), with
 //           VALID H' = ceil((H-size+1)/stride). N may be 0.
 // Dtypes:   half, bfloat16, float, double, int32, int64, uint8.

@@ -14,7 +14,7 @@
 namespace mirrorflow {
 namespace {
 
-// The distance of the first element of the mirror image from the border.
+// Returns the distance from the border to the first mirrored element.
 int64_t Offset(const Node& node) { return node.attr<std::string>("mode") == "REFLECT" ? 1 : 0; }
 
 // Checks that dimension d, of size `inner` without padding, is long enough for its mirror images.
@@ -28,7 +28,7 @@ absl::Status CheckPadding(int64_t inner, int64_t before, int64_t after, int64_t 
                                                  " and ", after));
 }
 
-// The output is larger than the input by the paddings if kSign is 1, and smaller if it is -1.
+// The paddings enlarge the output if kSign is 1, and shrink it if kSign is -1.
 template <int kSign>
 absl::Status MirrorPadShape(ShapeContext& c) {
   MF_ASSIGN_OR_RETURN(Shape output, ShapeBeforePadding(c));

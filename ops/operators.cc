@@ -11,7 +11,7 @@ namespace {
 
 using Builder = Output (*)(const Scope&, Output, Output);
 
-// An operand is invalid after an error, which its graph has recorded.
+// An invalid operand means that its graph has already recorded an error.
 Output Apply(Builder build, const Output& x, const Output& y) {
   if (!x.valid() || !y.valid()) return Output();
   return build(Scope(&x.node->graph()), x, y);

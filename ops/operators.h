@@ -5,8 +5,8 @@
 //
 //   Output loss = 0.5 * ops::Mean(scope, error * error) + penalty;
 //
-// The nodes are added to the graph of the operands, outside any name scope; the ops themselves take
-// a scope, and with it a name. As for all builders, the graph records the first error.
+// The operators add nodes to the graph of the operands, outside any name scope; to choose a name,
+// call the op with a scope instead. As with all builders, the graph records the first error.
 #ifndef MIRRORFLOW_OPS_OPERATORS_H_
 #define MIRRORFLOW_OPS_OPERATORS_H_
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Random tensors. An element depends only on the seed, the op's name, the step and the element's
-// index in the global tensor, and not on the number of replicas or on which of them computes it.
+// index in the global tensor, not on the number of replicas or on which replica computes it.
 #ifndef MIRRORFLOW_OPS_RANDOM_H_
 #define MIRRORFLOW_OPS_RANDOM_H_
 
@@ -16,7 +16,7 @@ void RegisterRandom(OpRegistry& ops);
 namespace ops {
 
 struct RandomOptions {
-  // If either is not 0, the two replace the session's seed.
+  // If either seed is not 0, the two replace the session's seed.
   int64_t seed = 0;
   int64_t seed2 = 0;
 };
@@ -31,7 +31,7 @@ Output RandomUniform(const Scope& scope, Output shape, DataType dtype,
 // Normal with mean 0 and standard deviation 1.
 Output RandomStandardNormal(const Scope& scope, Output shape, DataType dtype,
                             const RandomOptions& options = {});
-// The same, but values beyond two standard deviations are drawn again.
+// Like RandomStandardNormal, but values beyond two standard deviations are drawn again.
 Output TruncatedNormal(const Scope& scope, Output shape, DataType dtype,
                        const RandomOptions& options = {});
 

@@ -62,8 +62,8 @@ absl::Status ReductionShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// Propagates the constant product of a shape vector: a number of elements, from which other shapes
-// are computed.
+// Propagates the constant product of a shape vector, which is an element count that other shapes
+// may depend on.
 absl::Status ProdShape(ShapeContext& c) {
   MF_RETURN_IF_ERROR(ReductionShape(c));
   const Tensor* in = c.constant(0);
@@ -86,7 +86,7 @@ absl::Status ProdShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// "abc,*->ac" if dimension 1 is reduced; "a.c,*->ac" if reduced dimensions must be whole.
+// Returns "abc,*->ac" if dimension 1 is reduced; "a.c,*->ac" if reduced dimensions must be whole.
 absl::StatusOr<std::string> ReductionTerms(const ShardContext& c, bool reduced_are_whole) {
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, c.integers(1));
   MF_ASSIGN_OR_RETURN(const std::vector<bool> reduced, ReducedDimsMask(c.input(0).rank(), axes));
@@ -110,7 +110,7 @@ absl::StatusOr<ShardingRule> ReductionSharding(const ShardContext& c) {
   return rule;
 }
 
-// Along a sharded dimension a mean is a sum divided by the global count. An integer mean is rounded
+// A mean along a sharded dimension is a sum divided by the global count. An integer mean is rounded
 // and therefore not linear.
 absl::StatusOr<ShardingRule> MeanSharding(const ShardContext& c) {
   MF_ASSIGN_OR_RETURN(ShardingRule rule, ReductionSharding<Reduction::kSum>(c));
@@ -139,7 +139,7 @@ absl::StatusOr<std::vector<Output>> ExpandEuclideanNorm(const Scope& s, const No
   return std::vector<Output>{ops::Sqrt(s, ops::Sum(s, squares, norm.input(1), options))};
 }
 
-// The number of elements of x per element of the result, as a scalar of `dtype`.
+// Returns the number of input elements per result element, as a scalar of `dtype`.
 absl::StatusOr<Output> ReducedCount(const Scope& s, const Node& op, DataType dtype) {
   const Output x = op.input(0);
   MF_ASSIGN_OR_RETURN(const std::optional<std::vector<bool>> reduced, ReducedDims(s, op));
@@ -175,7 +175,8 @@ absl::StatusOr<std::vector<Output>> ExpandMean(const Scope& s, const Node& mean)
   return std::vector<Output>{ops::Cast(s, ops::Div(s, sum, at_least_one), dtype)};
 }
 
-// `value`, which has the shape of the result, with each reduced dimension restored with size 1.
+// Returns `value`, which has the shape of the result, with each reduced dimension restored with
+// size 1.
 absl::StatusOr<Output> WithKeptDims(const GradContext& c, Output value) {
   if (c.op.attr<bool>("keep_dims")) return value;
   MF_ASSIGN_OR_RETURN(const std::optional<std::vector<bool>> reduced, ReducedDims(c.scope, c.op));

@@ -23,9 +23,9 @@ namespace ops {
 inline constexpr char kMean[] = "Mean";
 inline constexpr char kSum[] = "Sum";
 
-// The dimensions to reduce; negative ones count from the end. Either numbers known here, `{0, -1}`,
-// or an integer scalar or vector that is a constant when a plan is made. If they are left out, the
-// op reduces all dimensions; `{}` reduces none.
+// The dimensions to reduce; negative ones count from the end. They are either numbers known in C++,
+// such as `{0, -1}`, or an integer scalar or vector that is a constant when a plan is made. The
+// default is all dimensions; `{}` reduces none.
 class ReductionAxes {
  public:
   static ReductionAxes All() { return ReductionAxes(Output()); }
@@ -33,7 +33,7 @@ class ReductionAxes {
   ReductionAxes(std::initializer_list<int64_t> axes) : numbers_(std::in_place, axes) {}
   ReductionAxes(std::vector<int64_t> axes) : numbers_(std::move(axes)) {}
 
-  // The axes of `input` as a vector.
+  // Returns the axes for `input` as a vector.
   Output ToOutput(const Scope& scope, Output input) const;
 
  private:
@@ -45,14 +45,14 @@ struct ReductionOptions {
   bool keep_dims = false;  // reduced dimensions are kept, with size 1
 };
 
-// Shapes:   any. With no axes each element is reduced by itself. An empty reduction yields the
+// Shapes:   any. With no axes, each element is reduced alone. An empty reduction yields the
 //           identity: 0 for Sum, 1 for Prod, -inf (or the lowest integer) for Max, NaN for Mean.
 // Dtypes:   half, bfloat16, float, double, int32, int64, uint8; the mean of integers is rounded
 //           towards zero.
 // Errors:   InvalidArgument for an axis that is out of range or named twice.
 // Sharding: reducing a sharded dimension leaves partial values, except for Prod, which gathers;
 //           Mean then becomes a Sum divided by the global count.
-// Gradient: TensorFlow's. For Max and Min it is divided evenly among equal elements.
+// Gradient: TensorFlow's. For Max and Min, equal elements share it evenly.
 // Determinism: floats are added in a fixed order of blocks; the error grows with the logarithm of
 //           the count.
 Output Sum(const Scope& scope, Output input, const ReductionAxes& axes = ReductionAxes::All(),
@@ -70,7 +70,7 @@ Output Prod(const Scope& scope, Output input, const ReductionAxes& axes = Reduct
 Output EuclideanNorm(const Scope& scope, Output input,
                      const ReductionAxes& axes = ReductionAxes::All(),
                      const ReductionOptions& options = {});
-// Logical reductions of bool.
+// Logical reductions of bool tensors.
 Output All(const Scope& scope, Output input, const ReductionAxes& axes = ReductionAxes::All(),
            const ReductionOptions& options = {});
 Output Any(const Scope& scope, Output input, const ReductionAxes& axes = ReductionAxes::All(),

@@ -13,12 +13,13 @@
 
 namespace mirrorflow {
 
-// Every op in ops/all/all_ops.cc. Created by the first call, immutable, thread-safe.
+// Returns the registry of all ops in ops/all/all_ops.cc, which is created by the first call,
+// immutable and thread-safe.
 const OpRegistry& AllOps();
 
 namespace ops {
 
-// Starts building a node of the op named `op`. Its first arguments are `inputs`, one tensor each.
+// Starts building a node of op `op` whose first arguments are `inputs`, one tensor each.
 inline NodeBuilder Build(const Scope& scope, absl::string_view op,
                          absl::Span<const Output> inputs = {}) {
   NodeBuilder node = scope.Build(AllOps(), op);
@@ -26,12 +27,13 @@ inline NodeBuilder Build(const Scope& scope, absl::string_view op,
   return node;
 }
 
-// The output of a node whose attributes all follow from its inputs or have a default.
+// Builds a node whose attributes all follow from its inputs or have a default. Returns its output.
 inline Output Apply(const Scope& scope, absl::string_view op, absl::Span<const Output> inputs) {
   return Build(scope, op, inputs).One();
 }
 
-// The output of a node in the gradient of c.op, with the attributes that both ops have.
+// Builds a node for the gradient of c.op, with the attributes that both ops have. Returns its
+// output.
 inline Output ApplyWithSameAttrs(const GradContext& c, absl::string_view op,
                                  absl::Span<const Output> inputs) {
   NodeBuilder node = Build(c.scope, op, inputs);
@@ -42,7 +44,7 @@ inline Output ApplyWithSameAttrs(const GradContext& c, absl::string_view op,
   return std::move(node).One();
 }
 
-// The `n` outputs of a node; invalid outputs if the node could not be built.
+// Returns the `n` outputs of a node; invalid outputs if the node could not be built.
 inline std::vector<Output> OutputsOf(Node* node, size_t n) {
   std::vector<Output> outputs(n);
   for (size_t i = 0; i < n && node != nullptr; ++i) outputs[i] = node->output(static_cast<int>(i));

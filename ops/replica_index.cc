@@ -9,7 +9,7 @@
 namespace mirrorflow {
 namespace {
 
-// The expansion on one replica.
+// Expands the op on one replica.
 absl::StatusOr<std::vector<Output>> ReplicaIndexExpand(const Scope& scope, const Node&) {
   return std::vector<Output>{ops::Const(scope, Tensor::Scalar<int32_t>(0))};
 }

@@ -18,7 +18,8 @@
 namespace mirrorflow {
 namespace {
 
-// Sets output 0 to a view of input 0. Known elements carry over, as their order does not change.
+// Sets output 0 to a view of input 0. Known elements carry over, because their order does not
+// change.
 void SetView(ShapeContext& c, const Shape& output) {
   c.set_output(0, output);
   if (!output.IsFullyDefined()) return;
@@ -29,7 +30,7 @@ void SetView(ShapeContext& c, const Shape& output) {
   }
 }
 
-// The product of the known dimensions and the number of unknown ones.
+// The product of the known dimensions, and the number of unknown dimensions.
 struct KnownSize {
   int64_t product = 1;
   int num_unknown = 0;
@@ -53,8 +54,8 @@ absl::Status SizeMismatch(const Shape& input, const Shape& target) {
                                                  target.ToString()));
 }
 
-// `target` with its one unknown dimension filled in, if the input determines it. `inferred`: that
-// dimension is a -1 from the user, not a size that is not known yet.
+// Returns `target` with its one unknown dimension filled in, if the input determines it. `inferred`
+// is true if that dimension is a -1 from the user rather than a size that is not known yet.
 absl::StatusOr<Shape> FillTarget(const Shape& input, Shape target, bool inferred) {
   if (input.unknown_rank() || target.unknown_rank()) return target;
   const KnownSize from = SizeOf(input), to = SizeOf(target);
@@ -67,7 +68,7 @@ absl::StatusOr<Shape> FillTarget(const Shape& input, Shape target, bool inferred
         absl::StrCat("the -1 in shape ", target.ToString(), " cannot be inferred next to a 0"));
   }
   if (from.num_unknown > 0 && to.num_unknown > 0) return target;
-  // One side is fully known, and the known product of the other must divide it.
+  // One side is fully known, and the known product of the other must divide its size.
   const int64_t whole = from.num_unknown == 0 ? from.product : to.product;
   const int64_t part = from.num_unknown == 0 ? to.product : from.product;
   const bool both = from.num_unknown == 0 && to.num_unknown == 0;
@@ -92,8 +93,8 @@ absl::Status ReshapeShape(ShapeContext& c) {
 // Matches dimensions of both sides in minimal groups of equal product. Within a group, rows of the
 // outermost dimension are contiguous runs of elements on both sides, so it gets a letter; the other
 // dimensions must be whole. Dimensions of size 1 form no group. They are paired with those of the
-// other side in order: a sharded dimension of size 1 lies entirely on one replica, wherever it
-// stands.
+// other side in order: a sharded dimension of size 1 lies entirely on one replica, whatever its
+// position.
 std::pair<std::string, std::string> ReshapeTerms(const Shape& in, const Shape& out) {
   std::pair<std::string, std::string> terms(DotsFor(in), DotsFor(out));
   char letter = 'a';
@@ -106,7 +107,7 @@ std::pair<std::string, std::string> ReshapeTerms(const Shape& in, const Shape& o
   };
   for (skip_ones(); i < in.rank() && j < out.rank(); skip_ones()) {
     int64_t a = in.dim(i), b = out.dim(j);
-    if (empty && a != b) break;  // all products are 0, which determines no groups
+    if (empty && a != b) break;  // all products are 0 and determine no groups
     pair_up(i++, j++);
     while (a != b) (a < b ? a : b) *= a < b ? in.dim(i++) : out.dim(j++);
   }
@@ -151,7 +152,8 @@ absl::Status ExpandDimsShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// The input without the removed dimensions; of unknown rank if these cannot be determined yet.
+// Sets the shape of the input without the removed dimensions; of unknown rank if these are not
+// known yet.
 absl::Status SqueezeShape(ShapeContext& c) {
   const Shape& input = c.input(0);
   if (input.unknown_rank()) return absl::OkStatus();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Ops that change the shape and keep the order of the elements: Reshape, ExpandDims, Squeeze. They
-// are views and cost nothing in a plan.
+// are views and cost nothing at run time.
 #ifndef MIRRORFLOW_OPS_RESHAPE_H_
 #define MIRRORFLOW_OPS_RESHAPE_H_
 
@@ -19,17 +19,18 @@ namespace ops {
 // Reshape: the same elements with another shape.
 // Shapes:   shape [R], a constant when a plan is made; it may contain one -1, which is inferred
 //           from the number of elements.
-// Errors:   InvalidArgument if the numbers of elements differ or the -1 cannot be inferred.
-// Sharding: kept if the sharded dimension is the outermost of those it is merged with or split
+// Errors:   InvalidArgument if the element counts differ or the -1 cannot be inferred.
+// Sharding: kept if the sharded dimension is the outermost of those that it is merged with or split
 //           into, and each of its rows yields a whole number of rows; gathered otherwise.
 // Gradient: dy with the shape of `tensor`.
 Output Reshape(const Scope& scope, Output tensor, Output shape);
-// The same for a shape known here: Reshape(scope, x, {-1, 784}).
+// Reshape to a shape known in C++: Reshape(scope, x, {-1, 784}).
 Output Reshape(const Scope& scope, Output tensor, const mirrorflow::Shape& shape);
-// True if Reshape(…, shape) can infer the dimensions at run time: at most one is unknown, and if
-// one is, none is 0.
+// Returns true if Reshape(…, shape) can infer the dimensions at run time: at most one is unknown,
+// and if one is, none is 0.
 bool IsReshapeTarget(const mirrorflow::Shape& shape);
-// `value` with the shape of `like`. The shape operand is a constant if enough of it is known.
+// Returns `value` with the shape of `like`. The shape operand is a constant if enough of it is
+// known.
 Output ReshapeLike(const Scope& scope, Output value, Output like);
 
 // ExpandDims: inserts a dimension of size 1 before dimension `axis`, which is in [-1-R, R].

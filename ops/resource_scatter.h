@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Updates of selected rows of a variable: how TensorFlow applies the gradient of an embedding.
+// Ops that update selected rows of a variable. TensorFlow applies the gradient of an embedding with
+// them.
 #ifndef MIRRORFLOW_OPS_RESOURCE_SCATTER_H_
 #define MIRRORFLOW_OPS_RESOURCE_SCATTER_H_
 
@@ -13,7 +14,7 @@ void RegisterResourceScatter(OpRegistry& ops);
 namespace ops {
 
 // ResourceScatterAdd: variable[indices[i]] += updates[i] for each i, in order; indices may repeat.
-// Sub, Mul, Div, Min and Max work in the same way, and so does Update, where the last one wins.
+// Sub, Mul, Div, Min, Max and Update work in the same way; in Update, the last write of a row wins.
 // Shapes:   updates [indices…, dimensions of the variable after the first…], or one scalar for all.
 // Errors:   InvalidArgument for an index out of range; in that case nothing is written.
 // Sharding: every replica applies the updates of all replicas.

@@ -60,8 +60,8 @@ absl::StatusOr<std::vector<Output>> SelectV1Grad(const GradContext& c) {
                              ops::Select(c.scope, condition, zeros, dy)};
 }
 
-// A sum of selections is the selection of the sums only if all replicas select alike, so partial
-// sums may pass through t and e but not through the condition.
+// A sum of selections equals the selection of the sums only if all replicas have the same
+// condition, so partial sums can pass through t and e but not through the condition.
 absl::StatusOr<ShardingRule> SelectSharding(const ShardContext& c) {
   MF_ASSIGN_OR_RETURN(ShardingRule rule, JointlyLinearSharding(c));
   rule.linear_inputs = {1, 2};

@@ -12,13 +12,13 @@ namespace ops {
 
 // SelectV2: output[i] = condition[i] ? t[i] : e[i].
 // Shapes:   any three that broadcast.
-// Dtypes:   condition bool; t and e any, but both the same.
+// Dtypes:   bool for condition; any for t and e, but the same for both.
 // Errors:   InvalidArgument if the shapes do not broadcast.
 // Gradient: dy where the operand was chosen, 0 elsewhere.
 Output SelectV2(const Scope& scope, Output condition, Output t, Output e);
 
 // Select: TensorFlow 1's version, without broadcasting: t and e have the same shape. The condition
-// has that shape too, or is a scalar, or a vector with one element per row.
+// has the same shape, or is a scalar or a vector with one element per row.
 Output Select(const Scope& scope, Output condition, Output t, Output e);
 
 }  // namespace ops

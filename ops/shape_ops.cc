@@ -28,7 +28,7 @@ absl::Status CheckFits(const ShapeContext& c, int64_t number) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("out_type int32 cannot hold ", number, "; ask for out_type int64"));
+      absl::StrCat("out_type int32 cannot hold ", number, "; use out_type int64"));
 }
 
 absl::Status ShapeShape(ShapeContext& c) {  // for Shape and ShapeN
@@ -60,8 +60,7 @@ absl::Status VariableShapeShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// The output describes the global value. Once that shape is known, the output is a constant and the
-// node is gone.
+// The output describes the global value. Once its shape is known, a constant replaces the node.
 absl::StatusOr<ShardingRule> ShapeReaderSharding(const ShardContext& c) {
   const std::vector<std::string> in(c.num_inputs(), "*");
   std::vector<std::string> out;
@@ -86,7 +85,7 @@ absl::StatusOr<ShardingRule> FillSharding(const ShardContext& c) {
   return MoveSharding(c, absl::StrCat(".,->", LettersFor(c.output(0))), {1});
 }
 
-// The number of elements from `start` in steps of `delta` before `limit`.
+// Returns the number of elements from `start` in steps of `delta` before `limit`.
 template <typename T>
 absl::StatusOr<int64_t> RangeSize(T start, T limit, T delta) {
   if (delta == 0) return absl::InvalidArgumentError("delta must not be 0");
@@ -95,7 +94,7 @@ absl::StatusOr<int64_t> RangeSize(T start, T limit, T delta) {
       const double size = std::ceil((limit - start) / delta);
       if (size < std::ldexp(1.0, 62)) return static_cast<int64_t>(size);
     } else {
-      // Unsigned: the distance between two signed numbers always fits.
+      // Uses unsigned arithmetic, in which the distance between two signed numbers always fits.
       const uint64_t from = start, to = limit, by = delta;
       const uint64_t distance = delta > 0 ? to - from : from - to, step = delta > 0 ? by : -by;
       const uint64_t size = distance / step + (distance % step != 0);
@@ -125,7 +124,7 @@ absl::Status RangeShape(ShapeContext& c) {
                 absl::StatusOr<int64_t>(absl::InvalidArgumentError("Range has no such dtype")));
   MF_RETURN_IF_ERROR(size.status());
   c.set_output(0, Shape({*size}));
-  // A short range may be a list of axes, whose elements other shape functions need.
+  // A short range can be a list of axes, whose elements other shape functions need.
   const auto first = ElementsOf(c, 0), step = ElementsOf(c, 2);
   if (!first.has_value() || *size > kMaxRank) return absl::OkStatus();
   KnownElements elements;

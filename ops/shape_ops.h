@@ -33,7 +33,7 @@ Output Rank(const Scope& scope, Output input);
 // VariableShape: the dimensions of the variable that `handle` names.
 Output VariableShape(const Scope& scope, Output handle, const ShapeOptions& options = {});
 
-// The shape of `value` for use as an operand: a constant if it is fully known, else Shape.
+// Returns the shape of `value` for use as an operand: a constant if it is fully known, else Shape.
 Output ShapeOperand(const Scope& scope, Output value, DataType out_type = DT_INT32);
 
 inline constexpr char kFill[] = "Fill";  // for passes that match this op

@@ -15,7 +15,8 @@ bool Fits(DataType dtype, int64_t value) {
   return dtype == DT_INT64 || value == static_cast<int32_t>(value);
 }
 
-// A constant of `elements`; without a value if one of them is unknown or does not fit.
+// Returns a constant of `elements`; a tensor without a value if an element is unknown or does not
+// fit.
 Tensor ConstantOf(DataType dtype, const Shape& shape, const KnownElements& elements) {
   std::vector<int64_t> values;
   for (const std::optional<int64_t>& element : elements) {

@@ -15,36 +15,36 @@
 
 namespace mirrorflow {
 
-// Output 0 is a scalar.
+// Shape function: output 0 is a scalar.
 absl::Status ScalarShape(ShapeContext& c);
-// Output 0 has the shape of input 0.
+// Shape function: output 0 has the shape of input 0.
 absl::Status UnchangedShape(ShapeContext& c);
-// Inputs 0 and 1 and output 0 have the same shape.
+// Shape function: inputs 0 and 1 and output 0 have the same shape.
 absl::Status SameShape(ShapeContext& c);
 // Checks that input 1 holds paddings [rank,2] for input 0. Returns the shape of input 0.
 absl::StatusOr<Shape> ShapeBeforePadding(const ShapeContext& c);
 
-// Longer vectors are data, not shapes or axes.
+// Longer vectors are data, not shapes or axes, and are not tracked.
 inline constexpr int64_t kMaxKnownElements = 64;
 
 // An unknown element is nullopt.
 using KnownElements = std::vector<std::optional<int64_t>>;
 
-// The elements of input i; nullopt if it is not an int32 or int64 scalar or vector of known, small
-// length.
+// Returns the elements of input i; nullopt if it is not an int32 or int64 scalar or vector of
+// known, small length.
 std::optional<KnownElements> ElementsOf(const ShapeContext& c, int i);
 // Sets output i to a vector of `elements` (or a scalar `element`). If the output has another dtype
 // or too many elements, only its shape is set.
 void SetVector(ShapeContext& c, int i, const KnownElements& elements);
 void SetScalar(ShapeContext& c, int i, std::optional<int64_t> element);
 
-// Input i, which must have one element, as an integer; nullopt if it is not a constant.
+// Returns input i, which must have one element, as an integer; nullopt if it is not a constant.
 absl::StatusOr<std::optional<int64_t>> IntegerInput(const ShapeContext& c, int i);
-// Static input i, a vector of sizes, as a partially known shape. InvalidArgument for a negative
-// size.
+// Returns static input i, a vector of sizes, as a partially known shape. InvalidArgument for a
+// negative size.
 absl::StatusOr<Shape> SizesInput(const ShapeContext& c, int i, absl::string_view name);
 
-// A tensor of dtype int32 or int64 with these elements, which must fit.
+// Returns a tensor of dtype int32 or int64 with these elements, which must fit.
 Tensor IntegerTensor(DataType dtype, const Shape& shape, absl::Span<const int64_t> values);
 
 // Returns, for each of `rank` dimensions, whether `axes` names it. InvalidArgument for an axis that

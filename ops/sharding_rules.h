@@ -13,24 +13,24 @@
 
 namespace mirrorflow {
 
-// Element-wise with broadcasting: dimension i from the right has the same letter in every operand;
-// a dimension of size 1 that is broadcast must be whole. Not linear.
+// The rule of an element-wise op with broadcasting: dimension i from the right has the same letter
+// in every operand; a dimension of size 1 that is broadcast must be whole. Not linear.
 absl::StatusOr<ShardingRule> ElementwiseSharding(const ShardContext& c);
-// The same, and linear in all inputs jointly: f(a + a', …) = f(a, …) + f(a', …) (Add, Sub, Neg).
-// Not linear for bool.
+// ElementwiseSharding, but linear in all inputs jointly (Add, Sub, Neg). Not linear for bool.
 absl::StatusOr<ShardingRule> JointlyLinearSharding(const ShardContext& c);
-// The same, and linear in each input separately (Mul).
+// ElementwiseSharding, but linear in each input separately (Mul).
 absl::StatusOr<ShardingRule> MultilinearSharding(const ShardContext& c);
-// The same, and linear in input 0 while the others are replicated (the numerator of a quotient).
+// ElementwiseSharding, but linear in input 0 while the others are replicated (the numerator of a
+// quotient).
 absl::StatusOr<ShardingRule> LinearInFirstSharding(const ShardContext& c);
 
-// The rule with the terms `dims` for an op that moves elements of `inputs` and computes no new
-// ones: jointly linear in those inputs, unless they are bool, which has no sums.
+// Returns the rule with terms `dims` for an op that only moves elements of `inputs`. It is jointly
+// linear in those inputs, unless they are bool, which has no sums.
 ShardingRule MoveSharding(const ShardContext& c, std::string dims, std::vector<int> inputs);
 
-// A letter for each dimension, `abcd`; at most kMaxRank of them.
+// Returns one letter per dimension, such as `abcd`; at most kMaxRank of them.
 std::string LettersFor(const Shape& shape);
-// A dot for each dimension, `....`.
+// Returns one dot per dimension, such as `....`.
 std::string DotsFor(const Shape& shape);
 
 }  // namespace mirrorflow

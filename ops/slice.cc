@@ -22,7 +22,7 @@
 namespace mirrorflow {
 namespace {
 
-// The number of elements that Slice takes of one dimension of size `dim`, which may be unknown.
+// Returns how many elements Slice takes of one dimension of size `dim`, which may be unknown.
 absl::StatusOr<int64_t> SlicedSize(int64_t dim, std::optional<int64_t> begin,
                                    std::optional<int64_t> size, int d) {
   const bool dim_known = dim != kUnknownDim;
@@ -76,7 +76,7 @@ absl::StatusOr<ShardingRule> SliceSharding(const ShardContext& c) {
   return MoveSharding(c, absl::StrCat(term, ",.,.->", term), {0});
 }
 
-// The constant value of an operand; empty if it is not known while the graph is built.
+// Returns the constant value of an operand; empty if it is not known while the graph is built.
 const Tensor& ConstantOf(const Scope& s, const Output& value) {
   return s.graph().values().at(value).constant;
 }
@@ -167,7 +167,7 @@ absl::StatusOr<std::vector<Output>> PadGrad(const GradContext& c) {
   return std::vector<Output>{dx, Output()};
 }
 
-// The gradient of the constant is the sum of dy outside the input.
+// The gradient of constant_values is the sum of dy outside the input.
 absl::StatusOr<std::vector<Output>> PadV2Grad(const GradContext& c) {
   const Scope& s = c.scope;
   MF_ASSIGN_OR_RETURN(std::vector<Output> grads, PadGrad(c));

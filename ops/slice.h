@@ -26,7 +26,7 @@ Output Slice(const Scope& scope, Output input, Output begin, Output size);
 // Gradient: the slice of dy at the position of x.
 Output Pad(const Scope& scope, Output input, Output paddings);
 
-// PadV2: the same with `constant_values`, a scalar, instead of 0.
+// PadV2: Pad with `constant_values`, a scalar, instead of 0.
 Output PadV2(const Scope& scope, Output input, Output paddings, Output constant_values);
 
 }  // namespace ops

@@ -26,7 +26,7 @@ struct SoftmaxXent {
 //           softmax; none for labels.
 SoftmaxXent SparseSoftmaxCrossEntropyWithLogits(const Scope& scope, Output features, Output labels);
 
-// SoftmaxCrossEntropyWithLogits: the same for labels that are distributions over the classes.
+// SoftmaxCrossEntropyWithLogits: the loss for labels that are distributions over the classes.
 //   loss[b] = sum_c labels[b,c] * (logsumexp(features[b,:]) - features[b,c])
 //   backprop[b,c] = softmax(features)[b,c] - labels[b,c]
 // Shapes:   features and labels of any shapes that broadcast to [B,C]. B and C may be 0.

@@ -17,8 +17,8 @@ namespace {
 // Small enough that sums and products of two such numbers cannot overflow.
 constexpr int64_t kMost = int64_t{1} << 30;
 
-// Operand i, a [rows] or [rows,2] tensor of numbers from `least` to kMost; nullopt if it is not
-// known.
+// Returns operand i, a [rows] or [rows,2] tensor of numbers from `least` to kMost; nullopt if it is
+// not known.
 absl::StatusOr<std::optional<std::vector<int64_t>>> Numbers(const ShapeContext& c, int i, int rank,
                                                             int64_t least) {
   MF_ASSIGN_OR_RETURN(const Shape shape, c.WithRank(i, rank));
@@ -38,7 +38,7 @@ absl::StatusOr<std::optional<std::vector<int64_t>>> Numbers(const ShapeContext& 
 
 struct Blocks {
   std::vector<int64_t> sizes;
-  std::vector<int64_t> margins;  // before and after each dimension
+  std::vector<int64_t> margins;  // paddings or crops, before and after each dimension
   int64_t count = 1;             // positions in a block
 };
 
@@ -123,7 +123,7 @@ absl::Status BatchToSpaceShape(ShapeContext& c) {
   return output.Validate(c.node().output_dtype(0));
 }
 
-// The batch must be whole too, because the output interleaves the images of all replicas.
+// The batch must also be whole, because the output interleaves the images of all replicas.
 absl::StatusOr<ShardingRule> BlocksSharding(const ShardContext& c) {
   std::string term = LettersFor(c.input(0));
   const int64_t dims = c.input(1).dim(0);

@@ -37,7 +37,7 @@ absl::StatusOr<Sizes> EqualSizes(int64_t dim, int n) {
       absl::StrCat("the dimension must be divisible by num_split ", n, ", got size ", dim));
 }
 
-// `given` with a -1 in it replaced by the remainder of `dim`, if `dim` is known.
+// Returns `given` with its -1, if any, replaced with the remainder of `dim`, if `dim` is known.
 absl::StatusOr<Sizes> GivenSizes(int64_t dim, absl::Span<const int64_t> given) {
   Sizes sizes(given.begin(), given.end());
   int64_t sum = 0, *rest = nullptr;
@@ -96,7 +96,7 @@ absl::Status SplitShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// The axis must be whole: a replica with some of its rows would have only some of the pieces.
+// The axis must be whole, because a shard of it would contain only some of the pieces.
 absl::StatusOr<ShardingRule> SplitSharding(const ShardContext& c) {
   const Operands at = OperandsOf(c.node());
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> given, c.integers(at.axis));

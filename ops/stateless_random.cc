@@ -20,8 +20,8 @@ constexpr char kAllIntegers[] = "{int32, int64, uint32, uint64} = uint64";
 struct Row {
   const char* name;
   const char* doc;
-  const char* dtype;     // of the op with seeds
-  const char* dtype_v2;  // of its V2
+  const char* dtype;     // for the op with seeds
+  const char* dtype_v2;  // for its V2
   bool has_limits = false;
 };
 
@@ -37,7 +37,7 @@ constexpr Row kRows[] = {
      kFloats, kFloats},
 };
 
-// Input `i`, called `name`, must be a vector of `count` elements, or of at least as many if
+// Checks that input `i`, called `name`, is a vector of `count` elements, or of at least `count` if
 // `or_more`.
 absl::Status CheckVector(const ShapeContext& c, int i, absl::string_view name, int64_t count,
                          bool or_more = false) {
@@ -57,7 +57,7 @@ absl::Status RandomShape(ShapeContext& c) {
     MF_RETURN_IF_ERROR(CheckVector(c, i++, "key", 1));
     MF_RETURN_IF_ERROR(CheckVector(c, i++, "counter", 2, /*or_more=*/true));
   }
-  // The algorithm and the limits.
+  // The remaining inputs, the algorithm and the limits, are scalars.
   for (; i < c.node().num_inputs(); ++i) MF_RETURN_IF_ERROR(c.WithRank(i, 0).status());
   c.set_output(0, std::move(shape));
   return absl::OkStatus();
@@ -82,7 +82,8 @@ absl::StatusOr<ShardingRule> KeyCounterSharding(const ShardContext&) {
 
 absl::StatusOr<ShardingRule> AlgSharding(const ShardContext&) { return ShardingRule{.dims = "->"}; }
 
-// kRandom: another dtype gives different numbers, not the same ones with another precision.
+// The trait kRandom applies because a different dtype gives different numbers, not the same numbers
+// in another precision.
 void DefineRandom(OpRegistry& ops, const Row& row, bool v2) {
   OpBuilder op = ops.Define(absl::StrCat(row.name, v2 ? "V2" : ""));
   op.Doc(absl::StrCat("output = ", row.doc, v2 ? ", from a key and a counter" : ", from two seeds"))
@@ -94,8 +95,8 @@ void DefineRandom(OpRegistry& ops, const Row& row, bool v2) {
   }
   if (row.has_limits) op.Input("minval: dtype").Input("maxval: dtype");
   op.Output("output: dtype").Attr(absl::StrCat("dtype: ", v2 ? row.dtype_v2 : row.dtype));
-  // In TensorFlow's oldest ops the limits determine the dtype, and the dtype of the shape has no
-  // default there.
+  // In TensorFlow's oldest ops, the limits determine the dtype, and the shape's dtype has no
+  // default.
   op.Attr(absl::StrCat(v2 ? "Tshape" : "T", ": {int32, int64}",
                        row.has_limits && !v2 ? "" : " = int32"));
   if (!v2) op.Attr("Tseed: {int32, int64} = int64");

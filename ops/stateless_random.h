@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random tensors whose seeds are operands. Equal operands give equal numbers, bit by bit those of
-// TensorFlow on a CPU. An element depends only on the operands and on its index in the global
+// Random tensors whose seeds are operands. Equal operands give equal numbers, bit for bit the same
+// as TensorFlow's on a CPU. An element depends only on the operands and on its index in the global
 // tensor, so any number of replicas draws the same numbers.
 #ifndef MIRRORFLOW_OPS_STATELESS_RANDOM_H_
 #define MIRRORFLOW_OPS_STATELESS_RANDOM_H_
@@ -14,15 +14,15 @@ void RegisterStatelessRandom(OpRegistry& ops);
 
 namespace ops {
 
-// A position in a random stream: a key [1] and a counter [2] of uint64.
+// A position in a random stream: a uint64 key [1] and counter [2].
 struct KeyCounter {
   Output key;
   Output counter;
 };
 
-// StatelessRandomGetKeyCounter: the position for two seeds [2] of int32 or int64.
+// StatelessRandomGetKeyCounter: the position for a pair of seeds, int32 or int64 [2].
 KeyCounter StatelessRandomGetKeyCounter(const Scope& scope, Output seed);
-// StatelessRandomGetAlg: the number of the algorithm: 1, Philox.
+// StatelessRandomGetAlg: the algorithm number, 1 for Philox.
 Output StatelessRandomGetAlg(const Scope& scope);
 
 // Shapes:   shape [R], a constant when a plan is made; seed [2], of int32 or int64; alg, minval and
@@ -39,11 +39,11 @@ Output StatelessRandomUniformV2(const Scope& scope, Output shape, const KeyCount
 Output StatelessRandomNormal(const Scope& scope, Output shape, Output seed, DataType dtype);
 Output StatelessRandomNormalV2(const Scope& scope, Output shape, const KeyCounter& from, Output alg,
                                DataType dtype);
-// The same, but values beyond two standard deviations are skipped.
+// Like StatelessRandomNormal, but values beyond two standard deviations are skipped.
 Output StatelessTruncatedNormal(const Scope& scope, Output shape, Output seed, DataType dtype);
 Output StatelessTruncatedNormalV2(const Scope& scope, Output shape, const KeyCounter& from,
                                   Output alg, DataType dtype);
-// Uniform in [minval, maxval), with their dtype: int32 or int64, in V2 also uint32 or uint64.
+// Uniform in [minval, maxval), in their dtype: int32 or int64; V2 also takes uint32 and uint64.
 Output StatelessRandomUniformInt(const Scope& scope, Output shape, Output seed, Output minval,
                                  Output maxval);
 Output StatelessRandomUniformIntV2(const Scope& scope, Output shape, const KeyCounter& from,

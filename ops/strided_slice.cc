@@ -62,13 +62,13 @@ absl::StatusOr<Dim> ReadRange(int64_t size, std::optional<int64_t> begin,
     dim.whole = stride == 1 && begin.value_or(0) == 0 && !end.has_value();
     return dim;
   }
-  // Bounds are clamped to the positions at which reading can begin or end.
+  // Bounds are clamped to the indices at which reading can begin or end.
   const int64_t low = stride > 0 ? 0 : -1, high = stride > 0 ? size : size - 1;
   auto cut = [&](int64_t bound) { return std::clamp(bound < 0 ? bound + size : bound, low, high); };
   const int64_t from = begin.has_value() ? cut(*begin) : stride > 0 ? low : high;
   const int64_t to = end.has_value() ? cut(*end) : stride > 0 ? high : low;
   const int64_t distance = stride > 0 ? to - from : from - to;
-  // Unsigned: the magnitude of the lowest stride does not fit in int64.
+  // Unsigned, because the magnitude of the lowest stride does not fit in int64.
   const uint64_t step = stride > 0 ? uint64_t(stride) : -uint64_t(stride);
   Dim dim{.begin = from, .stride = stride, .size = 0};
   if (distance > 0) dim.size = static_cast<int64_t>((uint64_t(distance) - 1) / step) + 1;
@@ -135,11 +135,11 @@ absl::StatusOr<StridedSliceSpec> ReadStridedSlice(const Shape& input, int num_en
 
 namespace {
 
-// The masks have a bit for each entry.
+// The masks have one bit per entry.
 constexpr int64_t kMaxEntries = 32;
 
-// Resolves the entries in inputs first, first + 1, first + 2 against `input`; nullopt if its rank
-// or the number of entries is unknown.
+// Resolves the entries in inputs `first` to `first` + 2 against `input`; nullopt if its rank or the
+// number of entries is unknown.
 absl::StatusOr<std::optional<StridedSliceSpec>> InferSpec(const ShapeContext& c, const Shape& input,
                                                           int first) {
   Shape vector = Shape::UnknownDims(1);
@@ -193,7 +193,8 @@ absl::Status StridedSliceGradShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// The terms of the sliced tensor and of the slice: dimensions that stay whole keep their letters.
+// The terms of the sliced tensor and of the slice. Dimensions that the slice leaves unchanged keep
+// their letters.
 struct SliceTerms {
   std::string whole;
   std::string slice;

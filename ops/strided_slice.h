@@ -16,21 +16,21 @@ namespace mirrorflow {
 
 void RegisterStridedSlice(OpRegistry& ops);
 
-// TensorFlow's operands and masks resolved for one input shape: for each dimension of the input the
-// first index, the stride and the number of elements.
+// TensorFlow's operands and masks resolved for one input shape: the first index, the stride and the
+// number of elements for each input dimension.
 struct StridedSliceSpec {
   struct Dim {
     int64_t begin = 0;
     int64_t stride = 1;
     int64_t size = kUnknownDim;
     bool shrink = false;  // a single index: the dimension is not in the output
-    // All elements in order: the slice leaves the dimension unchanged, whatever its size.
+    // True if the slice leaves the dimension unchanged, whatever its size.
     bool whole = false;
   };
   static constexpr int kNewAxis = -1;
 
   absl::InlinedVector<Dim, 4> dims;    // one for each dimension of the input
-  absl::InlinedVector<int, 4> output;  // for each dimension of the output: its input dimension
+  absl::InlinedVector<int, 4> output;  // the input dimension of each output dimension
   Shape output_shape() const;
 };
 
@@ -40,8 +40,8 @@ struct StridedSliceMasks {
   static StridedSliceMasks Of(const Node& node);
 };
 
-// Resolves entries begin[i]:end[i]:strides[i] against `input`, of known rank. `num_entries` is
-// their number; the spans are empty if their values are not known yet.
+// Resolves the `num_entries` entries begin[i]:end[i]:strides[i] against `input`, whose rank must be
+// known. A span is empty if its values are not known yet.
 absl::StatusOr<StridedSliceSpec> ReadStridedSlice(const Shape& input, int num_entries,
                                                   absl::Span<const int64_t> begin,
                                                   absl::Span<const int64_t> end,
@@ -51,8 +51,8 @@ absl::StatusOr<StridedSliceSpec> ReadStridedSlice(const Shape& input, int num_en
 namespace ops {
 
 struct StridedSliceOptions {
-  int64_t begin_mask = 0;        // bit i: entry i begins where the dimension does
-  int64_t end_mask = 0;          // bit i: entry i ends where the dimension does
+  int64_t begin_mask = 0;        // bit i: entry i starts at the start of the dimension
+  int64_t end_mask = 0;          // bit i: entry i stops at the end of the dimension
   int64_t ellipsis_mask = 0;     // bit i: entry i stands for all dimensions not covered
   int64_t new_axis_mask = 0;     // bit i: entry i is a new dimension of size 1
   int64_t shrink_axis_mask = 0;  // bit i: entry i is the index begin[i]; removes its dimension
@@ -71,7 +71,7 @@ Output StridedSlice(const Scope& scope, Output input, Output begin, Output end, 
 Output StridedSliceGrad(const Scope& scope, Output shape, Output begin, Output end, Output strides,
                         Output dy, const StridedSliceOptions& options = {});
 
-// Element `index` of a vector, as a scalar.
+// Returns element `index` of a vector as a scalar.
 Output ElementOf(const Scope& scope, Output vector, int64_t index);
 
 }  // namespace ops

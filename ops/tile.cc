@@ -76,9 +76,9 @@ absl::Status BroadcastToShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// The rule of Tile and BroadcastTo. An unchanged dimension keeps its letter. One that repeats a
-// single element has a letter in the output only, so each replica makes the rows it needs. Any
-// other dimension must be whole, because sharding would permute its rows.
+// The rule of Tile and BroadcastTo. An unchanged dimension keeps its letter. A dimension that
+// repeats a single element has a letter only in the output, so each replica creates the rows that
+// it needs. Any other dimension must be whole, because sharding would permute its rows.
 absl::StatusOr<ShardingRule> RepeatSharding(const ShardContext& c) {
   const Shape &in = c.input(0), &out = c.output(0);
   const std::string letters = LettersFor(out);
@@ -94,7 +94,7 @@ absl::StatusOr<ShardingRule> RepeatSharding(const ShardContext& c) {
   return MoveSharding(c, absl::StrCat(from, ",.->", to), {0});
 }
 
-// The product of dimensions [first, last); unknown if one of them is.
+// Returns the product of dimensions [first, last); unknown if any is unknown.
 int64_t ProductOf(const Shape& shape, int first, int last) {
   int64_t product = 1;
   for (int d = first; d < last; ++d) {
@@ -104,10 +104,11 @@ int64_t ProductOf(const Shape& shape, int first, int last) {
   return product;
 }
 
-// dy summed over the copies of one dimension at a time, each time as [before, copies, size, after]:
-// splitting all dimensions at once would exceed kMaxRank. Invalid if too little is known.
+// Sums dy over the copies of one dimension at a time, each time reshaped to [before, copies, size,
+// after], because splitting all dimensions at once would exceed kMaxRank. Invalid if too little is
+// known.
 Output SumCopies(const Scope& s, Output dy, const Shape& in, absl::Span<const int64_t> copies) {
-  Shape left = in;  // from the last dimension: those before it still have their copies
+  Shape left = in;  // dimensions before the current one still have their copies
   for (int d = 0; d < in.rank(); ++d) {
     if (in.dim(d) != kUnknownDim) left.set_dim(d, in.dim(d) * copies[d]);
   }
@@ -122,7 +123,7 @@ Output SumCopies(const Scope& s, Output dy, const Shape& in, absl::Span<const in
   return dy;
 }
 
-// dy split into [multiple, size] for each dimension, and summed over the copies.
+// Splits each dimension of dy into [multiple, size] and sums over the copies.
 absl::StatusOr<std::vector<Output>> TileGrad(const GradContext& c) {
   const Scope& s = c.scope;
   const Output x = c.op.input(0), multiples = c.op.input(1);

@@ -12,7 +12,7 @@ void RegisterTile(OpRegistry& ops);
 
 namespace ops {
 
-// Tile: the input repeated `multiples[d]` times along each dimension d.
+// Tile: the input, repeated `multiples[d]` times along each dimension d.
 // Gradient: the sum over the copies.
 Output Tile(const Scope& scope, Output input, Output multiples);
 

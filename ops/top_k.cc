@@ -45,14 +45,15 @@ absl::Status TopKShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// The last dimension must be whole: its elements are compared with one another.
+// The last dimension must be whole, because its elements are compared with one another.
 absl::StatusOr<ShardingRule> TopKSharding(const ShardContext& c) {
   std::string letters = LettersFor(c.input(0));
   letters.back() = '.';
   return ShardingRule{.dims = absl::StrCat(letters, ",*->", letters, ",", letters)};
 }
 
-// TensorFlow scatters into one long vector. One-hot products keep the rows, and so their sharding.
+// TensorFlow scatters into one long vector. One-hot products preserve the rows and therefore their
+// sharding.
 absl::StatusOr<std::vector<Output>> TopKGrad(const GradContext& c) {
   if (!c.dy[0].valid()) return std::vector<Output>(2);
   const Scope& s = c.scope;

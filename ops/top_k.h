@@ -23,7 +23,7 @@ struct TopKV2Outputs {
 };
 
 // TopKV2: the k largest elements along the last dimension, in descending order, and their indices.
-// Among equal elements the first come first. NaN comes last.
+// Equal elements keep their order. NaN comes last.
 // Shapes:   k is a scalar constant, at most the size of the last dimension, which becomes k.
 // Errors:   InvalidArgument if the last dimension is too large for index_type.
 // Gradient: that of the values, at their positions in the input.

@@ -17,7 +17,7 @@
 namespace mirrorflow {
 namespace {
 
-// The inverse y of permutation x: y[x[i]] = i.
+// Returns the inverse y of permutation x: y[x[i]] = i.
 absl::StatusOr<std::vector<int64_t>> Inverse(absl::Span<const int64_t> x, absl::string_view name) {
   std::vector<int64_t> y(x.size(), -1);
   for (size_t i = 0; i < x.size(); ++i) {

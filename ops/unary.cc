@@ -127,8 +127,8 @@ constexpr UnaryRow kRows[] = {
     {.name = "Tanh",
      .doc = "y = the hyperbolic tangent of x",
      .gradient = Dx([](S s, Output x, Output y, Output dy) { return ops::TanhGrad(s, y, dy); })},
-    // Linear: zeros of a partial value are partial zeros, and reducing a value that is never read
-    // would be wasted.
+    // ZerosLike is linear: zeros of a partial value are partial zeros, and its input is never read,
+    // so reducing it would be wasted work.
     {.name = "ZerosLike",
      .doc = "y = 0, in the shape of x",
      .dtypes = kAnyOrList,

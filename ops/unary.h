@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Element-wise ops of one operand: y[i] = f(x[i]). The table in unary.cc lists f, the dtypes and
-// the gradient of each.
+// Element-wise ops with one operand: y[i] = f(x[i]). The table in unary.cc lists the formula,
+// dtypes and gradient of each op.
 #ifndef MIRRORFLOW_OPS_UNARY_H_
 #define MIRRORFLOW_OPS_UNARY_H_
 
@@ -17,8 +17,8 @@ inline constexpr char kNeg[] = "Neg";  // for passes that match these ops
 inline constexpr char kRelu[] = "Relu";
 inline constexpr char kZerosLike[] = "ZerosLike";
 
-// Shapes:   any, kept; may be empty.
-// Dtypes:   half, bfloat16, float, double, plus those noted below.
+// Shapes:   any, including empty; the result has the same shape.
+// Dtypes:   half, bfloat16, float, double, and those listed below.
 // Special:  as in IEEE 754 and C: Log(0) = -inf, Sqrt(-1) = NaN, Relu(NaN) = NaN; integers wrap
 //           around.
 // Gradient: TensorFlow's: zeros for Sign; none for Ceil, Floor, Rint and Round.
@@ -32,7 +32,7 @@ Output Sqrt(const Scope& scope, Output x);
 Output Rsqrt(const Scope& scope, Output x);
 Output Square(const Scope& scope, Output x);  // also int32, int64, uint8
 Output Reciprocal(const Scope& scope, Output x);
-Output Inv(const Scope& scope, Output x);  // an older name of Reciprocal
+Output Inv(const Scope& scope, Output x);  // older name of Reciprocal
 Output Tanh(const Scope& scope, Output x);
 Output Sigmoid(const Scope& scope, Output x);
 Output Relu(const Scope& scope, Output features);  // also int32, int64, uint8
@@ -50,7 +50,7 @@ Output IsInf(const Scope& scope, Output x);
 Output IsNan(const Scope& scope, Output x);
 Output LogicalNot(const Scope& scope, Output x);  // takes bool
 
-// Zeros and ones with the shape of x; all dtypes.
+// Zeros and ones with the shape of x. All dtypes.
 Output ZerosLike(const Scope& scope, Output x);
 Output OnesLike(const Scope& scope, Output x);
 

@@ -19,7 +19,7 @@ struct Row {
   GradientFn gradient;
 };
 
-// The gradients of dx = f(y, dy) with respect to y and dy, given that of dx.
+// Returns the gradients of dx = f(y, dy) with respect to y and dy, given the gradient of dx.
 template <typename Fn>
 constexpr GradientFn Grads(Fn) {
   return [](const GradContext& c) -> absl::StatusOr<std::vector<Output>> {
@@ -65,7 +65,7 @@ constexpr Row kRows[] = {
      })},
 };
 
-// Linear in the gradient, which is operand `gradient`.
+// The rule of an op that is linear in the gradient, operand `gradient`.
 template <int gradient>
 absl::StatusOr<ShardingRule> LinearInGradient(const ShardContext& c) {
   MF_ASSIGN_OR_RETURN(ShardingRule rule, MultilinearSharding(c));

@@ -18,7 +18,7 @@ inline constexpr char kReluGrad[] = "ReluGrad";  // for passes that match this o
 // Shapes:   both operands have the shape of the result.
 // Dtypes:   half, bfloat16, float, double; ReluGrad also int32, int64 and uint8.
 // Errors:   InvalidArgument if the shapes differ.
-// Order:    TensorFlow's, which is reversed for ReluGrad.
+// Order:    TensorFlow's, in which ReluGrad takes the gradient first.
 Output ReluGrad(const Scope& scope, Output gradients, Output features);
 Output TanhGrad(const Scope& scope, Output y, Output dy);
 Output SigmoidGrad(const Scope& scope, Output y, Output dy);

@@ -15,13 +15,13 @@ namespace {
 
 using S = const Scope&;
 
-// 1 / sqrt(1 - x^2)
+// Returns 1 / sqrt(1 - x^2).
 Output InverseCosOfAsin(S s, Output x) {
   const Output one = ops::ScalarConst(s, x.dtype(), 1);
   return ops::Reciprocal(s, ops::Sqrt(s, ops::Sub(s, one, ops::Square(s, x))));
 }
 
-// dy * factor * e^(-x^2)
+// Returns dy * factor * e^(-x^2).
 Output TimesBell(S s, Output dy, double factor, Output x) {
   const Output scale = ops::ScalarConst(s, dy.dtype(), factor);
   return ops::Mul(s, ops::Mul(s, dy, scale), ops::Exp(s, ops::Neg(s, ops::Square(s, x))));

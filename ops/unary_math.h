@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Element-wise functions of one operand beyond those in unary.h: trigonometric, hyperbolic, error
+// Element-wise functions with one operand beyond those in unary.h: trigonometric, hyperbolic, error
 // and gamma functions.
 #ifndef MIRRORFLOW_OPS_UNARY_MATH_H_
 #define MIRRORFLOW_OPS_UNARY_MATH_H_
@@ -13,7 +13,7 @@ void RegisterUnaryMath(OpRegistry& ops);
 
 namespace ops {
 
-// Shapes:   any, kept; may be empty.
+// Shapes:   any, including empty; the result has the same shape.
 // Dtypes:   half, bfloat16, float, double.
 // Special:  as in C: Asin(2) = NaN, Atanh(1) = inf, Lgamma(-1) = inf; Digamma is NaN at 0 and at
 //           negative integers.

@@ -49,8 +49,8 @@ absl::StatusOr<ShardingRule> UpdateSharding(const ShardContext& c) {
   return ShardingRule{.dims = absl::StrCat(absl::StrJoin(terms, ","), "->")};
 }
 
-// Completes an update with what all updates share, starting with the gates, which follow the inputs
-// of TensorFlow's schema.
+// Completes an update op with the properties that all updates share. The gates follow the inputs of
+// TensorFlow's schema.
 void FinishUpdate(OpBuilder op, absl::string_view gradient) {
   op.Input("predicate: _gates * bool")
       .Attr("T: {half, bfloat16, float, double}")

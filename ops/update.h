@@ -19,7 +19,7 @@ namespace ops {
 inline constexpr char kResourceApplyGradientDescent[] = "ResourceApplyGradientDescent";
 
 // Each update takes scalars and a gradient of the variable's dtype (float, double), followed by any
-// number of gates: bool scalars. If a gate is false, nothing is written.
+// number of gates, which are bool scalars. If a gate is false, the update writes nothing.
 // Errors:   InvalidArgument if a slot or the gradient does not have the variable's dtype and shape,
 //           or a scalar operand is not a scalar.
 // Sharding: everything is replicated; a gradient that is still partial is reduced first.
@@ -65,7 +65,7 @@ struct ResourceApplyAdagradOptions {
 // Source:   Duchi et al., Adaptive subgradient methods, 2011.
 Operation ResourceApplyAdagrad(const Scope& scope, Output var, Output accum, Output lr, Output grad,
                                const ResourceApplyAdagradOptions& options = {});
-// ResourceApplyAdagradV2: the same with var -= lr * grad / (sqrt(accum) + epsilon).
+// ResourceApplyAdagradV2: ResourceApplyAdagrad with var -= lr * grad / (sqrt(accum) + epsilon).
 Operation ResourceApplyAdagradV2(const Scope& scope, Output var, Output accum, Output lr,
                                  Output epsilon, Output grad,
                                  const ResourceApplyAdagradOptions& options = {});
@@ -83,7 +83,7 @@ Operation ResourceApplyRMSProp(const Scope& scope, Output var, Output ms, Output
                                Output rho, Output momentum, Output epsilon, Output grad,
                                const ResourceApplyRMSPropOptions& options = {});
 
-// The scalars of Adam; the powers are those for this step.
+// The scalars of Adam. The powers are those for the current step.
 struct AdamScalars {
   Output beta1_power;
   Output beta2_power;

@@ -14,7 +14,7 @@ absl::Status VarHandleShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// The handle's dtype, if it is known, must be that of attribute `dtype`.
+// Checks that the handle's dtype, if known, is that of attribute `dtype`.
 absl::Status CheckHandle(const ShapeContext& c) {
   MF_RETURN_IF_ERROR(c.WithRank(0, 0).status());
   const DataType expected = c.handle_dtype(0), got = c.attr<DataType>("dtype");
@@ -48,7 +48,7 @@ absl::Status AssignShape(ShapeContext& c) {
                    c.handle_shape(0).ToString(), ", got ", c.input(1).ToString()));
 }
 
-// Linear, so that a variable that is synchronised on read can accept a partial sum.
+// The rule is linear, so that a variable that is synchronised on read can accept a partial sum.
 absl::StatusOr<ShardingRule> AssignSharding(const ShardContext& c) {
   const bool sums = c.node().attr<DataType>("dtype") != DT_BOOL;
   return ShardingRule{.dims = "*,*->",

@@ -21,8 +21,8 @@ inline constexpr absl::string_view kAssignSubVariable = "AssignSubVariableOp";
 
 struct VarHandleOpOptions {
   std::string container = "";
-  // Handles with the same shared name refer to the same variable. If empty, the name of the node is
-  // used.
+  // Handles with the same shared name refer to the same variable. If empty, the node name serves as
+  // the shared name.
   std::string shared_name = "";
   std::string debug_name = "";
 };
@@ -36,8 +36,8 @@ Output VarHandleOp(const Scope& scope, DataType dtype, const mirrorflow::Shape& 
 Output ReadVariableOp(const Scope& scope, Output handle);
 
 // VarIsInitializedOp: whether the variable has a value, from before the step or from a write that
-// this op is ordered after. The answer is found when the step is compiled, and the step is compiled
-// again if the answer changes. The branch of an If that is not taken may therefore read a variable
+// this op is ordered after. The answer is determined when the step is compiled, and the step is
+// recompiled if it changes. The branch of an If that is not taken may therefore read a variable
 // without a value.
 // Returns:  bool, shape [].
 // Sharding: replicated.
@@ -45,7 +45,7 @@ Output VarIsInitializedOp(const Scope& scope, Output handle);
 
 // AssignVariableOp: variable = value.
 // Errors:   InvalidArgument if the dtype or shape of the value is not the variable's.
-// Sharding: the value is replicated, also for the other two assignments.
+// Sharding: the value is replicated, as for the other two assignments.
 Operation AssignVariableOp(const Scope& scope, Output handle, Output value);
 
 // AssignAddVariableOp: variable += value, element-wise. Not for bool.

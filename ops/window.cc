@@ -18,7 +18,7 @@ std::string ListText(absl::Span<const int64_t> values) {
   return absl::StrCat("[", absl::StrJoin(values, ", "), "]");
 }
 
-// Reads `explicit_paddings`: two numbers for each dimension, before and after.
+// Reads `explicit_paddings`, which has two numbers for each dimension: before and after.
 absl::Status ReadExplicitPaddings(absl::Span<const int64_t> paddings, WindowAttrs* attrs) {
   if (paddings.size() != 8) {
     return absl::InvalidArgumentError(
@@ -136,7 +136,7 @@ absl::StatusOr<Shape> PooledShape(const Node& node, const Shape& images) {
   for (int i = 0; i < 2; ++i) {
     const WindowAttrs::Dim& dim = attrs.dims[i];
     const int64_t in = images.dim(attrs.layout.space[i]);
-    // Padding does not count as pixels: each window must have a pixel inside the image.
+    // Every window must contain a pixel of the image, because padding does not count.
     if (std::max(dim.before, dim.after) >= ksize[i] ||
         (attrs.explicit_padding && in == 0 && dim.before + dim.after > 0)) {
       return absl::InvalidArgumentError(

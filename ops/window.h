@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The windows that convolutions and pooling move over images: their attributes, output sizes and
-// sharding terms for ops, their geometry for kernels.
+// The windows that convolutions and pooling move over images: attributes, output sizes and sharding
+// terms for ops, and the geometry for kernels.
 #ifndef MIRRORFLOW_OPS_WINDOW_H_
 #define MIRRORFLOW_OPS_WINDOW_H_
 
@@ -18,14 +18,14 @@
 
 namespace mirrorflow {
 
-// The positions of the dimensions of images; dimension 0 is the batch.
+// The indices of the image dimensions; dimension 0 is the batch.
 struct ImageLayout {
   int channels = 3;
   int space[2] = {1, 2};  // height, width
 
   bool nchw() const { return channels == 1; }
-  // The term of images in a sharding rule: `n..c`, or `nc..`. Height and width must be whole: a
-  // window overlaps rows of its neighbours.
+  // Returns the term of images in a sharding rule, `n..c` or `nc..`. Height and width must be
+  // whole, because windows overlap the rows of their neighbours.
   std::string Term(absl::string_view batch, absl::string_view channel) const;
 };
 
@@ -48,24 +48,24 @@ struct WindowAttrs {
 
 // Reads `data_format`, `strides`, `padding` and, if the op has them, `explicit_paddings` and
 // `dilations`. InvalidArgument for invalid attributes, Unimplemented for windows over batch or
-// channels, which this library lacks.
+// channels.
 absl::StatusOr<WindowAttrs> ReadWindowAttrs(const Node& node);
 
-// The numbers for height and width of a list attribute. The list has a number for each of the four
-// dimensions of images: 1 for batch and channels, at least 1 for the others.
+// Returns the elements for height and width of a list attribute. The list must have one element for
+// each of the four image dimensions: 1 for batch and channels, at least 1 for height and width.
 absl::StatusOr<std::vector<int64_t>> ReadSpatialList(absl::string_view name,
                                                      absl::Span<const int64_t> values,
                                                      const ImageLayout& layout);
 
-// The number of positions of a window of `size` over `in` rows (i: 0) or columns (i: 1); unknown if
-// `in` or `size` is. InvalidArgument if the window is empty or too large.
+// Returns the number of positions of a window of extent `size` over `in` rows (if i is 0) or
+// columns (1); unknown if `in` or `size` is. InvalidArgument if the window is empty or too large.
 absl::StatusOr<int64_t> WindowPositions(int64_t in, int64_t size, const WindowAttrs& attrs, int i);
 
-// The shape of pooled images; attribute `ksize` is the size of the window.
+// Returns the shape of pooled images; attribute `ksize` is the window size.
 absl::StatusOr<Shape> PooledShape(const Node& node, const Shape& images);
 
-// One dimension. Tap `i` of the window at position `o` reads input
-// o * stride - before + i * dilation; inputs outside the image are padding.
+// One dimension of a window. Tap `i` of the window at position `o` reads input o * stride - before
+// + i * dilation; inputs outside the image are padding.
 struct Window {
   int64_t in = 0;
   int64_t out = 0;
@@ -75,14 +75,14 @@ struct Window {
   int64_t dilation = 1;
 
   int64_t start(int64_t o) const { return o * stride - before; }
-  // The number of inputs from the first to the last tap.
+  // Returns the number of inputs from the first to the last tap.
   int64_t extent() const { return (size - 1) * dilation + 1; }
-  // The padding that the last position needs after the image.
+  // Returns the padding that the last position needs after the image.
   int64_t after() const { return std::max<int64_t>(start(out - 1) + extent() - in, 0); }
-  // Without dilation, the inputs that position `o` covers: [first(o), last(o)).
+  // Position `o` covers the inputs [first(o), last(o)) if the window is not dilated.
   int64_t first(int64_t o) const { return std::max<int64_t>(start(o), 0); }
   int64_t last(int64_t o) const { return std::min(start(o) + size, in); }
-  // The taps of position `o` that lie inside the image: [first_tap(o), last_tap(o)).
+  // The taps [first_tap(o), last_tap(o)) of position `o` lie inside the image.
   int64_t first_tap(int64_t o) const {
     return start(o) >= 0 ? 0 : (dilation - 1 - start(o)) / dilation;
   }
@@ -91,7 +91,8 @@ struct Window {
   }
 };
 
-// i: 0 for height, 1 for width; `size` is that of the window in this dimension.
+// Returns the window along height (i is 0) or width (1). `size` is the window's extent along that
+// axis.
 inline Window WindowOf(const WindowAttrs& attrs, int i, const Shape& images, const Shape& output,
                        int64_t size) {
   const WindowAttrs::Dim& dim = attrs.dims[i];
@@ -115,8 +116,8 @@ struct ConvolutionShapes {
   const Shape &images, &filter, &output;
 
   bool AnyEmpty() const;
-  // Operations of a convolution that multiplies `taps` elements of the filter for each element of
-  // the output. Windows that reach into the padding count in full, as is customary.
+  // Returns the operations of a convolution that multiplies `taps` filter elements per output
+  // element. Windows that overlap the padding count in full, as is customary.
   int64_t Flops(int64_t taps) const;
 };
 

@@ -13,12 +13,12 @@
 namespace mirrorflow {
 namespace {
 
-// Copies the nodes that differ, each once.
+// Copies each node that differs, once.
 class Copier {
  public:
   Copier(Graph& graph, const CopyOptions& options) : graph_(graph), options_(options) {}
 
-  // The output that takes the place of `x`, whose node has been rewritten.
+  // Returns the output that replaces `x`, whose node has been rewritten.
   Output Now(const Output& x) const {
     const auto it = outputs_.find(x);
     return it == outputs_.end() ? x : it->second;
@@ -28,7 +28,7 @@ class Copier {
     return it == copies_.end() ? node : it->second;
   }
 
-  // Rewrites the node and all that it needs.
+  // Rewrites the node and everything that it depends on.
   absl::Status Rewrite(Node* root) {
     for (Node* node : NewOrder(root)) {
       if (const Output instead = options_.replacement(*node); instead.valid()) {
@@ -40,7 +40,7 @@ class Copier {
     return absl::OkStatus();
   }
 
-  // Rewrites an operation and, if it is a group, the operations in it.
+  // Rewrites an operation and, if it is a group, its operations.
   absl::Status RewriteOperation(Node* node) {
     MF_RETURN_IF_ERROR(Rewrite(node));
     if (node->num_inputs() > 0) return absl::OkStatus();
@@ -55,11 +55,11 @@ class Copier {
   }
 
  private:
-  // Returns the nodes that the new form of `root` needs and itself, each after its inputs.
+  // Returns the nodes that the new form of `root` depends on, then `root`, each after its inputs.
   std::vector<Node*> NewOrder(Node* root) const {
     std::vector<Node*> order;
     absl::flat_hash_set<const Node*> seen = {root};
-    std::vector<std::pair<Node*, int>> open = {{root, 0}};  // with the next input to visit
+    std::vector<std::pair<Node*, int>> open = {{root, 0}};  // and the next input to visit
     while (!open.empty()) {
       Node* const node = open.back().first;
       const int i = open.back().second++;
@@ -91,7 +91,8 @@ class Copier {
 
   absl::Status Copy(Node* node, AttrMap attrs, std::vector<Output> inputs,
                     std::vector<Node*> controls) {
-    // Reserved with the first copy, so that a graph without differences reserves no prefix.
+    // Reserve the prefix only with the first copy, so that a graph without differences reserves
+    // none.
     if (prefix_.empty()) prefix_ = graph_.UniquePrefix(options_.prefix) + "/";
     MF_ASSIGN_OR_RETURN(Node * made,
                         graph_.AddNode(graph_.UniqueName(prefix_ + node->name()), node->op(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Searches a graph under construction, and copies parts of it with some nodes changed.
+// Searches a graph under construction, and copies parts of it with modified nodes.
 #ifndef MIRRORFLOW_TRAIN_GRAPH_WALK_H_
 #define MIRRORFLOW_TRAIN_GRAPH_WALK_H_
 
@@ -16,28 +16,28 @@
 
 namespace mirrorflow {
 
-// Returns the output that Output::ToString() prints as `name`, or an invalid one if the graph does
-// not have it.
+// Returns the output that Output::ToString() prints as `name`, or an invalid one if the graph has
+// no such output.
 Output FindOutput(const Graph& graph, absl::string_view name);
 
-// Returns, by node id, whether the node is needed to compute one of `outputs`. Ignores those that
+// Returns, by node id, whether the node is needed to compute one of `outputs`. Ignores outputs that
 // the graph does not own.
 std::vector<bool> FindAncestors(const Graph& graph, absl::Span<const Output> outputs);
 
 struct CopyOptions {
-  std::string prefix;  // the copies have names that begin with `prefix/`
-  // Returns the output that replaces output 0 of the node, or an invalid one.
+  std::string prefix;  // prepended to the copies' names as `prefix/`
+  // Returns the output that replaces output 0 of the node, or an invalid output to keep it.
   std::function<Output(const Node& node)> replacement;
-  // Changes the attributes of a copy of a node. Returns whether it has changed any. Null: keeps
-  // all.
+  // Modifies the attributes of a node's copy. Returns whether it modified any. Null keeps all
+  // attributes.
   std::function<bool(AttrMap& attrs)> change_attrs = nullptr;
 };
 
-// Returns `output` with the changes of `options`. Copies only the nodes that differ or that depend
-// on a node that does. Returns `output` itself if it depends on no such node.
+// Returns `output` with the changes of `options`. Copies only the nodes that differ and those that
+// depend on them. Returns `output` itself if it depends on no such node.
 absl::StatusOr<Output> CopyWithChanges(const Scope& scope, const Output& output,
                                        const CopyOptions& options);
-// The same for an operation, or a group of them.
+// CopyWithChanges for an operation, or a group of operations.
 absl::StatusOr<Operation> CopyWithChanges(const Scope& scope, const Operation& operation,
                                           const CopyOptions& options);
 

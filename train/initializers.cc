@@ -45,7 +45,7 @@ Output ShapeConst(const Scope& scope, const Shape& shape) {
   return ops::VectorConst(scope, shape.dims());
 }
 
-// factor * x + offset
+// Returns factor * x + offset.
 Output Scale(const Scope& scope, Output x, double factor, double offset, DataType dtype) {
   const Output scaled = ops::Mul(scope, x, ops::ScalarConst(scope, dtype, factor));
   if (offset == 0) return scaled;
@@ -61,9 +61,9 @@ bool CheckNormal(const Scope& scope, absl::string_view owner, double stddev, dou
   return CheckNumbers(scope, owner, {{"stddev", stddev, kNotNegative}, {"mean", mean, kAnyNumber}});
 }
 
-// Gram-Schmidt: the rows of `rows` [count, width], count <= width, made orthonormal in turn. For
-// rows of normal numbers the result is uniformly distributed, and it is the transposed Q of the QR
-// decomposition whose R has a positive diagonal.
+// Gram-Schmidt: orthonormalises the rows of `rows` [count, width], count <= width, one after
+// another. For normally distributed rows, the result is uniformly distributed: it is the transposed
+// Q of the QR decomposition whose R has a positive diagonal.
 Output Orthonormal(const Scope& scope, Output rows, int64_t count, DataType dtype) {
   const Output first = ops::ScalarConst(scope, DT_INT32, 0);
   return ops::While(
@@ -75,7 +75,7 @@ Output Orthonormal(const Scope& scope, Output rows, int64_t count, DataType dtyp
       [&](const Scope& s, absl::Span<const Output> in) {
         const Output zero = ops::ScalarConst(s, DT_INT32, 0);
         Output row = ops::ExpandDims(s, ops::GatherV2(s, in[2], in[0], zero), int64_t{0});
-        // Rounding leaves a small part along the earlier rows; the second pass removes it.
+        // Rounding leaves a small component along the earlier rows; the second pass removes it.
         for (int pass = 0; pass < 2; ++pass) {
           const Output parts = ops::MatMul(s, row, in[1], {.transpose_b = true});
           row = ops::Sub(s, row, ops::MatMul(s, parts, in[1]));
@@ -194,7 +194,7 @@ Initializer Orthogonal(double gain) {
     if (columns == 0 || shape.num_elements() == 0) return Zeros()(scope, shape, dtype);
     const int64_t rows = shape.num_elements() / columns;
     const int64_t count = std::min(rows, columns), width = std::max(rows, columns);
-    // Sums of products of half or bfloat16 would leave the rows far from orthogonal.
+    // Sums of products in half or bfloat16 would leave the rows far from orthogonal.
     const DataType wide = dtype == DT_DOUBLE ? DT_DOUBLE : DT_FLOAT;
     const Output normal = ops::RandomStandardNormal(scope, ShapeConst(scope, {count, width}), wide);
     Output q = Orthonormal(scope, normal, count, wide);

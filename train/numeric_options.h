@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks the numbers that users pass to the functions and options of train/.
+// Checks the numbers that users pass to functions and options of train/.
 //
 //   return CheckNumbers("Adam", {{"beta1", o.beta1, kBelowOne},
 //                                {"epsilon", o.epsilon, kPositive}});
@@ -17,12 +17,12 @@
 
 namespace mirrorflow {
 
-// An interval of finite numbers. An infinite end does not limit them.
+// An interval of finite numbers. An infinite end means no limit.
 struct NumberRange {
   double least = -std::numeric_limits<double>::infinity();
   double most = std::numeric_limits<double>::infinity();
-  bool without_least = false;  // the numbers above `least`
-  bool without_most = false;   // the numbers below `most`
+  bool without_least = false;  // excludes `least` itself
+  bool without_most = false;   // excludes `most` itself
 };
 
 inline constexpr NumberRange kAnyNumber = {};
@@ -45,7 +45,7 @@ struct NumericOption {
   NumberRange range;
 };
 
-// InvalidArgument if an option is NaN, infinite or outside its range; names `owner` and the option.
+// InvalidArgument, naming `owner` and the option, if an option is NaN, infinite or out of range.
 absl::Status CheckNumbers(absl::string_view owner, absl::Span<const NumericOption> options);
 
 // Fails the scope with that error and returns false.

@@ -23,7 +23,7 @@ Output Fail(const Scope& scope, absl::string_view what) {
   return Output();
 }
 
-// factor * sum(terms)
+// Returns factor * sum(terms).
 Output ScaledSum(const Scope& s, Output terms, double factor) {
   std::vector<int64_t> axes(s.shape(terms).rank());
   std::iota(axes.begin(), axes.end(), 0);
@@ -60,7 +60,7 @@ Regularizer OrthogonalRegularizer(const OrthogonalOptions& options) {
       return Output();
     }
     const Shape shape = s.shape(x);
-    const int along = options.columns ? 0 : 1;  // the dimension of each vector
+    const int along = options.columns ? 0 : 1;  // dimension along which the vectors lie
     if (shape.unknown_rank() || shape.rank() != 2 || shape.dim(1 - along) < 2) {
       return Fail(
           s, absl::StrCat("OrthogonalRegularizer: expected a matrix of at least two ",
@@ -68,7 +68,7 @@ Regularizer OrthogonalRegularizer(const OrthogonalOptions& options) {
     }
     const auto count = static_cast<double>(shape.dim(1 - along));
     const Output squares = ops::Sum(s, ops::Square(s, x), {along}, {.keep_dims = true});
-    // A vector of zeros is orthogonal to all others.
+    // A zero vector counts as orthogonal to all others.
     const Output unit = ops::Mul(
         s, x, ops::Rsqrt(s, ops::Maximum(s, squares, ops::ScalarConst(s, x.dtype(), 1e-14))));
     const Output cosines =

@@ -15,11 +15,11 @@
 
 namespace mirrorflow {
 
-// Adds the penalty on a value, a scalar, to a graph.
+// Adds the penalty on a value to a graph. The penalty is a scalar.
 using Regularizer = std::function<Output(const Scope&, Output value)>;
 
-// With Keras' names and defaults. The factors must be finite and at least 0, or using the
-// regularizer is an InvalidArgument error.
+// Names and defaults are Keras'. Factors must be finite and at least 0; otherwise, applying the
+// regularizer fails with InvalidArgument.
 namespace regularizers {
 
 // l1 * sum(|x|)
@@ -36,10 +36,10 @@ Regularizer L1L2(const L1L2Options& options);
 
 struct OrthogonalOptions {
   double factor = 0.01;
-  bool columns = false;  // compare columns, not rows
+  bool columns = false;  // compare columns instead of rows
 };
-// factor * the mean of |cos(a, b)| over all pairs of different rows a, b.
-// Errors:   InvalidArgument unless the value is a matrix of at least two rows.
+// factor * mean of |cos(a, b)| over all pairs of different rows a and b.
+// Errors:   InvalidArgument unless the value is a matrix with at least two rows.
 Regularizer OrthogonalRegularizer(const OrthogonalOptions& options = {});
 
 }  // namespace regularizers
@@ -49,14 +49,14 @@ Regularizer OrthogonalRegularizer(const OrthogonalOptions& options = {});
 std::vector<Output> TrainableVariablesNamed(const Graph& graph, absl::string_view name);
 
 struct RegularizationOptions {
-  // Handles of the variables to penalise. If empty: TrainableVariablesNamed(graph, "kernel"),
-  // as far as the graph has them already.
+  // Handles of the variables to penalise. Empty: TrainableVariablesNamed(graph, "kernel"), at the
+  // time of the call.
   std::vector<Output> variables = {};
   std::string name = "regularization";
 };
 
-// Returns the sum of the penalties on variables, a float scalar. Add it to the loss. Build it after
-// the layers.
+// Returns the sum of the penalties on the variables, a float scalar, to be added to the loss. Call
+// it after the layers have been built.
 // Errors:   InvalidArgument if there are no variables.
 Output RegularizationLoss(const Scope& scope, const Regularizer& regularizer,
                           const RegularizationOptions& options = {});

@@ -24,7 +24,7 @@ Variable CreateNewVariable(const Scope& scope, absl::string_view name, const Sha
   graph.SetAttr(handle, "shared_name", handle->name());
   const Scope inside = scope.SubScope(name);
   const Output initial = initializer(inside.SubScope("initializer"), shape, dtype);
-  // The handle names its initial value, and another graph may have a node of that name, too.
+  // The handle names its initial value, and another graph might have a node with the same name.
   if (!initial.valid() || !scope.Owns(initial)) return variable;
   graph.SetAttr(handle, "_initializer", initial.ToString());
   graph.SetAttr(handle, kCreationScopeAttr, CreationScope::Current());
@@ -92,7 +92,7 @@ Variable CreateVariable(const Scope& scope, absl::string_view name, const Shape&
     if (s->is_first_) continue;
     scope.Fail(absl::InvalidArgumentError(
         absl::StrCat(s->piece_, ": expected no new variables after the first time, got '", name,
-                     "' of ", sharing->piece_, "; create that outside of ", s->piece_)));
+                     "' of ", sharing->piece_, "; create that outside ", s->piece_)));
     return Variable();
   }
   const Variable variable = CreateNewVariable(scope, name, shape, initializer, dtype, options);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Variables with an initial value.
+// Variables with initial values.
 #ifndef MIRRORFLOW_TRAIN_VARIABLE_H_
 #define MIRRORFLOW_TRAIN_VARIABLE_H_
 
@@ -18,7 +18,7 @@ namespace mirrorflow {
 inline constexpr char kNotTrainableAttr[] = "_not_trainable";
 
 // Attribute of the handle of a variable that every training step updates, such as a moving average:
-// the output (`node:1`) that holds its value after the step.
+// names the output (`node:1`) that holds its value after the step.
 inline constexpr char kNextValueAttr[] = "_next_value";
 
 struct Variable {
@@ -26,7 +26,7 @@ struct Variable {
   Output value;  // the value before the step
 };
 
-// The variables of a piece of a model that is built several times.
+// The variables of a part of a model that is built several times.
 struct SharedVariables {
   std::vector<Variable> variables;  // in order of creation
   bool is_built = false;
@@ -36,28 +36,28 @@ struct SharedVariables {
 enum class VariableSynchronization {
   kOnWrite,  // all copies are equal after every step
   // Each replica adds to its own copy, and a read returns the sum of all copies (aggregation SUM).
-  // For metrics and for gradients accumulated over several steps. Only assignments may update it,
-  // not an optimizer.
+  // For metrics and for gradients accumulated over several steps. Only assignments can update it,
+  // not optimizers.
   kOnRead,
 };
 
 struct VariableOptions {
-  // If false, optimizers do not update it.
+  // Whether optimizers update it.
   bool trainable = true;
   VariableSynchronization synchronization = VariableSynchronization::kOnWrite;
 };
 
-// Creates a variable called `name` in `scope` with the initial value from `initializer`. It belongs
-// to the strategy in whose scope() it is created (framework/graph/variable_handle.h).
+// Creates a variable named `name` in `scope`, with the initial value from `initializer`. It belongs
+// to the strategy whose scope() is active (framework/graph/variable_handle.h).
 Variable CreateVariable(const Scope& scope, absl::string_view name, const Shape& shape,
                         const Initializer& initializer, DataType dtype = DT_FLOAT,
                         const VariableOptions& options = {});
 
-// Lets a piece of a model be built several times with the same variables: while one lives,
-// CreateVariable on this thread creates the variables of `shared` the first time and returns them,
-// in the same order, every other time. layers::Shared is the usual way to use it.
-// Fails the scope with InvalidArgument, which names `piece`, if a later use asks for different
-// variables, or creates variables through another VariableSharing.
+// Lets a part of a model be built several times with the same variables. While an object of this
+// class exists, CreateVariable on this thread creates the variables of `shared` the first time, and
+// returns them, in the same order, every other time. Most code uses layers::Shared instead. Fails
+// the scope with InvalidArgument, naming `piece`, if a later use needs different variables, or
+// creates variables through another VariableSharing.
 class [[nodiscard]] VariableSharing {
  public:
   // `shared` is empty the first time. It must outlive this object.
@@ -70,7 +70,7 @@ class [[nodiscard]] VariableSharing {
   friend Variable CreateVariable(const Scope&, absl::string_view, const Shape&, const Initializer&,
                                  DataType, const VariableOptions&);
 
-  // The next variable of the first time; it must have this shape and dtype.
+  // The next variable of the first use. It must have this shape and dtype.
   Variable Next(const Scope& scope, absl::string_view name, const Shape& shape, DataType dtype);
 
   const Scope scope_;
@@ -81,7 +81,7 @@ class [[nodiscard]] VariableSharing {
   size_t used_ = 0;
 };
 
-// Returns the handles of all trainable variables of the graph, in order of creation.
+// Returns the handles of all trainable variables of the graph, in creation order.
 std::vector<Output> TrainableVariables(const Graph& graph);
 
 }  // namespace mirrorflow

@@ -15,7 +15,8 @@ namespace {
 
 bool IsAllReduce(const Node& node) { return node.op().name == kAllReduce; }
 
-// By node id: the number of collectives on the longest path to the node, without the node itself.
+// Returns, by node id, the number of collectives on the longest path to the node, excluding the
+// node itself.
 std::vector<int> CollectiveLevels(const Compilation& c, const std::vector<Node*>& order) {
   std::vector<int> level(c.graph.id_limit(), 0);
   for (const Node* node : order) {
@@ -29,8 +30,8 @@ std::vector<int> CollectiveLevels(const Compilation& c, const std::vector<Node*>
   return level;
 }
 
-// All-reduces with equal keys may share a collective: level, dtype, reduction, and the layout's
-// bucket (-1: none).
+// The key is (level, dtype, reduction, layout bucket or -1). All-reduces with equal keys may share
+// a collective.
 using Key = std::tuple<int, DataType, std::string, int>;
 
 absl::Status Join(Compilation& c, const std::vector<Node*>& members, int bucket) {
@@ -74,8 +75,8 @@ absl::StatusOr<bool> BucketCollectives::Run(Compilation& c) {
   for (auto& [key, members] : groups) {
     const int bucket = std::get<3>(key);
     if (bucket >= 0) {
-      // In the order of their offsets, which must be adjacent: a variable that this step does not
-      // train leaves a gap, and the gradients after the gap get their own collective.
+      // Sorts by offset. Each collective takes a run of adjacent gradients: a variable that this
+      // step does not train leaves a gap, and the gradients after the gap get another collective.
       auto variable = [&](const Node* node) -> const VariableInfo& {
         return c.layout->variables()[gradients.find(node->output(0))->second];
       };

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // BucketCollectives: joins all-reduces, so that one collective carries many gradients. Gradients of
-// variables that an optimizer updates go into the buckets of the session's VariableLayout, where
-// they have a place in memory. Other reductions that become ready together are joined if their
-// dtypes and reductions are equal.
+// variables that an optimizer updates go into the buckets of the session's VariableLayout, which
+// gives each a fixed offset in memory. Other reductions that become ready together are joined if
+// their dtypes and reductions are equal.
 //
-// Two all-reduces can be joined only if neither depends on the other. They must therefore have the
-// same level, which is the number of collectives on the longest path to them.
+// Two all-reduces can be joined only if neither depends on the other. The pass therefore joins only
+// all-reduces of the same level: the number of collectives on the longest path to them.
 #ifndef MIRRORFLOW_DISTRIBUTE_PASSES_BUCKET_COLLECTIVES_H_
 #define MIRRORFLOW_DISTRIBUTE_PASSES_BUCKET_COLLECTIVES_H_
 
@@ -16,7 +16,7 @@ namespace mirrorflow {
 
 class BucketCollectives final : public Pass {
  public:
-  // Reductions outside the layout's buckets are joined up to `small_bucket_bytes`.
+  // `small_bucket_bytes` limits the size of buckets that the layout does not define.
   explicit BucketCollectives(int64_t small_bucket_bytes)
       : small_bucket_bytes_(small_bucket_bytes) {}
   absl::string_view name() const override { return "bucket_collectives"; }

@@ -25,7 +25,7 @@ class Inserter {
   explicit Inserter(Compilation& c) : c_(c) {}
 
   absl::StatusOr<bool> Run() {
-    const std::vector<Node*> nodes = c_.graph.Nodes();  // without those added below
+    const std::vector<Node*> nodes = c_.graph.Nodes();  // a snapshot without the nodes added below
     for (const Node* node : nodes) {
       for (int i = 0; i < node->num_inputs(); ++i) Want(node->input(i), Required(*node, i));
     }
@@ -53,8 +53,8 @@ class Inserter {
   }
 
  private:
-  // A sharded fetch stays sharded, and the owners copy out their rows, unless they are on several
-  // workers. A partial fetch uses the reduction of its value.
+  // A sharded fetch stays sharded, and each replica copies out its rows, unless the replicas are on
+  // several workers. A partial fetch is reduced with the value's own reduction.
   Sharding RequiredOfFetch(size_t i) const {
     if (c_.is_body) return c_.result_shardings[i];
     const Sharding& have = c_.shardings.at(c_.fetches[i]);
@@ -116,8 +116,8 @@ class Inserter {
     }
     Output result;
     if (IsPerReplica(want)) {
-      // A result of a branch whose other branch gives every replica its own value. The parts of a
-      // sum and a value that all have are such values already.
+      // The value is a branch result, and the other branch gives every replica its own value. Parts
+      // of a sum and replicated values need no conversion to that.
       if (AsSharded(have) != nullptr) return Convert(value, Replicated());
       const Partial* partial = AsPartial(have);
       if (partial == nullptr || partial->reduction == Reduction::kSum) return value;
@@ -165,8 +165,8 @@ class Inserter {
     return output;
   }
 
-  // A replica's contribution to the mean: `value` times its fraction of all rows. 0 without rows,
-  // whatever `value` is.
+  // Returns a replica's contribution to the mean: `value` times its fraction of all rows. A replica
+  // without rows contributes 0, whatever `value` is.
   Output PartOfMean(const Output& value, AxisId axis) {
     const Partial sum{Reduction::kSum};
     const Scope scope = c_.scope().SubScope(absl::StrCat(value.node->name(), "/weighted"));
@@ -220,8 +220,8 @@ class Inserter {
     return Transpose(scope, share, Inverse(DimToFront(part, s.dim)), s);
   }
 
-  // Collectives gather and scatter the leading dimension; another one is transposed to the front
-  // and back.
+  // Returns the permutation that moves `dim` to the front. Collectives gather and scatter the
+  // leading dimension, so any other one is transposed to the front and back.
   std::vector<int32_t> DimToFront(const Output& x, int dim) const {
     std::vector<int32_t> perm(c_.values().shape(x).rank());
     std::iota(perm.begin(), perm.end(), 0);
@@ -244,7 +244,7 @@ class Inserter {
 
   Compilation& c_;
   absl::flat_hash_map<Output, std::vector<std::pair<Sharding, Output>>> conversions_;
-  absl::flat_hash_map<Output, std::vector<Sharding>> wanted_;  // of partial values, by their uses
+  absl::flat_hash_map<Output, std::vector<Sharding>> wanted_;  // partial values, by use
   bool changed_ = false;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// InsertCollectives: where a use needs another sharding than its value has, inserts the nodes that
-// convert it, once for all uses that need the same sharding.
+// InsertCollectives: inserts the nodes that convert a value to the sharding that a use requires, if
+// it differs from the value's own. All uses that require the same sharding share one conversion.
 #ifndef MIRRORFLOW_DISTRIBUTE_PASSES_INSERT_COLLECTIVES_H_
 #define MIRRORFLOW_DISTRIBUTE_PASSES_INSERT_COLLECTIVES_H_
 

@@ -15,7 +15,7 @@
 namespace mirrorflow {
 namespace {
 
-// The factors by which the axes grow.
+// The factors by which the axes grow in the second inference.
 constexpr int64_t kGrowth[kMaxAxes] = {2, 3, 5, 7};
 
 // The shapes of a step and of the bodies inside it.
@@ -28,9 +28,9 @@ void CollectShapes(const Compilation& c, StepShapes* shapes) {
   }
 }
 
-// Sets the shapes of a node that takes no other number of rows, such as the sum of a feed and a
-// constant with as many rows: they grow with the inputs with which they share dimensions, as
-// sharding does. `before` has the shapes of the step.
+// Sets the output shapes of a node that accepts only one number of rows, such as the sum of a feed
+// and a constant with as many rows. Its output dimensions grow with the input dimensions that have
+// the same letter in the sharding rule. `before` holds the original shapes of the step.
 void GrowByRule(const ShapeTable& before, Compilation& c, const Node& node) {
   const auto shapes_of = [](const ShapeTable& table, auto count, auto value) {
     std::vector<Shape> shapes;
@@ -44,7 +44,7 @@ void GrowByRule(const ShapeTable& before, Compilation& c, const Node& node) {
   std::vector<Shape> outputs = shapes_of(before, node.num_outputs(), output);
   const auto set = [&](const std::vector<Shape>& shapes) {
     for (int i = 0; i < node.num_outputs(); ++i) {
-      ValueInfo info = before.at(node.output(i));  // with a handle's type
+      ValueInfo info = before.at(node.output(i));  // includes the type behind a handle
       info.shape = shapes[i];
       info.constant = Tensor();
       info.as_shape.reset();
@@ -58,7 +58,7 @@ void GrowByRule(const ShapeTable& before, Compilation& c, const Node& node) {
   const absl::StatusOr<ShardingTerms> terms = ParseShardingTerms(rule->dims, inputs, outputs);
   if (!terms.ok()) return unknown();
   for (size_t o = 0; o < outputs.size(); ++o) {
-    const absl::string_view term = terms->outputs[o];  // or `*`, of any rank
+    const absl::string_view term = terms->outputs[o];  // one letter per dimension, or `*`
     for (int d = 0; d < std::min(outputs[o].rank(), static_cast<int>(term.size())); ++d) {
       const char letter = term[d];
       for (size_t i = 0; i < inputs.size(); ++i) {
@@ -75,13 +75,13 @@ void GrowByRule(const ShapeTable& before, Compilation& c, const Node& node) {
   set(outputs);
 }
 
-// Whether feed i is split. An empty batch has nothing to split.
+// Returns whether feed i is split and has rows.
 bool HasSplitRows(const Compilation& c, size_t i) {
   const Shape& shape = c.feed_shapes[i];
   return shape.IsFullyDefined() && IsSplit(c.feeds[i], shape) && shape.dim(0) > 0;
 }
 
-// Whether the op takes whole values and makes whole values, as Shape does, whatever is split.
+// Returns whether the op, like Shape, takes and produces only whole values, whatever is split.
 bool TakesWhole(const Compilation& c, const Node& node) {
   if (IsControlFlow(node.op())) return false;
   if (node.op().sharding == nullptr) return true;
@@ -99,7 +99,8 @@ bool TakesWhole(const Compilation& c, const Node& node) {
          std::none_of(rule->dims.begin(), rule->dims.end(), absl::ascii_isalpha);
 }
 
-// Whether the node, or one in its bodies, shows each replica's part of its inputs.
+// Returns whether the node, or one in its bodies, makes each replica's part of its inputs
+// observable.
 bool ShowsParts(const Compilation& c, const Node& node) {
   if (node.op().name == kLocalPart) return true;
   if (IsControlFlow(node.op())) {
@@ -115,7 +116,8 @@ bool ShowsParts(const Compilation& c, const Node& node) {
   return v >= 0 && c.layout->variables()[v].on_read;
 }
 
-// Whether anything in the step can show a replica's part of a value. A fetched scalar has no rows.
+// Returns whether anything in the step can make a replica's part of a value observable. A fetched
+// scalar cannot, because it has no rows.
 bool MayShow(const Compilation& c) {
   const std::vector<Node*> nodes = c.graph.Nodes();
   const auto may_have_rows = [&](const Output& fetch) {
@@ -131,8 +133,8 @@ class Marker {
   Marker(std::vector<int64_t> axes, StepShapes before, StepShapes after)
       : axes_(std::move(axes)), before_(std::move(before)), after_(std::move(after)) {}
 
-  // Marks the nodes of a step or, if `shows_results`, of a body whose results show. Returns whether
-  // there are any.
+  // Marks the nodes of a step or body. `shows_results` is true for a body whose results are
+  // observable. Returns whether it marked any.
   absl::StatusOr<bool> Mark(Compilation& c, bool shows_results) {
     const std::vector<bool> shows = FindShown(c, shows_results);
     MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(c.graph));
@@ -156,7 +158,7 @@ class Marker {
   }
 
  private:
-  // By node id: whether a replica's part of one of the node's values shows.
+  // Returns, by node id, whether a replica's part of one of the node's values is observable.
   std::vector<bool> FindShown(const Compilation& c, bool shows_results) const {
     std::vector<bool> shows(c.graph.id_limit());
     std::vector<const Node*> open;
@@ -182,7 +184,7 @@ class Marker {
       open.pop_back();
       if (!TakesWhole(c, *node)) visit_inputs(*node, all);
     }
-    // The rows of a fetch show, but not those of which it is a sum.
+    // The rows of a fetch are observable, but not the rows that it sums.
     if (c.is_body) return shows;
     for (const Output& fetch : c.fetches) {
       if (RowsOf(c, fetch).has_value()) show(fetch.node);
@@ -195,7 +197,7 @@ class Marker {
     return shows;
   }
 
-  // The first dimension that consists of rows of an axis.
+  // Returns the first dimension that consists of the rows of an axis.
   std::optional<Sharded> RowsOf(const Compilation& c, const Output& output) const {
     const Shape& before = before_.at(&c).shape(output);
     const Shape& after = after_.at(&c).shape(output);
@@ -212,7 +214,7 @@ class Marker {
     return std::nullopt;
   }
 
-  // The value of kRowsAttr; empty if the node is not to be marked.
+  // Returns the value of kRowsAttr; empty if the node is not to be marked.
   std::optional<AttrList> RowsFor(const Compilation& c, const Node& node,
                                   const std::vector<bool>& marked) const {
     bool follows = false, has_rows = false;
@@ -263,7 +265,7 @@ absl::StatusOr<bool> MarkRows::Run(Compilation& c) {
   if (!c.shard || !MayShow(c)) return false;
   MF_ASSIGN_OR_RETURN(std::vector<int64_t> axes, FeedAxes(c));
   if (axes.empty()) return false;
-  // A graph that cannot be inferred now has an error that InferAndFold reports.
+  // If the shapes of a graph cannot be inferred now, InferAndFold reports the error.
   StepShapes before, after;
   if (!InferAndFold(loop_bound_).InferOnly(c).ok()) return false;
   CollectShapes(c, &before);
@@ -271,7 +273,7 @@ absl::StatusOr<bool> MarkRows::Run(Compilation& c) {
   for (size_t i = 0; i < c.feeds.size(); ++i) {
     if (!HasSplitRows(c, i)) continue;
     Shape& shape = c.feed_shapes[i];
-    // A single row belongs to the first replica, as whole values do, and is often broadcast.
+    // A single row belongs to the first replica, like a whole value, and is often broadcast.
     if (shape.dim(0) == 1) continue;
     const auto axis = std::find(axes.begin(), axes.end(), shape.dim(0)) - axes.begin();
     shape.set_dim(0, shape.dim(0) * kGrowth[axis]);

@@ -23,7 +23,7 @@ absl::StatusOr<bool> OrderCollectives::Run(Compilation& c) {
   for (Node* node : order) {
     if (c.Communicates(*node)) c.collectives.push_back(node);
   }
-  // Updates that wait for one gate have the same depth, although some gradients are ready earlier.
+  // Updates behind the same gate have the same depth, although some gradients are ready earlier.
   const auto ready = [&](const Node* node) {
     const bool updates = node->op().role == OpRole::kWrite && !node->op().update_gradient.empty();
     const int gradient = updates ? node->input_index(node->op().update_gradient) : -1;

@@ -2,8 +2,8 @@
 //
 // OrderCollectives: puts all collectives into one total order, the same on every rank. They are
 // sorted by the length of the longest path to each, which is the order in which the backward pass
-// makes their operands ready. Updates that wait for one gate are sorted by the longest path to
-// their gradients. Only the *starts* are ordered, in a list in the Compilation and an attribute
+// makes their operands ready. Updates behind the same gate are sorted by the longest path to their
+// gradients. Only the *starts* are ordered, in a list in the Compilation and an attribute
 // `_sequence` of the nodes: a control edge would order the end of one collective before the start
 // of the next.
 #ifndef MIRRORFLOW_DISTRIBUTE_PASSES_ORDER_COLLECTIVES_H_

@@ -31,7 +31,7 @@ class Propagation {
   absl::Status Run() {
     if (runs_left_-- == 0) {
       return absl::ResourceExhaustedError(
-          "sharding of nested branches and loops: too many runs of the propagation");
+          "sharding of nested branches and loops: takes too many propagation runs");
     }
     MF_RETURN_IF_ERROR(ShardFeeds());
     MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(c_.graph));
@@ -46,10 +46,10 @@ class Propagation {
   }
 
  private:
-  // Splits feeds whose placeholder leaves the leading dimension open along that dimension.
+  // Splits each feed whose placeholder leaves the leading dimension open along that dimension.
   absl::Status ShardFeeds() {
     c_.shardings.Clear();
-    if (c_.is_body) {  // its axes are those of the step
+    if (c_.is_body) {  // bodies use the axes of the step
       for (size_t i = 0; i < c_.feeds.size(); ++i) {
         c_.shardings.Set(c_.feeds[i], c_.argument_shardings[i]);
       }
@@ -80,14 +80,14 @@ class Propagation {
   using Key = std::pair<NodeId, int>;
   static Key KeyOf(const Output& output) { return {output.node->id(), output.index}; }
 
-  // The sharding that uses see: a partial value that some use cannot take is reduced first.
+  // Returns the sharding that uses see: a partial value that some use cannot take is reduced first.
   Sharding Seen(const Output& output) const {
     const Sharding& sharding = c_.shardings.at(output);
     return AsPartial(sharding) && reduced_.contains(KeyOf(output)) ? Replicated() : sharding;
   }
 
-  // The nodes from the source of the sharding of `value` to `sink`: each has the same kind of
-  // sharding as the next.
+  // Returns the path from the node where the sharding of `value` originates to `sink`. The values
+  // along it have the same kind of sharding.
   std::string Path(const Node* sink, const Output& value) const {
     const size_t kind = c_.shardings.at(value).index();
     std::vector<std::string> path = {OpAndName(*sink)};
@@ -127,7 +127,7 @@ class Propagation {
     return again;
   }
 
-  // Visits the node, or the nodes of its decomposition if its candidate asks for it.
+  // Visits the node, or the nodes of its decomposition if the chosen candidate requires it.
   absl::StatusOr<bool> VisitOrExpand(NodeId id, int depth) {
     Node* node = c_.graph.node(id);
     expand_ = false;
@@ -140,7 +140,8 @@ class Propagation {
       return absl::InternalError(
           absl::StrCat(OpAndName(*node), ": its decomposition does not terminate"));
     }
-    // The ids of the new nodes are in topological order; the inputs of `node` were visited before.
+    // The ids of the new nodes are in topological order, and the inputs of `node` have been
+    // visited.
     const NodeId first = c_.graph.id_limit();
     MF_RETURN_IF_ERROR(Expand(node));
     const NodeId limit = c_.graph.id_limit();
@@ -193,7 +194,7 @@ class Propagation {
       per_replica |= IsPerReplica(c_.shardings.at(in));
       replicated &= IsReplicated(Seen(in));
     }
-    if (replicated) {  // whatever the rule says, but for rows that show (MarkRows)
+    if (replicated) {  // the rule does not matter, except for marked rows (MarkRows)
       const std::optional<Sharded> rows = MadeRows(*node);
       if (!rows.has_value()) return TakeWhole(node);
       MF_ASSIGN_OR_RETURN(std::optional<ShardingCandidate> share, ShardOf(*node, *rows));
@@ -207,7 +208,8 @@ class Propagation {
     return Take(node, *Cheapest(*node, *sharding));
   }
 
-  // Finds the nodes of which only parts are used: all their uses are LocalPart or such nodes.
+  // Finds the nodes of which only the replicas' parts are used: all their uses are LocalPart or
+  // other such nodes.
   void FindWantedParts(const std::vector<Node*>& order) {
     only_parts_.assign(c_.graph.id_limit(), false);
     for (auto it = order.rbegin(); it != order.rend(); ++it) {
@@ -222,15 +224,16 @@ class Propagation {
         only = only && (use.user->op().name == kLocalPart || only_parts_[use.user->id()]);
       }
       if (!used || !only) continue;
-      // Only a linear op can work on parts. A rule that cannot be made is reported by the sweep.
+      // Only a linear op can work on parts. If the rule cannot be made, the sweep reports the
+      // error.
       const absl::StatusOr<const NodeSharding*> rule = RuleOf(node);
       only_parts_[node.id()] = rule.ok() && (*rule)->AllAsParts().has_value();
     }
   }
 
-  // The candidate that works on parts of the sum, if only they are used: a gradient to which a
-  // replicated value is added (the decay of weights in a loss) is not reduced before a hook gets
-  // it. Empty if no input is a partial sum.
+  // Returns the candidate that works on the parts of a sum, if only the parts are used. A gradient
+  // to which a replicated value is added (weight decay in a loss) then reaches a hook unreduced.
+  // Empty if no input is a partial sum.
   std::optional<ShardingCandidate> AsParts(const Node& node, const NodeSharding& sharding) const {
     if (node.id() >= static_cast<NodeId>(only_parts_.size()) || !only_parts_[node.id()]) {
       return std::nullopt;
@@ -245,8 +248,8 @@ class Propagation {
     return has_partial ? sharding.AllAsParts() : std::nullopt;
   }
 
-  // Visits a node that makes or takes values that differ between replicas. They pass through,
-  // except for a state, which only the gradient of the op that made it accepts.
+  // Visits a node that produces or takes values that differ between replicas. Such values pass
+  // through, except for a state, which only the gradient of the op that produced it accepts.
   absl::StatusOr<bool> VisitPerReplica(Node* node, const NodeSharding& sharding) {
     if (!node->op().has(kPerReplica)) {
       std::optional<ShardingCandidate> accepting = Cheapest(*node, sharding);
@@ -266,7 +269,7 @@ class Propagation {
     return Take(node, std::move(candidate));
   }
 
-  // Whether the outputs of `node` differ between replicas only because its rule says so.
+  // Returns whether the outputs of `node` differ between replicas only because its rule says so.
   bool IsState(const Node& node) const {
     return Computes(node.op()) && !node.op().has(kPerReplica) &&
            std::none_of(node.inputs().begin(), node.inputs().end(),
@@ -279,7 +282,8 @@ class Propagation {
   }
 
   // Visits a collective of the user's graph (ops/collectives.h). It takes a partial or per-replica
-  // value without conversion. For any other it does nothing, and InsertCollectives removes it.
+  // value without conversion. For any other value it has no effect, and InsertCollectives removes
+  // it.
   absl::StatusOr<bool> VisitCollective(Node* node) {
     if (node->num_inputs() != 1) {
       return absl::UnimplementedError(
@@ -304,7 +308,7 @@ class Propagation {
             " of a value that is ", ShardingToString(have), ", got ", reduction,
             "; to combine the replicas' parts in another way, take their LocalPart"));
       }
-      // The compiler weights the parts of a mean.
+      // The compiler reduces a mean itself, because it weights the parts.
       if (partial->reduction != Reduction::kMean) candidate.inputs = {have};
     }
     if (node->op().name == kReduceScatter) {
@@ -316,7 +320,7 @@ class Propagation {
     return Take(node, std::move(candidate));
   }
 
-  // The sharding with an equal number of rows on each replica, if there is one.
+  // Returns the sharding with an equal number of rows on each replica, if one exists.
   std::optional<Sharding> EqualShares(const Shape& shape) {
     const int64_t replicas = c_.world.size;
     if (c_.is_body || shape.rank() == 0 || shape.dim(0) == 0 || shape.dim(0) % replicas != 0)
@@ -341,8 +345,8 @@ class Propagation {
                      ShardingToString(have), ": ", Path(node, in)));
   }
 
-  // Arguments enter the bodies with the shardings that they have; the predicate must be whole, and
-  // so must be all values of a loop that differ between replicas.
+  // Visits a branch or loop. Arguments enter the bodies with their shardings, but the predicate
+  // must be whole, as must any per-replica value of a loop.
   absl::StatusOr<bool> VisitControlFlow(Node* node) {
     const Compilation::Bodies& bodies = c_.bodies.at(node->id());
     const int first = FirstArgument(node->op());
@@ -380,7 +384,8 @@ class Propagation {
     return Take(node, std::move(candidate));
   }
 
-  // The node's rule, kept for all sweeps: it depends on shapes, but not on shardings.
+  // Returns the node's rule, which is cached for all sweeps: it depends on shapes, but not on
+  // shardings.
   absl::StatusOr<const NodeSharding*> RuleOf(const Node& node) {
     if (node.id() >= static_cast<NodeId>(rules_.size())) rules_.resize(c_.graph.id_limit());
     std::unique_ptr<NodeSharding>& rule = rules_[node.id()];
@@ -389,14 +394,14 @@ class Propagation {
     return rule.get();
   }
 
-  // The variable that the node reads or writes, if it is synchronised on read.
+  // Returns the variable that the node reads or writes if that is synchronised on read, else null.
   const VariableInfo* OnReadVariable(const Node& node) const {
     const int v = c_.layout != nullptr ? c_.layout->FindHandle(node.input(0)) : -1;
     return v >= 0 && c_.layout->variables()[v].on_read ? &c_.layout->variables()[v] : nullptr;
   }
 
-  // A write of a variable that is synchronised on read. Each replica stores a part of the sum, so
-  // the written value must be a partial sum, and the write must be linear in it.
+  // Visits a write of a variable that is synchronised on read. Each replica stores a part of the
+  // sum, so the written value must be a partial sum, and the write must be linear in it.
   absl::StatusOr<bool> WriteOnRead(Node* node) {
     MF_ASSIGN_OR_RETURN(const ShardingRule rule,
                         node->op().sharding(ShardContext(*node, c_.values())));
@@ -423,14 +428,14 @@ class Propagation {
   }
 
   // Returns the candidate that moves the fewest bytes. Candidates are considered in declaration
-  // order: letters of sharded inputs, linearity, everything whole. Empty if an input differs
-  // between replicas and no candidate accepts that.
+  // order: letters of sharded inputs, then linearity, then everything whole. Empty if an input
+  // differs between replicas and no candidate accepts that.
   std::optional<ShardingCandidate> Cheapest(const Node& node, const NodeSharding& sharding) const {
     Shardings seen;
     for (const Output& in : node.inputs()) seen.push_back(Seen(in));
     std::optional<ShardingCandidate> best;
     int64_t least = std::numeric_limits<int64_t>::max();
-    // Returns true if nothing has to move: no later candidate can be better.
+    // Returns true if no bytes have to move, so that no later candidate can be better.
     auto consider = [&](std::optional<ShardingCandidate> candidate) {
       if (!candidate.has_value()) return false;
       int64_t bytes = 0;
@@ -499,13 +504,13 @@ class Propagation {
     return restart;
   }
 
-  // Reduces a partial value for all its uses. Returns whether a node of this sweep has already
-  // taken it as a partial value.
+  // Reduces a partial value for all its uses. Returns whether a node has already taken it as a
+  // partial value in this sweep.
   bool Reduce(const Output& value) {
     return reduced_.insert(KeyOf(value)).second && taken_partial_.contains(KeyOf(value));
   }
 
-  // Replaces the node by its decomposition. The node stays in the graph, unused.
+  // Replaces the node with its decomposition. The node stays in the graph, unused.
   absl::Status Expand(Node* node) {
     if (node->op().expand == nullptr) {
       return absl::InternalError(
@@ -530,8 +535,8 @@ class Propagation {
     return restart;
   }
 
-  // The sharding that all uses of `output` need. Null if they need different ones, if one of them
-  // needs the whole value, or if there are no uses.
+  // Returns the sharding that all uses of `output` need. Null if the uses need different shardings,
+  // if one needs the whole value, or if there are none.
   const Sharded* Demand(const Output& output) const {
     const Sharded* demand = nullptr;
     for (const Use& use : output.node->uses()) {
@@ -545,8 +550,8 @@ class Propagation {
     return demand;
   }
 
-  // The candidate that computes only each replica's shard of output 0 from replicated inputs. Empty
-  // if the op cannot.
+  // Returns the candidate that computes only each replica's shard of output 0 from replicated
+  // inputs. Empty if the op cannot do that.
   absl::StatusOr<std::optional<ShardingCandidate>> ShardOf(const Node& node, const Sharded& share) {
     MF_ASSIGN_OR_RETURN(const NodeSharding* sharding, RuleOf(node));
     auto candidate = sharding->ForLetter(sharding->OutputLetter(0, share.dim), share.axis);
@@ -576,13 +581,13 @@ class Propagation {
   }
 
   Compilation& c_;
-  int& runs_left_;             // for the step and its bodies together
-  std::vector<NodeId> order_;  // each after its inputs; without expanded nodes
+  int& runs_left_;                                    // for the step and its bodies together
+  std::vector<NodeId> order_;                         // topological; without expanded nodes
   std::vector<std::unique_ptr<NodeSharding>> rules_;  // by node id
   std::vector<bool> only_parts_;                      // by node id
   absl::flat_hash_set<Key> reduced_;
-  absl::flat_hash_set<Key> taken_partial_;  // by some node of this sweep
-  bool expand_ = false;  // the node just visited must be replaced by its decomposition
+  absl::flat_hash_set<Key> taken_partial_;  // by a node in this sweep
+  bool expand_ = false;  // the node just visited must be replaced with its decomposition
   bool has_expanded_ = false;
 };
 

@@ -6,8 +6,8 @@
 
 namespace mirrorflow {
 
-// Replaces output i of `node` by `values[i]` in all uses. Its users still wait for its control
-// inputs. The node stays in the graph, unused.
+// Replaces output i of `node` with `values[i]` in all uses. The users still wait for the control
+// inputs of `node`, which stays in the graph, unused.
 void ReplaceAllUses(Compilation& c, Node* node, absl::Span<const Output> values);
 
 }  // namespace mirrorflow

@@ -11,7 +11,7 @@
 namespace mirrorflow {
 namespace {
 
-// The common sharding of a value that two sides provide with shardings `a` and `b`.
+// Returns the common sharding of a value that has sharding `a` on one side and `b` on the other.
 Sharding Join(const Sharding& a, bool a_is_zero, const Sharding& b, bool b_is_zero) {
   if (a == b) return a;
   const auto sums = [](const Sharding& s) {
@@ -25,7 +25,7 @@ Sharding Join(const Sharding& a, bool a_is_zero, const Sharding& b, bool b_is_ze
 
 absl::Status PropagateInto(Compilation& body, const Shardings& arguments, PropagateFn propagate,
                            bool may_differ = false) {
-  // Every sweep asks again, and bodies nest, so known results are kept.
+  // Every sweep asks again, and bodies nest, so results are cached.
   const bool known = body.required_inputs.size() == static_cast<size_t>(body.graph.id_limit()) &&
                      body.argument_shardings == arguments;
   if (known) return absl::OkStatus();
@@ -45,7 +45,7 @@ absl::Status PropagateInto(Compilation& body, const Shardings& arguments, Propag
 
 bool IsZero(const Compilation& c, const Output& output) {
   Output made = StripViews(output);
-  // It may be too large to have been folded.
+  // ZerosLike is zero even if it was too large to be folded.
   if (made.node->op().name == ops::kZerosLike) return true;
   if (made.node->op().name == ops::kFill) made = made.node->input(1);
   const Tensor& value = c.values().at(made).constant;
@@ -80,8 +80,8 @@ absl::StatusOr<Shardings> ShardLoop(const Compilation::Bodies& bodies, const Sha
                                     const std::vector<bool>& first_is_zero, PropagateFn propagate) {
   Compilation &condition = *bodies[0], &body = *bodies[1];
   Shardings values = first;
-  // A value that was joined once and still does not keep its sharding becomes whole, so every value
-  // changes at most three times.
+  // A value whose sharding changes again after it was joined becomes whole, so every value changes
+  // at most three times.
   std::vector<bool> joined(values.size(), false);
   auto settle = [&]() -> absl::Status {
     for (bool changed = true; changed;) {
@@ -102,7 +102,8 @@ absl::StatusOr<Shardings> ShardLoop(const Compilation::Bodies& bodies, const Sha
     return absl::OkStatus();
   };
   MF_RETURN_IF_ERROR(settle());
-  // A value that starts as zero may be a sum, which is better reduced once, after the loop.
+  // A value that starts as zero may become a partial sum, which is better reduced once, after the
+  // loop.
   bool tries = false;
   for (size_t i = 0; i < values.size(); ++i) {
     const bool adds = body.fetches[i].dtype() != DT_BOOL;

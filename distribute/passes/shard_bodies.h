@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The shardings of the values that enter and leave branches and loops, found by propagating through
+// Finds the shardings of the values that enter and leave branches and loops by propagating through
 // their functions until nothing changes.
 #ifndef MIRRORFLOW_DISTRIBUTE_PASSES_SHARD_BODIES_H_
 #define MIRRORFLOW_DISTRIBUTE_PASSES_SHARD_BODIES_H_
@@ -13,22 +13,23 @@
 
 namespace mirrorflow {
 
-// Gives every value of a body its sharding, starting from Compilation::argument_shardings.
+// Chooses the sharding of every value of a body, starting from Compilation::argument_shardings.
 using PropagateFn = absl::FunctionRef<absl::Status(Compilation& body)>;
 
-// Whether the value is known to be zero, which makes it a valid partial sum.
+// Returns whether the value is known to be zero, which makes it a valid partial sum.
 bool IsZero(const Compilation& c, const Output& output);
 
 // Propagates through the branches and returns the shardings of the results, which are the same for
-// all branches (Compilation::result_shardings). A result keeps its sharding if all branches agree.
-// A result that is whole in one branch and sharded in another is sharded, because slicing a whole
-// value costs nothing. One that is zero in one branch and a partial sum in another is a partial
-// sum. Any other result is whole.
+// all branches (Compilation::result_shardings). A result keeps its sharding if all branches agree
+// on it. A result that is whole in one branch and sharded in another is sharded, because slicing a
+// whole value costs nothing. One that is zero in one branch and a partial sum in another is a
+// partial sum. Any other result is whole.
 absl::StatusOr<Shardings> ShardBranches(const Compilation::Bodies& branches,
                                         const Shardings& arguments, PropagateFn propagate);
 
-// The same for the condition and the body of a loop, given the shardings of the initial values and
-// which of them are zero. The returned shardings hold before, between and after the iterations.
+// Propagates through the condition and the body of a loop, given the shardings of the initial
+// values and which of these are zero. The returned shardings hold before, between and after the
+// iterations.
 absl::StatusOr<Shardings> ShardLoop(const Compilation::Bodies& bodies, const Shardings& first,
                                     const std::vector<bool>& first_is_zero, PropagateFn propagate);
 

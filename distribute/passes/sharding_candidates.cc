@@ -49,8 +49,8 @@ std::optional<ShardingCandidate> NodeSharding::ForLetter(char letter, AxisId axi
   if (!terms_.has_value() || letter == '.') return std::nullopt;
   const int64_t rows = c_.axes[axis].size;
   bool found = false;
-  // The sharding of one operand: `otherwise` if it lacks the letter; empty if it has the letter
-  // twice, or if its dimension is not a multiple of the axis.
+  // Returns the sharding of one operand: `otherwise` if it lacks the letter; empty if it has the
+  // letter twice, or if its dimension is not a multiple of the axis.
   auto shard = [&](absl::string_view term, const Shape& shape,
                    const Sharding& otherwise) -> std::optional<Sharding> {
     if (term == "*") return otherwise;
@@ -106,7 +106,7 @@ std::optional<ShardingCandidate> NodeSharding::ForPartial(
     }
   }
   if (num_partial == 0) return std::nullopt;
-  // An op that only views its input passes partial values of any reduction.
+  // A view passes partial values of any reduction through.
   const bool moves_nothing = node_.op().has(kView) && partial[0] != nullptr;
   if (!moves_nothing && kind.reduction != Reduction::kSum) return std::nullopt;
   const bool joint = rule_.linearity == Linearity::kJoint && all_partial;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The ways in which one node can run on the replicas, according to the rule of its op: the
-// shardings that it requires of its inputs, and those that its outputs then have.
+// Sharding candidates: the ways in which a node can run on the replicas, according to the rule of
+// its op. Each consists of the shardings that the node requires of its inputs and the resulting
+// shardings of its outputs.
 #ifndef MIRRORFLOW_DISTRIBUTE_PASSES_SHARDING_CANDIDATES_H_
 #define MIRRORFLOW_DISTRIBUTE_PASSES_SHARDING_CANDIDATES_H_
 
@@ -15,37 +16,37 @@
 namespace mirrorflow {
 
 struct ShardingCandidate {
-  Shardings inputs;     // that the node requires
-  Shardings outputs;    // that the node produces
+  Shardings inputs;     // required by the node
+  Shardings outputs;    // produced by the node
   bool expand = false;  // the op must be replaced by its decomposition first
 };
 
-// A node's rule, parsed against its global shapes.
+// The sharding rule of a node, parsed for its global shapes.
 class NodeSharding {
  public:
-  // Errors are bugs of the rule, and name the node.
+  // An error means that the rule has a bug; it names the node.
   static absl::StatusOr<std::unique_ptr<NodeSharding>> Create(const Compilation& c,
                                                               const Node& node);
 
-  // Everything replicated: always possible.
+  // Returns the candidate with everything replicated, which is always valid.
   ShardingCandidate Whole() const;
-  // Every dimension with letter `letter` sharded along `axis`. Empty if such a dimension is not a
-  // multiple of the axis, or if no operand has the letter.
+  // Returns the candidate that shards every dimension with letter `letter` along `axis`. Empty if
+  // such a dimension is not a multiple of the axis, or if no operand has the letter.
   std::optional<ShardingCandidate> ForLetter(char letter, AxisId axis) const;
-  // Partial values passed through, given which inputs are partial (or zero). Empty if the op is not
-  // linear in them.
+  // Returns the candidate that passes partial values through, given which inputs are partial (or
+  // zero). Empty if the op is not linear in them.
   std::optional<ShardingCandidate> ForPartial(const std::vector<const Partial*>& partial,
                                               const std::vector<bool>& is_zero) const;
 
-  // All inputs parts of sums, and thus the outputs. Empty if the op is not linear in all inputs
-  // jointly.
+  // Returns the candidate in which all inputs, and therefore all outputs, are parts of sums. Empty
+  // if the op is not jointly linear in all inputs.
   std::optional<ShardingCandidate> AllAsParts() const;
-  // Whether the op applies to each replica's part of a sum by itself (LocalPart).
+  // Returns whether the op applies to each replica's part of a sum separately (LocalPart).
   bool TakesParts() const {
     return node_.op().has(kPerReplica) && rule_.linearity == Linearity::kJoint;
   }
 
-  // The letter of dimension `dim` of input `i` (of output `i`); `.` if it must be whole.
+  // Return the letter of dimension `dim` of input or output `i`; `.` if it must be whole.
   char InputLetter(int i, int dim) const;
   char OutputLetter(int i, int dim) const;
 
@@ -58,7 +59,7 @@ class NodeSharding {
   std::optional<ShardingTerms> terms_;  // of rule_.dims; unset if the op gathers its inputs
 };
 
-// Bytes that are moved to convert a value from sharding `have` to sharding `want`.
+// Returns the bytes that are moved to convert a value from sharding `have` to sharding `want`.
 int64_t ConversionBytes(const Sharding& have, const Sharding& want, int64_t value_bytes);
 
 }  // namespace mirrorflow

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program of another Bazel workspace: the sum of ten numbers over two replicas.
+// A program in another Bazel workspace: sums ten numbers over two replicas.
 #include <cstdio>
 
 #include "mirrorflow.h"

@@ -9,7 +9,7 @@
 namespace mirrorflow {
 namespace {
 
-// The first output of a collective that is reached from `start`, or an invalid output.
+// Returns the first collective output that the search from `start` reaches, or an invalid output.
 Output FindCollective(const Compilation& c, const Output& start, int64_t num_elements) {
   std::vector<Output> pending = {start};
   absl::flat_hash_set<Output> seen;

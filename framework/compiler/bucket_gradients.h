@@ -7,10 +7,10 @@
 
 namespace mirrorflow {
 
-// Maps each output of a collective that is the gradient of a variable in a bucket to that variable
-// (an index into the layout's variables). The search starts at each optimizer op and goes back
-// through element-wise nodes and views of the variable's size to a collective. Gradients for
-// updates written as assignments are excluded; they are reduced one by one.
+// Maps each collective output that is the gradient of a bucketed variable to that variable (an
+// index into the layout's variables). The search starts at each optimizer op and walks back through
+// element-wise nodes and views of the variable's size to a collective. Gradients for updates
+// written as assignments are excluded; they are reduced one by one.
 using BucketGradients = absl::flat_hash_map<Output, int>;
 BucketGradients FindBucketGradients(const Compilation& c);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compilation is the state on which passes work: one step's graph, on global shapes, with its side
+// Compilation is the state that passes transform: one step's graph, on global shapes, with its side
 // tables. The passes of the first half produce a Program; those of the second half work on a
 // PlanState. A Program is valid for all replicas and device types: it contains no rank.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_COMPILATION_H_
@@ -36,14 +36,14 @@ enum Fact : uint32_t {
   // Every value has a fully defined global shape; shape operands are constant.
   kShapesKnown = 1u << 2,
   kListsLowered = 1u << 3,      // no value is a list of tensors
-  kDuplicatesMerged = 1u << 4,  // no two nodes compute the same value, to be sent twice
-  // Shardings can be chosen: the ops are those that will run, or parts of them.
+  kDuplicatesMerged = 1u << 4,  // no two nodes compute, and would communicate, the same value
+  // The ops are those that will run, or parts of them, so shardings can be chosen.
   kReadyToShard = 1u << 5,
   kSharded = 1u << 6,          // every value has a sharding
-  kShardingsMet = 1u << 7,     // every use gets the sharding that it needs
-  kDtypesFinal = 1u << 8,      // every value has the dtype in which it is computed and sent
+  kShardingsMet = 1u << 7,     // every use gets the sharding that it requires
+  kDtypesFinal = 1u << 8,      // every value has its final dtype, for compute and communication
   kReductionsKnown = 1u << 9,  // every gradient is reduced either by a collective or in its update
-  kCollectivesFinal = 1u << 10,    // no pass adds, merges or removes collectives any more
+  kCollectivesFinal = 1u << 10,    // no later pass adds, merges or removes collectives
   kVariablesOrdered = 1u << 11,    // control edges order reads and writes of each variable
   kCollectivesOrdered = 1u << 12,  // Compilation::collectives is complete
   // Facts about a plan.
@@ -51,7 +51,7 @@ enum Fact : uint32_t {
   kLayersFused = 1u << 14,      // layers are fused; only single operations remain
   kLocal = 1u << 15,            // PlanState::shapes is filled
   kKernelsChosen = 1u << 16,    // PlanState::kernel_plans is filled
-  kWritesGuarded = 1u << 17,    // no replica writes before the data of all are known to be valid
+  kWritesGuarded = 1u << 17,    // no replica writes before all replicas' data are valid
   kScheduled = 1u << 18,        // PlanState::order is filled
   kStorageAssigned = 1u << 19,  // PlanState::storage is filled
   kEmitted = 1u << 20,          // Plan::instructions is filled; operands name storages
@@ -65,7 +65,7 @@ struct StepSignature {
   std::vector<Output> fetches;
   std::vector<Node*> targets;
   // Whether fetches that are split over the replicas are gathered, except for `local_fetches`. A
-  // single worker has all parts, so it needs no gathering.
+  // single worker holds all shards and needs no gathering.
   bool gathers_fetches = false;
   std::vector<Output> local_fetches = {};
 };
@@ -74,7 +74,7 @@ struct StepSignature {
 struct GlobalSignature {
   StepSignature step;
   std::vector<Shape> feed_shapes;  // global, by feed
-  // By variable of the layout: whether it is initialised before the step. Empty if unknown.
+  // For each variable of the layout, whether it is initialised before the step. Empty if unknown.
   std::vector<char> initialized = {};
   // False for a step that runs on a single replica.
   bool shard = true;
@@ -95,26 +95,24 @@ class ShardingTable {
   std::vector<Shardings> rows_;  // by node id, then output
 };
 
-// Whether the op only computes its outputs from its inputs, so that the compiler needs no special
-// treatment for its role.
+// Returns whether the op only computes its outputs from its inputs, so that its role needs no
+// special treatment.
 inline bool Computes(const OpDef& op) {
   return op.role == OpRole::kNone || op.role == OpRole::kAddAll || op.role == OpRole::kOnesLike;
 }
 
-// Whether a node of this op runs functions, its Compilation::bodies.
+// Returns whether nodes of this op run functions (Compilation::bodies).
 inline bool IsControlFlow(const OpDef& op) {
   return op.role == OpRole::kBranch || op.role == OpRole::kLoop;
 }
-// The attribute of a read that must be a copy, because a write of the variable precedes its last
-// use.
+// Marks a read that must copy, because a write of the variable precedes the last use of the value.
 inline constexpr char kCopyAttr[] = "_copy";
-// An update with this attribute is a collective: each rank updates a part of the variable for all
-// ranks. The attribute names the reduction over the ranks' gradients; kNoReduction if these are
-// equal.
+// Makes an update a collective: each rank updates its shard of the variable for all ranks. The
+// attribute names the reduction over the ranks' gradients; kNoReduction if the gradients are equal.
 inline constexpr char kReductionAttr[] = "_reduction";
 inline constexpr char kNoReduction[] = "none";
-// The sharding of the two matrices of such an update by a product: the axis that splits their rows,
-// and its factor.
+// The sharding of the two matrices in an update by a product: the axis that splits their rows, and
+// its factor.
 inline constexpr char kAxisAttr[] = "_axis";
 inline constexpr char kFactorAttr[] = "_factor";
 inline bool IsCollective(const Node& node) {
@@ -122,28 +120,29 @@ inline bool IsCollective(const Node& node) {
          (node.op().role == OpRole::kWrite && node.has_attr(kReductionAttr));
 }
 
-// The input that is the first argument of the bodies; the predicate of a branch precedes it.
+// Returns the index of the input that is the first argument of the bodies. Input 0 of a branch is
+// its predicate.
 inline int FirstArgument(const OpDef& op) { return op.role == OpRole::kBranch ? 1 : 0; }
 
-// Whether a fed value of this shape is split over the replicas: it is if its leading dimension is
-// not declared. Nodes other than placeholders declare no shape.
+// Returns whether a fed value of this shape is split over the replicas, which is the case if the
+// placeholder leaves the leading dimension open. Nodes other than placeholders declare no shape.
 bool IsSplit(const Output& feed, const Shape& shape);
 
-// The part of the topology on which a program may depend.
+// The properties of the topology on which a program may depend.
 struct World {
   int size = 1;
   int num_domains = 1;  // memory domains
   bool one_domain() const { return num_domains == 1; }
-  // Whether the ranks of a domain can divide an update among themselves.
+  // Whether the ranks of a domain can divide an update among them.
   bool has_teams = false;
   LinkCosts link = {};  // between domains
 };
 
-// A split of rows over the replicas. Feeds with equal numbers of rows share an axis.
+// A split of rows over the replicas. Feeds with the same number of rows share an axis.
 struct Axis {
   int64_t size = 0;
-  // The axis whose rows are the replicas: every replica has one row, whatever its shard of the
-  // feeds.
+  // True for the axis whose rows are the replicas: every replica has one row, whatever its shard of
+  // the feeds.
   bool of_replicas = false;
 };
 
@@ -152,44 +151,44 @@ struct Compilation {
   Compilation(Compilation&&) = default;
   Compilation& operator=(Compilation&&) = default;
   virtual ~Compilation() = default;  // the base of PlanState
-  // The graph as text; a PlanState adds what its passes have found. Prints at most `max_elements`
-  // elements of a constant.
+  // Returns the graph as text; a PlanState adds the results of its passes. Prints at most
+  // `max_elements` elements of a constant.
   virtual std::string ToString(int max_elements) const;
 
   Graph graph;
   const OpRegistry* ops = nullptr;
-  const KernelRegistry* kernels = nullptr;  // of the host, for folding, and of the devices
-  std::string device_type;                  // of a plan; empty for a program
+  const KernelRegistry* kernels = nullptr;  // host kernels, for folding, and device kernels
+  std::string device_type;                  // empty for a program
   const VariableLayout* layout = nullptr;
   CompileOptions options;
   // False on one replica: every value is replicated and no collective is inserted.
   bool shard = true;
   Facts facts = 0;  // established by the passes that have run
 
-  // Outputs and nodes of `graph`. A pass that replaces a value must also replace it here.
+  // Outputs and nodes of `graph`. A pass that replaces one in the graph must also replace it here.
   std::vector<Output> feeds;
   std::vector<Output> fetches;
   std::vector<Node*> targets;
-  std::vector<char> gathered;  // by fetch: whether it must be whole on every replica
+  std::vector<char> gathered;  // for each fetch, whether it must be whole on every replica
   std::vector<Shape> feed_shapes;
   std::vector<char> initialized;   // as in GlobalSignature
-  std::vector<int> states_needed;  // variables on whose entry in `initialized` the result depends
+  std::vector<int> states_needed;  // variables whose entry in `initialized` affects the result
 
   std::vector<Axis> axes;
   ShardingTable shardings;
-  // By node id: the sharding that the node requires of each input; empty: all replicated.
+  // The sharding that each node requires of each input, by node id. Empty means all replicated.
   std::vector<Shardings> required_inputs;
-  // The collectives, in the order in which every rank starts them, including branches and loops
-  // that contain collectives.
+  // The collectives, and the branches and loops that contain collectives, in the order in which
+  // every rank starts them.
   std::vector<Node*> collectives;
-  // The control edges from users of reads to writes, which order them.
+  // The control edges that order the users of reads before writes.
   std::vector<std::pair<Node*, Node*>> reader_edges;
 
   // The functions that a branch (then, else) or a loop (condition, body) runs, by node id. Their
   // feeds and fetches are the arguments and results. They have no variables.
   using Bodies = std::vector<std::unique_ptr<Compilation>>;
   std::map<NodeId, Bodies> bodies;
-  // Only for bodies: the known argument values, and the shardings of arguments and results.
+  // For bodies only: the known argument values, and the shardings of arguments and results.
   std::vector<Tensor> argument_values;
   Shardings argument_shardings;
   Shardings result_shardings;
@@ -204,18 +203,18 @@ struct Compilation {
     return values().shape(output).num_elements() *
            static_cast<int64_t>(DataTypeSize(output.dtype()));
   }
-  // Replaces `from` by `to` in all uses and fetches.
+  // Replaces `from` with `to` in all uses and fetches.
   void ReplaceValue(Output from, Output to);
-  // Replaces `from` by `to` among the targets, the collectives and the sources of control edges.
+  // Replaces `from` with `to` among the targets, the collectives and the sources of control edges.
   void ReplaceOperation(Node* from, Node* to);
-  // Replaces a node that has one output by `value`, and makes the control inputs of the node those
-  // of `value`, so that its users still wait for them. None of these may depend on `value`.
+  // Replaces a node that has one output with `value`, and moves the node's control inputs to
+  // `value`, so that its users still wait for them. None of these inputs may depend on `value`.
   void ReplaceNode(Node* node, const Output& value);
-  // Removes nodes that no fetch, target, feed or other node needs. Returns whether there were any.
+  // Removes nodes that no fetch, target, feed or other node needs. Returns whether it removed any.
   bool RemoveDeadNodes();
-  // Whether the op can run on the plan's device. Passes check this before they add such a node.
+  // Returns whether the op can run on the plan's device. Passes check this before they add a node.
   bool HasKernel(absl::string_view op) const;
-  // Whether the node is a collective or has a body that contains one.
+  // Returns whether the node is a collective or has a body that contains one.
   bool Communicates(const Node& node) const;
 };
 
@@ -223,10 +222,10 @@ struct Compilation {
 struct Program {
   Compilation state;
 
-  // The graph as text, with the shape and sharding of each value as a comment. Must be equal on all
-  // ranks.
+  // Returns the graph as text, with the shape and sharding of each value as a comment. The text
+  // must be equal on all ranks.
   std::string ToString() const;
-  // A hash of that text, stable across machines.
+  // Returns a hash of that text, which is stable across machines.
   uint64_t Fingerprint() const;
 };
 

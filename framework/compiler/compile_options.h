@@ -20,12 +20,12 @@ struct CompileOptions {
   KernelOptions kernels = {};
   // DT_BFLOAT16 or DT_HALF selects mixed precision: products, convolutions and attention on floats,
   // and ops that only pass on their results, compute in this type. Variables, losses, reductions
-  // over replicas and updates stay in float. Gradients of half are small enough to become 0 without
+  // over replicas and updates stay in float. In half, small gradients underflow to 0 without
   // MinimizeOptions::loss_scale.
   DataType compute_dtype = DT_FLOAT;
   // Verify the graph after every pass.
   bool verify = false;
-  // Check of every plan that each value is written before it is read.
+  // Check that every plan writes each value before it reads it.
   bool check_plan = false;
   // Called before and after every pass; not owned.
   PassObserver* observer = nullptr;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pass: one step of the compiler. It declares which facts it needs, which it gives, and which it
-// ends, so that a Pipeline can check the order.
+// Pass: one step of the compiler. It declares which facts it needs, gives and ends, so that a
+// Pipeline can check the order.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PASS_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PASS_H_
 
@@ -17,15 +17,15 @@ namespace mirrorflow {
 class PassInfo {
  public:
   virtual ~PassInfo() = default;
-  virtual absl::string_view name() const = 0;  // the name of its file
+  virtual absl::string_view name() const = 0;  // the stem of its file
   virtual Facts needs() const { return 0; }    // must hold before
   virtual Facts gives() const { return 0; }    // hold afterwards
   virtual Facts ends() const { return 0; }     // no longer hold afterwards
-  // Whether the program means the same without it, so that CompileOptions::disabled_passes may name
-  // it.
+  // Whether the program means the same without the pass, so that CompileOptions::disabled_passes
+  // may name it.
   virtual bool optional() const { return false; }
-  // Whether the pass itself visits the functions of branches and loops, because its result outside
-  // depends on their contents. For all other passes, the pipeline visits them.
+  // Whether the pass itself visits the functions of branches and loops, because its result for the
+  // enclosing graph depends on them. For all other passes, the pipeline visits them.
   virtual bool enters_bodies() const { return false; }
 };
 
@@ -41,7 +41,7 @@ using Pass = PassOver<Compilation>;
 
 using PassMaker = std::function<std::unique_ptr<Pass>()>;
 
-// Is called with the state before and after every pass of both halves (CompileOptions::observer).
+// Observes the state before and after every pass of both halves (CompileOptions::observer).
 class PassObserver {
  public:
   virtual ~PassObserver() = default;

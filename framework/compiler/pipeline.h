@@ -2,7 +2,7 @@
 //
 // Pipeline: a list of passes over a state, which is a Compilation in the first half of the compiler
 // and a PlanState in the second. distribute/pipeline.cc defines the order; the pipeline checks it
-// by the passes' facts.
+// against the passes' facts.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PIPELINE_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PIPELINE_H_
 
@@ -33,7 +33,7 @@ class PipelineOver {
     Append(std::make_unique<P>(std::forward<Args>(args)...), AddStage(/*max_rounds=*/1));
   }
   void Add(const PassMaker& make) { Append(make(), AddStage(/*max_rounds=*/1)); }
-  // Adds passes that run in turn, round after round, until none changes anything. Run returns
+  // Adds passes that run in turn, round after round, until no pass changes anything. Run returns
   // Internal if that takes more than `max_rounds` rounds.
   template <typename... P>
   void AddUntilStable(int max_rounds) {
@@ -41,10 +41,11 @@ class PipelineOver {
     (Append(std::make_unique<P>(), stage), ...);
   }
 
-  // Internal if a pass needs a fact that does not hold; all other errors come from the passes.
+  // Runs the passes. Internal if a pass needs a fact that does not hold; all other errors come from
+  // the passes.
   absl::Status Run(State& state) const;
 
-  // The names of the passes that may be disabled, in order.
+  // Returns the names of the passes that may be disabled, in order.
   std::vector<std::string> OptionalPasses() const;
   bool Has(absl::string_view pass) const;
 
@@ -54,7 +55,7 @@ class PipelineOver {
     std::vector<std::unique_ptr<PassOver<State>>> passes;
     int max_rounds;
   };
-  // A pass over any Compilation, in a pipeline whose states are more than that.
+  // Adapts a pass over any Compilation to a pipeline over a derived state.
   class OfCompilation final : public PassOver<State> {
    public:
     explicit OfCompilation(std::unique_ptr<Pass> pass) : pass_(std::move(pass)) {}
@@ -82,7 +83,8 @@ class PipelineOver {
       stage.passes.push_back(std::make_unique<OfCompilation>(std::move(pass)));
     }
   }
-  // Checks that the facts the pass needs hold, and updates them to those after it.
+  // Checks that the facts that the pass needs hold, and updates `facts` to those that hold after
+  // it.
   static absl::Status CheckFacts(const PassInfo& pass, Facts* facts) {
     if ((pass.needs() & ~*facts) != 0) {
       return absl::InternalError(
@@ -160,7 +162,7 @@ absl::Status PipelineOver<State>::Run(State& c) const {
       changed = false;
       for (const auto& pass : stage.passes) {
         MF_ASSIGN_OR_RETURN(const bool pass_changed, RunPass(*pass, c));
-        // An edit that the graph has rejected, such as an edge to a node of another graph.
+        // The graph rejected an edit, such as an edge to a node of another graph.
         MF_RETURN_IF_ERROR(Annotate(c.graph.status(), absl::StrCat("pass ", pass->name())));
         changed |= pass_changed;
       }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// AttrValue: one attribute of a node, as data. Equality and printing are generic, so no op can
-// forget an attribute in one of them.
+// AttrValue: the value of one node attribute. Equality and printing are generic, so no op can
+// forget an attribute in either.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_ATTR_VALUE_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_ATTR_VALUE_H_
 
@@ -49,7 +49,7 @@ class AttrValue {
   AttrValue(Tensor v) : value_(std::move(v)) {}
   AttrValue(FunctionRef v) : value_(std::move(v)) {}
   AttrValue(AttrList v) : value_(std::move(v)) {}
-  // list(int), list(type), list(shape), … of C++ values.
+  // Returns a list(int), list(type), list(shape), … from C++ values.
   template <typename T>
   static AttrValue List(absl::Span<const T> values) {
     return AttrValue(AttrList(values.begin(), values.end()));
@@ -59,17 +59,19 @@ class AttrValue {
   const T* get_if() const {
     return std::get_if<T>(&value_);
   }
-  // Requires that the value has this type, which the schema guarantees for a node in a graph.
+  // Returns the value, which must have this type. The schema guarantees the type for a node in a
+  // graph.
   template <typename T>
   const T& get() const {
     return std::get<T>(value_);
   }
   const Variant& variant() const { return value_; }
 
-  // The schema's name for the type of this value: "int", "list(type)"; "list" for an empty list.
+  // Returns the schema's name for the type of this value: "int", "list(type)"; "list" for an empty
+  // list.
   std::string TypeName() const;
 
-  // The text form: `3`, `0.5`, `true`, `"SAME"`, `float`, `<2,?>`, `int32<2>{1, 2}`, `@fn`,
+  // Returns the text form: `3`, `0.5`, `true`, `"SAME"`, `float`, `<2,?>`, `int32<2>{1, 2}`, `@fn`,
   // `[1, 2]`. Distinct values print differently and the text parses back to the same bits, unless
   // `max_elements` >= 0 truncates a longer tensor.
   std::string ToString(int64_t max_elements = -1) const;
@@ -82,15 +84,17 @@ class AttrValue {
   Variant value_;
 };
 
-// A tensor in the text form, `float<2,2>{1.0, 2.0, 3.0, 4.0}`: a complex element as two numbers,
-// half and bfloat16 as their bits. `max_elements` >= 0 truncates a longer tensor; the result cannot
-// be parsed.
+// Returns a tensor in the text form, `float<2,2>{1.0, 2.0, 3.0, 4.0}`. A complex element prints as
+// two numbers, half and bfloat16 as their bits. `max_elements` >= 0 truncates a longer tensor; the
+// result cannot be parsed.
 std::string TensorToString(const Tensor& tensor, int64_t max_elements = -1);
-// `{T=float, transpose_a=true}`; the empty string for an empty map.
+// Returns `{T=float, transpose_a=true}`; the empty string for an empty map.
 std::string AttrMapToString(const AttrMap& attrs, int64_t max_elements = -1);
-// True for the characters of names in the text form. A name with any other character is quoted.
+// Returns true for the characters that names in the text form may contain. A name with any other
+// character is quoted.
 bool IsWordChar(char c);
-// The shortest text that parses back to the same number and cannot be mistaken for an integer.
+// Returns the shortest text that parses back to the same number and cannot be mistaken for an
+// integer.
 std::string FloatToString(float v);
 std::string FloatToString(double v);
 

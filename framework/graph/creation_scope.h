@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CreationScope assigns all variables that are created on this thread during its lifetime to one
-// strategy (Strategy::scope()).
+// CreationScope assigns all variables created on this thread during its lifetime to one strategy
+// (Strategy::scope()).
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_CREATION_SCOPE_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_CREATION_SCOPE_H_
 
@@ -10,20 +10,20 @@
 namespace mirrorflow {
 
 // The attribute of a variable's handle that names the strategy in whose scope it was created, such
-// as `MirroredStrategy #1`; empty outside of all scopes. The text form of a graph shows it in a
-// comment. It is valid only in this process: it is not written to files, and readers drop it. Every
-// strategy accepts handles without it.
+// as `MirroredStrategy #1`; empty outside all scopes. The text form of a graph shows it in a
+// comment. It is valid only in this process, so it is not written to files, and readers drop it.
+// Every strategy accepts handles without it.
 inline constexpr char kCreationScopeAttr[] = "_creation_scope";
 
 class [[nodiscard]] CreationScope {
  public:
-  // `strategy` is a name that no other strategy of this process has.
+  // `strategy` must be unique among the strategies of this process.
   explicit CreationScope(std::string strategy);
   ~CreationScope();
   CreationScope(const CreationScope&) = delete;
   CreationScope& operator=(const CreationScope&) = delete;
 
-  // Returns the strategy of the innermost scope on this thread; empty if there is none.
+  // Returns the strategy of the innermost scope on this thread; empty outside all scopes.
   static const std::string& Current();
 
  private:

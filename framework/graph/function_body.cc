@@ -20,7 +20,7 @@
 namespace mirrorflow {
 namespace {
 
-// Adds the function called `name` to `def`, with all functions that it references.
+// Adds function `name` to `def`, with all functions that it references.
 absl::Status AddReachable(const FunctionLibrary& library, const std::string& name,
                           proto::FunctionDefLibrary* def) {
   absl::flat_hash_set<std::string> seen = {name};
@@ -28,7 +28,7 @@ absl::Status AddReachable(const FunctionLibrary& library, const std::string& nam
   while (!pending.empty()) {
     const std::string* bytes = library.Find(pending.back());
     pending.pop_back();
-    if (bytes == nullptr) continue;  // an op, like most names
+    if (bytes == nullptr) continue;  // not a function; most names are ops
     proto::FunctionDef& function = *def->add_function();
     if (!function.ParseFromString(*bytes)) {
       return absl::InvalidArgumentError(absl::StrCat("function '",
@@ -44,7 +44,8 @@ absl::Status AddReachable(const FunctionLibrary& library, const std::string& nam
   return absl::OkStatus();
 }
 
-// The node that stands for an argument in the body: a placeholder, or the same variable.
+// Adds the node that stands for an argument in the body: a placeholder, or the handle of the same
+// variable.
 absl::Status ArgNode(const Graph& caller, const Output& arg, const OpRegistry& ops,
                      proto::NodeDef* def) {
   auto set = [&](const char* name, const AttrValue& value) {
@@ -66,7 +67,7 @@ absl::Status ArgNode(const Graph& caller, const Output& arg, const OpRegistry& o
   return set("shared_name", name);
 }
 
-// The name of `output` in the body of a function: `node:output:index`.
+// Returns the name of `output` in a function body: `node:output:index`.
 absl::StatusOr<std::string> OutputInFunction(const Output& output) {
   const OpDef& op = output.node->op();
   int64_t first = 0;
@@ -110,8 +111,8 @@ absl::StatusOr<FunctionBody> InstantiateFunction(const Graph& caller, const Func
   for (size_t i = 0; i < args.size(); ++i) {
     body.args.push_back(body.graph.FindNode(absl::StrCat(name, "/arg_", i))->output(0));
   }
-  // The call has become an identity of the function's results. Several results already wait for
-  // their control inputs before that identity.
+  // The call has become an Identity of the function's results. If there are several results, they
+  // already wait for the control inputs before that Identity.
   Node* returned = body.graph.FindNode(name);
   for (int i = 0; i < returned->num_outputs(); ++i) {
     const bool waits = returned->num_outputs() == 1 && !returned->control_inputs().empty();
@@ -144,7 +145,7 @@ absl::StatusOr<std::string> FindInside(const FunctionBody& body, const OpRegistr
 
 absl::Status InlineBody(FunctionBody& body, absl::Span<const Output> args,
                         absl::Span<const Operation> before, Graph& graph) {
-  std::vector<Output> value(body.graph.id_limit());  // output 0 of the copy, by id of the node
+  std::vector<Output> value(body.graph.id_limit());  // output 0 of the copy, by original node id
   for (size_t i = 0; i < args.size(); ++i) value[body.args[i].node->id()] = args[i];
   auto copied = [&](const Output& output) {
     const Output& first = value[output.node->id()];

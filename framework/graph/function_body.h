@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FunctionBody: a function of a graph's library as a graph of its own. The branches of an If and
-// the condition and body of a While take this form before they are compiled. A FunctionBody can
-// also be added to a library.
+// FunctionBody: a function of a graph's library as a separate graph. The branches of an If and the
+// condition and body of a While take this form before they are compiled. A FunctionBody can also be
+// added to a library.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_FUNCTION_BODY_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_FUNCTION_BODY_H_
 
@@ -29,8 +29,8 @@ struct FunctionBody {
 // Instantiates a function of `caller`'s library for a call with `args`, which are outputs of
 // `caller`. The nodes of the body are named `name/…`, and calls in it are inlined. Its graph has
 // its own library, with the functions that its nodes reference.
-// InvalidArgument if there is no such function, if it does not take these arguments, if a resource
-// is not the handle of a variable, or if the body is not a legal graph.
+// InvalidArgument if the function does not exist or does not take these arguments, if a resource is
+// not a variable handle, or if the body is not a legal graph.
 absl::StatusOr<FunctionBody> InstantiateFunction(const Graph& caller, const FunctionRef& function,
                                                  absl::string_view name,
                                                  absl::Span<const Output> args,
@@ -43,14 +43,14 @@ absl::StatusOr<std::string> FindInside(const FunctionBody& body, const OpRegistr
 
 // Copies the nodes of `body` into `graph`, whose library must have the functions that they
 // reference. `args` are the values of its arguments, and stateful nodes run after `before`. On
-// return, the results and targets of `body` are those in `graph`; the graph of `body` is no longer
+// return, the results and targets of `body` refer to `graph`, and the graph of `body` is no longer
 // needed.
 absl::Status InlineBody(FunctionBody& body, absl::Span<const Output> args,
                         absl::Span<const Operation> before, Graph& graph);
 
-// Adds `body`, and the functions that it references, to the library of `caller`. Returns the
-// reference to call it by. Its name is `name_` and a hash of the function, so that libraries can be
-// merged.
+// Adds `body`, and the functions that it references, to the library of `caller`. Returns a
+// reference with which to call it. The function is called `name_` followed by a hash of the
+// function, so that libraries can be merged.
 absl::StatusOr<FunctionRef> DefineFunction(const FunctionBody& body, absl::string_view name,
                                            Graph& caller);
 

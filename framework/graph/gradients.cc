@@ -42,12 +42,12 @@ class Accumulator {
 
  private:
   absl::Status CheckArguments() const;
-  // True if the gradient of `value` propagates to the inputs of its node.
+  // Returns true if the gradient of `value` propagates to the inputs of its node.
   bool Flows(const Output& value) const {
     return TakesGradient(scope_.graph(), value) && !stopped_.contains(value) &&
            depends_.contains(value.node);
   }
-  // True if the gradient of `value` is needed: it propagates, or `value` is an x.
+  // Returns true if the gradient of `value` is needed: it propagates, or `value` is an x.
   bool IsWanted(const Output& value) const {
     return Flows(value) || (is_x_.contains(value) && TakesGradient(scope_.graph(), value));
   }
@@ -70,10 +70,10 @@ class Accumulator {
   const absl::flat_hash_set<Output> is_x_;
   const absl::flat_hash_set<Output> stopped_;
 
-  absl::flat_hash_set<Node*> depends_;  // on an x
-  // By node on a path to ys: the number of uses whose gradients are still outstanding.
+  absl::flat_hash_set<Node*> depends_;  // nodes that depend on an x
+  // The number of uses whose gradients are still outstanding, for each node on a path to ys.
   absl::flat_hash_map<Node*, int> pending_;
-  absl::flat_hash_map<Output, std::vector<Output>> gradients_;  // contributions so far
+  absl::flat_hash_map<Output, std::vector<Output>> gradients_;  // contributions accumulated so far
 };
 
 absl::Status Accumulator::CheckArguments() const {
@@ -170,7 +170,7 @@ void Accumulator::CountPending() {
   }
 }
 
-// Processes a node when all its uses are done, the most recently created node first.
+// Processes each node when all its uses are done, the most recently created node first.
 absl::Status Accumulator::Propagate() {
   const auto earlier = [](const Node* a, const Node* b) { return a->id() < b->id(); };
   std::vector<Node*> ready;
@@ -184,7 +184,8 @@ absl::Status Accumulator::Propagate() {
     Node* node = ready.back();
     ready.pop_back();
     ++done;
-    // Also sums the gradients of an x that do not propagate further, to keep the order of nodes.
+    // Also sums the gradients of an x that do not propagate further, so that the node order is
+    // fixed.
     for (int i = 0; i < node->num_outputs(); ++i) MF_RETURN_IF_ERROR(Sum(node->output(i)).status());
     if (!depends_.contains(node)) continue;
     MF_RETURN_IF_ERROR(PropagateThrough(node));
@@ -276,7 +277,7 @@ absl::StatusOr<const OpDef*> Accumulator::OpOfRole(OpRole role, absl::string_vie
 bool TakesGradient(const Graph& graph, const Output& value) {
   if (value.dtype() != DT_VARIANT) return IsFloating(value.dtype()) || value.dtype() == DT_RESOURCE;
   const DataType element = ListInfo::From(graph.values().at(value)).dtype;
-  return element == DT_INVALID || IsFloating(element);  // not known for the results of a branch
+  return element == DT_INVALID || IsFloating(element);  // unknown for the results of a branch
 }
 
 absl::StatusOr<std::vector<Output>> Gradients(const OpRegistry& ops, const Scope& scope,

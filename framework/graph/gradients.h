@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Symbolic gradients: adds the nodes that compute dL/dx for each x, where L = sum_i sum(grad_ys[i]
-// * ys[i]), by reverse accumulation over the nodes between xs and ys.
+// Symbolic gradients: adds the nodes that compute dL/dx for each x by reverse accumulation over the
+// nodes between xs and ys, where L = sum_i sum(grad_ys[i] * ys[i]).
 //
 // Nodes are created in the reverse order of the forward graph, so those for the last layer come
 // first. Their names start with `gradients/<forward name>_grad/`. The cost is one visit of each
@@ -19,23 +19,24 @@
 namespace mirrorflow {
 
 struct GradientOptions {
-  // dL/dy for each y, with its dtype and shape. Ones if the list is empty or the output invalid.
+  // dL/dy for each y, with the dtype and shape of y. Defaults to ones if the list is empty or an
+  // output is invalid.
   std::vector<Output> grad_ys;
   // Values to treat as constants: no gradient flows to the inputs of their nodes. An x among them
   // still gets its gradient.
   std::vector<Output> stop_gradients;
 };
 
-// True if a gradient can flow through the value: a floating-point tensor; a handle, which stands
-// for the values read from it; a list, which stands for its elements.
+// Returns true if a gradient can flow through the value: a floating-point tensor, a handle (for the
+// values read from it) or a list (for its elements).
 bool TakesGradient(const Graph& graph, const Output& value);
 
 // Returns one gradient for each x: the sum of all contributions, invalid if L does not depend on x.
-// ys must be floating-point tensors or lists. An x may be the handle of a variable: its gradient is
-// that of the values read from it. Integer and bool values stop the gradient. The ops of roles
-// kAddAll and kOnesLike are taken from `ops`.
+// ys must be floating-point tensors or lists. An x may be a variable handle; its gradient is that
+// of the values read from it. Integer and bool values stop the gradient. The ops of roles kAddAll
+// and kOnesLike are taken from `ops`.
 //
-// InvalidArgument, naming the node and the op's reason, if an op on the way has no gradient.
+// InvalidArgument, naming the node and the op's reason, if an op between xs and ys has no gradient.
 absl::StatusOr<std::vector<Output>> Gradients(const OpRegistry& ops, const Scope& scope,
                                               absl::Span<const Output> ys,
                                               absl::Span<const Output> xs,

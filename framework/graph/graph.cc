@@ -24,7 +24,7 @@ bool Exists(const Output& output) {
 
 }  // namespace
 
-// Builders may ask for it before AddNode rejects an output that does not exist.
+// Checks that the output exists, because builders may ask for the dtype before AddNode rejects it.
 DataType Output::dtype() const { return Exists(*this) ? node->output_dtype(index) : DT_INVALID; }
 
 bool OfUnknownDtype(const Output& output) { return output.node->op().role == OpRole::kUnknown; }
@@ -198,7 +198,7 @@ absl::StatusOr<Node*> Graph::AddNode(absl::string_view name, const OpDef& op, At
 absl::Status Graph::CheckOwns(const Output& value) const {
   if (!value.valid()) return absl::InvalidArgumentError("an invalid output");
   if (Owns(value.node)) {
-    // {node, 0} also stands for a node without outputs, that of an operation.
+    // {node, 0} also stands for an operation's node, which may have no outputs.
     if (Exists(value) || value.index == 0) return absl::OkStatus();
     return absl::InvalidArgumentError(
         absl::StrCat("'", value.ToString(), "' does not exist; expected an output of '",
@@ -215,13 +215,13 @@ absl::StatusOr<Node*> Graph::CopyOf(Node* node, absl::string_view holder,
   if (Owns(node)) return node;
   if (node == nullptr) {
     return absl::InvalidArgumentError(
-        "invalid; expected what a builder returned, got an empty value or the result of a builder "
+        "invalid; expected the result of a builder, got an empty value or the result of a builder "
         "that failed");
   }
   if (node->graph().identity_ != cloned_from_) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("'", node->name(), "': not in the ", holder, "'s snapshot, as it belongs to ",
-                     "another graph; expected a node of the graph that ", call, " took"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "'", node->name(), "': not in the ", holder, "'s snapshot, because it ",
+        "belongs to another graph; expected a node of the graph that ", call, " copied"));
   }
   // Ids are never reused, so the node with this id is the copy.
   Node* const copy = node->id() < id_limit() ? nodes_[node->id()].get() : nullptr;
@@ -291,7 +291,7 @@ bool Graph::RemoveUnneeded(absl::Span<Node* const> wanted) {
     for (const Output& in : node->inputs()) need(in.node);
     for (Node* control : node->control_inputs()) need(control);
   }
-  // An unneeded node has only unneeded users, so start with those without uses.
+  // An unneeded node has only unneeded users, so start with nodes without uses.
   bool removed = false;
   std::vector<Node*> ready;
   for (Node* node : Nodes()) {
@@ -319,7 +319,7 @@ void Graph::ReplaceUses(Output from, Output to) {
   for (const Output& output : {from, to}) {
     if (absl::Status own = CheckOwns(output); !own.ok()) return Fail(std::move(own));
   }
-  // Rebuild all uses, of the outputs that stay as well as of the one that is replaced.
+  // Rebuilds the uses of all outputs, not only of the one that is replaced.
   const std::vector<Use> uses = std::exchange(from.node->uses_, {});
   for (const Use& use : uses) {
     if (use.slot != Use::kControl && use.user->inputs_[use.slot] == from) {

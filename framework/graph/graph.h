@@ -56,8 +56,8 @@ struct Output {
   }
 };
 
-// Whether the output belongs to an unknown op. It fits every input; only a step that needs it
-// fails.
+// Returns whether the output belongs to an unknown op. Such an output fits every input; only a step
+// that needs it fails.
 bool OfUnknownDtype(const Output& output);
 
 // A node that runs for its side effect (a target): a training step, an assignment.
@@ -80,7 +80,7 @@ class Node {
   Graph& graph() const { return *graph_; }
   const std::string& name() const { return name_; }
   const OpDef& op() const { return *op_; }
-  // Valid until SetAttr of this node, as is the result of attr().
+  // Valid until SetAttr is called for this node, as is the result of attr().
   const AttrMap& attrs() const { return *attrs_; }
 
   int num_inputs() const { return static_cast<int>(inputs_.size()); }
@@ -91,7 +91,7 @@ class Node {
   int num_outputs() const { return static_cast<int>(output_dtypes_.size()); }
   Output output(int i) const { return Output{const_cast<Node*>(this), i}; }
   DataType output_dtype(int i) const { return output_dtypes_[i]; }
-  // All uses of all outputs and of the node itself, in no particular order.
+  // The uses of all outputs and of the node itself, in no particular order.
   absl::Span<const Use> uses() const { return uses_; }
 
   // The schema guarantees that a declared attribute exists and has its type.
@@ -100,12 +100,12 @@ class Node {
     return attrs_->find(name)->second.template get<T>();
   }
   bool has_attr(absl::string_view name) const { return attrs_->find(name) != attrs_->end(); }
-  // An attribute of type list(int) as a vector.
+  // Returns an attribute of type list(int) as a vector.
   std::vector<int64_t> int_list(absl::string_view name) const;
 
-  // The index of the first tensor of argument `name`; -1 if there is none.
+  // Returns the index of the first tensor of argument `name`; -1 if there is none.
   int input_index(absl::string_view name) const;
-  // Whether the input must be a constant when a plan is made.
+  // Returns whether input i must be a constant when a plan is made.
   bool is_static_input(int i) const { return static_inputs_[i]; }
 
   std::string CallString() const;   // `name = Op(in0, in1:1, ^control)`
@@ -123,7 +123,7 @@ class Node {
   std::vector<Output> inputs_;
   absl::InlinedVector<bool, 8> static_inputs_;
   std::vector<Node*> control_inputs_;
-  // By edge (see Use): its index in uses_ of its source node, so that an edge is removed in
+  // The index of each edge (see Use) in uses_ of its source node, so that an edge is removed in
   // constant time.
   std::vector<int> place_in_uses_;
   DataTypes output_dtypes_;
@@ -137,62 +137,64 @@ class Graph {
   Graph(Graph&&) noexcept;
   Graph& operator=(Graph&&) noexcept;
 
-  // Adds a node. Completes the attributes with their defaults. InvalidArgument, naming the cause,
-  // if an attribute, the number or dtypes of the inputs, or the name is wrong, or an input belongs
-  // to another graph. The name must be new and legal.
+  // Adds a node, with defaults for missing attributes. The name must be new and legal.
+  // InvalidArgument, naming the cause, if an attribute, the number or dtypes of the inputs, or the
+  // name is wrong, or if an input belongs to another graph.
   absl::StatusOr<Node*> AddNode(absl::string_view name, const OpDef& op, AttrMap attrs,
                                 std::vector<Output> inputs, std::vector<Node*> control_inputs = {});
 
-  // Whether the node belongs to this graph.
+  // Returns whether the node belongs to this graph.
   bool Owns(const Node* node) const {
     return node != nullptr && node->id() < id_limit() && nodes_[node->id()].get() == node;
   }
-  // InvalidArgument unless the node of `value` belongs to this graph. The error names the value.
+  // Returns InvalidArgument, naming the value, unless the node of `value` belongs to this graph.
   absl::Status CheckOwns(const Output& value) const;
-  // Returns the node of this clone that is the copy of `node`, or `node` itself if this graph owns
-  // it. InvalidArgument, naming the node, if it belongs to a graph other than the one that was
-  // cloned or was added after Clone. The error names the clone's holder ("session") and the call
-  // that cloned ("NewSession").
+  // Returns this clone's copy of `node`, or `node` itself if this graph owns it. InvalidArgument,
+  // naming the node, if it belongs to a graph other than the one that was cloned, or was added
+  // after Clone. The error also names the clone's `holder` ("session") and the `call` that cloned
+  // ("NewSession").
   absl::StatusOr<Node*> CopyOf(Node* node, absl::string_view holder, absl::string_view call) const;
 
   // The methods below change the graph. If they are passed a node of another graph, they change
-  // nothing and record the error of CheckOwns (see status()).
+  // nothing and record the error of CheckOwns in status().
 
-  // Requires that nothing uses the node.
+  // Removes the node, which must have no uses.
   void RemoveNode(Node* node);
-  // Removes the nodes that none of `wanted` needs. Returns whether there were any.
+  // Removes the nodes that none of `wanted` needs. Returns whether it removed any.
   bool RemoveUnneeded(absl::Span<Node* const> wanted);
 
-  // Replaces `from` by `to` in every data input. O(uses of from.node).
+  // Replaces `from` with `to` in every data input. O(uses of from.node).
   void ReplaceUses(Output from, Output to);
-  // Replaces `from` by `to` in every control input; removes it if `to` is null.
+  // Replaces `from` with `to` in every control input, or removes it if `to` is null.
   void ReplaceControlUses(Node* from, Node* to);
   void SetInput(Node* node, int slot, Output value);
-  // Has no effect if the edge exists or would be a self-loop. O(uses of `from` or control inputs of
-  // `to`, whichever are fewer).
+  // Adds a control edge, unless it exists or would be a self-loop. O(uses of `from` or control
+  // inputs of `to`, whichever are fewer).
   void AddControlEdge(Node* from, Node* to);
   void RemoveControlEdge(Node* from, Node* to);
   void SetAttr(Node* node, absl::string_view name, AttrValue value);
 
-  // An op of role kUnknown, owned by this graph and its clones. It takes any inputs, and its
-  // outputs have an unknown dtype, which every input accepts.
+  // Returns an op of role kUnknown, owned by this graph and its clones. It takes any inputs, and
+  // its outputs have an unknown dtype, which every input accepts.
   const OpDef& UnknownOp(absl::string_view name, int num_outputs);
 
   Node* FindNode(absl::string_view name) const;
-  // `prefix` itself if it is free, else `prefix_1`, `prefix_2`, …
+  // Returns an unused node name: `prefix` itself, or else `prefix_1`, `prefix_2`, …
   std::string UniqueName(absl::string_view prefix);
-  // The same for the prefix of a sub-scope. Each call reserves the prefix that it returns.
+  // Returns an unused prefix for a sub-scope, formed in the same way. Each call reserves the prefix
+  // that it returns.
   std::string UniquePrefix(absl::string_view prefix);
 
   int num_nodes() const { return num_nodes_; }
-  // All ids are below this.
+  // All ids are below this limit.
   NodeId id_limit() const { return static_cast<NodeId>(nodes_.size()); }
-  // The node with this id; null if it was removed.
+  // Returns the node with this id; null if it was removed.
   Node* node(NodeId id) const { return nodes_[id].get(); }
-  // The live nodes in order of creation. A snapshot: safe to change the graph while iterating.
+  // Returns a snapshot of the live nodes in creation order. The graph may change during iteration
+  // over it.
   std::vector<Node*> Nodes() const;
 
-  // A copy with the same names, edges and ids. CopyOf finds a node in it.
+  // Returns a copy with the same names, edges and ids. CopyOf finds the copy of a node.
   Graph Clone() const;
 
   // Convert to and from TensorFlow's format. Programs that call them must link graph_def (see
@@ -204,7 +206,7 @@ class Graph {
   const FunctionLibrary& functions() const { return functions_; }
   FunctionLibrary& functions() { return functions_; }
 
-  // The first error of a builder (recorded through Scope); NewSession reports it.
+  // The first builder error (recorded through Scope), which NewSession reports.
   const absl::Status& status() const { return status_; }
   void Fail(absl::Status status);
 
@@ -214,25 +216,26 @@ class Graph {
  private:
   friend class GraphTestPeer;
 
-  void OwnNodes();  // sets the graph of all nodes and shapes to this one
-  // Whether this graph owns all of `nodes`. Records an error for the first that it does not.
+  void OwnNodes();  // makes this the graph of all nodes and shapes
+  // Returns whether this graph owns all of `nodes`. Records an error for the first node that it
+  // does not own.
   bool MayChange(std::initializer_list<const Node*> nodes);
 
-  // Edges as in Use.
+  // Return the two ends of an edge, numbered as in Use.
   static Node* EdgeSource(const Node* user, int edge);
   static void AddUse(Node* user, int edge);
   static void RemoveUse(Node* user, int edge);
   static int FindControlEdge(const Node* from, const Node* to);  // an edge of `to`, or -1
 
-  // Identity survives a move and is never reused, as the address of a destroyed graph may be.
+  // Survives a move and, unlike the address of a destroyed graph, is never reused.
   uint64_t identity_;
-  uint64_t cloned_from_ = 0;  // for a clone: the identity of the original; else 0
+  uint64_t cloned_from_ = 0;  // the identity of the original if this is a clone, else 0
 
   std::vector<std::unique_ptr<Node>> nodes_;
   struct Names;  // in graph.cc, to keep the headers of its hash tables out of here
   std::unique_ptr<Names> names_;
   std::map<std::pair<std::string, int>, std::shared_ptr<const OpDef>>
-      unknown_ops_;  // by name and outputs
+      unknown_ops_;  // by name and output count
   int num_nodes_ = 0;
   FunctionLibrary functions_;
   absl::Status status_;
@@ -246,16 +249,16 @@ absl::StatusOr<std::vector<Node*>> TopologicalOrder(const Graph& graph);
 // Returns `Op(name)`, the form in which errors name a node.
 std::string OpAndName(const Node& node);
 
-// Follows views (kView), which only change the shape, back to the value that they show.
+// Follows views (kView), which only change the shape, back to the underlying value.
 Output StripViews(Output value);
 
 // Returns the operations that precede the node: its control inputs, and the producers of its data
 // inputs, except producers that have no inputs themselves.
 std::vector<Operation> Predecessors(const Node& node);
 
-// True for [A-Za-z0-9.][A-Za-z0-9_>./\-]*, TensorFlow's node names.
+// Returns true for [A-Za-z0-9.][A-Za-z0-9_>./\-]*, TensorFlow's node names.
 bool IsValidNodeName(absl::string_view name);
-// True for [A-Za-z_][A-Za-z0-9_>.]*, which TensorFlow's op names match.
+// Returns true for [A-Za-z_][A-Za-z0-9_>.]*, which TensorFlow's op names match.
 bool IsValidOpName(absl::string_view name);
 
 }  // namespace mirrorflow

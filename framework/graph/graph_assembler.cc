@@ -23,14 +23,14 @@ namespace {
 // An attribute can request any number of outputs, each of which has a row in the shape table. The
 // limit keeps a few bytes of a file from allocating gigabytes.
 int64_t MaxOutputs(size_t nodes) { return (int64_t{1} << 18) + 16 * static_cast<int64_t>(nodes); }
-// Finding the nearest name compares all of them.
+// Finding the nearest name compares all names.
 constexpr size_t kMaxNodesForHint = 2000;
-// For an unknown op, where each output is a separate argument.
+// The limit for an unknown op, in which each output is a separate argument.
 constexpr int kMaxUnknownOutputs = 1 << 12;
 
 struct Link {
   int record;
-  int index;  // of an output of the record, or Use::kControl
+  int index;  // an output of the record, or Use::kControl
 };
 
 class Assembler {
@@ -49,8 +49,8 @@ class Assembler {
     graph_.functions() = std::move(functions);
     IndexNames();
     for (size_t i = 0; i < records_.size() && !errors_.full(); ++i) Resolve(i);
-    // Records that depend on one that cannot be built are skipped silently, so that further errors
-    // are independent of the first.
+    // Silently skips records that depend on one that cannot be built, so that each error is
+    // independent of the others.
     for (int i : Order()) {
       if (errors_.full()) break;
       Build(i);
@@ -143,7 +143,8 @@ class Assembler {
     return sort.order;
   }
 
-  // An op that is not in the registry has the inputs of its record and the outputs that are used.
+  // Creates an op that is not in the registry, with the inputs of its record and the outputs that
+  // are used.
   absl::StatusOr<const OpDef*> UnknownOp(int i) {
     const int num_outputs = num_used_outputs_[i];
     if (num_outputs > kMaxUnknownOutputs) {
@@ -179,7 +180,7 @@ class Assembler {
       ops_[i] = *unknown;
     }
     LeaveOutText(*ops_[i], &records_[i].attrs, &inputs);
-    records_[i].attrs.erase(kCreationScopeAttr);  // names no strategy of this process
+    records_[i].attrs.erase(kCreationScopeAttr);  // does not name a strategy of this process
     absl::StatusOr<Node*> node =
         graph_.AddNode(records_[i].name, *ops_[i], std::move(records_[i].attrs), std::move(inputs),
                        std::move(controls));
@@ -200,15 +201,16 @@ class Assembler {
     }
   }
 
-  // An op without outputs that takes tensors of any types only prints them (Assert). Removes the
-  // inputs that unknown ops make, which includes text: otherwise no graph with text could run.
+  // Removes the inputs that unknown ops produce, which include text, from an op without outputs
+  // that takes tensors of any types, because such an op only prints them (Assert). Otherwise no
+  // graph with text could run.
   static void LeaveOutText(const OpDef& op, AttrMap* attrs, std::vector<Output>* inputs) {
     if (op.inputs.empty() || !op.outputs.empty()) return;
     const std::string& types_attr = op.inputs.back().type_list_attr;
     const auto it = attrs->find(types_attr);
     if (types_attr.empty() || it == attrs->end()) return;
     const AttrList* types = it->second.get_if<AttrList>();
-    if (types == nullptr || types->size() >= inputs->size()) return;  // needs others, too
+    if (types == nullptr || types->size() >= inputs->size()) return;  // also has other inputs
     const size_t first = inputs->size() - types->size();
     AttrList kept_types;
     std::vector<Output> kept(inputs->begin(), inputs->begin() + first);

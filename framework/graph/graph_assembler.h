@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Builds a graph from node records that refer to each other by name, in any order. This is the
-// common part of reading a GraphDef and parsing the text form. Nothing here trusts the records.
+// Builds a graph from node records that refer to each other by name, in any order. GraphDef reading
+// and text parsing share this code. It does not trust the records.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_GRAPH_ASSEMBLER_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_GRAPH_ASSEMBLER_H_
 
@@ -18,9 +18,9 @@
 
 namespace mirrorflow {
 
-// Prefix for the name of an attribute that shows that a node handles text, which no tensor here can
-// hold. Such an attribute is stored as a serialized proto::AttrValue, and its node gets an unknown
-// op, whatever its op is.
+// Prefix for the names of attributes that involve text, which no tensor here can hold. Such an
+// attribute is stored as a serialized proto::AttrValue, and its node becomes an unknown op, even if
+// the op is known.
 inline constexpr absl::string_view kOpaqueAttr = "_proto_";
 
 struct NodeRecord {
@@ -29,18 +29,19 @@ struct NodeRecord {
   std::vector<std::string> inputs;  // `node`, `node:1`; control inputs, `^node`, come last
   AttrMap attrs;
   std::string where = "";  // prefix of error messages: "line 3: "
-  // Its errors are already reported. Neither the node nor any node that depends on it is built.
+  // True if the errors of the record are already reported. Neither the node nor any node that
+  // depends on it is built.
   bool broken = false;
 };
 
-// Returns the graph, with the shapes of all nodes inferred. Ids follow the order of the records as
-// far as inputs allow. InvalidArgument with up to ErrorList::kMaxErrors errors, those in `errors`
-// first: a name that is illegal or taken, an input that does not exist, a control input before a
-// data input, a wrong dtype, attribute or shape, too many outputs, a cycle.
+// Returns the graph, with the shapes of all nodes inferred. Ids follow record order as far as the
+// inputs allow. InvalidArgument with up to ErrorList::kMaxErrors errors, those in `errors` first.
+// Errors are an illegal or taken name, a missing input, a control input before a data input, a
+// wrong dtype, attribute or shape, too many outputs, and a cycle.
 absl::StatusOr<Graph> AssembleGraph(std::vector<NodeRecord> records, FunctionLibrary functions,
                                     const OpRegistry& registry, ErrorList errors = {});
 
-// The parts of an input of a NodeRecord. InvalidArgument for `node:name:0`, `node:-1`, …
+// The parsed form of a NodeRecord input. InvalidArgument for `node:name:0`, `node:-1`, …
 struct InputRef {
   absl::string_view node;
   int index;  // Use::kControl for `^node`

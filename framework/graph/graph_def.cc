@@ -23,7 +23,8 @@
 namespace mirrorflow {
 namespace {
 
-// Attributes of TensorFlow's ops that do not affect results: dropped if the schema here lacks them.
+// Attributes of TensorFlow's ops that do not affect results. They are dropped if the schema here
+// lacks them.
 constexpr absl::string_view kHints[] = {
     "allowed_devices",  // where a variable may be placed
     "debug_name",       // of a variable
@@ -35,7 +36,7 @@ bool IsHint(absl::string_view name) {
   return std::find(std::begin(kHints), std::end(kHints), name) != std::end(kHints);
 }
 
-// The argument of `op` that TensorFlow's op lacks, or null; see the top of graph_def.h.
+// Returns the argument of `op` that TensorFlow's op lacks, or null; see the top of graph_def.h.
 const ArgDef* OwnArg(const OpDef& op) {
   if (op.inputs.empty() || !absl::StartsWith(op.inputs.back().number_attr, "_")) return nullptr;
   return &op.inputs.back();
@@ -118,7 +119,8 @@ absl::Status RestoreOwnArg(const ArgDef& own, NodeRecord* record) {
   return absl::OkStatus();
 }
 
-// True if no tensor here can hold elements of the dtype: text, 8-bit floats, quantized integers.
+// Returns true if no tensor here can hold elements of the dtype: text, 8-bit floats, quantized
+// integers.
 bool IsUnsupported(proto::DataType dtype) {
   return dtype == proto::DT_STRING || (dtype != proto::DT_INVALID && !IsKnownDataType(dtype));
 }
@@ -129,8 +131,8 @@ bool IsUnsupported(const proto::TensorProto& tensor) {
           DataTypeSize(static_cast<DataType>(tensor.dtype())) == 0);
 }
 
-// True if the value is a tensor that no tensor here can hold, or names the dtype of one. The op
-// then counts as unknown. `attr` is null for the attribute of an unknown op, which may name text.
+// Returns true if the value is a tensor of an unsupported dtype, or names such a dtype. The op then
+// counts as unknown. `attr` is null for the attribute of an unknown op, which may name text.
 bool HasUnsupportedDtype(const proto::AttrValue& value, const AttrDef* attr) {
   const bool may_list_text = attr == nullptr || attr->allowed.empty();
   const auto in_list = [&](int dtype) {
@@ -151,7 +153,7 @@ bool HasUnsupportedDtype(const proto::AttrValue& value, const AttrDef* attr) {
          std::any_of(list.func().begin(), list.func().end(), in_function);
 }
 
-// Adds what is wrong with the node to `errors`. Returns an error only if the node exceeds the
+// Converts a node. Adds its errors to `errors`; returns an error only if the node exceeds the
 // limits.
 absl::StatusOr<NodeRecord> RecordOf(const proto::NodeDef& def, const OpRegistry& registry,
                                     int64_t* repeated_bytes, ErrorList* errors) {
@@ -162,7 +164,8 @@ absl::StatusOr<NodeRecord> RecordOf(const proto::NodeDef& def, const OpRegistry&
     record.broken = true;
   };
   const OpDef* op = registry.Find(def.op());
-  // The map of a message has no order, but errors and the use of `repeated_bytes` need one.
+  // Sorts the attributes: protobuf maps have no order, but errors and the use of `repeated_bytes`
+  // need one.
   std::map<absl::string_view, const proto::AttrValue*> attrs;
   for (const auto& [name, value] : def.attr()) attrs.emplace(name, &value);
   for (const auto& [name, proto] : attrs) {
@@ -217,7 +220,7 @@ absl::Status LibraryToProto(const FunctionLibrary& library, proto::FunctionDefLi
   return absl::OkStatus();
 }
 
-// The graph of a message that is valid as a whole and has no function calls.
+// Returns the graph of a message that has passed ValidateGraphDef and has no function calls.
 absl::StatusOr<Graph> GraphOf(const proto::GraphDef& def, FunctionLibrary library,
                               const OpRegistry& registry, const GraphLimits& limits) {
   int64_t repeated_bytes = limits.max_bytes;
@@ -239,7 +242,7 @@ absl::StatusOr<proto::GraphDef> ToGraphDef(const Graph& graph) {
   MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(graph));
   proto::GraphDef def;
   const FunctionLibrary* library = &graph.functions();
-  FunctionLibrary extended;  // by the expansions of ops with trait kOwnOp
+  FunctionLibrary extended;  // with the expansions of ops with trait kOwnOp
   for (const Node* node : order) {
     MF_RETURN_IF_ERROR(NodeToProto(*node, def.add_node()));
     if (!node->op().has(kOwnOp)) continue;
@@ -258,7 +261,7 @@ absl::StatusOr<Graph> FromGraphDef(const proto::GraphDef& def, const OpRegistry&
                                    const GraphLimits& limits) {
   MF_RETURN_IF_ERROR(ValidateGraphDef(def, limits));
   MF_RETURN_IF_ERROR(CheckOwnOps(def, registry));
-  // The library stays unchanged: its functions may call the renamed ones, which other readers know.
+  // The library is not renamed: its functions may call the renamed ones, which other readers know.
   MF_ASSIGN_OR_RETURN(FunctionLibrary library, LibraryFromProto(def.library()));
   proto::GraphDef restored;
   const bool has_renamed = HasRenamedOwnOps(def, registry);

@@ -4,7 +4,7 @@
 // knows the ops, and graphs that TensorFlow writes can be read here if the registry knows the ops.
 //
 // Devices (a strategy places nodes) and debug information are dropped, because a Graph does not
-// represent them. Attributes that start with `_` and the library of functions are kept.
+// represent them. Attributes that start with `_` and the function library are kept.
 //
 // An op here may have an argument that TensorFlow's op lacks. If it comes last and its count is an
 // attribute that starts with `_`, it is exported in another form. For example, the last argument of
@@ -23,14 +23,14 @@
 
 namespace mirrorflow {
 
-// Writes nodes in topological order, ties by id, with all attributes, defaults included. Fails with
-// the first error from building the graph, or if it has a cycle.
+// Converts a graph. Nodes are in topological order, ties by id, with all attributes, including
+// defaults. Fails with the first error from building the graph, or if the graph has a cycle.
 absl::StatusOr<proto::GraphDef> ToGraphDef(const Graph& graph);
 
-// Nodes may come in any order; the shapes of all are inferred. This is the only entry point, and
-// nothing in `def` is trusted (validate_graph_def.h). InvalidArgument with up to
-// ErrorList::kMaxErrors errors, one per line, which name the node, input or attribute;
-// ResourceExhausted if the graph would exceed the limits.
+// Builds a graph and infers the shapes of all nodes, which may come in any order. This is the only
+// entry point for untrusted messages; nothing in `def` is trusted (validate_graph_def.h).
+// InvalidArgument with up to ErrorList::kMaxErrors errors, one per line, which name the node, input
+// or attribute; ResourceExhausted if the graph would exceed the limits.
 absl::StatusOr<Graph> FromGraphDef(const proto::GraphDef& def, const OpRegistry& registry,
                                    const GraphLimits& limits = {});
 

@@ -8,7 +8,7 @@
 namespace mirrorflow {
 namespace {
 
-// By node id: true if the node has an unknown op or depends on a node that has one.
+// Returns, by node id, whether the node has an unknown op or depends on a node that has one.
 std::vector<char> CannotRun(const Graph& graph) {
   std::vector<char> cannot(graph.id_limit(), 0);
   std::vector<Node*> pending;

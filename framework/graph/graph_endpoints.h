@@ -20,7 +20,7 @@ struct GraphEndpoints {
   std::vector<Node*> unknown;    // nodes with an unknown op
 };
 
-// All in order of creation.
+// Returns the endpoints, each kind in creation order.
 GraphEndpoints FindGraphEndpoints(const Graph& graph);
 
 }  // namespace mirrorflow

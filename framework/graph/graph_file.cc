@@ -30,8 +30,9 @@ namespace {
 using google::protobuf::TextFormat;
 using google::protobuf::internal::WireFormatLite;
 
-constexpr int kMaxDepth = 100;  // protobuf's own limit for binary messages
-// The first line of the text form. A file truncated at a line break has fewer nodes than it says.
+constexpr int kMaxDepth = 100;  // protobuf's limit for binary messages
+// Starts the first line of the text form. The node count after it reveals that a file was truncated
+// at a line break.
 constexpr absl::string_view kTextHead = "# mirrorflow graph, nodes: ";
 
 enum class Format { kBinary, kProtoText, kTextForm };
@@ -59,7 +60,7 @@ FileReader ReaderOf(Format format) {
   return {"a graph in Mirrorflow's text form, as the name ends in .txt", kGraph, kTextFormKinds};
 }
 
-// The offset of the first field of a GraphDef that is truncated or cannot be parsed.
+// Returns the offset of the first field of a GraphDef that is truncated or cannot be parsed.
 int BadOffset(const std::string& bytes) {
   google::protobuf::io::CodedInputStream input(reinterpret_cast<const uint8_t*>(bytes.data()),
                                                static_cast<int>(bytes.size()));
@@ -75,7 +76,8 @@ int BadOffset(const std::string& bytes) {
   }
 }
 
-// Call this before parsing: a file of empty nodes can need a hundred times its size in memory.
+// Checks the size before parsing: a file of empty nodes can need a hundred times its size in
+// memory.
 absl::Status CheckSize(const ParsedSize& size, const GraphLimits& limits) {
   if (size.bytes() <= limits.max_bytes) return absl::OkStatus();
   return absl::ResourceExhaustedError(
@@ -128,8 +130,8 @@ absl::StatusOr<Graph> GraphFromDef(const absl::StatusOr<proto::GraphDef>& def,
   return FromGraphDef(*def, registry, limits);
 }
 
-// In the text form, functions and attributes that have no native type stay serialized. They are
-// parsed later, so check their size here.
+// Checks the size of the serialized messages in a text form: functions, and attributes without a
+// native type, which are parsed later.
 absl::Status CheckMessages(const Graph& graph, const GraphLimits& limits) {
   ParsedSize size;
   for (const auto& [name, bytes] : graph.functions().functions()) {
@@ -158,7 +160,7 @@ absl::StatusOr<Graph> GraphFromText(absl::string_view text, const OpRegistry& re
         "the file may be cut off; expected ", nodes,
         " nodes and the end of a line, as its first line says, got ", graph.num_nodes(), " nodes"));
   }
-  // In a handwritten text, which has no such line, only an empty graph can be detected.
+  // A handwritten text has no such line, so only an empty graph can be detected.
   if (!has_head && graph.num_nodes() == 0) {
     return absl::InvalidArgumentError("the graph is empty; the file may be cut off");
   }

@@ -15,10 +15,10 @@ namespace mirrorflow {
 
 // Every error begins with the path, and a parse error also gives the position. A file of another
 // kind (a SavedModel, an ONNX model, a git LFS pointer) is InvalidArgument, and the error names the
-// kind. A truncated file is an error, never a smaller graph, with one exception: a GraphDef that is
-// truncated between two nodes looks like one without versions, which old programs write.
-// ResourceExhausted for a file, or a graph in it, that exceeds the limits. Text may be in UTF-8 or
-// UTF-16, with any system's line endings.
+// kind. A truncated file is an error, never a smaller graph, with one exception: a GraphDef
+// truncated between two nodes looks like one without versions, as old programs write.
+// ResourceExhausted for a file, or a graph in it, that exceeds the limits. Text may be UTF-8 or
+// UTF-16, with the line endings of any operating system.
 absl::StatusOr<Graph> ReadGraphFile(absl::string_view path, const OpRegistry& registry,
                                     const GraphLimits& limits = {});
 

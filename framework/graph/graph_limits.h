@@ -10,10 +10,10 @@
 namespace mirrorflow {
 
 struct GraphLimits {
-  // The body of a function counts once for each reference to it.
+  // A function body counts once for each reference to the function.
   int64_t max_nodes = int64_t{1} << 22;
-  // Limits the file, the memory of the message in it, the message with all function calls inlined,
-  // and the tensors that are written as one repeated value, each separately.
+  // Limits, each separately, the file, the memory of its message, the message with all function
+  // calls inlined, and the tensors that are written as one repeated value.
   int64_t max_bytes = int64_t{1} << 31;
 };
 

@@ -25,14 +25,14 @@ namespace {
 
 using Attrs = google::protobuf::Map<std::string, proto::AttrValue>;
 
-// Names grow with the depth of calls, and their total size with its square.
+// Names grow with call depth, and their total size with its square.
 constexpr size_t kMaxPrefix = 256;
-// The depth of functions in attributes of functions; the limit of tensor_proto.h.
+// The maximum depth of functions in attributes of functions, as in tensor_proto.h.
 constexpr int kMaxAttrDepth = 50;
-// More outputs than any node has.
+// More than the outputs of any node.
 constexpr int64_t kMaxIndex = std::numeric_limits<int>::max();
 
-// The number of functions that enclose the innermost attribute.
+// Returns how many functions enclose the innermost attribute.
 int DepthOf(const proto::AttrValue& attr) {
   int depth = 0;
   for (const auto& [name, inner] : attr.func().attr()) {
@@ -48,7 +48,8 @@ bool IsCallOp(absl::string_view op) {
   return op == "PartitionedCall" || op == "StatefulPartitionedCall";
 }
 
-// Whether the node calls a function: by a call op or, if it is in `functions`, by its name.
+// Returns whether the node calls a function: through a call op or, if its op is in `functions`, by
+// name.
 bool IsCall(const proto::NodeDef& node, const absl::flat_hash_set<absl::string_view>& functions) {
   return IsCallOp(node.op()) || functions.contains(node.op());
 }
@@ -67,8 +68,9 @@ absl::flat_hash_set<absl::string_view> FunctionNames(const proto::GraphDef& def)
   return names;
 }
 
-// The functions that a node can call by using their name as its op. A name in the registry means
-// that op, even if the library has a function of that name for readers that do not know the op.
+// Returns the functions that a node can call by using their name as its op. A name in the registry
+// means that op, even if the library has a function of the same name for readers that do not know
+// the op.
 absl::flat_hash_set<absl::string_view> FunctionsThatAreOps(const proto::GraphDef& def,
                                                            const OpRegistry& registry) {
   absl::flat_hash_set<absl::string_view> names = FunctionNames(def);
@@ -76,11 +78,11 @@ absl::flat_hash_set<absl::string_view> FunctionsThatAreOps(const proto::GraphDef
   return names;
 }
 
-// The value of an attribute, or null.
+// Returns the value of an attribute, or null.
 using AttrOf = absl::FunctionRef<const proto::AttrValue*(const std::string& name)>;
 
-// The number of tensors that an argument stands for, given the names of its attributes for a count
-// and a list of dtypes; -1 if the attribute is missing.
+// Returns the number of tensors that an argument stands for, given the names of its count and dtype
+// list attributes; -1 if the attribute is missing.
 int64_t TensorsOf(const std::string& number_attr, const std::string& type_list_attr,
                   AttrOf attr_of) {
   const bool is_list = number_attr.empty();
@@ -134,7 +136,7 @@ class Inliner {
     return bytes;
   }
 
-  // Charges what calls request by their attributes and inputs: a long one may be used any number of
+  // Charges calls for their attributes and inputs, because a long one can be used any number of
   // times.
   absl::Status Spend(int64_t nodes, int64_t bytes) {
     constexpr int64_t kMany = int64_t{1} << 61;
@@ -154,7 +156,7 @@ class Inliner {
     }
   }
 
-  // A prefix that gives every node of the body an unused name.
+  // Returns a prefix that gives every node of the body an unused name.
   std::string FreePrefix(const proto::NodeDef& call, const proto::FunctionDef& function) {
     std::string prefix = absl::StrCat(call.name(), "/");
     const auto& nodes = function.node_def();
@@ -176,7 +178,7 @@ class Inliner {
     std::string prefix;
     absl::flat_hash_map<std::string, std::vector<std::string>> args;  // inputs of the call, by name
     absl::flat_hash_map<absl::string_view, const proto::NodeDef*> body;
-    std::vector<std::string> controls;  // of the call
+    std::vector<std::string> controls;  // control inputs of the call
   };
 
   template <typename Arg>
@@ -245,7 +247,7 @@ class Inliner {
         MF_ASSIGN_OR_RETURN(input, Translate(instance, input));
         MF_RETURN_IF_ERROR(Spend(0, static_cast<int64_t>(input.size())));
       }
-      // The other nodes wait through these.
+      // Nodes that use other nodes of the body inherit their control inputs.
       if (!uses_the_body) {
         MF_RETURN_IF_ERROR(Spend(0, BytesOf(instance.controls)));
         for (const std::string& control : instance.controls) copy.add_input(control);
@@ -255,8 +257,8 @@ class Inliner {
     return Return(call, instance);
   }
 
-  // Replaces placeholder attributes by the values that the call supplies. `depth` functions enclose
-  // the attribute.
+  // Replaces placeholder attributes with the values that the call supplies. `depth` functions
+  // enclose the attribute.
   absl::Status Substitute(const Instance& instance, proto::AttrValue* attr, int depth = 0) {
     if (attr->has_func()) {
       for (auto& [name, inner] : *attr->mutable_func()->mutable_attr()) {
@@ -280,7 +282,7 @@ class Inliner {
   }
 
   // Translates an input from the notation of bodies (`arg`, `args:1`, `node:output:0`, `^node`) to
-  // that of graphs.
+  // the notation of graphs.
   absl::StatusOr<std::string> Translate(const Instance& instance, absl::string_view input) const {
     auto fail = [&](absl::string_view what) {
       return absl::InvalidArgumentError(absl::StrCat("'", Printable(input), "' ", what));
@@ -308,7 +310,7 @@ class Inliner {
     return absl::StrCat(instance.prefix, parts[0], ":", first + index);
   }
 
-  // The index of the first output called `name` among all outputs of a node in a body.
+  // Returns the index of the first output called `name` among all outputs of a node in a body.
   absl::StatusOr<int64_t> FirstOutput(const Instance& instance, const proto::NodeDef& node,
                                       absl::string_view name) const {
     if (IsCallOp(node.op())) return 0;  // its only output is a list
@@ -331,7 +333,7 @@ class Inliner {
       }
     } else {
       const OpDef* op = registry_.Find(node.op());
-      if (op == nullptr) return 0;  // a guess that is harmless: no step can need an unknown op
+      if (op == nullptr) return 0;  // a harmless guess: no step can need an unknown op
       for (const ArgDef& output : op->outputs) {
         if (output.name == name) return first;
         skip(output.number_attr, output.type_list_attr);
@@ -342,7 +344,7 @@ class Inliner {
                                                    Printable(name), "'"));
   }
 
-  // The dtypes of the results of the call.
+  // Returns the dtypes of the call's results.
   absl::StatusOr<std::vector<proto::DataType>> OutputTypes(const proto::NodeDef& call,
                                                            const Instance& instance) {
     std::vector<proto::DataType> types;
@@ -355,8 +357,8 @@ class Inliner {
       }
       const int64_t count = CountOf(output, instance);
       if (count < 0) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("the number of results '", Printable(output.name()), "' is not given"));
+        return absl::InvalidArgumentError(absl::StrCat(
+            "the call does not give the count of output '", Printable(output.name()), "'"));
       }
       MF_RETURN_IF_ERROR(Spend(count, 0));
       const bool is_list = output.number_attr().empty() && !output.type_list_attr().empty();
@@ -378,7 +380,8 @@ class Inliner {
     return types;
   }
 
-  // Records what the users of the call's outputs get, and adds the node that stands for the call.
+  // Records the values that the users of the call's outputs get, and adds the node that stands for
+  // the call.
   absl::Status Return(const proto::NodeDef& call, const Instance& instance) {
     MF_ASSIGN_OR_RETURN(const std::vector<proto::DataType> types, OutputTypes(call, instance));
     std::vector<std::string> values;
@@ -405,7 +408,7 @@ class Inliner {
       MF_ASSIGN_OR_RETURN(const std::string control, Translate(instance, absl::StrCat("^", node)));
       controls.push_back(control);
     }
-    std::sort(controls.begin(), controls.end());  // maps have no order
+    std::sort(controls.begin(), controls.end());  // protobuf maps have no fixed order
     controls.erase(std::unique(controls.begin(), controls.end()), controls.end());
     const int64_t copies = static_cast<int64_t>(values.size()) + 1;
     MF_RETURN_IF_ERROR(Spend(0, std::min(copies * BytesOf(controls), limits_.max_bytes + 1)));
@@ -420,7 +423,8 @@ class Inliner {
       (*node.mutable_attr())["T"].set_type(type);
     };
     for (size_t i = 0; i < values.size(); ++i) {
-      // A value without controls needs no node. A resource must be visible where it is used.
+      // A value without control inputs needs no node. A resource must be connected directly to its
+      // users.
       if (controls.empty() || types[i] == proto::DT_RESOURCE) {
         sources.push_back(values[i]);
       } else if (values.size() == 1) {
@@ -473,7 +477,7 @@ class Inliner {
   absl::flat_hash_map<std::string, const proto::FunctionDef*> functions_;
   absl::flat_hash_set<std::string> taken_;              // names of nodes
   absl::flat_hash_set<absl::string_view> taken_heads_;  // names in `def_` up to the first slash
-  std::deque<proto::NodeDef> calls_;                    // still to be inlined
+  std::deque<proto::NodeDef> calls_;                    // not yet inlined
   absl::flat_hash_map<std::string, std::vector<std::string>> outputs_of_calls_;
   int num_short_prefixes_ = 0;
   int64_t nodes_ = 0, bytes_ = 0;  // see Spend

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Replaces function calls by the bodies of the called functions, as TensorFlow does before it runs
-// a graph. Works on messages: a body names the outputs of its nodes by argument and may have
+// Replaces function calls with the bodies of the called functions, as TensorFlow does before it
+// runs a graph. Works on messages: a body names the outputs of its nodes by argument and may have
 // attributes that only a call supplies, so it cannot be a Graph before it is inlined.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_INLINE_FUNCTIONS_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_INLINE_FUNCTIONS_H_
@@ -13,18 +13,18 @@
 
 namespace mirrorflow {
 
-// True if a node of the graph itself is a PartitionedCall or StatefulPartitionedCall, or if its op
-// is a function of the library.
+// Returns true if a node of the graph itself is a PartitionedCall or StatefulPartitionedCall, or if
+// its op is a function of the library.
 bool HasFunctionCalls(const proto::GraphDef& def);
 
 // Returns the nodes of `def` with each call inlined, without the library. The node `call` remains,
 // as an Identity (or IdentityN, or NoOp) of the results, so that it can be fetched, run and waited
-// for. It waits for the nodes that the function must always run (control_ret). The nodes of the
-// body are named `call/…`. Resources are connected directly to their users. Functions in attributes
-// of other ops (If, While) are left unchanged.
+// for. It has control inputs from the nodes that the function must always run (control_ret). The
+// nodes of the body are named `call/…`. Resources are connected directly to their users. Functions
+// in attributes of other ops (If, While) are left unchanged.
 //
-// InvalidArgument, naming the call: an unknown function, a wrong number of arguments, an attribute
-// that the call does not supply, an output that does not exist. ResourceExhausted if attributes
+// InvalidArgument, naming the call, for an unknown function, a wrong argument count, an attribute
+// that the call does not supply, or an output that does not exist. ResourceExhausted if attributes
 // that calls supply multiply beyond the limits. ValidateGraphDef, which must run first, bounds
 // everything else.
 absl::StatusOr<proto::GraphDef> InlineFunctionCalls(const proto::GraphDef& def,

@@ -25,19 +25,19 @@ bool HoldsNothing(int64_t max_length, const ListKind& kind) {
   return max_length == 0 || std::any_of(kind.inner.begin(), kind.inner.end(), IsZero);
 }
 
-// True if the list is an optional or contains optionals.
+// Returns true if the list is an optional or contains optionals.
 bool HasOptionals(const ListInfo& list) {
   const auto at_most_one = [](int64_t length) { return length == 0 || length == 1; };
   return at_most_one(list.max_length) ||
          std::any_of(list.inner.begin(), list.inner.end(), at_most_one);
 }
 
-// True if `a` has `depth` levels of nesting, the dtype of `b` and a compatible shape.
+// Returns true if `a` has `depth` levels of nesting, the dtype of `b` and a compatible shape.
 bool AreAlike(const ListKind& a, const ListKind& b, size_t depth) {
   return a.dtype == b.dtype && a.inner.size() == depth && a.element.IsCompatibleWith(b.element);
 }
 
-// The error for two kinds that are not alike.
+// Returns the error for two kinds that are not alike.
 absl::Status NotAlike(const ListKind& a, const ListKind& b) {
   if (a.inner.size() != b.inner.size()) {
     return absl::InvalidArgumentError(
@@ -55,7 +55,7 @@ absl::Status NotAlike(const ListKind& a, const ListKind& b) {
 }
 
 // Reduces `kind` to the information that also holds for `other`. `kind_holds` and `other_holds` are
-// false if their lists hold no tensor, whose common value then does not count.
+// false if the respective list holds no tensor, so that its common value does not count.
 absl::Status MergeKind(const ListKind& other, bool other_holds, bool kind_holds, ListKind* kind) {
   MF_ASSIGN_OR_RETURN(kind->element, kind->element.MergeWith(other.element));
   for (size_t i = 0; i < std::min(kind->inner.size(), other.inner.size()); ++i) {
@@ -167,7 +167,7 @@ int FindKind(absl::Span<const ListKind> kinds, const ListKind& kind, size_t dept
 }
 
 absl::StatusOr<ListInfo> EitherList(const ListInfo& a, const ListInfo& b) {
-  // An empty list may be of unknown kind, as an optional without a value is.
+  // An empty list may be of unknown kind, like an optional without a value.
   if ((!a.known() && !a.holds_nothing()) || (!b.known() && !b.holds_nothing())) return ListInfo();
   if (!a.known() && (b.known() || b.inner.size() > a.inner.size())) return EitherList(b, a);
   std::vector<ListKind> kinds = a.kinds();

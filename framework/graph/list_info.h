@@ -13,14 +13,15 @@
 
 namespace mirrorflow {
 
-// The kind of tensors that a list holds.
+// The kind of tensor that a list holds.
 struct ListKind {
   static constexpr int64_t kUnknown = -1;
-  static constexpr int kMaxDepth = 8;  // of nested lists
+  static constexpr int kMaxDepth = 8;  // nesting depth of lists
 
   DataType dtype = DT_INVALID;           // of the tensors; DT_INVALID if not known
   Shape element = Shape::UnknownRank();  // the shape of all tensors
-  // For nested lists: the maximum length of the element lists, then of their elements, and so on.
+  // The maximum lengths of nested lists: first those of the element lists, then those of their
+  // elements, and so on.
   std::vector<int64_t> inner;
   Tensor common;  // if it has a value, every tensor is equal to it
 
@@ -31,44 +32,44 @@ struct ListInfo : ListKind {
   int64_t length = kUnknown;
   int64_t max_length = kUnknown;  // an upper bound, which may be known when `length` is not
   // The remaining kinds. An optional may have several: TensorFlow's gradient of an If stores the
-  // intermediate values of both branches in the same optionals. So may a list of optionals. Kinds
-  // are kept in a canonical order.
+  // intermediate values of both branches in the same optionals. So may a list of optionals. The
+  // kinds are in a canonical order.
   std::vector<ListKind> others;
 
   bool is_empty() const { return max_length == 0; }
-  // True if the list is known to hold no tensor. Its dtype may then be unknown.
+  // Returns true if the list is known to hold no tensor. Its dtype may then be unknown.
   bool holds_nothing() const;
-  // This kind and the others.
+  // Returns this kind and the others.
   std::vector<ListKind> kinds() const;
 
-  // A list whose only element is this list; Unimplemented if the nesting becomes too deep.
+  // Returns a list whose only element is this list; Unimplemented if the nesting becomes too deep.
   absl::StatusOr<ListInfo> InList() const;
-  // The elements of a nested list; an unknown list if the elements are not lists.
+  // Returns the element list of a nested list; an unknown list if the elements are not lists.
   ListInfo ElementList() const;
-  // A list with elements of the same kinds, whose lengths and common values are unknown.
+  // Returns a list with elements of the same kinds, but unknown lengths and common values.
   ListInfo OfAnyLength() const;
 
   static ListInfo From(const ValueInfo& info);
   ValueInfo ToValueInfo() const;
 };
 
-// Read the list at input i, and set the list at output i, in a shape function.
+// For shape functions: read the list at input i, and set the list at output i.
 ListInfo ListInput(const ShapeContext& c, int i);
 void SetList(ShapeContext& c, int i, const ListInfo& list);
 
-// True if both tensors have values, with equal dtypes, shapes and bits.
+// Returns true if both tensors have values, with equal dtypes, shapes and bits.
 bool SameTensor(const Tensor& a, const Tensor& b);
 
-// Compare all that is known about two kinds or lists.
+// Compare everything that is known about two kinds or lists.
 bool operator==(const ListKind& a, const ListKind& b);
 bool operator==(const ListInfo& a, const ListInfo& b);
 
-// The index of the kind among `kinds` that has `depth` levels of nesting, the dtype of `kind` and a
-// compatible shape; -1 if there is none.
+// Returns the index of the kind in `kinds` that has `depth` levels of nesting, the dtype of `kind`
+// and a compatible shape; -1 if there is none.
 int FindKind(absl::Span<const ListKind> kinds, const ListKind& kind, size_t depth);
 
 // Merges two lists into the information that holds for both. InvalidArgument if their elements
-// differ in dtype, shape or nesting; those of optionals may differ.
+// differ in dtype, shape or nesting, unless they are optionals.
 absl::StatusOr<ListInfo> EitherList(const ListInfo& a, const ListInfo& b);
 
 }  // namespace mirrorflow

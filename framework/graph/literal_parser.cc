@@ -31,7 +31,7 @@ bool IsDigits(absl::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), absl::ascii_isdigit);
 }
 
-// nan, -nan, or nan(0x…) with all bits.
+// Parses nan, -nan, or nan(0x…) with all bits.
 template <typename T>
 bool ParseNan(absl::string_view text, T* value) {
   using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
@@ -79,7 +79,7 @@ bool ParseNumber(absl::string_view text, T* value) {
   }
 }
 
-// The name in errors of the numbers in a tensor.
+// Returns how errors name the numbers in a tensor.
 absl::string_view NumberName(DataType dtype) {
   return dtype == DT_HALF || dtype == DT_BFLOAT16 ? "the bits as an integer" : DataTypeName(dtype);
 }
@@ -195,14 +195,14 @@ absl::StatusOr<AttrValue> LiteralParser::Number() {
   int64_t integer;
   if (ParseNumber(token, &integer)) return AttrValue(integer);
   float number;
-  // An integer out of range must not become a float.
+  // An out-of-range integer must not become a float.
   if (!IsDigits(absl::StripPrefix(token, "-")) && ParseNumber(token, &number)) {
     return AttrValue(number);
   }
   return ErrorAt(start, absl::StrCat("expected an int or a float, got '", Printable(token), "'"));
 }
 
-// true, false, nan, inf, a dtype, or a tensor, which begins with its dtype.
+// Parses true, false, nan, inf, a dtype, or a tensor, which begins with its dtype.
 absl::StatusOr<AttrValue> LiteralParser::WordValue() {
   const size_t start = position_;
   const absl::string_view word = Take(IsWordChar);
@@ -309,7 +309,8 @@ absl::StatusOr<Tensor> LiteralParser::TensorLiteral() {
     MF_RETURN_IF_ERROR(Expect('}'));
     return Tensor();
   }
-  // The shape may be arbitrarily large: memory is allocated only for the elements that are present.
+  // The shape may be arbitrarily large, because memory is allocated only for the elements that are
+  // present.
   const absl::Status status = shape.Validate(*dtype);
   if (!status.ok()) return ErrorAt(start, status.message());
   if (!shape.IsFullyDefined()) return ErrorAt(start, "the shape of a tensor must be known");

@@ -16,27 +16,27 @@ namespace mirrorflow {
 
 class LiteralParser {
  public:
-  // `text` must outlive the parser. Its first line is number `line` in errors.
+  // `text` must outlive the parser. Errors count lines from `line`.
   explicit LiteralParser(absl::string_view text, int line = 1) : text_(text), line_(line) {}
 
-  // All of these skip white space first. Those that return a status report what they expected.
+  // All methods below skip white space first. The errors say what was expected.
   bool AtEnd();
   bool Consume(char c);
   bool NextIs(char c);
   absl::Status Expect(char c);
   absl::Status ExpectEnd();
-  // A non-empty run of the characters of names (IsWordChar).
+  // Reads a non-empty run of name characters (IsWordChar).
   absl::StatusOr<std::string> Word(absl::string_view what);
-  // `node`, `node:1` or `^node`, not checked further.
+  // Reads `node`, `node:1` or `^node`, which is not checked further.
   absl::StatusOr<std::string> Input();
   absl::StatusOr<std::string> QuotedString();
   absl::StatusOr<AttrValue> Value();
   absl::StatusOr<AttrMap> Attrs();  // in braces
   absl::StatusOr<Tensor> TensorLiteral();
-  // The name after `@`: a word, a quoted string, or empty.
+  // Reads the name after `@`: a word, a quoted string, or nothing.
   absl::StatusOr<std::string> FunctionName();
 
-  // The error `line 3, column 14: expected <what>, got …` for the text at the cursor.
+  // Returns the error `line 3, column 14: expected <what>, got …` for the text at the cursor.
   absl::Status Expected(absl::string_view what);
 
  private:

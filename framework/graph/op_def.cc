@@ -10,7 +10,7 @@
 namespace mirrorflow {
 namespace {
 
-// No argument list of a sane graph is longer. Counts from files are checked against this limit.
+// Longer than any argument list of a sane graph. Counts from files are checked against this limit.
 constexpr int64_t kMaxArgCount = 1 << 20;
 
 absl::Status CheckAllowed(const AttrDef& def, const AttrValue& value) {
@@ -79,7 +79,7 @@ absl::Status CompleteAttrs(const OpDef& op, AttrMap* attrs) {
     }
   }
   if (attrs->size() == declared) return absl::OkStatus();
-  if (op.role == OpRole::kUnknown) return absl::OkStatus();  // may have any
+  if (op.role == OpRole::kUnknown) return absl::OkStatus();  // may have any attribute
   for (const auto& [name, value] : *attrs) {
     if (!absl::StartsWith(name, "_") && op.FindAttr(name) == nullptr) {
       return absl::InvalidArgumentError(

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // OpDef: everything the framework knows about an op, in one row: schema, shape function, sharding
-// rule, gradient, traits. Passes and printers query the row; none keeps its own list of op names.
+// rule, gradient, traits. Passes and printers query the row instead of keeping lists of op names.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_OP_DEF_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_OP_DEF_H_
 
@@ -39,13 +39,13 @@ struct ArgDef {
 
 struct AttrDef {
   std::string name;
-  std::string type;  // string, int, float, bool, type, shape, tensor, func, or list(one of them)
+  std::string type;  // string, int, float, bool, type, shape, tensor, func, or list(…) of these
   std::optional<AttrValue> default_value;
   AttrList allowed;                // if not empty: the only values (of each element, for a list)
   std::optional<int64_t> minimum;  // of an int, or of the length of a list
 };
 
-// Marks the few ops that the framework itself has to create or recognise.
+// Marks the few ops that the framework itself must create or recognise.
 enum class OpRole {
   kNone,
   kConstant,     // attribute `value` is its output
@@ -59,25 +59,25 @@ enum class OpRole {
   kAddAll,       // sums its list of tensors
   kOnesLike,     // ones in the shape of its input
   kBranch,       // runs one of the functions in its attributes; input 0 selects it
-  kLoop,         // runs a function repeatedly, as long as another one returns true
-  kUnknown,      // from a file and not in the registry: allowed where no step needs it
+  kLoop,         // runs a function repeatedly while another one returns true
+  kUnknown,      // read from a file and not in the registry; allowed where no step needs it
 };
 
 enum OpTrait : uint32_t {
   // Has effects other than its outputs, or two runs may differ. Never folded or merged, and never
-  // dropped while it is wanted.
+  // dropped if a step needs it.
   kStateful = 1u << 0,
   // f(a, b) == f(b, a).
   kCommutative = 1u << 1,
   // Output element i depends only on element i of each (broadcast) input.
   kElementwise = 1u << 2,
-  // Output 0 is input 0 with another shape: no kernel runs and no memory is allocated.
+  // Output 0 is input 0 with another shape. No kernel runs and no memory is allocated.
   kView = 1u << 3,
   // Draws from the random stream: its kernel gets the op's key and the first row.
   kRandom = 1u << 4,
   // Its outputs differ between replicas and have no combined meaning (ReplicaIndex).
   kPerReplica = 1u << 5,
-  // A write that does not read: the variable needs no value before it.
+  // Writes a variable without reading it: the variable needs no earlier value.
   kOverwrites = 1u << 6,
   // TensorFlow has no such op: files also contain its expansion, a function of the same name.
   kOwnOp = 1u << 7,
@@ -89,7 +89,7 @@ enum OpTrait : uint32_t {
   // Its results are as precise as its operands, up to one rounding: the op moves elements, adds a
   // bias or normalises.
   kKeepsPrecision = 1u << 10,
-  // For an element-wise op: rounding an operand can change the result arbitrarily. An element-wise
+  // Rounding an operand of this element-wise op can change the result arbitrarily. An element-wise
   // op without this trait keeps precision.
   kNeedsPrecision = 1u << 11,
 };
@@ -126,29 +126,30 @@ struct OpDef {
   GradientFn gradient = nullptr;
   std::string no_gradient_reason;  // the reason for having no gradient
   ExpandFn expand = nullptr;
-  // For an optimizer update: the name of the input that is the gradient of variable 0. Else empty.
+  // The name of the input that is the gradient of variable 0 if the op is an optimizer update, else
+  // empty.
   std::string update_gradient;
 
   bool has(OpTrait trait) const { return (traits & trait) != 0; }
   const AttrDef* FindAttr(absl::string_view attr_name) const;
 };
 
-// Fills `attrs` with the defaults of `op` and checks each declared attribute: present, of the right
-// type, in range. Undeclared ones must start with `_`.
+// Fills `attrs` with the defaults of `op` and checks that each declared attribute is present, of
+// the right type and in range. Names of undeclared attributes must start with `_`.
 absl::Status CompleteAttrs(const OpDef& op, AttrMap* attrs);
 
-// The dtypes of all inputs (or outputs) of a node, given complete attributes.
+// Return the dtypes of all inputs or outputs of a node, given complete attributes.
 using DataTypes = absl::InlinedVector<DataType, 4>;
 absl::StatusOr<DataTypes> ArgDataTypes(absl::Span<const ArgDef> args, const AttrMap& attrs);
 
-// The positions of the tensors of argument `arg` among those of all `args`: [first, last).
+// The indices of an argument's tensors among the tensors of all arguments: [first, last).
 struct ArgRange {
   int first;
   int last;
 };
 absl::StatusOr<ArgRange> FindArg(absl::Span<const ArgDef> args, const AttrMap& attrs,
                                  absl::string_view arg);
-// The number of tensors that one argument stands for.
+// Returns the number of tensors that one argument stands for.
 absl::StatusOr<int64_t> ArgCount(const ArgDef& arg, const AttrMap& attrs);
 
 }  // namespace mirrorflow

@@ -58,7 +58,7 @@ class OpBuilder {
 class OpRegistry {
  public:
   OpRegistry() = default;
-  // Also contains the ops of `base`, which must outlive this registry.
+  // Creates a registry that also contains the ops of `base`, which must outlive it.
   explicit OpRegistry(const OpRegistry* base) : base_(base) {}
   OpRegistry(const OpRegistry&) = delete;
   OpRegistry& operator=(const OpRegistry&) = delete;
@@ -66,8 +66,8 @@ class OpRegistry {
   OpBuilder Define(absl::string_view name);
   OpBuilder Define(OpDef def);
 
-  // Returns InvalidArgument with everything that is missing or malformed in any definition. Call it
-  // once, after the last Define().
+  // Checks all definitions. InvalidArgument, listing everything that is missing or malformed. Call
+  // it once, after the last Define().
   absl::Status Seal() const;
 
   // Returns the op, or null if it is unknown.

@@ -40,7 +40,7 @@ absl::StatusOr<AttrValue> ParseScalar(absl::string_view type, absl::string_view 
   return absl::InvalidArgumentError(absl::StrCat("'", text, "' is not a value of type ", type));
 }
 
-// The parts of "a, b, c"; none for the empty string.
+// Returns the parts of "a, b, c"; none for the empty string.
 std::vector<absl::string_view> SplitList(absl::string_view text) {
   if (absl::StripAsciiWhitespace(text).empty()) return {};
   return absl::StrSplit(text, ',');
@@ -112,7 +112,7 @@ absl::StatusOr<ArgDef> ParseArgSpec(absl::string_view spec) {
     type = absl::StripAsciiWhitespace(type.substr(star + 1));
   }
   if (arg.name.empty() || type.empty()) return Malformed(spec, "expected 'name: type'");
-  // A dtype is spelt in lower case, an attribute starts with a capital.
+  // Dtypes are lower case; attribute names start with a capital letter.
   const absl::StatusOr<DataType> dtype = ParseDataType(type);
   if (dtype.ok()) {
     arg.dtype = *dtype;

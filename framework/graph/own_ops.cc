@@ -20,12 +20,13 @@
 namespace mirrorflow {
 namespace {
 
-// Names the op that a function expands, with a prefix. TensorFlow has this attribute for functions
-// that stand for one operation, and loads no SavedModel whose functions have unknown ones.
+// Names the op that a function expands, with a prefix. TensorFlow defines this attribute for
+// functions that stand for one operation, and refuses to load a SavedModel whose functions have
+// unknown attributes.
 constexpr char kOwnOpAttr[] = "_implements";
 constexpr absl::string_view kOwnOpPrefix = "mirrorflow.";
 
-// The name of the op that the function expands; empty if it expands none.
+// Returns the name of the op that the function expands; empty if it expands none.
 absl::string_view OwnOpOf(const proto::FunctionDef& function) {
   const auto attr = function.attr().find(kOwnOpAttr);
   if (attr == function.attr().end()) return "";
@@ -33,8 +34,8 @@ absl::string_view OwnOpOf(const proto::FunctionDef& function) {
   return absl::ConsumePrefix(&name, kOwnOpPrefix) ? name : "";
 }
 
-// The op that stands for an argument of the function. The name is TensorFlow's; no file contains
-// it.
+// Returns the op that stands for an argument of the function. The name is TensorFlow's; no file
+// contains it.
 const OpDef& ArgumentOp() {
   static const OpDef* const op = [] {
     auto* def = new OpDef();
@@ -48,7 +49,7 @@ const OpDef& ArgumentOp() {
   return *op;
 }
 
-// The expansion of a node for operands of which only the dtypes are known.
+// The expansion of a node, for operands of known dtypes and unknown shapes.
 struct Expansion {
   Graph graph;
   std::vector<Output> args;  // named after the op's arguments
@@ -84,7 +85,7 @@ absl::StatusOr<Expansion> ExpansionOf(const Node& node) {
   return expansion;
 }
 
-// The name of `output` in the body of a function: `node:output:index`, or the argument's name.
+// Returns the name of `output` in a function body: `node:output:index`, or the argument's name.
 absl::StatusOr<std::string> NameInBody(const Output& output, absl::Span<const Output> args) {
   if (absl::c_linear_search(args, output)) return output.node->name();
   const OpDef& op = output.node->op();
@@ -96,8 +97,8 @@ absl::StatusOr<std::string> NameInBody(const Output& output, absl::Span<const Ou
   return absl::InternalError(absl::StrCat(output.ToString(), " is not an output of ", op.name));
 }
 
-// TensorFlow requires that a function declares the attributes of its calls. They are declared,
-// although their values are already in the body.
+// Declares the attributes of calls, as TensorFlow requires, although their values are already in
+// the body.
 void Declare(const OpDef& op, const Expansion& expansion, proto::OpDef* signature) {
   for (const AttrDef& attr : op.attrs) {
     auto* declared = signature->add_attr();
@@ -116,7 +117,7 @@ void Declare(const OpDef& op, const Expansion& expansion, proto::OpDef* signatur
   }
 }
 
-// The function for `node`, not yet named.
+// Returns the function for `node`, without a name.
 absl::StatusOr<proto::FunctionDef> FunctionOf(const Node& node) {
   MF_ASSIGN_OR_RETURN(const Expansion expansion, ExpansionOf(node));
   MF_ASSIGN_OR_RETURN(proto::GraphDef def, ToGraphDef(expansion.graph));

@@ -3,8 +3,8 @@
 // Writes ops that TensorFlow does not have (kOwnOp) to its files, and reads them back. In a file,
 // such a node calls a function in TensorFlow's ops: the expansion of the op for the attributes and
 // dtypes of the node. An attribute of the function names the op. The function has the op's name if
-// the attributes are at their defaults and types are float, and a name of its own otherwise. A
-// reader that knows the op takes the call for the op.
+// all attributes have their defaults and all types are float; otherwise it has another name. A
+// reader that knows the op turns the call back into the op.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_OWN_OPS_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_OWN_OPS_H_
 
@@ -16,17 +16,17 @@
 
 namespace mirrorflow {
 
-// Adds the function for `node` to the library, unless it is there already, and makes `def`, the
-// message of `node`, call it.
+// Adds the function for `node` to the library if it is missing, and makes `def`, the message of
+// `node`, call it.
 absl::Status ExportOwnOp(const Node& node, FunctionLibrary* library, proto::NodeDef* def);
 
-// InvalidArgument if a foreign function has the name of an op of the registry that TensorFlow does
-// not have: its calls would be mistaken for that op.
+// Returns InvalidArgument if a foreign function has the name of a registered op that TensorFlow
+// lacks, because its calls would be mistaken for that op.
 absl::Status CheckOwnOps(const proto::GraphDef& def, const OpRegistry& registry);
 
-// True if the library has functions for ops of the registry under names other than the ops'.
+// Returns true if the library has functions for registered ops under other names.
 bool HasRenamedOwnOps(const proto::GraphDef& def, const OpRegistry& registry);
-// Restores the ops' names in all calls of these functions, including those in other functions.
+// Restores the ops' names in all calls of such functions, including calls in other functions.
 void RestoreOwnOps(const OpRegistry& registry, proto::GraphDef* def);
 
 }  // namespace mirrorflow

@@ -27,16 +27,18 @@ class Scope {
  public:
   explicit Scope(Graph* graph) : graph_(graph) {}
 
-  // The next node is named `name` (made unique if taken) instead of after its op.
+  // Returns a scope in which the next node is named `name` (made unique if taken) instead of after
+  // its op.
   Scope WithName(absl::string_view name) const&;
   Scope WithName(absl::string_view name) &&;
   // Returns the scope for a constant that a builder adds as an operand of the next node. If that
   // node has a name, the constant is called `name/operand`, and the node keeps the name.
   Scope ForOperand(absl::string_view operand) const;
-  // Node names get the prefix `name/`, made unique among the sub-scopes of this scope's prefix.
+  // Returns a scope whose node names get the prefix `name/`, made unique among the sub-scopes of
+  // this scope's prefix.
   Scope SubScope(absl::string_view name) const;
   Scope WithControlDependencies(absl::Span<const Operation> operations) const;
-  // New nodes get the control inputs of `node`.
+  // Returns a scope whose new nodes get the control inputs of `node`.
   Scope WithControlInputsOf(const Node& node) const;
 
   Graph& graph() const { return *graph_; }
@@ -45,12 +47,12 @@ class Scope {
   void Fail(absl::Status status) const { graph_->Fail(std::move(status)); }
 
   // Returns whether the graph owns `value`; if not, the graph records the error of
-  // Graph::CheckOwns. Call it for a value that a function may use or return without adding a node
+  // Graph::CheckOwns. Call it in a function that may use or return a value without adding a node
   // that takes it.
   bool Owns(const Output& value) const;
 
-  // The shape, as far as it is known. Unknown for an invalid output and for an output of another
-  // graph; the latter also fails this scope's graph.
+  // Returns the shape, as far as it is known. It is unknown for an invalid output and for an output
+  // of another graph; the latter also records an error in this scope's graph.
   const Shape& shape(const Output& output) const;
 
   // Starts a node of `op`, which must be in `ops`.
@@ -91,7 +93,7 @@ class NodeBuilder {
 
   // Adds the node and infers its shapes. Returns null after an error, which the graph records.
   Node* Finish() &&;
-  // Output 0 of Finish().
+  // Returns output 0 of Finish().
   Output One() &&;
   Operation Op() && { return Operation{std::move(*this).Finish()}; }
 

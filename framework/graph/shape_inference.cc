@@ -16,7 +16,7 @@ std::vector<ValueInfo>& ShapeTable::Row(const Node& node) {
 const ValueInfo& ShapeTable::at(const Output& output) const {
   static const ValueInfo* const unknown = new ValueInfo();
   const size_t id = output.node->id();
-  // Builders may ask for the shape of a foreign output before AddNode rejects it.
+  // Builders may ask for the shape of another graph's output before AddNode rejects it.
   if (graph_ != nullptr && &output.node->graph() != graph_) return *unknown;
   if (id >= rows_.size() || static_cast<size_t>(output.index) >= rows_[id].size()) return *unknown;
   return rows_[id][output.index];

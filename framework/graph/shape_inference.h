@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shape inference: static information about each output. A ShapeTable is the side table that holds
-// it. An op's shape function fills the rows of its outputs through a ShapeContext, from shapes that
-// may be partially known and from values that are constant or known as a partial shape.
+// Shape inference: static information about each output, which a ShapeTable holds as a side table.
+// An op's shape function fills the rows of its outputs through a ShapeContext, from shapes that may
+// be partially known and from values that are constant or known as a partial shape.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_SHAPE_INFERENCE_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_SHAPE_INFERENCE_H_
 
@@ -24,9 +24,9 @@ struct ListInfo;
 // Static information about one output.
 struct ValueInfo {
   Shape shape = Shape::UnknownRank();
-  Tensor constant;                // has_value() if the value itself is known
+  Tensor constant;                // has a value if the output is a known constant
   std::optional<Shape> as_shape;  // an integer vector that holds a partial shape: [-1, 784]
-  // For the handle of a variable: the dtype and shape of the variable.
+  // The dtype and shape of the variable, for a variable handle.
   DataType handle_dtype = DT_INVALID;
   Shape handle_shape = Shape::UnknownRank();
   std::shared_ptr<const ListInfo> list;  // for a value of dtype variant (list_info.h)
@@ -35,14 +35,14 @@ struct ValueInfo {
 class ShapeTable {
  public:
   ShapeTable() = default;
-  // The table of `graph`, in which the outputs of other graphs have no rows.
+  // Creates the table of `graph`, in which the outputs of other graphs have no rows.
   explicit ShapeTable(const Graph* graph) : graph_(graph) {}
 
   // Runs the shape function of `node` and stores the rows of its outputs. The rows of its inputs
   // must exist. Errors name the node.
   absl::Status Infer(const Node& node);
 
-  // The row of an output; all unknown if there is none.
+  // Returns the row of an output; all unknown if it has none.
   const ValueInfo& at(const Output& output) const;
   const Shape& shape(const Output& output) const { return at(output).shape; }
   // Overwrites a row, as the compiler does when it folds a constant.
@@ -68,14 +68,14 @@ class ShapeContext {
   int num_outputs() const { return node_.num_outputs(); }
   const Shape& input(int i) const { return table_.shape(node_.input(i)); }
   const ValueInfo& input_info(int i) const { return table_.at(node_.input(i)); }
-  // The value of input i if it is constant, else null.
+  // Returns the value of input i if it is constant, else null.
   const Tensor* constant(int i) const;
-  // Input i, an integer vector, as integers; nullopt if it is not constant.
+  // Returns input i, an integer vector, as integers; nullopt if it is not constant.
   absl::StatusOr<std::optional<std::vector<int64_t>>> integers(int i) const;
-  // Input i, an integer vector, as a partially known shape (at worst of unknown rank).
+  // Returns input i, an integer vector, as a partially known shape (at worst of unknown rank).
   // InvalidArgument if it is not a vector or holds a number below -1.
   absl::StatusOr<Shape> input_as_shape(int i) const;
-  // The dtype and shape of the variable behind handle input i.
+  // Return the dtype and shape of the variable behind handle input i.
   DataType handle_dtype(int i) const { return input_info(i).handle_dtype; }
   const Shape& handle_shape(int i) const { return input_info(i).handle_shape; }
 
@@ -102,8 +102,8 @@ class ShapeContext {
   std::vector<ValueInfo>& outputs_;
 };
 
-// The input of a sharding rule: a node with the global shapes and constants around it, all of which
-// are fully known.
+// The input of a sharding rule function: a node, and the global shapes and constants of its inputs
+// and outputs, all of which are fully known.
 class ShardContext {
  public:
   ShardContext(const Node& node, const ShapeTable& table) : node_(node), table_(table) {}
@@ -113,7 +113,7 @@ class ShardContext {
   int num_outputs() const { return node_.num_outputs(); }
   const Shape& input(int i) const { return table_.shape(node_.input(i)); }
   const Shape& output(int i) const { return table_.shape(node_.output(i)); }
-  // Static input i as integers.
+  // Returns static input i as integers.
   absl::StatusOr<std::vector<int64_t>> integers(int i) const;
 
  private:

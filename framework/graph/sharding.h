@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sharding: how a value of the global program is distributed over the replicas. ShardingRule: how
-// an op derives the shardings of its outputs from those of its inputs. The model is that of GSPMD
-// and DTensor, restricted to what data parallelism needs.
+// Sharding describes how a value of the global program is distributed over the replicas;
+// ShardingRule describes how an op derives the shardings of its outputs from those of its inputs.
+// The model follows GSPMD and DTensor, restricted to what data parallelism needs.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_SHARDING_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_SHARDING_H_
 
@@ -19,7 +19,7 @@
 
 namespace mirrorflow {
 
-// Identifies the split that rows come from. Feeds with the same number of rows share one.
+// Identifies the split from which rows come. Feeds with the same number of rows share an axis.
 using AxisId = int;
 inline constexpr int kMaxAxes = 4;
 
@@ -42,7 +42,7 @@ struct Sharded {
   }
 };
 
-// The replicas' values must still be combined.
+// The replicas' values must still be reduced to one.
 struct Partial {
   Reduction reduction;
   AxisId axis = 0;  // for a mean: each replica's value is weighted by its rows of this axis
@@ -64,12 +64,12 @@ inline bool IsReplicated(const Sharding& s) { return std::holds_alternative<Repl
 inline bool IsPerReplica(const Sharding& s) { return std::holds_alternative<PerReplica>(s); }
 inline const Sharded* AsSharded(const Sharding& s) { return std::get_if<Sharded>(&s); }
 inline const Partial* AsPartial(const Sharding& s) { return std::get_if<Partial>(&s); }
-// `replicated`, `sharded(a0, dim 0, x1)`, `partial(sum)`, `per-replica`.
+// Returns `replicated`, `sharded(a0, dim 0, x1)`, `partial(sum)` or `per-replica`.
 std::string ShardingToString(const Sharding& sharding);
 
 // How partial sums pass through an op.
 enum class Linearity {
-  kNone,   // they do not: a partial input is reduced first
+  kNone,   // not at all: a partial input is reduced first
   kJoint,  // f(a + a', b + b') = f(a, b) + f(a', b'): if all linear inputs are partial (Add, Sum)
   kMulti,  // linear in each input alone: if exactly one linear input is partial (Mul, MatMul)
 };
@@ -77,30 +77,31 @@ enum class Linearity {
 struct ShardingRule {
   // One term per input, `->`, one term per output, as in einsum: "mk,kn->mn". A letter names a
   // dimension that may be sharded, `.` one that must be whole. `*` is an operand of any rank that
-  // must be replicated. `~` is one of any rank that differs between replicas as soon as a letter is
-  // sharded; only an input with this term accepts such a value.
+  // must be replicated. `~` is an operand of any rank that differs between replicas if any letter
+  // is sharded; only an input with this term accepts such a value.
   //
-  // A letter in inputs only is contracted: the outputs are partial. A letter whose sizes differ
-  // between an input and an output keeps the sharding with a scaled factor, if that is a whole
-  // number (reshapes). A letter in outputs only creates rows (Fill, random ops): the op computes
-  // the rows that its users need.
+  // A letter that appears only in inputs is contracted: the outputs are partial. A letter whose
+  // sizes differ between an input and an output keeps the sharding with a scaled factor, if that is
+  // a whole number (reshapes). A letter that appears only in outputs creates rows (Fill, random
+  // ops): the op computes the rows that its users need.
   std::string dims;
   Linearity linearity = Linearity::kNone;
   // The inputs that `linearity` applies to; all others must be replicated. Empty: all inputs.
   std::vector<int> linear_inputs = {};
   // The reduction that a contracted letter requires of the outputs.
   Reduction contracted = Reduction::kSum;
-  // Replace the op by its decomposition (OpDef::expand) where a letter would be contracted.
+  // Whether to replace the op with its decomposition (OpDef::expand) where a letter would be
+  // contracted.
   bool expand = false;
 };
 
-// Parsed `dims`: terms[i] is the term of input i, then of the outputs.
+// The parsed `dims`: one term per input and one per output.
 struct ShardingTerms {
   using Terms = absl::InlinedVector<absl::string_view, 4>;  // views into the parsed text
   Terms inputs;
   Terms outputs;
 };
-// Splits `dims`. InvalidArgument unless there is one term for each input and output and, except in
+// Parses `dims`. InvalidArgument unless there is one term for each input and output and, except in
 // `*` and `~`, one letter for each dimension of the value.
 absl::StatusOr<ShardingTerms> ParseShardingTerms(absl::string_view dims,
                                                  absl::Span<const Shape> inputs,

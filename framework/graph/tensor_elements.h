@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Accesses the elements of a tensor as the plain numbers that are stored, including dtypes that no
+// Accesses the elements of a tensor as plain numbers in their stored form, including dtypes that no
 // kernel computes in: two floats for a complex64, the bits of a half or bfloat16 as uint16. The
 // text form prints and parses these numbers, and the typed lists of a TensorProto hold them.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_TENSOR_ELEMENTS_H_
@@ -36,12 +36,12 @@ R DispatchStoredType(DataType dtype, Fn&& fn, R otherwise) {
   }
 }
 
-// The number of plain numbers that store one element.
+// Returns how many plain numbers store one element.
 inline int NumbersPerElement(DataType dtype) {
   return dtype == DT_COMPLEX64 || dtype == DT_COMPLEX128 ? 2 : 1;
 }
 
-// The numbers of `tensor`. T must be the type that DispatchStoredType passes for its dtype.
+// Returns the numbers of `tensor`. T must be the type that DispatchStoredType passes for its dtype.
 template <typename T>
 absl::Span<T> StoredNumbers(const Tensor& tensor) {
   return absl::MakeSpan(reinterpret_cast<T*>(tensor.raw()), tensor.bytes() / sizeof(T));

@@ -20,7 +20,7 @@ namespace {
 
 using proto::TensorProto;
 
-// The repeated field that holds the elements of a dtype.
+// The repeated field that holds elements of a dtype.
 struct ListRow {
   DataType dtype;
   int field;
@@ -51,7 +51,7 @@ const google::protobuf::FieldDescriptor* ListField(DataType dtype) {
   return nullptr;
 }
 
-// The element type of the repeated field for numbers of type T: small integers are stored as int32.
+// The element type of the repeated field for numbers of type T. Small integers are stored as int32.
 template <typename T>
 using ListNumber =
     std::conditional_t<std::is_integral_v<T> && !std::is_same_v<T, bool> && sizeof(T) < 4, int32_t,
@@ -111,7 +111,7 @@ absl::StatusOr<Tensor> TensorFromList(DataType dtype, const Shape& shape, const 
   return tensor;
 }
 
-// True if all elements have the same bits, as those of a scalar do.
+// Returns true if the tensor has elements and all have the same bits.
 bool IsOneValue(const Tensor& tensor) {
   const size_t size = DataTypeSize(tensor.dtype());
   return tensor.num_elements() > 0 &&
@@ -169,7 +169,7 @@ absl::StatusOr<FunctionRef> FunctionFromProto(const proto::NameAttrList& proto,
   return function;
 }
 
-// Reads the fields of a list one after the other; a sane list has only one.
+// Reads the fields of a list in turn; a sane list sets only one.
 absl::StatusOr<AttrList> ListFromProto(const proto::AttrValue::ListValue& proto,
                                        int64_t* repeated_bytes, int depth) {
   AttrList list;
@@ -217,7 +217,7 @@ absl::StatusOr<Shape> ShapeFromProto(const proto::TensorShapeProto& proto) {
         absl::StrCat("a shape of unknown rank has ", proto.dim_size(), " dimensions"));
   }
   Shape shape;
-  // One dimension too many is enough for Validate to reject the shape.
+  // Reads at most one dimension too many, which is enough for Validate to reject the shape.
   for (int i = 0; i < std::min(proto.dim_size(), kMaxRank + 1); ++i) {
     shape.AddDim(proto.dim(i).size());
   }

@@ -12,26 +12,28 @@
 
 namespace mirrorflow {
 
-// InvalidArgument for an unsupported dtype; DT_INVALID is accepted.
+// Converts a dtype. InvalidArgument for an unsupported dtype; DT_INVALID is accepted.
 absl::StatusOr<DataType> DataTypeFromProto(proto::DataType dtype);
 
 void ShapeToProto(const Shape& shape, proto::TensorShapeProto* proto);
 absl::StatusOr<Shape> ShapeFromProto(const proto::TensorShapeProto& proto);
 
-// Writes a tensor whose elements are all equal as a single value, any other tensor as its bytes.
+// Converts a tensor. If all elements are equal, the message holds a single value; otherwise it
+// holds the bytes.
 proto::TensorProto TensorToProto(const Tensor& tensor);
 
-// A message of a few bytes can stand for a tensor of any size by repeating its last value.
-// `repeated_bytes` is the remaining budget for such tensors in one graph, which the call reduces;
-// ResourceExhausted for a tensor that exceeds it. Every bound is checked before memory is
-// allocated.
+// Converts a message, which can be a few bytes that stand for a tensor of any size by repeating the
+// last value. `repeated_bytes` is the remaining budget for such tensors in one graph, which the
+// call reduces; ResourceExhausted for a tensor that exceeds it. Every bound is checked before
+// memory is allocated.
 absl::StatusOr<Tensor> TensorFromProto(const proto::TensorProto& proto, int64_t* repeated_bytes);
 
-// InvalidArgument for values that the message cannot represent: a list of lists or of mixed types.
+// Converts an attribute. InvalidArgument for values that the message cannot represent: a list of
+// lists or of mixed types.
 absl::Status AttrValueToProto(const AttrValue& value, proto::AttrValue* proto);
 
-// `repeated_bytes`: see TensorFromProto. `depth`: the number of functions and lists that enclose
-// the value.
+// Converts an attribute. `repeated_bytes` is that of TensorFromProto; `depth` is the number of
+// functions and lists that enclose the value.
 absl::StatusOr<AttrValue> AttrValueFromProto(const proto::AttrValue& proto, int64_t* repeated_bytes,
                                              int depth = 0);
 

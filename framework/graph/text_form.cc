@@ -34,7 +34,7 @@ absl::Status ExpectEndOfLine(LiteralParser& line) {
                                           : line.Expected("a comment or the end of the line");
 }
 
-// `@fn = "serialized FunctionDef"`; without a name, the gradients of the library.
+// Parses `@fn = "serialized FunctionDef"`, or the gradients of the library, which have no name.
 absl::Status ParseFunction(LiteralParser& line, FunctionLibrary* functions) {
   MF_RETURN_IF_ERROR(line.Expect('@'));
   MF_ASSIGN_OR_RETURN(const std::string name, line.FunctionName());
@@ -46,7 +46,7 @@ absl::Status ParseFunction(LiteralParser& line, FunctionLibrary* functions) {
   return absl::OkStatus();
 }
 
-// `name = Op(in0, in1:1, ^control) {attr=value, …}`
+// Parses `name = Op(in0, in1:1, ^control) {attr=value, …}`.
 absl::StatusOr<NodeRecord> ParseNode(LiteralParser& line) {
   NodeRecord record;
   MF_ASSIGN_OR_RETURN(record.name, line.Word("the name of a node"));
@@ -127,7 +127,7 @@ absl::StatusOr<Graph> ParseGraph(absl::string_view text, const OpRegistry& regis
     record->where = absl::StrCat("line ", number, ": ");
     records.push_back(*std::move(record));
   }
-  // A line that cannot be parsed would cause errors for all users of its node.
+  // Stops here, because a line that cannot be parsed would cause errors for all users of its node.
   MF_RETURN_IF_ERROR(errors.ToStatus());
   return AssembleGraph(std::move(records), std::move(functions), registry);
 }

@@ -26,21 +26,21 @@ namespace mirrorflow {
 std::string StrategyOfVariable(const Node& node);
 
 struct TextOptions {
-  // Leave out attributes that have their default value.
+  // Omit attributes that have their default value.
   bool omit_defaults = false;
-  // Truncate tensors with more elements, if >= 0. Such text cannot be parsed.
+  // If >= 0, truncate tensors with more elements. Truncated text cannot be parsed.
   int64_t max_elements = -1;
-  // Returns a comment to write after a node; none is written if it is empty.
+  // Returns the comment to write after a node; an empty comment is not written.
   std::function<std::string(const Node&)> comment = StrategyOfVariable;
 };
 
-// Nodes of a graph with a cycle are written in the order of their ids. Without `max_elements` the
-// text parses to an equal graph.
+// Returns the text form of a graph. Without `max_elements`, it parses to an equal graph. If the
+// graph has a cycle, the nodes are written in id order.
 std::string GraphToText(const Graph& graph, const TextOptions& options = {});
 
-// Returns the graph, with the shapes of all nodes inferred. Nodes may come in any order. Comments
-// are lines that start with `#` and text that follows ` #` after a node. InvalidArgument with up to
-// 20 errors, one per line; ResourceExhausted for more nodes than the limits allow. Memory use is
+// Parses a graph and infers the shapes of all nodes, which may come in any order. Comments are
+// lines that start with `#` and text that follows ` #` after a node. InvalidArgument with up to 20
+// errors, one per line; ResourceExhausted for more nodes than the limits allow. Memory use is
 // linear in the text: no construct repeats a value or calls a function.
 absl::StatusOr<Graph> ParseGraph(absl::string_view text, const OpRegistry& registry,
                                  const GraphLimits& limits = {});

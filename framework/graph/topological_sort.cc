@@ -13,7 +13,7 @@ namespace {
 using Visit = absl::FunctionRef<void(int)>;
 using Inputs = absl::FunctionRef<void(int, Visit)>;
 
-// One cycle among the items whose `pending` count never reached zero.
+// Returns a cycle among the items whose `pending` count never reached zero.
 std::vector<int> FindCycle(absl::Span<const int> pending, Inputs inputs) {
   auto stuck_input = [&](int item) {
     int stuck = -1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Topological order of anything that can be numbered: nodes of a graph, records of a file,
-// functions of a library. Iterative: the stack does not grow with the input.
+// Sorts topologically anything that can be numbered: nodes of a graph, records of a file, functions
+// of a library. The sort is iterative, so the stack does not grow with the input.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_TOPOLOGICAL_SORT_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_TOPOLOGICAL_SORT_H_
 
@@ -14,11 +14,11 @@
 namespace mirrorflow {
 
 struct TopologicalSort {
-  // Each item after all of its inputs; ties are broken by the smallest number. Items on a cycle, or
+  // Has each item after all of its inputs; ties go to the smallest number. Items on a cycle, or
   // downstream of one, are missing.
   std::vector<int> order;
-  // One cycle if there is any, starting at its smallest number. Each item is an input of the next
-  // one, and the last item of the first.
+  // One cycle, if any exists, starting at its smallest number. Each item is an input of the next
+  // one, and the last item is an input of the first.
   std::vector<int> cycle;
 };
 
@@ -27,7 +27,7 @@ struct TopologicalSort {
 TopologicalSort SortTopologically(
     int count, absl::FunctionRef<void(int, absl::FunctionRef<void(int)>)> inputs);
 
-// `a -> b -> a`; a long cycle is abbreviated.
+// Returns `a -> b -> a`; a long cycle is abbreviated.
 std::string CycleToString(absl::Span<const int> cycle, absl::FunctionRef<std::string(int)> name);
 
 }  // namespace mirrorflow

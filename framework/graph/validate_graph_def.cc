@@ -29,7 +29,8 @@ absl::Status CheckVersions(const proto::VersionDef& versions) {
   return absl::OkStatus();
 }
 
-// Nodes and bytes with all functions inlined. Saturates at kMany, which is far beyond any limit.
+// The number of nodes and bytes with all functions inlined. Saturates at kMany, which exceeds any
+// limit.
 struct Size {
   static constexpr int64_t kMany = int64_t{1} << 61;
   int64_t nodes = 0;
@@ -41,12 +42,12 @@ struct Size {
   }
 };
 
-// The functions of a library, numbered, with the functions that each references.
+// The functions of a library, by number, and the functions that each references.
 class Library {
  public:
   explicit Library(const proto::FunctionDefLibrary& library) {
     for (const proto::FunctionDef& function : library.function()) {
-      // A duplicate counts once; its bodies are compared elsewhere.
+      // A duplicate counts once; the two bodies are compared elsewhere.
       if (index_.emplace(function.signature().name(), functions_.size()).second) {
         functions_.push_back(&function);
       }
@@ -61,7 +62,7 @@ class Library {
       for (const proto::NodeDef& node : function->node_def()) {
         Visit(node, [&](int other) { mentioned.back().push_back(other); });
       }
-      // Maps have no order, but the error message needs one.
+      // Protobuf maps have no fixed order, but the error message needs one.
       std::sort(mentioned.back().begin(), mentioned.back().end());
     }
     TopologicalSort sort = SortTopologically(static_cast<int>(functions_.size()),
@@ -76,17 +77,17 @@ class Library {
                       [&](int i) { return Printable(functions_[i]->signature().name()); })));
   }
 
-  // Requires CheckNotRecursive first.
+  // Call CheckNotRecursive first.
   void ComputeSizes() {
     sizes_.resize(functions_.size());
     for (int i : order_) {
       for (const proto::NodeDef& node : functions_[i]->node_def()) sizes_[i].Add(SizeOf(node));
-      // The nodes that stand for the results of the call.
+      // Counts the nodes that stand for the results of the call.
       sizes_[i].nodes += functions_[i]->signature().output_arg_size();
     }
   }
 
-  // The size of one node with the functions that it references.
+  // Returns the size of a node, including the functions that it references.
   Size SizeOf(const proto::NodeDef& node) const {
     Size size{1, static_cast<int64_t>(node.ByteSizeLong())};
     Visit(node, [&](int function) { size.Add(sizes_[function]); });
@@ -103,7 +104,7 @@ class Library {
 
   std::vector<const proto::FunctionDef*> functions_;
   absl::flat_hash_map<absl::string_view, int> index_;
-  std::vector<int> order_;   // each after those that it references
+  std::vector<int> order_;   // each function after those that it references
   std::vector<Size> sizes_;  // by function; computed in `order_`
 };
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Validates a foreign GraphDef before anything is built from it. The only entry point is
-// FromGraphDef (graph_def.h), which takes three steps that trust nothing:
-//   ValidateGraphDef      the message as a whole: versions, the library of functions, the size
-//   InlineFunctionCalls   each call of a function
-//   AssembleGraph         each node: its name, inputs, attributes, dtypes and shapes; cycles
+// FromGraphDef (graph_def.h). It takes three steps, none of which trusts the message:
+//   ValidateGraphDef      checks the message as a whole: versions, function library, size
+//   InlineFunctionCalls   checks and inlines each function call
+//   AssembleGraph         checks each node: its name, inputs, attributes, dtypes, shapes; cycles
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_VALIDATE_GRAPH_DEF_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_VALIDATE_GRAPH_DEF_H_
 
@@ -19,9 +19,10 @@ namespace mirrorflow {
 inline constexpr int kGraphDefVersion = 808;
 inline constexpr int kGraphDefMinConsumer = 12;
 
-// InvalidArgument for a graph that needs a newer reader, a function without a name, or functions
-// that call each other in a cycle. ResourceExhausted, naming the node that exceeds them, for a
-// graph beyond the limits. Linear in the size of the message, which is neither changed nor copied.
+// Validates a message as a whole. InvalidArgument for a graph that needs a newer reader, a function
+// without a name, or functions that call each other in a cycle. ResourceExhausted, naming the node
+// that exceeds them, for a graph beyond the limits. The time is linear in the size of the message,
+// which is neither changed nor copied.
 absl::Status ValidateGraphDef(const proto::GraphDef& def, const GraphLimits& limits = {});
 
 }  // namespace mirrorflow

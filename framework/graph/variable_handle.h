@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finds the variable behind a handle, which may have passed through views (Identity) and loops:
-// they do not change handles.
+// Finds the variable behind a handle, also if the handle has passed through views (Identity) and
+// loops, which do not change handles.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_VARIABLE_HANDLE_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_VARIABLE_HANDLE_H_
 
@@ -12,18 +12,18 @@
 
 namespace mirrorflow {
 
-// The node that creates the variable. If `handle` is not a variable's, the node at which the search
-// ends.
+// Returns the node that creates the variable. If `handle` does not belong to a variable, returns
+// the node at which the search ends.
 const Node& VariableOf(const Output& handle);
 
-// `shared_name`, or else the node's name. Handles with the same name refer to the same variable.
-// Requires a node of role kVariable.
+// Returns `shared_name` or, if that is empty, the node's name. Handles with the same name refer to
+// the same variable. `variable` must have role kVariable.
 const std::string& VariableName(const Node& variable);
-// The name of the variable behind a handle. InvalidArgument, naming the node that makes the handle,
-// if that is not a variable.
+// Returns the name of the variable behind a handle. InvalidArgument, naming the node that makes the
+// handle, if that is not a variable.
 absl::StatusOr<std::string> VariableName(const Output& handle);
 
-// True if a handle of the variable called `name` is among the node's inputs.
+// Returns true if a handle of the variable called `name` is among the node's inputs.
 bool TakesVariable(const Node& node, absl::string_view name);
 
 }  // namespace mirrorflow

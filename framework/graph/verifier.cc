@@ -145,8 +145,8 @@ class Verifier {
 
 absl::Status VerifyGraph(const Graph& graph) {
   if (static_cast<size_t>(graph.num_nodes()) != graph.Nodes().size()) {
-    return absl::InvalidArgumentError(absl::StrCat("the graph says that it has ", graph.num_nodes(),
-                                                   " nodes; it has ", graph.Nodes().size()));
+    return absl::InvalidArgumentError(absl::StrCat("the graph records ", graph.num_nodes(),
+                                                   " nodes, but it has ", graph.Nodes().size()));
   }
   return Verifier(graph).Run();
 }

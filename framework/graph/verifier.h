@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// VerifyGraph: checks the invariants that every pass may rely on and must preserve.
+// VerifyGraph: checks the invariants that every pass can rely on and must preserve.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_VERIFIER_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_VERIFIER_H_
 
@@ -9,7 +9,8 @@
 
 namespace mirrorflow {
 
-// InvalidArgument with up to ErrorList::kMaxErrors errors, one per line, unless all of this holds:
+// Returns InvalidArgument, with up to ErrorList::kMaxErrors errors, one per line, unless all of
+// these hold:
 //  * names are legal, unique and found by FindNode;
 //  * the node count is right, and each node is stored at its id;
 //  * attributes are complete, have the declared types and are in range;

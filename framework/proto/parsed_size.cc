@@ -22,15 +22,15 @@ using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedInputStream;
 using google::protobuf::io::Tokenizer;
 
-constexpr int64_t kAllocation = 32;  // the pointer to an object, and what the allocator adds to it
+constexpr int64_t kAllocation = 32;  // the pointer to an object, and allocator overhead
 constexpr int64_t kString = sizeof(std::string) + kAllocation;  // without its text
 constexpr int64_t kNumber = 8;     // or a pointer to a string or a message
-constexpr int64_t kHeader = 24;    // of a message: virtual functions, arena, cached size
+constexpr int64_t kHeader = 24;    // in each message: virtual table, arena, cached size
 constexpr int64_t kRepeated = 24;  // a repeated field without elements
 constexpr int64_t kMap = 120;      // a map without entries
 constexpr int64_t kMapEntry = 32;  // with an empty key and value
-constexpr int64_t kUnknown = 64;   // a field that the type lacks, which the message keeps
-constexpr size_t kMaxInput = std::numeric_limits<int>::max();  // protobuf's own limit
+constexpr int64_t kUnknown = 64;   // an unknown field, which the message keeps
+constexpr size_t kMaxInput = std::numeric_limits<int>::max();  // protobuf's limit
 // Maximum nesting of a text message. The parser in graph_file.cc has a lower limit.
 constexpr size_t kMaxDepth = 1000;
 
@@ -48,7 +48,7 @@ int64_t EmptyBytes(const Descriptor& type) {
   return bytes;
 }
 
-// Memory taken by the elements of a packed field.
+// Returns the memory taken by the elements of a packed field.
 int64_t PackedBytes(const FieldDescriptor& field, absl::string_view packed) {
   const auto type = static_cast<WireFormatLite::FieldType>(field.type());
   if (WireFormatLite::WireTypeForFieldType(type) != WireFormatLite::WIRETYPE_VARINT) {
@@ -149,7 +149,7 @@ void ParsedSize::AddText(const Descriptor& type, absl::string_view text) {
   tokens.set_comment_style(Tokenizer::SH_COMMENT_STYLE);
   struct Level {
     const Descriptor* type;  // null: a field that the parser skips
-    std::string name;        // the last one, of a field or a constant
+    std::string name;        // the last name, of a field or a constant
   };
   std::vector<Level> levels = {{&type, ""}};
   while (tokens.Next() && levels.size() < kMaxDepth) {

@@ -36,7 +36,7 @@ class ParsedSize {
 
  private:
   // These return false where the parser stops. `type` is null in a group, which no message here
-  // has.
+  // contains.
   bool AddFields(const google::protobuf::Descriptor* type,
                  google::protobuf::io::CodedInputStream& input);
   bool AddField(const google::protobuf::Descriptor* type, uint32_t tag,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Deterministic serialization of messages: equal messages give equal bytes, maps included.
+// Deterministic serialization of messages: equal messages, including their maps, give equal bytes.
 #ifndef MIRRORFLOW_FRAMEWORK_PROTO_SERIALIZE_H_
 #define MIRRORFLOW_FRAMEWORK_PROTO_SERIALIZE_H_
 
@@ -12,7 +12,7 @@
 
 namespace mirrorflow {
 
-// ResourceExhausted if the message exceeds the 2 GiB that protobuf can write.
+// Returns the bytes. ResourceExhausted if the message exceeds the 2 GiB that protobuf can write.
 absl::StatusOr<std::string> SerializeDeterministically(
     const google::protobuf::MessageLite& message);
 

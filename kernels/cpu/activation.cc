@@ -9,18 +9,18 @@
 namespace mirrorflow {
 namespace {
 
-// With these constants, activations keep mean 0 and variance 1.
+// These constants keep the mean of activations at 0 and their variance at 1.
 // Source: Klambauer et al., "Self-Normalizing Neural Networks".
 constexpr double kSeluScale = 1.0507009873554804934193349852946;
 constexpr double kSeluScaleAlpha = 1.7580993408473768599402175208123;
 
-// Selects `low` where x < 0 and `high` elsewhere, also for NaN.
+// Selects `low` where x < 0, and `high` elsewhere, including where x is NaN.
 template <typename Block>
 auto BelowZero(const Block& x, const Block& low, const Block& high) {
   return (x < 0).select(low, high).eval();
 }
 
-// LeakyRelu and its gradient are outside the tables: their slope is an attribute.
+// LeakyRelu and its gradient are not in the tables because their slope is an attribute.
 absl::StatusOr<KernelPlan> CreateLeakyRelu(const KernelContext& c) {
   const float slope = c.node().attr<float>("alpha");
   return ForType(FloatingTypes(), c.input_dtype(0), [&]<typename T>(TypeTag<T>) {
@@ -96,7 +96,7 @@ void RegisterActivationCpu(KernelRegistry& kernels) {
         using T = typename std::decay_t<decltype(v)>::Scalar;
         return BelowZero(v, (T(kSeluScaleAlpha) * v.expm1()).eval(), (T(kSeluScale) * v).eval());
       }));
-  // max(x, 0) + log(1 + e^-|x|), which cannot overflow.
+  // Computed as max(x, 0) + log(1 + e^-|x|), which cannot overflow.
   add("Softplus", Blocks([](const auto& x) {
         const auto& v = x.eval();
         const auto tail = ExpToZero((-v.abs()).eval()).log1p().eval();

@@ -7,8 +7,8 @@
 
 namespace mirrorflow {
 
-// F(Stem) stands for the file of that name, which defines Register<Stem>Cpu. Kernel files have no
-// headers to include.
+// F(Stem) stands for one kernel file, which defines Register<Stem>Cpu. The macro also declares
+// these functions, because kernel files have no headers.
 // clang-format off
 #define MF_STEMS(F)       \
   F(Activation)           \

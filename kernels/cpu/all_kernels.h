@@ -6,9 +6,9 @@
 
 namespace mirrorflow {
 
-// Adds every CPU kernel to `kernels`.
+// Adds all CPU kernels to `kernels`.
 void RegisterCpuKernels(KernelRegistry& kernels);
-// Returns a registry of only these kernels, created at the first call.
+// Returns a registry that holds only the CPU kernels, created on the first call.
 const KernelRegistry& CpuKernels();
 
 }  // namespace mirrorflow

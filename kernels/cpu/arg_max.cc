@@ -16,8 +16,8 @@ namespace {
 
 constexpr int64_t kTile = 256;
 
-// The order of ArgMax. Start() is the smallest value, so index 0 stands until an element beats it.
-// Of equal elements the first wins, and NaN beats nothing.
+// The comparison for ArgMax. Start() is the smallest value, so the result is index 0 until an
+// element beats it. The first of several equal elements wins, and NaN never wins.
 struct Largest {
   template <typename T>
   static constexpr T Start() {

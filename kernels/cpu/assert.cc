@@ -24,7 +24,7 @@ absl::StatusOr<KernelPlan> CreateAssert(const KernelContext& c) {
             if (*args.input<bool>(0)) return absl::OkStatus();
             std::string message = "assertion failed:";
             for (size_t i = 0; i < data.size(); ++i) {
-              // The view is only read.
+              // The const_cast is safe: the view is only read.
               auto* bytes = const_cast<std::byte*>(args.input<std::byte>(static_cast<int>(i) + 1));
               const Tensor value = Tensor::View(data[i].first, data[i].second, bytes, nullptr);
               absl::StrAppend(&message, " ", TensorToString(value, summarize < 0 ? -1 : summarize));

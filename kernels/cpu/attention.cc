@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attention and its gradient on the CPU, in tiles of queries by keys that stay in the cache. The
-// weights of all pairs are never stored.
+// Attention and its gradient on the CPU, in query-by-key tiles that stay in the cache. The full
+// weight matrix is never stored.
 // Source: Dao et al., "FlashAttention", 2022, algorithms 1 and 4.
 #include <algorithm>
 #include <array>
@@ -24,7 +24,7 @@ template <typename T>
 using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 template <typename T>
 using Rows = Eigen::Map<Matrix<T>>;
-// Rows that begin `step` elements apart.
+// Matrices whose rows begin `step` elements apart.
 using Step = Eigen::OuterStride<>;
 template <typename T>
 using SpacedRows = Eigen::Map<Matrix<T>, Eigen::Unaligned, Step>;
@@ -35,7 +35,7 @@ struct Problem {
   int64_t batch, heads, queries, keys, depth, value_depth;
   double scale;
   bool causal;
-  bool heads_inside;                  // the rows of a head are not next to one another
+  bool heads_inside;                  // the rows of one head are not adjacent
   std::array<int64_t, 4> mask_steps;  // 0 where the mask is broadcast
 
   // Reads the sizes of a node whose q is input `first`.
@@ -58,32 +58,32 @@ struct Problem {
       step *= mask.dim(d);
     }
   }
-  // The distance between two rows of `columns` elements of the same head.
+  // Returns the stride between consecutive rows of one head, for rows of `columns` elements.
   int64_t RowStep(int64_t columns) const { return heads_inside ? heads * columns : columns; }
-  // Offset of the first row of a head, which counts the heads of all examples, in an operand with
-  // `rows` rows of `columns` elements for each head.
+  // Returns the offset of the first row of a head in an operand with `rows` rows of `columns`
+  // elements per head. `head` counts the heads of all examples.
   int64_t HeadOffset(int64_t head, int64_t rows, int64_t columns) const {
     if (!heads_inside) return head * rows * columns;
     return (head / heads * rows * heads + head % heads) * columns;
   }
-  // Operations of products that take `numbers` multiply-adds per pair of a query and a visible key.
+  // Returns the FLOPs of products with `numbers` multiply-adds per pair of query and visible key.
   int64_t Flops(int64_t numbers) const {
     const double pairs = static_cast<double>(batch * heads) * queries * keys / (causal ? 2 : 1);
     return static_cast<int64_t>(std::min(2 * pairs * static_cast<double>(numbers), 9e18));
   }
-  // End of the keys that are visible to the queries before `end_of_queries`.
+  // Returns the end of the keys that are visible to the queries before `end_of_queries`.
   int64_t EndOfKeys(int64_t end_of_queries) const {
     return causal ? std::min(keys, end_of_queries) : keys;
   }
 };
 
-// A block of queries against a block of keys of one head: their first indices and their counts.
+// A block of queries and a block of keys of one head, given by their first indices and counts.
 struct Tile {
   int64_t query, queries, key, keys;
 };
 
-// Computes scores = scale * q · kᵀ + mask, and -infinity where a key is not visible. `q` and `k`
-// point to the head, `mask` to the mask of its first pair; `mask` may be null.
+// Computes scores = scale * q · kᵀ + mask, with -infinity where a key is not visible. `q` and `k`
+// point to the head, and `mask` to the mask value of its first pair. `mask` may be null.
 template <typename T>
 void MakeScores(const Problem& p, const Tile& t, const T* q, const T* k, const T* mask, T* scores) {
   Rows<T> s(scores, t.queries, t.keys);
@@ -104,7 +104,7 @@ void MakeScores(const Problem& p, const Tile& t, const T* q, const T* k, const T
   }
 }
 
-// Softmax of the queries of a tile over the keys processed so far.
+// The softmax of each query in a tile, over the keys processed so far.
 template <typename T>
 class RunningSoftmax {
  public:
@@ -113,8 +113,8 @@ class RunningSoftmax {
     sum_.fill(0);
   }
 
-  // Turns scores into weights relative to the largest score so far, and rescales the values
-  // accumulated so far to match.
+  // Turns scores into weights relative to the largest score so far, and rescales the accumulated
+  // values to match.
   void Weigh(const Tile& t, T* scores, SpacedRows<T> values) {
     for (int64_t r = 0; r < t.queries; ++r) {
       RowMap<T> row(scores + r * t.keys, t.keys);
@@ -142,7 +142,7 @@ class RunningSoftmax {
   }
 
  private:
-  // The largest score so far. Before a key is visible, any finite number will do.
+  // Returns the largest score so far, or 0 while no key is visible, when any finite number will do.
   T Pivot(int64_t r) const {
     return largest_[r] == -std::numeric_limits<T>::infinity() ? 0 : largest_[r];
   }
@@ -161,7 +161,7 @@ void ForEachHead(const Problem& p, const T* mask, Body body) {
   }
 }
 
-// Calls body(tile) for each tile of keys that is visible to the tile of queries from `query` on.
+// Calls body(tile) for each key tile that is visible to the query tile starting at `query`.
 template <typename Body>
 void ForEachTileOfKeys(const Problem& p, int64_t query, Body body) {
   const int64_t queries = std::min(kTileQueries, p.queries - query);

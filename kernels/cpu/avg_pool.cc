@@ -32,7 +32,7 @@ void Pool(const PoolGeometry& g, const T* images, T* out) {
   }
 }
 
-// Adds to each pixel its share of dy.
+// Adds dy divided by the number of pixels to each pixel of the window.
 template <typename V, typename T>
 MF_INLINE inline void Share(V dy, Pixels pixels, T* dx) {
   const V share = dy / static_cast<T>(pixels.rows * pixels.columns);
@@ -65,7 +65,7 @@ absl::StatusOr<KernelPlan> CreateAvgPool(const KernelContext& c) {
                     });
 }
 
-// Takes the image shape from the output, because the static input holds the global shape.
+// Takes the image shape from the output because the static input holds the global shape.
 absl::StatusOr<KernelPlan> CreateAvgPoolGrad(const KernelContext& c) {
   return PoolKernel(c, FloatingTypes(), c.output_shape(0), c.input_shape(1),
                     []<typename T>(TypeTag<T>, const PoolGeometry& g, const KernelArgs& args) {

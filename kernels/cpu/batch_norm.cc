@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FusedBatchNormV3 and its gradient on the CPU. Sums are accumulated in double precision: a channel
-// may have millions of elements.
+// FusedBatchNormV3 and its gradient on the CPU. Sums are accumulated in double precision because a
+// channel may have millions of elements.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -50,7 +50,7 @@ MF_INLINE inline void ForEach(const Layout& layout, Fn fn) {
   }
 }
 
-// sums[c] = the sum of fn(i, c) over the elements of channel c.
+// Sets sums[c] to the sum of fn(i, c) over the elements of channel c.
 template <typename Fn>
 MF_INLINE inline void Sum(const Layout& layout, double* sums, Fn fn) {
   const int64_t channels = layout.channels, inner = layout.inner;
@@ -72,8 +72,8 @@ MF_INLINE inline void Sum(const Layout& layout, double* sums, Fn fn) {
   }
 }
 
-// The vectors of T in the scratch, after a vector of sums in double precision. Each vector has one
-// element per channel.
+// Returns the vectors of T in the scratch space. They follow a vector of sums in double precision,
+// and each has one element per channel.
 template <typename T>
 T* Vectors(const KernelArgs& args, int64_t channels) {
   return reinterpret_cast<T*>(args.scratch<double>() + channels);
@@ -96,8 +96,8 @@ void Normalize(const Layout& layout, const KernelArgs& args, const T* mean, cons
           [=](int64_t i, int64_t c) MF_INLINE { y[i] = (x[i] - mean[c]) * factor[c] + offset[c]; });
 }
 
-// Writes mean and variance of each channel to outputs 3 and 4, then updates the moving averages in
-// outputs 1 and 2.
+// Writes the mean and variance of each channel to outputs 3 and 4, then updates the moving averages
+// in outputs 1 and 2.
 template <typename T>
 void TakeStatistics(const Layout& layout, const KernelArgs& args, T weight) {
   const T* const x = args.input<T>(0);
@@ -112,7 +112,7 @@ void TakeStatistics(const Layout& layout, const KernelArgs& args, T weight) {
     const double centered = x[i] - mean[c];
     return centered * centered;
   });
-  // Without elements the moving averages become NaN.
+  // If the channels have no elements, the moving averages become NaN.
   const T nan = std::numeric_limits<T>::quiet_NaN();
   const T one = n == 0 ? nan : T{1};
   const T bessel = n == 0 ? nan : static_cast<T>(n / std::max(n - 1, 1.0));

@@ -25,8 +25,8 @@ void AddBias(int64_t rows, int64_t channels, const T* value, const T* bias, T* o
   }
 }
 
-// Extends `product`, a kernel that computes `rows` rows of `channels` floats: the result also adds
-// the bias in input 2 to each row.
+// Extends `product`, a kernel that computes `rows` rows of `channels` floats, to also add the bias
+// in input 2 to each row.
 inline KernelPlan ThenAddBias(KernelPlan product, int64_t rows, int64_t channels) {
   product.kernel = MakeKernel(
       [rows, channels, kernel = std::shared_ptr<const Kernel>(std::move(product.kernel))](

@@ -12,8 +12,8 @@
 namespace mirrorflow {
 namespace {
 
-// Elements or rows per block. Each block is summed separately first, so that the rounding error
-// grows with the number of blocks instead of the number of terms.
+// Elements or rows per block. Each block is first summed separately, so the rounding error grows
+// with the number of blocks instead of the number of terms.
 constexpr int64_t kBlock = 64;
 
 // The value viewed as [rows, channels, plane]; `plane` is 1 if channels are the last dimension.
@@ -46,7 +46,7 @@ void AddBiasToPlanes(const Geometry& g, const T* value, const T* bias, T* out) {
   }
 }
 
-// sum[c] = the sum of channel c over all rows. Requires rows >= 1.
+// Sets sum[c] to the sum of channel c over all rows. Requires rows >= 1.
 template <typename T>
 void SumRows(const T* __restrict in, T* __restrict sum, int64_t rows, int64_t channels) {
   std::copy_n(in, channels, sum);

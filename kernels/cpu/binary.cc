@@ -9,8 +9,8 @@
 namespace mirrorflow {
 namespace {
 
-// Shapes that do not broadcast reach the kernel only if incompatible_shape_error is false. Then the
-// operands are unequal as a whole, and the result is a scalar.
+// Shapes that do not broadcast get here only if incompatible_shape_error is false. The operands
+// then compare unequal as a whole, and the result is a scalar.
 template <bool kEqual>
 absl::StatusOr<KernelPlan> CreateEqual(const KernelContext& c) {
   if (!BroadcastShapes(c.input_shape(0), c.input_shape(1)).ok()) {
@@ -24,7 +24,7 @@ struct IntegerDivision {
   static constexpr char kError[] = "Integer division by zero; expected divisors other than 0";
 };
 
-// Rounds towards zero. The smallest integer divided by -1 wraps around; the processor would trap.
+// Rounds towards zero. The smallest integer divided by -1 wraps around instead of trapping.
 struct Div : IntegerDivision {
   template <typename T>
   T operator()(T x, T y, bool& bad) const {
@@ -37,7 +37,7 @@ struct Div : IntegerDivision {
   }
 };
 
-// Rounds floating-point quotients towards zero, too.
+// Also rounds floating-point quotients towards zero.
 struct TruncateDiv : IntegerDivision {
   template <typename T>
   T operator()(T x, T y, bool& bad) const {
@@ -62,7 +62,7 @@ struct FloorDiv : IntegerDivision {
   T operator()(T x, T y, bool& bad) const {
     if constexpr (std::is_integral_v<T>) {
       const T q = Div()(x, y, bad);
-      // Div rounds a negative quotient up, to one too large.
+      // Div rounds a negative inexact quotient up, which makes it one too large.
       const bool inexact = y != 0 && static_cast<T>(Wrapping(q) * Wrapping(y)) != x;
       return inexact && (x < 0) != (y < 0) ? q - 1 : q;
     } else {

@@ -14,7 +14,7 @@
 
 namespace mirrorflow {
 
-// Whether a formula can fail. Such formulas are on integers and take a flag to set, `bool& bad`.
+// Whether a formula can fail. Only integer formulas can; they report it in a `bool& bad` argument.
 template <typename Fn, typename T>
 constexpr bool kCanFail = std::is_integral_v<T>&& std::is_invocable_v<Fn, T, T, bool&>;
 
@@ -27,7 +27,7 @@ auto Apply(T x, T y, bool& bad) {
   }
 }
 
-// Computes one run. Each operand moves along with it or stays at one element.
+// Computes one run. Each operand either advances with it or stays at one element.
 template <typename Fn, bool kXMoves, bool kYMoves, typename T, typename R>
 bool ApplyRun(const T* x, const T* y, R* z, int64_t n) {
   bool bad = false;

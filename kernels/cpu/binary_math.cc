@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Mathematical functions of two operands on the CPU: quotients and logarithms with a value at 0,
-// angles, gamma functions.
+// Mathematical functions of two operands on the CPU: quotients and logarithms that are defined at
+// 0, angles, and gamma functions.
 #include <cmath>
 #include <limits>
 

@@ -9,7 +9,7 @@
 namespace mirrorflow {
 namespace {
 
-// The shift count, clamped to the range that C++ defines.
+// Returns the shift count, clamped to the range that C++ defines.
 template <typename T>
 T Bits(T y) {
   return std::clamp<T>(y, 0, 8 * sizeof(T) - 1);

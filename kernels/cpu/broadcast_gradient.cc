@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // BroadcastArgs and BroadcastGradientArgs on the CPU, for EvaluateNode only. Their operands are
-// static, and from these shape inference already knows the results.
+// static, so in a plan shape inference has already computed the results.
 #include "ops/broadcast_gradient.h"
 
 #include <utility>

@@ -13,8 +13,8 @@
 namespace mirrorflow {
 namespace {
 
-// Converts a floating-point number to int32 or int64. C++ leaves numbers out of range undefined;
-// here they become the smallest integer, as on x86.
+// Converts a floating-point number to int32 or int64. Out-of-range numbers, which are undefined
+// behaviour in C++, become the smallest integer, as on x86.
 template <typename To, typename From>
 To RoundTowardsZero(From x) {
   constexpr From kLimit = From(uint64_t{1} << (8 * sizeof(To) - 1));
@@ -44,7 +44,7 @@ template <typename From, typename To>
 KernelPlan CastPlan(int64_t n) {
   KernelPlan plan;
   plan.kernel = MakeKernel([n](const KernelArgs& args) {
-    // Reads a bool as its byte, because the compiler can widen bytes to vectors.
+    // Reads bools as bytes, which the compiler can widen to vectors.
     using Stored = std::conditional_t<std::is_same_v<From, bool>, uint8_t, From>;
     const Stored* x = args.input<Stored>(0);
     To* y = args.output<To>(0);
@@ -61,7 +61,7 @@ KernelPlan CastPlan(int64_t n) {
 
 using CastTypes = TypeList<float, double, int32_t, int64_t, uint8_t, bool, uint32_t, uint64_t>;
 
-// Calls convert(begin, count) for consecutive blocks of n elements.
+// Calls convert(begin, count) for consecutive blocks of `n` elements.
 constexpr int64_t kBlock = 512;
 template <typename Fn>
 void ForEachBlock(int64_t n, const Fn& convert) {

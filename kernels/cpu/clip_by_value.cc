@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ClipByValue on the CPU. Each bound is a scalar or has the shape of t.
+// ClipByValue on the CPU. Each bound is a scalar or has the same shape as t.
 #include "kernels/cpu/type_list.h"
 #include "kernels/cpu/vectorize.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The meaning of explicit collectives on one replica, for EvaluateNode only: in a plan, collectives
-// are instructions, the other ops are views, and NumReplicas is a constant.
+// Explicit collectives on one replica, for EvaluateNode only. In a plan, collectives are
+// instructions, the other ops are views, and NumReplicas is a constant.
 #include <utility>
 #include <vector>
 

@@ -10,7 +10,7 @@
 namespace mirrorflow {
 namespace {
 
-// The kernel of Concat, whose axis is the first input, or of ConcatV2, whose axis is the last.
+// Creates the kernel of Concat (the axis is its first input) or ConcatV2 (the axis is its last).
 template <bool kAxisFirst>
 absl::StatusOr<KernelPlan> CreateConcat(const KernelContext& c) {
   const int n = c.node().num_inputs() - 1, first = kAxisFirst ? 1 : 0;
@@ -69,8 +69,8 @@ KernelPlan OffsetKernel(int n, int rank, int axis) {
           for (int d = 0; d < rank; ++d) {
             if (d != axis && shape[d] != args.input<T>(1)[d]) {
               return absl::InvalidArgumentError(absl::StrCat(
-                  "shapes must be equal except in dimension ", axis, ", got sizes ",
-                  args.input<T>(1)[d], " and, in shape ", i, ", ", shape[d], " of dimension ", d));
+                  "shapes must be equal except in dimension ", axis, "; expected size ",
+                  args.input<T>(1)[d], ", but shape ", i, " has ", shape[d], " in dimension ", d));
             }
             args.output<T>(i)[d] = d == axis ? begin : 0;
           }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Conv2D and its gradients on the CPU. oneDNN computes float convolutions that it implements; all
-// others are one matrix product per image and group of channels. Each group is a separate
+// Conv2D and its gradients on the CPU. oneDNN computes the float convolutions that it supports. The
+// others run as one matrix product per image and channel group; each group is a separate
 // convolution.
 //
-// Row (y, x) of the matrix of an image holds the pixels under the window at (y, x), with shape
-// [size_h, size_w, channels] and with zeros outside the image.
+// Row (y, x) of an image's matrix holds the pixels under the window at (y, x), with shape
+// [size_h, size_w, channels] and zeros outside the image.
 #include "ops/conv2d.h"
 
 #include <algorithm>
@@ -39,8 +39,8 @@ int64_t GroupIn(const Geometry& g) { return g.in_channels / g.groups; }
 int64_t GroupOut(const Geometry& g) { return g.out_channels / g.groups; }
 int64_t WindowSize(const Geometry& g) { return g.h.size * g.w.size * GroupIn(g); }
 
-// Calls copy(row, offset, pixel) for each pixel under a window. The channels of one group of pixel
-// `pixel` correspond to the elements from `offset` on in matrix row `row`.
+// Calls copy(row, offset, pixel) for each pixel under a window. In matrix row `row`, the elements
+// from `offset` on correspond to one group's channels of pixel `pixel`.
 template <typename Fn>
 void ForEachPixel(const Geometry& g, Fn copy) {
   for (int64_t y = 0; y < g.h.out; ++y) {
@@ -87,7 +87,7 @@ void AddMatrixToImage(const Geometry& g, int64_t group, const T* matrix, T* imag
   });
 }
 
-// Calls fn(m) with one group of channels of an output image as a matrix of pixels by channels.
+// Calls fn(m), where m is one channel group of an output image as a matrix of pixels by channels.
 template <typename MapOrConstMap, typename T, typename Fn>
 void WithOutputMatrix(const Geometry& g, int64_t group, T* image, Fn fn) {
   const int64_t pixels = g.h.out * g.w.out, channels = GroupOut(g), first = group * channels;
@@ -168,7 +168,7 @@ absl::StatusOr<KernelPlan> ByProducts(ConvolutionPart part, const Geometry& g,
                     .scratch_bytes = matrix_bytes};
 }
 
-// For empty operands: the output is zeros, or empty itself.
+// Makes the kernel for empty operands. It fills the output, which may itself be empty, with zeros.
 KernelPlan Zeros(int64_t bytes) {
   return {.kernel = MakeKernel(
               [bytes](const KernelArgs& args) { std::memset(args.output<char>(0), 0, bytes); })};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CpuDevice: the device of a replica on the CPU. The thread that calls Execute runs all lanes
-// inline, in the order of the plan, without queues or waits between nodes.
+// CpuDevice runs a replica on the CPU. The thread that calls Execute runs all lanes inline, in plan
+// order, without queues and without waiting between nodes.
 #ifndef MIRRORFLOW_KERNELS_CPU_CPU_DEVICE_H_
 #define MIRRORFLOW_KERNELS_CPU_CPU_DEVICE_H_
 
@@ -18,14 +18,14 @@ namespace mirrorflow {
 // Returns zeroed memory, aligned to 64 bytes.
 using AllocateFn = std::function<absl::StatusOr<std::shared_ptr<std::byte>>(size_t bytes)>;
 
-// Creates device `CPU:index`, whose memory comes from `allocate` or, if it is null, from the
-// process's own.
+// Creates device `CPU:index`. Its memory comes from `allocate`, or from the process's own memory if
+// `allocate` is null.
 std::unique_ptr<Device> CreateCpuDevice(int index, AllocateFn allocate = nullptr);
 
-// Number of cores that this process may use at once (NumUsableCpus). CPUs that share a core count
-// once.
+// Returns how many cores this process may use at once, at most NumUsableCpus(). CPUs that share a
+// core count once.
 int NumUsableCores(const Cgroup& cgroup = Cgroup());
-// Whether no one has limited this process to some of the machine's CPUs.
+// Returns whether this process may run on all online CPUs of the machine.
 bool MayUseAllCores();
 
 }  // namespace mirrorflow

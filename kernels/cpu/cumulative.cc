@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Cumsum and Cumprod on the CPU. The dimensions after the axis form a row, and each row of the
-// result is computed from the one before.
+// result is computed from the previous one.
 #include <algorithm>
 
 #include "framework/core/status.h"
@@ -29,8 +29,8 @@ struct ProductOf {
   }
 };
 
-// Scans one [rows, width] part of the input. `step` is `width`, or `-width` to go from the last row
-// to the first.
+// Scans one [rows, width] slice of the input. `step` is `width`, or `-width` to scan from the last
+// row to the first.
 template <typename Op, typename T>
 void Scan(const T* x, T* y, int64_t rows, int64_t width, int64_t step, bool exclusive) {
   if (exclusive) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DepthwiseConv2dNative and its gradients on the CPU, by oneDNN where it implements them. Otherwise
-// all three ops visit the same triples of an image pixel, a filter tap and an output pixel, and
-// each accumulates into a different member of the triple.
+// DepthwiseConv2dNative and its gradients on the CPU. oneDNN computes them where it supports them.
+// Otherwise all three ops visit the same triples of an image pixel, a filter tap and an output
+// pixel, and each op accumulates into a different member of the triple.
 #include <algorithm>
 
 #include "framework/core/status.h"
@@ -90,7 +90,7 @@ void Run(ConvolutionPart part, const Geometry& g, const KernelArgs& args, int64_
   }
 }
 
-// The op as a convolution with one group per channel. The filter has the same layout.
+// Describes the op as a convolution with one group per channel, whose filter has the same layout.
 ConvolutionGeometry AsConvolution(const Geometry& g) {
   return {.batch = g.batch,
           .in_channels = g.channels,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Einsum on the CPU by its definition: a sum of products for each element of the result. A pass
-// replaces equations that are matrix products before (ops/passes/lower_to_matmul.h).
+// Einsum on the CPU, straight from its definition: a sum of products for each result element.
+// Equations that are matrix products never get here, because a pass has replaced them
+// (ops/passes/lower_to_matmul.h).
 #include "ops/einsum.h"
 
 #include <algorithm>
@@ -16,13 +17,13 @@
 namespace mirrorflow {
 namespace {
 
-// The loop over one label: its size, and its strides in the result and in the operands.
+// The loop over one label: its size and its strides in the result and the operands.
 struct Loop {
   int64_t size;
   std::array<int64_t, 3> step = {};
 };
 
-// Calls run(offsets) for each combination of the loops, starting from the offsets `at`.
+// Calls run(offsets) for each combination of loop indices, starting from the offsets `at`.
 template <typename Run>
 void ForEach(absl::Span<const Loop> loops, std::array<int64_t, 3> at, Run run) {
   if (loops.empty()) return run(at);
@@ -45,7 +46,7 @@ Contraction ContractionOf(const KernelContext& c, const EinsumTerms& terms) {
   for (size_t l = 0; l < labels.size(); ++l) {
     if (labels.find(labels[l]) != l) continue;
     Loop loop{.size = 1};
-    // A dimension of size 1 broadcasts: it adds no stride.
+    // A dimension of size 1 broadcasts, so it adds no stride.
     auto add = [&](int k, const std::string& term, const Shape& shape) {
       int64_t stride = 1;
       for (int d = shape.rank() - 1; d >= 0; --d) {

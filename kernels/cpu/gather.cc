@@ -66,7 +66,7 @@ struct GatherKernel {
       return OutOfRange("indices", indices_shape, indices, limit, /*negative_ok=*/false,
                         first_row.of(args.params()));
     }
-    // Rows of one element get a loop with a constant row size, which the compiler optimises.
+    // Rows of one element get a loop with a constant row size, which the compiler can optimise.
     const std::byte* from = args.input<std::byte>(0);
     std::byte* to = args.output<std::byte>(0);
     if (bytes == 4) return Rows<4>(indices, from, to);
@@ -74,7 +74,7 @@ struct GatherKernel {
     return Rows<0>(indices, from, to);
   }
 
-  // kBytes: the size of a row if known at compile time, else 0.
+  // kBytes is the row size if it is known at compile time, else 0.
   template <size_t kBytes>
   absl::Status Rows(const Index* indices, const std::byte* from, std::byte* to) const {
     const size_t n = kBytes == 0 ? bytes : kBytes;
@@ -115,12 +115,12 @@ absl::StatusOr<KernelPlan> CreateGatherV2(const KernelContext& c) {
                                       : GatherPlan<int32_t>(c, axis, dtype, batch);
 }
 
-// For EvaluateNode only, where the handle's shape is that of the variable: in a plan, a read of the
-// variable and a GatherV2 take its place.
+// Creates the kernel of ResourceGather, for EvaluateNode only, where the handle has the variable's
+// shape. In a plan, a variable read and a GatherV2 replace this op.
 absl::StatusOr<KernelPlan> CreateResourceGather(const KernelContext& c) {
   const DataType dtype = c.output_dtype(0);
   if (c.input_shape(0).rank() == 0) {
-    return absl::UnimplementedError("a gather from a variable whose shape is not known here");
+    return absl::UnimplementedError("cannot gather from a variable of unknown shape");
   }
   const int batch = static_cast<int>(c.attr<int64_t>("batch_dims"));
   return c.input_dtype(1) == DT_INT64 ? GatherPlan<int64_t>(c, batch, dtype, batch)

@@ -17,7 +17,7 @@
 namespace mirrorflow {
 namespace {
 
-// Locates the slices of a value that an operand of indices [i…, K] selects.
+// Computes the offsets of the slices that indices of shape [i…, K] select from a value.
 template <typename Index>
 class SlicePlaces {
  public:
@@ -32,8 +32,8 @@ class SlicePlaces {
   int64_t count() const { return count_; }
   int64_t slice() const { return slice_; }  // elements per slice
 
-  // Sets `place` to the offset of slice i. InvalidArgument if its indices are out of range; the
-  // message counts slices from `first_row` on.
+  // Sets `place` to the offset of slice i. Returns InvalidArgument if its indices are out of range;
+  // the message numbers the slices from `first_row`.
   absl::Status Find(const Index* indices, int64_t i, int64_t first_row, int64_t* place) const {
     const Index* at = indices + i * depth_;
     *place = 0;
@@ -61,7 +61,7 @@ template <typename Index>
 KernelPlan GatherNdPlan(const KernelContext& c) {
   const SlicePlaces<Index> places(c.input_shape(1), c.input_shape(0));
   const FirstRow first_row(c.output_sharding(0), 0);
-  // Slices per index of the first dimension, for error messages in terms of the global batch.
+  // Slices per row of the first dimension, so that errors can name rows of the global batch.
   const int64_t per_row = c.input_shape(1).rank() > 1 && c.input_shape(1).dim(0) > 0
                               ? places.count() / c.input_shape(1).dim(0)
                               : 1;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gelu and its gradient on the CPU. Both forms are x times a distribution function, computed from
-// one exponential of a number that is not positive. So nothing overflows, and the tail keeps its
-// precision.
+// Gelu and its gradient on the CPU. Both forms multiply x by a distribution function, computed from
+// one exponential of a non-positive number, so nothing overflows and the tail keeps its precision.
 #include <cmath>
 
 #include "kernels/cpu/softmax_rows.h"
@@ -14,12 +13,12 @@ namespace {
 
 template <typename T>
 struct AtPoint {
-  T share;    // the factor of x
+  T share;    // the factor that multiplies x
   T density;  // its derivative
 };
 
-// log(erfc(z) * exp(z²) / t) for z >= 0 and t = 1 / (1 + z / 2). The relative error of erfc is at
-// most 1.2e-7.
+// Computes log(erfc(z) * exp(z²) / t) for z >= 0 and t = 1 / (1 + z / 2). The relative error of
+// erfc is at most 1.2e-7.
 // Source: Press et al., "Numerical Recipes", section 6.2 (erfcc).
 MF_INLINE inline float LogOfScaledErfc(float t) {
   float p = 0.17087277f;
@@ -34,7 +33,7 @@ MF_INLINE inline float LogOfScaledErfc(float t) {
   return p * t - 1.26551223f;
 }
 
-// The probability that a normal variable exceeds |x|.
+// Returns the probability that a normal variable exceeds |x|.
 MF_INLINE inline float UpperTail(float x) {
   constexpr float kRootOfHalf = 0.70710678f;
   const float z = std::abs(x) * kRootOfHalf, t = 1.0f / (1.0f + 0.5f * z);
@@ -107,7 +106,7 @@ KernelPlan GeluGrad(int64_t n) {
           .in_place = {{0, 0}, {1, 0}}};
 }
 
-// Returns make(form, type tag, number of elements).
+// Returns make(form, type tag, element count) for the form and dtype of the node.
 template <typename Make>
 absl::StatusOr<KernelPlan> Create(const KernelContext& c, Make make) {
   const int64_t n = c.output_shape(0).num_elements();

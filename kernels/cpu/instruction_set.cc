@@ -17,7 +17,7 @@ namespace {
 constexpr const char* kNames[] = {"AVX2", "AVX512_CORE", "AVX512_CORE_VNNI", "AVX512_CORE_BF16",
                                   "AVX512_CORE_AMX"};
 
-// The choice of LimitInstructionSet.
+// The limit set by LimitInstructionSet.
 std::atomic<InstructionSet> limit{InstructionSet::kAvx512Amx};
 
 bool HasAmx() {
@@ -54,8 +54,8 @@ absl::Status LimitInstructionSet(InstructionSet set) {
   if (!LimitOneDnn(InstructionSetName(set))) {
     return absl::FailedPreconditionError(
         absl::StrCat("instruction set ", InstructionSetName(set),
-                     ": expected a choice before the first kernel is made; set ONEDNN_MAX_CPU_ISA "
-                     "when the process starts"));
+                     ": a kernel has already been created; set ONEDNN_MAX_CPU_ISA when the "
+                     "process starts"));
   }
   if (set < InstructionSet::kAvx512) internal::forbid_avx512 = true;
   limit = set;

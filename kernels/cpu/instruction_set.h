@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The instruction set of the CPU kernels. Workers whose processors differ all use the one that they
-// have in common, because wider vectors add in another order.
+// The instruction set of the CPU kernels. Workers with different processors all use the widest one
+// that they have in common, because the vector width determines the order of additions.
 #ifndef MIRRORFLOW_KERNELS_CPU_INSTRUCTION_SET_H_
 #define MIRRORFLOW_KERNELS_CPU_INSTRUCTION_SET_H_
 
@@ -11,15 +11,16 @@
 
 namespace mirrorflow {
 
-// Each includes those before it.
+// Each value includes the ones before it.
 enum class InstructionSet { kAvx2, kAvx512, kAvx512Vnni, kAvx512Bf16, kAvx512Amx };
 std::string InstructionSetName(InstructionSet set);  // as in ONEDNN_MAX_CPU_ISA
 
-// The widest that this processor has, and that ONEDNN_MAX_CPU_ISA and LimitInstructionSet allow.
+// Returns the widest instruction set that this processor supports and that ONEDNN_MAX_CPU_ISA and
+// LimitInstructionSet allow.
 InstructionSet UsableInstructionSet();
 
-// Limits all kernels of this process. FailedPrecondition if a kernel has been made before, unless
-// an earlier call has set the same limit or a lower one.
+// Limits all kernels of this process to `set`. Returns FailedPrecondition if a kernel has already
+// been created, unless an earlier call set the same limit or a lower one.
 absl::Status LimitInstructionSet(InstructionSet set);
 
 }  // namespace mirrorflow

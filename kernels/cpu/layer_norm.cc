@@ -24,7 +24,7 @@ Matrix MatrixOf(const Shape& shape) {
   return {rows, columns};
 }
 
-// The sum of fn(i) over all i < n, accumulated in lanes that are added at the end.
+// Returns the sum of fn(i) over all i < n, accumulated in lanes that are added at the end.
 template <typename T, typename Fn>
 MF_INLINE inline T Sum(int64_t n, Fn fn) {
   constexpr int kLanes = 128 / sizeof(T);
@@ -69,7 +69,7 @@ KernelPlan LayerNorm(const KernelContext& c) {
           .in_place = {{0, 0}}};
 }
 
-// Rows per block. Each block is summed separately first, so that the rounding error grows with the
+// Rows per block. Each block is first summed separately, so the rounding error grows with the
 // number of blocks instead of the number of rows.
 constexpr int64_t kBlock = 64;
 

@@ -58,12 +58,12 @@ void OwnProduct(const ProductGeometry& g, const float* a, const float* b, float*
 // operations.
 constexpr double kMinLargeFlops = 65536;
 
-// The dimensions before those of the matrices.
+// Returns the batch dimensions: all but the last two.
 Shape BatchDims(const Shape& matrices) {
   return Shape(matrices.dims().subspan(0, matrices.rank() - 2));
 }
 
-// A kernel that calls multiply(g, a, b, out) for each matrix of the output.
+// Makes a kernel that calls multiply(g, a, b, out) for each matrix of the output.
 template <typename T, typename Multiply>
 KernelPlan ForEachMatrix(const KernelContext& c, const ProductGeometry& g, Multiply multiply) {
   if (c.output_shape(0).rank() == 2 && c.input_shape(0).rank() == 2 &&

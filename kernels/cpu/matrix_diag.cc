@@ -15,7 +15,7 @@
 namespace mirrorflow {
 namespace {
 
-// A batch of matrices, and the layout of their diagonals `band` in a separate tensor.
+// A batch of matrices, and the layout of the diagonals in `band`, which a separate tensor holds.
 struct Diagonals {
   int64_t batch, rows, columns;
   DiagonalBand band;
@@ -70,8 +70,8 @@ std::vector<Move> Moves(const Diagonals& d, DataType dtype, int input, bool into
   return moves;
 }
 
-// With `fill`, first sets all of output 0 to the scalar in input `input`, or to zeros if there is
-// no such input. Then performs the moves.
+// If `fill` is true, first sets all of output 0 to the scalar in input `input`, or to zeros if that
+// input does not exist. Then performs the moves.
 absl::StatusOr<KernelPlan> FillAndMove(const KernelContext& c, int input, bool fill,
                                        std::vector<Move> moves) {
   const DataType dtype = c.output_dtype(0);

@@ -40,7 +40,7 @@ MF_INLINE inline auto IsLargest(V pixel, V largest) {
 }
 
 // Passes dy to the first of the largest pixels and zero to the others. With kSeveralWindows, a
-// pixel of several windows accumulates their sum.
+// pixel that lies in several windows accumulates their gradients.
 template <bool kSeveralWindows, typename V, typename T>
 MF_INLINE inline void GiveToLargest(const T* in, V largest, V dy, Pixels pixels, T* dx) {
   const V zero = V();
@@ -80,7 +80,7 @@ template <typename V, typename T>
 MF_INLINE inline V AtLargest(const T* in, V largest, const T* dx, Pixels pixels) {
   V found = V();
   for (int64_t i = pixels.rows - 1; i >= 0; --i) {
-    for (int64_t j = pixels.columns - 1; j >= 0; --j) {  // backwards: the last hit counts
+    for (int64_t j = pixels.columns - 1; j >= 0; --j) {  // backwards: the first pixel wins
       const int64_t at = i * pixels.row_stride + j * pixels.column_stride;
       found = IsLargest(LoadVector<V>(in + at), largest) ? LoadVector<V>(dx + at) : found;
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MirrorPad and MirrorPadGrad on the CPU. Each element of the padded tensor mirrors one of the
-// inner tensor, whose offset is a sum of one term per dimension.
+// MirrorPad and MirrorPadGrad on the CPU. Each element of the padded tensor mirrors one element of
+// the inner tensor, whose offset is a sum with one term per dimension.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -15,7 +15,7 @@
 namespace mirrorflow {
 namespace {
 
-// Terms of the offsets in the inner tensor, by dimension and by index in the padded tensor.
+// The terms of offsets in the inner tensor, by dimension and by index in the padded tensor.
 using Places = std::vector<std::vector<int64_t>>;
 
 absl::StatusOr<Places> PlacesOf(const KernelContext& c, const Shape& padded, const Shape& inner) {
@@ -50,8 +50,8 @@ int64_t ForEachRow(absl::Span<const std::vector<int64_t>> outer, int64_t length,
   return padded;
 }
 
-// Splits the places into those of the outer dimensions and those of a row. A scalar counts as a row
-// of one element.
+// Splits the terms into those of the outer dimensions and those of the innermost dimension. A
+// scalar counts as a row of one element.
 std::pair<absl::Span<const std::vector<int64_t>>, absl::Span<const int64_t>> SplitPlaces(
     const Places& places) {
   static constexpr int64_t kOrigin[] = {0};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A primitive is oneDNN's word for an operation compiled for given shapes. Compiling takes 0.1 to
-// 0.5 ms, so the process keeps one of each, shared by equal layers and by all replicas. Running it
-// needs memory objects for its operands. They are created at the first run on a lane, belong to
+// A primitive is oneDNN's term for an operation compiled for fixed shapes. Compiling takes 0.1 to
+// 0.5 ms, so equal layers and all replicas of the process share one primitive. To run, a primitive
+// needs memory objects for its operands. They are created on the first run on a lane, belong to
 // that lane, and afterwards only receive new pointers.
 #include "kernels/cpu/onednn.h"
 
@@ -25,7 +25,8 @@
 #include "framework/core/status.h"
 #include "framework/runtime/device.h"
 
-// Part of the OpenMP runtime that oneDNN links; only one compiler ships the header.
+// Part of the OpenMP runtime that oneDNN links, declared here because only one compiler ships the
+// header.
 extern "C" {
 int omp_get_max_threads();
 void omp_set_num_threads(int);
@@ -36,9 +37,9 @@ namespace {
 
 using dnnl::memory;
 
-// Limits OpenMP to one thread while it exists. A primitive keeps the number of threads that it was
-// created with, and some ask again when they run, so both need this. A replica is one thread; a
-// team of threads would compete with the other replicas for cores.
+// Limits OpenMP to one thread during its lifetime. A primitive keeps the thread count that it was
+// created with, and some primitives read it again when they run, so both creating and running one
+// need this. A replica is one thread; an OpenMP team would compete with other replicas for cores.
 class OneThread {
  public:
   OneThread() : before_(omp_get_max_threads()) {
@@ -92,7 +93,7 @@ class Places {
 
 class Primitive {
  public:
-  // An operand: its number in oneDNN and its memory layout.
+  // An operand: its oneDNN argument number and its memory layout.
   struct Arg {
     int part;
     memory::desc desc;
@@ -115,7 +116,7 @@ class Primitive {
   static inline std::atomic<uint64_t> num_made_{0};
 
   const int place_ = Places::Get().Take();
-  const uint64_t number_ = ++num_made_;  // serial number in this process, from 1
+  const uint64_t number_ = ++num_made_;  // unique in this process, from 1
   const dnnl::primitive primitive_;
   const std::vector<Arg> args_;
 };
@@ -132,10 +133,10 @@ class LaneOperands {
     if (stream_ != nullptr) dnnl_stream_destroy(stream_);
   }
 
-  // Requires a successful call of Of().
+  // Requires an earlier successful call of Of().
   dnnl_stream_t stream() const { return stream_; }
 
-  // Returns the operands of `primitive`. Their pointers are null or those of the last run.
+  // Returns the operands of `primitive`. Their pointers are null or left over from the last run.
   absl::StatusOr<std::vector<dnnl_exec_arg_t>*> Of(const Primitive& primitive) {
     if (stream_ == nullptr) {
       const dnnl_status_t status =
@@ -163,7 +164,7 @@ class LaneOperands {
 
  private:
   struct Operands {
-    uint64_t of = 0;  // the primitive's number, because slots are reused
+    uint64_t of = 0;  // number of the primitive that uses this slot; slots are reused
     std::vector<dnnl_exec_arg_t> args;
 
     void Clear() {
@@ -190,8 +191,8 @@ absl::Status Primitive::Run(Lane& lane, std::initializer_list<const void*> opera
   return status == dnnl_success ? absl::OkStatus() : ErrorOf(status, "a primitive failed");
 }
 
-// oneDNN writes code through a null pointer if it gets no memory for it, so this checks for more
-// than any primitive has needed.
+// Checks for more memory than any primitive has needed, because oneDNN writes generated code
+// through a null pointer if it cannot allocate memory for it.
 absl::Status CheckMemoryForCode() {
   constexpr size_t kBytes = size_t{8} << 20;
   void* const probe =
@@ -200,17 +201,17 @@ absl::Status CheckMemoryForCode() {
     munmap(probe, kBytes);
     return absl::OkStatus();
   }
-  absl::Status status = Buffer::Allocate(kBytes).status();  // names the limit
+  absl::Status status = Buffer::Allocate(kBytes).status();  // the error names the limit
   if (status.ok())
     status = absl::ResourceExhaustedError(
         "cannot map 8 MiB of memory; `ulimit -v` or `ulimit -d` may be too low");
-  return Annotate(status, "oneDNN: the code of a primitive");
+  return Annotate(status, "oneDNN: memory for generated code");
 }
 
 using PrimitivePtr = std::shared_ptr<const Primitive>;
 
-// Number of recently created primitives to keep after their last plan is gone, so that recompiling
-// a model is fast. Each holds tens of kilobytes of generated code.
+// Number of recently created primitives to keep after their last plan is destroyed, so that
+// recompiling a model is fast. Each holds tens of kilobytes of generated code.
 constexpr size_t kRecentPrimitives = 256;
 
 // Returns the primitive called `key`, which all plans of this process share. Creates it if no plan
@@ -242,13 +243,13 @@ absl::StatusOr<PrimitivePtr> Cached(const std::string& key,
   }
 }
 
-// Describes a bias of `channels` elements, or none.
+// Describes a bias of `channels` elements, or an empty one if `bias` is false.
 memory::desc FloatBias(bool bias, const memory::dims& channels, memory::format_tag layout) {
   if (!bias) return {};
   return memory::desc(channels, memory::data_type::f32, layout);
 }
 
-// Makes the scratchpad an operand, which comes from the plan's scratch memory.
+// Makes the scratchpad an operand, so that it comes from the plan's scratch memory.
 dnnl::primitive_attr Attributes() {
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -283,7 +284,7 @@ class Scratch {
   int64_t bytes_ = 0;
 };
 
-// Rejects operands of more than INT32_MAX elements: parts of oneDNN count them in 32 bits.
+// Rejects operands of more than INT32_MAX elements, because parts of oneDNN use 32-bit counts.
 absl::Status CheckSizes(std::initializer_list<double> element_counts) {
   for (const double count : element_counts) {
     if (count > INT32_MAX) return absl::UnimplementedError("an operand is too large for oneDNN");
@@ -307,14 +308,14 @@ memory::desc FloatImages(bool nchw, int64_t batch, int64_t channels, int64_t h, 
                       nchw ? memory::format_tag::nchw : memory::format_tag::nhwc);
 }
 
-// Describes a filter in oneDNN's order of dimensions. By default oneDNN chooses the layout.
+// Describes a filter in oneDNN's dimension order. By default oneDNN chooses the layout.
 memory::desc FloatFilter(const ConvolutionGeometry& g,
                          memory::format_tag layout = memory::format_tag::any) {
   memory::dims dims = {g.out_channels / g.groups, g.in_channels / g.groups, g.h.size, g.w.size};
   if (g.groups > 1) dims.insert(dims.begin(), g.groups);
   return memory::desc(dims, memory::data_type::f32, layout);
 }
-// The layout of filters in the graph.
+// Describes a filter in the graph's layout.
 memory::desc PlainFilter(const ConvolutionGeometry& g) {
   return FloatFilter(g, g.groups > 1 ? memory::format_tag::hwigo : memory::format_tag::hwio);
 }
@@ -330,7 +331,7 @@ struct Convolution {
         before({g.h.before, g.w.before}),
         after({g.h.after(), g.w.after()}) {}
 
-  // An empty `bias` stands for none.
+  // An empty `bias` means no bias.
   dnnl::convolution_forward::primitive_desc Forward(const memory::desc& bias = {}) const {
     return {{dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, images, filter,
              bias, output, strides, dilates, before, after},
@@ -366,8 +367,8 @@ std::string Key(absl::string_view what, const ConvolutionGeometry& g) {
   return key;
 }
 
-// Also rejects windows of very many elements, of which oneDNN makes a list before anyone knows
-// whether there is memory for the filter.
+// Also rejects windows with very many elements: oneDNN lists them before the filter's memory is
+// known to be available.
 absl::Status CheckSizes(const ConvolutionGeometry& g) {
   constexpr double kMostElementsOfWindow = 1 << 20;
   if (static_cast<double>(g.h.size) * static_cast<double>(g.w.size) > kMostElementsOfWindow) {
@@ -378,7 +379,7 @@ absl::Status CheckSizes(const ConvolutionGeometry& g) {
                      in * out * g.h.size * g.w.size});
 }
 
-// Returns a primitive that copies a filter from one layout to the other, or null if they are equal.
+// Returns a primitive that copies a filter from layout `from` to `to`, or null if they are equal.
 absl::StatusOr<PrimitivePtr> FilterReorder(const std::string& key, const memory::desc& from,
                                            const memory::desc& to) {
   if (from == to) return PrimitivePtr();
@@ -391,7 +392,7 @@ absl::StatusOr<PrimitivePtr> FilterReorder(const std::string& key, const memory:
 }
 
 // Returns a kernel that converts the filter (input 1) to oneDNN's layout, then runs `primitive` on
-// input `input`, the filter, output 0 and, if there is one, the bias (input 2).
+// input `input`, the filter, output 0 and the bias (input 2), if the geometry has one.
 absl::StatusOr<KernelPlan> WithReorderedFilter(const ConvolutionGeometry& g, const std::string& key,
                                                const PrimitivePtr& primitive, int input) {
   const memory::desc plain = PlainFilter(g);

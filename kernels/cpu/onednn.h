@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Kernels that oneDNN computes: float products and convolutions. They use only the thread that runs
-// the kernel. The functions return Unimplemented where oneDNN has no implementation; callers have
-// their own code for that case. A build without oneDNN links onednn_none.cc instead of onednn.cc,
-// and everything is Unimplemented.
+// the kernel. The functions return Unimplemented where oneDNN has no implementation, and callers
+// fall back to other code. A build without oneDNN links onednn_none.cc instead of onednn.cc, where
+// every function returns Unimplemented.
 //
 // All functions require that no dimension is 0.
 #ifndef MIRRORFLOW_KERNELS_CPU_ONEDNN_H_
@@ -18,8 +18,8 @@
 
 namespace mirrorflow {
 
-// output 0 [m,n] = input 0 [m,k] · input 1 [k,n]. A transposed operand is stored as [k,m] or [n,k].
-// In a batch of products, each operand has one matrix per product or a single one for all.
+// Describes output 0 [m,n] = input 0 [m,k] · input 1 [k,n]. A transposed operand is stored as [k,m]
+// or [n,k]. In a batch of products, each operand has either one matrix per product or one for all.
 struct ProductGeometry {
   int64_t m;
   int64_t n;
@@ -32,12 +32,13 @@ struct ProductGeometry {
 };
 absl::StatusOr<KernelPlan> OneDnnProduct(const ProductGeometry& g);
 
-// Output 0 is the convolution of the images (input 0) with the filter (input 1); or the gradient of
-// the images, from the filter and the gradient of the output (input 2); or the gradient of the
-// filter, from the images and the gradient of the output.
+// Returns a kernel whose output 0 is one of: the convolution of the images (input 0) with the
+// filter (input 1); the gradient of the images, from the filter and the output gradient (input 2);
+// or the gradient of the filter, from the images and the output gradient.
 absl::StatusOr<KernelPlan> OneDnnConvolution(ConvolutionPart part, const ConvolutionGeometry& g);
 
-// Limits the instruction set, by its name in ONEDNN_MAX_CPU_ISA. False if it is too late for that.
+// Limits the instruction set to the one with this name in ONEDNN_MAX_CPU_ISA. Returns false if it
+// is too late because oneDNN has already chosen one.
 bool LimitOneDnn(const std::string& instruction_set);
 
 }  // namespace mirrorflow

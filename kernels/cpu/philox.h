@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Philox4x32-10, a counter-based random number generator: a keyed bijection of 128-bit counters
-// whose outputs pass tests of randomness. Any number of any stream can be computed without the ones
-// before it.
+// Philox4x32-10 is a counter-based random number generator: a keyed bijection of 128-bit counters
+// whose outputs pass randomness tests. Any number of any stream can be computed without the
+// numbers before it.
 // Source: Salmon, Moraes, Dror and Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011.
 #ifndef MIRRORFLOW_KERNELS_CPU_PHILOX_H_
 #define MIRRORFLOW_KERNELS_CPU_PHILOX_H_
@@ -11,14 +11,14 @@
 
 namespace mirrorflow {
 
-// The four words of kBlocks counters. Word w of block b is word[w][b], so that a round is
-// vectorised over the blocks.
+// The four words of kBlocks counters. Word w of block b is word[w][b], so that a round vectorises
+// over the blocks.
 template <int kBlocks>
 struct PhiloxBlocks {
   uint32_t word[4][kBlocks];
 };
 
-// Replaces the counters by random words.
+// Replaces the counters with random words.
 template <int kBlocks>
 void Philox4x32(uint64_t key, PhiloxBlocks<kBlocks>& blocks) {
   uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Loops for pooling kernels. They load a vector of adjacent channels at a time and keep it in
-// registers while they visit all pixels of a window.
+// Loops for pooling kernels. They load a vector of adjacent channels and keep it in registers while
+// they visit all pixels of a window.
 #ifndef MIRRORFLOW_KERNELS_CPU_POOL_H_
 #define MIRRORFLOW_KERNELS_CPU_POOL_H_
 
@@ -46,7 +46,7 @@ inline absl::StatusOr<PoolGeometry> PoolGeometryOf(const Node& node, const Shape
                       .w = WindowOf(attrs, 1, images, output, ksize[attrs.layout.space[1]])};
 }
 
-// A vector of channels. Comparison, selection and addition look the same as for a single T.
+// A vector of channels. Comparison, selection and addition have the same syntax as for a single T.
 template <typename T>
 struct PoolVector {
   typedef T Type __attribute__((vector_size(32)));
@@ -64,7 +64,7 @@ void StoreVector(T* to, V v) {
   std::memcpy(to, &v, sizeof(v));
 }
 
-// The pixels of one window that are inside the image: `rows` by `columns` from a corner on.
+// The pixels of one window that lie inside the image: `rows` by `columns`, starting at a corner.
 struct Pixels {
   int64_t rows;
   int64_t columns;
@@ -72,8 +72,8 @@ struct Pixels {
   int64_t column_stride;  // in elements
 };
 
-// Calls fn(corner, pixels, o) for each window of an image: the offset of its first element, its
-// pixels, and the offset of its result in the output.
+// Calls fn(corner, pixels, o) for each window of an image, with the offset of the window's first
+// element, its pixels, and the offset of its result in the output.
 template <typename Fn>
 void ForEachWindow(const PoolGeometry& g, Fn fn) {
   int64_t o = 0;
@@ -91,7 +91,7 @@ void ForEachWindow(const PoolGeometry& g, Fn fn) {
   }
 }
 
-// Calls fn(c, V()) for the channels, a vector at a time, and fn(c, T()) for the rest.
+// Calls fn(c, V()) for the channels, one vector at a time, and fn(c, T()) for the rest.
 template <typename T, typename Fn>
 MF_INLINE inline void ForEachChannel(int64_t channels, Fn fn) {
   using V = typename PoolVector<T>::Type;

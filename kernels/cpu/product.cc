@@ -9,8 +9,8 @@
 namespace mirrorflow {
 namespace {
 
-// Sizes of packed blocks. That of b, which all rows read, is a quarter of a small L2 cache; that of
-// a is half of it.
+// Sizes of packed blocks. The block of b, which all rows read, is a quarter of a small L2 cache;
+// the block of a is half of it.
 constexpr int64_t kNearFloats = 32 << 10;
 constexpr int64_t kLeftFloats = 64 << 10;
 constexpr int64_t kMaxDepth = 512;      // k per block, except for a product in pieces
@@ -22,7 +22,7 @@ struct VectorOf {
   typedef float type __attribute__((vector_size(kFloats * sizeof(float))));
 };
 
-// A vector that may be at any address.
+// A vector at any address.
 template <int kFloats>
 struct Unaligned {
   typename VectorOf<kFloats>::type vector;
@@ -96,8 +96,8 @@ MF_INLINE inline void PackPanel(const float* from, int64_t step, int64_t lane_st
   }
 }
 
-// Visits the part [first, first + depth) of the concatenated k of all terms. Calls pack(term, begin
-// in the term, count, offset in the part) for each term that has some of it.
+// Visits the range [first, first + depth) of the concatenated k of all terms. Calls pack(term,
+// begin in the term, count, offset in the range) for each term that overlaps the range.
 template <typename Pack>
 MF_INLINE inline void ForEachTerm(absl::Span<const ProductTerm> terms, int64_t first, int64_t depth,
                                   const Pack pack) {
@@ -111,13 +111,13 @@ MF_INLINE inline void ForEachTerm(absl::Span<const ProductTerm> terms, int64_t f
 }
 
 // Computes a tile and calls finish(at, j, sum) for each of its vectors. The tile begins at element
-// `at` of the result, in column `j`; rows have `n` elements. Unless kWhole, only its first
-// `columns` columns exist.
+// `at` of the result, in column `j`; rows have `n` elements. If kWhole is false, only the first
+// `columns` columns of the tile exist.
 template <int kFloats, int kRows, bool kWhole, typename Finish>
 MF_INLINE inline void Tile(const float* a, const float* b, int64_t depth, int64_t at, int64_t j,
                            int64_t n, int64_t columns, const Finish finish) {
   using Vector = typename VectorOf<kFloats>::type;
-  // Two arrays instead of an array of two, which GCC would keep in memory.
+  // Two arrays, because GCC would keep an array of two arrays in memory.
   Vector left[kRows] = {}, right[kRows] = {};
   for (int64_t d = 0; d < depth; ++d, a += kRows, b += 2 * kFloats) {
     const auto* const row = reinterpret_cast<const Vector*>(b);
@@ -127,8 +127,8 @@ MF_INLINE inline void Tile(const float* a, const float* b, int64_t depth, int64_
       right[r] += a[r] * b_right;
     }
   }
-  // Forces addresses to be computed here: otherwise GCC keeps one per row in registers that the
-  // sums need.
+  // Forces GCC to compute addresses here. Otherwise it keeps one per row in registers
+  // that the sums need.
   asm("" : "+r"(at));
   for (int r = 0; r < kRows; ++r, at += n) {
     if (kWhole) {
@@ -143,7 +143,7 @@ MF_INLINE inline void Tile(const float* a, const float* b, int64_t depth, int64_
   }
 }
 
-// Packed blocks of a and b, and the place of their product in the result.
+// Packed blocks of a and b, and the position of their product in the result.
 struct Block {
   const float* a;  // panels with the rows of a tile
   const float* b;  // panels of 2 * kFloats columns
@@ -153,7 +153,7 @@ struct Block {
   int64_t n;
 };
 
-// Computes the tiles of kRows rows from `row` on. `sink` decides where they go.
+// Computes the tiles of kRows rows from `row` on. `sink` decides where they are written.
 template <int kFloats, int kRows, typename Sink>
 MF_INLINE inline void TilesOf(const Block p, const float* a, int64_t row, const Sink sink) {
   constexpr int64_t kWidth = 2 * kFloats;
@@ -172,8 +172,8 @@ MF_INLINE inline void TilesOf(const Block p, const float* a, int64_t row, const 
   sink.Done(at, p.n, kRows, p.columns);
 }
 
-// Calls some(rows, i) for consecutive panels of kRows rows, then of 4, then of 1; `i` is the first
-// row.
+// Calls some(rows, i) for consecutive panels of kRows rows, then of 4, then of 1. `i` is the first
+// row of the panel.
 template <int kRows, typename Some>
 MF_INLINE inline void ForEachPanel(int64_t rows, const Some some) {
   int64_t i = 0;
@@ -266,14 +266,14 @@ struct SubtractFrom {
   template <typename Vector>
   MF_INLINE void operator()(int64_t at, int64_t, const Vector& sum) const {
     auto* to = reinterpret_cast<Unaligned<sizeof(Vector) / sizeof(float)>*>(out + at);
-    // Forces alpha to be loaded here: otherwise GCC keeps a vector of it in a register.
+    // Forces GCC to load alpha here. Otherwise it keeps a vector of it in a register.
     float by = alpha;
     asm volatile("" : "+x"(by));
     to->vector = to->vector - by * sum;
   }
 };
 
-// Base of sinks that write each element directly to its place in the result.
+// Base of sinks that write each element directly to its position in the result.
 struct InPlace {
   MF_INLINE int64_t First(int64_t at) const { return at; }
   MF_INLINE int64_t Stride(int64_t n, int64_t) const { return n; }
@@ -285,8 +285,8 @@ struct Stored : InPlace {
   const float* bias;
   PutTo to = {};
   Stored(float* out, const float* bias) : out(out), bias(bias) {}
-  // Stores the sums over the first block of k, adds the others to them, and adds the bias with the
-  // last.
+  // Stores the sums over the first block of k, adds the sums over the others, and adds the bias
+  // with the last one.
   MF_INLINE void Begin(bool first, bool last) { to = {out, last ? bias : nullptr, !first}; }
   MF_INLINE PutTo finish() const { return to; }
 };
@@ -298,7 +298,7 @@ struct Subtracted : InPlace {
   MF_INLINE SubtractFrom finish() const { return from; }
 };
 
-// Collects the rows of a panel, then hands them on.
+// Collects the rows of a panel, then passes each of them to `use`.
 struct InPieces {
   float* piece;
   absl::FunctionRef<void(int64_t, const float*, int64_t)> use;

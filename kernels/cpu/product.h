@@ -20,22 +20,23 @@
 
 namespace mirrorflow {
 
-// Element (i, j) is data[i * row_step + j * column_step].
+// A matrix whose element (i, j) is data[i * row_step + j * column_step].
 struct StridedMatrix {
   const float* data;
   int64_t row_step;
   int64_t column_step;
 };
 
-// a [m,k] · b [k,n]. Either may be stored row by row or transposed, as [k,m] or [n,k].
+// The product a [m,k] · b [k,n]. Either operand may be stored row by row or transposed, as
+// [k,m] or [n,k].
 struct ProductTerm {
   StridedMatrix a;
   StridedMatrix b;
   int64_t k;
 };
 
-// A product [m,n]: the sum of all terms, either a single one or one per replica that contributes
-// rows.
+// A product [m,n]: the sum of all terms. There is either a single term or one per replica that
+// contributes rows.
 struct Product {
   absl::Span<const ProductTerm> terms;
   int64_t m;
@@ -45,14 +46,14 @@ struct Product {
   // `transposed` means that a is transposed and b is not.
   static bool IsFastest(int64_t m, int64_t n, int64_t k, bool transposed);
 
-  // out = product + bias; `bias` has n floats or is null.
+  // Sets out = product + bias. `bias` has n floats or is null.
   void Store(float* out, const float* bias = nullptr) const;
-  // out -= alpha · product
+  // Sets out -= alpha · product.
   void Subtract(float alpha, float* out) const;
 
   // Calls use(at, values, count) for all elements of the product, [at, at + count) at a time, while
-  // they are in the cache. `scratch` has PieceFloats() floats. Requires that all k together are at
-  // most kMaxDepthOfPieces.
+  // they are in the cache. `scratch` has PieceFloats() floats. Requires that the k of all terms sum
+  // to at most kMaxDepthOfPieces.
   void ForEachPiece(float* scratch,
                     absl::FunctionRef<void(int64_t, const float*, int64_t)> use) const;
   static int64_t PieceFloats();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Random ops on the CPU. Element i of the global tensor comes from block i/4 of the op's Philox
-// stream (block i/2 for double), whichever replica computes it. A replica that holds some rows of
-// the tensor starts at their first element.
+// stream (block i/2 for double), no matter which replica computes it. A replica that holds a shard
+// of the rows starts at its first element.
 //
 // Elements are computed in chunks that begin at multiples of kChunk. A vector therefore holds the
-// same elements, rounded the same way, wherever the rows are split.
+// same elements, rounded the same way, no matter where the rows are split.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -33,17 +33,17 @@ uint64_t Mix(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// 24 bits: every multiple of 2^-24 in [0, 1) is a float.
+// 24 bits, because every multiple of 2^-24 in [0, 1) is a float.
 float ToUniform(uint32_t word) {
   return static_cast<float>(static_cast<int32_t>(word >> 8)) * 0x1p-24f;
 }
 
-// 52 bits: the mantissa of a number in [1, 2).
+// 52 bits, the mantissa of a number in [1, 2).
 double ToUniform(uint64_t word) {
   return absl::bit_cast<double>(uint64_t{0x3FF} << 52 | word >> 12) - 1;
 }
 
-// Fill() of each distribution computes a chunk: elements [first, first + kChunk) of the global
+// Each distribution's Fill() computes a chunk: elements [first, first + kChunk) of the global
 // tensor, where `first` is a multiple of kChunk. Each value of `draw` names a separate stream.
 
 // Uniform in [0, 1).
@@ -74,11 +74,11 @@ struct Uniform {
   }
 };
 
-// Computes the sine and cosine of `turns` full turns, in [0, 1): Taylor series around the nearest
-// quarter turn, in nested form, without branches.
+// Computes the sine and cosine of `turns` full turns, in [0, 1), without branches. Uses nested
+// Taylor series around the nearest quarter turn.
 template <typename T>
 void SinCosOfTurns(T turns, T& sine, T& cosine) {
-  constexpr int kTerms = sizeof(T) == 4 ? 5 : 9;  // the first omitted term is below the rounding
+  constexpr int kTerms = sizeof(T) == 4 ? 5 : 9;  // the first omitted term rounds away
   const T quarter = std::floor(4 * turns + T(0.5));
   const T angle = (turns - quarter / 4) * (2 * std::numbers::pi_v<T>);
   const T square = angle * angle;
@@ -94,7 +94,7 @@ void SinCosOfTurns(T turns, T& sine, T& cosine) {
   cosine = (q + 1) & 2 ? -b : b;
 }
 
-// Normal by the Box-Muller method: two uniform numbers give a radius and an angle.
+// Normal numbers by the Box-Muller method: two uniform numbers give a radius and an angle.
 template <typename T>
 struct Normal {
   static void Fill(uint64_t key, uint64_t first, uint32_t draw, T* out) {
@@ -114,7 +114,7 @@ struct Normal {
   }
 };
 
-// Normal; an element beyond 2 (one in 22) is drawn again.
+// Normal numbers. An element beyond two standard deviations (one in 22) is drawn again.
 template <typename T>
 struct Truncated {
   static void Fill(uint64_t key, uint64_t first, uint32_t draw, T* out) {
@@ -143,8 +143,8 @@ void Generate(uint64_t key, uint64_t first, int64_t n, T* out) {
   }
 }
 
-// Computes the same numbers as half or bfloat16. Uniform numbers are rounded down, because 1 is
-// excluded.
+// Computes the same numbers, rounded to half or bfloat16. Uniform numbers are rounded down, because
+// the range excludes 1.
 template <typename Distribution>
 void GenerateReduced(DataType dtype, uint64_t key, uint64_t first, int64_t n, uint16_t* out) {
   const float steps = dtype == DT_HALF ? 0x1p11f : 0x1p8f;

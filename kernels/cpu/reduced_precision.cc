@@ -20,7 +20,7 @@
 namespace mirrorflow {
 namespace {
 
-// --- a twin of the node in float -------------------------------------------------------------
+// --- A float twin of the node -----------------------------------------------------------------
 
 absl::StatusOr<Tensor> WidenTensor(const Tensor& tensor) {
   if (!IsReducedFloat(tensor.dtype())) return tensor;
@@ -49,7 +49,7 @@ absl::StatusOr<AttrValue> WidenAttr(const AttrValue& value) {
   return value;
 }
 
-// Adds a node that stands for an operand; of an ordinary operand only the dtype matters.
+// Adds a node that stands for an operand. For an ordinary operand, only the dtype matters.
 absl::StatusOr<Node*> AddOperand(Graph& graph, const Output& value) {
   AttrMap attrs;
   OpRole role = OpRole::kPlaceholder;
@@ -68,7 +68,7 @@ struct Twin {
   Node* node = nullptr;
 };
 
-// Copies `node` into its own graph, with float instead of half and bfloat16. The twin is on the
+// Copies `node` into a separate graph, with float instead of half and bfloat16. The twin is on the
 // heap because the float kernel may keep a reference to its node.
 absl::StatusOr<std::unique_ptr<const Twin>> MakeTwin(const Node& node) {
   auto twin = std::make_unique<Twin>();
@@ -87,7 +87,7 @@ absl::StatusOr<std::unique_ptr<const Twin>> MakeTwin(const Node& node) {
   return twin;
 }
 
-// The context of the original node, as the factory sees it for the twin.
+// The original node's context, as the factory sees it for the twin.
 class FloatContext final : public KernelContext {
  public:
   static absl::StatusOr<FloatContext> Create(const KernelContext& base, const Node& twin) {
@@ -116,14 +116,14 @@ class FloatContext final : public KernelContext {
   std::vector<Tensor> constants_;
 };
 
-// --- the float kernel between conversions ----------------------------------------------------
+// --- The float kernel between conversions -----------------------------------------------------
 
 // Where the float kernel finds an operand.
 struct Place {
   enum Kind { kNowhere, kInput, kWidened, kVariable, kOutput, kRounded };
   Kind kind = kNowhere;
-  int index = 0;                // among the node's inputs, or its outputs
-  DataType dtype = DT_INVALID;  // if converted
+  int index = 0;                // among the node's inputs or its outputs
+  DataType dtype = DT_INVALID;  // the original dtype, if converted
   int64_t n = 0;
   int64_t offset = 0;  // in the scratch
 
@@ -161,13 +161,13 @@ class InFloatKernel final : public Kernel {
   }
 
  private:
-  // Returns the memory of the operand and fills it if it is widened.
+  // Returns the memory of the operand, and fills it if the operand is widened.
   static std::byte* Before(const KernelArgs& args, const Place& place, std::byte* widened) {
     float* const floats = reinterpret_cast<float*>(widened);
     switch (place.kind) {
       case Place::kNowhere:
         return nullptr;
-      case Place::kInput:  // for a handle, the variable, which may be written
+      case Place::kInput:  // for a handle, the variable itself, which the kernel may write
         return args.variable<std::byte>(place.index);
       case Place::kOutput:
         return args.output<std::byte>(place.index);
@@ -278,7 +278,7 @@ absl::StatusOr<KernelPlan> CreateInFloat(const KernelContext& c, KernelFactory f
   if (absl::IsUnimplemented(in_float.status())) return UnsupportedDataType(it->dtype);
   MF_RETURN_IF_ERROR(in_float.status());
 
-  // One table entry each for the parameters, every operand and the scratch.
+  // The table has one entry each for the parameters, every operand and the scratch.
   int64_t bytes = AlignUp((places.size() + 2) * sizeof(std::byte*));
   for (Place& place : places) {
     if (!place.converted()) continue;
@@ -290,7 +290,7 @@ absl::StatusOr<KernelPlan> CreateInFloat(const KernelContext& c, KernelFactory f
                   .fails_on_data = in_float->fails_on_data,
                   .flops = in_float->flops};
   for (const auto& [in, out] : in_float->in_place) {
-    // Overwriting is safe: inputs are widened before the first output is rounded.
+    // Overwriting the input is safe: all inputs are widened before the first output is rounded.
     const bool both = places[in].kind == Place::kWidened &&
                       places[c.node().num_inputs() + out].kind == Place::kRounded;
     if (both) plan.in_place.push_back({in, out});

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Support of half and bfloat16 for every op on the CPU. Where a factory has no kernel for them, the
-// float kernel runs between two conversions: operands are widened into scratch, and results and
-// variables are rounded once, to the nearest. Kernels that only move elements do not need this.
+// Support for half and bfloat16 in every op on the CPU. If a factory has no kernel for them, the
+// float kernel runs between two conversions: operands are widened into scratch memory, and results
+// and variables are rounded once, to the nearest. Kernels that only move elements do not need this.
 #ifndef MIRRORFLOW_KERNELS_CPU_REDUCED_PRECISION_H_
 #define MIRRORFLOW_KERNELS_CPU_REDUCED_PRECISION_H_
 
@@ -13,12 +13,12 @@
 
 namespace mirrorflow {
 
-// Converts `n` elements of `dtype`, half or bfloat16, to float and back.
+// Convert `n` elements of `dtype`, which is half or bfloat16, to float and back.
 void WidenReduced(DataType dtype, const uint16_t* from, float* to, int64_t n);
 void RoundToReduced(DataType dtype, const float* from, uint16_t* to, int64_t n);
 
-// Creates the float kernel of the context's node between conversions. Unimplemented if no operand
-// or result is half or bfloat16, or if there is no float kernel either.
+// Creates the float kernel of the context's node, wrapped in conversions. Returns Unimplemented if
+// no operand or result is half or bfloat16, or if the op has no float kernel.
 absl::StatusOr<KernelPlan> CreateInFloat(const KernelContext& context, KernelFactory factory);
 
 }  // namespace mirrorflow

@@ -3,10 +3,10 @@
 // Reductions on the CPU. ReductionPlan() creates the kernel of a reduction such as SumOf.
 //
 // Adjacent dimensions that are both reduced or both kept are merged. The innermost dimension
-// decides how to proceed: if it is reduced, each result combines contiguous segments; if it is
-// kept, a tile of adjacent results combines rows of as many elements. Segments and rows are
-// combined pairwise, by halves, so that the error of a float sum grows with the logarithm of the
-// count. The order depends on the shape alone.
+// selects the loop: if it is reduced, each result combines contiguous segments; if it is kept, a
+// tile of adjacent results combines rows of the same width. Segments and rows are combined
+// pairwise, by halves, so that the error of a float sum grows with the logarithm of the count. The
+// order depends only on the shape.
 #ifndef MIRRORFLOW_KERNELS_CPU_REDUCER_H_
 #define MIRRORFLOW_KERNELS_CPU_REDUCER_H_
 
@@ -22,7 +22,7 @@
 
 namespace mirrorflow {
 
-// Base of the reductions below. A is the type that they compute in; Take() maps an element before
+// Base of the reductions below. A is the type that they compute in. Take() maps an element before
 // it is combined.
 template <typename A>
 struct OfElements {
@@ -114,7 +114,7 @@ inline ReductionDims CollapseDims(const Shape& in, const std::vector<bool>& is_r
   return dims;
 }
 
-// Returns the offset of element `index` of the space that `dims` span.
+// Returns the offset of element `index` in the space that `dims` span.
 inline int64_t OffsetOf(const std::vector<ReductionDims::Dim>& dims, int64_t index) {
   int64_t offset = 0;
   for (size_t d = 0; d < dims.size(); ++d) {
@@ -134,7 +134,7 @@ inline int64_t CountOf(const std::vector<ReductionDims::Dim>& dims) {
 // Lanes in the reduction of a segment, and results per tile.
 inline constexpr int64_t kReductionLanes = 32;
 inline constexpr int64_t kReductionTile = 256;
-// Up to this many elements or rows are combined in order, more by halves.
+// Up to this many elements or rows are combined in order; more are combined by halves.
 inline constexpr int64_t kReductionSegmentBlock = 4096;
 inline constexpr int64_t kReductionRowBlock = 64;
 
@@ -142,7 +142,7 @@ template <typename T, typename A, typename Op>
 class Reducer {
  public:
   explicit Reducer(ReductionDims dims) : dims_(std::move(dims)), kept_(CountOf(dims_.kept)) {
-    // Short contiguous rows are processed several at once, as one wide row.
+    // Short contiguous rows are processed several at a time, as one wide row.
     if (!dims_.inner_is_reduced && !dims_.reduced.empty() &&
         dims_.reduced[0].stride == dims_.inner) {
       ReductionDims::Dim& rows = dims_.reduced[0];
@@ -178,7 +178,7 @@ class Reducer {
   }
 
  private:
-  // The reduction of segments [begin, end).
+  // Returns the reduction of segments [begin, end).
   A Segments(const T* x, int64_t begin, int64_t end) const {
     if (end - begin == 1) return Segment(x + OffsetOf(dims_.reduced, begin), dims_.inner);
     if (begin == end) return Op::Identity();
@@ -209,7 +209,7 @@ class Reducer {
     return result;
   }
 
-  // tile[i] = the reduction of element i of rows [begin, end), for i < width.
+  // Sets tile[i] to the reduction of element i of rows [begin, end), for i < width.
   void Rows(const T* x, int64_t begin, int64_t end, int64_t width, A* tile) const {
     if (end - begin > kReductionRowBlock) {
       const int64_t middle = begin + (end - begin) / 2;

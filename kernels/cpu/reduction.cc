@@ -31,7 +31,8 @@ absl::StatusOr<KernelPlan> CreateReduction(const KernelContext& c) {
   });
 }
 
-// The mean of no elements is 0/0, which is NaN; integers have no NaN, and theirs is 0.
+// The mean of no elements is 0/0. That is NaN for floating-point types, and 0 for integers,
+// which have no NaN.
 absl::StatusOr<KernelPlan> CreateMean(const KernelContext& c) {
   MF_ASSIGN_OR_RETURN(const ReductionOperands operands, OperandsOf(c));
   return ForType(NumericTypes(), c.output_dtype(0), [&]<typename T>(TypeTag<T>) {

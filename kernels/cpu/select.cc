@@ -10,8 +10,9 @@
 namespace mirrorflow {
 namespace {
 
-// A run whose condition moves along. Both operands are read, so that the choice needs no branch.
-// Conditions are read as bytes, which the compiler widens to vectors of masks.
+// Computes a run in which each element has its own condition. Reads both operands, so that the
+// choice needs no branch. Conditions are read as bytes, which the compiler widens to vectors of
+// masks.
 template <bool kThenMoves, bool kElseMoves, typename T>
 void SelectRun(const uint8_t* c, const T* t, const T* e, T* out, int64_t n) {
   const T t0 = *t, e0 = *e;
@@ -22,7 +23,7 @@ void SelectRun(const uint8_t* c, const T* t, const T* e, T* out, int64_t n) {
   }
 }
 
-// Copies a run whose single condition chose `from`.
+// Copies a run whose single condition has selected `from`.
 template <typename T>
 void CopyRun(const T* from, bool moves, T* out, int64_t n) {
   if (!moves) {
@@ -70,7 +71,7 @@ absl::StatusOr<KernelPlan> CreateSelectV2(const KernelContext& c) {
   return CreateSelect(c, c.input_shape(0));
 }
 
-// A vector of conditions chooses whole rows.
+// In Select, a vector of conditions selects whole rows.
 absl::StatusOr<KernelPlan> CreateSelectV1(const KernelContext& c) {
   Shape condition = c.input_shape(0);
   const int rank = c.output_shape(0).rank();

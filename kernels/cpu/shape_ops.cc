@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shape, ShapeN, VariableShape, Size, Rank, Fill, Range and LinSpace on the CPU. Those that read
-// shapes are for EvaluateNode only: in a plan they are constants.
+// Shape, ShapeN, VariableShape, Size, Rank, Fill, Range and LinSpace on the CPU. The ops that read
+// shapes are for EvaluateNode only; in a plan they are constants.
 #include <utility>
 #include <vector>
 

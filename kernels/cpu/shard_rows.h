@@ -10,7 +10,7 @@
 
 namespace mirrorflow {
 
-// Turns rows of a replica into rows of the global tensor: of(params) is the global index of row 0
+// Maps rows of a replica to rows of the global tensor: of(params) returns the global index of row 0
 // of this replica's shard of dimension `dim`.
 class FirstRow {
  public:
@@ -28,7 +28,7 @@ class FirstRow {
 
  private:
   AxisId axis_ = 0;
-  int64_t factor_ = 0;  // 0: the rows are not sharded
+  int64_t factor_ = 0;  // 0 if the rows are not sharded
 };
 
 // The elements of a global random tensor that a replica computes. Element i depends only on i, not
@@ -36,7 +36,7 @@ class FirstRow {
 // of contiguous runs of the global tensor, whose starts are `stride` elements apart.
 class RandomShard {
  public:
-  // The shard of output 0.
+  // Reads the shard of output 0.
   explicit RandomShard(const KernelContext& c) {
     const Shape &local = c.output_shape(0), &global = c.global_output_shape(0);
     const Sharded* sharded = AsSharded(c.output_sharding(0));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Slice, Pad and PadV2 on the CPU: copies of a box of elements. Sizes come from the shapes, which
-// are those of one replica; a sharded dimension begins at 0 on both sides.
+// Slice, Pad and PadV2 on the CPU, as copies of a box of elements. Sizes come from the local shapes
+// of one replica; a sharded dimension begins at 0 on both sides.
 #include "framework/core/status.h"
 #include "framework/runtime/kernel_registry.h"
 #include "kernels/cpu/strided_copy.h"
@@ -9,7 +9,7 @@
 namespace mirrorflow {
 namespace {
 
-// Loops over all elements of `box`, between layouts that are at least as large.
+// Returns loops over all elements of `box`, between layouts that are at least as large.
 std::vector<StridedCopy::Dim> BoxOf(const Shape& box, const Shape& in, const Shape& out) {
   const std::vector<int64_t> in_strides = StridesOf(in), out_strides = StridesOf(out);
   std::vector<StridedCopy::Dim> dims;

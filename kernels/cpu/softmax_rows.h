@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Row operations shared by Softmax, the cross entropies and attention: exp(x - maximum of the row),
-// in blocks of rows that stay in the L1 cache. The exponential runs over a whole block at once, so
-// it is vectorised even for rows of few classes.
+// Row operations shared by Softmax, the cross entropies and attention: exp(x - row maximum), in
+// blocks of rows that stay in the L1 cache. The exponential runs over a whole block at once, so it
+// vectorises even for rows of few classes.
 #ifndef MIRRORFLOW_KERNELS_CPU_SOFTMAX_ROWS_H_
 #define MIRRORFLOW_KERNELS_CPU_SOFTMAX_ROWS_H_
 
@@ -28,9 +28,9 @@ inline int64_t BlockRows(int64_t columns) {
   return std::clamp<int64_t>(kBlockElements / std::max<int64_t>(columns, 1), 1, kMaxBlockRows);
 }
 
-// exp(x) of a number that is at most 0, to one unit in the last place. Below 2^-126.5 the result is
-// 0, and NaN stays NaN. There are no branches and the function is always inlined, so that loops
-// over it are vectorised.
+// Returns exp(x) for x <= 0, accurate to one unit in the last place. Below 2^-126.5 the result
+// is 0, and NaN stays NaN. The function has no branches and is always inlined, so that loops
+// over it vectorise.
 MF_INLINE inline float ExpOfNonPositive(float x) {
   constexpr float kLog2E = 1.44269504f, kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
   constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
@@ -54,7 +54,7 @@ MF_INLINE inline float ExpOfNonPositive(float x) {
 }
 inline double ExpOfNonPositive(double x) { return std::exp(x); }
 
-// out[r,c] = in[r,c] - max_c in[r,c]; `out` may be `in`.
+// Sets out[r,c] = in[r,c] - max_c in[r,c]. `out` may be `in`.
 template <typename T>
 void SubtractRowMaximum(const T* in, T* out, int64_t rows, int64_t columns) {
   for (int64_t r = 0; r < rows; ++r, in += columns, out += columns) {
@@ -71,12 +71,12 @@ void ExpInPlace(T* x, int64_t n) {
   });
 }
 
-// sums[r] = sum_c exp(x[r,c]) for a block of rows.
+// Sets sums[r] = sum_c exp(x[r,c]) for a block of rows.
 template <typename T>
 void SumsOfExp(const T* x, T* sums, int64_t rows, int64_t columns) {
   T exps[kBlockElements];
   std::fill_n(sums, rows, T{0});
-  // A single piece, unless one row is longer than a block.
+  // There is a single iteration unless one row is longer than a block.
   for (int64_t first = 0; first < columns; first += kBlockElements) {
     const int64_t n = std::min(kBlockElements, columns - first);
     std::copy_n(x + first, rows * n, exps);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SpaceToBatchND and BatchToSpaceND on the CPU. The elements at one position of all blocks are a
-// box on both sides: strided by the block in space, and part of one group of images in the batch.
+// SpaceToBatchND and BatchToSpaceND on the CPU. The elements at one position of all blocks form a
+// box on both sides: in space it is strided by the block size, and in the batch it is part of one
+// group of images.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -13,7 +14,7 @@
 namespace mirrorflow {
 namespace {
 
-// A plan has one move per position. Images have no blocks with more positions.
+// A plan has one move per position in a block. Blocks of images never have more positions.
 constexpr int64_t kMostPlaces = int64_t{1} << 16;
 
 // Returns the moves between `space` [N,S…,rest] and `batch` [positions·N,s…,rest].
@@ -25,7 +26,7 @@ absl::StatusOr<std::vector<Move>> Moves(const KernelContext& c, const Shape& spa
   const int dims = static_cast<int>(block.size());
   int64_t places = 1;
   for (const int64_t size : block) places *= size;
-  if (places > kMostPlaces) return absl::UnimplementedError("blocks of more than 2^16 positions");
+  if (places > kMostPlaces) return absl::UnimplementedError("blocks have more than 2^16 positions");
   std::vector<Move> moves;
   for (int64_t place = 0; place < places; ++place) {
     int64_t space_offset = 0, batch_offset = place * space.dim(0) * in_batch[0], rest = place;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stateless random ops on the CPU, with TensorFlow's numbers bit by bit. A key and a counter name a
-// Philox stream. Elements come in groups, each from its own position in the stream. A group is the
-// output of one block, except for truncated normal numbers: these reserve further blocks, from
-// which rejected elements are drawn again.
+// Stateless random ops on the CPU, which match TensorFlow's numbers bit by bit. A key and a counter
+// identify a Philox stream. Elements come in groups, each from its own position in the stream. A
+// group is the output of one block, except for truncated normal numbers: they reserve further
+// blocks from which rejected elements are drawn again.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -21,7 +21,7 @@
 namespace mirrorflow {
 namespace {
 
-// A key, and the 128-bit counter of the first block.
+// A key and the 128-bit counter of the first block.
 struct Stream {
   uint64_t key;
   uint64_t low;
@@ -46,8 +46,8 @@ PhiloxBlocks<kBlocks> BlocksOf(const Stream& stream, uint64_t first) {
 
 uint64_t Wide(uint32_t low, uint32_t high) { return uint64_t{high} << 32 | low; }
 
-// Returns the stream of two seeds. The seeds are scrambled, so that similar ones are as good as
-// any.
+// Returns the stream of two seeds. The seeds are scrambled, so that similar seeds give
+// unrelated streams.
 Stream StreamOf(int64_t seed0, int64_t seed1) {
   const Stream seeds{.key = Wide(0x3ec8f720, 0x02461e29),
                      .low = static_cast<uint64_t>(seed0),
@@ -59,10 +59,11 @@ Stream StreamOf(int64_t seed0, int64_t seed1) {
 }
 
 // --- Distributions ---------------------------------------------------------------------------
-// Each turns the words w of one block into 16 / sizeof(T) elements. Those of float also serve half
-// and bfloat16.
+// Each turns the words w of one block into 16 / sizeof(T) elements. The float distributions also
+// serve half and bfloat16.
 
-// In [0, 1): the low bits of a word as a binary fraction, as many as the mantissa of the dtype has.
+// Uniform in [0, 1): the low bits of a word as a binary fraction, with as many bits as the
+// dtype's mantissa.
 struct Uniform {
   int bits;
   void operator()(const uint32_t (&w)[4], float* out) const {
@@ -77,7 +78,7 @@ struct Uniform {
   }
 };
 
-// Two normal numbers by the Box-Muller method. It uses the functions of the C library, because
+// Computes two normal numbers by the Box-Muller method. Uses the C library's functions, because
 // others round the last bits differently.
 void TwoNormal(const uint32_t* w, float* out) {
   float uniform[4];
@@ -104,7 +105,7 @@ struct Normal {
   void operator()(const uint32_t (&w)[4], double* out) const { TwoNormal(w, out); }
 };
 
-// In [low, low + range), as unsigned numbers; a range of 0 means all numbers.
+// Integers in [low, low + range), as unsigned numbers. A range of 0 means all numbers.
 template <typename U>
 struct UniformInteger {
   U low = 0;
@@ -143,8 +144,8 @@ void Generate(const MakeBlock& make, const Stream& stream, uint64_t first, int64
   }
 }
 
-// Normal numbers without those beyond two standard deviations. Each element reserves enough words
-// that a group never reads those of the next.
+// Normal numbers within two standard deviations. Each element reserves enough words that a group
+// never reads words of the next group.
 struct Truncated {};
 constexpr uint64_t kReservedWords = 256;
 
@@ -172,7 +173,7 @@ void Generate(const Truncated&, const Stream& stream, uint64_t first, int64_t n,
   }
 }
 
-// The same elements, rounded to half or bfloat16.
+// Computes the same elements, rounded to half or bfloat16.
 template <typename Distribution>
 void GenerateReduced(DataType dtype, const Distribution& distribution, const Stream& stream,
                      uint64_t first, int64_t n, uint16_t* out) {
@@ -189,8 +190,8 @@ void GenerateReduced(DataType dtype, const Distribution& distribution, const Str
 
 constexpr int32_t kPhilox = 1, kAutomatic = 3;
 
-// Reads the stream that an op draws from: its operands are two seeds, or key, counter and
-// algorithm. The other operands begin at next().
+// Reads the stream that an op draws from. Its operands are either two seeds, or a key, a counter
+// and an algorithm. The remaining operands begin at next().
 class StreamOperands {
  public:
   explicit StreamOperands(const KernelContext& c)
@@ -228,8 +229,8 @@ class StreamOperands {
   DataType seed_dtype_;
 };
 
-// Returns a kernel whose elements are stored as T: `choose` reads the operands of the distribution,
-// from the given one on, and `generate` computes the elements.
+// Returns a kernel whose elements are stored as T. `choose` reads the operands of the distribution,
+// starting from the given one, and `generate` computes the elements.
 template <typename T, typename Choose, typename Generator>
 KernelPlan Plan(const KernelContext& c, Choose choose, Generator generate, bool can_fail = false) {
   const StreamOperands operands(c);
@@ -268,7 +269,7 @@ absl::StatusOr<KernelPlan> CreateFloating(const KernelContext& c) {
   });
 }
 
-// Integers in [minval, maxval).
+// Uniform integers in [minval, maxval).
 absl::StatusOr<KernelPlan> CreateUniformInt(const KernelContext& c) {
   return ForType(TypeList<int32_t, int64_t>(), c.output_dtype(0), [&]<typename T>(TypeTag<T>) {
     using U = std::make_unsigned_t<T>;

@@ -12,7 +12,7 @@ namespace {
 
 using Dim = StridedCopy::Dim;
 
-// Elements are copied as unsigned numbers of their size, whatever their dtype.
+// Elements are copied as unsigned numbers of the same size, whatever their dtype.
 using Bits8 [[gnu::may_alias]] = uint8_t;
 using Bits16 [[gnu::may_alias]] = uint16_t;
 using Bits32 [[gnu::may_alias]] = uint32_t;
@@ -31,8 +31,8 @@ void ForEachRun(absl::Span<const Dim> outer, const T* in, T* out, const Inner& i
   }
 }
 
-// out[c * t + r] = in[r * s + c]. Works in squares, so that each cache line is read or written at
-// once: lines at large strides evict one another from the cache.
+// Sets out[c * t + r] = in[r * s + c]. Works in square tiles, so that each cache line is read or
+// written at once: lines at large strides evict one another from the cache.
 template <typename T>
 void TransposeRun(int64_t rows, int64_t s, int64_t columns, int64_t t, const T* __restrict in,
                   T* __restrict out) {
@@ -73,7 +73,8 @@ StridedCopy::StridedCopy(DataType dtype, absl::Span<const Dim> dims, int64_t in_
     }
   }
   if (dims_.empty()) dims_.push_back({1, 1, 1});
-  // The last loop writes contiguously. If another loop reads contiguously, it is moved next to it.
+  // The last loop writes contiguously. If another loop reads contiguously, move it
+  // next to the last.
   if (dims_.back().out_stride != 1) return;
   if (dims_.back().in_stride == 0 || dims_.back().in_stride == 1) return;
   for (size_t i = 0; i + 1 < dims_.size(); ++i) {

@@ -21,16 +21,16 @@ namespace mirrorflow {
 // Immutable after construction; Run may be called from several threads at once.
 class StridedCopy {
  public:
-  // One loop of `size` steps, with the elements that each step advances in the input and in the
-  // output. Strides may be negative; that of the input may be 0.
+  // One loop of `size` steps. The strides are in elements and may be negative; the input
+  // stride may also be 0.
   struct Dim {
     int64_t size;
     int64_t in_stride;
     int64_t out_stride;
   };
 
-  // `dims` are the loops from the outermost to the innermost, and offsets are in elements. Requires
-  // that no element of the output is written twice and that input and output do not overlap.
+  // `dims` lists the loops from the outermost to the innermost. Offsets are in elements. Requires
+  // that no output element is written twice and that input and output do not overlap.
   StridedCopy(DataType dtype, absl::Span<const Dim> dims, int64_t in_offset = 0,
               int64_t out_offset = 0);
 
@@ -40,7 +40,7 @@ class StridedCopy {
   template <typename T>
   void RunAs(const std::byte* in, std::byte* out) const;
 
-  // Loops of more than one step that cannot be merged with the next.
+  // Loops of more than one step that cannot be merged with the next one.
   absl::InlinedVector<Dim, 6> dims_;
   bool empty_ = false;
   // Whether the two innermost loops transpose: one reads and the other writes contiguously.
@@ -50,8 +50,8 @@ class StridedCopy {
   int64_t out_offset_;
 };
 
-// Returns make(TypeTag<U>()) for the unsigned type U of this dtype's size, as which elements can be
-// copied; Unimplemented for other sizes.
+// Returns make(TypeTag<U>()) for the unsigned type U of this dtype's size, which is enough to copy
+// elements. Returns Unimplemented for other sizes.
 template <typename Make>
 absl::StatusOr<KernelPlan> ForElementSize(DataType dtype, const Make& make) {
   switch (DataTypeSize(dtype)) {
@@ -68,7 +68,7 @@ absl::StatusOr<KernelPlan> ForElementSize(DataType dtype, const Make& make) {
   }
 }
 
-// Row-major strides in elements.
+// Returns row-major strides in elements.
 std::vector<int64_t> StridesOf(const Shape& shape);
 
 // Copies input `input` of a node to its output `output`.
@@ -78,18 +78,19 @@ struct Move {
   StridedCopy copy;
 };
 
-// Returns a kernel that sets the first `zero_bytes` of output 0 to 0 and then performs the moves of
-// elements of `dtype`. Unimplemented for a dtype without a fixed size.
+// Returns a kernel that zeroes the first `zero_bytes` of output 0, then performs the moves of
+// elements of `dtype`. Returns Unimplemented for a dtype without a fixed size.
 absl::StatusOr<KernelPlan> CopyKernel(DataType dtype, std::vector<Move> moves,
                                       int64_t zero_bytes = 0);
 // Returns a kernel whose outputs are `values`.
 absl::StatusOr<KernelPlan> ConstantKernel(std::vector<Tensor> values);
 
-// Number of index combinations of the dimensions before `axis`, and number of elements in each.
+// Return the number of index combinations of the dimensions before `axis`, and the number of
+// elements in each.
 int64_t NumRows(const Shape& shape, int axis);
 int64_t RowSize(const Shape& shape, int axis);
 
-// Bytes of a value of this shape.
+// Returns the size in bytes of a value of this shape.
 int64_t BytesOf(DataType dtype, const Shape& shape);
 
 }  // namespace mirrorflow

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// StridedSlice and its gradient on the CPU: the same loops, reading or writing. Bounds are resolved
-// against the shape on one replica; a sharded dimension is taken whole, whatever its length.
+// StridedSlice and its gradient on the CPU: the same loops, either reading or writing. Bounds are
+// resolved against the local shape. A sharded dimension is always taken whole, whatever its length.
 #include "ops/strided_slice.h"
 
 #include "framework/core/status.h"
@@ -11,7 +11,7 @@
 namespace mirrorflow {
 namespace {
 
-// The first element, sizes and strides of the slice of a value of shape `whole`.
+// The first element, the sizes and the strides of a slice of a value of shape `whole`.
 struct Loops {
   int64_t first = 0;
   std::vector<int64_t> sizes;

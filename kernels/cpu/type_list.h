@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lists of C++ types: tables of kernels use them to name the dtypes of each row.
+// Lists of C++ types. Kernel tables use them to name the dtypes of each row.
 #ifndef MIRRORFLOW_KERNELS_CPU_TYPE_LIST_H_
 #define MIRRORFLOW_KERNELS_CPU_TYPE_LIST_H_
 
@@ -21,8 +21,8 @@ using NumericTypes = TypeList<float, double, int32_t, int64_t, uint8_t>;
 using AllTypes = TypeList<float, double, int32_t, int64_t, uint8_t, bool>;
 using BoolTypes = TypeList<bool>;
 
-// Returns make(TypeTag<T>()) for the type T of the list that has this dtype; Unimplemented if there
-// is none.
+// Returns make(TypeTag<T>()) for the type T in the list that has this dtype, or Unimplemented if
+// the list has no such type.
 template <typename... Ts, typename Make>
 absl::StatusOr<KernelPlan> ForType(TypeList<Ts...>, DataType dtype, Make make) {
   absl::StatusOr<KernelPlan> plan = UnsupportedDataType(dtype);
@@ -30,7 +30,8 @@ absl::StatusOr<KernelPlan> ForType(TypeList<Ts...>, DataType dtype, Make make) {
   return plan;
 }
 
-// ForType for float and double, in ops whose statistics have dtype U. Unimplemented unless U is T.
+// ForType for float and double, in ops whose statistics have dtype U. Returns
+// Unimplemented unless U is T.
 template <typename Make>
 absl::StatusOr<KernelPlan> ForFloatingType(const KernelContext& c, Make make) {
   const DataType t = c.attr<DataType>("T"), u = c.attr<DataType>("U");
@@ -38,8 +39,8 @@ absl::StatusOr<KernelPlan> ForFloatingType(const KernelContext& c, Make make) {
   return ForType(FloatingTypes(), t, make);
 }
 
-// Converts a signed integer to the unsigned type of its size, in which arithmetic wraps around by
-// definition. Other numbers are returned unchanged.
+// Converts a signed integer to the unsigned type of the same size, whose arithmetic wraps around by
+// definition. Returns other numbers unchanged.
 template <typename T>
 constexpr auto Wrapping(T x) {
   if constexpr (std::is_integral_v<T> && std::is_signed_v<T>) {

@@ -2,7 +2,7 @@
 //
 // Element-wise ops of one operand on the CPU: a table of formulas.
 
-// Forces inlining: in a file with so many formulas GCC stops inlining Eigen's vector operations,
+// Forces inlining. In a file with this many formulas, GCC stops inlining Eigen's vector operations,
 // and a call costs more than the operation.
 #define EIGEN_STRONG_INLINE inline __attribute__((always_inline))
 
@@ -23,7 +23,7 @@ void RegisterUnaryCpu(KernelRegistry& kernels) {
 
   add("Abs", Scalars(kSigned, [](auto x) {
         if constexpr (std::is_floating_point_v<decltype(x)>) {
-          return std::abs(x);  // also of -0
+          return std::abs(x);  // also correct for -0
         } else {
           return x < 0 ? -Wrapping(x) : Wrapping(x);
         }
@@ -44,7 +44,7 @@ void RegisterUnaryCpu(KernelRegistry& kernels) {
   add("Neg", Scalars(kSigned, [](auto x) { return -Wrapping(x); }));
   add("OnesLike", Scalars(AllTypes(), [](auto x) { return decltype(x)(1); }));
   add("Reciprocal", reciprocal);
-  // Not x > 0 ? x : 0, which would turn NaN into 0. The result is never -0.
+  // `x > 0 ? x : 0` would turn NaN into 0. The result is never -0.
   add("Relu", Scalars(kNumeric, [](auto x) { return x <= 0 ? decltype(x)(0) : x; }));
   // The processor rounds halves to even.
   add("Rint", Scalars(kFloating, [](auto x) { return std::nearbyint(x); }));

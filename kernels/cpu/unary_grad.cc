@@ -7,7 +7,7 @@
 namespace mirrorflow {
 namespace {
 
-// z[i] = Fn(a[i], b[i]) for operands a and b of the same shape.
+// Sets z[i] = Fn(a[i], b[i]) for operands a and b of the same shape.
 template <typename Types, typename Fn>
 KernelFactory Pairs(Types, Fn) {
   return [](const KernelContext& c) {

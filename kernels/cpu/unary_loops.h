@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Loops for tables of element-wise formulas with one operand. Scalars() and Blocks() are kernel
-// factories of one formula.
+// Loops for tables of element-wise formulas with one operand. Scalars() and Blocks() return the
+// kernel factory of one formula.
 #ifndef MIRRORFLOW_KERNELS_CPU_UNARY_LOOPS_H_
 #define MIRRORFLOW_KERNELS_CPU_UNARY_LOOPS_H_
 
@@ -29,7 +29,7 @@ KernelPlan UnaryPlan(const KernelContext& c, Run run) {
   return plan;
 }
 
-// y[i] = Fn(x[i]), for arithmetic that the compiler vectorises.
+// Computes y[i] = Fn(x[i]) for arithmetic that the compiler vectorises.
 template <typename Types, typename Fn>
 KernelFactory Scalars(Types, Fn) {
   return [](const KernelContext& c) {
@@ -46,9 +46,9 @@ KernelFactory Scalars(Types, Fn) {
   };
 }
 
-// The same for an expression of Eigen arrays. Eigen sees only blocks of one size. On n elements it
-// would use another formula, with other last digits, before and after the aligned vectors, and
-// results would depend on the position of an element.
+// Like Scalars(), for an expression of Eigen arrays. Eigen sees only blocks of a fixed size. On an
+// array of n elements, Eigen uses a different formula before and after the aligned vectors, with
+// different last digits, so results would depend on the position of an element.
 template <typename Fn>
 KernelFactory Blocks(Fn) {
   return [](const KernelContext& c) {
@@ -63,8 +63,8 @@ KernelFactory Blocks(Fn) {
           Eigen::Map<Block>(y + i) = Fn{}(Eigen::Map<const Block>(x + i));
         }
         if (i == n) return;
-        // The block is padded with copies of one element. So a single element, of which small steps
-        // have many, goes straight from memory into a register.
+        // The block is padded with copies of one element, so that a single element, which is common
+        // in small steps, goes straight from memory into a register.
         Block tail = Block::Constant(x[i]);
         if (i + 1 < n) std::copy(x + i, x + n, tail.data());
         tail = Fn{}(tail).eval();
@@ -75,7 +75,8 @@ KernelFactory Blocks(Fn) {
   };
 }
 
-// e^x for a block. Eigen's exp stops falling at the smallest normal number; this one falls to 0.
+// Returns e^x for a block. Eigen's exp stops falling at the smallest normal number; this
+// one falls to 0.
 template <typename Block>
 auto ExpToZero(const Block& x) {
   auto y = x.exp().eval();

@@ -10,9 +10,9 @@
 namespace mirrorflow {
 namespace {
 
-// A quotient of two polynomials on [-4, 4], as in Eigen, within four units in the last place;
-// beyond that range it is 1 or -1 in float. Written as an expression so that NaN passes and loops
-// over it are vectorised.
+// Computes a quotient of two polynomials on [-4, 4], as in Eigen, within four units in the last
+// place. Beyond that range the result is 1 or -1 in float. Written as an expression so that NaN
+// passes and loops over it vectorise.
 inline float Erf(float v) {
   const float x = v > 4.0f ? 4.0f : v < -4.0f ? -4.0f : v;
   const float x2 = x * x;
@@ -32,7 +32,7 @@ inline float Erf(float v) {
 
 inline double Erf(double x) { return std::erf(x); }
 
-// NaN at the poles, where Eigen's digamma is an infinity of one sign.
+// Returns NaN at the poles, where Eigen's digamma is an infinity of one sign.
 template <typename T>
 T Digamma(T x) {
   const bool pole = x <= 0 && std::floor(x) == x;
@@ -57,7 +57,7 @@ void RegisterUnaryMathCpu(KernelRegistry& kernels) {
   add("Digamma", Scalars(kFloating, [](auto x) { return Digamma(x); }));
   add("Erf", Scalars(kFloating, [](auto x) { return Erf(x); }));
   add("Erfc", Scalars(kFloating, [](auto x) { return std::erfc(x); }));
-  // Not std::lgamma, which writes a global variable: kernels run on several threads.
+  // Avoids std::lgamma, which writes a global variable: kernels run on several threads.
   add("Lgamma", Scalars(kFloating, [](auto x) { return Eigen::numext::lgamma(x); }));
   add("Sinh", Scalars(kFloating, [](auto x) { return std::sinh(x); }));
   add("Tan", Scalars(kFloating, [](auto x) { return std::tan(x); }));

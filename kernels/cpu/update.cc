@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Optimizer updates on the CPU. Each updates the elements of one variable.
+// Optimizer updates on the CPU. Each kernel updates the elements of one variable.
 #include "kernels/cpu/update.h"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ struct Inputs {
   }
 };
 
-// The kernel that calls `update(args, gradient, first, n)` unless a gate is false.
+// A kernel that calls `update(args, gradient, first, n)` unless a gate is false.
 template <typename T, typename Update>
 class GatedUpdate final : public UpdateKernel {
  public:
@@ -96,7 +96,7 @@ using MomentumPlan = MomentumPlanOf<T, Momentum>;
 template <typename T>
 using KerasMomentumPlan = MomentumPlanOf<T, KerasMomentum>;
 
-// kEpsilon: index of the epsilon input; 0 if the op has none.
+// kEpsilon is the index of the epsilon input, or 0 if the op has none.
 template <typename T, int kEpsilon>
 struct AdagradPlanOf {
   static KernelPlan Make(const Inputs& inputs, bool update_slots) {
@@ -153,7 +153,7 @@ struct AdamPlan {
   }
 };
 
-// Finds the inputs of an update whose gradient has `n` elements. `gradient` is the index of its
+// Returns the inputs of an update whose gradient has `n` elements. `gradient` is the index of its
 // input, or -1 if the gradient is not an input.
 absl::StatusOr<Inputs> InputsOf(const Node& node, int gradient, int64_t n) {
   MF_ASSIGN_OR_RETURN(const ArgRange gates, FindArg(node.op().inputs, node.attrs(), "predicate"));
@@ -162,7 +162,7 @@ absl::StatusOr<Inputs> InputsOf(const Node& node, int gradient, int64_t n) {
 
 template <template <typename> class Plan>
 absl::StatusOr<KernelPlan> CreateUpdate(const KernelContext& c, const Inputs& inputs) {
-  // The option of an update, if it has one.
+  // The update's boolean option, if it has one.
   bool choice = false;
   for (const char* name : {"use_nesterov", "update_slots"}) {
     if (c.node().has_attr(name)) choice = c.attr<bool>(name);
@@ -179,8 +179,8 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
   return CreateUpdate<Plan>(c, inputs);
 }
 
-// Updates rows [first, first + product.m) of the variable by the product of at most kMaxRows rows,
-// with ScratchFloats() floats of scratch.
+// Updates rows [first, first + product.m) of the variable with a product of at most kMaxRows rows.
+// Needs ScratchFloats() floats of scratch.
 template <template <typename> class Plan>
 struct ByRows {
   static constexpr int64_t kMaxRows = Product::kMaxDepthOfPieces;
@@ -194,8 +194,8 @@ struct ByRows {
   }
 };
 
-// Gradient descent subtracts each element of the product while it is in a register. With few
-// examples this takes 0.7 of the time of the general case.
+// Gradient descent subtracts each product element while it is in a register. With few examples this
+// takes 0.7 of the time of the general case.
 template <>
 struct ByRows<GradientDescentPlan> {
   static constexpr int64_t kMaxRows = std::numeric_limits<int64_t>::max();
@@ -209,7 +209,7 @@ struct ByRows<GradientDescentPlan> {
 template <template <typename> class Plan>
 class UpdateOfProduct final : public UpdateByProductKernel {
  public:
-  // var [m,n], left [k,m] in input `left`, right [k,n] in input `right`.
+  // The shapes are var [m,n], left [k,m] in input `left`, and right [k,n] in input `right`.
   struct Operands {
     int left, right;
     int64_t m, n, k;
@@ -255,7 +255,7 @@ absl::StatusOr<KernelPlan> CreateOfProduct(const KernelContext& c) {
   MF_ASSIGN_OR_RETURN(KernelPlan update, CreateUpdate<Plan>(c, inputs));
   if (k > ByRows<Plan>::kMaxRows) {
     return absl::UnimplementedError(absl::StrCat(
-        "an update by a product of ", k, " rows; expected at most ", ByRows<Plan>::kMaxRows));
+        "the update has a product of ", k, " rows; expected at most ", ByRows<Plan>::kMaxRows));
   }
   using Kernel = UpdateOfProduct<Plan>;
   return KernelPlan{

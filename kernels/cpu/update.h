@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Formulas of optimizer updates on a flat range of elements: one variable, or adjacent variables of
-// a bucket. Each makes one pass over memory and follows TensorFlow's formula operation by
-// operation.
+// Optimizer update formulas on a flat range of elements: one variable, or adjacent variables
+// in a bucket. Each formula makes one pass over memory and follows TensorFlow's formula
+// operation by operation.
 //
-// Two ranges are either equal or disjoint; the gradient may be the variable itself.
+// Any two ranges are either equal or disjoint. The gradient may be the variable itself.
 #ifndef MIRRORFLOW_KERNELS_CPU_UPDATE_H_
 #define MIRRORFLOW_KERNELS_CPU_UPDATE_H_
 

@@ -6,10 +6,10 @@
 //   The compiler then compares no pointers at run time, even if the loop works in place.
 //
 //   WithWidestVectors([&]() MF_INLINE { …a loop… }) compiles the loop twice, for the baseline and
-//   for AVX-512, and runs the version that suits the processor. It pays only for loops bound by
-//   arithmetic. Only this function's copy of the loop uses AVX-512. Functions that are not inlined
-//   into it have a baseline version only, so the linker has no copies to mix up. Element-wise loops
-//   give the same bits either way.
+//   for AVX-512, and runs the version that suits the processor. It pays off only for compute-bound
+//   loops. Only this function's copy of the loop uses AVX-512. Functions that are not inlined into
+//   it have only a baseline version, so the linker cannot mix up copies. Element-wise loops give
+//   the same bits either way.
 #ifndef MIRRORFLOW_KERNELS_CPU_VECTORIZE_H_
 #define MIRRORFLOW_KERNELS_CPU_VECTORIZE_H_
 
@@ -37,7 +37,7 @@ inline bool ProcessorHasAvx512() {
                           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   return has;
 }
-// Whether kernels use AVX-512.
+// Returns whether kernels use AVX-512.
 inline bool HasAvx512() {
   return ProcessorHasAvx512() && !internal::forbid_avx512.load(std::memory_order_relaxed);
 }

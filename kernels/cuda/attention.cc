@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attention and its gradient, in tiles that go through shared memory; on tensor cores for 16-bit
-// floats, and for floats if these may be rounded to TensorFloat-32.
+// Attention and its gradient, in tiles that go through shared memory. Tensor cores compute 16-bit
+// floats, and also floats if rounding to TensorFloat-32 is allowed.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -22,29 +22,29 @@ constexpr int64_t kSharedBytes = 47 << 10;
 // Must match mma.cuh, where a warp has 16 rows.
 constexpr int64_t kTensorCoreTile = 64;
 constexpr int64_t kTensorCoreThreads = 2;                          // per row
-constexpr int64_t kTensorCoreStep = 32, kMostOfTensorCores = 256;  // bytes of a row
+constexpr int64_t kTensorCoreStep = 32, kMostOfTensorCores = 256;  // bytes per row
 
 struct Attention {
   int64_t heads, queries, keys, depth, value_depth;  // heads of all examples
   bool causal;
-  int64_t spread = 1;  // of the rows of a head, in rows
+  int64_t spread = 1;  // stride between the rows of a head, in rows
   int64_t tile = kMostTile, threads_of_row = kLanes;
-  const char* where = "";  // suffix of the names of functions
+  const char* where = "";  // suffix of the function names
   std::string type, problem, scale, mask;
 
-  // For a node whose q is input `first`. shared(a) is how many elements a row of a tile takes in
-  // shared memory.
+  // Reads a node whose q is input `first`. shared(a) returns how many elements each row of a tile
+  // takes in shared memory.
   static absl::StatusOr<Attention> Create(const KernelContext& c, int first,
                                           int64_t (*shared)(const Attention& a));
-  // One block for each tile of rows of each head.
+  // Uses one block per tile of rows per head.
   CudaGrid GridFor(int64_t rows) const {
     return {.x = static_cast<unsigned int>(heads * ((rows + tile - 1) / tile)),
             .threads = static_cast<unsigned int>(tile * threads_of_row)};
   }
 };
 
-// The operations of products that take `numbers` multiply-adds for each pair of a query and a key
-// that it sees, for a node whose q is input `first`.
+// Returns the FLOPs of products with `numbers` multiply-adds per pair of query and visible key, for
+// a node whose q is input `first`.
 int64_t FlopsOf(const KernelContext& c, int first, int64_t numbers) {
   const Shape &q = c.input_shape(first), &v = c.input_shape(first + 2);
   const int64_t keys = v.dim(c.attr<bool>("heads_inside") ? 1 : 2);
@@ -53,7 +53,7 @@ int64_t FlopsOf(const KernelContext& c, int first, int64_t numbers) {
   return static_cast<int64_t>(std::min(2 * seen * static_cast<double>(numbers), 9e18));
 }
 
-// A lambda that returns what is added to score `i`, or NoMask.
+// Returns the text of a lambda that returns the mask value of score `i`, or NoMask.
 std::string MaskText(const KernelContext& c, const Attention& a, const Shape& q) {
   if (c.attr<int64_t>("num_masks") == 0) return "attention::NoMask()";
   const int mask = c.node().num_inputs() - 1;
@@ -62,7 +62,7 @@ std::string MaskText(const KernelContext& c, const Attention& a, const Shape& q)
                       BroadcastText("i", pairs, c.input_shape(mask)), "]); }");
 }
 
-// Whether tensor cores take rows of `row` elements of the node's dtype.
+// Returns whether tensor cores support rows of `row` elements of the node's dtype.
 bool TensorCoresTake(const KernelContext& c, int64_t row) {
   const DataType dtype = c.attr<DataType>("T");
   if (dtype != DT_HALF && dtype != DT_BFLOAT16 && !(dtype == DT_FLOAT && c.options().allow_tf32)) {
@@ -133,14 +133,14 @@ absl::StatusOr<KernelPlan> CreateAttention(const KernelContext& c) {
   return plan;
 }
 
-// The stages that leave an attention::Query for each query in scratch.
+// Returns the stages that write an attention::Query for each query to scratch.
 std::vector<CudaStage> QueryStages(const KernelContext& c, const Attention& a,
                                    CudaKernelOptions* options) {
   const int64_t rows = a.heads * a.queries;
   const int64_t number = static_cast<int64_t>(DataTypeSize(c.attr<DataType>("U")));
   options->scratch_bytes = (rows * 2 * number + 63) / 64 * 64;
   const std::string query = absl::StrCat("attention::Query<", a.type, ">");
-  // Row `o` of dy and y belongs to query `at` in the order of log_sums.
+  // Row `o` of dy and y belongs to query `at`, in the order of log_sums.
   const int64_t of_example = a.spread * a.queries;
   const std::string at =
       a.spread == 1 || of_example == 0

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FusedBatchNormV3 and its gradient: a reduction to channels, whose last stage leaves the factors
-// of each channel in scratch, and a stage that applies them to the elements.
+// FusedBatchNormV3 and its gradient: a reduction to channels, whose last stage leaves per-channel
+// factors in scratch, and a stage that applies the factors to the elements.
 #include <algorithm>
 #include <limits>
 
@@ -18,7 +18,7 @@ namespace {
 constexpr char kSums[] = "Sums<double>";
 constexpr int64_t kSumsBytes = 2 * sizeof(double);
 
-// The parameters that the stages of one node share.
+// The parameters that all stages of a node share.
 struct BatchNorm {
   static absl::StatusOr<BatchNorm> Create(const KernelContext& c) {
     BatchNorm b;
@@ -41,7 +41,7 @@ struct BatchNorm {
   std::string Literal(double value) const {
     return absl::StrCat("static_cast<", type, ">(", CudaLiteral(value), ")");
   }
-  // Declares the per-channel vectors in scratch, for statements that read or write them.
+  // Returns the declaration of the per-channel vectors in scratch, for code that accesses them.
   std::string Vectors() const {
     return absl::StrCat("auto* const of_channel = reinterpret_cast<", type, "*>(scratch);\n");
   }
@@ -59,7 +59,7 @@ struct BatchNorm {
   std::string channel;  // of element i
 };
 
-// The stages that compute the statistics. Without rows, outputs 1 and 2 are NaN.
+// Returns the stages that compute the statistics. With no rows, outputs 1 and 2 are NaN.
 std::vector<CudaStage> Statistics(const KernelContext& c, const BatchNorm& b,
                                   CudaKernelOptions* o) {
   const double n = static_cast<double>(b.count), nan = std::numeric_limits<double>::quiet_NaN();
@@ -88,7 +88,7 @@ std::vector<CudaStage> Statistics(const KernelContext& c, const BatchNorm& b,
                          &o->scratch_bytes);
 }
 
-// Outside training, the statistics are inputs.
+// Returns the stage that takes the statistics from the inputs, outside training.
 CudaStage GivenStatistics(const BatchNorm& b) {
   return {.body = absl::Substitute(R"(
   $0
@@ -103,7 +103,8 @@ CudaStage GivenStatistics(const BatchNorm& b) {
           .grid = ElementwiseGrid(b.channels)};
 }
 
-// The stage that computes output 0: `value` is an expression of element `i` and its `channel`.
+// Returns the stage that computes output 0. `value` is an expression of element `i`
+// and its `channel`.
 CudaStage ImagesStage(const KernelContext& c, const BatchNorm& b, absl::string_view value) {
   const int64_t n = c.output_shape(0).num_elements();
   return {.body = absl::StrCat("  const ", b.Vectors(), "  Elementwise<", n,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// BiasAdd; its gradient is a reduction.
+// BiasAdd. Its gradient is a reduction; see reduction.cc.
 #include "kernels/cuda/device/cuda_device.h"
 #include "kernels/cuda/elementwise.h"
 

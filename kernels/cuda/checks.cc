@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ops that check data, and fail if it is invalid.
+// Ops that check data and fail if it is invalid.
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/device/cuda_device.h"
 #include "kernels/cuda/elementwise.h"
@@ -8,7 +8,7 @@
 namespace mirrorflow {
 namespace {
 
-// x - x is 0 if x is finite, else NaN.
+// Checks that x - x is 0, which holds only for a finite x.
 absl::StatusOr<KernelPlan> CreateCheckNumerics(const KernelContext& c) {
   return MakeElementwise(
       c, {.text = "x0 - x0 == 0 ? x0 : x0 - x0",
@@ -18,7 +18,7 @@ absl::StatusOr<KernelPlan> CreateCheckNumerics(const KernelContext& c) {
                                 "got one at index")});
 }
 
-// Assert. Does not report the data, which the host would have to print.
+// Creates the kernel of Assert. It does not report the data, which the host would have to print.
 absl::StatusOr<KernelPlan> CreateAssert(const KernelContext& c) {
   return MakeCudaKernel(c, {{.body = "  if (!a0[0]) fail(0);", .grid = {.threads = 1}}},
                         {.error = "assertion failed; expected a true condition, got"});

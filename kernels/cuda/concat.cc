@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Concat, ConcatV2, ConcatOffset, Pack, Split, SplitV and Unpack: rows that are joined from pieces,
-// or cut into them.
+// Concat, ConcatV2, ConcatOffset, Pack, Split, SplitV and Unpack: ops that join rows from pieces or
+// cut rows into pieces.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -13,7 +13,7 @@
 namespace mirrorflow {
 namespace {
 
-// The number of pieces per launch. The work for each element grows with it.
+// The maximum number of pieces per launch. The work per element grows with it.
 constexpr size_t kPiecesOfStage = 8;
 
 struct Piece {
@@ -21,8 +21,9 @@ struct Piece {
   int64_t size;  // of a row
 };
 
-// Statements that return text(operand, index) for the piece that contains column `c`, where `index`
-// is the subscript of the element in that piece. The pieces have `width` columns in total.
+// Returns statements that return text(operand, subscript) for the piece that contains column
+// `c`, where `subscript` is the element's subscript in that piece. The pieces have `width`
+// columns in total.
 template <typename Text>
 std::string ByPiece(absl::Span<const Piece> pieces, int64_t width, const Text& text) {
   std::string all;
@@ -39,8 +40,8 @@ std::string ByPiece(absl::Span<const Piece> pieces, int64_t width, const Text& t
   return all;
 }
 
-// Copies between `rows` rows of operand `whole` and their pieces, which follow one another. With
-// `join` the pieces are read, else written.
+// Copies between `rows` rows of operand `whole` and their consecutive pieces. Reads the pieces if
+// `join` is true, and writes them otherwise.
 absl::StatusOr<KernelPlan> MovePieces(const KernelContext& c, absl::string_view whole,
                                       DataType dtype, int64_t rows, std::vector<Piece> pieces,
                                       bool join) {
@@ -99,7 +100,7 @@ absl::StatusOr<KernelPlan> CutIntoOutputs(const KernelContext& c, int value, int
                     /*join=*/false);
 }
 
-// For ConcatV2, and for Concat, whose axis comes first.
+// Creates the kernel of ConcatV2, or of Concat, whose axis comes first.
 template <bool kAxisFirst>
 absl::StatusOr<KernelPlan> CreateConcat(const KernelContext& c) {
   const int n = c.node().num_inputs() - 1;

@@ -10,7 +10,7 @@
 namespace mirrorflow {
 namespace {
 
-// How many parameters fit into CUDA's 4096 bytes, and how many of them can be inputs and outputs.
+// The number of parameters that fit into CUDA's 4096 bytes, and how many can be inputs and outputs.
 constexpr size_t kMaxParameters = 4096 / sizeof(void*);
 constexpr size_t kMaxOperands = kMaxParameters - 4;
 
@@ -99,8 +99,8 @@ KernelPlan MakeCudaKernel(const KernelContext& c, std::vector<CudaStage> stages,
       stage.body = absl::StrCat(
           "const auto fail = [&](int64 value) { Fail(failure, error, value); };\n", stage.body);
     }
-    // Appended to the body, so that a body that returns early because its gate is closed does not
-    // count.
+    // Appended to the body, so that a body that returns early because its gate is closed is not
+    // counted as a write.
     if (c.node().op().role == OpRole::kWrite) {
       absl::StrAppend(&stage.body,
                       "\n  if (blockIdx.x == 0 && threadIdx.x == 0) failure->writes += 1;");

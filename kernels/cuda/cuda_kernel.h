@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernels of our own code. A kernel runs functions of the plan's CudaProgram, its stages, one after
-// the other. All operands are aligned to kBufferAlignment: plans place them so, and feeds are
-// copied to the GPU. The stages see them under the same names:
+// Kernels that we compile from our own code. A kernel runs functions of the plan's CudaProgram, its
+// stages, one after the other. All operands are aligned to kBufferAlignment: plans align them, and
+// feeds are copied to the GPU. Every stage sees the operands under the same names:
 //   a0, a1, …   the inputs, `const T*` in their dtypes, or `T*` for a variable's handle; static
-//               inputs have no name, because their values are known when the code is written
+//               inputs have no name, because their values are known when the code is generated
 //   z0, z1, …   the outputs, `T*`
 //   scratch     `char*`, aligned to 64 bytes, if the kernel asks for scratch
 //   params      `const StepParams*`
-//   fail(v)     reports to the host that value v is invalid; the kernel goes on
+//   fail(v)     reports to the host that value v is invalid; the kernel continues
 #ifndef MIRRORFLOW_KERNELS_CUDA_CUDA_KERNEL_H_
 #define MIRRORFLOW_KERNELS_CUDA_CUDA_KERNEL_H_
 
@@ -31,17 +31,17 @@ struct CudaKernelOptions {
   std::vector<std::string> includes = {};  // files of kernels/cuda/code: "math.cuh"
   int64_t scratch_bytes = 0;
   std::vector<std::pair<int, int>> in_place = {};
-  // The message if the code calls fail, to which the value is appended: `label out of range;
-  // expected 0 to 9, got`. Empty if it never does.
+  // The error message if the code calls fail; the value is appended. For example: `label out of
+  // range; expected 0 to 9, got`. Empty if the code never calls fail.
   std::string error = {};
 };
 
-// Makes a kernel that runs `stages`. Requires that the context has a CudaProgram. Stages without
-// blocks are left out.
+// Makes a kernel that runs `stages`. Requires that the context has a CudaProgram. Omits stages
+// with no blocks.
 KernelPlan MakeCudaKernel(const KernelContext& c, std::vector<CudaStage> stages,
                           CudaKernelOptions options = {});
 
-// The dtype of input i, or of the variable if the input is its handle.
+// Returns the dtype of input i, or of the variable if the input is a handle.
 DataType InputDataType(const KernelContext& c, int i);
 
 }  // namespace mirrorflow

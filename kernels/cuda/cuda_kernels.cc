@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table of contents: one line per stem, sorted.
+// Table of contents of the GPU kernels: one line per stem, sorted.
 #include "kernels/cuda/cuda_kernels.h"
 
 #include "kernels/cuda/device/cuda_device.h"
@@ -8,7 +8,7 @@
 
 namespace mirrorflow {
 
-// A list instead of includes: stems of kernels have no headers.
+// A list instead of includes, because kernel stems have no headers.
 // clang-format off
 #define MF_STEMS(F)   \
   F(Attention)        \

@@ -6,7 +6,7 @@
 
 namespace mirrorflow {
 
-// Registers all kernels for GPUs, and the factory of their plans' CudaProgram.
+// Registers all GPU kernels, and the factory of their plans' CudaProgram.
 void RegisterCudaKernels(KernelRegistry& kernels);
 
 }  // namespace mirrorflow

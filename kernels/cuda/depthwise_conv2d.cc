@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DepthwiseConv2dNative and its gradients, by definition: the sums are short, except for those of
-// the filter's gradient, which are divided into parts.
+// DepthwiseConv2dNative and its gradients, straight from their definition. The sums are short,
+// except in the gradient of the filter, where they are divided into parts.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -15,7 +15,7 @@ namespace {
 
 constexpr char kCode[] = "depthwise_conv2d.cuh";
 
-// i: 0 for height, 1 for width.
+// `i` is 0 for height and 1 for width.
 std::string WindowText(const WindowAttrs& attrs, int i, const ConvolutionShapes& shapes) {
   const Window w = WindowOf(attrs, i, shapes.images, shapes.output, shapes.filter.dim(i));
   return absl::StrCat("depthwise::Window<", w.in, ", ", w.out, ", ", w.size, ", ", w.stride, ", ",
@@ -30,7 +30,7 @@ std::string GeometryText(const WindowAttrs& attrs, const ConvolutionShapes& shap
                       shapes.filter.dim(3), ">;\n");
 }
 
-// A kernel that computes `value` for each element i of the output.
+// Makes a kernel that computes `value` for each output element i.
 KernelPlan MakeOfEach(const KernelContext& c, absl::string_view geometry, absl::string_view value) {
   CudaStage stage = IndexedStage(c, 0, value);
   stage.body = absl::StrCat(geometry, stage.body);
@@ -39,11 +39,11 @@ KernelPlan MakeOfEach(const KernelContext& c, absl::string_view geometry, absl::
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// The division of the work on the filter's gradient; see FilterGradient of depthwise_conv2d.cuh.
+// How the work on the filter's gradient is divided; see FilterGradient in depthwise_conv2d.cuh.
 struct FilterGrid {
   int64_t lanes;  // channels per block
-  int64_t taps;   // of a row of the filter, per block
-  int64_t parts;  // of the positions
+  int64_t taps;   // per block, in one row of the filter
+  int64_t parts;  // of the output positions
   CudaGrid grid;
 };
 
@@ -53,8 +53,8 @@ FilterGrid FilterGridOf(const ConvolutionShapes& shapes, const ImageLayout& layo
   constexpr int64_t kPositionsOfOneThread = 8;  // at least
   const int64_t channels = shapes.output.dim(layout.channels);
   FilterGrid division{.lanes = 1, .taps = std::min(shapes.filter.dim(1), kMaxTaps)};
-  // Neighbouring threads work on adjacent elements: on channels, or on positions if these are
-  // adjacent.
+  // Neighbouring threads work on adjacent elements: on channels, or on positions if
+  // positions are adjacent.
   if (!layout.nchw()) {
     while (division.lanes < std::min(channels, kMaxLanes)) division.lanes *= 2;
   }

@@ -9,7 +9,7 @@
 namespace mirrorflow {
 namespace {
 
-// The last index that names a row writes it; rows that no index names are zero.
+// The last index that names a row determines it; rows that no index names are zero.
 absl::StatusOr<KernelPlan> CreateDynamicStitch(const KernelContext& c) {
   const DataType dtype = c.output_dtype(0);
   MF_RETURN_IF_ERROR(CheckMovable(dtype));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Einsum by definition: a sum of products for each element of the result. LowerToMatmul
-// (ops/passes/lower_to_matmul.h) has replaced the equations that are matrix products.
+// Einsum straight from its definition: a sum of products for each result element. LowerToMatmul
+// (ops/passes/lower_to_matmul.h) has already replaced equations that are matrix products.
 #include "ops/einsum.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 namespace mirrorflow {
 namespace {
 
-// How many elements a step of `label` moves in an operand. Dimensions of size 1 broadcast.
+// Returns the stride of `label` in an operand. Dimensions of size 1 broadcast.
 int64_t StepOf(char label, const std::string& term, const Shape& shape) {
   const std::vector<int64_t> strides = Strides(shape);
   int64_t step = 0;
@@ -27,7 +27,7 @@ int64_t StepOf(char label, const std::string& term, const Shape& shape) {
   return step;
 }
 
-// The labels that are summed, with their sizes.
+// The labels that are summed over, with their sizes.
 struct Summed {
   std::string labels;
   std::vector<int64_t> sizes;
@@ -51,7 +51,7 @@ Summed SummedOf(const KernelContext& c, const EinsumTerms& terms) {
   return summed;
 }
 
-// The expression of the element of operand `k` that belongs to element i of the result and term s.
+// Returns the expression for the element of operand `k` in term s of result element i.
 std::string OperandText(const KernelContext& c, const EinsumTerms& terms, const Summed& summed,
                         int k) {
   const Shape &out = c.output_shape(0), &shape = c.input_shape(k);
@@ -63,14 +63,14 @@ std::string OperandText(const KernelContext& c, const EinsumTerms& terms, const 
   for (size_t l = 0; l < summed.labels.size(); ++l) {
     rest.push_back({summed.sizes[l], StepOf(summed.labels[l], terms.inputs[k], shape)});
   }
-  // An operand may have more elements than the type of the indices can count.
+  // An operand may have more elements than the index type can count.
   const bool wide = shape.num_elements() >= (int64_t{1} << 31);
   return absl::StrCat("Load(a", k, "[", OffsetText(wide ? "int64(i)" : "i", std::move(kept)), " + ",
                       OffsetText(wide ? "int64(s)" : "s", std::move(rest)), "])");
 }
 
-// The condition that element i of the result is off a diagonal, where it is 0. Empty if the result
-// has no diagonal.
+// Returns the condition under which element i of the result is off a diagonal, and therefore 0.
+// Empty if the result has no diagonal.
 std::string OffDiagonalText(const Shape& out, const std::string& labels) {
   const auto coordinate = [&](size_t d) {
     std::vector<IndexDim> dims;

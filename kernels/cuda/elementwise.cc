@@ -15,8 +15,8 @@ struct Broadcast {
   Shape shape;
 };
 
-// The number of elements of a pack: 16 bytes of the smallest dtype whose elements are not repeated,
-// but at most 8 elements and no more than fit into a thread's registers.
+// Returns the number of elements per pack: 16 bytes of the smallest dtype whose elements are not
+// repeated, but at most 8 elements, and no more than fit in a thread's registers.
 int WidthFor(const KernelContext& c, absl::Span<const Broadcast> operands) {
   constexpr size_t kPackBytes = 16, kMost = 8, kLoadedBytes = 256;
   const Shape& out = c.output_shape(0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Element-wise ops. Each computes the function of its name in code/math.cuh, except for a few that
-// need more.
+// Element-wise ops. Each uses the function of the same name in code/math.cuh, except for a few
+// that need more.
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -26,8 +26,8 @@ void RegisterByFormula(KernelRegistry& kernels, std::initializer_list<const char
   for (const char* op : ops) kernels.Register(op, kGpu, CreateByFormula);
 }
 
-// Shapes that do not broadcast get here only with incompatible_shape_error = false: the tensors
-// then differ as a whole.
+// Shapes that do not broadcast get here only if incompatible_shape_error is false. The tensors then
+// differ as a whole.
 absl::StatusOr<KernelPlan> CreateEqual(const KernelContext& c) {
   const bool equal = c.node().op().name == "Equal";
   if (!BroadcastShapes(c.input_shape(0), c.input_shape(1)).ok()) {
@@ -36,7 +36,7 @@ absl::StatusOr<KernelPlan> CreateEqual(const KernelContext& c) {
   return MakeElementwise(c, FormulaOf(c.node(), {"x0", "x1"}));
 }
 
-// The condition has the output's shape, or is a scalar, or has one bool for each row.
+// The condition has the output's shape, is a scalar, or has one bool per row.
 absl::StatusOr<KernelPlan> CreateSelect(const KernelContext& c) {
   const Shape& out = c.output_shape(0);
   Shape condition = c.input_shape(0);
@@ -57,7 +57,7 @@ Formula FormulaOf(const Node& node, absl::Span<const std::string> x) {
   if (op == "AddN" || op == "AccumulateNV2") {
     return {absl::StrCat("(", absl::StrJoin(x, " + "), ")")};
   }
-  // Calls the function of the op's name, with numeric attributes as the last arguments. The
+  // Calls the function with the op's name, and passes numeric attributes as the last arguments. The
   // approximate form of an op is a function with the prefix `Approximate`.
   std::string arguments = absl::StrJoin(x, ", ");
   for (const char* attr : {"alpha", "tolerance"}) {

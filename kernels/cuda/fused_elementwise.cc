@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trees of element-wise ops: the value of each node becomes a constant in the code.
+// Trees of element-wise ops. The value of each node becomes a constant in the code.
 #include "absl/strings/str_cat.h"
 #include "framework/core/reduced_float.h"
 #include "framework/core/status.h"
@@ -13,7 +13,7 @@
 namespace mirrorflow {
 namespace {
 
-// The placeholders of the body have the names that the code gives to the values of the inputs.
+// The body's placeholders have the same names as the input values in the code.
 absl::StatusOr<KernelPlan> CreateFusedElementwise(const KernelContext& c) {
   MF_ASSIGN_OR_RETURN(const Graph body, ParseGraph(c.attr<std::string>(ops::kBodyAttr), AllOps()));
   MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(body));

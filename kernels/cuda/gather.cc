@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GatherV2, ResourceGather, GatherNd and OneHot: elements that indices select.
+// GatherV2, ResourceGather, GatherNd and OneHot: ops that select elements by index.
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "framework/core/status.h"
@@ -12,9 +12,9 @@
 namespace mirrorflow {
 namespace {
 
-// Gathers elements of a value of shape `whole`. `depth` indices, from `first_index` on, select a
-// row along the dimensions from `axis` on; `place` is the expression of the element in terms of
-// that `row`. Checks all `num_rows` * `depth` indices even if the output is empty.
+// Gathers elements of a value of shape `whole`. `depth` indices, starting at `first_index`, select
+// a row along the dimensions from `axis` on. `place` is the expression of the element's offset in
+// terms of that `row`. Checks all `num_rows` * `depth` indices even if the output is empty.
 absl::StatusOr<KernelPlan> GatherKernel(const KernelContext& c, const Shape& whole, int axis,
                                         int depth, int64_t num_rows, absl::string_view first_index,
                                         absl::string_view place) {
@@ -59,8 +59,8 @@ absl::StatusOr<KernelPlan> CreateGatherV2(const KernelContext& c) {
       static_cast<int>(given_batch < 0 ? given_batch + c.input_shape(1).rank() : given_batch));
 }
 
-// For evaluation node by node, where the handle carries the variable's shape. A plan has a read in
-// its place.
+// Creates the kernel of ResourceGather, for nodes that run on their own, where the handle has the
+// variable's shape. In a plan, a variable read and a GatherV2 replace this op.
 absl::StatusOr<KernelPlan> CreateResourceGather(const KernelContext& c) {
   if (c.input_shape(0).rank() == 0) {
     return absl::UnimplementedError("cannot gather from a variable of unknown shape");
@@ -78,7 +78,7 @@ absl::StatusOr<KernelPlan> CreateGatherNd(const KernelContext& c) {
                       absl::StrCat("row * ", size, " + i % ", size));
 }
 
-// An index out of range selects nothing.
+// Creates the kernel of OneHot. An index out of range selects nothing.
 absl::StatusOr<KernelPlan> CreateOneHot(const KernelContext& c) {
   const Shape& out = c.output_shape(0);
   const int64_t given = c.attr<int64_t>("axis");

@@ -16,21 +16,21 @@
 namespace mirrorflow {
 namespace {
 
-// The oldest GPUs that NVRTC of this toolkit compiles for (Turing).
+// The oldest GPUs that this toolkit's NVRTC compiles for (Turing).
 constexpr int kLeastMajor = 7, kLeastMinor = 5;
 
-// Counts the GPUs. Returns the error of the runtime.
+// Counts the GPUs. Returns the CUDA runtime's error, if any.
 cudaError_t Count(int* num_gpus) {
   *num_gpus = 0;
   const cudaError_t error = cudaGetDeviceCount(num_gpus);
   if (error == cudaSuccess) return error;
-  cudaGetLastError();  // else a later, unrelated call would report it again
+  cudaGetLastError();  // clears the error, or a later, unrelated call would report it again
   *num_gpus = 0;
   return error;
 }
 
 bool IsNone(cudaError_t error) {
-  // A machine without any driver reports the second one, too.
+  // cudaErrorInsufficientDriver is also the error on a machine without any driver.
   return error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver;
 }
 
@@ -50,9 +50,9 @@ absl::Status Describe(int ordinal, GpuInfo* info) {
   MF_ASSIGN_OR_RETURN(const int minor, Attribute(cudaDevAttrComputeCapabilityMinor, ordinal));
   info->capability = absl::StrCat(major, ".", minor);
   if (major < kLeastMajor || (major == kLeastMajor && minor < kLeastMinor)) {
-    return absl::FailedPreconditionError(absl::StrCat("compute capability; expected at least ",
-                                                      kLeastMajor, ".", kLeastMinor, ", got ",
-                                                      info->capability));
+    return absl::FailedPreconditionError(
+        absl::StrCat("the GPU's compute capability is too low; expected at least ", kLeastMajor,
+                     ".", kLeastMinor, ", got ", info->capability));
   }
   MF_RETURN_IF_CUDA_ERROR(cudaSetDevice(ordinal));
   size_t free = 0, all = 0;

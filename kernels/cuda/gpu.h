@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GPUs for code that does not depend on CUDA: describes them, creates devices on them and registers
-// their kernels. A build without CUDA links gpu_stub.cc in place of gpu.cc, so that callers need no
-// condition.
+// The interface to GPUs for code that does not depend on CUDA: describes GPUs, creates devices on
+// them and registers their kernels. A build without CUDA links gpu_stub.cc instead of gpu.cc, so
+// callers need no conditional code.
 #ifndef MIRRORFLOW_KERNELS_CUDA_GPU_H_
 #define MIRRORFLOW_KERNELS_CUDA_GPU_H_
 
@@ -18,13 +18,13 @@
 
 namespace mirrorflow {
 
-// Whether this program was built with --config=cuda.
+// Returns whether this program was built with --config=cuda.
 bool BuiltWithCuda();
 
-// The number of GPUs that this process may use (CUDA_VISIBLE_DEVICES counts); 0 without a driver
-// and in a build without CUDA. An error if there is a driver that does not answer as it should.
+// Returns how many GPUs this process may use, which CUDA_VISIBLE_DEVICES can limit. Returns 0
+// without a driver and in a build without CUDA, and an error if the driver fails to answer.
 absl::StatusOr<int> NumGpus();
-// The reason why NumGpus is 0, such as `the driver sees no GPU`.
+// Returns why NumGpus() is 0, such as `the driver sees no GPU`.
 std::string WhyNoGpus();
 
 struct GpuInfo {
@@ -32,19 +32,19 @@ struct GpuInfo {
   int64_t memory_bytes = 0;
   int64_t free_bytes = 0;
   std::string capability;  // `9.0`
-  std::string uuid;        // in hexadecimal; no other GPU has the same, on any host
-  absl::Status usable;     // OK, or why no device can be created on it
+  std::string uuid;        // in hexadecimal; unique across hosts
+  absl::Status usable;     // OK, or why no device can be created on this GPU
 };
 // Describes GPU `ordinal`. Requires 0 <= ordinal < NumGpus().
 GpuInfo DescribeGpu(int ordinal);
 
-// OK if a device `GPU:ordinal` can be created. NotFound if there is no such GPU, FailedPrecondition
-// if it is too old, Unimplemented in a build without CUDA.
+// Returns OK if a device `GPU:ordinal` can be created. Returns NotFound if that GPU does not exist,
+// FailedPrecondition if it is too old, and Unimplemented in a build without CUDA.
 absl::Status CheckGpu(int ordinal);
-// Creates that device, or returns the error of CheckGpu.
+// Creates the device, or returns the error of CheckGpu.
 absl::StatusOr<std::unique_ptr<Device>> CreateGpu(int ordinal, const GpuOptions& options = {});
 
-// Registers the kernels for GPUs; none in a build without CUDA.
+// Registers the GPU kernels. Does nothing in a build without CUDA.
 void RegisterGpuKernels(KernelRegistry& kernels);
 
 }  // namespace mirrorflow

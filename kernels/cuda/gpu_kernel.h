@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernels for GPUs that a program registers for its own ops. CUDA C++ is passed as text, which
-// NVRTC compiles with the other kernels of the plan, so the program itself needs no CUDA:
+// GPU kernels that a program registers for its own ops. The CUDA C++ is passed as text, which NVRTC
+// compiles with the other kernels of the plan, so the program itself needs no CUDA:
 //
 //   extensions.kernels().Register("Swish", "GPU", [](const KernelContext& c) {
 //     return GpuElementwise(c, "x0 / (1 + exp(-x0))");
 //   });
 //
-// Builds without CUDA make no plans for GPUs, and these functions return Unimplemented.
+// In builds without CUDA there are no plans for GPUs, and these functions return Unimplemented.
 #ifndef MIRRORFLOW_KERNELS_CUDA_GPU_KERNEL_H_
 #define MIRRORFLOW_KERNELS_CUDA_GPU_KERNEL_H_
 
@@ -26,19 +26,19 @@ absl::StatusOr<KernelPlan> GpuElementwise(const KernelContext& c, absl::string_v
 
 struct GpuGrid {
   unsigned int blocks = 1;
-  unsigned int threads = 256;  // of a block
+  unsigned int threads = 256;  // per block
   int64_t scratch_bytes = 0;
 };
 // Makes a kernel that runs `body`, the body of a `__global__` function. a0, a1, … point to the
-// inputs (`const float*` for a float), z0, z1, … to the outputs, and `scratch` to the bytes that
-// the grid asks for. Shapes are constants that the caller writes into the text. A grid without
+// inputs (`const float*` for a float), z0, z1, … to the outputs, and `scratch` to the scratch bytes
+// that the grid requests. The caller writes shapes into the text as constants. A grid with no
 // blocks runs nothing.
 absl::StatusOr<KernelPlan> GpuKernel(const KernelContext& c, absl::string_view body,
                                      const GpuGrid& grid);
 
-// The cudaStream_t of a GPU's lane, for kernels (MakeKernel) that launch code compiled by nvcc or
-// call a library. They must only enqueue work on this stream: a later step may replay it without
-// calling the kernel again.
+// Returns the cudaStream_t of a GPU lane, for kernels (MakeKernel) that launch code compiled by
+// nvcc or call a library. They must only enqueue work on this stream, because a later step may
+// replay it without calling the kernel again.
 void* GpuStream(Lane& lane);
 
 }  // namespace mirrorflow

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ops whose outputs have the elements of their inputs in the same order. Most are views in a plan;
-// their kernels serve evaluation node by node.
+// Ops whose outputs have the same elements as their inputs, in the same order. Most are views in a
+// plan; their kernels are for nodes that run on their own.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -17,7 +17,7 @@ absl::StatusOr<KernelPlan> CreateCopy(const KernelContext& c) {
   return MoveKernel(c, "a0[i]", {.in_place = {{0, 0}}});
 }
 
-// Each output may overwrite its own input, in any order of the stages.
+// Each output may overwrite its own input, whatever the order of the stages.
 absl::StatusOr<KernelPlan> CreateIdentityN(const KernelContext& c) {
   std::vector<CudaStage> stages;
   CudaKernelOptions options;

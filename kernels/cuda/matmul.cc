@@ -23,7 +23,7 @@
 namespace mirrorflow {
 namespace {
 
-// The batch dimensions, which precede those of the matrices.
+// Returns the batch dimensions: all but the last two.
 Shape BatchDims(const Shape& matrices) {
   return Shape(matrices.dims().subspan(0, matrices.rank() - 2));
 }
@@ -35,7 +35,7 @@ Epilogue EpilogueOf(const KernelContext& c) {
   return node.num_outputs() == 2 ? Epilogue::kBiasReluMask : Epilogue::kBiasRelu;
 }
 
-// The product of one matrix of each operand.
+// Returns the product of one matrix of each operand.
 CublasProduct ProductOf(const KernelContext& c, bool transpose_a, bool transpose_b) {
   const Shape &a = c.input_shape(0), &out = c.output_shape(0);
   return {.dtype = c.output_dtype(0),
@@ -48,11 +48,11 @@ CublasProduct ProductOf(const KernelContext& c, bool transpose_a, bool transpose
 }
 
 int64_t FlopsOf(const KernelContext& c, const CublasProduct& p) {
-  // In double precision, which is exact below 2^53 and cannot overflow here.
+  // Computed in double precision, which is exact below 2^53 and cannot overflow here.
   return static_cast<int64_t>(std::min(2.0 * c.output_shape(0).num_elements() * p.k, 9e18));
 }
 
-// Two kernels, one after the other. They share scratch.
+// Two kernels that run one after the other and share scratch.
 class InSequence final : public Kernel {
  public:
   InSequence(std::unique_ptr<const Kernel> first, std::unique_ptr<const Kernel> second)
@@ -71,14 +71,14 @@ KernelPlan Sequence(KernelPlan first, KernelPlan second) {
           .scratch_bytes = std::max(first.scratch_bytes, second.scratch_bytes)};
 }
 
-// Adds the bias to the product in output 0, and applies Relu.
+// Adds the bias to the product in output 0 and applies Relu.
 KernelPlan MakeBiasBehind(const KernelContext& c, const CublasProduct& p) {
   const std::string sum = absl::StrCat("op::Add(Load(z0[i]), Load(a2[i % ", p.n, "]))");
   return MakeIndexed(c, p.epilogue == Epilogue::kBias ? sum : absl::StrCat("op::Relu(", sum, ")"),
                      {.includes = {"math.cuh"}});
 }
 
-// Turns the product in output 0 into the gradient before Relu, and sums up its rows in output 1.
+// Turns the product in output 0 into the gradient before Relu, and sums its rows into output 1.
 KernelPlan MakeReluGradBehind(const KernelContext& c) {
   const Shape& out = c.output_shape(0);
   CudaKernelOptions options{.includes = {"math.cuh", "reduce.cuh"}};
@@ -94,7 +94,7 @@ KernelPlan MakeReluGradBehind(const KernelContext& c) {
   return MakeCudaKernel(c, std::move(stages), std::move(options));
 }
 
-// Computes the product alone, and its epilogue without a mask behind it.
+// Computes the product, then its epilogue (without a mask) in a separate step.
 absl::StatusOr<KernelPlan> MakeInSteps(const KernelContext& c, const CublasProduct& p) {
   CublasProduct alone = p;
   alone.epilogue = Epilogue::kNone;
@@ -108,8 +108,8 @@ absl::StatusOr<KernelPlan> MakeInSteps(const KernelContext& c, const CublasProdu
                   p.epilogue == Epilogue::kReluGrad ? MakeReluGradBehind(c) : MakeBiasBehind(c, p));
 }
 
-// Computes the product with its epilogue, by the library if it can. A mask may stay unwritten:
-// CreateReluGrad reads only those that are recorded here.
+// Computes the product with its epilogue, in the library if possible. A mask may remain unwritten:
+// CreateReluGrad reads only the masks that are recorded here.
 absl::StatusOr<KernelPlan> MakeProduct(const KernelContext& c, CublasProduct p) {
   absl::StatusOr<KernelPlan> plan = MakeCublasProduct(c, p);
   if (p.epilogue == Epilogue::kBiasReluMask) {
@@ -125,12 +125,13 @@ absl::StatusOr<KernelPlan> CreateProduct(const KernelContext& c, bool transpose_
                                          bool transpose_b) {
   const Shape &a = c.input_shape(0), &b = c.input_shape(1), &out = c.output_shape(0);
   CublasProduct p = ProductOf(c, transpose_a, transpose_b);
-  // Products with a bias have k > 0: FuseBiasAndRelu makes no others.
+  // Products with a bias always have k > 0, because FuseBiasAndRelu requires it.
   if (out.num_elements() == 0 || p.k == 0) return MakeIndexed(c, "0");
   p.epilogue = EpilogueOf(c);
   p.batch = BatchDims(out).num_elements();
   const int64_t in_a = BatchDims(a).num_elements(), in_b = BatchDims(b).num_elements();
-  // All matrices of `a` meet the same `b`: a single product of all their rows.
+  // Every matrix in the batch multiplies the same `b`, so the batch folds into the rows
+  // of one product.
   if (p.batch > 1 && in_a == p.batch && in_b == 1 && !transpose_a) {
     p.m *= p.batch;
     p.batch = 1;
@@ -148,7 +149,7 @@ absl::StatusOr<KernelPlan> CreateProduct(const KernelContext& c, bool transpose_
   return plan;
 }
 
-// Reads the mask if the library writes it and can read it, else the elements.
+// Reads the mask if the library writes it and can read it, otherwise the elements.
 absl::StatusOr<KernelPlan> CreateReluGrad(const KernelContext& c) {
   CublasProduct p = ProductOf(c, c.attr<bool>("transpose_a"), c.attr<bool>("transpose_b"));
   if (p.m == 0) return MakeCudaKernel(c, {IndexedStage(c, 1, "0")});

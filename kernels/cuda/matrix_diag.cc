@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Diagonals of matrices: ops that make a matrix of them, read or set them, or keep the band around
-// the main one.
+// Diagonals of matrices: ops that build matrices from diagonals, read or set diagonals, or keep the
+// band around the main diagonal.
 #include "ops/matrix_diag.h"
 
 #include "absl/strings/str_cat.h"
@@ -44,8 +44,8 @@ absl::StatusOr<Band> BandOf(const KernelContext& c, const Matrices& m, int k) {
   return band;
 }
 
-// The expression of each element of the matrices: from operand `diagonal` if that has it, else
-// `otherwise`.
+// Returns the expression for each matrix element: from operand `diagonal` if it holds the element,
+// otherwise `otherwise`.
 absl::StatusOr<std::string> FromDiagonals(const KernelContext& c, int k, absl::string_view diagonal,
                                           absl::string_view otherwise) {
   const Matrices m = MatricesOf(c.output_shape(0));
@@ -57,7 +57,7 @@ absl::StatusOr<std::string> FromDiagonals(const KernelContext& c, int k, absl::s
                       "] : ", otherwise);
 }
 
-// The expression of the scalar input `input`, or of zero if there is no such input.
+// Returns the expression of the scalar input `input`, or of zero if the node has no such input.
 std::string PaddingText(const KernelContext& c, int input) {
   return input < c.node().num_inputs() ? absl::StrCat("a", input, "[0]")
                                        : ZeroText(c.output_dtype(0));

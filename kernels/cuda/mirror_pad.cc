@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MirrorPad and its gradient, which sums over all places that show an element.
+// MirrorPad and its gradient, which sums over all positions that show an element.
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "framework/core/status.h"
@@ -11,7 +11,7 @@ namespace mirrorflow {
 namespace {
 
 struct Mirrors {
-  std::vector<WindowDim> dims;  // unpadded neighbours merged
+  std::vector<WindowDim> dims;  // adjacent unpadded dimensions are merged
   int skipped;                  // see move.cuh
 };
 
@@ -47,7 +47,8 @@ absl::StatusOr<KernelPlan> CreateMirrorPadGrad(const KernelContext& c) {
   std::vector<int64_t> sizes;
   for (const WindowDim& dim : mirrors.dims) sizes.push_back(dim.count);
   const std::vector<std::string> at = CoordinateTexts("i", sizes);
-  // A sum for each padded dimension, nested around the element at the coordinates that they choose.
+  // One sum per padded dimension, nested around the element at the coordinates that the
+  // sums iterate over.
   std::vector<std::string> terms = {"0"};
   std::string sums, ends;
   int64_t stride = 1;

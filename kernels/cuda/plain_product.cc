@@ -40,7 +40,7 @@ PlainProduct PlainProductOf(const KernelContext& c, bool transpose_a, bool trans
 }
 
 KernelPlan MakePlainProduct(const KernelContext& c, const PlainProduct& p) {
-  constexpr int64_t kTile = 16;  // of code/product.cuh
+  constexpr int64_t kTile = 16;  // as in code/product.cuh
   int64_t batch = 1;
   std::vector<IndexDim> a, b;
   for (const PlainProduct::BatchDim& dim : p.batch) {

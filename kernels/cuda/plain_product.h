@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Matrix products by our own code, for dtypes and layouts that no library supports.
+// Matrix products in our own code, for dtypes and layouts that no library supports.
 #ifndef MIRRORFLOW_KERNELS_CUDA_PLAIN_PRODUCT_H_
 #define MIRRORFLOW_KERNELS_CUDA_PLAIN_PRODUCT_H_
 
@@ -11,8 +11,8 @@
 
 namespace mirrorflow {
 
-// Products of matrices a [m,k] and b [k,n], one for each index of the batch. Steps are in elements:
-// they express a transposed matrix, and are 0 where an operand broadcasts.
+// Products of matrices a [m,k] and b [k,n], one for each batch index. Steps are in elements. They
+// express transposition, and are 0 where an operand broadcasts.
 struct PlainProduct {
   struct BatchDim {
     int64_t size;
@@ -25,11 +25,11 @@ struct PlainProduct {
   std::vector<BatchDim> batch = {};  // outermost first
 };
 
-// The product of a MatMul or BatchMatMulV2.
+// Returns the product of a MatMul or BatchMatMulV2.
 PlainProduct PlainProductOf(const KernelContext& c, bool transpose_a, bool transpose_b);
 
-// A kernel that computes output 0 = input 0 * input 1, all of one dtype. The output is row-major
-// and contiguous.
+// Makes a kernel that computes output 0 = input 0 * input 1, all of one dtype. The output is
+// row-major and contiguous.
 KernelPlan MakePlainProduct(const KernelContext& c, const PlainProduct& product);
 
 }  // namespace mirrorflow

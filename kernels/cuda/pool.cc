@@ -10,7 +10,7 @@
 namespace mirrorflow {
 namespace {
 
-// `PoolWindow<…>` of pool.cuh for height (0) or width (1).
+// Returns `PoolWindow<…>` of pool.cuh for height (i = 0) or width (i = 1).
 std::string WindowText(const Node& node, const WindowAttrs& attrs, int i, const Shape& images,
                        const Shape& pooled) {
   const Window w =
@@ -19,7 +19,7 @@ std::string WindowText(const Node& node, const WindowAttrs& attrs, int i, const 
                       w.before, ">");
 }
 
-// A kernel that calls `function` of pool.cuh. In NCHW, each channel counts as an image.
+// Makes a kernel that calls `function` of pool.cuh. In NCHW, each channel counts as an image.
 absl::StatusOr<KernelPlan> MakePool(const KernelContext& c, absl::string_view function,
                                     const Shape& images, const Shape& pooled,
                                     absl::string_view operands) {
@@ -28,7 +28,7 @@ absl::StatusOr<KernelPlan> MakePool(const KernelContext& c, absl::string_view fu
   const int64_t count = nchw ? images.dim(0) * images.dim(1) : images.dim(0);
   const int64_t channels = nchw ? 1 : images.dim(3);
   const int64_t n = c.output_shape(0).num_elements();
-  constexpr int64_t kThreads = 256;  // of base.cuh
+  constexpr int64_t kThreads = 256;  // as in base.cuh
   return MakeCudaKernel(
       c,
       {{.body = absl::StrCat("  ", function, "<Pool<", count, ", ", channels, ",\n      ",
@@ -50,7 +50,7 @@ absl::StatusOr<KernelPlan> CreateMaxPoolGradGrad(const KernelContext& c) {
 absl::StatusOr<KernelPlan> CreateAvgPool(const KernelContext& c) {
   return MakePool(c, "AvgPool", c.input_shape(0), c.output_shape(0), "a0, z0");
 }
-// The shape in the static input is global; the shape of the output is this replica's.
+// Takes the image shape from the output, which is local; the shape in the static input is global.
 absl::StatusOr<KernelPlan> CreateAvgPoolGrad(const KernelContext& c) {
   return MakePool(c, "AvgPoolGrad", c.output_shape(0), c.input_shape(1), "a1, z0");
 }

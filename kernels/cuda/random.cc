@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random ops, stateful (by the session's seed and step) and stateless. They draw the same numbers
-// as the CPU's kernels.
+// Random ops, both stateful (from the session's seed and step) and stateless. They draw the same
+// numbers as the CPU kernels.
 #include <algorithm>
 
 #include "absl/strings/match.h"
@@ -13,7 +13,7 @@
 namespace mirrorflow {
 namespace {
 
-// The elements of the global output 0 that this replica makes; see philox::Shard.
+// The elements of the global output 0 that this replica computes; see philox::Shard.
 struct Shard {
   int64_t runs = 1;
   int64_t length;
@@ -23,7 +23,7 @@ struct Shard {
   std::string ToString() const {
     return absl::StrCat("philox::Shard<", runs, ", ", length, ", ", stride, ">{", first, "}");
   }
-  // The grid of philox::Generate.
+  // Returns the grid for philox::Generate.
   CudaGrid Grid(DataType dtype) const {
     const int64_t group = 16 / std::max<int64_t>(DataTypeSize(dtype), 4);
     const int64_t groups = (length + group - 2) / group + 1;
@@ -49,12 +49,12 @@ Shard ShardOf(const KernelContext& c) {
 
 // ---- Stateful ops ----
 
-// `distribution` is one of code/random.cuh.
+// `distribution` names a distribution in code/random.cuh.
 KernelPlan MakeRandom(const KernelContext& c, absl::string_view distribution) {
   if (c.output_shape(0).num_elements() == 0) return MakeCudaKernel(c, {});
   const auto seed = static_cast<uint64_t>(c.attr<int64_t>("seed"));
   const auto seed2 = static_cast<uint64_t>(c.attr<int64_t>("seed2"));
-  // Seeds of the node replace the session's.
+  // The node's seeds replace the session's.
   const std::string root = seed != 0 || seed2 != 0
                                ? absl::StrCat("stateful::Mix(", seed, "ull) ^ ", seed2, "ull")
                                : "params->seed";
@@ -79,7 +79,7 @@ absl::StatusOr<KernelPlan> CreateTruncated(const KernelContext& c) {
 
 // ---- Stateless ops ----
 
-// Whether the node takes seeds; else it takes a key, a counter and an algorithm.
+// Returns whether the node takes seeds. Otherwise it takes a key, a counter and an algorithm.
 bool IsBySeeds(const KernelContext& c) { return c.node().input_index("seed") >= 0; }
 
 constexpr char kBadAlgorithm[] = "unknown algorithm; expected 1 (Philox) or 3 (any), got";
@@ -89,8 +89,8 @@ constexpr char kBadEither[] =
     "maxval "
     "above minval, got";
 
-// `distribution` is one of code/stateless_random.cuh, with its operands. `check_limits` are
-// statements that call fail if no number is between the limits.
+// `distribution` names a distribution in code/stateless_random.cuh, with its operands.
+// `check_limits` holds statements that call fail if no number lies between the limits.
 KernelPlan MakeStateless(const KernelContext& c, absl::string_view distribution,
                          absl::string_view check_limits = "") {
   const DataType dtype = c.output_dtype(0);
@@ -105,7 +105,7 @@ KernelPlan MakeStateless(const KernelContext& c, absl::string_view distribution,
     error = check_limits.empty() ? kBadAlgorithm : kBadEither;
   }
   const Shard shard = ShardOf(c);
-  // A kernel that can fail does so for an empty output, too.
+  // A kernel that can fail also runs for an empty output.
   if (error.empty() && c.output_shape(0).num_elements() == 0) return MakeCudaKernel(c, {});
   absl::StrAppend(&body, "  philox::Generate(", shard.ToString(),
                   ", z0, [&](uint64 group, auto& values) {\n    stateless::", distribution,
@@ -135,7 +135,7 @@ absl::StatusOr<KernelPlan> CreateUniformInt(const KernelContext& c) {
   const std::string low = absl::StrCat("*a", limits), high = absl::StrCat("*a", limits + 1);
   const std::string distribution =
       absl::StrCat(OfOutputType(c, "UniformInteger"), "{", low, ", ", high, "}");
-  // An empty output needs no number between the limits.
+  // An empty output does not need a number between the limits.
   if (c.global_output_shape(0).num_elements() == 0) return MakeStateless(c, distribution);
   return MakeStateless(c, distribution,
                        absl::StrCat("  if (", low, " >= ", high, ") fail(", high, ");\n"));

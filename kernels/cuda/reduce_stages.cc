@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kBlockThreads = 256;
 constexpr int64_t kWarp = 32;
-// Enough for the largest GPUs: some 130 processors with 8 such blocks each.
+// Enough for the largest GPUs, which have about 130 processors with 8 such blocks each.
 constexpr int64_t kManyBlocks = 1024;
 
 int64_t CountOf(const std::vector<IndexDim>& dims) {
@@ -21,7 +21,7 @@ int64_t CountOf(const std::vector<IndexDim>& dims) {
 
 int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// The number of results that are adjacent in memory; 0 if the elements of one result are.
+// Returns how many results are adjacent in memory, or 0 if the elements of one result are adjacent.
 int64_t KeptRun(const ReducedDims& dims) {
   int64_t run = 1;
   for (auto dim = dims.kept.rbegin(); dim != dims.kept.rend(); ++dim) {
@@ -93,13 +93,13 @@ unsigned int TeamShape::BlocksFor(int64_t results) const {
 }
 
 TeamShape ChooseTeam(int64_t results, int64_t count, int64_t kept_run) {
-  // A thread has several loads in flight at a time.
+  // Lets a thread have several loads in flight.
   int64_t along = PowerOfTwoFor(DivideUp(count, 4));
   if (kept_run > 0) {
     along = std::min(along, kBlockThreads / std::min(kWarp, PowerOfTwoFor(kept_run)));
   } else {
-    // A warp needs no barriers. A result gets a whole block if it is long, or if there are few
-    // results.
+    // A single warp needs no barriers. A result gets a whole block if it is long, or if there
+    // are few results.
     const bool many = results * kWarp >= kManyBlocks * kBlockThreads;
     along = std::min(along, count <= 1024 && many ? kWarp : kBlockThreads);
   }
@@ -119,7 +119,7 @@ TeamShape TeamForRows(int64_t rows, int64_t columns) {
 }
 
 Parts ChooseParts(const TeamShape& team, int64_t results, int64_t count) {
-  constexpr int64_t kLeastOfThread = 16;  // elements: less is not worth a second stage
+  constexpr int64_t kLeastOfThread = 16;  // elements; fewer are not worth a second stage
   const int64_t blocks = team.BlocksFor(results);
   int64_t wanted = 1;
   if (blocks > 0 && 2 * blocks <= kManyBlocks) {

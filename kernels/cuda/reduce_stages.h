@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reductions: the stages that run Reduce of code/reduce.cuh on a given shape.
+// The stages that run Reduce of code/reduce.cuh for a given shape.
 #ifndef MIRRORFLOW_KERNELS_CUDA_REDUCE_STAGES_H_
 #define MIRRORFLOW_KERNELS_CUDA_REDUCE_STAGES_H_
 
@@ -16,20 +16,20 @@
 
 namespace mirrorflow {
 
-// The dimensions of a reduction, outermost first: results count through `kept`, and the elements of
+// The dimensions of a reduction, outermost first. Results count through `kept`, and the elements of
 // one result through `reduced`.
 struct ReducedDims {
   std::vector<IndexDim> kept, reduced;
 
   int64_t results() const;
-  int64_t count() const;  // elements of a result
+  int64_t count() const;  // elements per result
 };
 ReducedDims ReduceDims(const Shape& in, const std::vector<bool>& is_reduced);
-// The reduction of images to their channels.
+// Returns the dimensions for a reduction of images to their channels.
 ReducedDims ReduceToChannels(const Shape& images, int channel_dim);
 
-// The threads of a block: `along` of them share a result or a row, and `across` results or rows
-// share a block. With along_first, neighbouring threads are along the same result.
+// The threads of a block: `along` threads share a result or a row, and `across` results or rows
+// share a block. With along_first, neighbouring threads work on the same result.
 struct TeamShape {
   int along;
   int across;
@@ -39,14 +39,14 @@ struct TeamShape {
   unsigned int threads() const { return static_cast<unsigned int>(along * across); }
   unsigned int BlocksFor(int64_t results) const;
 };
-// The team for `results` results of `count` elements each. `kept_run` results are adjacent in
-// memory; 0 if the elements of a result are.
+// Returns the team for `results` results of `count` elements each. `kept_run` is the number of
+// results that are adjacent in memory, or 0 if the elements of one result are adjacent.
 TeamShape ChooseTeam(int64_t results, int64_t count, int64_t kept_run);
 
-// The team for rows that their threads read as a whole.
+// Returns the team for rows whose threads read the whole row.
 TeamShape TeamForRows(int64_t rows, int64_t columns);
 
-// Elements cut into `parts` of `chunk` each, except for the last one, so that they fill a GPU.
+// Elements cut into `parts` parts of `chunk` elements each (the last may be shorter) to fill a GPU.
 struct Parts {
   int64_t parts;
   int64_t chunk;
@@ -55,30 +55,31 @@ Parts ChooseParts(const TeamShape& team, int64_t results, int64_t count);
 
 // The code of a reduction.
 struct ReduceCode {
-  std::string op;     // of code/reduce.cuh: `Sum<float>`
-  int64_t op_bytes;   // of its Type
-  std::string value;  // of element `i`, the k-th of result `o`: `Load(a0[i])`
-  // Statements for each `o` and its `result`; one thread runs them.
+  std::string op;     // an operation of code/reduce.cuh, such as `Sum<float>`
+  int64_t op_bytes;   // size of its Type
+  std::string value;  // of element `i`, the k-th of result `o`, such as `Load(a0[i])`
+  // Statements for each `o` and its `result`, run by one thread.
   std::string finish;
 };
 
-// The stages of a reduction; the kernel must include "reduce.cuh". If there are few results, the
-// first stage leaves partial ones in scratch from `*scratch_bytes` on, and `*scratch_bytes` grows.
+// Returns the stages of a reduction; the kernel must include "reduce.cuh". If there are few
+// results, the first stage leaves partial results in scratch from `*scratch_bytes` on, and
+// `*scratch_bytes` grows accordingly.
 std::vector<CudaStage> ReductionStages(const ReducedDims& dims, const ReduceCode& code,
                                        int64_t* scratch_bytes);
 
-// Only the first of two stages: partials[part * results + o] = result o of the elements of a part.
-// `partials` is an expression, a pointer to the operation's Type.
+// Returns only the first of two stages: it sets partials[part * results + o] to result o of the
+// elements of a part. `partials` is the expression of a pointer to the operation's Type.
 CudaStage PartialStage(const ReducedDims& dims, const ReduceCode& code, const TeamShape& team,
                        const Parts& parts, absl::string_view partials);
-// Only the second: combines the results of `parts` parts.
+// Returns only the second stage, which combines the results of `parts` parts.
 CudaStage LastStage(int64_t results, int64_t parts, const ReduceCode& code, const TeamShape& team,
                     absl::string_view partials);
-// The expression of such a pointer, to byte `offset` of scratch.
+// Returns the expression of such a pointer, to byte `offset` of scratch.
 std::string PartialsText(const ReduceCode& code, int64_t offset);
 
-// The dtype in which sums and products of such elements are computed. It is unsigned for integers,
-// which wrap around, and has at least 32 bits, which shuffles need.
+// Returns the dtype in which sums and products of such elements are computed. It is unsigned for
+// integers, which wrap around, and has at least 32 bits, which shuffles need.
 DataType SumType(DataType dtype);
 
 int64_t PowerOfTwoFor(int64_t n);  // the smallest one that is at least n

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reductions along some dimensions, or of everything.
+// Reductions along some or all dimensions.
 #include <algorithm>
 #include <limits>
 
@@ -27,8 +27,8 @@ KernelPlan MakeReduction(const KernelContext& c, const ReducedDims& dims, const 
   return MakeCudaKernel(c, std::move(stages), std::move(options));
 }
 
-// An operation of reduce.cuh on the unchanged elements. `result` is the expression of the output's
-// element.
+// An operation of reduce.cuh on the unchanged elements. `result` is the expression of the
+// output element.
 ReduceCode Simple(const KernelContext& c, absl::string_view op, DataType type,
                   absl::string_view result = "result") {
   const std::string out = CudaType(c.output_dtype(0));
@@ -38,7 +38,7 @@ ReduceCode Simple(const KernelContext& c, absl::string_view op, DataType type,
           .finish = absl::StrCat("z0[o] = Store<", out, ">(", result, ");")};
 }
 
-// The dtype that elements are compared in.
+// Returns the dtype in which elements are compared.
 DataType OrderedType(DataType dtype) {
   if (IsFloating(dtype) || DataTypeSize(dtype) >= 4) return dtype;
   return dtype == DT_BOOL ? DT_UINT32 : DT_INT32;
@@ -67,8 +67,8 @@ absl::StatusOr<KernelPlan> CreateMean(const KernelContext& c) {
              absl::StrCat("result / static_cast<", CudaValueType(type), ">(", count, ")")));
 }
 
-// Integers are rounded towards zero. The root of a sum that wrapped around to below 0 is the
-// smallest integer, as on x86.
+// Integer results are rounded towards zero. The root of a sum that wraps around to a negative
+// number is the smallest integer, as on x86.
 absl::StatusOr<KernelPlan> CreateEuclideanNorm(const KernelContext& c) {
   MF_ASSIGN_OR_RETURN(const ReducedDims dims, DimsOf(c));
   ReduceCode r = Simple(c, "Sum", SumType(c.output_dtype(0)),

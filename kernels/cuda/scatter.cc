@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ops that write or add rows at places that indices select: UnsortedSegmentSum, ScatterNd,
-// TensorScatterUpdate and ResourceScatter…
+// Ops that write or add rows at indices: UnsortedSegmentSum, ScatterNd, TensorScatterUpdate and the
+// ResourceScatter ops.
 #include <algorithm>
 #include <limits>
 
@@ -16,20 +16,20 @@
 namespace mirrorflow {
 namespace {
 
-// A scatter of rows. Operands have the names of the code.
+// A scatter of rows. Operands are named as in the code.
 struct Scatter {
   int indices;                      // input
   int updates;                      // input
   std::string into;                 // `z0`, or `a0` for a variable
-  absl::Span<const int64_t> sizes;  // of the dimensions that indices select in
+  absl::Span<const int64_t> sizes;  // of the dimensions that the indices select in
   int64_t positions;
-  int64_t size;                 // of a row
+  int64_t size;                 // elements per row
   bool one = false;             // the updates are a scalar for all rows
   bool drops_negative = false;  // ignores indices below 0
   // The initial value of z0[i], an expression of `i`. Empty for variables.
   std::string before = {};
-  // How an element `x` of a row takes up an update `y`, an expression of both. Empty if the last
-  // update wins.
+  // How an update `y` changes an element `x` of a row, as an expression of both. Empty if the
+  // last update wins.
   std::string fold = {};
 };
 
@@ -57,7 +57,7 @@ absl::StatusOr<KernelPlan> ScatterKernel(const KernelContext& c, const Scatter& 
     const std::string bad = absl::StrCat("*ScatterNotes", notes, ">(scratch).bad != 0");
     CudaStage stage =
         IndexedStage(c, 0, absl::StrCat(bad, " ? Missing<", CudaType(dtype), ">() : ", s.before));
-    if (!in_place.empty()) {  // the initial value may be there already
+    if (!in_place.empty()) {  // the output may already hold the initial value
       stage.body = absl::StrCat("  if (z0 == a0 && !(", bad, ")) return;\n", stage.body);
     }
     stages.push_back(std::move(stage));
@@ -102,7 +102,7 @@ absl::StatusOr<KernelPlan> CreateSegmentSum(const KernelContext& c) {
                            .fold = "op::Add(x, y)"});
 }
 
-// A scatter into the output. The indices [i…,K] name rows in its first K dimensions.
+// Returns a scatter into the output. The indices [i…,K] name rows in its first K dimensions.
 Scatter IntoOutput(const KernelContext& c, int indices, int updates) {
   const Shape &which = c.input_shape(indices), &out = c.output_shape(0);
   const int last = which.rank() - 1, depth = static_cast<int>(which.dim(last));
@@ -121,8 +121,8 @@ absl::StatusOr<KernelPlan> CreateScatterNd(const KernelContext& c) {
   return ScatterKernel(c, scatter);
 }
 
-// The output may overwrite the tensor: only one stage reads that, and writes each of its elements
-// to the same place.
+// The output may overwrite the tensor, because only one stage reads the tensor, and it writes each
+// element to the same position.
 absl::StatusOr<KernelPlan> CreateTensorScatterUpdate(const KernelContext& c) {
   Scatter scatter = IntoOutput(c, 1, 2);
   scatter.before = "a0[i]";

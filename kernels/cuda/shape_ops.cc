@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ops whose values are known, at least mostly, when the plan is made: Shape and related ops, Const,
-// ListDiff, BroadcastArgs, BroadcastGradientArgs, Fill, Range, LinSpace. Most are constants in a
-// plan; their kernels serve evaluation node by node.
+// Ops whose values are mostly known when the plan is made: Shape and related ops, Const, ListDiff,
+// BroadcastArgs, BroadcastGradientArgs, Fill, Range and LinSpace. Most are constants in a plan;
+// their kernels are for nodes that run on their own.
 #include <string>
 #include <vector>
 
@@ -65,14 +65,15 @@ absl::StatusOr<KernelPlan> CreateBroadcastGradientArgs(const KernelContext& c) {
 
 absl::StatusOr<KernelPlan> CreateFill(const KernelContext& c) { return MoveKernel(c, "a1[0]"); }
 
-// The expression of the first element of output 0, a vector, that this replica makes.
+// Returns the expression for the index of the first element of output 0, a vector, that this
+// replica computes.
 std::string FirstElement(const KernelContext& c) {
   const Sharded* sharded = AsSharded(c.output_sharding(0));
   if (sharded == nullptr) return "0ll";
   return absl::StrCat("params->first_row[", sharded->axis, "] * ", sharded->factor);
 }
 
-// The value of a scalar as a literal of the type that it is computed in.
+// Returns the value of a scalar as a literal of the type that the scalar is computed in.
 std::string ScalarText(const Tensor& scalar) {
   switch (scalar.dtype()) {
     case DT_INT32:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Nodes that sharding inserts where a replica needs a part of what all replicas have.
-// distribute/collective defines their ops.
+// Nodes that the sharding passes insert where a replica needs a part of a replicated value. Their
+// ops are defined in distribute/collective.
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/device/cuda_device.h"
 #include "kernels/cuda/moves.h"
@@ -9,7 +9,7 @@
 namespace mirrorflow {
 namespace {
 
-// Copies the rows of this replica.
+// Copies this replica's rows.
 absl::StatusOr<KernelPlan> CreateShardSlice(const KernelContext& c) {
   const auto dim = static_cast<int>(c.attr<int64_t>("dim"));
   const std::vector<int64_t> strides = Strides(c.input_shape(0));

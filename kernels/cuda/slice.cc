@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Ops that read an operand with other strides, or embed it in a larger value. Sizes come from the
-// shapes, which are those of one replica.
+// local shapes of one replica.
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
@@ -30,7 +30,7 @@ absl::StatusOr<KernelPlan> CreateSlice(const KernelContext& c) {
   return Strided(c, std::move(dims), first);
 }
 
-// The slice of a value of shape `whole`.
+// Returns the node's slice of a value of shape `whole`.
 absl::StatusOr<StridedSliceSpec> SpecOf(const KernelContext& c, const Shape& whole,
                                         int first_input) {
   std::vector<int64_t> values[3];
@@ -93,7 +93,7 @@ absl::StatusOr<KernelPlan> CreateReverse(const KernelContext& c) {
   return Strided(c, std::move(dims), last);
 }
 
-// Tile and BroadcastTo. The shapes determine the numbers of repetitions.
+// Tile and BroadcastTo. The shapes determine the number of repetitions.
 absl::StatusOr<KernelPlan> CreateRepeat(const KernelContext& c) {
   const Shape &in = c.input_shape(0), &out = c.output_shape(0);
   const std::vector<int64_t> strides = Strides(in);

@@ -8,7 +8,7 @@
 namespace mirrorflow {
 namespace {
 
-// A kernel that calls `function` of softmax.cuh with `operands`.
+// Makes a kernel that calls `function` of softmax.cuh with `operands`.
 KernelPlan MakeRows(const KernelContext& c, absl::string_view function, int64_t rows,
                     int64_t columns, absl::string_view operands, CudaKernelOptions options) {
   const TeamShape team = TeamForRows(rows, columns);
@@ -22,7 +22,7 @@ KernelPlan MakeRows(const KernelContext& c, absl::string_view function, int64_t 
       std::move(options));
 }
 
-// A lambda that returns element [r, c] of input i, which broadcasts to a matrix.
+// Returns a lambda that returns element [r, c] of input i, which broadcasts to a matrix.
 std::string MatrixText(const KernelContext& c, int i) {
   const Shape& shape = c.input_shape(i);
   const int rank = shape.rank();
@@ -59,7 +59,7 @@ absl::StatusOr<KernelPlan> CreateSparseEntropy(const KernelContext& c) {
        .error = absl::StrCat("label is out of range; expected [0, ", columns, "), got")});
 }
 
-// Rows without classes have a loss as well: 0, the empty sum.
+// Rows without classes also have a loss: 0, the empty sum.
 absl::StatusOr<KernelPlan> CreateDenseEntropy(const KernelContext& c) {
   const int64_t rows = c.output_shape(1).dim(0), columns = c.output_shape(1).dim(1);
   if (columns == 0) {

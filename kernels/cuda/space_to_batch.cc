@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SpaceToBatchND and BatchToSpaceND. `space` is [N,S…,rest], `batch` is [places·N,s…,rest].
+// SpaceToBatchND and BatchToSpaceND. `space` is [N,S…,rest] and `batch` is [places·N,s…,rest].
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "framework/core/status.h"
@@ -28,7 +28,7 @@ absl::StatusOr<KernelPlan> CreateSpaceToBatch(const KernelContext& c) {
   MF_ASSIGN_OR_RETURN(const Blocks blocks, BlocksOf(c));
   const int m = blocks.dims();
   const std::vector<int64_t> strides = Strides(space);
-  // The output as [place…,N,s…,rest].
+  // The output viewed as [place…,N,s…,rest].
   std::vector<int64_t> sizes = blocks.sizes;
   sizes.push_back(space.dim(0));
   for (int d = 1; d <= m; ++d) sizes.push_back(batch.dim(d));

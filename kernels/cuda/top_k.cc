@@ -9,8 +9,8 @@
 namespace mirrorflow {
 namespace {
 
-// Whether to use selection instead of ranking. Selection reads a row k times in one block; ranking
-// compares all elements of a row with each other, in many blocks.
+// Returns whether to use selection instead of ranking. Selection reads a row k times in one block;
+// ranking compares all elements of a row with each other, in many blocks.
 bool Selects(int64_t rows, int64_t n, int64_t k) {
   constexpr int64_t kFewest = 8, kThreads = 256, kProcessors = 128;
   return k <= kFewest || k * kThreads < n * std::min(rows, kProcessors);

@@ -15,7 +15,7 @@ struct Dim {
   int64_t size, in_stride, out_stride;
 };
 
-// Drops dimensions of size 1 and merges neighbours that stay neighbours.
+// Drops dimensions of size 1 and merges adjacent dimensions that stay adjacent.
 std::vector<Dim> Collapse(const Shape& in, const Shape& out, absl::Span<const int64_t> perm) {
   const std::vector<int64_t> in_strides = Strides(in), out_strides = Strides(out);
   std::vector<Dim> dims;
@@ -31,8 +31,8 @@ std::vector<Dim> Collapse(const Shape& in, const Shape& out, absl::Span<const in
   return dims;
 }
 
-// The expression of the offset of matrix `matrix` in an operand; `outer` are the dimensions around
-// it.
+// Returns the expression for the offset of matrix `matrix` in an operand, given the dimensions
+// `outer` around the matrix.
 std::string MatrixText(absl::Span<const Dim> outer, int64_t Dim::*stride) {
   std::vector<IndexDim> dims;
   for (const Dim& dim : outer) dims.push_back({dim.size, dim.*stride});
@@ -45,8 +45,8 @@ absl::StatusOr<KernelPlan> CreateTranspose(const KernelContext& c) {
   MF_RETURN_IF_ERROR(CheckMovable(c.output_dtype(0)));
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> perm, IntegersOf(c.constant(1)));
   std::vector<Dim> dims = Collapse(c.input_shape(0), c.output_shape(0), perm);
-  // Transposes matrices in tiles if reads and writes are contiguous along different dimensions,
-  // both of them long.
+  // Transposes matrices in tiles if reads and writes are contiguous along different dimensions
+  // that are both long.
   constexpr int64_t kLong = 16;
   const auto read =
       std::find_if(dims.begin(), dims.end(), [](const Dim& d) { return d.in_stride == 1; });
@@ -73,8 +73,8 @@ absl::StatusOr<KernelPlan> CreateTranspose(const KernelContext& c) {
   return MakeCudaKernel(c, {{.body = body, .grid = grid}}, {.includes = {"move.cuh"}});
 }
 
-// The input is a permutation if no write is lost: each place is written, and afterwards still holds
-// what was written there.
+// The input is a permutation if no write is lost: each position is written, and still holds the
+// written value afterwards.
 absl::StatusOr<KernelPlan> CreateInvertPermutation(const KernelContext& c) {
   const int64_t n = c.input_shape(0).num_elements();
   const std::string inside = absl::StrCat("a0[i] >= 0 && a0[i] < ", n);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Optimizer updates. The formula of each is the struct of its name in code/update.cuh.
+// Optimizer updates. Each formula is the struct of the same name in code/update.cuh.
 #include <string>
 #include <vector>
 
@@ -16,7 +16,7 @@
 namespace mirrorflow {
 namespace {
 
-// The boolean attribute that an update has, if any, as the second argument of its template.
+// Returns the update's boolean attribute, if any, as the second template argument.
 std::string ChoiceText(const KernelContext& c) {
   for (const char* name : {"use_nesterov", "update_slots"}) {
     if (c.node().has_attr(name)) return c.attr<bool>(name) ? ", true" : ", false";
@@ -29,11 +29,11 @@ struct Tensors {
   std::vector<int> variables;  // inputs
   int gradient;
   int64_t size;
-  unsigned int first_block;  // of the blocks that work on it
+  unsigned int first_block;  // first of the blocks that work on this variable
 };
 
-// Statements that find which of `all` the block works on. All threads of a block take the same
-// branches.
+// Returns statements that find which of `all` the block works on. All threads of a block take
+// the same branches.
 std::string Choice(absl::Span<const Tensors> all, const std::string& indent) {
   if (all.size() == 1) {
     const Tensors& t = all[0];
@@ -50,7 +50,7 @@ std::string Choice(absl::Span<const Tensors> all, const std::string& indent) {
                       Choice(all.subspan(half), indent + "  "), indent, "}\n");
 }
 
-// An update of one variable, or of several.
+// Creates an update of one or several variables.
 absl::StatusOr<KernelPlan> CreateUpdate(const KernelContext& c) {
   const Node& node = c.node();
   std::vector<Tensors> all;
@@ -84,7 +84,7 @@ absl::StatusOr<KernelPlan> CreateUpdate(const KernelContext& c) {
     grid.x += ElementwiseGrid(t.size, width).x;
   }
   std::string body;
-  // Gates are read on the device, so that the host need not wait. All threads see the same values.
+  // Gates are read on the device, so the host need not wait. All threads see the same values.
   for (int i = gates.first; i < gates.last; ++i) {
     absl::StrAppend(&body, "  if (!*a", i, ") return;\n");
   }

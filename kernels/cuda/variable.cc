@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads and writes of variables. In a plan, the output of a read is the variable's memory, and
-// nothing runs; the copy here serves evaluation node by node.
+// Variable reads and writes. In a plan, the output of a read is the variable's memory and nothing
+// runs; the copy here is for nodes that run on their own.
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/device/cuda_device.h"
 #include "kernels/cuda/elementwise.h"
@@ -11,7 +11,7 @@ namespace {
 
 absl::StatusOr<KernelPlan> CreateRead(const KernelContext& c) { return MakeIndexed(c, "a0[i]"); }
 
-// The value, input 1, may be a read of the same variable.
+// The value in input 1 may be a read of the same variable.
 KernelPlan MakeAssign(const KernelContext& c, absl::string_view value) {
   const int64_t n = c.input_shape(1).num_elements();
   return MakeCudaKernel(

@@ -8,16 +8,16 @@
 
 namespace mirrorflow {
 
-// The ops that one stem defines; ops/<stem>.h has their builders.
+// The ops that one file stem defines; ops/<stem>.h declares their builders.
 struct OpFamily {
   absl::string_view stem;  // `matmul`, `control_flow/optional`
   void (*register_ops)(OpRegistry& ops);
 };
-// All families, in a fixed order.
+// Returns all families, in a fixed order.
 absl::Span<const OpFamily> OpFamilies();
 
-// Adds every op of this library to `ops`. AllOps() is built this way; call it to build a registry
-// that also has custom ops.
+// Adds every op of this library to `ops`. Call it to build a registry that also has custom ops;
+// otherwise, use AllOps().
 void RegisterAllOps(OpRegistry& ops);
 
 }  // namespace mirrorflow

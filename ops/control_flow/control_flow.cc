@@ -30,8 +30,8 @@ constexpr char kValues[] =
 constexpr absl::string_view kInferredInside =
     "PropagateSharding derives the shardings of its outputs from its functions";
 
-// The dtypes of the functions' results are checked when the functions are instantiated; shapes are
-// known only if the node lists them.
+// Sets the shapes that the node lists; others are unknown. The result dtypes are checked when the
+// functions are instantiated.
 absl::Status OutputShapes(ShapeContext& c) {
   const AttrList& shapes = c.attr<AttrList>("output_shapes");
   if (!shapes.empty() && static_cast<int>(shapes.size()) != c.num_outputs()) {
@@ -44,7 +44,7 @@ absl::Status OutputShapes(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// The handles of a loop do not change. Its lists may: they can grow.
+// The handles of a loop do not change. Its lists can grow.
 absl::Status WhileShape(ShapeContext& c) {
   MF_RETURN_IF_ERROR(OutputShapes(c));
   for (int i = 0; i < c.num_outputs(); ++i) {
@@ -57,8 +57,8 @@ absl::Status WhileShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// The gradient of one branch, as a function of the node's inputs and of each valid dy. It has one
-// result for each input that has a gradient.
+// Returns the gradient of one branch, as a function of the node's inputs and of each valid dy. It
+// has one result for each input that has a gradient.
 absl::StatusOr<FunctionRef> BranchGradient(const GradContext& c, absl::string_view branch) {
   const absl::Span<const Output> inputs = c.op.inputs().subspan(1);
   const std::string name = absl::StrCat(c.op.name(), "_", branch, "_grad");
@@ -171,10 +171,10 @@ void RegisterControlFlow(OpRegistry& ops) {
 namespace ops {
 namespace {
 
-// A function of the library that was built from code.
+// A library function that was built from C++.
 struct BuiltFunction {
   FunctionRef ref;
-  std::vector<DataType> dtypes;  // of its results
+  std::vector<DataType> dtypes;  // dtypes of the results
   std::vector<mirrorflow::Shape> shapes;
   bool stateful = false;
 };
@@ -224,7 +224,7 @@ absl::StatusOr<BuiltFunction> BuildFunction(const Scope& caller, absl::string_vi
   return built;
 }
 
-// A shape with the dimensions on which `a` and `b` agree; the others are unknown.
+// Returns a shape with the dimensions on which `a` and `b` agree; the others are unknown.
 mirrorflow::Shape CommonShape(const mirrorflow::Shape& a, const mirrorflow::Shape& b) {
   if (a.unknown_rank() || b.unknown_rank() || a.rank() != b.rank()) {
     return mirrorflow::Shape::UnknownRank();
@@ -287,7 +287,7 @@ absl::StatusOr<std::vector<Output>> TryWhile(const Scope& scope, absl::Span<cons
   return OutputsOf(node, dtypes.size());
 }
 
-// The first of the loop's values counts its iterations.
+// Builds a loop whose first value counts the iterations.
 absl::StatusOr<std::vector<Output>> TryLimitedWhile(const Scope& scope,
                                                     absl::Span<const Output> inputs,
                                                     FunctionBuilder cond, FunctionBuilder body,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Branches and loops. They run functions of the graph's library, which the builders create from
-// code:
+// Branches and loops. They run functions from the graph's library, which the builders create from
+// C++ functions:
 //
 //   Output y = ops::If(scope, x_is_large, {x},
 //                      [](const Scope& s, absl::Span<const Output> in) {
@@ -11,10 +11,11 @@
 //                        return std::vector<Output>(in.begin(), in.end());
 //                      })[0];
 //
-// A function sees only its arguments: values of the enclosing graph are passed to it, a variable by
-// its handle. Under a strategy a value keeps its sharding when it enters and leaves a function, and
-// the values of a loop keep theirs in every iteration. The predicate is the same on all replicas.
-// After an error, the builders return as many invalid outputs as inputs, and at least one.
+// A function sees only its arguments: pass it the values that it uses from the enclosing graph, and
+// variables by their handles. Under a strategy, a value keeps its sharding when it enters and
+// leaves a function, and the values of a loop keep theirs in every iteration. The predicate is the
+// same on all replicas. After an error, the builders return as many invalid outputs as inputs, and
+// at least one.
 #ifndef MIRRORFLOW_OPS_CONTROL_FLOW_CONTROL_FLOW_H_
 #define MIRRORFLOW_OPS_CONTROL_FLOW_CONTROL_FLOW_H_
 
@@ -32,28 +33,28 @@ void RegisterControlFlow(OpRegistry& ops);
 
 namespace ops {
 
-// Builds a function from its arguments; returns its results.
+// Builds the body of a function from its arguments. Returns its results.
 using FunctionBuilder =
     absl::FunctionRef<std::vector<Output>(const Scope& scope, absl::Span<const Output> args)>;
 
 // If (StatelessIf if neither branch has state): then_branch(inputs) if `cond` is true, else
-// else_branch(inputs). A number is true if it is not 0, a tensor other than a scalar if it has
-// elements.
+// else_branch(inputs). A number is true if it is not 0; a tensor that is not a scalar is true if it
+// has elements.
 // Shapes:   the results of both branches have the same dtypes and shapes.
-// Gradient: that of the branch that was taken, whose values are recomputed; Unimplemented if a
+// Gradient: that of the taken branch, whose values are recomputed; Unimplemented if a
 //           branch writes a variable or draws random numbers.
 std::vector<Output> If(const Scope& scope, Output cond, absl::Span<const Output> inputs,
                        FunctionBuilder then_branch, FunctionBuilder else_branch);
 
 struct WhileOptions {
-  std::optional<int64_t> maximum_iterations;  // then the loop ends, whatever `cond` says
+  std::optional<int64_t> maximum_iterations;  // the loop then ends, whatever `cond` returns
 };
 
-// While (StatelessWhile if neither function has state): starting with `inputs`, values =
+// While (StatelessWhile if neither function has state): starting with `inputs`, repeats values =
 // body(values) as long as cond(values) is true; returns the last values. `cond` has one result.
 // Shapes:   the dtypes and shapes of the values do not change.
-// Errors:   InvalidArgument if `maximum_iterations` is not in [0, 2^31); `cond` must then be a
-//           bool.
+// Errors:   InvalidArgument if `maximum_iterations` is not in [0, 2^31), or if it is given and the
+//           result of `cond` is not a bool.
 // Gradient: a backward loop over the values that the iterations saved. The maximum number
 //           of iterations must be known when a plan is made: `maximum_iterations` is given, or
 //           `cond` compares a counter with a constant, alone or under LogicalAnd. The body may not

@@ -12,15 +12,15 @@
 
 namespace mirrorflow {
 
-// Calls InstantiateFunction and infers what the lists in the function hold, which determines which
-// values have gradients.
+// Calls InstantiateFunction, then infers the element types of the lists in the function, which
+// determine which values have gradients.
 absl::StatusOr<FunctionBody> InstantiateForGradient(const Graph& caller,
                                                     const FunctionRef& function,
                                                     absl::string_view name,
                                                     absl::Span<const Output> args);
 
-// A placeholder in `body` for a gradient with the dtype of `like`, a value of `graph`. If that is a
-// list, the placeholder holds the same kind of elements.
+// Returns a placeholder in `body` for a gradient with the dtype of `like`, a value of `graph`. If
+// `like` is a list, the placeholder holds the same kind of elements.
 Output GradientArgument(const Graph& graph, const Output& like, const Shape& shape,
                         absl::string_view name, FunctionBody* body);
 

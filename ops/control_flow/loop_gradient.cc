@@ -72,7 +72,7 @@ class LoopDifferentiator {
     MF_ASSIGN_OR_RETURN(const std::string random, FindInside(forward_, AllOps(), draws));
     random_inside_ = !random.empty();
     if (!random_inside_) return absl::OkStatus();
-    // Only one loop with histories can replace this one; another would draw different numbers.
+    // Only one loop with histories can replace this one; a second would draw different numbers.
     for (const Use& use : loop_.input(0).node->uses()) {
       const Node& other = *use.user;
       const bool is_instead =
@@ -90,8 +90,8 @@ class LoopDifferentiator {
   bool IsHandle(int i) const { return loop_.input(i).dtype() == DT_RESOURCE; }
   bool Differentiates(int i) const { return TakesGradient(graph_, loop_.input(i)); }
 
-  // Adds the gradient of the body to backward_: for each value with a gradient, it turns the
-  // gradient after the iteration into the one before it.
+  // Adds the gradient of the body to backward_, which maps, for each value with a gradient, the
+  // gradient after the iteration to the one before it.
   absl::Status DifferentiateBody() {
     first_gradient_ = backward_.graph.id_limit();
     const Scope scope(&backward_.graph);
@@ -127,11 +127,11 @@ class LoopDifferentiator {
     return scope.status();
   }
 
-  // Whether value i is the same in all iterations.
+  // Returns whether value i is the same in all iterations.
   bool Stays(int i) const { return StripViews(forward_.results[i]) == forward_.args[i]; }
 
-  // Replaces the forward values that the gradient uses by arguments of backward_: values of the
-  // iteration are popped from their histories, the others are the same in all iterations.
+  // Replaces the forward values that the gradient uses with arguments of backward_. Values that
+  // change are popped from their histories; the others are the same in all iterations.
   absl::Status BringForwardValues() {
     const Scope scope(&backward_.graph);
     absl::flat_hash_map<Output, Output> brought;
@@ -189,8 +189,8 @@ class LoopDifferentiator {
     return popped[1];
   }
 
-  // The gradient uses only the length and element shape of a list. As long as nothing is pushed or
-  // popped, they equal those of the list that the loop was given.
+  // The gradient uses only the length and element shape of a list. As long as the body pushes and
+  // pops nothing, they equal those of the loop's input.
   absl::StatusOr<Output> BringList(const Scope& scope, const Output& list) {
     Output like = list;
     const auto keeps_length = [](const OpDef& op) {
@@ -214,7 +214,7 @@ class LoopDifferentiator {
     return stand_in;
   }
 
-  // Builds the loop once more, with histories and a count of its iterations.
+  // Builds a copy of the loop that also keeps histories and counts its iterations.
   absl::StatusOr<Node*> BuildForward() {
     const Scope inside(&forward_.graph);
     MF_ASSIGN_OR_RETURN(FunctionBody condition, Instantiate("cond"));
@@ -286,7 +286,7 @@ class LoopDifferentiator {
     }
     for (const Read& read : reads_) add(forward.output(output++), read.arg, read.arg);
     for (const auto& [arg, i] : same_) {
-      // The element shape of a list may become known only in the loop.
+      // The element shape of a list may become known only inside the loop.
       add(arg.dtype() == DT_VARIANT ? forward.output(i) : loop_.input(i), arg, arg);
     }
     for (int i = 0; i < num_values; ++i) {
@@ -336,7 +336,7 @@ class LoopDifferentiator {
     return node;
   }
 
-  // The gradient of value i after the loop.
+  // Returns the gradient of value i after the loop.
   Output FirstGradient(const Node& forward, int i) const {
     if (c_.dy[i].valid()) return c_.dy[i];
     if (!IsHandle(i)) return ops::ZerosLike(c_.scope, forward.output(i));
@@ -344,7 +344,7 @@ class LoopDifferentiator {
     return Zeros(c_.scope, info.handle_dtype, info.handle_shape);
   }
 
-  // The condition of the backward loop: done < count.
+  // Returns the condition of the backward loop: done < count.
   absl::StatusOr<FunctionRef> CountingCondition() const {
     FunctionBody condition;
     const Scope scope(&condition.graph);
@@ -385,8 +385,8 @@ class LoopDifferentiator {
   const std::string name_;
   FunctionBody forward_, backward_;
   bool random_inside_ = false;
-  NodeId first_gradient_ = 0;  // in backward_; nodes before it are the body's
-  // In backward_, by value; invalid if the value has no gradient.
+  NodeId first_gradient_ = 0;  // in backward_; earlier nodes are the body's
+  // Gradients in backward_, by value; invalid if the value has no gradient.
   Outputs d_args_, d_results_;
   std::vector<History> histories_;
   std::vector<Read> reads_;

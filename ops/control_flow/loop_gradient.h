@@ -9,13 +9,13 @@
 
 namespace mirrorflow {
 
-// Attributes of a loop that computes what another loop does and also keeps histories. They name the
-// functions of the other loop, whose inputs are the first inputs of this one. MergeLoops replaces
-// the other loop by this one.
+// Attributes of a loop that computes the same as another loop and also keeps histories. They name
+// the functions of the other loop, whose inputs are the first inputs of this one. MergeLoops
+// replaces the other loop with this one.
 inline constexpr char kInsteadOfCond[] = "_instead_of_cond";
 inline constexpr char kInsteadOfBody[] = "_instead_of_body";
 
-// The gradient of While, built as in TensorFlow. The forward loop keeps histories: lists to which
+// Builds the gradient of While as TensorFlow does. The forward loop keeps histories: lists to which
 // each iteration pushes the values that the gradient of the body needs. A second loop with as many
 // iterations pops them, so it runs backward. Only loops inside the body are recomputed, so that no
 // history is a list of lists.

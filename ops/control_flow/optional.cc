@@ -41,7 +41,8 @@ absl::Status FromValueShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// The kind of the missing value is known only from the other branch.
+// Sets output 0 to a list of unknown kind, because only the other branch knows the kind of the
+// missing value.
 absl::Status NoneShape(ShapeContext& c) {
   ListInfo list;
   list.length = list.max_length = 0;

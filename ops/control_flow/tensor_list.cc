@@ -37,7 +37,8 @@ absl::StatusOr<Shape> ElementOfRows(const ShapeContext& c, int i) {
   return rows.unknown_rank() ? rows : Shape(rows.dims().subspan(1));
 }
 
-// Operand i, an element_shape: a partially known vector, or the scalar -1 for an unknown shape.
+// Returns operand i, an element_shape: a partially known vector, or the scalar -1 for an unknown
+// shape.
 absl::StatusOr<Shape> ElementShapeInput(const ShapeContext& c, int i) {
   const Shape& shape = c.input(i);
   if (!shape.unknown_rank() && shape.rank() == 1) return c.input_as_shape(i);
@@ -62,7 +63,7 @@ absl::Status Merge(ListInfo* list, const Shape& element) {
 
 bool OfLists(const ShapeContext& c) { return c.attr<DataType>("element_dtype") == DT_VARIANT; }
 
-// The list in input 0, with the dtype of its elements that the node declares.
+// Returns the list in input 0, with the element dtype that the node declares.
 absl::StatusOr<ListInfo> ListOfNode(const ShapeContext& c) {
   ListInfo list = ListInput(c, 0);
   const DataType dtype = c.attr<DataType>("element_dtype");
@@ -77,14 +78,14 @@ absl::StatusOr<ListInfo> ListOfNode(const ShapeContext& c) {
   return list;
 }
 
-// The same if the elements must be tensors.
+// Like ListOfNode, but the elements must be tensors.
 absl::StatusOr<ListInfo> TensorsOfNode(const ShapeContext& c) {
   if (!OfLists(c)) return ListOfNode(c);
   return absl::UnimplementedError(
       "elements that are lists can only be pushed and popped; expected tensors");
 }
 
-// Sets output i to one element, or to `rows` of them, stacked.
+// Sets output i to one element, or to `rows` stacked elements.
 absl::Status SetElements(ShapeContext& c, int i, const ListInfo& list, const Shape& said,
                          std::optional<int64_t> rows = std::nullopt) {
   ListInfo merged = list;
@@ -101,7 +102,7 @@ absl::Status SetElements(ShapeContext& c, int i, const ListInfo& list, const Sha
 
 // --- Shape functions -------------------------------------------------------------------------
 
-// A new list. What a list of lists will hold is not known yet.
+// Returns a new list. The elements of a list of lists are not known yet.
 ListInfo NewList(const ShapeContext& c) {
   ListInfo list;
   if (!OfLists(c)) list.dtype = c.attr<DataType>("element_dtype");
@@ -169,8 +170,8 @@ absl::Status GetItemShape(ShapeContext& c) {
   return SetElements(c, 0, list, said);
 }
 
-// Updates `list->common` for an added element, input i: it is known only while all elements are the
-// same constant.
+// Updates `list->common` for an added element, input i. The common value is known only while all
+// elements are the same constant.
 void MergeCommon(const ShapeContext& c, int i, ListInfo* list) {
   const Tensor* tensor = c.constant(i);
   if (tensor == nullptr || !(list->is_empty() || SameTensor(list->common, *tensor))) {
@@ -281,7 +282,7 @@ absl::Status ScatterShape(ShapeContext& c) {
 
 using Gradients = absl::StatusOr<std::vector<Output>>;
 
-// A list of zeros with the length and element shape of `list`.
+// Returns a list of zeros with the length and element shape of `list`.
 Output ZerosIn(const GradContext& c, const Output& list, DataType dtype) {
   return ops::TensorListReserve(c.scope, dtype, ops::TensorListElementShape(c.scope, list),
                                 ops::TensorListLength(c.scope, list));
@@ -307,7 +308,7 @@ Gradients GetItemGrad(const GradContext& c) {
 
 Gradients SetItemGrad(const GradContext& c) {
   const Output index = c.op.input(1), item = c.op.input(2);
-  // Read before the overwrite, so that this can happen in place.
+  // Reads before the overwrite, which can then happen in place.
   const Output d_item = ops::TensorListGetItem(c.scope, c.dy[0], index, item.dtype());
   const Output d_list =
       ops::TensorListSetItem(c.scope, c.dy[0], index, ops::ZerosLike(c.scope, item));
@@ -472,7 +473,8 @@ void RegisterTensorList(OpRegistry& ops) {
 namespace ops {
 namespace {
 
-// -1 is an unknown dimension. The scalar -1 is a shape of unknown rank.
+// Returns `shape` as a constant in which -1 is an unknown dimension, and the scalar -1 an unknown
+// rank.
 Output ElementShapeConst(const Scope& named, const mirrorflow::Shape& shape) {
   const Scope scope = named.WithName("");  // the name is for the list op
   if (shape.unknown_rank()) return ScalarConst(scope, DT_INT32, -1);

@@ -4,8 +4,8 @@
 // of dtype variant: ops that set, push or pop return another list. All elements have the same dtype
 // and shape. In a plan a list is a plain tensor, with one row per element, and a length
 // (LowerTensorLists), so its maximum length must be known: from `num_elements` or
-// `max_num_elements`, from the tensor that it is made of, or from the maximum number of iterations
-// of the loop that pushes. Lists cannot be fed or fetched.
+// `max_num_elements`, from the tensor from which it is made, or from the maximum number of
+// iterations of the loop that pushes. Lists cannot be fed or fetched.
 #ifndef MIRRORFLOW_OPS_CONTROL_FLOW_TENSOR_LIST_H_
 #define MIRRORFLOW_OPS_CONTROL_FLOW_TENSOR_LIST_H_
 
@@ -49,7 +49,7 @@ Output TensorListReserve(const Scope& scope, DataType element_dtype, Output elem
 // TensorListFromTensor: a list of the rows of `tensor`. TensorListStack: the inverse.
 Output TensorListFromTensor(const Scope& scope, Output tensor);
 struct TensorListStackOptions {
-  int64_t num_elements = -1;  // if not -1, the required length
+  int64_t num_elements = -1;  // the required length unless -1
 };
 Output TensorListStack(const Scope& scope, Output list, DataType element_dtype,
                        const TensorListStackOptions& options = {});

@@ -11,7 +11,7 @@
 namespace mirrorflow {
 namespace {
 
-// Swaps heads and rows; its own inverse.
+// The permutation that swaps heads and rows. It is its own inverse.
 constexpr int64_t kSwap[] = {0, 2, 1, 3};
 
 bool IsSwap(const Compilation& c, const Node& node) {
@@ -20,13 +20,13 @@ bool IsSwap(const Compilation& c, const Node& node) {
   return perm.ok() && std::equal(perm->begin(), perm->end(), std::begin(kSwap), std::end(kSwap));
 }
 
-// The value with heads inside.
+// Returns the value in the layout with heads inside.
 Output Inside(Compilation& c, const Output& value) {
   if (IsSwap(c, *value.node)) return value.node->input(0);
   return ops::Transpose(c.scope(), value, kSwap);
 }
 
-// Replaces `value` by `inside`, which has heads inside.
+// Replaces `value` with `inside`, the same value in the layout with heads inside.
 absl::Status ReplaceByInside(Compilation& c, const Output& value, const Output& inside) {
   std::vector<Node*> swaps;
   for (const Use& use : value.node->uses()) {
@@ -35,14 +35,14 @@ absl::Status ReplaceByInside(Compilation& c, const Output& value, const Output& 
     }
   }
   for (Node* swap : swaps) c.ReplaceNode(swap, inside);
-  // Without another user, the transpose is removed as a dead node.
+  // If the transpose has no other user, dead node removal deletes it.
   const Output outside = ops::Transpose(c.scope(), inside, kSwap);
   MF_RETURN_IF_ERROR(c.graph.status());
   c.ReplaceValue(value, outside);
   return absl::OkStatus();
 }
 
-// Whether q, k and v, from input `first` on, are transposes.
+// Returns whether q, k and v, inputs `first` to `first` + 2, are transposes.
 bool HasSwappedOperands(const Compilation& c, const Node& node, int first) {
   return !node.attr<bool>("heads_inside") && IsSwap(c, *node.input(first).node) &&
          IsSwap(c, *node.input(first + 1).node) && IsSwap(c, *node.input(first + 2).node);

@@ -3,9 +3,10 @@
 // ElideAttentionTransposes: removes the transposes around attention. A product writes the rows of
 // all heads of a token next to one another, [batch, n, heads, d], and attention takes [batch,
 // heads, n, d]. Where q, k and v are such transposes, the op gets the attribute `heads_inside` and
-// reads what the products wrote; its results are transposed back for users that need them, but not
-// for the usual one, which is the inverse transpose. The same for the gradient op. Results may be
-// rounded differently, because a CPU multiplies rows that are apart in another order.
+// reads the products' layout directly. Its results are transposed back for the users that need it,
+// but the usual user is the inverse transpose, which is removed as well. The gradient op is treated
+// in the same way. Results may round differently, because CPU products of non-adjacent rows sum in
+// another order.
 #ifndef MIRRORFLOW_OPS_PASSES_ELIDE_ATTENTION_TRANSPOSES_H_
 #define MIRRORFLOW_OPS_PASSES_ELIDE_ATTENTION_TRANSPOSES_H_
 

@@ -15,7 +15,7 @@
 namespace mirrorflow {
 namespace {
 
-// A mask value of at most this excludes a pair.
+// A mask value at or below this excludes a pair.
 constexpr double kOut = -1e9;
 
 bool Is(const Node& node, absl::string_view op) { return node.op().name == op; }
@@ -25,15 +25,15 @@ bool IsProduct(const Node& node, bool adj_x, bool adj_y) {
          node.attr<bool>("adj_y") == adj_y;
 }
 
-// The other operand of a binary op with operand `value`; invalid if `value` is not an operand.
+// Returns the other operand of a binary op with operand `value`; invalid if `value` is not an
+// operand.
 Output Other(const Node& node, const Output& value) {
   if (node.num_inputs() != 2) return Output();
   if (node.input(0) == value) return node.input(1);
   return node.input(1) == value ? node.input(0) : Output();
 }
 
-// The nodes of an attention, from the scores to the product with the values. Missing nodes are
-// null.
+// The nodes of an attention, from the scores to the product with the values. Absent nodes are null.
 struct Attention {
   Node *scores = nullptr, *scaled = nullptr, *masked = nullptr, *weights = nullptr,
        *values = nullptr;
@@ -46,7 +46,7 @@ struct Attention {
   Output v() const { return values->input(1); }
 };
 
-// The nodes of its gradient, in backward order.
+// The nodes of an attention's gradient, in backward order.
 struct Gradient {
   Node *dweights = nullptr, *product = nullptr, *sum = nullptr, *difference = nullptr,
        *dscores = nullptr, *unscaled = nullptr;
@@ -59,7 +59,7 @@ class Finder {
  public:
   explicit Finder(const Compilation& c) : c_(c) {}
 
-  // The attention with weights `softmax`, which `last` multiplies with the values.
+  // Returns the attention whose weights are `softmax` and whose product with the values is `last`.
   std::optional<Attention> Find(Node* softmax, Node* last) const {
     Attention a;
     a.weights = softmax;
@@ -84,7 +84,7 @@ class Finder {
     return Fits(a) ? std::make_optional(a) : std::nullopt;
   }
 
-  // The gradient, if only it and the product with the values use the weights.
+  // Returns the gradient, if only it and the product with the values use the weights.
   std::optional<Gradient> FindGradient(const Attention& a) const {
     Gradient g;
     const Output weights = a.weights->output(0);
@@ -113,7 +113,7 @@ class Finder {
  private:
   const Shape& shape(const Output& output) const { return c_.values().shape(output); }
 
-  // Whether the node can be removed together with its users, of which there are `uses`.
+  // Returns whether the node can be removed together with its `uses` users.
   bool IsInner(const Node& node, size_t uses) const {
     const auto is_its = [&](const Output& value) { return value.node == &node; };
     return node.uses().size() == uses && node.control_inputs().empty() &&
@@ -142,7 +142,7 @@ class Finder {
     return std::nullopt;
   }
 
-  // The factor by which the node multiplies its other operand.
+  // Returns the factor by which the node multiplies its other operand.
   std::optional<double> Scale(const Node& node) const {
     if (!IsFree(node)) return std::nullopt;
     if (Is(node, ops::kMul)) {
@@ -163,7 +163,7 @@ class Finder {
                        [](const Output& in) { return IsProduct(*in.node, false, true); });
   }
 
-  // Whether the mask is 0 up to the diagonal and excludes the pairs after it.
+  // Returns whether the mask is 0 up to the diagonal and excludes all pairs after it.
   bool IsCausal(const Output& mask, const Shape& scores) const {
     const Tensor& value = c_.values().at(mask).constant;
     if (!value.has_value() || value.dtype() != DT_FLOAT) return false;
@@ -181,8 +181,8 @@ class Finder {
     return true;
   }
 
-  // Whether the operands have four dimensions and the same examples and heads, there are enough
-  // keys, and the scale is exact in a float.
+  // Returns whether the operands have four dimensions and equal batch and head sizes, enough keys,
+  // and a scale that is exact in a float.
   bool Fits(const Attention& a) const {
     for (const Output& operand : {a.k(), a.v()}) {
       if (shape(operand).rank() != 4 || shape(a.q()).rank() != 4) return false;
@@ -196,7 +196,7 @@ class Finder {
     return a.q().dtype() == DT_FLOAT || static_cast<double>(scale) == a.scale;
   }
 
-  // dscores = (dweights - sum(dweights * weights)) * weights
+  // Checks that dscores = (dweights - sum(dweights * weights)) * weights.
   bool IsSoftmaxGradient(const Attention& a, const Gradient& g) const {
     if (!IsProduct(*g.dweights, false, true) || g.dweights->input(1) != a.v()) return false;
     if (g.difference->input(0) != g.dweights->output(0)) return false;
@@ -209,7 +209,7 @@ class Finder {
            IsInner(*g.difference, 1) && IsFree(*g.dscores) && g.dv->control_inputs().empty();
   }
 
-  // dq = unscaled · k, dk = unscaledᵀ · q, and the gradient of the scores has no other use.
+  // Finds dq = unscaled · k and dk = unscaledᵀ · q, the only uses of the gradient of the scores.
   bool FindOperands(const Attention& a, Gradient* g) const {
     if (!IsInner(*g->unscaled, 2)) return false;
     for (const Use& use : g->unscaled->uses()) {
@@ -244,7 +244,8 @@ absl::Status Fuse(Compilation& c, const Attention& a, const std::optional<Gradie
   return absl::OkStatus();
 }
 
-// The product of the weights that `softmax` computes with the values; null if there is none.
+// Returns the product of the weights, which `softmax` computes, with the values; null if there is
+// none.
 Node* FindValues(const Node& softmax) {
   for (const Use& use : softmax.uses()) {
     if (use.slot == 0 && IsProduct(*use.user, false, false)) return use.user;

@@ -24,12 +24,12 @@ bool IsFetched(const Compilation& c, const Output& value) {
   return std::count(c.fetches.begin(), c.fetches.end(), value) > 0;
 }
 
-// Whether the value has exactly one user and is not fetched.
+// Returns whether the value has exactly one user and is not fetched.
 bool IsForOne(const Compilation& c, const Output& value) {
   return value.node->uses().size() == 1 && !IsFetched(c, value);
 }
 
-// Whether `add` adds a bias to a product or convolution that has no other user.
+// Returns whether `add` adds a bias to a product or convolution that has no other user.
 bool AddsToProduct(const Compilation& c, const Node& add) {
   if (add.op().name != ops::kBiasAdd || add.attr<std::string>("data_format") != "NHWC") {
     return false;
@@ -41,14 +41,14 @@ bool AddsToProduct(const Compilation& c, const Node& add) {
     return false;
   }
   // Each replica adds the bias to its own rows or to the whole value; a partial sum would get it
-  // once for each replica.
+  // once per replica.
   return (value.dtype() == DT_FLOAT || IsReducedFloat(value.dtype())) && IsForOne(c, value) &&
          c.HasKernel(ops::WithBias(product.op().name)) &&
          AsPartial(c.shardings.at(value)) == nullptr &&
          c.values().shape(product.input(1)).num_elements() > 0;
 }
 
-// The op that combines `relu` with the product with bias before it; empty if there is none.
+// Returns the op that fuses `relu` with the product with bias before it; empty if there is none.
 std::string OpWithRelu(const Compilation& c, const Node& relu) {
   if (relu.op().name != ops::kRelu || !IsForOne(c, relu.input(0))) return "";
   for (const char* product : {ops::kMatMul, ops::kConv2D}) {
@@ -58,8 +58,8 @@ std::string OpWithRelu(const Compilation& c, const Node& relu) {
   return "";
 }
 
-// Replaces `last` and the producer of its first input by one node of `op`, with the other inputs of
-// both.
+// Replaces `last` and the producer of its first input with one node of `op`, which has the other
+// inputs of both.
 absl::Status Fuse(Compilation& c, Node* last, const std::string& op) {
   Node* const product = last->input(0).node;
   std::vector<Operation> before;
@@ -104,7 +104,7 @@ struct Layer {
   Node* bias_grad;  // BiasAddGrad of `relu_grad`
 };
 
-// The BiasAddGrad that sums up the rows of `value`; null if there is none.
+// Returns the BiasAddGrad that sums the rows of `value`; null if there is none.
 Node* BiasGradOf(const Output& value) {
   for (const Use& use : value.node->uses()) {
     if (use.slot == 0 && use.user->op().name == ops::kBiasAddGrad &&
@@ -116,12 +116,12 @@ Node* BiasGradOf(const Output& value) {
   return nullptr;
 }
 
-// The size that a MatMul sums over.
+// Returns the size over which a MatMul sums.
 int64_t InnerSize(const Compilation& c, const Node& product) {
   return c.values().shape(product.input(0)).dim(product.attr<bool>("transpose_a") ? 0 : 1);
 }
 
-// Whether `node`, a ReluGrad, belongs to a layer that can be fused; fills `layer`.
+// Returns whether `node`, a ReluGrad, belongs to a layer that can be fused, and fills `layer`.
 bool IsLayer(const Compilation& c, Node* node, Layer* layer) {
   if (!node->control_inputs().empty()) return false;
   *layer = {.forward = node->input(1).node,
@@ -130,17 +130,17 @@ bool IsLayer(const Compilation& c, Node* node, Layer* layer) {
             .bias_grad = BiasGradOf(node->output(0))};
   const Node& product = *layer->product;
   const Sharded* const share = AsSharded(c.shardings.at(node->input(1)));
-  if (share != nullptr && share->dim != 0) return false;  // a mask has whole rows
+  if (share != nullptr && share->dim != 0) return false;  // rows of a mask must be whole
   return layer->forward->op().name == ops::WithBiasAndRelu(ops::kMatMul) &&
          layer->bias_grad != nullptr && product.op().name == ops::kMatMul &&
          product.uses().size() == 1 && product.control_inputs().empty() &&
-         // Libraries may have no masks for products of vectors.
+         // Libraries may not support masks for products of vectors.
          InnerSize(c, *layer->forward) > 1 && InnerSize(c, product) > 1 &&
          !IsFetched(c, node->input(0)) && c.values().shape(product.input(1)).num_elements() > 0 &&
          AsPartial(c.shardings.at(node->input(0))) == nullptr;
 }
 
-// The mask that the layer writes; makes the layer write one if it does not yet.
+// Returns the mask that the layer writes. Makes the layer write one if it does not yet.
 absl::StatusOr<Output> MaskOf(Compilation& c, Node* forward) {
   if (forward->num_outputs() == 2) return forward->output(1);
   AttrMap attrs = forward->attrs();
@@ -181,7 +181,7 @@ absl::Status FuseBackward(Compilation& c, const Layer& layer) {
 
 absl::StatusOr<bool> FuseBackward(Compilation& c) {
   if (!c.HasKernel(ops::kMatMulReluGrad)) return false;
-  // Collected first: fusing replaces nodes of the forward layers, but not these.
+  // Collects these nodes first, because fusing replaces nodes of the forward layers, but not these.
   std::vector<Node*> relu_grads;
   for (Node* node : c.graph.Nodes()) {
     if (node->op().name == ops::kReluGrad) relu_grads.push_back(node);

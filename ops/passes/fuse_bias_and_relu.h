@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FuseBiasAndRelu: a product or convolution adds the bias to its output and applies the Relu that
-// follows while the output is still in registers. The output of a layer is as large as its input; a
-// separate BiasAdd would read and write it once more.
+// FuseBiasAndRelu: makes a product or convolution add the bias to its output and apply the Relu
+// that follows while the output is still in registers. A separate BiasAdd would read and write the
+// whole output once more.
 //
-// Backward, if devices have such kernels, the layer's product also writes a mask with a bit for
-// each element: whether it is positive. The product in the next layer that computes the gradient of
-// these elements applies the mask and sums up the gradient of the bias. A layer then consists of
-// three products only: its own, and those of its two gradients.
+// For the backward pass, if the devices have such kernels, the layer's product also writes a mask
+// with one bit per element that is set if the element is positive. The product in the next layer
+// that computes the gradient of these elements applies the mask and sums the gradient of the bias.
+// A layer then consists of only three products: its own, and those of its two gradients.
 #ifndef MIRRORFLOW_OPS_PASSES_FUSE_BIAS_AND_RELU_H_
 #define MIRRORFLOW_OPS_PASSES_FUSE_BIAS_AND_RELU_H_
 

@@ -19,11 +19,11 @@
 namespace mirrorflow {
 namespace {
 
-// Limits for one kernel: the values that it reads, and the nodes that make up its code.
+// Limits for one kernel: how many values it reads, and how many nodes it consists of.
 constexpr size_t kMaxInputs = 12;
 constexpr size_t kMaxNodes = 32;
 
-// Integers are left out: integer division can fail, and training does not need them.
+// Excludes integers, because integer division can fail and training does not need them.
 bool IsComputed(DataType dtype) { return IsFloating(dtype) || dtype == DT_BOOL; }
 
 bool MayFuse(const Node& node) {
@@ -33,7 +33,7 @@ bool MayFuse(const Node& node) {
          absl::c_all_of(node.inputs(), [](const Output& in) { return IsComputed(in.dtype()); });
 }
 
-// Whether each replica holds the same elements of both values.
+// Returns whether each replica holds the same elements of both values.
 bool LieAlike(const Compilation& c, const Output& a, const Output& b) {
   const Sharded *of_a = AsSharded(c.shardings.at(a)), *of_b = AsSharded(c.shardings.at(b));
   const bool same = of_a == nullptr ? of_b == nullptr : of_b != nullptr && *of_a == *of_b;
@@ -43,10 +43,10 @@ bool LieAlike(const Compilation& c, const Output& a, const Output& b) {
 // The nodes that compute one value, collected backwards from its node.
 class Tree {
  public:
-  // `places`: the positions of the nodes in topological order, by id.
+  // `places` has the topological index of each node, by id.
   Tree(const Compilation& c, const std::vector<int>& places, Node* root)
       : c_(c), places_(places), root_(root), nodes_{root} {
-    // A node with several users is added after the last of them.
+    // A node with several users is added once all of them are in the tree.
     for (bool grows = true; grows;) {
       grows = false;
       for (size_t i = 0; i < nodes_.size(); ++i) {
@@ -59,14 +59,14 @@ class Tree {
   size_t size() const { return nodes_.size(); }
   const std::vector<Node*>& nodes() const { return nodes_; }
 
-  // The nodes in topological order.
+  // Returns the nodes in topological order.
   std::vector<Node*> InOrder() const {
     std::vector<Node*> nodes = nodes_;
     absl::c_sort(nodes, [&](Node* a, Node* b) { return places_[a->id()] < places_[b->id()]; });
     return nodes;
   }
 
-  // The values that the tree reads, each once.
+  // Returns the values that the tree reads, without duplicates.
   std::vector<Output> Inputs() const {
     std::vector<Output> inputs;
     for (const Node* node : nodes_) {
@@ -100,8 +100,8 @@ class Tree {
   std::vector<Node*> nodes_;
 };
 
-// The tree as a separate graph, whose placeholders x0, x1, … are `inputs`. Nodes are named by their
-// positions, so that trees of the same ops have the same text.
+// Returns the text form of the tree as a separate graph, whose placeholders x0, x1, … are `inputs`.
+// Nodes are named by index, so that trees of the same ops have the same text.
 absl::StatusOr<std::string> BodyOf(const Tree& tree, const std::vector<Output>& inputs) {
   Graph body;
   std::map<std::pair<NodeId, int>, Output> own;

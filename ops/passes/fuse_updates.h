@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FuseUpdates: merges an optimizer's updates into fewer kernels in two ways, each if the device has
-// such kernels.
+// FuseUpdates: merges an optimizer's updates into fewer kernels in two ways, each of which requires
+// that the device has such kernels.
 //
 // Updates by a product: if a replica computes the gradient of a layer's weights as a matrix
 // product, it updates the weights while it computes the product. The gradient is as large as the
-// weights; neither writing nor reading it saves most of the memory traffic of a layer with a small
-// batch. Replicas that share memory and would reduce the gradient in the update divide the rows of
-// the product instead of the batch: each reads the rows of all replicas, and nothing is left to
-// reduce.
+// weights, so not storing it saves most of the memory traffic of a layer with a small batch. If
+// replicas share memory and would reduce the gradient in the update, they divide the rows of the
+// product instead of the batch: each reads the rows of all replicas, and nothing is left to reduce.
 //
-// Updates of a bucket: the updates of its variables by one optimizer become one node. A model has
-// many small variables, and launching a kernel on a GPU takes longer than updating one of them. The
-// order of collectives does not change.
+// Updates of a bucket: one optimizer's updates of the variables in a bucket become one node. A
+// model has many small variables, and launching a kernel on a GPU takes longer than updating one of
+// them. The order of collectives does not change.
 #ifndef MIRRORFLOW_OPS_PASSES_FUSE_UPDATES_H_
 #define MIRRORFLOW_OPS_PASSES_FUSE_UPDATES_H_
 
@@ -23,8 +22,8 @@ namespace mirrorflow {
 class FuseUpdates final : public Pass {
  public:
   absl::string_view name() const override { return "fuse_updates"; }
-  // A merged update waits for everything that its parts wait for, so all edges and the order of
-  // collectives must be known.
+  // A merged update waits for everything that the original updates wait for, so all edges and the
+  // order of collectives must be known.
   Facts needs() const override { return kShapesKnown | kVariablesOrdered | kCollectivesOrdered; }
   bool optional() const override { return true; }
   absl::StatusOr<bool> Run(Compilation& c) override;

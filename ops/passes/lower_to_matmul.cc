@@ -57,8 +57,8 @@ class Expansion {
     for (const char label : b) {
       if (!Has(a, label)) columns += label;
     }
-    // Without summed labels, or without rows and columns, it is an element-wise product or a sum of
-    // such products.
+    // Without summed labels, or without rows and columns, the Einsum is an element-wise product or
+    // a sum of such products.
     if (summed.empty() || (rows.empty() && columns.empty())) {
       return summed_one || summed_other ? Einsum() : Output();
     }
@@ -77,7 +77,8 @@ class Expansion {
 
   const Shape& ShapeOf(const Output& value) const { return c_.values().shape(value); }
 
-  // Returns false for diagonals and for sizes that differ (broadcasting).
+  // Finds the sizes of the labels. Returns false for diagonals and for sizes that differ
+  // (broadcasting).
   bool FindSizes() {
     bool plain = !IsDiagonal(terms_.output);
     for (int i = 0; i < 2; ++i) {
@@ -97,7 +98,7 @@ class Expansion {
     return size;
   }
 
-  // Sums over the labels that only operand `i` has; returns false if there are none.
+  // Sums over the labels that only operand `i` has. Returns false if there are none.
   bool SumAlone(int i, const std::string& other) {
     std::string& term = terms_.inputs[i];
     std::vector<int64_t> alone;
@@ -111,7 +112,7 @@ class Expansion {
     return true;
   }
 
-  // An Einsum of the remaining labels. Labels of an ellipsis become letters, too.
+  // Returns an Einsum of the remaining labels. Labels of an ellipsis also become letters.
   Output Einsum() {
     std::map<char, char> letters;
     auto written = [&](std::string term) {
@@ -124,7 +125,7 @@ class Expansion {
     return ops::Einsum(scope_, inputs_, absl::StrCat(a, ",", b, "->", written(terms_.output)));
   }
 
-  // Operand `i` as [batch…, first, second], or transposed if that is its layout.
+  // Returns operand `i` as [batch…, first, second], or transposed if that is its layout.
   Matrices AsMatrices(int i, const std::string& batch, const std::string& first,
                       const std::string& second) {
     const std::string& term = terms_.inputs[i];
@@ -179,10 +180,11 @@ absl::StatusOr<bool> ExpandEinsums(Compilation& c) {
 
 // --- sums of products ---------------------------------------------------------------------------
 
-// Adding two products is as fast as merging them.
+// The fewest products to merge: adding two is as fast as merging them.
 constexpr size_t kFewest = 3;
 
-// Whether the node sums over the rows of its operands, which are matrices, and is used only once.
+// Returns whether the node sums over the rows of its operands, which are matrices, and is used only
+// once.
 bool SumsRows(const Node& node) {
   if (!node.control_inputs().empty() || node.uses().size() != 1) return false;
   if (node.op().name == ops::kMatMul) {
@@ -199,7 +201,7 @@ bool AreAlike(const Compilation& c, const Node& a, const Node& b) {
                     });
 }
 
-// Whether copying the operands costs less than writing the result.
+// Returns whether copying the operands is cheaper than writing the result.
 bool Pays(const Compilation& c, const Node& node) {
   int64_t copied = 0;
   for (const Output& operand : node.inputs()) {
@@ -209,8 +211,8 @@ bool Pays(const Compilation& c, const Node& node) {
   return copied <= c.values().shape(node.output(0)).num_elements();
 }
 
-// Operand `i` of all sums, concatenated. The copies of a row are adjacent, so the result has the
-// same row sharding as the operands.
+// Returns operand `i` of all sums, concatenated. Corresponding rows are adjacent, so the result has
+// the same row sharding as the operands.
 Output RowsOfAll(const Scope& scope, const std::vector<Output>& sums, int i) {
   std::vector<Output> operands;
   for (const Output& sum : sums) operands.push_back(sum.node->input(i));

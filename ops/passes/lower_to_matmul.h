@@ -2,18 +2,18 @@
 //
 // LowerToMatmul: rewrites sums of products as one matrix product.
 //
-// An Einsum of two operands becomes a product, with the transposes and reshapes that it takes (none
-// for the equation of MatMul and its transposes). An operand has three groups of labels: batch
-// labels, which both operands and the result have; labels that it shares only with the result; and
-// labels of both operands that are summed. Each group becomes one dimension, as in Solomonik et
-// al., "A massively parallel tensor contraction framework" (2014). An Einsum that is not a matrix
-// product (a diagonal, an element-wise product) is not rewritten, except that labels of one operand
-// alone are summed first.
+// An Einsum of two operands becomes a product, with the necessary transposes and reshapes (none for
+// the equation of MatMul and its transposes). An operand has three groups of labels: batch labels,
+// which both operands and the result have; labels that it shares only with the result; and summed
+// labels, which both operands have. Each group becomes one dimension, as in Solomonik et al., "A
+// massively parallel tensor contraction framework" (2014). An Einsum that is not a matrix product
+// (a diagonal, an element-wise product) is not rewritten, except that labels of one operand alone
+// are summed first.
 //
-// A sum of small products over rows becomes one product over all rows. Such sums are the gradients
-// of a weight that a network unrolled in time uses repeatedly. The result is the same, up to
-// rounding, without a node and a value of the weight's size for each product:
-//   AddN(a₁ᵀb₁, …, aₙᵀbₙ) = [a₁; …; aₙ]ᵀ [b₁; …; bₙ],   and likewise for BiasAddGrad.
+// A sum of small products over rows becomes one product over all rows. Such a sum is the gradient
+// of a weight that a network unrolled in time uses repeatedly. The result is the same up to
+// rounding, but the products no longer need a node and a weight-sized value each:
+//   AddN(a₁ᵀb₁, …, aₙᵀbₙ) = [a₁; …; aₙ]ᵀ [b₁; …; bₙ], and similarly for BiasAddGrad.
 #ifndef MIRRORFLOW_OPS_PASSES_LOWER_TO_MATMUL_H_
 #define MIRRORFLOW_OPS_PASSES_LOWER_TO_MATMUL_H_
 

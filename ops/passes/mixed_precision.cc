@@ -15,8 +15,8 @@
 namespace mirrorflow {
 namespace {
 
-// An operand that is this many times smaller than the others costs nothing to cast: a bias, a
-// factor.
+// Casting an operand that is this many times smaller than the others (a bias, a factor) costs
+// nothing.
 constexpr int64_t kMuchSmaller = 8;
 
 class Mixing {
@@ -32,7 +32,7 @@ class Mixing {
     return keeps_precision && HasLowOperands(node);
   }
 
-  // Replaces the node by one of the lower dtype, with casts around it.
+  // Replaces the node with one of the lower dtype, with casts around it.
   absl::Status Lower(Node* node) {
     std::vector<Output> inputs;
     for (int i = 0; i < node->num_inputs(); ++i) {
@@ -62,7 +62,7 @@ class Mixing {
   }
 
  private:
-  // Whether input `i` has the dtype of attribute T.
+  // Returns whether input `i` has the dtype of attribute T.
   static bool IsOfT(const Node& node, int i) {
     for (const ArgDef& arg : node.op().inputs) {
       const absl::StatusOr<ArgRange> range = FindArg(node.op().inputs, node.attrs(), arg.name);
@@ -79,7 +79,8 @@ class Mixing {
   }
   bool IsLow(const Output& value) const { return made_of_low_.contains(value); }
 
-  // Whether an operand was computed in the lower dtype, and all others were too or are small.
+  // Returns whether an operand was computed in the lower dtype, and every other operand was as well
+  // or is small.
   bool HasLowOperands(const Node& node) const {
     int64_t largest_low = -1, largest_other = 0;
     for (int i = 0; i < node.num_inputs(); ++i) {

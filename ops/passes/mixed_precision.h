@@ -2,9 +2,9 @@
 //
 // MixedPrecision: with CompileOptions::compute_dtype = DT_BFLOAT16 or DT_HALF, products,
 // convolutions and attention of floats compute in that type, in which GPUs are many times faster.
-// So do ops that keep the precision of these results. Everything else remains in float: variables,
-// values that are reduced over the replicas, losses, updates. bfloat16 has the range of float, so
-// losses need no scaling; half has not (MinimizeOptions::loss_scale). The choice of ops is
+// So do ops that preserve the precision of these results. Everything else remains in float:
+// variables, values that are reduced over the replicas, losses, updates. bfloat16 has the range of
+// float, so losses need no scaling; half does (MinimizeOptions::loss_scale). The choice of ops is
 // TensorFlow's (auto_mixed_precision_lists.h); casting variables where they are used follows
 // Keras's "mixed_bfloat16" and "mixed_float16", and PyTorch's autocast.
 #ifndef MIRRORFLOW_OPS_PASSES_MIXED_PRECISION_H_
@@ -19,7 +19,7 @@ class MixedPrecision final : public Pass {
   absl::string_view name() const override { return "mixed_precision"; }
   Facts needs() const override { return kShapesKnown | kShardingsMet; }
   Facts gives() const override { return kDtypesFinal; }
-  // InvalidArgument for a compute_dtype other than float, bfloat16 and half.
+  // Returns InvalidArgument if compute_dtype is not float, bfloat16 or half.
   absl::StatusOr<bool> Run(Compilation& c) override;
 };
 

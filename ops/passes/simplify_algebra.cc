@@ -25,7 +25,7 @@ namespace {
 
 bool Is(const Node& node, absl::string_view op) { return node.op().name == op; }
 
-// Whether the node can be replaced without losing an order that control edges require.
+// Returns whether the node can be replaced without losing an order that control edges require.
 bool IsFree(const Node& node) { return node.control_inputs().empty(); }
 
 bool IsView(const Node& node) {
@@ -37,7 +37,7 @@ const Tensor& ConstantOf(const Compilation& c, const Output& output) {
   return c.values().at(output).constant;
 }
 
-// Whether all elements equal `number`; -0 and 0 differ if the dtype has both.
+// Returns whether all elements equal `number`; -0 and 0 differ if the dtype has both.
 bool IsAll(const Tensor& tensor, double number) {
   if (!tensor.has_value() || tensor.dtype() == DT_BOOL) return false;
   if (IsReducedFloat(tensor.dtype())) {
@@ -58,7 +58,8 @@ bool IsAll(const Tensor& tensor, double number) {
       false);
 }
 
-// A view of views becomes a view of their source; one with the source's shape becomes the source.
+// A view of views becomes a view of their source; a view with the source's shape becomes the
+// source.
 Output View(Compilation& c, const Node& node) {
   if (!IsView(node)) return Output();
   Output source = node.input(0);
@@ -70,14 +71,14 @@ Output View(Compilation& c, const Node& node) {
   return ops::Reshape(scope, source, ops::VectorConst(scope, shape.dims(), DT_INT64));
 }
 
-// The permutation of a transpose; empty for any other node, and for a scalar.
+// Returns the permutation of a transpose; empty for any other node, and for a scalar.
 std::vector<int64_t> PermutationOf(const Compilation& c, const Node& node) {
   if (!Is(node, ops::kTranspose) || !IsFree(node)) return {};
   absl::StatusOr<std::vector<int64_t>> perm = IntegersOf(ConstantOf(c, node.input(1)));
   return perm.ok() ? *std::move(perm) : std::vector<int64_t>();
 }
 
-// Two transposes become one; one that moves no dimension becomes its input.
+// Two transposes become one; a transpose that moves no dimension becomes its input.
 Output Transpose(Compilation& c, const Node& node) {
   std::vector<int64_t> perm = PermutationOf(c, node);
   if (perm.empty()) return Output();
@@ -92,28 +93,28 @@ Output Transpose(Compilation& c, const Node& node) {
   return ops::Transpose(c.scope().WithName(node.name()), source, perm);
 }
 
-// A cast to the dtype that the value already has.
+// A cast to the dtype that the value already has becomes its input.
 Output Cast(Compilation& c, const Node& node) {
   if (!Is(node, ops::kCast) || node.output_dtype(0) != node.input(0).dtype()) return Output();
   return node.input(0);
 }
 
-// -(-x): the sign bit is flipped twice; the smallest integer is its own negative both times.
+// -(-x) becomes x. The sign bit is flipped twice; the smallest integer is its own negative.
 Output NegOfNeg(Compilation& c, const Node& node) {
   const bool twice = Is(node, ops::kNeg) && Is(*node.input(0).node, ops::kNeg);
   if (!twice || !IsFree(*node.input(0).node)) return Output();
   return node.input(0).node->input(0);
 }
 
-// A reduction without axes, which combines no elements.
+// A reduction without axes, which combines no elements, becomes its input.
 Output ReduceNothing(Compilation& c, const Node& node) {
   if (!Is(node, ops::kSum) && !Is(node, ops::kMean)) return Output();
   const Tensor& axes = ConstantOf(c, node.input(1));
   return axes.has_value() && axes.num_elements() == 0 ? node.input(0) : Output();
 }
 
-// An operand that makes an op return its other operand. In sums the sign of 0 matters: -0 + 0 is 0,
-// and -0 - -0 is 0, but x + -0 and x - 0 are x for every x. There is no rule for products with 0:
+// An operand that makes an op return its other operand. The sign of 0 matters in sums: -0 + 0 is 0,
+// and -0 - -0 is 0, but x + -0 and x - 0 are x for every x. Products with 0 have no rule, because
 // NaN * 0 is NaN.
 struct Neutral {
   const char* op;
@@ -139,8 +140,8 @@ Output NeutralOperand(Compilation& c, const Node& node) {
 using Rule = Output (*)(Compilation&, const Node&);
 constexpr Rule kRules[] = {View, Transpose, Cast, NegOfNeg, ReduceNothing, NeutralOperand};
 
-// The first rule's result that has the shape and dtype of the node's output: a neutral operand may
-// also broadcast the other one.
+// Returns the first rule's result that has the shape and dtype of the node's output. They can
+// differ, because a neutral operand may also broadcast the other operand.
 Output Simplified(Compilation& c, const Node& node) {
   const Output output = node.output(0);
   for (const Rule rule : kRules) {
@@ -151,7 +152,7 @@ Output Simplified(Compilation& c, const Node& node) {
   return Output();
 }
 
-// A gather from a variable becomes one from a read, at the same place among the writes.
+// A gather from a variable becomes a gather from a read, at the same position among the writes.
 absl::StatusOr<bool> ReadAndGather(Compilation& c, Node* node) {
   if (!Is(*node, ops::kResourceGather)) return false;
   const Scope scope = c.scope().SubScope(node->name()).WithControlInputsOf(*node);
@@ -166,7 +167,7 @@ absl::StatusOr<bool> ReadAndGather(Compilation& c, Node* node) {
   return true;
 }
 
-// The outputs of an IdentityN become its inputs; nodes that waited for it wait for all inputs.
+// The inputs of an IdentityN replace its outputs; nodes that waited for it wait for all inputs.
 absl::StatusOr<bool> PassOn(Compilation& c, Node* node) {
   if (!Is(*node, ops::kIdentityN) || !IsFree(*node)) return false;
   std::vector<Operation> all;

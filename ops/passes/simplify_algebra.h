@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SimplifyAlgebra: replaces a value by one that already exists or is cheaper to compute:
-// identities, views of views, transposes of transposes, neutral operands. Each rule keeps the
-// result bit for bit, NaN and -0 included; simplify_algebra.cc says why.
+// SimplifyAlgebra: replaces a value with one that already exists or is cheaper to compute:
+// identities, views of views, transposes of transposes, neutral operands. Each rule preserves the
+// result bit for bit, including NaN and -0; simplify_algebra.cc explains why.
 #ifndef MIRRORFLOW_OPS_PASSES_SIMPLIFY_ALGEBRA_H_
 #define MIRRORFLOW_OPS_PASSES_SIMPLIFY_ALGEBRA_H_
 

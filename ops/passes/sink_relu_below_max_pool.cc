@@ -18,7 +18,7 @@ bool IsFetched(const Compilation& c, const Output& value) {
   return std::find(c.fetches.begin(), c.fetches.end(), value) != c.fetches.end();
 }
 
-// A Relu, the pool that follows it, and the gradients that go back through both.
+// A Relu, the pool that follows it, and the gradients through both.
 struct Pooled {
   Node* relu = nullptr;
   Node* pool = nullptr;
@@ -33,7 +33,7 @@ bool HaveSameWindow(const Node& a, const Node& b) {
          a.attr<std::string>("data_format") == b.attr<std::string>("data_format");
 }
 
-// Whether `node` is ReluGrad(MaxPoolGrad(relu, pool, dy), relu) and the only user of that
+// Returns whether `node` is ReluGrad(MaxPoolGrad(relu, pool, dy), relu) and the only user of that
 // MaxPoolGrad.
 bool IsGradient(const Compilation& c, const Pooled& pooled, const Node& node) {
   if (!Is(node, ops::kReluGrad) || node.input(1) != pooled.relu->output(0)) return false;
@@ -44,7 +44,7 @@ bool IsGradient(const Compilation& c, const Pooled& pooled, const Node& node) {
          node.control_inputs().empty() && !IsFetched(c, grad.output(0));
 }
 
-// Whether only a pool and its gradients use `relu`; if so, they are in `pooled`.
+// Returns whether only a pool and its gradients use `relu`; if so, fills `pooled`.
 bool Find(const Compilation& c, Node* relu, Pooled* pooled) {
   if (!Is(*relu, ops::kRelu) || !relu->control_inputs().empty() || IsFetched(c, relu->output(0))) {
     return false;

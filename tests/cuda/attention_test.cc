@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attention under autotune, which chooses between our kernel and cuDNN's.
+// Attention with autotune, which chooses between our kernel and cuDNN's.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -19,7 +19,7 @@
 namespace mirrorflow {
 namespace {
 
-// Attention of `queries` to `keys`, with rows of 16 and 24 elements.
+// Returns a case of attention from `queries` to `keys`, with rows of 16 and 24 elements.
 std::string Case(const char* dtype, bool causal, int queries, int keys, bool heads_inside = false,
                  int num_masks = 0) {
   const auto rows = [&](int count, int columns) {
@@ -39,7 +39,7 @@ std::vector<OpCase> Parsed(const std::string& text) {
   return cases.value_or(std::vector<OpCase>());
 }
 
-// The choices in the text of a table.
+// Returns the choices in the text of a table.
 std::vector<char> ChoicesOf(const TuningTable& table) {
   std::vector<char> choices;
   bool begins = true;
@@ -50,7 +50,7 @@ std::vector<char> ChoicesOf(const TuningTable& table) {
   return choices;
 }
 
-// Runs the cases, compares them with the CPU, and returns how often cuDNN computed one.
+// Runs the cases, compares them with the CPU, and returns how often cuDNN computed attention.
 int64_t RunWith(const std::vector<OpCase>& cases, TuningTable* table, CheckReport* report) {
   ResetFakeCuda();
   auto device = CreateCudaDevice(0, 0);
@@ -65,13 +65,13 @@ int64_t RunWith(const std::vector<OpCase>& cases, TuningTable* table, CheckRepor
 TEST(CudnnAttentionTest, MatchesCpuWhereTheTableChoosesIt) {
   std::string text;
   for (const char* const dtype : {"half", "bfloat16"}) {
-    // Fewer queries than keys, and more.
+    // First fewer queries than keys, then more.
     absl::StrAppend(&text, Case(dtype, /*causal=*/false, 5, 9),
                     Case(dtype, /*causal=*/true, 9, 5, /*heads_inside=*/true));
   }
   const std::vector<OpCase> cases = Parsed(text);
   ASSERT_EQ(cases.size(), 4);
-  // All ways take the same time on the fake, so our own kernel stays.
+  // All candidates take the same time on the fake, so our own kernel is kept.
   TuningTable measured(/*measures=*/true);
   CheckReport report;
   EXPECT_GT(RunWith(cases, &measured, &report), 0);  // in trials
@@ -98,7 +98,7 @@ TEST(CudnnAttentionTest, OurKernelStaysWhereCudnnHasNone) {
   EXPECT_EQ(RunWith(cases, &table, &report), 0);
   EXPECT_TRUE(report.failures.empty()) << report.ToString();
   EXPECT_EQ(ChoicesOf(table), std::vector<char>(2, '0')) << table.ToString();
-  // The table of a worker whose library has a kernel for it.
+  // The table of a worker whose library has a kernel for the case.
   TuningTable other(/*measures=*/false);
   ASSERT_EQ(other.TakeOver(absl::StrReplaceAll(table.ToString(), {{"0 ours", "1 ours"}})),
             absl::OkStatus());

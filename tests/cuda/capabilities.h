@@ -4,7 +4,7 @@
 
 namespace mirrorflow {
 
-// The compute capabilities of releases, times 10; see //bazel:cuda_archs.
+// The compute capabilities of release builds, times 10; see //bazel:cuda_archs.
 inline constexpr int kCapabilities[] = {80, 86, 89, 90, 100, 120};
 
 }  // namespace mirrorflow

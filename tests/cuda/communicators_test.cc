@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs the conformance suites on the communicators of GPUs, on fakes of CUDA and NCCL.
+// Runs the conformance suites on the GPU communicators, with fakes of CUDA and NCCL.
 #include <algorithm>
 #include <memory>
 #include <numeric>
@@ -22,8 +22,8 @@
 namespace mirrorflow {
 namespace {
 
-// A rank with a lane of its own. A call returns only after the work that it enqueued has ended,
-// even if it fails: the suite then frees the memory of the collective.
+// A rank with its own lane. Each call returns only after the work that it enqueued has ended, even
+// if it fails, because the suite then frees the collective's memory.
 class Waiting final : public Communicator {
  public:
   Waiting(std::unique_ptr<Device> device, std::unique_ptr<Communicator> inner)
@@ -88,13 +88,13 @@ const ConformanceCase kNccl = {
                                    MonotonicTime::Now() + timeout, {.timeout = timeout}));
     }};
 
-// Keeps the worker group of a rank, which its communicator uses.
+// Keeps alive a rank's worker group, which its communicator uses.
 class WithWorkerGroup final : public Communicator {
  public:
   WithWorkerGroup(std::shared_ptr<WorkerGroup> group, std::unique_ptr<Communicator> inner)
       : group_(std::move(group)), inner_(std::move(inner)) {}
   ~WithWorkerGroup() override {
-    // The suite destroys one rank after the other, so that they cannot wait for one another.
+    // The suite destroys the ranks one after the other, so they cannot wait for one another.
     group_->ReportFailure(absl::CancelledError("the test is over"), MonotonicTime::InfiniteFuture())
         .IgnoreError();
   }
@@ -110,8 +110,8 @@ class WithWorkerGroup final : public Communicator {
   const std::unique_ptr<Communicator> inner_;
 };
 
-// Groups of two workers in one process that share only NCCL's unique id. A failure of one worker
-// would reach the other through its worker group, which belongs to the session.
+// Creates two workers in one process that share only NCCL's unique id. A worker's failure would
+// normally reach the other through its worker group, which belongs to the session.
 absl::StatusOr<Communicators> ConnectTwoWorkers(int world_size, absl::Duration timeout) {
   Reset(world_size);
   const int num_workers = std::min(world_size, 2);
@@ -149,8 +149,8 @@ INSTANTIATE_TEST_SUITE_P(Nccl, CommunicatorConformance, testing::ValuesIn(AtEver
                          ConformanceCaseName);
 INSTANTIATE_TEST_SUITE_P(NcclTwoWorkers, CommunicatorConformance,
                          testing::ValuesIn(AtEveryWorldSize(kNcclTwoWorkers)), ConformanceCaseName);
-// The cases of at most 4 ranks. More ranks take long: a step of a collective is R × R waits of
-// streams.
+// Returns the cases with at most 4 ranks. More ranks take long: each step of a collective
+// takes R × R stream waits.
 std::vector<ConformanceCase> Small(const std::vector<ConformanceCase>& all) {
   std::vector<ConformanceCase> cases;
   for (const ConformanceCase& c : all) {
@@ -167,7 +167,7 @@ INSTANTIATE_TEST_SUITE_P(Nccl, CommunicatorAborts,
                          ConformanceCaseName);
 // CommunicatorFailures is not instantiated. With device copy, a rank's Start returns only after all
 // ranks have arrived, which the suite does not allow for. With NCCL, ranks of different workers
-// wait only in their worker group; session_test and workers_test cover collectives that differ.
+// wait only in their worker group; session_test and workers_test cover mismatched collectives.
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(CommunicatorFailures);
 
 }  // namespace

@@ -35,8 +35,8 @@ class CompileTest : public testing::Test {
   static void Use(const std::string& folder) {
     setenv("MIRRORFLOW_KERNEL_CACHE", folder.c_str(), /*replace=*/1);
   }
-  // Returns how often the compiler runs for a program that adds `number`. Nothing of the program
-  // stays in this process afterwards.
+  // Returns how often the compiler runs for a program that adds `number`. Afterwards, nothing of
+  // the program remains in this process.
   static int64_t Compilations(int number) {
     const int64_t before = NumCudaCompilations();
     CudaProgram program;
@@ -65,8 +65,8 @@ TEST_F(CompileTest, CachedProgramIsNotCompiledAgain) {
   EXPECT_EQ(Files().size(), 2);
 }
 
-// Two programs take less time together than one after the other would; one program that several
-// threads ask for is compiled once.
+// Two programs take less time in parallel than one after the other. A program that several threads
+// ask for is compiled once.
 TEST_F(CompileTest, ThreadsCompileSideBySide) {
   const int64_t before = NumCudaCompilations();
   std::atomic<int> inside{0}, most{0};
@@ -75,7 +75,7 @@ TEST_F(CompileTest, ThreadsCompileSideBySide) {
     int seen = most.load();
     while (seen < now && !most.compare_exchange_weak(seen, now)) {
     }
-    // Until another thread is inside, too.
+    // Waits until another thread is inside, too.
     for (int i = 0; i < 10'000 && most.load() < 2; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }

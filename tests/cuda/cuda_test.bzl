@@ -5,7 +5,7 @@ load("//tests:google_test.bzl", "google_test")
 
 NEEDS_CUDA = if_cuda([], ["//bazel:needs_cuda"])
 
-# Attributes of tests that run kernels on the fakes and compare them with the CPU's.
+# Attributes of tests that run kernels on the fakes and compare them with the CPU kernels.
 KERNEL_DEPS = [
     "//kernels/cuda/device:cuda_device",
     "//tests/fakes/cuda:fake_cuda",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The graphs that we give to cuDNN, and misuse that it rejects. Runs on the fake and, because
-// graphs need only the properties of a GPU, with the real library.
+// graphs need only a GPU's properties, also with the real library.
 #include "kernels/cuda/libraries/cudnn_graph.h"
 
 #include <string>
@@ -15,7 +15,7 @@
 namespace mirrorflow {
 namespace {
 
-// A convolution with a window of 3x3.
+// Returns a convolution with a 3x3 window.
 CudnnConvolution Convolution(ConvolutionPart part, cudnnDataType_t type) {
   const Window window = {.in = 14, .out = 14, .size = 3, .before = 1};
   return {
@@ -58,7 +58,7 @@ TEST(CudnnGraphTest, EveryConvolutionHasUsableEngines) {
   }
 }
 
-// The first engine compiles its kernels, which the library does only once for a configuration.
+// The first engine compiles its kernels, which the library does only once per configuration.
 TEST(CudnnGraphTest, EnginesMakeSeveralPlans) {
   const auto gpu = DescribedGpu();
   ASSERT_TRUE(gpu.ok()) << gpu.status();
@@ -69,7 +69,7 @@ TEST(CudnnGraphTest, EnginesMakeSeveralPlans) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ((*engines)[0]->MakePlan().status(), absl::OkStatus());
 }
 
-// The library compiles each of these engines, so there are few.
+// The library compiles each of these engines, so the test uses only a few.
 TEST(CudnnGraphTest, Tf32ComesFirstWhereItIsAllowed) {
   const auto gpu = DescribedGpu();
   ASSERT_TRUE(gpu.ok()) << gpu.status();
@@ -116,7 +116,7 @@ TEST(CudnnGraphTest, MisusedAttributesAreRejected) {
   EXPECT_EQ(complete().Build().status(), absl::OkStatus());
   EXPECT_FALSE(TensorBuilder().Set(CUDNN_ATTR_TENSOR_STRIDES, kStrides).Build().ok());
   EXPECT_FALSE(TensorBuilder().Set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, kAlignment).Build().ok());
-  // An alignment that is less than an element.
+  // An alignment smaller than an element.
   EXPECT_FALSE(complete().Set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, int64_t{2}).Build().ok());
   // Fewer strides than dimensions.
   EXPECT_FALSE(
@@ -151,7 +151,7 @@ TEST(CudnnGraphTest, DescriptorsAreFinalizedInOrder) {
                                      1, &id),
             CUDNN_STATUS_SUCCESS);
   EXPECT_NE(cudnnBackendFinalize(tensor->get()), CUDNN_STATUS_SUCCESS);
-  // An operation without a filter, and one whose convolution is not final.
+  // An operation without a filter, and one whose convolution is not finalized.
   const auto convolution =
       ConvolutionBuilder()
           .Set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, std::vector<int64_t>{1, 1})
@@ -175,14 +175,14 @@ TEST(CudnnGraphTest, DescriptorsAreFinalizedInOrder) {
                    .Set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, *empty)
                    .Build()
                    .ok());
-  // Graphs, heuristics and plans without what they are of.
+  // Graphs, heuristics and plans without the descriptors that they require.
   EXPECT_FALSE(CudnnBuilder(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR).Build().ok());
   EXPECT_FALSE(CudnnBuilder(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR)
                    .Set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_HEUR_MODE_A)
                    .Build()
                    .ok());
   EXPECT_FALSE(CudnnBuilder(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR).Build().ok());
-  // Values are read from final descriptors only.
+  // Only finalized descriptors return values.
   EXPECT_FALSE(empty->Get<int64_t>(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, 1).ok());
 }
 

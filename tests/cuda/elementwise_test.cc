@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Element-wise kernels load and store packs of elements. These sizes lie around those of packs and
-// blocks, and the shapes broadcast along packs, across them and neither.
+// Element-wise kernels load and store packs of elements. The sizes here lie around those of packs
+// and blocks, and the shapes broadcast along packs, across them, or in neither way.
 #include <string>
 #include <vector>
 
@@ -26,7 +26,7 @@ class Packs : public testing::TestWithParam<const char*> {
  protected:
   Packs() : device_(*CreateCudaDevice(0, 0)) {}
 
-  // Compares the kernels with those for the CPU. In `text`, $0 is the dtype.
+  // Compares the kernels with the CPU kernels. In `text`, $0 is the dtype.
   void Check(const std::string& text) {
     const absl::StatusOr<std::vector<OpCase>> cases =
         ParseOpCases(absl::Substitute(text, GetParam()), "elementwise_test");
@@ -83,7 +83,7 @@ TEST_P(Packs, OperandsThatBroadcast) {
   Check(text);
 }
 
-// Packs are smaller if there are many operands.
+// Packs are smaller if an op has many operands.
 TEST_P(Packs, ManyOperands) {
   std::string text;
   for (const int operands : {40, 200}) {
@@ -128,7 +128,7 @@ TEST_P(Packs, FusedOpsMatchSeparateOnes) {
   }
 }
 
-// Updates of one variable are compared with the CPU, updates of all variables with those of one.
+// Compares updates of one variable with the CPU, and updates of all variables with updates of one.
 TEST_P(Packs, Updates) {
   const DataType dtype = *ParseDataType(GetParam());
   const auto scalar = [&] { return OpCase::Operand{RandomTensor(dtype, Shape(), &random_)}; };

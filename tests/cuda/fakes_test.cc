@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests that the fakes detect accesses without an order, misuse of NCCL and cuDNN, and missing
-// barriers.
+// Tests that the fakes detect unordered accesses, misuse of NCCL and cuDNN, and missing barriers.
 #include <memory>
 #include <thread>
 #include <vector>
@@ -41,7 +40,7 @@ class FakesTest : public testing::Test {
     while (cudaEventQuery(events_[stream]) == cudaErrorNotReady) std::this_thread::yield();
   }
 
-  // Connects two ranks, in a group or not.
+  // Connects two ranks, inside an NCCL group or not.
   std::vector<ncclComm_t> Connect(bool in_a_group) {
     ncclUniqueId id;
     ncclGetUniqueId(&id);
@@ -180,7 +179,7 @@ TEST_F(FakesTest, ConnectingSeveralRanksOutsideGroupIsMisuse) {
   ExpectMisuse("outside a group");
 }
 
-// A convolution of 1x1 with a bias.
+// A 1x1 convolution with a bias.
 class FakeCudnnTest : public FakesTest {
  protected:
   void SetUp() override {
@@ -276,8 +275,8 @@ TEST_F(FakeCudnnTest, PlanOfTwoHandlesIsRejected) {
   for (cudnnHandle_t handle : handles) cudnnDestroy(handle);
 }
 
-// Two warps write to memory, read what the other one wrote, and overwrite what they wrote. They
-// wait for their own threads in between, as kernels do that use tensor cores.
+// Two warps write to memory, read what the other one wrote, and overwrite what they wrote. In
+// between they wait for their own threads, as kernels that use tensor cores do.
 EmulatedHere here;
 enum Missing { kNoBarrier, kBeforeReads, kBeforeOverwrites } missing;
 unsigned int shared[64];

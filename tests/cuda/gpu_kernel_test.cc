@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernels that a program registers for its own ops, on fakes of CUDA.
+// Kernels that a program registers for its own ops, with fakes of CUDA.
 #include "kernels/cuda/gpu_kernel.h"
 
 #include <cmath>
@@ -21,7 +21,7 @@
 namespace mirrorflow {
 namespace {
 
-// Defines an op of one matrix [b, c] with an output of shape [b, c], or [b] if it `reduces`.
+// Defines an op on one matrix [b, c] whose output has shape [b, c], or [b] if it `reduces`.
 void Define(Extensions& extensions, absl::string_view name, bool reduces, KernelFactory factory) {
   const auto same = [](ShapeContext& c) {
     c.set_output(0, c.input(0));
@@ -59,7 +59,7 @@ absl::StatusOr<KernelPlan> RowSumKernel(const KernelContext& c) {
                    {.blocks = 1, .threads = 32});
 }
 
-// Copies by a call of the runtime, as a call of a library would.
+// Copies with a CUDA runtime call, as a library call would.
 absl::StatusOr<KernelPlan> CopyKernel(const KernelContext& c) {
   const size_t bytes = c.input_shape(0).num_elements() * DataTypeSize(c.input_dtype(0));
   return KernelPlan{.kernel = MakeKernel([bytes](const KernelArgs& args, Lane& lane) {
@@ -70,8 +70,7 @@ absl::StatusOr<KernelPlan> CopyKernel(const KernelContext& c) {
                     })};
 }
 
-// Runs the op on a GPU and returns its output as the second step computes it, whose work is
-// captured.
+// Runs the op on a GPU and returns its output from the second step, whose work is captured.
 absl::StatusOr<Tensor> RunOp(const Extensions& extensions, absl::string_view op, const Tensor& x) {
   ResetFakeCuda({.num_gpus = 1});
   ResetFakeNccl();

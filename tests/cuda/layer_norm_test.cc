@@ -59,13 +59,13 @@ TEST(LayerNormGradTest, BlocksWithARowAtATime) {
   ExpectMatchesCpu("double", {{9, 6144}});
 }
 
-// The elements of such rows do not fit into registers.
+// The elements of such long rows do not fit in registers.
 TEST(LayerNormGradTest, LongRows) {
   ExpectMatchesCpu("float", {{2, 12288}, {20, 12289}, {3, 20001}});
   ExpectMatchesCpu("double", {{17, 6145}});
 }
 
-// The CPU has no kernel for 16-bit rows with float sums: the same numbers are floats there.
+// The CPU has no kernel for 16-bit rows with float sums, so the same numbers are floats there.
 TEST(LayerNormGradTest, SixteenBits) {
   for (const char* const dtype : {"half", "bfloat16"}) {
     const auto device = *CreateCudaDevice(0, 0);

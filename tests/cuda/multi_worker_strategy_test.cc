@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MultiWorkerMirroredStrategy on GPUs, on fakes of CUDA and NCCL: the workers are threads of one
-// process, which meet through the real coordination service.
+// MultiWorkerMirroredStrategy on GPUs, with fakes of CUDA and NCCL. The workers are threads of one
+// process, which find each other through the real coordination service.
 #include <cstdlib>
 #include <functional>
 #include <map>
@@ -44,7 +44,7 @@ void Reset(int num_gpus = 2, const FakeNcclOptions& nccl = {}) {
   ResetFakeNccl(nccl);
 }
 
-// The options of two workers on one host.
+// Returns the options of two workers on one host.
 std::vector<Options> TwoWorkers() {
   std::vector<Options> workers(2);
   for (int w = 0; w < 2; ++w) {
@@ -59,7 +59,7 @@ std::vector<Options> TwoWorkers() {
 
 using Work = std::function<absl::Status(const MultiWorkerMirroredStrategy&, int worker)>;
 
-// Runs `work` on each worker, in a thread of its own. Returns the results by worker.
+// Runs `work` for each worker on a separate thread. Returns the results by worker.
 std::vector<absl::Status> OnEach(std::vector<Options> options, const Work& work) {
   const ReservedPort port;
   const std::string coordinator = port.At("127.0.0.1");
@@ -76,12 +76,12 @@ std::vector<absl::Status> OnEach(std::vector<Options> options, const Work& work)
   return statuses;
 }
 
-// Joins, and does nothing.
+// Joins and does nothing else.
 std::vector<absl::Status> Join(std::vector<Options> options) {
   return OnEach(std::move(options), [](const auto&, int) { return absl::OkStatus(); });
 }
 
-// A small model in training, with a bucket for each of its variables.
+// Training of a small model, with one bucket per variable.
 struct Training {
   Graph graph;
   Output x, loss;
@@ -113,7 +113,7 @@ absl::StatusOr<std::unique_ptr<Training>> Train(const Strategy& strategy) {
   return t;
 }
 
-// The losses of steps with so many rows.
+// Returns the losses of steps with these numbers of rows.
 absl::StatusOr<std::vector<float>> Losses(const Strategy& strategy,
                                           const std::vector<int64_t>& rows) {
   MF_ASSIGN_OR_RETURN(const auto t, Train(strategy));
@@ -133,7 +133,7 @@ void ExpectNear(const std::vector<float>& got, const std::vector<float>& want) {
   for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-4 * want[i]) << i;
 }
 
-// The losses of both workers, which must be equal.
+// Returns the losses of both workers, which must be equal.
 std::vector<float> LossesOfWorkers(const std::vector<Options>& options,
                                    const std::vector<int64_t>& rows) {
   std::vector<float> losses[2];
@@ -148,7 +148,7 @@ std::vector<float> LossesOfWorkers(const std::vector<Options>& options,
   return losses[0];
 }
 
-// With one GPU a process, the whole step is one graph, unless that is turned off.
+// With one GPU per process, the whole step is one graph, unless the option is off.
 TEST(GpuMultiWorkerTest, TrainingMatchesCpuAndStepIsOneGraph) {
   const std::vector<int64_t> rows = {5, 5, 5, 5};  // do not divide evenly
   Reset();
@@ -164,18 +164,18 @@ TEST(GpuMultiWorkerTest, TrainingMatchesCpuAndStepIsOneGraph) {
     EXPECT_EQ(CheckRecordedOrder(), absl::OkStatus());
     EXPECT_EQ(NcclMisuse(), absl::OkStatus());
     if (capture.value_or(true)) {
-      EXPECT_EQ(NumGraphLaunches(), 2 * 3);  // in each step but the first
+      EXPECT_EQ(NumGraphLaunches(), 2 * 3);  // in each step except the first
       captured = losses;
     } else {
       EXPECT_GT(NumGraphLaunches(), 2 * 3);
       EXPECT_EQ(losses, captured);
     }
   }
-  EXPECT_STREQ(getenv("NCCL_SOCKET_IFNAME"), "=lo");  // where the coordination service is
+  EXPECT_STREQ(getenv("NCCL_SOCKET_IFNAME"), "=lo");  // the coordination service's interface
 }
 
-// With a 33rd row, only worker 0's arena grows. Worker 1 must nevertheless not replay the step of
-// 32 rows while worker 0 records it anew.
+// A 33rd row makes only worker 0's arena grow. Even so, worker 1 must not replay the step of 32
+// rows while worker 0 records it again.
 TEST(GpuMultiWorkerTest, AllWorkersRecordAgainAfterOneArenaMoved) {
   const std::vector<int64_t> rows = {32, 32, 32, 33, 32, 32, 32, 33, 33};
   Reset();
@@ -187,7 +187,7 @@ TEST(GpuMultiWorkerTest, AllWorkersRecordAgainAfterOneArenaMoved) {
   EXPECT_EQ(NcclMisuse(), absl::OkStatus());
 }
 
-// With several GPUs a process, graphs end at collectives.
+// With several GPUs per process, graphs end at collectives.
 TEST(GpuMultiWorkerTest, SeveralGpusPerWorkerMatchCpu) {
   const std::vector<int64_t> rows = {9, 9, 9};
   Reset(4);
@@ -224,7 +224,8 @@ TEST(GpuMultiWorkerTest, WorkersOfOneHostDivideItsGpus) {
   EXPECT_EQ(devices_of(named), (std::vector<Devices>{{"GPU:3"}, {"GPU:1", "GPU:2"}}));
 }
 
-// A failure of one worker's collectives is an error on both, after which they go on.
+// A failure of one worker's collectives is an error on both workers, after which
+// training continues.
 TEST(GpuMultiWorkerTest, FailureOfOneWorkerEndsStepOfAllAndTrainingGoesOn) {
   Reset(2, {.failing_rank = 1, .failing_collective = -1, .failing_replay = 1});
   const MonotonicTime begin = MonotonicTime::Now();
@@ -257,7 +258,7 @@ TEST(GpuMultiWorkerTest, FailureOfOneWorkerEndsStepOfAllAndTrainingGoesOn) {
   EXPECT_EQ(NcclMisuse(), absl::OkStatus());
 }
 
-// Workers compare their programs before the first step, in which no collective takes part.
+// Workers compare their programs before the first step, without any collective.
 TEST(GpuMultiWorkerTest, DifferentBucketsAreFoundBeforeFirstStep) {
   Reset();
   std::vector<Options> options = TwoWorkers();
@@ -294,7 +295,7 @@ TEST(GpuMultiWorkerErrorsTest, WorkersThatDifferAreNamed) {
   ExpectAll(Join(options), {"capture_collectives = off", "capture_collectives = default"});
 }
 
-// These are found before the worker contacts another one, of which there is none.
+// These errors are found before the worker contacts any other worker. None exists here.
 TEST(GpuMultiWorkerErrorsTest, OptionsThatCannotWorkAreErrors) {
   Reset(3);
   const auto create = [](const std::function<void(Options&)>& change) {
@@ -321,12 +322,12 @@ TEST(GpuMultiWorkerErrorsTest, ForeignNcclIdIsRefused) {
   Options options = TwoWorkers()[1];
   options.cluster.coordinator = "127.0.0.1:1";
   ExpectAll({MultiWorkerMirroredStrategy::Create(options).status()}, refused);
-  // One worker needs an id, too, unless it has only one GPU.
+  // A lone worker also needs an id, unless it has only one GPU.
   ExpectAll({MirroredStrategy::Create().status(), MultiWorkerMirroredStrategy::Create({}).status()},
             refused);
   EXPECT_EQ(MirroredStrategy::Create({.devices = {"GPU:0"}}).status(), absl::OkStatus());
   EXPECT_EQ(MirroredStrategy::Create({.devices = {"GPU:0", "GPU:0"}}).status(), absl::OkStatus());
-  // The commands end with the exit code of wrong usage.
+  // The commands exit with the usage error code.
   absl::SetFlag(&FLAGS_cluster_spec, std::vector<std::string>{"127.0.0.1:1", "127.0.0.1:2"});
   absl::SetFlag(&FLAGS_task_index, 1);
   ExitCode code = kExitOk;

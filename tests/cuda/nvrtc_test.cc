@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NVRTC compiles for a GPU the code that the fakes compile for the host. It is stricter in some
-// respects and knows different functions.
+// NVRTC compiles for a GPU the code that the fakes compile for the host. NVRTC is stricter in some
+// respects and provides different functions.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -31,18 +31,18 @@ namespace mirrorflow {
 namespace {
 
 constexpr char kArch[] = "sm_90";
-// Bytes that a kernel may spill: ptxas spills one or two registers where that lets another block
-// run.
+// Bytes that a kernel may spill. ptxas spills one or two registers where that lets
+// another block run.
 constexpr int kMaxSpilled = 16;
 
-// cuBLASLt starts only where there is a GPU, and engines of cuDNN depend on the GPU's properties.
-// Their kernels are not our code.
+// cuBLASLt starts only where a GPU exists, and cuDNN engines depend on the GPU's properties. Their
+// kernels are not our code.
 bool NeedsAGpu(const absl::Status& status) {
   return absl::IsInternal(status) && (absl::StrContains(status.message(), "cublasLtCreate") ||
                                       absl::StrContains(status.message(), "cudaGetDevice"));
 }
 
-// The first case of each op for each set of dtypes.
+// Returns the first case of each op for each set of dtypes.
 std::vector<OpCase> OneCaseEach() {
   std::vector<OpCase> chosen;
   std::set<std::string> seen;
@@ -64,7 +64,7 @@ std::vector<OpCase> OneCaseEach() {
   return chosen;
 }
 
-// Adds the kernel of a case to the program.
+// Adds a case's kernel to the program.
 void Add(const OpCase& op_case, CudaProgram* program, const KernelOptions& options = {}) {
   const absl::StatusOr<CaseNode> node = MakeCaseNode(op_case, AllOps());
   ASSERT_TRUE(node.ok()) << op_case.ToString() << ": " << node.status();
@@ -77,10 +77,10 @@ int Count(absl::string_view text, absl::string_view part) {
   return static_cast<int>(between.size()) - 1;
 }
 
-// Returns what ptxas says about the registers and spills of each kernel in a PTX text.
+// Returns what ptxas reports about the registers and spills of each kernel in a PTX text.
 std::string ResourceUsage(const std::string& ptx, int capability) {
   const std::string file = testing::TempDir() + "/kernels.ptx";
-  std::ofstream(file, std::ios::binary) << ptx.c_str();  // without the zero at its end
+  std::ofstream(file, std::ios::binary) << ptx.c_str();  // without the terminating zero
   const char* const home = getenv("CUDA_HOME");
   const std::string command = absl::StrCat(home != nullptr ? home : "/usr/local/cuda",
                                            "/bin/ptxas --verbose --gpu-name=sm_", capability,
@@ -93,7 +93,7 @@ std::string ResourceUsage(const std::string& ptx, int capability) {
   return said;
 }
 
-// The most bytes that a kernel spills, in the text of ResourceUsage.
+// Returns the most bytes that any kernel spills, from the text of ResourceUsage.
 int MostSpilled(absl::string_view usage) {
   int most = 0;
   for (const absl::string_view line : absl::StrSplit(usage, '\n')) {
@@ -106,7 +106,7 @@ int MostSpilled(absl::string_view usage) {
   return most;
 }
 
-// Attention and its gradient for 1,024 queries and keys, with rows of `depth` elements.
+// Returns attention and its gradient for 1,024 queries and keys, with rows of `depth` elements.
 std::vector<OpCase> LongAttention(absl::string_view dtype, int depth, bool causal, bool masked) {
   const std::string attrs =
       absl::StrCat("{T=", dtype, ", U=float, scale=0.125, causal=", causal ? "true" : "false",
@@ -122,7 +122,8 @@ std::vector<OpCase> LongAttention(absl::string_view dtype, int depth, bool causa
   return cases.value_or(std::vector<OpCase>());
 }
 
-// These use instructions that differ between architectures. Their registers decide their speed.
+// These kernels use instructions that differ between architectures. Their registers
+// decide their speed.
 TEST(NvrtcTest, CompilesAttentionForAllArchitectures) {
   CudaProgram program;
   for (const OpCase& op_case : OneCaseEach()) {
@@ -172,7 +173,7 @@ std::string MemoryAccesses(const std::string& text) {
   return accesses;
 }
 
-// Each access is to 16 bytes, except for those to elements that repeat and to the rest after the
+// Each access is 16 bytes wide, except accesses to repeated elements and to the remainder after the
 // last whole pack.
 TEST(NvrtcTest, ElementwiseKernelsAccessSixteenBytes) {
   const std::string two = "ld.global.v4.u32\nld.global.v4.u32\nst.global.v4.u32\n";
@@ -196,7 +197,7 @@ TEST(NvrtcTest, ElementwiseKernelsAccessSixteenBytes) {
                            R"(t2 = Mul(t1, x0) {T=half}\n)"
                            "\"}\nrandom half<64,64>\nrandom half<64>"),
             two);
-  // The rate and the momentum; the gradient and two variables; the number of writes.
+  // The rate and the momentum; the gradient and two variables; the write count.
   const std::string variable =
       absl::StrCat("var half<4096>{", absl::StrJoin(std::vector<int>(4096), ", "), "}\n");
   EXPECT_EQ(MemoryAccesses(absl::StrCat("case ResourceApplyMomentum {T=half}\n", variable, variable,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs every GPU kernel on the cases of its op: TensorFlow's numbers, the same as for the CPU.
+// Runs every GPU kernel on the cases of its op, which contain TensorFlow's numbers. The CPU kernels
+// run on the same cases.
 #include <algorithm>
 #include <map>
 
@@ -14,14 +15,15 @@
 namespace mirrorflow {
 namespace {
 
-// The rounding units by which results may differ, because terms cancel: formulas such as 1 - y²
-// are contracted, or differ from TensorFlow's.
+// Returns the rounding units by which results may differ because terms cancel: formulas such as
+// 1 - y² are contracted, or differ from TensorFlow's.
 double Cancellation(const std::string& op) {
   return op == "Digamma" ? 16 : 4;  // near its root
 }
 
-// The ops that have cases. Those that only passes create (`_FusedMatMul`, `ShardSlice`) have none;
-// programs of session_test.cc and strategy_test.cc run them. Random ops have a test of their own.
+// Returns the ops that have cases. Ops that only passes create (`_FusedMatMul`,
+// `ShardSlice`) have none; the programs of session_test.cc and strategy_test.cc run them.
+// Random ops have a separate test.
 std::vector<std::string> OpsWithCases() {
   std::vector<std::string> ops;
   for (const std::string& op : CpuAndGpuKernels().Ops(kGpu)) {
@@ -41,10 +43,10 @@ TEST_P(EveryCudaKernel, MatchesTensorFlow) {
                                                 **device, Cancellation(GetParam()));
   EXPECT_TRUE(report.failures.empty()) << report.ToString();
   EXPECT_GT(report.checked, 0);
-  EXPECT_EQ(NumCudnnFailures(), 0);  // our own kernels would hide them
+  EXPECT_EQ(NumCudnnFailures(), 0);  // our own kernels would hide failures
 }
 
-// Tensor cores take the floats of cases whose rows are multiples of 8 elements.
+// Tensor cores compute the float cases whose rows are multiples of 8 elements.
 TEST(AttentionTest, FloatsMayBeRoundedToTensorFloat32) {
   std::vector<OpCase> cases;
   for (const char* op : {"ScaledDotProductAttention", "ScaledDotProductAttentionGrad"}) {

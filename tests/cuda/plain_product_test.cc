@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests MakePlainProduct as the kernel of matrix products of all dtypes, on TensorFlow's numbers.
+// Tests MakePlainProduct as the kernel of matrix products of all dtypes, with TensorFlow's numbers.
 #include "kernels/cuda/plain_product.h"
 
 #include "gtest/gtest.h"

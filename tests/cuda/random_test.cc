@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random ops on GPUs draw the same numbers as on the CPU (see tests/ops/random_test.cc), for every
-// seed and step and for any rows of the global tensor. Also tests the only other op that reads
-// StepParams.
+// GPU random ops draw the same numbers as on the CPU (see tests/ops/random_test.cc), for
+// every seed and step and for any rows of the global tensor. Also tests the only other op
+// that reads StepParams.
 #include "absl/strings/str_cat.h"
 #include "framework/runtime/evaluate_node.h"
 #include "gtest/gtest.h"
@@ -14,7 +14,7 @@
 namespace mirrorflow {
 namespace {
 
-// A case without results, its node, and one share of it.
+// A case without expected results, its node, and the shard to run.
 struct Drawn {
   OpCase op_case;
   std::unique_ptr<CaseNode> node;
@@ -78,15 +78,15 @@ TEST(CudaRandomTest, DependsOnSeedStepAndIterationLikeCpu) {
   ExpectTheNumbersOfTheCpu(all);
 }
 
-// How a tensor is sharded. Rows of 33 elements begin anywhere within a block. Each row of the axis
-// is `factor` rows of the dimension.
+// How a tensor is sharded. Rows of 33 elements begin anywhere in a block. Each row of the axis
+// corresponds to `factor` rows of the dimension.
 struct Cut {
   Shape global;
   int dim;
   int64_t factor;
 };
 
-// Adds the case `text` for the rows [3, 8) of 12, and for none of them.
+// Adds the case `text` for rows [3, 8) of 12, and for no rows.
 void AddShares(const std::string& text, const Cut& cut, std::vector<Drawn>* all) {
   for (const int64_t rows : {5, 0}) {
     Shape local = cut.global;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sessions on GPUs, on fakes of CUDA and NCCL. A step gives the right results, streams and events
-// order its work, the ranks pass the same collectives to NCCL, and failures are reported.
+// Sessions on GPUs, with fakes of CUDA and NCCL. A step computes the right results, streams and
+// events order its work, all ranks pass the same collectives to NCCL, and failures are reported.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -41,7 +41,7 @@ void Reset(FakeCudaOptions cuda = {}, const FakeNcclOptions& nccl = {}) {
   ResetFakeNccl(nccl);
 }
 
-// Three layers with a variable each, so that training has several collectives.
+// Three layers with one variable each, so that training has several collectives.
 struct Layers {
   Graph graph;
   Output x, loss;
@@ -81,7 +81,7 @@ absl::StatusOr<float> RunStep(const Layers& layers, Session& session) {
   return out[0].scalar<float>();
 }
 
-// Checks 30 random programs, from the seed `first` on, on the GPUs that `set_backend` creates.
+// Checks 30 random programs, starting from seed `first`, on the GPUs that `set_backend` creates.
 template <typename SetBackend>
 void CheckRandomPrograms(uint64_t first, SetBackend set_backend) {
   for (uint64_t seed = first; seed < first + 30; ++seed) {
@@ -121,19 +121,19 @@ TEST(GpuSessionTest, StepEnqueuesItsCollectivesInOrder) {
   EXPECT_EQ(NcclMisuse(), absl::OkStatus());
 }
 
-// Without one of these waits, two operations have no order: four waits order the collectives after
-// their inputs, and four order the readers of their results after them, unless the host waits for
-// the collectives, as it does in the first step. The others imply the two waits between the lanes
-// at the beginning and the two at the end.
+// Without any one of these waits, two operations would be unordered. Four waits order the
+// collectives after their inputs. Four order the readers of the results after the collectives,
+// unless the host waits for the collectives, as it does in the first step. These imply the other
+// waits between lanes: two at the beginning and two at the end.
 TEST(GpuSessionTest, IgnoredWaitIsFound) {
   const Layers layers;
-  // The first step runs one instruction at a time, the third replays graphs.
+  // The first step runs one instruction at a time; the third replays graphs.
   for (const int steps_before : {0, 2}) {
     std::vector<int> found;
     int num_waits = 1;
     for (int wait = 0; wait < num_waits; ++wait) {
       Reset();
-      // With fewer kernels, one of the waits would be implied by others.
+      // With fewer kernels, other waits would imply one of these waits.
       TestSessionOptions options{.replicas = 2};
       options.session.compile.disabled_passes = {"fuse_elementwise"};
       const auto session = OnFakes(layers, options);
@@ -153,7 +153,7 @@ TEST(GpuSessionTest, IgnoredWaitIsFound) {
   }
 }
 
-// A communicator that starts its second collective before its first one.
+// A communicator that starts its second collective before its first.
 class Swapping final : public Communicator {
  public:
   explicit Swapping(std::unique_ptr<Communicator> inner) : inner_(std::move(inner)) {}
@@ -189,7 +189,7 @@ TEST(GpuSessionTest, RanksWithDifferentBucketOrderAreFound) {
   const auto loss = session.ok() ? RunStep(layers, **session) : session.status();
   EXPECT_THAT(loss.status(), IsError(absl::StatusCode::kInvalidArgument, "NCCL: ranks differ at",
                                      "collective 1 ", "rank 0 has ", "rank 1 has "));
-  EXPECT_EQ(NcclMisuse(), absl::OkStatus());  // NCCL never got what differs
+  EXPECT_EQ(NcclMisuse(), absl::OkStatus());  // NCCL never received the mismatched collectives
 
   options.set_backend = SetLogicalFakeGpus;
   const auto logical = OnFakes(layers, options);
@@ -216,8 +216,8 @@ TEST(GpuSessionTest, LogicalGpusMatchLossesOfCpus) {
   }
 }
 
-// The feeds of the next step are copied while this one computes. Feeds other than the announced
-// ones are copied when they arrive.
+// The next step's feeds are copied while the current step computes. Feeds that were not announced
+// are copied when they arrive.
 TEST(GpuSessionTest, NextFeedsDoNotChangeResults) {
   const Layers layers;
   const auto batch = [](uint64_t seed, int64_t rows) {
@@ -236,7 +236,7 @@ TEST(GpuSessionTest, NextFeedsDoNotChangeResults) {
     Step step = PrepareStep(layers, **gpus), on_cpus = PrepareStep(layers, **cpus);
     for (size_t i = 0; i < batches.size(); ++i) {
       RunOptions options;
-      // Step 1 announces a batch that does not come next, and step 0 nothing.
+      // Step 1 announces a batch that does not come next, and step 0 announces nothing.
       if (i > 0 && i + 1 < batches.size()) options.next_feeds = batches[i == 1 ? 5 : i + 1];
       const auto got = step.Run(batches[i], options), want = on_cpus.Run(batches[i]);
       ASSERT_TRUE(got.ok() && want.ok()) << got.status() << want.status();
@@ -246,8 +246,8 @@ TEST(GpuSessionTest, NextFeedsDoNotChangeResults) {
   }
 }
 
-// A captured step is one launch, with one copy in before it, and a copy out and a wait behind it,
-// none of them from or to memory that is not pinned (the fake rejects these).
+// A captured step is one launch, preceded by one copy to the GPU and followed by one copy to the
+// host and one wait. All copies use pinned memory (the fake rejects others).
 TEST(GpuSessionTest, StepCopiesOnceAndWaitsOnce) {
   const Layers layers;
   for (const bool announced : {false, true}) {
@@ -276,7 +276,7 @@ TEST(GpuSessionTest, StepCopiesOnceAndWaitsOnce) {
   }
 }
 
-// Fetches that do not fit into the report of a step are copied beside it.
+// Fetches that do not fit in a step's report are copied separately.
 TEST(GpuSessionTest, FetchesOfAnySizeArrive) {
   Graph graph;
   const Scope root(&graph);
@@ -303,7 +303,7 @@ TEST(GpuSessionTest, FetchesOfAnySizeArrive) {
   }
 }
 
-// The host goes on while a step runs from which it has nothing to learn. It may reuse the feeds.
+// The host continues during a step whose outcome it does not need. It may reuse the feeds.
 TEST(GpuSessionTest, StepWithoutFetchesIsNotAwaited) {
   const Layers layers;
   Reset();
@@ -319,7 +319,7 @@ TEST(GpuSessionTest, StepWithoutFetchesIsNotAwaited) {
     for (int j = 0; j < 48; ++j) x[j] = static_cast<float>(i * j % 7) - 3;
     ASSERT_TRUE(on_cpu.Run(batch).ok());
     ASSERT_TRUE(on_gpu.Run(batch).ok());
-    EXPECT_EQ(HostTraffic().waits, i > 0 ? 1 : 0) << i;  // for the step before
+    EXPECT_EQ(HostTraffic().waits, i > 0 ? 1 : 0) << i;  // for the previous step
     std::fill(x, x + 48, 1e9f);
   }
   for (const char* name : {"a", "b", "c"}) {
@@ -343,12 +343,12 @@ TEST(GpuSessionTest, StuckStepThatWasNotAwaitedFailsTheNext) {
   EXPECT_TRUE(step.Run(BatchOf(8)).ok());
   const absl::Status next = step.Run(BatchOf(8)).status();
   EXPECT_EQ(next.code(), absl::StatusCode::kDeadlineExceeded) << next;
-  // The device is lost, with all that the step has written.
+  // The device is lost, with everything that the step has written.
   EXPECT_EQ((*session)->ReadVariable("a").status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
-// Trials of autotune and libraries' handles are on the GPU that runs the plan, whichever the
-// thread has used before.
+// Autotune trials and library handles use the GPU that runs the plan, whichever GPU the
+// thread used before.
 TEST(GpuSessionTest, PlansAreMadeOnTheirGpu) {
   const Layers layers;
   Reset();
@@ -370,7 +370,7 @@ TEST(GpuSessionTest, PlansAreMadeOnTheirGpu) {
   EXPECT_GT(OperationsOf(1).size(), 10);
 }
 
-// One rank never arrives at a collective, and the other one reports that.
+// One rank never arrives at a collective, and the other reports it.
 TEST(GpuSessionTest, MissingLogicalGpuFailsOthersAtDeadline) {
   Reset();
   const auto device = CreateCudaDevice(0, 0);
@@ -385,8 +385,8 @@ TEST(GpuSessionTest, MissingLogicalGpuFailsOthersAtDeadline) {
             absl::StatusCode::kInvalidArgument);
 }
 
-// A captured step is not replayed after its arena has moved. A step that cannot be captured runs
-// without capture.
+// A captured step is not replayed after its arena has moved. A step that cannot be captured
+// runs uncaptured.
 TEST(GpuSessionTest, CapturedStepsMatchUncapturedSteps) {
   const Layers layers;
   for (const char* failing_call : {"", "cudaStreamBeginCapture", "cudaGraphInstantiate"}) {
@@ -403,7 +403,7 @@ TEST(GpuSessionTest, CapturedStepsMatchUncapturedSteps) {
       EXPECT_NEAR((*got)[0].scalar<float>(), (*want)[0].scalar<float>(), 1e-6);
       EXPECT_EQ(CheckRecordedOrder(), absl::OkStatus());
     }
-    // A warning, once.
+    // Exactly one warning if a call fails.
     const std::string said = ::testing::internal::GetCapturedStderr();
     const std::vector<std::string> parts = absl::StrSplit(said, "runs without a CUDA graph");
     EXPECT_EQ(parts.size(), *failing_call == '\0' ? 1 : 2) << said;
@@ -462,7 +462,7 @@ TEST(GpuSessionTest, StuckRankFailsStepAtDeadline) {
   const auto session = OnFakes(layers, options);
   ASSERT_TRUE(session.ok()) << session.status();
   Step step = PrepareStep(layers, **session);
-  ASSERT_TRUE(step.Run(BatchOf(8)).ok());  // loads the code, which would be stuck, too
+  ASSERT_TRUE(step.Run(BatchOf(8)).ok());  // loads the code, which would also get stuck
   Reset({.stuck_operation = "Square"});
   const auto loss = step.Run(BatchOf(8));
   EXPECT_THAT(loss.status(), IsError(absl::StatusCode::kDeadlineExceeded, "GPU:"));
@@ -486,8 +486,8 @@ TEST(GpuSessionTest, CudaErrorsNameCallAndDevice) {
               IsError(absl::StatusCode::kInternal, "GPU:0", "cudaStreamCreateWithPriority"));
 }
 
-// First the variables do not fit, then the values of a step; with slightly more memory everything
-// does.
+// First the variables do not fit, then the values of a step. With slightly more memory,
+// everything fits.
 TEST(GpuSessionTest, OutOfMemoryErrorReportsSizeAndPurpose) {
   constexpr absl::StatusCode kExhausted = absl::StatusCode::kResourceExhausted;
   const Layers layers;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MirroredStrategy on GPUs with their kernels, on fakes: models train as on CPUs.
+// MirroredStrategy on GPUs with their kernels, on fakes. Models train as on CPUs.
 #include "distribute/strategy/strategy.h"
 
 #include <cmath>
@@ -62,7 +62,7 @@ TEST_P(GpuStrategyTest, TrainingMatchesCpu) {
     }
     EXPECT_EQ(CheckRecordedOrder(), absl::OkStatus());
     EXPECT_EQ(NcclMisuse(), absl::OkStatus());
-    // The second step captures the work of the first one, and the third replays it.
+    // The second step captures the work of the first, and the third replays it.
     const int launches = NumGraphLaunches();
     EXPECT_GT(launches, 0);
     EXPECT_EQ(launches % 2, 0) << launches;
@@ -107,8 +107,7 @@ TEST(GpuStrategyOptionsTest, OptionsKeepLossesWithinTolerance) {
   }
 }
 
-// The gradients of a bucket are in memory that is registered with NCCL, and one kernel updates its
-// variables.
+// A bucket's gradients are in memory registered with NCCL, and one kernel updates its variables.
 TEST(GpuStrategyTest, BucketsAreRegisteredAndUpdatedByOneKernel) {
   Reset();
   const auto t = MakeClassifierTraining("mlp", {"GPU:0", "GPU:1"});
@@ -135,8 +134,8 @@ TEST(GpuStrategyTest, BucketsAreRegisteredAndUpdatedByOneKernel) {
 TEST(GpuStrategyTest, LayerRunsAsThreeKernels) {
   const std::vector<Tensor> batch = ClassifierBatch("mlp", 4);
   using Options = FakeCudaOptions;
-  // The masks that the library has; the last time, the layers are not fused. Products that write
-  // masks are plain, and those that read them are transposed.
+  // The masks that the library supports. The last time, the layers are not fused. Products that
+  // write masks are not transposed; products that read masks are.
   const Options::ReluMasks masks[] = {Options::kAll, Options::kNone, Options::kTransposed,
                                       Options::kPlain, Options::kAll};
   constexpr int kUnfused = 4;
@@ -162,12 +161,12 @@ TEST(GpuStrategyTest, LayerRunsAsThreeKernels) {
       products += absl::StrContains(op, "MatMul");
       others += op == "Relu" || op == "ReluGrad" || op == "BiasAdd";
     }
-    // The first layer has no gradient of its input.
+    // The first layer does not compute the gradient of its input.
     EXPECT_EQ(products, 3 * 3 - 1);
     // Three bias additions, two Relus and their gradients.
     EXPECT_EQ(others, how == kUnfused ? 7 : 0);
   }
-  // Without masks, kernels behind the products compute the gradients of Relu.
+  // Without masks, separate kernels after the products compute the gradients of Relu.
   EXPECT_LT(operations[0], operations[1]);
   EXPECT_EQ(operations[1], operations[2]);
   EXPECT_EQ(operations[1], operations[3]);
@@ -179,7 +178,7 @@ TEST(GpuStrategyTest, LayerRunsAsThreeKernels) {
   }
 }
 
-// The library rejects products of vectors with a bias: each replica has one row.
+// The library rejects products of vectors with a bias. Each replica has one row.
 TEST(GpuStrategyTest, ProductsOfOneRowMatchCpu) {
   const std::vector<Tensor> batch = ClassifierBatch("mlp", 2);
   std::vector<float> losses[2];
@@ -197,7 +196,7 @@ TEST(GpuStrategyTest, ProductsOfOneRowMatchCpu) {
   for (int i = 0; i < 3; ++i) EXPECT_NEAR(losses[1][i], losses[0][i], 1e-4 * losses[0][i]);
 }
 
-// A step of a rank is a single graph with its collectives, which run on communicators of their own.
+// A rank's step is a single graph that includes its collectives, which use separate communicators.
 TEST(GpuStrategyTest, CollectivesAreCapturedOnRequest) {
   std::vector<float> losses[2];
   for (const bool captured : {false, true}) {
@@ -213,7 +212,7 @@ TEST(GpuStrategyTest, CollectivesAreCapturedOnRequest) {
     }
     EXPECT_EQ(CheckRecordedOrder(), absl::OkStatus());
     EXPECT_EQ(NcclMisuse(), absl::OkStatus());
-    // One graph per rank, in each step but the first.
+    // One graph per rank in each step except the first.
     if (captured) {
       EXPECT_EQ(NumGraphLaunches(), 2 * 4);
     }
@@ -222,8 +221,8 @@ TEST(GpuStrategyTest, CollectivesAreCapturedOnRequest) {
   EXPECT_EQ(losses[0], losses[1]);
 }
 
-// A failure ends the step at once, although aborting a communicator waits for the graphs that have
-// its collectives: those of the step, and of another one that does not run.
+// A failure ends the step at once, although aborting a communicator waits for the graphs that
+// contain its collectives: the graph of this step, and that of another step, which is not running.
 TEST(GpuStrategyTest, FailureOfCapturedCollectivesEndsTheStep) {
   Reset();
   ResetFakeNccl({.failing_rank = 1, .failing_collective = -1, .failing_replay = 2});
@@ -232,7 +231,7 @@ TEST(GpuStrategyTest, FailureOfCapturedCollectivesEndsTheStep) {
   auto t = MakeClassifierTraining("mlp", options);
   ASSERT_TRUE(t.ok()) << t.status();
   const std::vector<Tensor> batch = ClassifierBatch("mlp", 4), other = ClassifierBatch("mlp", 6);
-  // The arena of `other` is larger, so that `batch` is recorded anew: its third replay fails.
+  // The arena of `other` is larger, so `batch` is recorded again, and its third replay fails.
   for (const std::vector<Tensor>* each : {&batch, &other, &other, &batch, &batch, &batch}) {
     const auto loss = RunStep(**t, *each);
     ASSERT_TRUE(loss.ok()) << loss.status();
@@ -246,7 +245,7 @@ TEST(GpuStrategyTest, FailureOfCapturedCollectivesEndsTheStep) {
   EXPECT_EQ(NcclMisuse(), absl::OkStatus());
 }
 
-// A replica that cannot capture its collectives must not run them beside others that replay theirs.
+// A replica that cannot capture its collectives must not run them while others replay theirs.
 TEST(GpuStrategyTest, CollectivesThatCannotBeCapturedFailTheStep) {
   Reset();
   MirroredStrategy::Options options{.devices = {"GPU:0", "GPU:1"}, .seed = 5};
@@ -264,9 +263,9 @@ TEST(GpuStrategyTest, CollectivesThatCannotBeCapturedFailTheStep) {
   EXPECT_EQ(NcclMisuse(), absl::OkStatus());
 }
 
-// A convolution with bias and Relu: by one graph of cuDNN, by a graph and our own bias, and by our
-// own kernel, also where cuDNN fails. SAME pads more after the images than before them if the
-// stride is 2.
+// A convolution with bias and Relu, computed by one cuDNN graph, by a graph and our own bias
+// kernel, and by our own kernel, including when cuDNN fails. With stride 2, SAME pads more after
+// the images than before them.
 TEST(GpuStrategyTest, FusedConvolutionMatchesCpu) {
   std::vector<float> images(3 * 6 * 6 * 2), weights(3 * 3 * 2 * 4);
   for (size_t i = 0; i < images.size(); ++i) images[i] = std::sin(static_cast<float>(i));
@@ -314,13 +313,13 @@ TEST(GpuStrategyTest, FusedConvolutionMatchesCpu) {
     EXPECT_EQ(operations[FakeCudaOptions::kUnfused], operations[FakeCudaOptions::kFused] + 1);
     EXPECT_LT(operations[FakeCudaOptions::kNoConvolutions], operations[FakeCudaOptions::kFused]);
     EXPECT_EQ(operations[FakeCudaOptions::kBroken], operations[FakeCudaOptions::kNoConvolutions]);
-    // Our own kernel does not hide an error of CUDA.
+    // Our own kernel does not hide a CUDA error.
     Reset({.failing_call = "cudaGetLastError", .convolutions = FakeCudaOptions::kBroken});
     EXPECT_THAT(run("GPU:0").status(), IsError(absl::StatusCode::kInternal, "cudaGetLastError"));
   }
 }
 
-// Sums over the batch are reduced in one message, and are the images of convolutions, which need
+// Sums over the batch are reduced in one message and are the images of convolutions, which need
 // aligned operands.
 TEST(GpuStrategyTest, ResultsThatShareMessageAreAligned) {
   Reset();
@@ -349,7 +348,7 @@ TEST(GpuStrategyTest, ResultsThatShareMessageAreAligned) {
   }
 }
 
-// The losses of three steps of a tiny language model.
+// Returns the losses of three steps of a tiny language model.
 absl::StatusOr<std::vector<float>> TrainTransformer(const Devices& devices) {
   const TransformerConfig config = {
       .vocabulary = 7, .context = 5, .width = 8, .heads = 2, .blocks = 1};
@@ -393,7 +392,7 @@ TEST(GpuTransformerTest, TrainingMatchesCpu) {
   }
 }
 
-// The number of kernels in a step of the transformer, compiled without the pass `without`.
+// Returns the number of kernels in a transformer step, compiled without the pass `without`.
 absl::StatusOr<size_t> KernelsOfTransformer(const char* without) {
   const TransformerConfig config = {
       .vocabulary = 7, .context = 5, .width = 8, .heads = 2, .blocks = 1};
@@ -422,7 +421,7 @@ absl::StatusOr<size_t> KernelsOfMlp(const char* without) {
   return plans.plans[0]->kernels.size();
 }
 
-// The rows of docs/benchmarks.md about passes that reduce the number of kernels on a GPU.
+// The rows of docs/benchmarks.md about passes that reduce the number of GPU kernels.
 TEST(GpuStrategyTest, KernelCountsMatchTableInBenchmarks) {
   Reset();
   EXPECT_EQ(KernelsOfMlp("").value(), 14u);
@@ -433,7 +432,7 @@ TEST(GpuStrategyTest, KernelCountsMatchTableInBenchmarks) {
   EXPECT_EQ(KernelsOfTransformer("elide_attention_transposes").value(), 64u);
 }
 
-// Invalid data on one GPU is an error of every replica and changes no variable.
+// Invalid data on one GPU is an error on every replica and changes no variable.
 TEST(GpuStrategyErrorsTest, LabelOutOfRangeNamesPlaceAndLeavesVariablesUnchanged) {
   for (const Devices& devices : std::vector<Devices>{{"GPU:0"}, {"GPU:0", "GPU:1"}}) {
     Reset();

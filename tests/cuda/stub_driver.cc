@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A driver that accepts every kernel and launches none, for machines without a GPU: cuDNN compiles
-// the engines of some graphs only where it finds a driver that it can load them into. It has the
+// A driver that accepts every kernel and launches none, for machines without a GPU. cuDNN compiles
+// the engines of some graphs only if it finds a driver to load them into. This one has the
 // functions that cuDNN looks up.
 namespace {
 
 constexpr int kOk = 0, kStub = 34;  // CUDA_SUCCESS, CUDA_ERROR_STUB_LIBRARY
-char loaded;                        // what all handles point to
+char loaded;                        // the target of all handles
 
 }  // namespace
 

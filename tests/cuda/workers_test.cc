@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two workers with one GPU each, on fakes of CUDA and NCCL: how they connect, and what happens if
+// Two workers with one GPU each, with fakes of CUDA and NCCL: how they connect, and what happens if
 // their collectives differ.
 #include <atomic>
 #include <functional>
@@ -33,7 +33,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Longer than any of these tests takes, unless a wait ends only at its deadline.
+// Longer than any of these tests takes, unless a wait lasts until its deadline.
 constexpr absl::Duration kLong = absl::Minutes(2);
 
 void Reset(FakeNcclOptions nccl = {}) {
@@ -62,7 +62,7 @@ void UseGpu(int worker, SessionBackend* backend, const NcclOptions& nccl = {},
   };
 }
 
-// A layer for each name, so that training has a collective for each, and one for the loss.
+// One layer per name, so that training has one collective for each layer and one for the loss.
 struct Layers {
   Graph graph;
   Output x, loss;
@@ -87,8 +87,8 @@ std::vector<Tensor> Batch() {
   return {batch};
 }
 
-// Asked for several algorithms, the fake of cuBLASLt proposes two, of which only the second runs. A
-// worker that does not measure must therefore receive the choice.
+// When asked for several algorithms, the cuBLASLt fake proposes two, of which only the second runs.
+// A worker that does not measure must therefore receive the choice.
 TEST(GpuWorkersTest, AllWorkersUseAlgorithmsTunedByFirst) {
   Reset();
   const Layers layer({"w"});
@@ -115,10 +115,10 @@ TEST(GpuWorkersTest, AllWorkersUseAlgorithmsTunedByFirst) {
   EXPECT_LT(losses[0].back(), losses[0].front());
 }
 
-// A bug of one rank: what it does in place of Start.
+// A bug in one rank: what the rank does instead of Start.
 using Plant = std::function<absl::Status(Communicator& rank, Collective c, Lane* lane)>;
 
-// Plants a bug into the collectives of steps, from the moment that `active` is set.
+// Plants a bug in the collectives of steps, from the moment that `active` is set.
 class Planted final : public Communicator {
  public:
   Planted(std::unique_ptr<Communicator> inner, Plant plant, const std::atomic<bool>& active)
@@ -167,7 +167,7 @@ Plant Change(const std::function<void(Collective&, AllReduce&)>& change) {
   };
 }
 
-// Starts collective `sequence` of a step that often.
+// Starts collective `sequence` of a step `times` times.
 Plant Times(int sequence, int times) {
   return [=](Communicator& rank, const Collective& c, Lane* lane) -> absl::Status {
     for (int i = 0; i < (c.sequence == sequence ? times : 1); ++i) {
@@ -180,7 +180,7 @@ Plant Times(int sequence, int times) {
 struct Mismatch {
   const char* name;
   Plant plant;           // on rank 1
-  const char* ranks[2];  // what each is at, as the errors of both say
+  const char* ranks[2];  // where each rank is, according to both errors
 };
 
 std::vector<Mismatch> Mismatches() {
@@ -200,7 +200,8 @@ std::vector<Mismatch> Mismatches() {
   };
 }
 
-// By whether the bug is planted when the step first runs, or when it is captured.
+// The second element says whether the bug is planted when the step is captured rather than
+// when it first runs.
 using MismatchCase = std::tuple<int, bool>;
 class GpuMismatchTest : public ::testing::TestWithParam<MismatchCase> {};
 
@@ -245,8 +246,8 @@ TEST_P(GpuMismatchTest, BothWorkersReportWhatEachRankHas) {
     EXPECT_THAT(message.substr(of_rank_1), HasSubstr(mismatch.ranks[1]));
   }
   EXPECT_LT(MonotonicTime::Now() - begin, kLong / 2);
-  EXPECT_EQ(NcclMisuse(), absl::OkStatus());  // NCCL never got what differs
-  // Without the bug, training starts again from the values of worker 0.
+  EXPECT_EQ(NcclMisuse(), absl::OkStatus());  // NCCL never received the mismatched collectives
+  // Without the bug, training restarts from worker 0's values.
   active = false;
   for (const absl::Status& again : (*workers)->OnEach([&](int w) -> absl::Status {
          Session& session = (*workers)->session(w);
@@ -275,7 +276,7 @@ INSTANTIATE_TEST_SUITE_P(All, GpuMismatchTest,
                                                std::get<1>(info.param) ? "WhenCaptured" : "");
                          });
 
-// Rank 1 leaves out the last collective and believes that its step is done.
+// Rank 1 skips the last collective and considers its step done.
 TEST(GpuWorkersTest, WorkerThatLeavesOutLastCollectiveIsNamedAtItsNextStep) {
   Reset();
   const Layers layers({"a", "b"});
@@ -306,7 +307,7 @@ TEST(GpuWorkersTest, WorkerThatLeavesOutLastCollectiveIsNamedAtItsNextStep) {
   EXPECT_LT(MonotonicTime::Now() - begin, kLong / 2);
 }
 
-// Two workers that connect by NCCL, on threads of their own.
+// Two workers that connect through NCCL, on separate threads.
 class ConnectingWorkersTest : public ::testing::Test {
  protected:
   ConnectingWorkersTest() {
@@ -330,7 +331,7 @@ TEST_F(ConnectingWorkersTest, MissingWorkerIsNamed) {
   EXPECT_THAT(status, IsError(absl::StatusCode::kDeadlineExceeded, "missing worker 1"));
 }
 
-// It has the id, but its process hangs before it creates its communicator.
+// The worker has the id, but its process hangs before it creates its communicator.
 TEST_F(ConnectingWorkersTest, WorkerLostAfterIdEndsOtherAtDeadline) {
   Reset();
   std::thread lost([&] {
@@ -379,7 +380,7 @@ TEST_F(ConnectingWorkersTest, WorkerThatCannotConnectReportsToOther) {
   EXPECT_LT(MonotonicTime::Now() - begin, kLong / 2);
 }
 
-// NCCL may still be sending what the other worker has yet to receive.
+// NCCL may still be sending data that the other worker has not received yet.
 TEST_F(ConnectingWorkersTest, WorkerThatEndsWaitsForOther) {
   Reset();
   std::vector<std::unique_ptr<Communicator>> communicators[2];

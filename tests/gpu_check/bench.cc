@@ -26,22 +26,23 @@
 #include "tools/bench/training_case.h"
 
 ABSL_FLAG(std::string, model, "mlp",
-          "bench: mlp, cnn, transformer, gpt2, resnet50, or another of mirrorflow bench");
+          "bench: mlp, cnn, transformer, gpt2, resnet50, or another model of mirrorflow bench");
 ABSL_FLAG(int64_t, batch_size, 64, "bench: examples per step");
-ABSL_FLAG(int, rounds, 9, "bench: turns of each variant");
-ABSL_FLAG(double, round_ms, 150, "bench: approximate length of a turn");
+ABSL_FLAG(int, rounds, 9, "bench: turns that each variant takes");
+ABSL_FLAG(double, round_ms, 150, "bench: approximate length of a turn, in milliseconds");
 ABSL_FLAG(std::string, precision, "tf32",
-          "bench: float32; tf32, in which products and convolutions may round as tensor cores do; "
-          "or bf16, in which they compute in bfloat16");
-ABSL_FLAG(bool, serve, false, "bench: take a turn for each line of standard input");
-ABSL_FLAG(std::string, case_file, "", "bench: file that receives the batch and weights for peers");
+          "bench: float32; tf32 (products and convolutions may round as tensor cores do); or bf16 "
+          "(they compute in bfloat16)");
+ABSL_FLAG(bool, serve, false, "bench: take one turn per line of standard input");
+ABSL_FLAG(std::string, case_file, "",
+          "bench: output file with the batch and weights for the peers");
 
 namespace mirrorflow {
 namespace {
 
 constexpr int kCheckedSteps = 3;  // as in gpu_peer.py
-// Limits on measuring the host, whichever is reached first. Large models get fewer steps; the
-// host's part of a step is the same.
+// Limits on measuring the host; the first one that is reached applies. Large models get fewer
+// steps; the host's part of a step is the same for them.
 constexpr size_t kHostSteps = 200;
 constexpr absl::Duration kHostTime = absl::Seconds(1);
 
@@ -53,8 +54,8 @@ struct Variant {
   std::vector<double> losses;
   double first_step_ms = 0;
   int64_t compilations = 0;     // runs of the kernel compiler
-  int64_t device_bytes = 0;     // memory taken from the GPU, by libraries too
-  int64_t allocated_bytes = 0;  // by us: the variables, the arena and the feeds
+  int64_t device_bytes = 0;     // memory taken from the GPU, including by libraries
+  int64_t allocated_bytes = 0;  // our own: the variables, the arena and the feeds
   int64_t variable_bytes = 0, arena_bytes = 0, live_bytes = 0;
   CudaActivity activity;  // of the last checked step
   size_t kernels = 0;
@@ -76,7 +77,7 @@ absl::Status Open(Variant* v) {
   MF_ASSIGN_OR_RETURN(t.step, t.session->Prepare({g.inputs, g.labels}, {g.loss}, g.targets));
   if (const std::string path = absl::GetFlag(FLAGS_case_file); !path.empty()) {
     MF_ASSIGN_OR_RETURN(const auto file, CaseFile::Write(*t.session, t.feeds));
-    // The file is deleted with its object; the copy stays.
+    // The file is deleted with its object; the copy remains.
     MF_ASSIGN_OR_RETURN(const auto arrays, ReadNpz(file->path()));
     MF_RETURN_IF_ERROR(WriteNpz(path, arrays));
   }

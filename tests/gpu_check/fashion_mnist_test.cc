@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trains from images to a test accuracy, on a GPU and on the CPU. The data set is read from
-// $FASHION_MNIST_DIR, or from where Debian installs it; a part of it suffices.
+// Trains from images to a test accuracy, on a GPU and on the CPU. The dataset is read from
+// $FASHION_MNIST_DIR, or from where Debian installs it; a part of it is enough.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -22,7 +22,7 @@ constexpr int kMaxCpuReplicas = 8;
 struct TrainingPlan {
   const char* model;
   int64_t epochs;
-  double least_accuracy;  // below it, nothing was learnt
+  double least_accuracy;  // below this, the model has learned nothing
 };
 
 absl::StatusOr<double> Accuracy(const Strategy& strategy, Step step, const Dataset& test) {
@@ -38,8 +38,8 @@ absl::StatusOr<double> Accuracy(const Strategy& strategy, Step step, const Datas
   return rows > 0 ? right / rows : 0;
 }
 
-// The test accuracy of `plan` on these devices. Initial values and batches are the same on all
-// devices.
+// Returns the test accuracy of `plan` on these devices. Initial values and batches are the same
+// on all devices.
 absl::StatusOr<double> Train(const TrainingPlan& plan, const std::vector<std::string>& devices) {
   FashionMnist::Options data{.shape_images = std::string(plan.model) != "mlp"};
   MF_ASSIGN_OR_RETURN(const Dataset images, FashionMnist::Open(data));
@@ -53,8 +53,8 @@ absl::StatusOr<double> Train(const TrainingPlan& plan, const std::vector<std::st
   const Scope root(&graph);
   const auto mirrored = strategy->scope();
   MF_ASSIGN_OR_RETURN(const Classifier model, BuildClassifier(root, plan.model));
-  // The rate ends near 0, because at a constant rate the last steps decide about a percent of
-  // accuracy.
+  // The learning rate ends near 0, because at a constant rate the last steps account for about a
+  // percent of accuracy.
   const LearningRate rate =
       schedules::OneCycle({.max_learning_rate = 0.03,
                            .total_steps = plan.epochs * batches.size().value(),
@@ -78,8 +78,8 @@ absl::StatusOr<double> Train(const TrainingPlan& plan, const std::vector<std::st
 class FashionMnistTraining : public ::testing::TestWithParam<TrainingPlan> {};
 
 TEST_P(FashionMnistTraining, ReachesAccuracyOfCpu) {
-  // Rounding errors grow from step to step: runs on two numbers of CPU replicas differed by up to
-  // 0.005.
+  // Rounding errors grow from step to step: runs with two different numbers of CPU replicas
+  // differed by up to 0.005.
   constexpr double kTolerance = 0.015;
   std::vector<std::string> cpus;
   for (int i = 0; i < std::min(NumUsableCores(), kMaxCpuReplicas); ++i) {

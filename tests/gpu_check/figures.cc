@@ -25,8 +25,8 @@ namespace {
 
 constexpr int kProducts = 8;
 constexpr int kUpdatedVariables = 64;
-// How many numbers Adam reads and writes per element: the gradient once, the weight and two moments
-// twice.
+// How many numbers Adam reads and writes per element: the gradient once, and the weight and two
+// moments twice each.
 constexpr int kNumbersAnUpdate = 7;
 constexpr int64_t kLayerWidth = 512, kLayerRows = 64;
 constexpr int kLayers = 2;
@@ -57,7 +57,7 @@ absl::StatusOr<std::unique_ptr<UnfedStep>> Prepare(const Build& build,
   return s;
 }
 
-// Measures a rate in units per second, once per round; a step does `amount` units.
+// Measures a rate in units per second, once per round. Each step does `amount` units.
 class Rate {
  public:
   Rate(std::string name, UnfedStep* s, double amount)
@@ -79,7 +79,7 @@ class Rate {
 };
 
 // Multiplies several matrices in a row, so that the rest of the step is negligible. The numbers
-// keep their scale, because a GPU multiplies zeros faster.
+// keep their magnitude, because a GPU multiplies zeros faster.
 absl::StatusOr<Figure> MeasureProduct(const FigureOptions& options) {
   const int64_t n = options.product_size;
   MF_ASSIGN_OR_RETURN(const auto products, Prepare([n](const Scope& root, UnfedStep* s) {
@@ -104,7 +104,7 @@ absl::StatusOr<Figure> MeasureProduct(const FigureOptions& options) {
 
 Shape Floats(int64_t bytes) { return Shape({bytes / static_cast<int64_t>(sizeof(float))}); }
 
-// Gradients are variables too, so that no kernel has to compute them.
+// Gradients are also variables, so that no kernel has to compute them.
 absl::StatusOr<std::vector<Figure>> MeasureUpdateAndCopy(const FigureOptions& options) {
   MF_ASSIGN_OR_RETURN(
       const auto update, Prepare([&](const Scope& root, UnfedStep* s) {
@@ -136,7 +136,7 @@ absl::StatusOr<std::vector<Figure>> MeasureUpdateAndCopy(const FigureOptions& op
   return std::vector<Figure>{updates.figure(), copies.figure()};
 }
 
-// The number of kernels in a training step of a model with `layers` hidden layers.
+// Returns the number of kernels in a training step of a model with `layers` hidden layers.
 absl::StatusOr<size_t> CountKernels(int layers) {
   MF_ASSIGN_OR_RETURN(const auto strategy, OneDeviceStrategy::Create({.device = "GPU:0"}));
   Graph graph;
@@ -160,7 +160,7 @@ absl::StatusOr<Figure> CountKernelsOfALayer() {
   return Figure{"layer", {static_cast<double>(more) - static_cast<double>(less)}};
 }
 
-// The first step compiles, the second captures, the third launches the captured graph.
+// The first step compiles, the second captures, and the third launches the captured graph.
 absl::StatusOr<double> MeasureCapture() {
   CompileOptions compile;
   compile.disabled_passes = {"fuse_elementwise"};  // it would fuse the chain into one kernel

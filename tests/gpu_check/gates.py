@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The goals for speed on a GPU, their verdicts on measurements, and the table. Used by run.py."""
+"""Speed goals on a GPU, their verdicts on measurements, and the table. Used by run.py."""
 
 import collections
 import random
@@ -8,17 +8,17 @@ import statistics
 OURS, WITHOUT_STRATEGY = "mirrorflow", "mirrorflow, no strategy"
 WARM = "mirrorflow, warm"  # a process whose kernels are all in the cache
 EAGER, COMPILE, AUTOTUNE, JAX = "torch eager", "torch compile", "torch max-autotune", "jax jit"
-LOSS_TOLERANCE = 5e-3  # relative; products of 10-bit fractions round in another order
+LOSS_TOLERANCE = 5e-3  # relative; products with 10-bit fractions round in a different order
 RESAMPLES = 1000
-# The other models are large, and each program names their weights and draws their values in its own
-# way, so their losses are not comparable.
+# The other models are large, and each program names their weights and draws their values
+# differently, so their losses are not comparable.
 EQUAL_WEIGHTS = ("mlp", "cnn")
 
 Gate = collections.namedtuple("Gate", "gate what bound at_most figure")
 
 
 def _interval(values):
-    """Median and its 90 % interval, by bootstrap."""
+    """Returns the median and its 90 % interval, by bootstrap."""
     generator = random.Random(1)
     medians = sorted(statistics.median(generator.choices(values, k=len(values)))
                      for _ in range(RESAMPLES))
@@ -26,7 +26,7 @@ def _interval(values):
 
 
 def _ratio(theirs, ours):
-    """The ratio of times, over the rounds in which both took a turn."""
+    """Returns the ratio of times over the rounds in which both programs took a turn."""
 
     def figure(by_name):
         a, b = by_name.get(theirs, {}), by_name.get(ours, {})
@@ -50,7 +50,7 @@ def _host(by_name):
 
 
 def _first_step(by_name):
-    """The ratio for a cold start, in which no kernel of ours was in a cache."""
+    """Returns the ratio for a cold start, in which no kernel of ours was in a cache."""
     if by_name.get(OURS, {}).get("compilations", 0) == 0:
         return None
     return _quotient(COMPILE, OURS, "first_step_ms")(by_name)
@@ -63,7 +63,7 @@ def _warm_first_step(by_name):
 
 
 def _values(by_name, name):
-    """The values of a line of `gpu_check figures`, one per round."""
+    """Returns the values of a line of `gpu_check figures`, one per round."""
     return by_name.get(name, {}).get("values", [])
 
 
@@ -81,8 +81,8 @@ def _update_by_copy(by_name):
 
 
 def _share_of_products(by_name):
-    """The rate of a step's products, which include attention's pairs that the mask leaves, as a
-    share of the rate of products alone."""
+    """Returns the rate of a step's products as a fraction of the rate of products alone. A step's
+    products include attention, counted over the pairs that the mask leaves."""
     ours, products = by_name.get(OURS, {}), _values(by_name, "product")
     if not (ours.get("flops") and ours.get("rounds_ms") and products):
         return None
@@ -113,8 +113,7 @@ _CNN = _steps("G3", [(EAGER, 4), (COMPILE, 1.1), (JAX, 1.1)]) + _ALL
 _TRANSFORMER = _steps("G4", [(EAGER, 3), (COMPILE, 1.1)]) + _ALL
 _GPT2 = _steps("G5", [(EAGER, 1.2), (COMPILE, 0.95)]) + _ALL + [
     _at_least("G5", "rate of its products / of products alone", 0.4, _share_of_products)]
-# The gates by model, batch and precision. The first case is also the first one that compiles
-# anything.
+# Gates by model, batch and precision. The first case is also the first one that compiles anything.
 GATES = {
     ("mlp", 64, "tf32"): _MLP + [
         _at_least("G9", "cold first step, compile / ours", 4, _first_step),
@@ -124,7 +123,7 @@ GATES = {
     ("transformer", 8, "tf32"): _TRANSFORMER,
     ("gpt2", 8, "bf16"): _GPT2,
 }
-# Gates that belong to no model.
+# Gates that do not belong to a model.
 FIGURES = [
     _at_least("G6", "bytes per second, Adam / copy", 0.8, _update_by_copy),
     _at_most("G7", "kernels of a dense layer, forward and backward", 3, _alone("layer")),
@@ -155,7 +154,7 @@ def _one_verdict(gate, case, by_name):
 
 
 def verdicts(lines):
-    """One object per gate and case, in the order of the gates."""
+    """Returns one object per gate and case, in the order of the gates."""
     figures = {line["figure"]: line for line in lines if "figure" in line}
     made = [_one_verdict(gate, f"{case[0]} {case[1]}, ", {**_lines_of(lines, case), **figures})
             for case, gates in GATES.items() for gate in gates]
@@ -164,7 +163,8 @@ def verdicts(lines):
 
 
 def loss_rows(stage, lines, case):
-    """A FAILED row for each program whose first losses differ from ours after an equal start."""
+    """Returns a FAILED row for each program whose first losses differ from ours although it starts
+    from equal weights."""
     from processes import FAILED, Row
     by_name = _lines_of(lines, case)
     ours = by_name.get(OURS) if case[0] in EQUAL_WEIGHTS else None
@@ -174,12 +174,13 @@ def loss_rows(stage, lines, case):
                     default=0)
         if worst > LOSS_TOLERANCE:
             rows.append(Row(f"{stage}: {name}", FAILED,
-                            f"its losses differ from ours by a relative {worst:.2g}"))
+                            f"losses differ from ours; expected a relative difference of at most "
+                            f"{LOSS_TOLERANCE:g}, got {worst:.2g}"))
     return rows
 
 
 def table(rows, verdicts_):
-    """The table of all stages and then all gates."""
+    """Returns the table of all stages, followed by all gates."""
     lines = [("stage", "result", "what", "s")]
     lines += [(row.stage, row.result, row.what, f"{row.seconds:.0f}") for row in rows]
     for one in verdicts_:
@@ -193,7 +194,7 @@ def table(rows, verdicts_):
 
 
 def aligned(lines):
-    """The text of lines of cells, in columns."""
+    """Returns the text of lines of cells, aligned in columns."""
     widths = [max(map(len, column)) for column in zip(*lines)]
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip()
                      for line in lines)

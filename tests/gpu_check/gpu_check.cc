@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A single program for a machine with a GPU, which needs no other part of Mirrorflow there;
+// A single program for a machine with a GPU, which needs no other part of Mirrorflow there.
 // tests/gpu_check/run.py runs it.
 //
 //   gpu_check [--gtest_filter=…]   the tests
@@ -28,9 +28,10 @@ int Main(int argc, char** argv) {
   if (what == "figures") run = PrintFigures;
   if (what == "gpus") run = PrintGpus;
   if (run == nullptr) {
-    return ExitWithError(absl::InvalidArgumentError(absl::StrCat(
-                             "'", what, "': unknown; expected bench, figures, gpus or flags only")),
-                         kExitUsage);
+    return ExitWithError(
+        absl::InvalidArgumentError(absl::StrCat(
+            "'", what, "': unknown command; expected bench, figures, gpus or only flags")),
+        kExitUsage);
   }
   const absl::Status status = run();
   if (!status.ok()) return ExitWithError(status, kExitResources);

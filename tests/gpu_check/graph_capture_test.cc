@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Steps that run as CUDA graphs from the second time on compute the same results as steps that do
-// not.
+// Steps that run as CUDA graphs from the second run on compute the same results as
+// steps that do not.
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kSteps = 4;  // compiled, captured, and launched twice
 
-// The losses of training under a strategy of class S.
+// Returns the losses of training under a strategy of class S.
 template <typename S>
 absl::StatusOr<std::vector<float>> Losses(const typename S::Options& options,
                                           absl::string_view model) {
@@ -51,7 +51,7 @@ void ExpectEqualLosses(typename S::Options options, absl::string_view model) {
   const int64_t launches = ActivityOfSteps().graph_launches;
   const auto got = Losses<S>(options, model);
   ASSERT_TRUE(got.ok()) << got.status();
-  // A step that cannot be captured is run without graphs.
+  // A step that cannot be captured runs without graphs.
   EXPECT_GE(ActivityOfSteps().graph_launches, launches + kSteps - 1);
   EXPECT_EQ(*got, *want);  // bit for bit
 }

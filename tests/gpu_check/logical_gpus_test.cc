@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs random programs on logical GPUs against the reference interpreter, and trains models on them
-// against the CPU.
+// Compares random programs on logical GPUs with the reference interpreter, and training on logical
+// GPUs with training on the CPU.
 #include "tests/support/logical_gpus.h"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ INSTANTIATE_TEST_SUITE_P(Counts, LogicalGpus, ::testing::Values(1, 2, 4));
 
 class StrategyEquality : public ::testing::TestWithParam<const char*> {};
 
-// The losses of steps on these devices. An error fails the test and gives no losses.
+// Returns the losses of steps on these devices. An error fails the test and returns no losses.
 std::vector<float> Losses(absl::string_view model, const std::vector<std::string>& devices) {
   constexpr int kSteps = 5;
   const std::vector<Tensor> batch = ClassifierBatch(model, 13);  // does not divide evenly
@@ -58,9 +58,9 @@ std::vector<float> Losses(absl::string_view model, const std::vector<std::string
 }
 
 TEST_P(StrategyEquality, LossesOnLogicalGpusMatchCpu) {
-  // Sums of products in another order. cuDNN may compute convolutions with Winograd's transforms,
-  // whose rounding errors are about ten times as large (Lavin and Gray, "Fast algorithms for
-  // convolutional neural networks").
+  // Products are summed in a different order. cuDNN may compute convolutions with Winograd
+  // transforms, whose rounding errors are about ten times as large (Lavin and Gray, "Fast
+  // algorithms for convolutional neural networks").
   const double tolerance = absl::string_view(GetParam()) == "mlp" ? 1e-4 : 1e-3;
   const std::vector<float> want = Losses(GetParam(), {"CPU:0"});
   ASSERT_FALSE(want.empty());

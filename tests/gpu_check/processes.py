@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs programs under a time limit: to their end, or in turns. Used by run.py."""
+"""Runs programs under a time limit, either to their end or in turns. Used by run.py."""
 
 import collections
 import glob
@@ -31,12 +31,12 @@ class Ended(collections.namedtuple("Ended", "code output")):
 
     def why(self, seconds):
         if self.code is None:
-            return f"not done within {seconds:.0f} s"
-        return f"ended with {self.code}: {self.last_line()}"
+            return f"did not finish within {seconds:.0f} s"
+        return f"exited with {self.code}: {self.last_line()}"
 
 
 def kill_group(process):
-    """Kills a program and what it started; each program leads a process group of its own."""
+    """Kills a program and its children. Each program leads its own process group."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -45,7 +45,8 @@ def kill_group(process):
 
 
 def run_all(commands, seconds, log, environments, cwd):
-    """Runs the commands at the same time; an Ended for each. Their output also goes to the log."""
+    """Runs the commands in parallel and returns an Ended for each. Also writes their output to the
+    log."""
     started = []
     for command, environment in zip(commands, environments):
         output = open(pathlib.Path(cwd) / f"output.{len(started)}", "w+b")
@@ -75,7 +76,7 @@ def run(command, seconds, log, env, cwd):
 
 
 def row_of_tests(name, ended, results, log):
-    """The row of GoogleTest programs that have written these JSON files."""
+    """Returns the row of the GoogleTest programs that have written these JSON files."""
     ran, failed, figures = 0, [], []
     for path in results:
         if not path.exists():
@@ -93,9 +94,9 @@ def row_of_tests(name, ended, results, log):
     stopped = [e for e in ended if e.code is None]
     if failed:
         log.write(("\n".join(["failed:"] + failed) + "\n").encode())
-        return Row(name, FAILED, f"{len(failed)} of {ran} tests, the first is {failed[0]}")
+        return Row(name, FAILED, f"{len(failed)} of {ran} tests failed; the first is {failed[0]}")
     if stopped:
-        return Row(name, FAILED, f"{len(stopped)} of {len(ended)} processes not done in time")
+        return Row(name, FAILED, f"{len(stopped)} of {len(ended)} processes did not finish in time")
     for e in ended:
         if e.code != 0:
             return Row(name, FAILED, e.why(0))
@@ -105,7 +106,7 @@ def row_of_tests(name, ended, results, log):
 
 
 class Served:
-    """A program that takes a turn for each line of input and prints JSON at its end."""
+    """A program that takes a turn for each line of input and prints JSON at the end."""
 
     def __init__(self, name, command, environment, cwd, log):
         self.name = name
@@ -132,7 +133,7 @@ class Served:
                 log.write(line)
 
     def _next(self, deadline):
-        """The next line of output; None at the end of the output or at the deadline."""
+        """Returns the next line of output, or None at its end or at the deadline."""
         try:
             line = self._lines.get(timeout=max(0.0, deadline - time.monotonic()))
         except queue.Empty:
@@ -158,7 +159,7 @@ class Served:
         return self.wait_for("done", deadline)
 
     def finish(self, deadline):
-        """Ends the input and returns the measurements."""
+        """Closes the input and returns the measurements."""
         try:
             self._process.stdin.close()
         except BrokenPipeError:
@@ -171,10 +172,10 @@ class Served:
 
     def why_not(self):
         if self._late:
-            return "not done in time"
-        time.sleep(0.1)  # for the last lines of its output
+            return "did not finish in time"
+        time.sleep(0.1)  # to receive the last lines of its output
         said = [line for line in self._errors if line.strip()]
-        return said[-1] if said else f"ended with {self._process.poll()}"
+        return said[-1] if said else f"exited with {self._process.poll()}"
 
     def end(self):
         kill_group(self._process)
@@ -193,7 +194,7 @@ def take_turns(programs, rounds, deadline):
 
 
 def _library_folders():
-    """Where CUDA's libraries may be: the toolkit, and the packages that PyTorch installs."""
+    """Returns the folders of the CUDA libraries: the toolkit's, and those of PyTorch's packages."""
     folders = []
     for root in os.environ.get("CUDA_HOME"), "/usr/local/cuda":
         if root:
@@ -215,7 +216,7 @@ def our_environment(work, data, libraries):
 
 
 def peers_environment(work):
-    """The original environment, with caches that start empty."""
+    """Returns the original environment, with caches that start empty."""
     return dict(os.environ, TORCHINDUCTOR_CACHE_DIR=str(work / "inductor"),
                 TRITON_CACHE_DIR=str(work / "triton"), PYTHONUNBUFFERED="1")
 
@@ -229,7 +230,7 @@ def missing_libraries(binary, environment):
 
 
 def find_program(name, environment):
-    """Searches the path, and then the folders where toolkits install it."""
+    """Searches the path, then the folders where toolkits install the program."""
     found = shutil.which(name)
     if found:
         return found

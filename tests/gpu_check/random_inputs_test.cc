@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Compares every GPU kernel with the CPU kernel on random numbers, in the shapes of the op's cases.
-// Element-wise ops also get odd shapes that fill several blocks, and empty ones.
+// Element-wise ops also get odd shapes that fill several blocks, and empty shapes.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -18,10 +18,10 @@
 namespace mirrorflow {
 namespace {
 
-// True if the numbers must not be random, because the op rejects some or terms cancel.
+// Returns whether the numbers must not be random, because the op rejects some or terms cancel.
 bool MustStay(const std::string& op) { return op == "CheckNumerics" || op == "Digamma"; }
 
-// Integers are often indices or labels, and keep their values.
+// Integers are often indices or labels, so they keep their values.
 bool IsFree(const CaseNode& node, int input) {
   return IsFloating(node.inputs[input].dtype()) && !node.node->is_static_input(input);
 }
@@ -42,7 +42,7 @@ void Refill(const CaseNode& node, const Shape* shape, Random* random, OpCase* op
   }
 }
 
-// `op_case` with other operands and without results, which the CPU computes.
+// Returns `op_case` with other operands and without results, which the CPU computes.
 std::vector<OpCase> WithRandomInputs(const OpCase& op_case, Random* random) {
   std::vector<OpCase> all;
   const absl::StatusOr<CaseNode> node = MakeCaseNode(op_case, AllOps());
@@ -65,7 +65,7 @@ std::vector<OpCase> WithRandomInputs(const OpCase& op_case, Random* random) {
   return all;
 }
 
-// A key of everything that distinguishes two cases except their numbers.
+// Returns a key of everything that distinguishes two cases except their numbers.
 std::string KindOf(const OpCase& op_case) {
   std::string kind = op_case.ToString().substr(op_case.where.size());
   for (const OpCase::Operand& operand : op_case.operands) {

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks Mirrorflow on this machine's GPU and measures it beside its peers.
+"""Checks Mirrorflow on this machine's GPU and measures it next to its peers.
 
     ./run --only=checks          # tests and figures: ten minutes at most
-    ./run --only=benchmarks      # training steps beside the peers: ten minutes at most
+    ./run --only=benchmarks      # training steps next to the peers: ten minutes at most
     ./run --only="gpt2 8"        # some stages
     ./run --dry-run              # the stages, how long each may take, and what it needs
 
-Needs a driver, the CUDA toolkit (or PyTorch's packages of it), Python 3, and PyTorch and JAX for
-the peers. Each stage has a time limit of its own. Continues after a failed stage, and ends with a
-table of all stages and gates. Writes gpu_check.json and gpu_check.log to DIR, by default this
-folder; results of the same program that are already there stay, unless their stage runs again. The
-exit code is 0 if every stage is ok; a missed gate is a result, not a failure.
+Needs a driver, the CUDA toolkit (or PyTorch's CUDA packages), Python 3, and PyTorch and JAX for the
+peers. Each stage has its own time limit. Continues after a failed stage, and ends with a table of
+all stages and gates. Writes gpu_check.json and gpu_check.log to the folder --out, by default this
+one. Keeps existing results of the same program, unless their stage runs again. The exit code is 0
+if every stage is ok; a missed gate is a result, not a failure.
 """
 
 import argparse
@@ -44,12 +44,12 @@ RACECHECK_OPS = ("ArgMax BiasAddGrad Cumsum FusedBatchNormV3 LogSoftmax Mean Max
                  "SparseSoftmaxCrossEntropyWithLogits Sum TopKV2 Transpose").split()
 MAX_SHARDS = 12
 LEAST_ROUNDS, ROUNDS = 7, 11
-# The counts of a step, by `bench`.
+# Counts per step that `bench` reports.
 STEP_COUNTS = "copies_in", "graph_launches", "copies_out", "waits"
-# Seconds that a peer needs in addition to its --seconds: to start, and to give up a variant.
+# Seconds that a peer needs in addition to its --seconds, to start and to give up on a variant.
 PEER_START_SECONDS = 8
 
-# A stage ends after `seconds`. The stages of a kind take ten minutes at most.
+# A stage ends after `seconds`. The stages of one kind take ten minutes at most.
 CHECKS, BENCHMARKS = "checks", "benchmarks"
 Stage = collections.namedtuple("Stage", "kind name seconds needs run")
 
@@ -71,7 +71,7 @@ class Check:
 def find_gpus(check, seconds):
     missing = processes.missing_libraries(check.binary, check.environment)
     if missing:
-        return [Row("GPU", FAILED, "no " + ", ".join(missing))]
+        return [Row("GPU", FAILED, "missing libraries: " + ", ".join(missing))]
     result = check.run([check.binary, "gpus"], seconds)
     if result.code != 0:
         return [Row("GPU", FAILED, "no GPU: " + result.last_line())]
@@ -82,7 +82,7 @@ def find_gpus(check, seconds):
 
 
 def tests(name, patterns, shards=1, under=()):
-    """A stage of the tests that match `patterns`, in up to `shards` processes at a time."""
+    """Returns a stage that runs the tests that match `patterns`, in up to `shards` processes."""
 
     def run(check, seconds):
         count = min(shards, os.cpu_count() or 1)
@@ -109,7 +109,7 @@ def sanitizer(tool, ops):
         if program is None:
             return [Row(tool, SKIPPED, "no compute-sanitizer in the toolkit or on the path")]
         under = [program, "--tool", tool, "--error-exitcode", "9"]
-        # Libraries call functions whose errors they expect.
+        # Libraries make calls whose errors they expect.
         under += ["--report-api-errors", "no"] if tool == "memcheck" else []
         patterns = [f"*EveryCudaKernel.*/{op}" for op in ops]
         return tests(tool, patterns, shards=2, under=under)(check, seconds)
@@ -118,7 +118,7 @@ def sanitizer(tool, ops):
 
 
 def bench(model, batch, precision):
-    """A stage in which our program, PyTorch and JAX take turns."""
+    """Returns a stage in which our program, PyTorch and JAX take turns."""
     name = f"{model} {batch} {precision}"
 
     def run(check, seconds):
@@ -189,7 +189,7 @@ def row_of_line(stage, line, rounds):
 
 
 def warm_start(check, seconds):
-    """Measures the first step of a process whose kernels another process has compiled."""
+    """Measures the first step of a process whose kernels another process has already compiled."""
     deadline = time.monotonic() + seconds
     command = [check.binary, "bench", "--model=mlp", "--batch_size=64", "--precision=tf32",
                "--rounds=1", "--round_ms=1"]
@@ -250,7 +250,8 @@ def stages_of(check):
 
 
 def choose(stages, only):
-    """The stages with these names or of these kinds; all if there are none. ValueError for others."""
+    """Returns the stages with these names or kinds, or all if `only` is empty. Raises ValueError
+    for unknown names."""
     names = {name.strip() for name in only.split(",") if name.strip()}
     unknown = names - {s.name for s in stages} - {s.kind for s in stages}
     if unknown:
@@ -260,7 +261,7 @@ def choose(stages, only):
 
 
 def plan(stages):
-    """The table of --dry-run."""
+    """Returns the table of --dry-run."""
     lines = [("stage", "seconds", "kind", "needs")]
     lines += [(s.name, str(s.seconds), s.kind, s.needs) for s in stages]
     for kind in CHECKS, BENCHMARKS:
@@ -291,7 +292,7 @@ def run_stages(check, stages, budget):
 
 
 def earlier_results(path, program, stages):
-    """The rows and lines of an earlier run of this program, without those of `stages`."""
+    """Returns the rows and lines of an earlier run of this program, without those of `stages`."""
     try:
         before = json.loads(path.read_text())
     except (OSError, ValueError):
@@ -304,18 +305,20 @@ def earlier_results(path, program, stages):
 
 
 def unpack(work):
-    """Unpacks the cases of ops into the folder where the tests look for them."""
+    """Unpacks the op test cases into the folder where the tests look for them."""
     with tarfile.open(HERE / "cases.tar.gz") as cases:
         cases.extractall(work)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--budget", type=float, help="seconds for each stage, instead of its own")
-    parser.add_argument("--dry-run", action="store_true", help="only list the stages")
+    parser.add_argument("--budget", type=float,
+                        help="time limit in seconds for each stage, instead of its own")
+    parser.add_argument("--dry-run", action="store_true", help="list the stages and exit")
     parser.add_argument("--only", default="",
-                        help=f"comma-separated names of stages, {CHECKS} or {BENCHMARKS}")
-    parser.add_argument("--out", type=pathlib.Path, default=HERE, help="folder for result and log")
+                        help=f"comma-separated stage names, {CHECKS} or {BENCHMARKS}")
+    parser.add_argument("--out", type=pathlib.Path, default=HERE,
+                        help="folder for the result and the log")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as work, open(args.out / "gpu_check.log", "ab") as log:

@@ -181,7 +181,7 @@ class RunTest(unittest.TestCase):
                                      expected_code=1)
         self.assertLess(time.monotonic() - began, 12)
         self.assertEqual(rows["kernels"]["result"], "FAILED")
-        self.assertIn("not done in time", rows["kernels"]["what"])
+        self.assertIn("did not finish in time", rows["kernels"]["what"])
         self.assertEqual(rows["training"]["result"], "ok")
 
     def test_missing_programs_are_skipped_with_reason(self):

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gradients of the array ops where shapes are unknown while the graph is built. The nodes differ,
-// but the numbers must equal those for known shapes, which tests/ops/op_test.cc compares with
-// central differences.
+// Tests the gradients of array ops whose shapes are unknown while the graph is built. The nodes
+// differ, but the numbers must equal those for known shapes, which tests/ops/op_test.cc compares
+// with central differences.
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/all_kernels.h"
@@ -36,7 +36,7 @@ Output Ints(const Scope& s, absl::Span<const int64_t> values) {
   return ops::VectorConst(s, values);
 }
 Output Int(const Scope& s, int64_t value) { return ops::ScalarConst(s, DT_INT32, double(value)); }
-// The size of dimension d of x, which is a constant only where the shape of x is known.
+// Returns the size of dimension d of x, which is a constant only if the shape of x is known.
 Output SizeOf(const Scope& s, Output x, int d) { return ops::ElementOf(s, ops::Shape(s, x), d); }
 
 const Row kRows[] = {

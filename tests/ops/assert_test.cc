@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Assert in graphs that TensorFlow writes, where most of its data are strings.
+// Tests Assert in graphs that TensorFlow writes, in which most of its data are strings.
 #include "ops/assert.h"
 
 #include <string>

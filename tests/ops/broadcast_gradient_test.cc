@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gradients of broadcast operands. Known, partially known and unknown shapes give different nodes,
-// which must compute the same.
+// Tests the gradients of broadcast operands. Known, partially known and unknown shapes give
+// different nodes, which must compute the same values.
 #include "ops/broadcast_gradient.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ Tensor Counting(const Shape& shape) {
   return *std::move(t);
 }
 
-// z = x + y for placeholders of the given shapes, and the gradients of x and y for dz.
+// A graph with z = x + y for placeholders of the given shapes, and the gradients of x and y for dz.
 struct Sum {
   Sum(const Shape& x_shape, const Shape& y_shape) {
     const Scope scope(&graph);
@@ -123,7 +123,7 @@ TEST(SumToOperand, HandlesThreeOperands) {
   EXPECT_TRUE(Tensor::Identical(results->at(1), Tensor::Scalar<float>(3)));
 }
 
-// The gradients of x [b,2,3] · y [c,3,2] for a dz of ones; b and c are the fed sizes.
+// Returns the gradients of x [b,2,3] · y [c,3,2] for a dz of ones; b and c are the fed sizes.
 std::vector<Tensor> BatchProductGradients(const Shape& known_x, const Shape& known_y, int64_t b,
                                           int64_t c) {
   Graph graph;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The gradient of a whole model, in double precision, against central differences. The checks of
-// single ops do not cover how gradients are combined.
+// Compares the gradient of a whole model with central differences, in double precision. The tests
+// of single ops do not cover how gradients are combined.
 #include <cmath>
 
 #include "gtest/gtest.h"
@@ -24,7 +24,7 @@ namespace {
 
 constexpr double kStep = 1e-5;
 
-// A network of two layers with shared weights, and weight decay.
+// A two-layer network with shared weights and weight decay.
 class Model {
  public:
   Model() {

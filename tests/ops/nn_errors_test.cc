@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The neural-network ops: error messages, and shape inference from partially known shapes.
+// Tests the errors of neural-network ops, and their shape inference from partially known shapes.
 #include <functional>
 
 #include "framework/graph/shape_inference.h"
@@ -283,7 +283,7 @@ TEST_F(NnShapes, FollowDataFormat) {
             Shape({-1, 8, 12, 12}));
 }
 
-// A filter that is slightly larger than the image gives no rows, as in TensorFlow.
+// A filter slightly larger than the image gives no rows, as in TensorFlow.
 TEST_F(NnShapes, WindowLargerThanImageGivesNoRows) {
   const Output y = ops::Conv2D(root_, Feed(root_, {2, 2, 5, 3}), Filter(root_), kOnes, "VALID");
   EXPECT_EQ(root_.shape(y), Shape({2, 0, 3, 4}));

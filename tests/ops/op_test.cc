@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Properties of every op: each test runs once for each op in the registry. A new op needs no change
-// here, only cases in tests/references/cases or, where no values are known, in tests/ops/cases.
+// Tests properties of every op: each test runs once for each op in the registry. A new op needs no
+// change here, only cases in tests/references/cases or, if no values are known, in tests/ops/cases.
 #include <algorithm>
 #include <map>
 
@@ -18,7 +18,7 @@ namespace {
 
 enum class Check { kValues, kGradient, kRule, kTraits };
 
-// The ops that a check has no case for, and the reason. An op that passes the check must not be
+// The ops without a case for a check, and the reasons. An op that passes the check must not be
 // listed.
 struct Exemption {
   const char* op;
@@ -27,7 +27,7 @@ struct Exemption {
 };
 
 constexpr Exemption kExemptions[] = {
-    {"FusedBatchNormV3", Check::kGradient, "only y has one: tests/ops/batch_norm_test.cc"},
+    {"FusedBatchNormV3", Check::kGradient, "only y has a gradient: tests/ops/batch_norm_test.cc"},
     {"If", Check::kGradient, "cases have no functions: tests/distribute/control_flow_test.cc"},
     {"If", Check::kValues, "cases have no functions: tests/distribute/foreign_graph_test.cc"},
     {"NoOp", Check::kRule, "it has neither operands nor results"},
@@ -38,10 +38,10 @@ constexpr Exemption kExemptions[] = {
     {"RandomUniform", Check::kValues, "TensorFlow's numbers differ: tests/ops/random_test.cc"},
     {"ReplicaIndex", Check::kValues,
      "TensorFlow does not have it: tests/distribute/strategy_test.cc"},
-    {"StatelessIf", Check::kGradient, "as for If"},
-    {"StatelessIf", Check::kValues, "as for If"},
-    {"StatelessWhile", Check::kGradient, "as for While"},
-    {"StatelessWhile", Check::kValues, "as for While"},
+    {"StatelessIf", Check::kGradient, "see If"},
+    {"StatelessIf", Check::kValues, "see If"},
+    {"StatelessWhile", Check::kGradient, "see While"},
+    {"StatelessWhile", Check::kValues, "see While"},
     {"StopGradient", Check::kGradient, "it differs from central differences by design"},
     {"TruncatedNormal", Check::kValues, "TensorFlow's numbers differ: tests/ops/random_test.cc"},
     {"VarHandleOp", Check::kValues, "a handle has no value"},
@@ -52,7 +52,7 @@ constexpr Exemption kExemptions[] = {
 };
 
 const OpRegistry& Ops() {
-  // Not AllOps(), which dies on the errors that this test reports.
+  // Not AllOps(), which crashes on the errors that this test reports.
   static const OpRegistry* const registry = [] {
     auto* ops = new OpRegistry();
     RegisterAllOps(*ops);
@@ -61,7 +61,7 @@ const OpRegistry& Ops() {
   return *registry;
 }
 
-// Lists are operands neither of cases nor of kernels.
+// Neither cases nor kernels can have lists as operands.
 bool IsAboutLists(const OpDef& op) {
   const auto is_list = [](const ArgDef& arg) { return arg.dtype == DT_VARIANT; };
   return absl::c_any_of(op.inputs, is_list) || absl::c_any_of(op.outputs, is_list);
@@ -78,7 +78,7 @@ const Exemption* FindExemption(absl::string_view op, Check check) {
   return nullptr;
 }
 
-// Attributes that need not have a case for each of their values. An empty `op` means every op.
+// Attributes that do not need a case for each value. An empty `op` means every op.
 struct SilentAttribute {
   const char* op;
   const char* attr;
@@ -106,7 +106,7 @@ constexpr SilentAttribute kSilentAttributes[] = {
     {"MaxPoolGrad", "data_format", "NCHW_VECT_C is rejected"},
 };
 
-// Cases have no handles and no lists.
+// Cases contain no handles and no lists.
 bool IsHandle(const AttrValue& value) {
   return value == AttrValue(DT_RESOURCE) || value == AttrValue(DT_VARIANT);
 }
@@ -138,13 +138,13 @@ bool IsWithoutNumbers(absl::string_view op, const AttrValue& value) {
   });
 }
 
-// Ops on floating-point tensors without a case that has an empty operand.
+// Ops on floating-point tensors that have no case with an empty operand.
 constexpr const char* kNeverEmpty[] = {
     "DepthwiseConv2dNativeBackpropFilter",  // TensorFlow does not write the result
     "ScatterNd",                            // TensorFlow rejects it
 };
 
-// Arguments that need no cases of size 1 in each dimension. An empty `op` means every op.
+// Arguments that do not need cases of size 1 in each dimension. An empty `op` means every op.
 struct NeverOne {
   const char* op;
   const char* arg;
@@ -241,7 +241,7 @@ TEST_P(EveryOp, HasCasesWithoutElementsAndWithNonFiniteNumbers) {
   }
 }
 
-// Returns the shapes of an argument, of all its tensors if it is a list, in cases that succeed.
+// Returns the shapes of an argument (of all its tensors if it is a list) in cases that succeed.
 std::vector<Shape> ShapesOf(const OpDef& op, const ArgDef& arg) {
   std::vector<Shape> shapes;
   for (const OpCase* op_case : KnownCases(op)) {
@@ -257,8 +257,9 @@ std::vector<Shape> ShapesOf(const OpDef& op, const ArgDef& arg) {
   return shapes;
 }
 
-// If all cases give the argument the same rank (images, a matrix), each dimension must be 1 in some
-// case. Otherwise the first dimension must be 1 in some case, and the last one of a matrix or more.
+// If the argument has the same rank in all cases (images, a matrix), each dimension must be 1 in
+// some case. Otherwise the first dimension must be 1 in some case, as must the last dimension if
+// the rank is at least 2.
 TEST_P(EveryOp, HasCasesOfSizeOneInEachDimension) {
   for (const ArgDef& arg : op().inputs) {
     if (arg.is_static || MayBeNeverOne(op().name, arg.name)) continue;
@@ -285,7 +286,7 @@ TEST_P(EveryOp, HasCasesOfSizeOneInEachDimension) {
   }
 }
 
-// True if `a` has an explicit dimension of size 1 where `b` has a larger one.
+// Returns true if `a` has an explicit dimension of size 1 where `b` has a larger one.
 bool IsStretched(const Shape& a, const Shape& b) {
   const int common = std::min(a.rank(), b.rank());
   for (int k = 1; k <= common; ++k) {

@@ -13,7 +13,7 @@
 namespace mirrorflow {
 namespace {
 
-// The value of an expression of two scalars.
+// Returns the value of an expression of two scalars.
 template <typename T>
 T ValueOf(T x, T y, const std::function<Output(Output, Output)>& expression) {
   Graph graph;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ops that TensorFlow does not have. Files define them as functions of TensorFlow's ops, and
+// Tests ops that TensorFlow does not have. Files define them as functions of TensorFlow's ops, and
 // reading such a file restores the ops.
 #include "framework/graph/own_ops.h"
 
@@ -18,7 +18,7 @@
 namespace mirrorflow {
 namespace {
 
-// A registry of TensorFlow's ops only.
+// Returns a registry of only TensorFlow's ops.
 const OpRegistry& TensorFlowOps() {
   static const OpRegistry* const registry = [] {
     auto* ops = new OpRegistry();
@@ -30,7 +30,7 @@ const OpRegistry& TensorFlowOps() {
   return *registry;
 }
 
-// The results of a case's node after it is written and read with TensorFlow's ops only.
+// Returns the results of a case's node after it is written, and read with only TensorFlow's ops.
 absl::StatusOr<std::vector<Tensor>> ByFunction(const CaseNode& made) {
   MF_ASSIGN_OR_RETURN(const proto::GraphDef def, ToGraphDef(made.graph));
   MF_ASSIGN_OR_RETURN(const Graph graph, FromGraphDef(def, TensorFlowOps()));
@@ -52,7 +52,7 @@ bool IsReduced(const OpCase& op_case) {
   return false;
 }
 
-// A formula rounds once per op, which is visible in half precision.
+// Allows for the rounding of each op in a formula, which is visible in half precision.
 Tolerance ToleranceOfFormula(const OpCase& op_case, const CaseNode& made) {
   Tolerance tolerance = ToleranceOf(*made.node, made.inputs, op_case.outputs);
   const double unit = tolerance.relative;
@@ -104,7 +104,7 @@ TEST(OwnOps, ShareOneFunctionForSameAttributes) {
     EXPECT_EQ(function.attr().size(), 1);
   }
   ASSERT_EQ(names.size(), 2);
-  EXPECT_EQ(names[0], "Gelu");  // TensorFlow finds it by the name of the op
+  EXPECT_EQ(names[0], "Gelu");  // TensorFlow finds it by the op name
   EXPECT_EQ(names[1].substr(0, 5), "Gelu_");
 }
 
@@ -124,7 +124,7 @@ TEST(OwnOps, RoundTripThroughGraphDef) {
   EXPECT_EQ(again->DebugString(), def->DebugString());
 }
 
-// Otherwise a foreign function would be taken for the op.
+// Otherwise a foreign function would be mistaken for the op.
 TEST(OwnOps, ForeignFunctionOfSameNameIsRejected) {
   auto def = ToGraphDef(SeveralOwnOps());
   ASSERT_TRUE(def.ok()) << def.status();
@@ -140,7 +140,7 @@ TEST(OwnOps, ForeignFunctionOfSameNameIsRejected) {
   }
 }
 
-// Ops in functions count, too: the one library has the functions of all of them.
+// The library must also have the functions for ops inside functions.
 TEST(OwnOps, FunctionsAreWrittenForOpsInBranches) {
   Graph graph;
   const Scope root(&graph);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The random ops: the generator's published test vectors, the distributions, and what the numbers
-// depend on and do not depend on.
+// Tests the random ops: the generator's published test vectors, the distributions, and what the
+// numbers do and do not depend on.
 #include "ops/random.h"
 
 #include <algorithm>
@@ -39,7 +39,7 @@ struct DrawOptions {
   EvaluateOptions evaluate;
 };
 
-// Draws one replica's share, of shape `local`, of a tensor of shape `global`.
+// Draws one replica's shard, of shape `local`, of a tensor of shape `global`.
 Tensor DrawShare(RandomBuilder build, DataType dtype, const Shape& global, const Shape& local,
                  const DrawOptions& options) {
   Graph graph;
@@ -73,7 +73,7 @@ TEST(Philox, MatchesPublishedTestVectors) {
        {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
   };
   for (const Answer& answer : kAnswers) {
-    PhiloxBlocks<3> blocks;  // the answer must not depend on the block's position
+    PhiloxBlocks<3> blocks;  // the result must not depend on the block's position
     for (int w = 0; w < 4; ++w) std::fill_n(blocks.word[w], 3, answer.counter[w]);
     Philox4x32(uint64_t{answer.key[1]} << 32 | answer.key[0], blocks);
     for (int w = 0; w < 4; ++w) {
@@ -200,7 +200,7 @@ TEST(Random, DependsOnlyOnSeedStepAndName) {
   };
   EXPECT_EQ(all.size(), 7u);
   EXPECT_EQ(with(1, 1, "a"), with(1, 1, "a"));
-  // Seeds of the op replace the session's seed.
+  // The op's seeds replace the session's seed.
   EXPECT_EQ(with(1, 1, "a", {.seed = 7}), with(2, 1, "a", {.seed = 7}));
   EXPECT_NE(with(1, 1, "a", {.seed = 7}), with(1, 2, "a", {.seed = 7}));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reductions, beyond the stored cases: partially known shapes, errors, long sums, the gradient of
-// Prod at zeros, and gradients for batches of unknown size.
+// Tests what the stored cases of reductions do not cover: partially known shapes, errors, long
+// sums, the gradient of Prod at zeros, and gradients for batches of unknown size.
 #include "ops/reduction.h"
 
 #include <cmath>
@@ -118,13 +118,14 @@ TEST(Reduction, LongFloatSumsKeepPrecision) {
   const double want = kCount * static_cast<double>(0.1f);
   EXPECT_NEAR(Reduce(ops::Sum, *x, {0}).scalar<float>(), want, 1e-6 * want);
   EXPECT_NEAR(Reduce(ops::Mean, *x, {0}).scalar<float>(), 0.1f, 1e-7);
-  // By rows: the last dimension is kept.
+  // Sums over rows: the last dimension is kept.
   const Tensor columns = Reduce(ops::Sum, x->Reshaped({kCount / 2, 2}), {0});
   EXPECT_NEAR(columns.flat<float>()[0], want / 2, 1e-6 * want);
   EXPECT_NEAR(columns.flat<float>()[1], want / 2, 1e-6 * want);
 }
 
-// Compares every set of axes, of a tensor with a dimension of size 1, with the definition.
+// Compares reductions over every set of axes of a tensor, which has a dimension of size 1, with the
+// definition.
 TEST(Reduction, ReducesEverySetOfAxes) {
   const Shape shape({2, 3, 1, 70, 5});
   absl::StatusOr<Tensor> x = Tensor::Allocate(DT_INT64, shape);
@@ -173,7 +174,7 @@ TEST(Prod, ResultIsConstantForKnownShape) {
   EXPECT_TRUE(Tensor::Identical(graph.values().at(count).constant, Tensor::Scalar<int32_t>(24)));
 }
 
-// dL/dx of L = sum(build(x, axes) * dy).
+// Returns dL/dx of L = sum(build(x, axes) * dy).
 Tensor GradientOf(Output (*build)(const Scope&, Output, const ops::ReductionAxes&,
                                   const ops::ReductionOptions&),
                   const Shape& placeholder, const Tensor& x, std::vector<int64_t> axes,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TensorFlow has no ReplicaIndex: files that contain one define it as a function.
+// TensorFlow has no ReplicaIndex, so files that contain one define it as a function.
 #include "ops/replica_index.h"
 
 #include "framework/graph/graph_def.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Views, beyond the cases of tests/references: the dimensions that the sharding rule allows to
-// shard, partially known shapes, and errors.
+// Tests what the cases of tests/references do not cover of views: the dimensions that the sharding
+// rule allows to be sharded, partially known shapes, and errors.
 #include "ops/reshape.h"
 
 #include "framework/graph/shape_inference.h"
@@ -95,7 +95,7 @@ TEST_F(ViewTest, ReshapeAcceptsShapeComputedFromDimensions) {
 }
 
 TEST_F(ViewTest, ReshapeInfersSingleUnknownDimension) {
-  // The first dimension is unknown and not a -1, but only one size is possible.
+  // The first dimension is unknown rather than a -1, but only one size is possible.
   const Output n = ops::ElementOf(root_, ops::Shape(root_, Feed({-1})), 0);
   const Output target = ops::Pack(root_, {n, ops::ScalarConst(root_, DT_INT32, 4)});
   EXPECT_EQ(ShapeOf(ops::Reshape(root_, Feed({2, 6}), target)), Shape({3, 4}));

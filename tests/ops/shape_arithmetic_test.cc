@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Propagation of partially known shapes, and of the integers that they consist of, through the
-// array ops; and the errors of their shape functions.
+// Tests how partially known shapes, and the integers of which they consist, propagate through the
+// array ops, and the errors of the shape functions.
 #include <cmath>
 #include <optional>
 #include <vector>
@@ -34,9 +34,10 @@ class ShapeArithmetic : public ::testing::Test {
   Output Vector(absl::Span<const int64_t> values) { return ops::VectorConst(root_, values); }
   Output Scalar(int64_t value) { return ops::ScalarConst(root_, DT_INT32, double(value)); }
   const Shape& ShapeOf(Output value) { return root_.shape(value); }
-  // The shape that the vector `value` is known to hold, which is the shape of a Fill with it.
+  // Returns the shape that the vector `value` is known to hold, which is the shape of a Fill with
+  // it.
   Shape Held(Output value) { return ShapeOf(ops::Fill(root_, value, Scalar(0))); }
-  // The elements of `value` if it is a constant.
+  // Returns the elements of `value` if it is a constant.
   std::optional<std::vector<int64_t>> Constant(Output value) {
     const Tensor& tensor = graph_.values().at(value).constant;
     if (!tensor.has_value()) return std::nullopt;
@@ -44,7 +45,7 @@ class ShapeArithmetic : public ::testing::Test {
   }
   Graph graph_;
   Scope root_{&graph_};
-  // Its shape is partially known: [?,28,3].
+  // An image batch whose shape is partially known: [?,28,3].
   const Output image_ = Feed({-1, 28, 3});
   const Output dims_ = ops::Shape(root_, image_);
 };
@@ -96,7 +97,7 @@ TEST_F(ShapeArithmetic, SlicesKeepOrderOfElements) {
 
 TEST_F(ShapeArithmetic, ComputedShapesDetermineResultShapes) {
   EXPECT_EQ(ShapeOf(ops::BroadcastTo(root_, Feed({1, 3}), dims_)), Shape({-1, 28, 3}));
-  // A dimension that is known of the input is known of the result.
+  // A known dimension of the input is also known in the result.
   EXPECT_EQ(ShapeOf(ops::BroadcastTo(root_, Feed({5, 1, 3}), dims_)), Shape({5, 28, 3}));
   EXPECT_EQ(ShapeOf(ops::Tile(root_, Feed({2, 2, -1}), dims_)), Shape({-1, 56, -1}));
   EXPECT_EQ(ShapeOf(ops::Tile(root_, Feed({-1, 2}), Vector({1, 3}))), Shape({-1, 6}));

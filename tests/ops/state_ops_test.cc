@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Placeholders, variables and updates, beyond the cases of tests/references: errors, order and
-// gates.
+// Tests what the cases of tests/references do not cover of placeholders, variables and updates:
+// errors, order and gates.
 #include "framework/graph/shape_inference.h"
 #include "framework/runtime/evaluate_node.h"
 #include "gmock/gmock.h"
@@ -114,7 +114,7 @@ struct GateRow {
 
 class Gates : public StateOps, public ::testing::WithParamInterface<GateRow> {
  protected:
-  // Adds the update of variable {1, 2} and slots {3, 4} by gradient {5, 6}; scalars are 0.5.
+  // Adds an update of variable {1, 2} with slots {3, 4} and gradient {5, 6}; all scalars are 0.5.
   Operation Update(const std::string& op, const std::vector<Output>& gates) {
     const Output var = Variable({2}), slot = Variable({2}), slot2 = Variable({2});
     const Output scalar = Feed(DT_FLOAT, {}), grad = Feed(DT_FLOAT, {2});

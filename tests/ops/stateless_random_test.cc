@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stateless random ops: the same numbers as TensorFlow's, bit for bit, and the shapes that they
-// reject. op_test.cc checks that each replica draws its own rows.
+// Tests that stateless random ops draw the same numbers as TensorFlow's, bit for bit, and which
+// shapes they reject. op_test.cc checks that each replica draws its own rows.
 #include "ops/stateless_random.h"
 
 #include "absl/strings/match.h"

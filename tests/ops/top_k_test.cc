@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TopKV2: arguments that it rejects, and the position of NaN, for which TensorFlow has no order.
+// Tests which arguments TopKV2 rejects, and the position of NaN, for which TensorFlow defines no
+// order.
 #include "ops/top_k.h"
 
 #include <cmath>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Copies a graph in double precision, the baseline against which float rounding is measured.
+// Copies a graph in double precision. The copy is the baseline against which float rounding is
+// measured.
 #ifndef MIRRORFLOW_TESTS_ORACLE_IN_DOUBLE_H_
 #define MIRRORFLOW_TESTS_ORACLE_IN_DOUBLE_H_
 
@@ -14,7 +15,7 @@ namespace mirrorflow {
 
 struct GraphInDouble {
   Graph graph;
-  std::vector<Node*> nodes;  // by the id of the node that each is a copy of
+  std::vector<Node*> nodes;  // by the id of the original node
 };
 
 // Copies `graph` with every floating-point type attribute and constant converted to double.

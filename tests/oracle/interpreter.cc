@@ -165,7 +165,7 @@ absl::Status Interpreter::StepRun::ExecuteNode(const Node& node) {
   return absl::OkStatus();
 }
 
-// Every input value is known, so the shape function has all the information that it can ever have.
+// Every input value is known, so the shape function has complete information.
 absl::StatusOr<std::vector<Shape>> Interpreter::StepRun::InferShapes(
     const Node& node, absl::Span<const Tensor> inputs) const {
   ShapeTable table;
@@ -270,7 +270,7 @@ absl::StatusOr<Output> Interpreter::Translate(const Output& output) const {
 absl::StatusOr<std::vector<Tensor>> Interpreter::Run(
     absl::Span<const std::pair<Output, Tensor>> feeds, absl::Span<const Output> fetches,
     absl::Span<const Operation> targets, const StepParams& params) {
-  const std::shared_ptr<ReferenceLists> around = lists_;  // of the calling step, if any
+  const std::shared_ptr<ReferenceLists> around = lists_;  // the lists of the calling step, if any
   if (around == nullptr) lists_ = std::make_shared<ReferenceLists>();
   const auto forget = absl::MakeCleanup([&] { lists_ = around; });
   StepRun step(*this, params);

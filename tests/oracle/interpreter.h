@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Interpreter: runs a graph node by node, in topological order, on host tensors. It has no passes,
-// no plan and no memory planning: its results define what a graph means, and the compiler is tested
+// no plan and no memory planning. Its results define what a graph means, and the compiler is tested
 // against them.
 //
 //   * It runs only the nodes that fetches and targets need, and no node that is fed.
@@ -30,8 +30,8 @@
 
 namespace mirrorflow {
 
-// A list of tensors; an item without a value is zeros. The interpreter represents a value of dtype
-// variant by the index of its list in the table of the step.
+// A list of tensors, in which an item without a value stands for zeros. The interpreter represents
+// a value of dtype variant by the index of its list in the step's table.
 struct ReferenceList {
   DataType dtype = DT_INVALID;
   Shape element = Shape::UnknownRank();
@@ -39,7 +39,7 @@ struct ReferenceList {
 };
 using ReferenceLists = std::vector<ReferenceList>;
 
-// Runs a node that has lists among its inputs or outputs; returns its outputs. The list ops are not
+// Runs a node that has lists among its inputs or outputs. Returns its outputs. The list ops are not
 // part of the framework, so the layer that defines them supplies this function.
 using RunListOpFn = absl::StatusOr<std::vector<Tensor>> (*)(const Node& node,
                                                             absl::Span<const Tensor> inputs,
@@ -47,15 +47,14 @@ using RunListOpFn = absl::StatusOr<std::vector<Tensor>> (*)(const Node& node,
 
 struct InterpreterOptions {
   bool in_double = false;
-  // Instantiates the functions of branches and loops; only graphs that have some need it.
+  // Instantiates the functions of branches and loops. Only graphs with branches or loops need it.
   const OpRegistry* ops = nullptr;
-  RunListOpFn run_list_op = nullptr;  // only graphs that have lists need it
+  RunListOpFn run_list_op = nullptr;  // only graphs with lists need it
 };
 
 class Interpreter {
  public:
-  // Copies `graph`. `kernels`, of which those of device type CPU are used, must outlive the
-  // interpreter.
+  // Copies `graph`. The interpreter uses the CPU kernels of `kernels`, which must outlive it.
   static absl::StatusOr<Interpreter> Create(const Graph& graph, const KernelRegistry& kernels,
                                             const InterpreterOptions& options = {});
 
@@ -66,11 +65,11 @@ class Interpreter {
                                           absl::Span<const Operation> targets = {},
                                           const StepParams& params = {});
 
-  // Initializes each variable that has no value yet from the node that attribute `_initializer` of
-  // its handle names, if there is one.
+  // Initializes each variable that has no value yet from the node that its handle's attribute
+  // `_initializer` names, if any.
   absl::Status InitializeVariables(const StepParams& params = {});
 
-  // Values by variable name. May be read and modified between steps.
+  // The values by variable name. The caller can read and modify them between steps.
   std::map<std::string, Tensor>& variables() { return variables_; }
 
  private:
@@ -83,9 +82,9 @@ class Interpreter {
   InterpreterOptions options_;
   Graph original_;
   Graph graph_;               // the graph that runs: a copy of original_, in double if requested
-  std::vector<Node*> nodes_;  // nodes of graph_, by their id in original_
+  std::vector<Node*> nodes_;  // nodes of graph_, by id in original_
   std::map<std::string, Tensor> variables_;
-  std::shared_ptr<ReferenceLists> lists_;  // of the current step; its functions share them
+  std::shared_ptr<ReferenceLists> lists_;  // lists of the current step, shared by its functions
 };
 
 }  // namespace mirrorflow

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Branches and loops: each call of a function runs in an interpreter of its own, which shares the
+// Runs branches and loops: each function call runs in a separate interpreter, which shares the
 // variables' values.
 #include <utility>
 
@@ -28,8 +28,8 @@ absl::StatusOr<bool> Holds(const Tensor& predicate) {
 
 }  // namespace
 
-// `args` are the node's inputs from the function's first argument on, without a value for handles.
-// The function reads and updates `variables`.
+// Calls a function. `args` are the node's inputs, starting with the function's first argument;
+// handles have no value. The function reads and updates `variables`.
 absl::StatusOr<std::vector<Tensor>> Interpreter::StepRun::Call(
     const Node& node, absl::string_view function, std::vector<Tensor> args,
     const StepParams& params, std::map<std::string, Tensor>* variables) const {
@@ -78,7 +78,7 @@ absl::Status Interpreter::StepRun::ExecuteControl(const Node& node, Seen seen) {
     if (node.input(i).dtype() != DT_RESOURCE) {
       MF_ASSIGN_OR_RETURN(value, ValueOf(node.input(i)));
     } else {
-      // A variable without a value is not an error here: the function may not read it.
+      // A variable without a value is not an error here, because the function may not read it.
       MF_ASSIGN_OR_RETURN(const std::string name, VariableName(node.input(i)));
       const auto versions = versions_.find(name);
       if (versions != versions_.end()) {
@@ -114,7 +114,7 @@ absl::Status Interpreter::StepRun::ExecuteControl(const Node& node, Seen seen) {
     if (old != before.end() && old->second.raw() == value.raw()) continue;  // not written
     std::vector<Tensor>& versions = versions_[name];
     if (versions.empty()) {
-      // Version 0, for a later read that is not ordered after this node.
+      // Keep version 0 for a later read that is not ordered after this node.
       versions.push_back(old != before.end() ? old->second : Tensor());
     }
     versions.push_back(value);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One step of the interpreter. Private to the interpreter.
+// One step of the interpreter; private to it.
 #ifndef MIRRORFLOW_TESTS_ORACLE_INTERPRETER_STEP_H_
 #define MIRRORFLOW_TESTS_ORACLE_INTERPRETER_STEP_H_
 
@@ -24,7 +24,7 @@ class Interpreter::StepRun {
 
   absl::Status Feed(const Output& value, Tensor tensor);
   absl::Status Execute(absl::Span<const Output> fetches, absl::Span<Node* const> targets);
-  // The fed or computed value. InvalidArgument for a handle, which has no value.
+  // Returns the fed or computed value. InvalidArgument for a handle, which has no value.
   absl::StatusOr<Tensor> ValueOf(const Output& value) const;
   void Commit();
 
@@ -36,7 +36,7 @@ class Interpreter::StepRun {
   Seen VersionsBefore(const Node& node) const;
   absl::Status ExecuteNode(const Node& node);
 
-  // Branches and loops (interpreter_control_flow.cc).
+  // Runs a branch or loop (interpreter_control_flow.cc).
   absl::Status ExecuteControl(const Node& node, Seen seen);
   absl::StatusOr<std::vector<Tensor>> Call(const Node& node, absl::string_view function,
                                            std::vector<Tensor> args, const StepParams& params,

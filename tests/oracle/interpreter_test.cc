@@ -110,7 +110,7 @@ TEST_F(InterpreterTest, ReadsSeeOnlyWritesOrderedBeforeThem) {
   const Output v = Variable("v");
   const Operation first = ops::AssignVariableOp(root_, v, Const(2));
   const Operation second = ops::AssignAddVariableOp(After({first}), v, Const(10));
-  // Created last, so that it would see both writes if nodes ran in order of ids.
+  // Created last, so that it would see both writes if nodes ran in id order.
   const Output before = ops::ReadVariableOp(root_, v);
   const Output between = ops::ReadVariableOp(After({first}), v);
   const Output after = ops::ReadVariableOp(After({second}), v);
@@ -124,8 +124,8 @@ TEST_F(InterpreterTest, ReadsSeeOnlyWritesOrderedBeforeThem) {
 }
 
 TEST_F(InterpreterTest, CrossOrderedReadsSeeValuesFromBeforeStep) {
-  // Each read waits for the write of the other variable but not for that of its own. No order of
-  // these four nodes has both reads before both writes.
+  // Each read waits for the write of the other variable but not for the write of its own. No order
+  // of these four nodes has both reads before both writes.
   const Output a = Variable("a"), b = Variable("b");
   const Operation write_a = ops::AssignVariableOp(root_, a, Const(10));
   const Operation write_b = ops::AssignVariableOp(root_, b, Const(20));
@@ -240,7 +240,7 @@ TEST_F(InterpreterTest, ComputesInDoublePrecisionOnRequest) {
   EXPECT_EQ((*result)[0].scalar<double>(), exact);
   EXPECT_EQ(interpreter.variables()["v"].scalar<double>(), exact);
   EXPECT_NE(exact, double{third * third * third});
-  // Feeds may be double precision, too.
+  // Feeds may also be double precision.
   const auto again = interpreter.Run({{x, Tensor::Of<double>(Shape({1, 1}), {0.5})}}, {y});
   ASSERT_TRUE(again.ok()) << again.status();
 }

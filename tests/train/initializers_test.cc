@@ -25,10 +25,10 @@ constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
 using initializers::Distribution;
 using initializers::Fan;
 
-// Truncation at two standard deviations reduces the standard deviation to this share.
+// Truncation at two standard deviations scales the standard deviation by this factor.
 constexpr double kTruncated = 0.87962566;
 
-// The initial value of a variable of this shape with `initializer`.
+// Returns the initial value of a variable of this shape.
 Tensor Initial(const Initializer& initializer, const Shape& shape, DataType dtype = DT_FLOAT,
                uint64_t seed = 1) {
   Graph graph;
@@ -61,7 +61,7 @@ struct Expected {
   Initializer initializer;
   Shape shape;
   double mean, deviation;
-  double reach;  // the largest distance from the mean
+  double reach;  // largest distance from the mean
 };
 
 TEST(InitializersTest, RandomInitializersHaveMomentsAndBoundsOfKeras) {
@@ -86,7 +86,7 @@ TEST(InitializersTest, RandomInitializersHaveMomentsAndBoundsOfKeras) {
       normal(initializers::VarianceScaling({.scale = 3, .mode = Fan::kOut}), weight, 3.0 / 80),
       {initializers::VarianceScaling({.distribution = Distribution::kUntruncatedNormal}), weight, 0,
        0.1, kInfinity},
-      // A filter: each output sees 3 * 5 * 8 inputs, and each input goes to 3 * 5 * 40 outputs.
+      // For a filter, each output sees 3 * 5 * 8 inputs, and each input goes to 3 * 5 * 40 outputs.
       normal(initializers::GlorotNormal(), weight, 2.0 / 180),
       normal(initializers::GlorotNormal(), filter, 2.0 / (15 * 48)),
       uniform(initializers::GlorotUniform(), weight, 2.0 / 180),
@@ -188,7 +188,7 @@ TEST(InitializersTest, SeedDeterminesValues) {
   }
 }
 
-// The columns, or rows if there are fewer, of `t` as vectors.
+// Returns the columns of `t`, or its rows if there are fewer, as vectors.
 std::vector<std::vector<double>> Vectors(const Tensor& t) {
   const int64_t columns = t.shape().dim(t.shape().rank() - 1), rows = t.num_elements() / columns;
   const bool by_column = columns <= rows;
@@ -217,7 +217,7 @@ TEST(InitializersTest, OrthogonalHasOrthonormalColumnsOrRows) {
   }
 }
 
-// If the distribution is uniform, elements of square matrices have mean 0 and variance 1 / size,
+// If the distribution is uniform, the elements of square matrices have mean 0 and variance 1 / size
 // in every row and column. Gram-Schmidt with other signs would fail in the first column.
 TEST(InitializersTest, OrthogonalIsUniformlyDistributed) {
   constexpr int kDraws = 200, kSize = 3;

@@ -64,16 +64,16 @@ absl::Status CheckSum(absl::string_view path, absl::string_view what, uint32_t e
       "%s: %s: damaged; expected a checksum of %08x, got %08x", path, what, expected, got));
 }
 
-// Says what has taken the place of a checkpoint's file, such as a git LFS pointer. The checkpoint
-// is damaged all the same.
+// Names what has replaced a checkpoint's file, such as a Git LFS pointer. The error remains
+// DataLoss: the checkpoint is damaged either way.
 absl::Status Replaced(const absl::Status& error, const std::string& path) {
   static constexpr FileKind kKinds[] = {FileKind::kJson, FileKind::kSafetensors, FileKind::kText};
   return absl::DataLossError(
-      ExplainFile(error, path, {"a file of a checkpoint", FileReader::Use::kVariables, kKinds})
+      ExplainFile(error, path, {"a checkpoint file", FileReader::Use::kVariables, kKinds})
           .message());
 }
 
-// Opens a file of a checkpoint. A link, a pipe or a directory in its place is damage.
+// Opens a file of a checkpoint. A link, a pipe or a directory in its place counts as damage.
 absl::StatusOr<InputFile> OpenFile(const std::string& path) {
   absl::StatusOr<InputFile> file = InputFile::Open(path, InputFile::Links::kRefuse);
   if (absl::IsFailedPrecondition(file.status())) {
@@ -95,7 +95,7 @@ absl::StatusOr<CheckpointManifest> ReadManifest(const std::string& path) {
   return manifest;
 }
 
-// The header is checked before it is parsed, and everything is before it is used.
+// Verifies the header before it is parsed. The tensors are verified before they are used.
 absl::Status CheckHeader(const std::string& path, const CheckpointFile& expected) {
   MF_ASSIGN_OR_RETURN(const InputFile file, OpenFile(path));
   if (file.size() != expected.bytes) {
@@ -145,7 +145,7 @@ absl::StatusOr<Safetensors> ReadFile(const std::string& directory, const Checkpo
   return contents;
 }
 
-// Returns what the manifest says about the file.
+// Returns the manifest's entry for the file.
 absl::StatusOr<CheckpointFile> WriteFile(const std::string& directory, const char* name,
                                          const Safetensors& contents) {
   MF_ASSIGN_OR_RETURN(const SafetensorsFile file, SafetensorsFile::Create(contents));
@@ -162,7 +162,7 @@ absl::StatusOr<CheckpointFile> WriteFile(const std::string& directory, const cha
   return written;
 }
 
-// Whether all bits of an element's exponent are set: of an infinity or a NaN.
+// Whether all exponent bits of an element are set, which means infinity or NaN.
 template <typename Bits>
 bool HasExponent(const Tensor& tensor, Bits exponent) {
   const auto* const bits = reinterpret_cast<const Bits*>(tensor.raw());
@@ -181,7 +181,7 @@ absl::Status WriteCheckpointContents(const std::string& path, const CheckpointCo
   const std::string text = FormatManifest(manifest);
   if (text.size() > kMaxManifestBytes) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        path, ": the texts and numbers that callbacks save are too large; expected at most ",
+        path, ": the values that callbacks save are too large; expected at most ",
         kMaxManifestBytes, " bytes with the manifest, got ", text.size(), "; save tensors"));
   }
   return WriteFileAtomically(absl::StrCat(path, "/", kManifestFile), {text},

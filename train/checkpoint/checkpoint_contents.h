@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The contents of one checkpoint: the manifest, the variables and, if there are any, the tensors of
-// the training state, each as a safetensors file.
+// The contents of one checkpoint: the manifest, the variables and, if it has any, the tensors of
+// the training state. The last two are safetensors files.
 #ifndef MIRRORFLOW_TRAIN_CHECKPOINT_CHECKPOINT_CONTENTS_H_
 #define MIRRORFLOW_TRAIN_CHECKPOINT_CHECKPOINT_CONTENTS_H_
 
@@ -20,18 +20,18 @@ struct CheckpointContents {
   Safetensors state_tensors;
 };
 
-// Writes the files to the directory `path`, the manifest last, and makes them durable. Fills in
-// what the manifest says about the other files.
+// Writes the files to the directory `path`, the manifest last, and makes them durable. Fills in the
+// manifest's fields about the other files.
 absl::Status WriteCheckpointContents(const std::string& path, const CheckpointContents& data);
 
-// Reads and checks all of the checkpoint `path`. DataLoss, naming the file and the tensor, if a
-// byte of it is not as it was written. Opens no file outside of `path`.
+// Reads and verifies the whole checkpoint `path`. DataLoss, naming the file and the tensor, if any
+// byte differs from what was written. Opens no files outside `path`.
 absl::StatusOr<CheckpointContents> ReadCheckpointContents(const std::string& path);
 
-// Whether the tensor has neither an infinity nor a NaN. True for integers.
+// Whether the tensor has no infinity and no NaN. True for integers.
 bool IsFinite(const Tensor& tensor);
 
-// The names of the tensors that have an infinity or NaN, sorted.
+// Returns the names of the tensors that contain an infinity or a NaN, sorted.
 std::vector<std::string> NonFiniteTensors(const Safetensors& contents);
 
 }  // namespace mirrorflow

@@ -42,8 +42,8 @@ namespace {
 using NamedTensors = std::map<std::string, Tensor>;
 
 constexpr int kMinKeep = 2;
-// Names in the file of state tensors: `state/NAME` for those of the StateDict, and
-// `parts/RANK/NAME` for a rank's part of a variable.
+// Names in the file of state tensors: `state/NAME` for those of the StateDict, `parts/RANK/NAME`
+// for a rank's part of a variable.
 constexpr absl::string_view kStatePrefix = "state/";
 constexpr absl::string_view kPartsPrefix = "parts/";
 
@@ -53,12 +53,12 @@ absl::Status ErrorOfWorker0(const absl::Status& error) {
 }
 
 // Writes the step to the file $MIRRORFLOW_PROGRESS_FILE, if it is set: the launcher resets its
-// count of restarts when the job makes progress.
+// restart count when the job makes progress.
 void TellLauncher(int64_t step) {
   const char* const path = std::getenv("MIRRORFLOW_PROGRESS_FILE");
   if (path == nullptr || *path == '\0') return;
   const absl::StatusOr<int> file = OpenLauncherFile(path);
-  if (!file.ok()) return;  // training does not depend on it
+  if (!file.ok()) return;  // training does not depend on the file
   AppendTo(*file, path, absl::StrCat(step, "\n")).IgnoreError();
   close(*file);
 }
@@ -86,7 +86,7 @@ absl::Status CheckSettings(const CheckpointManifest& saved, const CheckpointMani
   return absl::OkStatus();
 }
 
-// The variables that training changes, whose values must be finite.
+// Returns the variables that training changes. Their values must be finite.
 std::vector<std::string> UpdatedVariables(const VariableLayout& layout) {
   std::vector<std::string> names;
   for (const VariableInfo& v : layout.variables()) {
@@ -108,8 +108,8 @@ absl::StatusOr<NamedTensors> CollectParts(Session& session) {
   return tensors;
 }
 
-// The parts of variables that the checkpoint lists, by variable and in the order of their ranks.
-// Only worker 0 has their values, in `tensors`.
+// Returns the parts of variables that the checkpoint lists, by variable, in rank order. Only worker
+// 0 has their values, in `tensors`.
 absl::StatusOr<std::map<std::string, std::vector<VariablePart>>> PartsIn(
     const CheckpointFile& file, const NamedTensors& tensors) {
   std::map<std::string, std::map<int, Tensor>> parts;
@@ -134,7 +134,7 @@ absl::StatusOr<std::map<std::string, std::vector<VariablePart>>> PartsIn(
   return result;
 }
 
-// Checks that each part belongs to a variable of this session and fits it.
+// Checks that each part belongs to a variable of this session and has its type.
 absl::Status CheckParts(const CheckpointContents& data, const VariableLayout& layout) {
   MF_ASSIGN_OR_RETURN(const auto parts,
                       PartsIn(data.manifest.state_tensors, data.state_tensors.tensors));
@@ -146,8 +146,8 @@ absl::Status CheckParts(const CheckpointContents& data, const VariableLayout& la
                         variable->dtype == value.dtype() && variable->shape == value.shape();
       if (fits && rank >= 0 && rank < data.manifest.num_replicas) continue;
       return absl::DataLossError(absl::StrCat(
-          "part of rank ", rank, " of variable '", Printable(name), "': expected one of ",
-          data.manifest.num_replicas, " ranks, of a variable that is synchronised on read, ",
+          "part of rank ", rank, " of variable '", Printable(name), "': expected a rank below ",
+          data.manifest.num_replicas, ", of a variable synchronised on read, ",
           variable == nullptr ? "got no such variable" : absl::StrCat("got ", value.TypeString())));
     }
   }
@@ -156,7 +156,7 @@ absl::Status CheckParts(const CheckpointContents& data, const VariableLayout& la
 
 }  // namespace
 
-// The directory and the thread that writes to it.
+// The directory, and the thread that writes to it.
 class CheckpointManager::Writer {
  public:
   // `updated`: the variables whose values must be finite.
@@ -174,7 +174,7 @@ class CheckpointManager::Writer {
     return time == MonotonicTime() ? std::nullopt : std::optional(time);
   }
 
-  // The data that Start writes. It must not change before Wait has returned.
+  // The data that Start writes. It must not change until Wait returns.
   CheckpointContents* data() { return &data_; }
   void Start() {
     const auto write = [this] { status_ = CatchOutOfMemory([&] { return Write(); }); };
@@ -182,7 +182,7 @@ class CheckpointManager::Writer {
     if (thread.ok()) {
       thread_ = *std::move(thread);
     } else {
-      write();  // delays training, but saves
+      write();  // delays training, but saves the checkpoint
     }
   }
   // Waits for the thread and returns its result.
@@ -191,13 +191,13 @@ class CheckpointManager::Writer {
     return std::exchange(status_, absl::OkStatus());
   }
 
-  // Reads the checkpoint from which to resume; none for a fresh start.
+  // Reads the checkpoint to resume from; nullopt for a fresh start.
   absl::StatusOr<std::optional<CheckpointContents>> Read() {
     MF_ASSIGN_OR_RETURN(std::vector<int64_t> steps, ListCheckpoints(directory_->path()));
     if (options_.resume == Resume::kNever && !steps.empty()) {
       return absl::AlreadyExistsError(
           absl::StrCat(CheckpointPath(directory_->path(), steps.back()),
-                       ": exists; expected a directory without checkpoints, or to resume"));
+                       ": exists; expected no checkpoints, or a resume mode other than never"));
     }
     const bool must_exist = options_.resume == Resume::kLatestValid;
     for (; !steps.empty(); steps.pop_back()) {
@@ -209,8 +209,8 @@ class CheckpointManager::Writer {
         MF_RETURN_IF_ERROR(directory_->Abandon(newest_));
         return *std::move(data);
       }
-      // Other errors, such as those of a network or a limit, say nothing about the checkpoint,
-      // which the next save would remove.
+      // Other errors, such as network errors or exceeded limits, say nothing about the checkpoint.
+      // Skipping it would let the next save remove it.
       const bool is_damaged = absl::IsDataLoss(data.status()) || absl::IsNotFound(data.status());
       if (!is_damaged) return data.status();
       if (!must_exist) {
@@ -258,7 +258,7 @@ class CheckpointManager::Writer {
     events_.Saved(step);
     TellLauncher(step);
     const absl::Status removed = directory_->RemoveObsolete(step, options_.keep);
-    if (IsLostDirectory(removed)) return removed;  // what is newest now is another job's
+    if (IsLostDirectory(removed)) return removed;  // the newest checkpoint may be another job's
     if (!removed.ok()) LogWarning(absl::StrCat("old checkpoint: ", removed.message()));
     return absl::OkStatus();
   }
@@ -267,11 +267,11 @@ class CheckpointManager::Writer {
   const std::unique_ptr<CheckpointDirectory> directory_;
   const EventLog events_;
   const std::vector<std::string> updated_;
-  CheckpointContents data_;  // its variables are kept between saves for their memory
-  int64_t newest_ = -1;      // the step of the newest checkpoint; -1: none
+  CheckpointContents data_;  // keeps its variables between saves, to reuse their memory
+  int64_t newest_ = -1;      // step of the newest checkpoint; -1: none
   std::atomic<MonotonicTime> newest_time_{MonotonicTime()};
   std::thread thread_;
-  absl::Status status_;  // of the thread's work, once it has ended
+  absl::Status status_;  // the thread's result, valid once it has ended
 };
 
 CheckpointManager::CheckpointManager(Session& session, const Options& options)
@@ -331,7 +331,7 @@ absl::Status CheckpointManager::LogWorkers() {
     const char* const count = std::getenv("MIRRORFLOW_RESTART_COUNT");
     const char* const reason = std::getenv("MIRRORFLOW_RESTART_REASON");
     int64_t restarts = 0;
-    static std::atomic<bool> is_logged{false};  // the process has been started once
+    static std::atomic<bool> is_logged{false};  // only once per process
     if (count != nullptr && absl::SimpleAtoi(count, &restarts) && restarts > 0 &&
         !is_logged.exchange(true)) {
       writer_->events().Restarted(restarts, reason == nullptr ? "" : reason);
@@ -417,7 +417,7 @@ absl::Status CheckpointManager::TakeOver(const CheckpointManifest& manifest,
 
 absl::StatusOr<TrainingPosition> CheckpointManager::Restore() {
   CheckpointContents data;  // on worker 0
-  // Returns the message of worker 0: the manifest, or an empty text for a fresh start.
+  // Returns worker 0's message: the manifest, or an empty string for a fresh start.
   const auto choose = [&]() -> absl::StatusOr<std::string> {
     MF_ASSIGN_OR_RETURN(std::optional<CheckpointContents> read, writer_->Read());
     if (!read.has_value()) return "";
@@ -490,7 +490,7 @@ absl::Status CheckpointManager::EndSave(absl::Status* saved) {
   *saved = absl::OkStatus();
   if (!std::exchange(is_saving_, false)) return absl::OkStatus();
   const absl::Status ended = writer_ != nullptr ? writer_->Wait() : absl::OkStatus();
-  // A failed save is not an error of the exchange, so that all workers count it.
+  // A failed save is not an error of the exchange, so all workers count it.
   MF_ASSIGN_OR_RETURN(const std::string failure,
                       TakeFromWorker0(StatusToProto(ended).SerializeAsString()));
   proto::Status proto;
@@ -503,7 +503,7 @@ absl::Status CheckpointManager::EndSave(absl::Status* saved) {
 absl::Status CheckpointManager::ToleratePreviousSave() {
   absl::Status saved;
   MF_RETURN_IF_ERROR(EndSave(&saved));
-  // Retrying would not help: neither non-finite values nor another owner go away.
+  // Retrying would not help: non-finite values stay, and so does the other owner.
   if (saved.ok() || IsNumericError(saved) || IsLostDirectory(saved)) return saved;
   if (failed_saves_ >= options_.max_failed_saves) {
     const absl::Status stopped = absl::ResourceExhaustedError(

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CheckpointManager: saves the whole state of training to a directory while training goes on, and
-// resumes it later, on any number of workers and replicas (as tf.train.CheckpointManager).
+// CheckpointManager: saves the complete training state to a directory while training continues, and
+// resumes from it later, on any number of workers and replicas (like tf.train.CheckpointManager).
 //
 //   MF_ASSIGN_OR_RETURN(auto checkpoints,
 //                       CheckpointManager::Create(*session, {.directory = "run/checkpoints"}));
@@ -9,8 +9,8 @@
 //   trainer->Fit(…, {.start = position, .checkpoints = checkpoints.get(),
 //                    .checkpoint_every = 100});
 //
-// Only worker 0 uses the directory: it writes the files and, on resuming, reads and checks them and
-// sends the values to the others. It also logs training events there (EventLog).
+// Only worker 0 accesses the directory: it writes the files and, on resuming, reads and verifies
+// them and sends the values to the other workers. It also logs training events there (EventLog).
 #ifndef MIRRORFLOW_TRAIN_CHECKPOINT_CHECKPOINT_MANAGER_H_
 #define MIRRORFLOW_TRAIN_CHECKPOINT_CHECKPOINT_MANAGER_H_
 
@@ -32,14 +32,14 @@ namespace mirrorflow {
 struct CheckpointContents;
 struct CheckpointManifest;
 
-// Where training is: `step` steps have run, and the next batch is batch `batch` of epoch `epoch`,
-// all counted from 0.
+// How far training has come: `step` steps have run, and the next batch is batch `batch` of epoch
+// `epoch`. All counts start from 0.
 struct TrainingPosition {
   int64_t step = 0;
   int64_t epoch = 0;
   int64_t batch = 0;
-  // The workers and replicas that saved the checkpoint that Restore() has read; 0 if training
-  // starts here.
+  // The numbers of workers and replicas that saved the checkpoint that Restore() read; 0 if
+  // training starts from the beginning.
   int num_workers = 0;
   int num_replicas = 0;  // of all workers
 
@@ -47,9 +47,9 @@ struct TrainingPosition {
 };
 
 enum class Resume {
-  kAuto,         // from the newest checkpoint, which must be undamaged; from the start if none
-  kLatestValid,  // from the newest undamaged checkpoint, of which there must be one
-  kNever,        // from the start, in a directory without checkpoints
+  kAuto,         // from the newest checkpoint, which must be undamaged; without one, from the start
+  kLatestValid,  // from the newest undamaged checkpoint; one must exist
+  kNever,        // from the start; the directory must have no checkpoints
 };
 
 class CheckpointManager {
@@ -58,75 +58,76 @@ class CheckpointManager {
     std::string directory;
     int keep = 2;  // how many checkpoints to keep; at least 2
     Resume resume = Resume::kAuto;
-    // After this many failed saves in a row, Save fails. Before that, it only logs the failures.
+    // Save fails after this many consecutive failed saves. Before that, it only logs the failures.
     // WaitForSave returns any failure.
     int max_failed_saves = 3;  // at least 1
-    // Settings that must be equal when training resumes, by name, such as the size of a batch.
+    // Settings, by name, that must be equal when training resumes, such as the batch size.
     std::map<std::string, std::string> settings = {};
-    // How long worker 0 waits for another job that uses the directory to end; a log line names that
-    // job every 5 s. Must be equal on all workers. Below 45 s, restarts fail for a while after
-    // worker 0's host has lost power.
+    // How long worker 0 waits for another job that is using the directory to end. A log line names
+    // that job every 5 s. Must be equal on all workers. With less than 45 s, restarts fail for a
+    // while after worker 0's host has lost power.
     absl::Duration lock_timeout = absl::Minutes(5);
-    // How long the other workers wait for worker 0 to read or write a checkpoint. Create adds
-    // lock_timeout.
+    // How long the other workers wait for worker 0 to read or write a checkpoint. Create waits
+    // lock_timeout longer.
     absl::Duration timeout = absl::Minutes(30);
   };
 
   // All workers must call this, and each method of the result, at the same step. The session must
   // outlive the manager. DeadlineExceeded, naming the owner, if another process uses the directory
-  // for longer than lock_timeout; InvalidArgument for options out of range.
+  // for longer than lock_timeout; InvalidArgument for options that are out of range.
   static absl::StatusOr<std::unique_ptr<CheckpointManager>> Create(Session& session,
                                                                    const Options& options);
-  // Waits until a save that is in progress has ended. The session must still exist.
+  // Waits until a save in progress has ended. The session must still exist.
   ~CheckpointManager();
 
-  // Sets the variables, Session::step() and state() from a checkpoint, as Options::resume says.
-  // Returns where training was, or its start. With as many replicas as saved it, variables that are
-  // synchronised on read get back each replica's part; otherwise, replica 0 gets their sum.
-  // DataLoss, naming the file, for a damaged checkpoint; InvalidArgument with the differences for
-  // one of another model, seed or settings; NotFound if kLatestValid finds none, and AlreadyExists
-  // if kNever finds one. After an error, no variable has changed.
+  // Sets the variables, Session::step() and state() from a checkpoint, chosen by Options::resume.
+  // Returns the position at which training continues. If the number of replicas is the same as when
+  // the checkpoint was saved, variables synchronised on read get back each replica's part;
+  // otherwise, replica 0 gets their sum. DataLoss, naming the file, for a damaged checkpoint;
+  // InvalidArgument, listing the differences, for a checkpoint of another model, seed or settings;
+  // NotFound if kLatestValid finds no checkpoint, and AlreadyExists if kNever finds one. On an
+  // error, no variable changes.
   absl::StatusOr<TrainingPosition> Restore();
 
-  // The state that was passed to Save for the checkpoint that Restore() has read, until the next
-  // Save; empty if there was none. Tensors are on worker 0 only.
+  // The state that was saved in the checkpoint that Restore() read, until the next Save; empty if
+  // there was none. Tensors are on worker 0 only.
   const StateDict& state() const { return state_; }
 
-  // Copies the variables, and writes the checkpoint in the background. First waits until the
-  // previous save has ended on worker 0; the error is that of the previous save, once too many have
-  // failed, or if another job has taken over the directory (Aborted). `state` is what the caller
-  // needs in order to resume; worker 0's is saved.
+  // Copies the variables, and writes the checkpoint in the background. First waits until worker 0
+  // has finished the previous save. Returns the error of that save if too many saves have failed or
+  // if another job has taken over the directory (Aborted). `state` is what the caller needs in
+  // order to resume; only worker 0's is saved.
   absl::Status Save(const TrainingPosition& position, StateDict state = {});
 
   // Waits until all workers know the result of the last save, and returns its error. Call it after
-  // the last save. OutOfRange, naming the variables and the newest earlier checkpoint, if variables
-  // that an optimizer updates, or the optimizer's own, were not finite: they are not saved, and
-  // earlier checkpoints stay.
+  // the last save. OutOfRange, naming the variables and the newest earlier checkpoint, if the
+  // variables that an optimizer updates, or its state, were not finite: they are not saved, and
+  // earlier checkpoints are kept.
   absl::Status WaitForSave();
 
-  // Returns when the newest checkpoint was written or, before the first save, restored. Always
-  // nullopt on workers other than 0, and without a checkpoint. Thread-safe.
+  // Returns when the newest checkpoint was written or, before the first save, restored. nullopt
+  // without a checkpoint, and always on workers other than 0. Thread-safe.
   std::optional<MonotonicTime> newest_time() const;
 
-  // The step of the last checkpoint that was saved or restored; -1 before.
+  // The step of the last checkpoint that was saved or restored; -1 if there is none.
   int64_t last_step() const { return last_step_; }
 
  private:
-  class Writer;  // of worker 0
+  class Writer;  // on worker 0
 
   CheckpointManager(Session& session, const Options& options);
   absl::Status CheckOwn(const CheckpointContents& data) const;
   // Sets everything that the checkpoint holds. Only worker 0 has its tensors.
   absl::Status TakeOver(const CheckpointManifest& manifest, CheckpointContents data);
-  // Ends the save in progress, if there is one. `saved` tells, on all workers, how it has ended.
+  // Ends the save in progress, if any. Sets `saved`, on all workers, to its result.
   absl::Status EndSave(absl::Status* saved);
-  // Fails if the previous save has failed for good, or too many have.
+  // Fails if the previous save has failed for good, or too many saves have failed.
   absl::Status ToleratePreviousSave();
   void LogNotSaved(const absl::Status& why) const;
-  // Records which workers take part.
+  // Logs the workers of the session.
   absl::Status LogWorkers();
-  // Returns worker 0's result on all workers. The others pass nothing, and wait for
-  // Options::timeout and `longer`.
+  // Returns worker 0's result on all workers. The others pass an empty result, and wait for
+  // Options::timeout plus `longer`.
   absl::StatusOr<std::string> TakeFromWorker0(const absl::StatusOr<std::string>& result,
                                               absl::Duration longer = absl::ZeroDuration());
 
@@ -135,7 +136,7 @@ class CheckpointManager {
   std::unique_ptr<Writer> writer_;
   int num_exchanges_ = 0;
   bool is_saving_ = false;
-  int failed_saves_ = 0;  // in a row
+  int failed_saves_ = 0;  // consecutive
   int64_t last_step_ = -1;
   StateDict state_;
 };

@@ -28,7 +28,7 @@ namespace {
 constexpr absl::string_view kPrefix = "step-";
 constexpr absl::string_view kTemporaryPrefix = ".step-";
 constexpr absl::string_view kTemporarySuffix = ".tmp";
-// Ends the name of a whole checkpoint that another one of its step is replacing.
+// Suffix of a complete checkpoint that another one of the same step is replacing.
 constexpr absl::string_view kReplacedSuffix = ".old";
 
 Failpoint begin_failpoint("checkpoint/begin");
@@ -42,10 +42,10 @@ std::string NameOf(int64_t step) { return absl::StrFormat("%s%09d", kPrefix, ste
 
 FileReader CheckpointFolder() {
   static constexpr FileKind kKinds[] = {FileKind::kCheckpointFolder};
-  return {"a directory of checkpoints", FileReader::Use::kVariables, kKinds};
+  return {"a checkpoint directory", FileReader::Use::kVariables, kKinds};
 }
 
-// Removes a directory that no reader sees any more.
+// Removes a directory that readers no longer see.
 absl::Status RemoveAll(const std::string& path) {
   std::error_code error;
   std::filesystem::remove_all(path, error);
@@ -152,9 +152,9 @@ absl::Status CheckpointDirectory::Commit(
   MF_RETURN_IF_ERROR(rename_failpoint.Pass());
   MF_RETURN_IF_ERROR(lock_->Check());
   if (access(name.c_str(), F_OK) == 0) {
-    // At no moment is there no checkpoint of this step.
+    // A checkpoint of this step exists at every moment.
     if (renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, name.c_str(), RENAME_EXCHANGE) == 0) {
-      return Sync();  // the old one is the temporary now
+      return Sync();  // the temporary name now has the old checkpoint
     }
     if (errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP) {
       return ReplaceByTwoRenames(step, temporary);
@@ -174,7 +174,7 @@ absl::Status CheckpointDirectory::ReplaceByTwoRenames(int64_t step,
   if (rename(name.c_str(), old.c_str()) != 0) {
     return SystemError(errno, absl::StrCat(name, ": cannot rename the old one"));
   }
-  // After a crash here, RemoveLeftovers brings the old one back.
+  // After a crash here, RemoveLeftovers restores the old checkpoint.
   absl::Cleanup bring_back = [&] { (void)!rename(old.c_str(), name.c_str()); };
   MF_RETURN_IF_ERROR(replace_failpoint.Pass());
   MF_RETURN_IF_ERROR(lock_->Check());
@@ -188,7 +188,7 @@ absl::Status CheckpointDirectory::ReplaceByTwoRenames(int64_t step,
 
 absl::Status CheckpointDirectory::Sync() const {
   MF_RETURN_IF_ERROR(fsync_failpoint.Pass());
-  // EINVAL: a file system whose directories cannot be synced.
+  // EINVAL: the file system cannot sync directories.
   if (fsync(fd_) == 0 || errno == EINVAL) return absl::OkStatus();
   return SystemError(errno, absl::StrCat(path_, ": cannot fsync"));
 }

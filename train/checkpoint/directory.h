@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A directory of checkpoints: one subdirectory for each, `step-000000400`, and a lock file. The
-// name of a checkpoint appears only once all of it is durable, and disappears before any of it
-// does, so that a crash at any moment leaves whole checkpoints only.
+// A checkpoint directory: one subdirectory per checkpoint, such as `step-000000400`, and a lock
+// file. A checkpoint's name appears only once all of it is durable, and disappears before any of it
+// does, so a crash at any moment leaves only complete checkpoints.
 #ifndef MIRRORFLOW_TRAIN_CHECKPOINT_DIRECTORY_H_
 #define MIRRORFLOW_TRAIN_CHECKPOINT_DIRECTORY_H_
 
@@ -22,14 +22,13 @@ namespace mirrorflow {
 std::string CheckpointPath(absl::string_view directory, int64_t step);
 
 // Returns the steps of the checkpoints in the directory, in ascending order; none if it does not
-// exist. An error if it is not a directory, and InvalidArgument if another program's model is in
-// it.
+// exist. An error if it is not a directory; InvalidArgument if it contains another program's model.
 absl::StatusOr<std::vector<int64_t>> ListCheckpoints(const std::string& directory);
 
 class CheckpointDirectory {
  public:
   // Creates the directory if it is missing, makes this process its owner, checks that files can be
-  // created in it, and removes what interrupted saves have left. DeadlineExceeded, naming the
+  // created in it, and removes the leftovers of interrupted saves. DeadlineExceeded, naming the
   // owner, if another process owns it.
   static absl::StatusOr<std::unique_ptr<CheckpointDirectory>> Open(
       const std::string& path, const DirectoryLockOptions& lock_options = {});
@@ -38,30 +37,31 @@ class CheckpointDirectory {
 
   const std::string& path() const { return path_; }
 
-  // Makes the checkpoint of `step`. `write` puts its files into a temporary directory, and makes
-  // them durable. On an error nothing is left, and an earlier checkpoint of that step stays.
-  // LostDirectoryError, here and in RemoveObsolete, if the directory has another owner meanwhile.
+  // Creates the checkpoint of `step`. `write` writes its files into a temporary directory and makes
+  // them durable. On an error nothing is left behind, and an earlier checkpoint of that step is
+  // kept. LostDirectoryError, here and in RemoveObsolete, if the directory has got another owner.
   absl::Status Commit(int64_t step, absl::FunctionRef<absl::Status(const std::string&)> write);
-  // Training goes on from `step`, so later checkpoints that are here now, which are damaged, belong
-  // to a past that it leaves.
+  // Declares that training continues from `step`: the later checkpoints that exist now, which are
+  // damaged, are abandoned.
   absl::Status Abandon(int64_t step);
-  // After the checkpoint of `step`: removes those that were abandoned, and those up to `step` but
-  // the newest `keep`. Others, of later steps, belong to a newer job and stay.
+  // Call after the checkpoint of `step`. Removes the abandoned checkpoints, and those up to `step`
+  // except the newest `keep`. Later checkpoints belong to a newer job and are kept.
   absl::Status RemoveObsolete(int64_t step, int keep);
 
  private:
   CheckpointDirectory(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
 
   absl::StatusOr<std::string> TemporaryName(int64_t step, absl::string_view suffix) const;
-  // Removes what interrupted saves have left, and brings back the checkpoints that they were
+  // Removes the leftovers of interrupted saves, and restores the checkpoints that they were
   // replacing.
   absl::Status RemoveLeftovers() const;
   absl::Status Remove(int64_t step) const;
-  // Commit for a step that has a checkpoint, where the file system cannot exchange names.
+  // Commit() for a step that has a checkpoint, on file systems that cannot exchange names.
   absl::Status ReplaceByTwoRenames(int64_t step, const std::string& temporary) const;
-  // Removes a directory of that step; a crash leaves it all, or under a temporary name.
+  // Removes a directory of that step. A crash leaves all of it, or a remainder with a temporary
+  // name.
   absl::Status Discard(int64_t step, const std::string& path) const;
-  // Makes the names of the checkpoints durable.
+  // Makes the checkpoints' names durable.
   absl::Status Sync() const;
 
   const std::string path_;

@@ -33,14 +33,14 @@ namespace {
 
 constexpr char kPayloadType[] = "mirrorflow/lost_directory";
 
-// Begins the text of an owner that has given the directory back.
+// Prefix of the text of an owner that has released the directory.
 constexpr absl::string_view kReleased = "released by ";
 constexpr size_t kMaxTextBytes = 500;
 constexpr absl::Duration kPause = absl::Milliseconds(100);
 
 std::string LockPath(const std::string& directory) { return absl::StrCat(directory, "/lock"); }
 
-// Opens the file without O_APPEND, with which pwrite(2) would append.
+// Opens the file without O_APPEND, because pwrite(2) would append with it.
 absl::StatusOr<int> OpenToOverwrite(const std::string& path, ExistingFile existing) {
   MF_ASSIGN_OR_RETURN(const int fd, OpenForAppending(path, {.existing = existing}));
   if (fcntl(fd, F_SETFL, 0) == 0) return fd;
@@ -55,7 +55,8 @@ bool IsSameFile(int fd, const std::string& path) {
          open_file.st_dev == named.st_dev && open_file.st_ino == named.st_ino;
 }
 
-// Returns what the file contains now, also on a network; empty if it does not exist.
+// Returns the current contents of the file, also on network file systems; empty if it does not
+// exist.
 absl::StatusOr<std::string> ReadText(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0 && errno == ENOENT) return "";
@@ -69,9 +70,9 @@ absl::StatusOr<std::string> ReadText(const std::string& path) {
 
 std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-// Returns the line by which the owner says that it holds a flock on the file, and where: only for
-// processes that see the same file system of the same running kernel does the flock tell whether
-// the owner lives. Empty if the place is unknown.
+// Returns the line by which the owner states that it holds a flock on the file, and where. The
+// flock tells whether the owner lives only to processes that see the same file system on the same
+// boot of the same kernel. Empty if the location is unknown.
 std::string FlockLine(int fd) {
   const absl::StatusOr<std::string> boot = ReadText("/proc/sys/kernel/random/boot_id");
   struct stat info;
@@ -91,12 +92,12 @@ bool IsLostDirectory(const absl::Status& status) {
   return status.GetPayload(kPayloadType).has_value();
 }
 
-// The file that says that this process is the owner. Each owner renames a file of its own to
-// `lock`, and changes no other: one that was replaced cannot harm the next one's.
+// The file that declares this process the owner. Each owner renames its own file to `lock` and
+// changes no other, so an owner that was replaced cannot harm its successor's file.
 class DirectoryLock::OwnerFile {
  public:
-  // Puts the file of a new owner in the place of one whose text is `replaced`. If another process
-  // does so at the same time, Check tells which one has won.
+  // Replaces the file whose text is `replaced` with the file of a new owner. If another process
+  // does the same concurrently, Check tells which one has won.
   static absl::StatusOr<std::unique_ptr<OwnerFile>> Create(const std::string& directory,
                                                            const std::string& replaced) {
     uint64_t id;
@@ -153,25 +154,25 @@ class DirectoryLock::OwnerFile {
     MF_RETURN_IF_ERROR(Write(text_));
     MF_ASSIGN_OR_RETURN(const std::string text, ReadText(path_));
     if (text != replaced) return absl::OkStatus();
-    // ENOENT: another process has won, and removed what others have left.
+    // ENOENT: another process has won, and has removed the leftovers of others.
     if (rename(temporary_.c_str(), path_.c_str()) == 0 || errno == ENOENT) return absl::OkStatus();
     return SystemError(errno, absl::StrCat(path_, ": cannot rename"));
   }
 
-  // The end of a longer text stays; no reader needs it.
+  // The end of a longer text remains; no reader needs it.
   absl::Status Write(const std::string& text) {
     const ssize_t written = pwrite(fd_, text.data(), text.size(), 0);
     if (written != static_cast<ssize_t>(text.size())) {
       return WriteError(written < 0 ? errno : ENOSPC, absl::StrCat(path_, ": cannot write"));
     }
-    // Other hosts see it only then.
+    // Only then do other hosts see it.
     if (fdatasync(fd_) == 0) return absl::OkStatus();
     return WriteError(errno, absl::StrCat(path_, ": cannot fsync"));
   }
 
   const std::string directory_, path_, temporary_;
   std::string owner_;  // the first line
-  std::string text_;   // what comes before the renewal
+  std::string text_;   // the text before the renewal
   int fd_ = -1;
   int64_t num_renewals_ = 0;
 };
@@ -182,14 +183,14 @@ class DirectoryLock::Contender {
   Contender(const std::string& directory, absl::Duration lease)
       : directory_(directory), path_(LockPath(directory)), lease_(lease) {}
 
-  // Returns null while the directory has another owner.
+  // Returns null while another process owns the directory.
   absl::StatusOr<std::unique_ptr<OwnerFile>> TryToOwn() {
     MF_ASSIGN_OR_RETURN(const int fd, OpenToOverwrite(path_, ExistingFile::kAppend));
     const absl::Cleanup unlock = [fd] { close(fd); };
     bool is_locked = flock(fd, LOCK_EX | LOCK_NB) == 0;
     const bool is_held = !is_locked && errno == EWOULDBLOCK;
     const absl::StatusOr<std::string> text = ReadText(path_);
-    if (!text.ok()) {  // which says nothing about the owner
+    if (!text.ok()) {  // this says nothing about the owner
       owner_ = absl::StrCat("another process (", text.status().message(), ")");
       return nullptr;
     }
@@ -202,7 +203,8 @@ class DirectoryLock::Contender {
         !is_held && (text->empty() || absl::StartsWith(*text, kReleased) || (is_here && is_locked));
     if (!has_ended && !IsLeaseOver(*text)) return nullptr;
     MF_ASSIGN_OR_RETURN(std::unique_ptr<OwnerFile> file, OwnerFile::Create(directory_, *text));
-    // Without a flock on the old file, another process may find it as it was and replace it, too.
+    // Without a flock on the old file, another process may see the old text, too, and also replace
+    // it.
     if (!is_locked || !has_ended) absl::SleepFor(std::min(lease_ / 10, absl::Seconds(1)));
     const absl::Status checked = file->Check();
     if (IsLostDirectory(checked)) return nullptr;
@@ -210,13 +212,14 @@ class DirectoryLock::Contender {
     return file;
   }
 
-  // Names the owner at the last attempt, for messages.
+  // The owner at the last attempt, for messages.
   const std::string& owner() const { return owner_; }
 
  private:
   bool IsLeaseOver(const std::string& text) {
     const MonotonicTime now = MonotonicTime::Now();
-    // A process that was paused, or could not read, does not know whether the owner could write.
+    // A process that was paused or could not read does not know whether the owner has renewed the
+    // file.
     if (text != seen_ || now - seen_at_ > lease_ / 2) seen_since_ = now;
     seen_ = text;
     seen_at_ = now;
@@ -226,7 +229,7 @@ class DirectoryLock::Contender {
   const std::string directory_, path_;
   const absl::Duration lease_;
   std::string owner_;
-  std::string seen_;  // the text at seen_at_, and at all attempts from seen_since_ on
+  std::string seen_;  // the text at seen_at_, and at all attempts since seen_since_
   MonotonicTime seen_since_, seen_at_;
 };
 
@@ -248,7 +251,7 @@ absl::StatusOr<std::unique_ptr<DirectoryLock>> DirectoryLock::Acquire(
     if (now >= deadline) {
       return absl::DeadlineExceededError(
           absl::StrCat(directory, ": in use by ", contender.owner(),
-                       "; expected a directory for checkpoints that no other job uses"));
+                       "; expected a checkpoint directory that no other job uses"));
     }
     if (now >= next_report) {
       LogInfo(
@@ -265,7 +268,7 @@ absl::Status DirectoryLock::StartRenewing(absl::Duration interval) {
         MutexLock lock(&mu_);
         while (!ending_.WaitFor(lock, interval,
                                 [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return ends_; })) {
-          file_->Renew().IgnoreError();  // Check tells when it matters
+          file_->Renew().IgnoreError();  // Check reports a loss when it matters
         }
       }));
   return absl::OkStatus();
@@ -283,7 +286,7 @@ DirectoryLock::~DirectoryLock() {
   }
   ending_.NotifyAll();
   if (renewing_.joinable()) renewing_.join();
-  file_->Release().IgnoreError();  // the next owner waits for the lease then
+  file_->Release().IgnoreError();  // otherwise the next owner waits for the lease
 }
 
 }  // namespace mirrorflow

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DirectoryLock: makes this process the only owner of a directory, by a file `lock` in it that
+// DirectoryLock: makes this process the only owner of a directory, through a file `lock` in it that
 // names the owner.
 //
-// The owner renews the file every few seconds. Another process takes the directory once the owner
-// has given it back, or has not renewed the file for half a minute. On the owner's host, flock(2)
-// tells sooner: it is free once the owner has ended, and held while the owner lives, even if it is
-// paused. Between hosts, flock proves nothing: some file systems have none, some keep it on each
-// host, and others hold it for a host that has lost its power.
+// The owner renews the file every few seconds. Another process can take the directory once the
+// owner has released it, or has not renewed the file for half a minute. On the owner's host,
+// flock(2) tells sooner: the lock is free once the owner has ended, and held while the owner lives,
+// even if it is paused. Across hosts, flock proves nothing: some file systems do not support it,
+// some keep it local to each host, and others still hold it for a host that has lost power.
 //
-// An owner that was paused or cut off can lose the directory without noticing. So the file has a
-// random id, which the owner checks before it renames or removes anything (a fencing token).
+// An owner that was paused or cut off can lose the directory without noticing. The file therefore
+// has a random id, which the owner checks before it renames or removes anything (a fencing token).
 #ifndef MIRRORFLOW_TRAIN_CHECKPOINT_DIRECTORY_LOCK_H_
 #define MIRRORFLOW_TRAIN_CHECKPOINT_DIRECTORY_LOCK_H_
 
@@ -26,39 +26,39 @@
 
 namespace mirrorflow {
 
-// The error of a process that has lost its directory to another owner: Aborted, with a mark that
-// travels with the status to every worker. The status code alone is ambiguous: a stale NFS file
-// handle (ESTALE) is also Aborted, but the next save may succeed.
+// The error of a process that has lost its directory to another owner: Aborted, with a payload that
+// travels with the status to every worker. The code alone is ambiguous: a stale NFS file handle
+// (ESTALE) is also Aborted, but then the next save may succeed.
 absl::Status LostDirectoryError(absl::string_view message);
 bool IsLostDirectory(const absl::Status& status);
 
 struct DirectoryLockOptions {
   // How long to wait for another owner to release the directory.
   absl::Duration timeout = absl::ZeroDuration();
-  // How often the wait is reported.
+  // How often to report the wait.
   absl::Duration report_interval = absl::Seconds(5);
   // How often the owner renews the file.
   absl::Duration renewal = absl::Seconds(5);
-  // How long an owner lives that does not renew it. The same for all processes.
+  // After how long without a renewal the owner is considered lost. Must be equal in all processes.
   absl::Duration lease = absl::Seconds(30);
 };
 
 class DirectoryLock {
  public:
-  // Begins the names of the files that an interrupted Acquire leaves; they end with `.tmp`.
+  // Prefix of the files that an interrupted Acquire leaves; their suffix is `.tmp`.
   static constexpr absl::string_view kTemporaryPrefix = ".lock.";
 
-  // DeadlineExceeded, naming the owner, if the directory has another one until the timeout. Logs
-  // the owner every report_interval of the wait.
+  // DeadlineExceeded, naming the owner, if another process still owns the directory at the timeout.
+  // Logs the owner every report_interval while it waits.
   static absl::StatusOr<std::unique_ptr<DirectoryLock>> Acquire(
       const std::string& directory, const DirectoryLockOptions& options);
-  // Gives the directory back.
+  // Releases the directory.
   ~DirectoryLock();
   DirectoryLock(const DirectoryLock&) = delete;
 
-  // LostDirectoryError, naming the new owner, if the directory has another one now. Other errors
-  // mean that the file could not be read. Creates the file again if it was removed and no other
-  // process has come. Thread-safe.
+  // LostDirectoryError, naming the new owner, if the directory now has another one. Other errors
+  // mean that the file could not be read. If the file was removed and no other process has taken
+  // the directory, creates it again. Thread-safe.
   absl::Status Check();
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// EventLog: what has happened to a training, in `events.jsonl` of its directory of checkpoints. The
-// file outlives the processes: each of them appends to it, a JSON object a line.
+// EventLog: the history of a training, in `events.jsonl` in its checkpoint directory. The file
+// outlives the processes: each appends to it, one JSON object per line.
 //
 //   {"time":"2026-11-25T04:55:00.123Z","event":"saved","step":400}
 #ifndef MIRRORFLOW_TRAIN_CHECKPOINT_EVENT_LOG_H_
@@ -17,20 +17,20 @@
 
 namespace mirrorflow {
 
-// Thread-safe. Training does not depend on the file: what cannot be written is left out, with one
-// warning.
+// Thread-safe. Training does not depend on the file: events that cannot be written are dropped,
+// with one warning.
 class EventLog {
  public:
   explicit EventLog(const std::string& directory) : path_(directory + "/events.jsonl") {}
 
-  // The launcher has started the job again, for the `count`-th time, because of `reason`, which may
-  // be empty.
+  // The launcher has restarted the job for the `count`-th time, because of `reason`, which may be
+  // empty.
   void Restarted(int64_t count, absl::string_view reason) const;
   void Joined(int worker, absl::string_view host, int64_t process) const;
-  // Training starts, or goes on, after `step`.
+  // Training starts, or resumes, after `step`.
   void Started(int64_t step, int num_workers, int num_replicas) const;
   void Saved(int64_t step) const;
-  // A failure of the cluster has ended training.
+  // A cluster failure has ended training.
   void Lost(const absl::Status& failure) const;
 
  private:

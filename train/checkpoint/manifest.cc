@@ -35,10 +35,10 @@ absl::Status Damaged(absl::string_view field, absl::string_view what) {
   return absl::DataLossError(absl::StrCat(field, ": ", what));
 }
 
-// Reads the fields of one JSON object. The first error is kept, and status() returns it.
+// Reads the fields of a JSON object. Keeps the first error, which status() returns.
 class Reader {
  public:
-  // `where`: in front of the names of the fields in errors.
+  // `where` precedes the field names in errors.
   Reader(const Json& json, std::string where) : json_(json), where_(std::move(where)) {
     if (!json_.is_object()) Fail("", "expected an object");
   }
@@ -63,7 +63,7 @@ class Reader {
     if (!found->is_string()) return Fail(field, "expected a text");
     *value = found->get<std::string>();
   }
-  // An object whose values are texts.
+  // Reads an object whose values are strings.
   void ReadTexts(const char* field, std::map<std::string, std::string>* texts) {
     for (const auto& [name, value] : Child(field, Json::value_t::object).items()) {
       if (!value.is_string()) return Fail(field, "expected texts");
@@ -78,7 +78,7 @@ class Reader {
       Fail(field, absl::StrCat("expected ", kCrcDigits, " hexadecimal digits"));
     }
   }
-  // Returns the object or array at `field`; null, which has no elements, without one.
+  // Returns the object or array at `field`; null, which has no elements, if there is none.
   const Json& Child(const char* field, Json::value_t type) {
     static const Json* const nothing = new Json();
     const Json* const found = Find(field);
@@ -107,7 +107,7 @@ class Reader {
   absl::Status status_;
 };
 
-// A name of a file beside the manifest that cannot be anything else, and is not hidden.
+// Whether the name can only be that of a file next to the manifest, and is not hidden.
 bool IsPlainFileName(absl::string_view name) {
   return !name.empty() && name.size() <= 200 && name[0] != '.' &&
          std::all_of(name.begin(), name.end(), [](char c) {
@@ -158,7 +158,7 @@ Json ToJson(const CheckpointManifest& m) {
   return json;
 }
 
-// `field` is the name of the array, for errors.
+// `field`: the name of the array in errors.
 absl::Status ReadTensors(const Json& array, absl::string_view field,
                          std::map<std::string, CheckpointFile::TensorInfo>* tensors) {
   for (size_t i = 0; i < array.size(); ++i) {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The manifest of a checkpoint: what it holds, and how to check that it is whole. It is JSON:
+// The manifest of a checkpoint: what it contains, and how to verify that it is complete. It is
+// JSON:
 //
 //   {"crc32c":"1f2e3d4c","manifest":{"format":"mirrorflow checkpoint","version":2,…}}
 //
-// where the checksum is that of the bytes between `"manifest":` and the last brace.
+// where the checksum covers the bytes between `"manifest":` and the last brace.
 #ifndef MIRRORFLOW_TRAIN_CHECKPOINT_MANIFEST_H_
 #define MIRRORFLOW_TRAIN_CHECKPOINT_MANIFEST_H_
 
@@ -20,7 +21,7 @@
 
 namespace mirrorflow {
 
-// A safetensors file in the directory of the checkpoint.
+// A safetensors file in the checkpoint's directory.
 struct CheckpointFile {
   struct TensorInfo {
     DataType dtype = DT_INVALID;
@@ -31,8 +32,8 @@ struct CheckpointFile {
   };
 
   std::string name;           // empty: no such file
-  uint64_t bytes = 0;         // of the file
-  uint64_t header_bytes = 0;  // of the file, before the tensors
+  uint64_t bytes = 0;         // size of the file
+  uint64_t header_bytes = 0;  // part of the file before the tensors
   uint32_t header_crc32c = 0;
   std::map<std::string, TensorInfo> tensors;
 
@@ -43,20 +44,20 @@ struct CheckpointManifest {
   int64_t step = 0;           // training steps that have run
   int64_t epoch = 0;          // from 0
   int64_t batch = 0;          // batches of that epoch that have been used
-  uint64_t session_step = 0;  // Session::step(), from which random ops draw
+  uint64_t session_step = 0;  // Session::step(), which random ops depend on
   uint64_t reading_step = 0;  // Session::reading_step()
   uint64_t seed = 0;          // of the strategy
   int num_workers = 1;
   int num_replicas = 1;  // of all workers
-  std::string time;      // when it was written, RFC 3339; for people
+  std::string time;      // when it was written, in RFC 3339; for people
   // Settings that must be equal when training resumes: CheckpointManager::Options::settings.
   std::map<std::string, std::string> settings;
   // StateDict::values() of the trainer and its callbacks.
   std::map<std::string, std::string> state;
 
   CheckpointFile variables;
-  // StateDict::tensors(), and the parts of variables that are synchronised on read. Most trainings
-  // have none.
+  // StateDict::tensors(), and the parts of variables synchronised on read. Most checkpoints have
+  // none.
   CheckpointFile state_tensors;
 
   friend bool operator==(const CheckpointManifest&, const CheckpointManifest&) = default;
@@ -66,8 +67,8 @@ inline constexpr uint64_t kMaxManifestBytes = uint64_t{64} << 20;
 
 std::string FormatManifest(const CheckpointManifest& manifest);
 
-// DataLoss, `field: what; expected …, got …`, if the text is damaged or not a manifest. The file
-// names of the result are those of files in the same directory.
+// DataLoss, `field: what; expected …, got …`, if the text is damaged or not a manifest. File names
+// in the result refer to files in the same directory.
 absl::StatusOr<CheckpointManifest> ParseManifest(absl::string_view text);
 
 }  // namespace mirrorflow

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// StateDict: what an object remembers besides the variables of a session, by name (PyTorch's
+// StateDict: named values that an object keeps besides the session's variables (PyTorch's
 // state_dict). A checkpoint holds those of the trainer and of its callbacks.
 //
 //   state.Set("best", best_);
@@ -21,7 +21,7 @@ namespace mirrorflow {
 
 class StateDict {
  public:
-  // Every worker gets back the exact number or text. Text may contain any bytes.
+  // Every worker gets back exactly the same number or text. Text may contain any bytes.
   template <std::floating_point T>
   void Set(absl::string_view name, T value) {
     SetNumber(name, static_cast<double>(value));
@@ -33,8 +33,8 @@ class StateDict {
   void Set(absl::string_view name, absl::string_view text);
   void Set(absl::string_view name, const char* text) { Set(name, absl::string_view(text)); }
   // Shares the tensor's memory, which must not change until the checkpoint has been written. Only
-  // worker 0 saves tensors, and only worker 0 gets them back: Session::AssignFromWorker0 assigns
-  // such values on every worker.
+  // worker 0 saves tensors, and only worker 0 gets them back; use Session::AssignFromWorker0 to
+  // assign such values on every worker.
   void Set(absl::string_view name, Tensor value);
 
   bool Has(absl::string_view name) const;
@@ -46,13 +46,13 @@ class StateDict {
   absl::Status Get(absl::string_view name, std::string* text) const;
   absl::Status Get(absl::string_view name, Tensor* value) const;
 
-  // Adds the entries of `other` under the names `prefix` + name.
+  // Adds the entries of `other`, with `prefix` before their names.
   void Merge(absl::string_view prefix, const StateDict& other);
-  // The entries whose names begin with `prefix`, without it.
+  // Returns the entries whose names begin with `prefix`, with the prefix removed.
   StateDict WithPrefix(absl::string_view prefix) const;
 
   bool empty() const { return values_.empty() && tensors_.empty(); }
-  // Numbers and texts in their written form, UTF-8.
+  // Numbers and texts in their serialised form, UTF-8.
   const std::map<std::string, std::string>& values() const { return values_; }
   const std::map<std::string, Tensor>& tensors() const { return tensors_; }
 
@@ -63,7 +63,7 @@ class StateDict {
  private:
   void SetNumber(absl::string_view name, double value);
   void SetInteger(absl::string_view name, int64_t value);
-  // The written form of a value; NotFound without it.
+  // Finds the serialised form of a value; NotFound if there is none.
   absl::Status Find(absl::string_view name, const std::string** text) const;
 
   std::map<std::string, std::string> values_;

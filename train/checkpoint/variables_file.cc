@@ -43,7 +43,7 @@ std::string ListOf(const std::vector<std::string>& names) {
                       names.size() > kMaxNames ? ", ..." : "", ")");
 }
 
-// Replaces the number at the end of each part of a name by `*`: `dense/kernel` and `dense_1/kernel`
+// Replaces the trailing number in each part of a name by `*`: `dense/kernel` and `dense_1/kernel`
 // both become `dense*/kernel*`.
 std::string WithoutNumbers(absl::string_view name) {
   std::vector<std::string> parts;
@@ -57,7 +57,7 @@ std::string WithoutNumbers(absl::string_view name) {
 }
 
 // Groups the names by WithoutNumbers(). Returns an error if a group has different members in the
-// session and in the file, because its layers may then be numbered differently.
+// session and in the file, because the numbers may then refer to different layers.
 absl::Status CheckNumberedNames(const std::vector<std::string>& in_session,
                                 const std::vector<std::string>& in_file) {
   using Families = std::map<std::string, std::set<std::string>>;
@@ -71,8 +71,8 @@ absl::Status CheckNumberedNames(const std::vector<std::string>& in_session,
     const auto it = other.find(family);
     if (it == other.end() || it->second == names) continue;
     return absl::InvalidArgumentError(absl::StrCat(
-        "the numbers of ", Printable(family),
-        " follow the order of creation and may refer to different layers; expected the same names "
+        "the numbers in ", Printable(family),
+        " follow the creation order and may refer to different layers; expected the same names "
         "in the session and the file, layers with explicit names (`.name` in their options), or "
         "`trust_numbered_names`, got ",
         absl::StrJoin(names, ", "), " in the session and ", absl::StrJoin(it->second, ", "),
@@ -81,7 +81,7 @@ absl::Status CheckNumberedNames(const std::vector<std::string>& in_session,
   return absl::OkStatus();
 }
 
-// Compares the variables of a session with the tensors of a file, by their names.
+// Matches the variables of a session with the tensors of a file, by name.
 class Matcher {
  public:
   Matcher(const Safetensors& contents, const VariableLayout& layout, const LoadOptions& options)
@@ -92,8 +92,8 @@ class Matcher {
     saved_state_.merge(NamesIn(contents, kCounters));
   }
 
-  // Lists what is loaded, missing and kept. Returns an error that names every variable whose tensor
-  // does not fit.
+  // Lists the loaded, missing and kept variables. Returns an error that names every variable whose
+  // tensor does not fit.
   absl::Status MatchSession(LoadReport* report) const {
     const std::set<std::string> uninitialized = NamesIn(contents_, kUninitialized);
     ErrorList differences;
@@ -123,7 +123,7 @@ class Matcher {
     return differences.ToStatus();
   }
 
-  // Lists the tensors that the session has no use for.
+  // Lists the tensors that the session does not use.
   void MatchFile(LoadReport* report) const {
     const std::vector<VariableInfo>& variables = layout_.variables();
     const bool needs_state =
@@ -136,7 +136,7 @@ class Matcher {
     for (const auto& [name, status] : contents_.unreadable) match(name);
   }
 
-  // The names of the model, in which the numbers of layers may differ.
+  // Returns the model's names, whose layer numbers may differ between session and file.
   std::vector<std::string> names_of_session() const {
     std::vector<std::string> names;
     for (const VariableInfo& v : layout_.variables()) {
@@ -162,7 +162,7 @@ class Matcher {
     if (options_.required.has_value()) return options_.required->count(v.name) > 0;
     return options_.all_state || !IsState(v);
   }
-  // Whether a tensor that does not fit the variable is left out.
+  // Whether a tensor that does not fit the variable is skipped.
   bool IsIgnored(const VariableInfo& v) const {
     return options_.required.has_value() && !IsRequired(v);
   }
@@ -170,7 +170,7 @@ class Matcher {
   const Safetensors& contents_;
   const VariableLayout& layout_;
   const LoadOptions& options_;
-  std::set<std::string> saved_state_;  // of optimizers and metrics, in the file
+  std::set<std::string> saved_state_;  // optimizer and metric state in the file
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Saves the variables of a session, by name, and its step count to a .safetensors file, and loads
-// them again. CheckpointManager saves and resumes the whole state of training.
+// them again. To save and resume the complete training state, use CheckpointManager.
 //
 //   MF_RETURN_IF_ERROR(SaveVariables(*session, path));
 //   MF_RETURN_IF_ERROR(LoadVariables(path, *session).status());
@@ -22,28 +22,28 @@
 namespace mirrorflow {
 
 // Writes every variable that has a value, including optimizer state, and Session::step(). All
-// workers must call it, because variables that are synchronised on read are summed over them;
-// worker 0 writes the file.
+// workers must call it, because it sums variables synchronised on read over the workers. Worker 0
+// writes the file.
 absl::Status SaveVariables(Session& session, absl::string_view path);
 
-// Sets `contents` to what SaveVariables writes. Tensors that it has already, from an earlier call,
-// are overwritten (Session::CopyVariable). All workers must call it. Only worker 0 gets tensors:
-// the others take part in summing those that are synchronised on read.
+// Sets `contents` to what SaveVariables writes. Overwrites tensors that it already has from an
+// earlier call (Session::CopyVariable). All workers must call it, because it sums variables
+// synchronised on read; only worker 0 gets tensors.
 absl::Status CollectVariables(Session& session, Safetensors* contents);
 
 struct LoadOptions {
-  // Requires a tensor for every variable of the model and no other tensor. If false, variables
+  // Requires a tensor for every variable of the model, and no other tensors. If false, variables
   // without a tensor keep their values, and tensors without a variable are ignored.
   //
-  // The model is what a layer creates: weights, and state such as the moving averages of batch
-  // normalisation. State of an optimizer and counters of metrics are loaded if the file has them,
-  // and otherwise keep their values.
+  // The model is what layers create: weights, and state such as the moving averages of batch
+  // normalisation. Optimizer state and metric counters are loaded if the file has them; otherwise
+  // they keep their values.
   bool strict = true;
-  // With `strict`, requires a tensor for optimizer state and counters, too: to resume training.
+  // With `strict`, also requires tensors for optimizer state and counters: for resuming training.
   bool all_state = false;
-  // Requires only these variables, which replace those of the model, and ignores tensors that no
-  // variable has: for a session that uses a part of a graph. Others are loaded if the file has them
-  // with the right type.
+  // Requires only these variables, instead of those of the model, and ignores tensors without a
+  // variable: for a session that uses part of a graph. Other variables are loaded if the file has
+  // them with the right type.
   std::optional<std::set<std::string>> required = std::nullopt;
   // Layers without an explicit name are numbered in order of creation: dense, dense_1, dense_2.
   // If the session and the file have different numbers of such layers, the same number may refer to
@@ -52,20 +52,20 @@ struct LoadOptions {
   bool trust_numbered_names = false;
 };
 
-// The names that LoadVariables matched and those it did not. Each list is sorted.
+// The names that LoadVariables matched and the ones it did not. Each list is sorted.
 struct LoadReport {
   std::vector<std::string> loaded;
-  std::vector<std::string> missing;     // variables of the model that the file lacks
+  std::vector<std::string> missing;     // model variables that the file lacks
   std::vector<std::string> unexpected;  // tensors that are not variables of the session
   std::vector<std::string> kept_state;  // optimizer state and counters that the file lacks
 
   std::string ToString() const;
 };
 
-// Sets the variables of the session from the file atomically: concurrent runs see either all of the
-// new values or none. If the file has all variables, also restores the session's step, so that
-// training draws the same random numbers as an uninterrupted run. Saved state of an optimizer or
-// metric that the session lacks does not count as unexpected.
+// Sets the session's variables from the file atomically: concurrent runs see either all of the new
+// values or none. If the file has all variables, also restores the session's step, so that training
+// draws the same random numbers as an uninterrupted run. Saved optimizer or metric state that the
+// session lacks is not counted as unexpected.
 //
 // Returns InvalidArgument and sets nothing if dtypes or shapes differ, if names are missing or
 // unexpected with `strict`, if numbered names may have shifted, or if no tensor matches a variable.
@@ -73,7 +73,7 @@ struct LoadReport {
 absl::StatusOr<LoadReport> LoadVariables(absl::string_view path, Session& session,
                                          const LoadOptions& options = {});
 
-// Checks what LoadVariables checks, for the contents of the file `path`, and sets nothing.
+// Performs the checks of LoadVariables on the contents of the file `path`, and sets nothing.
 absl::StatusOr<LoadReport> MatchVariables(const Safetensors& contents, absl::string_view path,
                                           const Session& session, const LoadOptions& options = {});
 

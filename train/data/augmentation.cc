@@ -17,7 +17,7 @@ namespace mirrorflow {
 namespace augment {
 namespace {
 
-// The random numbers of one row in one pass.
+// Returns the random numbers of one row in one pass.
 SplitMix64 RandomOf(uint64_t seed, const RowId& id) {
   return SplitMix64(SplitMix64(seed, id.epoch).Next(), id.row);
 }
@@ -29,7 +29,8 @@ using Change = std::function<absl::StatusOr<Tensor>(const Tensor& image, SplitMi
 
 constexpr NumberRange kSide = {.least = 0, .most = 1 << 20};
 
-// Replaces an image of each row by `change` of it. Fails for every row with `valid`, unless OK.
+// Replaces an image in each row by `change` of it. Fails for every row with `valid` unless it is
+// OK.
 RowFunction Augmentation(absl::Status valid, uint64_t seed, int component, Change change) {
   return [valid = std::move(valid), seed, component, change = std::move(change)](
              const RowId& id, Row* row) -> absl::Status {
@@ -44,14 +45,14 @@ RowFunction Augmentation(absl::Status valid, uint64_t seed, int component, Chang
   };
 }
 
-// A standard normal number, by the method of Box and Muller, 1958.
+// Returns a standard normal number, by the Box-Muller method (1958).
 double Normal(SplitMix64& random) {
   const double radius = std::sqrt(-2 * std::log(1 - random.Uniform()));
   return radius * std::cos(2 * std::numbers::pi * random.Uniform());
 }
 
-// A number from Gamma(shape, 1). Source: Marsaglia and Tsang, "A simple method for generating gamma
-// variables", 2000.
+// Returns a number from Gamma(shape, 1). Source: Marsaglia and Tsang, "A simple method for
+// generating gamma variables", 2000.
 double Gamma(double shape, SplitMix64& random) {
   if (shape < 1) {
     const double u = 1 - random.Uniform();
@@ -65,7 +66,7 @@ double Gamma(double shape, SplitMix64& random) {
   }
 }
 
-// weight * a + (1 - weight) * b, as float.
+// Returns weight * a + (1 - weight) * b, as float.
 absl::StatusOr<Tensor> Mix(const Tensor& a, const Tensor& b, double weight) {
   if (a.shape() != b.shape()) {
     return absl::InvalidArgumentError(absl::StrCat("MixUp: expected images of one shape, got ",

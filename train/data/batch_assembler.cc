@@ -14,15 +14,16 @@
 namespace mirrorflow {
 namespace {
 
-// How much of a batch its checksum covers: all of a batch that has no more than this. Otherwise
-// each worker would read the whole batch of a large cluster.
+// How much of a batch its checksum covers at most. Without this limit, each worker of a large
+// cluster would read the whole batch.
 constexpr int64_t kRowsOfChecksum = 128;
-constexpr int64_t kBytesOfChecksum = int64_t{64} << 20;  // if all rows are as large as the first
-// The last batch gets a checksum only if reaching it skips at most this many rows. Skipping is
-// slow, especially across many passes of Repeat().
+constexpr int64_t kBytesOfChecksum = int64_t{64} << 20;  // assuming that all rows are as large as
+                                                         // the first
+// The last batch gets a checksum only if at most this many rows must be skipped to reach it.
+// Skipping is slow, especially across many passes of Repeat().
 constexpr int64_t kMostRowsToSkip = int64_t{1} << 24;
 
-// Copies rows of `from` to `to`; a run of consecutive rows is one copy.
+// Copies rows of `from` to `to`. Each run of consecutive rows is one copy.
 void Gather(const Tensor& from, size_t row_bytes, absl::Span<const RowRef> rows, std::byte* to) {
   for (size_t i = 0; i < rows.size();) {
     const int64_t first = rows[i].id.row;
@@ -36,7 +37,7 @@ void Gather(const Tensor& from, size_t row_bytes, absl::Span<const RowRef> rows,
   }
 }
 
-// Copies `from` to the beginning of each dimension of `to`, a larger array of shape `shape`.
+// Copies `from` to the start of each dimension of `to`, a larger array of shape `shape`.
 void CopyInto(const Tensor& from, const Shape& shape, std::byte* to) {
   const size_t size = DataTypeSize(from.dtype());
   const int rank = shape.rank();
@@ -67,7 +68,7 @@ class BatchAssembler final : public BatchSource {
         threads_(reader_->tensors() != nullptr ? 1 : options.num_threads) {}
 
   absl::StatusOr<bool> Next(SourceBatch* batch) override {
-    batch->components.clear();  // first, so that its buffers can be reused
+    batch->components.clear();  // first, so that the buffers can be reused
     refs_.clear();
     MF_ASSIGN_OR_RETURN(const bool more, order_->Next(&refs_));
     if (!more) return false;
@@ -89,11 +90,11 @@ class BatchAssembler final : public BatchSource {
     return absl::MakeConstSpan(refs_).subspan(first_, count_);
   }
 
-  // Expects refs_ to hold the rows of the first batch and order_ to be just past them. Restores
-  // both.
+  // Requires that refs_ holds the rows of the first batch and that order_ is just past them.
+  // Restores both.
   absl::Status FinishFingerprint(const FingerprintTask& task) {
     MF_RETURN_IF_ERROR(Describe(refs_, &task.fingerprint->first_batch, &task.fingerprint->types));
-    // Rows without a value are only row numbers so far, which can be skipped without reading.
+    // Rows without a value are only row numbers so far, so they can be skipped without reading.
     const bool random_access = refs_[0].value == nullptr;
     if (!random_access || task.size.value_or(0) < 2) return absl::OkStatus();
     if (*task.size > kMostRowsToSkip / std::ssize(refs_)) return absl::OkStatus();
@@ -106,7 +107,7 @@ class BatchAssembler final : public BatchSource {
     return order_->Skip(1).status();
   }
 
-  // Sets the types of the first row of a batch, and the checksum of the batch.
+  // Sets the types of a batch's first row, and the checksum of the batch.
   absl::Status Describe(const std::vector<RowRef>& batch, std::string* checksum,
                         std::string* types) {
     std::vector<Row> rows(threads_.num_threads());
@@ -116,7 +117,7 @@ class BatchAssembler final : public BatchSource {
     of_rows.Add(rows[0]);
     int64_t row_bytes = 1;
     for (const Tensor& t : rows[0]) row_bytes += static_cast<int64_t>(t.bytes());
-    // The same number on all workers that have the same rows.
+    // The count is equal on all workers with the same rows.
     const auto size = std::ssize(batch);
     const int64_t most = std::clamp<int64_t>(kBytesOfChecksum / row_bytes, 1, kRowsOfChecksum);
     const int64_t count = std::min<int64_t>(size, most);
@@ -142,8 +143,8 @@ class BatchAssembler final : public BatchSource {
   }
 
   absl::Status ReadRows(SourceBatch* batch) {
-    // The shapes come from the first row. Where a padded one depends on the longest row, every
-    // worker reads all rows, so that all have the same shapes.
+    // The shapes come from the first row. If a padded shape depends on the longest row, every
+    // worker reads all rows, so that all get the same shapes.
     const bool all = padding_ && !padding_->has_fixed_shapes();
     const int64_t first = all || count_ == 0 ? 0 : first_;
     const int64_t count = all ? std::ssize(refs_) : std::max<int64_t>(count_, 1);
@@ -172,7 +173,7 @@ class BatchAssembler final : public BatchSource {
     });
   }
 
-  // Adds a component of `count_` rows of this shape, and returns its buffer.
+  // Adds a component with `count_` rows of this shape, and returns its buffer.
   absl::StatusOr<std::byte*> AddComponent(DataType dtype, const Shape& row, SourceBatch* batch) {
     const size_t c = batch->components.size();
     if (pools_.size() <= c) pools_.resize(c + 1);
@@ -189,7 +190,7 @@ class BatchAssembler final : public BatchSource {
     return data;
   }
 
-  // One for each component of rows_[0]; their buffers are in buffers_.
+  // Adds one component for each component of rows_[0]. Their buffers are in buffers_.
   absl::Status AddComponents(absl::Span<const Shape> shapes, SourceBatch* batch) {
     buffers_.clear();
     for (size_t c = 0; c < shapes.size(); ++c) {
@@ -206,7 +207,7 @@ class BatchAssembler final : public BatchSource {
       const Tensor& t = rows_[from][c];
       CopyInto(t, shapes[c], buffers_[c] + to * shapes[c].num_elements() * DataTypeSize(t.dtype()));
     }
-    if (from > 0) rows_[from].clear();  // the first one tells the dtypes
+    if (from > 0) rows_[from].clear();  // the first row is kept for its dtypes
   }
 
   absl::Status CheckLikeFirst(int64_t i, absl::Span<const Shape> shapes) const {
@@ -288,14 +289,14 @@ class BatchAssembler final : public BatchSource {
   const std::unique_ptr<RowStream> order_;
   const BatchShard shard_;
   const std::optional<Padding> padding_;
-  std::optional<FingerprintTask> fingerprint_;  // until it is done
+  std::optional<FingerprintTask> fingerprint_;  // until it is complete
   ParallelRows threads_;
   std::vector<BufferPool> pools_;  // one per component
   // The current batch:
-  std::vector<RowRef> refs_;  // of all workers
+  std::vector<RowRef> refs_;  // rows of all workers
   int64_t first_ = 0;         // the shard is refs_[first_, first_ + count_)
   int64_t count_ = 0;
-  std::vector<Row> rows_;  // those that have been read
+  std::vector<Row> rows_;  // the rows read so far
   std::vector<std::byte*> buffers_;
 };
 

@@ -13,22 +13,22 @@
 
 namespace mirrorflow {
 
-// Completes the fingerprint of a dataset with the types of its rows and the checksums of its first
-// and last batch.
+// Completes a dataset's fingerprint with the dtypes and shapes of its rows and the checksums of its
+// first and last batch.
 struct FingerprintTask {
   std::shared_ptr<DatasetFingerprint> fingerprint;
-  int64_t epoch = 0;            // with which the order has been started
-  std::optional<int64_t> size;  // the number of batches, if the last one can be reached quickly
+  int64_t epoch = 0;            // the epoch that `order` was started with
+  std::optional<int64_t> size;  // number of batches, if the last one can be reached quickly
 };
 
 struct AssembleOptions {
   int num_threads = 1;
   std::optional<Padding> padding = std::nullopt;
-  std::optional<FingerprintTask> fingerprint = std::nullopt;  // done before the first batch
+  std::optional<FingerprintTask> fingerprint = std::nullopt;  // completed before the first batch
 };
 
-// Reads the rows of each element of `order` and copies those of the shard into a batch. The buffers
-// of a batch are reused as soon as it is released. `order` must have been started.
+// Reads the rows of each element of `order` and copies those of the shard into a batch. A batch's
+// buffers are reused as soon as the batch is released. `order` must have been started.
 std::unique_ptr<BatchSource> AssembleBatches(RowReaderPtr reader, std::unique_ptr<RowStream> order,
                                              const BatchShard& shard,
                                              const AssembleOptions& options);

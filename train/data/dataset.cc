@@ -78,10 +78,10 @@ absl::Status Error(absl::string_view message) {
   return absl::InvalidArgumentError(absl::StrCat("dataset: ", message));
 }
 
-// The rows of a batch that come from the files of a worker.
+// Returns the number of a batch's rows that come from the files of one worker.
 absl::StatusOr<int64_t> RowsOfBatch(const FileShard& shard, int64_t rows) {
   const auto& [first_rank, num_ranks, world_size] = shard.batch;
-  if (rows > 0 && rows < world_size) {  // a worker without a row would never read its files
+  if (rows > 0 && rows < world_size) {  // a worker without rows would never read its files
     return Error(absl::StrCat("Batch() of fewer rows than replicas; expected at least ", world_size,
                               " with AutoShardPolicy FILE, got ", rows));
   }
@@ -91,7 +91,8 @@ absl::StatusOr<int64_t> RowsOfBatch(const FileShard& shard, int64_t rows) {
   return Error(absl::StrCat("Batch() size out of range; expected at least 1, got ", own));
 }
 
-// Numbers rows differently on each worker, so that random changes keyed by them differ.
+// Numbers rows differently on each worker, so that random changes that depend on the numbers
+// differ.
 RowFunction WithNumbersOf(const FileShard& shard, RowFunction function) {
   if (shard.num_workers == 1) return function;
   return [shard, function = std::move(function)](const RowId& id, Row* row) {
@@ -327,7 +328,7 @@ Dataset Dataset::Window(int64_t size, const WindowOptions& options) const {
   const std::string name =
       absl::StrCat("Window(", size, ", ", options.shift, ", ", options.stride, ")");
   return Then(name, [=](RowPipeline rows) -> absl::StatusOr<RowPipeline> {
-    constexpr int64_t kMax = int64_t{1} << 31;  // the span of a window does not overflow
+    constexpr int64_t kMax = int64_t{1} << 31;  // keeps the span of a window from overflowing
     const auto is_in_range = [](int64_t n) { return n >= 1 && n <= kMax; };
     if (!is_in_range(size) || !is_in_range(options.shift) || !is_in_range(options.stride)) {
       return Error(absl::StrCat("Window() out of range; expected a size, a shift and a stride of ",
@@ -420,8 +421,8 @@ Dataset Dataset::Shuffle(uint64_t seed, const ShuffleOptions& options) const {
       return Error(
           "Shuffle() of a dataset of unknown size; expected a buffer_size, got 0 (all elements)");
     }
-    // Each element needs a row reference, a begin offset and a position in the order, which may not
-    // fit in memory after a huge Repeat().
+    // Each element needs a row reference, a begin offset and an index in the order. After a huge
+    // Repeat(), they may not fit in memory.
     constexpr int64_t kBytesOfElement = sizeof(RowRef) + 2 * sizeof(int64_t);
     const int64_t most = static_cast<int64_t>(UsableMemory()) / kBytesOfElement;
     if (*rows.size > most) {
@@ -441,7 +442,8 @@ Dataset Dataset::Batch(int64_t rows, BatchOptions options) const {
   const auto group = [=](RowPipeline elements) -> absl::StatusOr<RowPipeline> {
     MF_ASSIGN_OR_RETURN(const int64_t own, RowsOfBatch(elements.shard, rows));
     MF_RETURN_IF_ERROR(elements.CheckRows("Batch()"));
-    // A batch is never larger than the dataset, but a preceding Repeat() can make that any size.
+    // A batch is never larger than the dataset, but a preceding Repeat() can make the dataset any
+    // size.
     const int64_t largest = elements.size ? std::min(*elements.size, own) : own;
     const int64_t most = static_cast<int64_t>(UsableMemory()) /
                          (elements.reader->row_bytes() + int64_t{sizeof(RowRef)});
@@ -465,10 +467,10 @@ Dataset Dataset::PaddedBatch(int64_t rows, const Padding& padding, BatchOptions 
   return Batch(rows, options)
       .Then("", [padding](RowPipeline batches) -> absl::StatusOr<RowPipeline> {
         if (batches.shard.num_workers > 1 && !padding.has_fixed_shapes()) {
-          // The longest row of the batch may be another worker's.
+          // The longest row of the batch may be on another worker.
           return Error(
-              "PaddedBatch() to the longest row; expected padded_shapes without unknown dimensions "
-              "with AutoShardPolicy FILE, got others");
+              "PaddedBatch() to the longest row; with AutoShardPolicy FILE, expected padded_shapes "
+              "without unknown dimensions");
         }
         batches.padding = padding;
         return batches;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DatasetBase: what a Dataset refers to: a RowDataset, or the FileDataset of file_dataset.h.
+// DatasetBase: the implementation behind a Dataset: a RowDataset, or a FileDataset
+// (file_dataset.h).
 #ifndef MIRRORFLOW_TRAIN_DATA_DATASET_BASE_H_
 #define MIRRORFLOW_TRAIN_DATA_DATASET_BASE_H_
 
@@ -22,9 +23,9 @@ class DatasetBase {
 
   // Returns this dataset with one more stage.
   virtual std::shared_ptr<const DatasetBase> Then(RowStage stage) const = 0;
-  // Returns all rows, after opening the files that have them.
+  // Returns all rows. Opens their files.
   virtual const absl::StatusOr<RowPipeline>& Rows() const = 0;
-  // These are as those of Dataset.
+  // See Dataset.
   virtual absl::StatusOr<FileBatches> OpenFiles(int64_t epoch, const FileShard& shard) const = 0;
   virtual absl::Status CheckBatched() const;
   const std::string& ToString() const { return description_; }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The Fashion-MNIST dataset (Xiao, Rasul and Vollgraf, 2017): 70,000 greyscale images of clothing,
-// 28 × 28, in ten classes. The files are those of the Debian package dataset-fashion-mnist.
+// 28 × 28 pixels, in ten classes. The Debian package dataset-fashion-mnist installs the files.
 #ifndef MIRRORFLOW_TRAIN_DATA_FASHION_MNIST_H_
 #define MIRRORFLOW_TRAIN_DATA_FASHION_MNIST_H_
 
@@ -20,15 +20,15 @@ struct FashionMnist {
 
   struct Options {
     Split split = Split::kTrain;
-    // Directory of the files. If empty: $FASHION_MNIST_DIR if set, otherwise the directory of the
-    // Debian package.
+    // Directory of the files. If empty: $FASHION_MNIST_DIR if that is set, otherwise the directory
+    // of the Debian package.
     std::string data_dir;
-    // Shape the images as [N,28,28,1] for convolutions instead of [N,784].
+    // Images have the shape [N,28,28,1], for convolutions, instead of [N,784].
     bool shape_images = false;
   };
 
-  // Returns a dataset of (images, labels): float images scaled to [0, 1] and int32 labels from 0
-  // to 9. The files may be gzip or plain.
+  // Returns a dataset of (images, labels): float images scaled to [0, 1], and int32 labels from 0
+  // to 9. The files may be gzip-compressed or plain.
   static absl::StatusOr<Dataset> Open(const Options& options);
 };
 

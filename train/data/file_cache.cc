@@ -22,7 +22,7 @@ namespace mirrorflow {
 namespace {
 
 constexpr absl::string_view kHeader = "mirrorflow rows 1";
-constexpr absl::string_view kEnd = "mirrorflow rows end ";  // and their number
+constexpr absl::string_view kEnd = "mirrorflow rows end ";  // and the row count
 
 // A row in a record, in the byte order of the machine:
 //   row: int64 | components: int32, each: dtype, rank: int32 | dimensions: int64 | the elements
@@ -79,7 +79,7 @@ absl::Status Encode(const RowRef& ref, std::string* record) {
   return absl::OkStatus();
 }
 
-// Returns the row, or nothing if the record is not a row.
+// Returns the row, or nullopt if the record is not a row.
 std::optional<RowRef> Decode(absl::string_view record, int64_t epoch) {
   constexpr int32_t kMost = 1 << 16;
   RecordParser parser(record);
@@ -118,7 +118,7 @@ class FileCache {
 
   const std::string& path() const { return path_; }
 
-  // The records of the file; null if there is none.
+  // Returns the records of the file, or null if it does not exist.
   absl::StatusOr<std::shared_ptr<const TfRecordIndex>> Open() {
     MutexLock lock(&mu_);
     if (index_ != nullptr) return index_;
@@ -132,9 +132,9 @@ class FileCache {
     }
     if (first != kHeader || last != absl::StrCat(kEnd, index->size() - 2)) {
       return absl::DataLossError(absl::StrCat(
-          path_, ": expected rows that Dataset::Cache() has written completely, got ",
+          path_, ": expected a file that Dataset::Cache() has written completely, got ",
           index->size(), " records, of which the last is '", absl::CHexEscape(last.substr(0, 40)),
-          "'; remove the file to have it made again"));
+          "'; remove the file to have it rebuilt"));
     }
     index_ = std::make_shared<const TfRecordIndex>(*std::move(index));
     return index_;
@@ -148,8 +148,8 @@ class FileCache {
 
 namespace {
 
-// A file that gets its name when it is complete, so that other iterators and processes never see a
-// part of it.
+// A file that gets its name only when it is complete, so that other iterators and processes never
+// see a partial file.
 class NewFile {
  public:
   static absl::StatusOr<std::unique_ptr<NewFile>> Create(const std::string& path) {
@@ -220,7 +220,7 @@ class CachedInFile final : public RowStream {
   }
 
   absl::StatusOr<int64_t> Skip(int64_t count) override {
-    // Only a pass that has read every row can be kept.
+    // Only a pass that has read every row can be cached.
     if (kept_ == nullptr) return SkipByReading(*this, count);
     count = std::min(count, kept_->size() - 2 - next_);
     next_ += count;

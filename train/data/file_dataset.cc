@@ -37,14 +37,14 @@ std::string IdentityOfFiles(const std::vector<std::string>& paths,
     std::error_code error;
     const uintmax_t size = fs::file_size(path, error);
     if (!error) total += size;
-    // A file that the user names may have another name on each host, such as a temporary one.
+    // A file that the user names may have a different name on each host, such as a temporary one.
     const std::string name = by_user.contains(path) ? "" : BaseName(path);
     texts.push_back(absl::StrCat(name, " ", error ? 0 : size));
   }
   return absl::StrCat(IdentityOfNames(texts), " and ", total, " bytes");
 }
 
-// The files of a source, listed when they are needed first.
+// The files of a source. Lists them when they are first needed.
 class FileDataset::FileList {
  public:
   explicit FileList(ListFiles list) : list_(std::move(list)) {}
@@ -115,7 +115,8 @@ absl::StatusOr<FileBatches> FileDataset::OpenFiles(int64_t epoch, const FileShar
     return absl::InvalidArgumentError(
         "dataset: AutoShardPolicy FILE: expected batches, got rows without Batch()");
   }
-  std::vector<std::string> names;  // a worker has only its own files, and no sizes of others
+  std::vector<std::string> names;  // a worker has only its own files, so the sizes of others are
+                                   // unknown
   for (const std::string& path : paths) names.push_back(BaseName(path));
   MF_ASSIGN_OR_RETURN(auto source, rows->MakeIterator(epoch, {}, nullptr));
   return FileBatches{std::move(source), rows->drop_remainder, IdentityOfNames(names)};

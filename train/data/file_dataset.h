@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FileDataset: the rows of a list of files, which the workers may divide
-// (AutoShardPolicy::kFile). Lists and opens the files when their rows are needed first.
+// FileDataset: the rows of a list of files, which the workers may divide (AutoShardPolicy::kFile).
+// Lists and opens the files when their rows are first needed.
 #ifndef MIRRORFLOW_TRAIN_DATA_FILE_DATASET_H_
 #define MIRRORFLOW_TRAIN_DATA_FILE_DATASET_H_
 
@@ -26,8 +26,8 @@ class FileDataset final : public DatasetBase, public std::enable_shared_from_thi
   using ListFiles = std::function<absl::StatusOr<Paths>()>;
   using ReadFiles = std::function<absl::StatusOr<RowPipeline>(const Paths& paths)>;
 
-  // `named` are the paths that the user has given, some of which may be patterns; `list` expands
-  // them, and `read` makes the rows of some of the files.
+  // `named` are the paths as the user gave them; some may be patterns. `list` expands them, and
+  // `read` returns the rows of some of the files.
   static std::shared_ptr<const FileDataset> Create(Paths named, ListFiles list, ReadFiles read);
 
   std::shared_ptr<const DatasetBase> Then(RowStage stage) const override;
@@ -40,7 +40,7 @@ class FileDataset final : public DatasetBase, public std::enable_shared_from_thi
 
   FileDataset(std::string description, bool batched, std::shared_ptr<FileList> files,
               MakeRows make);
-  // Opens the rows of a shard once and keeps them, since they own the data that Cache() has read.
+  // Opens the rows of a shard once and keeps them, because they own the data that Cache() has read.
   const absl::StatusOr<RowPipeline>& RowsOf(const FileShard& shard) const;
 
   const std::shared_ptr<FileList> files_;
@@ -50,9 +50,8 @@ class FileDataset final : public DatasetBase, public std::enable_shared_from_thi
   mutable std::deque<std::pair<FileShard, absl::StatusOr<RowPipeline>>> made_ ABSL_GUARDED_BY(mu_);
 };
 
-// Describe files for DatasetFingerprint::files: by their names, or by their sizes. Of files that
-// the user has not `named`, which came from a pattern, the names count, too, because they determine
-// the order.
+// Describe files for DatasetFingerprint::files, by name or by size. Files that are not in `named`
+// came from a pattern; their names also count, because they determine the order.
 std::string IdentityOfNames(const std::vector<std::string>& names);
 std::string IdentityOfFiles(const std::vector<std::string>& paths,
                             const std::vector<std::string>& named);

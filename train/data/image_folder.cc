@@ -48,8 +48,9 @@ bool IsOtherImage(const fs::path& path) {
       path, {".gif", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".jp2", ".heic", ".avif"});
 }
 
-// True for what programs put next to the files of a user: .git, .ipynb_checkpoints, .DS_Store and
-// ._x.jpg begin with a dot. The others are folders of macOS's zip, NAS servers, Windows and ext4.
+// Whether the name is one that programs create next to a user's files. .git, .ipynb_checkpoints,
+// .DS_Store and ._x.jpg begin with a dot. The others are folders of macOS zip archives, NAS
+// servers, Windows and ext4.
 bool IsHidden(const fs::path& path) {
   const std::string name = path.filename().string();
   return absl::StartsWith(name, ".") || name == "__MACOSX" || name == "@eaDir" ||
@@ -61,15 +62,15 @@ absl::Status ErrorOf(const std::string& path, const std::error_code& error) {
   return absl::ErrnoToStatus(error.value(), absl::StrCat(path, ": cannot be listed"));
 }
 
-// Lists what a walk through folders leaves out.
+// Entries that a walk through the folders skips.
 struct LeftOut {
-  std::vector<std::string> broken_links;   // which may lead to images
-  std::vector<std::string> other_formats;  // images that are not PNG or JPEG
-  std::vector<std::string> not_files;      // with the name of an image
+  std::vector<std::string> broken_links;   // these may lead to images
+  std::vector<std::string> other_formats;  // images other than PNG and JPEG
+  std::vector<std::string> not_files;      // not files, but named like images
   std::vector<std::string> linked_folders;
 };
 
-// True for a link whose target does not exist or cannot be reached.
+// Whether it is a link whose target does not exist or cannot be reached.
 bool IsBroken(const fs::directory_entry& entry) {
   std::error_code error;
   return entry.is_symlink(error) && !fs::exists(entry.status(error));
@@ -81,7 +82,7 @@ absl::StatusOr<std::vector<std::string>> ListClasses(const std::string& director
   std::error_code error;
   for (fs::directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
     if (IsHidden(it->path())) continue;
-    // A name with an extension is that of a file.
+    // A name with an extension belongs to a file.
     if (IsBroken(*it) && !it->path().has_extension()) {
       left_out->broken_links.push_back(it->path().string());
     }
@@ -92,10 +93,10 @@ absl::StatusOr<std::vector<std::string>> ListClasses(const std::string& director
   return classes;
 }
 
-// The images below a folder, in alphabetical order.
+// Returns the images below a folder, in alphabetical order.
 absl::StatusOr<std::vector<std::string>> ListImages(const fs::path& folder, LeftOut* left_out) {
   std::vector<std::string> paths;
-  std::vector<std::string> named_folders;  // with the name of an image
+  std::vector<std::string> named_folders;  // folders named like images
   std::error_code error;
   for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end;
        it.increment(error)) {
@@ -106,7 +107,7 @@ absl::StatusOr<std::vector<std::string>> ListImages(const fs::path& folder, Left
     }
     const bool has_name = IsImage(path) || IsOtherImage(path);
     if (IsBroken(*it) && !IsOtherImage(path)) {
-      // A link without an extension may be a folder of images.
+      // A link without an extension may lead to a folder of images.
       if (has_name || !path.has_extension()) left_out->broken_links.push_back(path.string());
     } else if (it->is_directory(error)) {
       if (it->is_symlink(error)) {
@@ -132,7 +133,7 @@ absl::StatusOr<std::vector<std::string>> ListImages(const fs::path& folder, Left
   return paths;
 }
 
-// Without the images of broken links, the classes would have fewer rows than the user knows.
+// Without the images behind broken links, the classes would have fewer rows than the user expects.
 absl::Status CheckLinks(const std::string& directory, const std::vector<std::string>& broken) {
   if (broken.empty()) return absl::OkStatus();
   const std::string& first = *std::min_element(broken.begin(), broken.end());
@@ -212,7 +213,7 @@ absl::StatusOr<ImageFolderFiles> OpenImageFolder(const std::string& directory,
   return ListImageFolder(directory, source.classes);
 }
 
-// The paths of the files below the directory.
+// Returns the paths of the files, relative to the directory.
 std::vector<std::string> NamesBelow(const fs::path& directory,
                                     const std::vector<std::string>& paths) {
   const size_t prefix = (directory / "").string().size();

@@ -51,7 +51,7 @@ T FromDouble(double value) {
   }
 }
 
-// A view of an image, or of a new one.
+// A view of an existing or new image.
 template <typename T>
 struct Pixels {
   explicit Pixels(const Tensor& t)
@@ -68,16 +68,16 @@ struct Pixels {
   T* data;
 };
 
-// An image whose values are arbitrary, and that is at most four times as large as one that exists.
-// A thread uses the memory of its last images again once nothing holds it: fresh memory can cost
-// more than the work on an image.
+// Returns an image with unspecified values, which must be at most four times as large as an
+// existing one. Each thread reuses the memory of its last images once nothing holds them:
+// allocating fresh memory can cost more than the image operation.
 absl::StatusOr<Tensor> NewImage(DataType dtype, const Shape& shape) {
   constexpr size_t kKept = 4;
   thread_local std::array<std::shared_ptr<Buffer>, kKept> kept;
   thread_local size_t next = 0;
   const size_t bytes = shape.num_elements() * DataTypeSize(dtype);
   for (const std::shared_ptr<Buffer>& buffer : kept) {
-    // The count cannot grow meanwhile; see BufferPool.
+    // The count cannot grow concurrently; see BufferPool.
     if (buffer == nullptr || buffer.use_count() != 1) continue;
     if (buffer->size() < bytes || buffer->size() / 2 > bytes) continue;
     return Tensor::View(dtype, shape, buffer->data(), buffer);
@@ -87,9 +87,9 @@ absl::StatusOr<Tensor> NewImage(DataType dtype, const Shape& shape) {
   return Tensor::View(dtype, shape, place->data(), place);
 }
 
-// Makes an image of this height and width and of the same dtype and channels, and has `fill` fill
-// it: fill(from, to), both Pixels<T>. With `fills_all` it sets every value, and the image is no
-// larger; otherwise the values are 0 before.
+// Creates an image of this height and width, with the dtype and channels of `image`, and calls
+// fill(from, to) on it, both as Pixels<T>. With `fills_all`, `fill` must set every value, and the
+// result must not be larger than `image`; otherwise, all values are 0 before the call.
 template <typename Fill>
 absl::StatusOr<Tensor> Make(const Tensor& image, int64_t height, int64_t width, Fill fill,
                             bool fills_all = false) {
@@ -134,7 +134,7 @@ void CopyMirrored(Pixels<T> from, Pixels<T> to, Channels channels) {
   }
 }
 
-// The part of [first, first + size) inside [0, limit).
+// The part of [first, first + size) that lies in [0, limit).
 struct Range {
   Range(int64_t first, int64_t size, int64_t limit)
       : begin(std::clamp<int64_t>(first, 0, limit)),
@@ -146,7 +146,7 @@ struct Range {
 
 absl::StatusOr<Tensor> FlipLeftRight(const Tensor& image) {
   return MakeOfSameSize(image, [](auto from, auto to) {
-    switch (from.channels) {  // numbers that the compiler knows are several times as fast
+    switch (from.channels) {  // a constant count makes the loop several times as fast
       case 1:
         return CopyMirrored(from, to, std::integral_constant<int64_t, 1>());
       case 3:
@@ -204,7 +204,7 @@ absl::StatusOr<Tensor> Resize(const Tensor& image, int64_t height, int64_t width
   if (image.num_elements() == 0 && height * width > 0) {
     return absl::InvalidArgumentError("image: Resize() of an image without pixels");
   }
-  // The two pixels that a result lies between, and the weight of the second.
+  // The two pixels on either side of a result, and the weight of the second.
   struct Between {
     int64_t low, high;
     float weight;
@@ -250,7 +250,7 @@ absl::StatusOr<Tensor> Rotate(const Tensor& image, double radians) {
     const double center_x = static_cast<double>(from.width - 1) / 2;
     for (int64_t y = 0; y < to.height; ++y) {
       for (int64_t x = 0; x < to.width; ++x) {
-        // Where the pixel comes from. y points down.
+        // The source of the pixel. y points down.
         const double dy = static_cast<double>(y) - center_y, dx = static_cast<double>(x) - center_x;
         const double from_x = cos * dx - sin * dy + center_x;
         const double from_y = sin * dx + cos * dy + center_y;

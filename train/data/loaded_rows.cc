@@ -13,7 +13,7 @@
 namespace mirrorflow {
 namespace {
 
-// Rows that a thread reads ahead, so that all are busy even if some rows take longer.
+// How many rows a thread reads ahead, so that all threads are busy even if some rows take longer.
 constexpr int kRowsAheadPerThread = 8;
 
 class Source final : public RowStream {
@@ -34,7 +34,8 @@ class Source final : public RowStream {
     if (at_end_) return false;
     Row row;
     absl::StatusOr<bool> more = source_->Next(&row);
-    const int64_t number = next_++;  // a row that fails counts, so that the others keep theirs
+    const int64_t number = next_++;  // a failed row also counts, so that the others keep their
+                                     // numbers
     if (!more.ok()) return Annotate(more.status(), absl::StrCat("row ", number));
     at_end_ = !*more;
     if (at_end_) return false;
@@ -58,7 +59,7 @@ class Source final : public RowStream {
   std::unique_ptr<RowSource> source_;
   int64_t epoch_ = 0;
   int64_t next_ = 0;
-  bool at_end_ = false;  // the source is not asked again: a generator may start over
+  bool at_end_ = false;  // do not ask the source again: a generator may start over
 };
 
 class Loaded final : public RowStream {
@@ -96,13 +97,13 @@ class Loaded final : public RowStream {
       MF_ASSIGN_OR_RETURN(const int64_t more, input_->Skip(count - skipped));
       return skipped + more;
     }
-    // Which rows fail is not known before they are read.
+    // Reading is the only way to find out which rows fail.
     MF_ASSIGN_OR_RETURN(const int64_t more, SkipByReading(*this, count - skipped));
     return skipped + more;
   }
 
  private:
-  // Reads rows into ready_. Those before a failure are in it.
+  // Reads rows into ready_. If one fails, ready_ has the rows before it.
   absl::Status ReadAhead() {
     const int wanted =
         threads_.num_threads() > 1 ? threads_.num_threads() * kRowsAheadPerThread : 1;
@@ -136,7 +137,7 @@ class Loaded final : public RowStream {
     return failure;
   }
 
-  // OK if one more bad row may be left out.
+  // Returns OK if one more bad row may be skipped.
   absl::Status Tolerate(const absl::Status& status) {
     const bool is_bad_row = absl::IsDataLoss(status) || absl::IsInvalidArgument(status);
     if (!is_bad_row || max_errors_ == 0) return status;

@@ -14,15 +14,16 @@
 
 namespace mirrorflow {
 
-// The rows of the source that `open` returns for a pass.
+// Returns the rows of the source that `open` opens for each pass.
 std::unique_ptr<RowStream> SourceRows(OpenSource open);
 
 struct LoadRowsOptions {
   int num_threads = 1;
-  // How many rows of a pass may fail. They are left out, and counted in a warning at its end.
+  // How many rows of a pass may fail. They are skipped, and a warning at the end gives their
+  // number.
   int64_t max_errors = 0;
 };
-// The rows of `input`, which may lack their values, read by `reader`.
+// Returns the rows of `input`; `reader` reads the values of those that have none.
 std::unique_ptr<RowStream> LoadRows(std::unique_ptr<RowStream> input, RowReaderPtr reader,
                                     const LoadRowsOptions& options);
 

@@ -40,7 +40,7 @@ class PrefetchSource final : public BatchSource {
     MutexLock lock(&mu_);
     while (ready_ == 0) filled_.Wait(lock);
     Slot& slot = slots_[begin_];
-    // The end and an error stay in their slot, so that every later call returns them too.
+    // The end or an error stays in its slot, so that every later call also returns it.
     if (!slot.result.ok() || !*slot.result) return slot.result;
     std::swap(*batch, slot.batch);
     begin_ = (begin_ + 1) % slots_.size();
@@ -82,7 +82,7 @@ class PrefetchSource final : public BatchSource {
   CondVar room_, filled_;
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
   size_t ready_ ABSL_GUARDED_BY(mu_) = 0;  // number of results, from slots_[begin_] on
-  size_t begin_ = 0;                       // only the reader accesses it
+  size_t begin_ = 0;                       // accessed only by the reader
   std::vector<Slot> slots_;                // a ring buffer
   std::thread thread_;
 };

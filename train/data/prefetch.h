@@ -11,9 +11,9 @@
 namespace mirrorflow {
 
 // Returns a source of the batches of `input` in order, followed by its end or first error. It keeps
-// up to `depth` (>= 1) batches ready. From then on, only the background thread calls `input`. The
-// result may be destroyed at any time; that stops the thread and waits for at most one Next() of
-// `input`. Only one thread at a time may call Next().
+// up to `depth` (>= 1) batches ready. Only its background thread calls `input` after this call. The
+// result may be destroyed at any time: this stops the thread, after waiting for at most one Next()
+// of `input`. Next() is not thread-safe.
 std::unique_ptr<BatchSource> Prefetch(std::unique_ptr<BatchSource> input, int depth);
 
 }  // namespace mirrorflow

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RowPipeline: a source of rows and the stages after it. RowDataset is one; FileDataset makes one
+// RowPipeline: a source of rows and the stages after it. A RowDataset has one, a FileDataset one
 // for each shard of its files.
 #ifndef MIRRORFLOW_TRAIN_DATA_ROW_PIPELINE_H_
 #define MIRRORFLOW_TRAIN_DATA_ROW_PIPELINE_H_
@@ -27,21 +27,22 @@ struct RowPipeline {
   using Transform = std::function<std::unique_ptr<RowStream>(std::unique_ptr<RowStream>)>;
 
   std::string description;  // Dataset::ToString()
-  std::string files;        // of all sources, as DatasetFingerprint::files
+  std::string files;        // DatasetFingerprint::files of all sources
   FileShard shard;          // the files that are read
   RowReaderPtr reader;      // reads the rows of the stream
   MakeStream stream;
-  std::optional<int64_t> size;  // in elements; nullopt if it is unknown or infinite
+  std::optional<int64_t> size;  // in elements; nullopt if unknown or infinite
   bool is_endless = false;
-  bool in_order = false;   // all rows of a source with random access, in its order
-  bool skips_fast = true;  // without drawing the elements before
+  bool in_order = false;   // all rows of a random-access source, in its order
+  bool skips_fast = true;  // skips without drawing the skipped elements
   bool batched = false;
   bool drop_remainder = false;
   std::optional<Padding> padding;
   int num_threads = 1;
   int prefetch = 1;
 
-  // Makes the elements the first `rows` rows of `new_reader`, which has random access.
+  // Replaces the source: the elements become the first `rows` rows of `new_reader`, which has
+  // random access.
   void ReadInOrder(RowReaderPtr new_reader, int64_t rows);
   // Appends a transform that only chooses and orders elements.
   RowPipeline Append(Transform transform, std::optional<int64_t> new_size) &&;
@@ -51,7 +52,7 @@ struct RowPipeline {
                                              std::optional<int64_t> new_size) &&;
   // Returns InvalidArgument, with the stage's name, if the rows are already batched.
   absl::Status CheckRows(absl::string_view stage) const;
-  // Makes the stream of rows with their values.
+  // Returns a function that creates the stream of rows with their values.
   MakeStream Values(int64_t max_errors = 0) const;
   // Starts one pass. `fingerprint` may be null.
   absl::StatusOr<std::unique_ptr<BatchSource>> MakeIterator(
@@ -61,13 +62,13 @@ struct RowPipeline {
 
 // One stage of a Dataset.
 struct RowStage {
-  std::string name;  // in Dataset::ToString(); empty if the elements stay the same
+  std::string name;  // as in Dataset::ToString(); empty if the elements do not change
   std::function<absl::StatusOr<RowPipeline>(RowPipeline)> apply;
   bool makes_batches = false;
 
-  // Returns the description of a dataset with this stage.
+  // Returns the description of a dataset that ends with this stage.
   std::string Describe(absl::string_view input) const;
-  // Appends the stage to `input`, unless that is an error.
+  // Appends the stage to `input`, or returns its error.
   absl::StatusOr<RowPipeline> ApplyTo(const absl::StatusOr<RowPipeline>& input) const;
 };
 

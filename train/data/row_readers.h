@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the rows of a dataset are read: from tensors, by a function, or combined from other readers.
+// How the rows of a dataset are read: from tensors, by a function, or by combining other readers.
 #ifndef MIRRORFLOW_TRAIN_DATA_ROW_READERS_H_
 #define MIRRORFLOW_TRAIN_DATA_ROW_READERS_H_
 
@@ -13,7 +13,7 @@
 
 namespace mirrorflow {
 
-// The rows of the leading dimension of tensors, which must be the same in all of them.
+// The rows of tensors along their leading dimension, which must be equal in all of them.
 class TensorRows final : public RowReader {
  public:
   explicit TensorRows(std::vector<Tensor> components) : components_(std::move(components)) {}
@@ -29,29 +29,29 @@ class TensorRows final : public RowReader {
 
 using RowReaderPtr = std::shared_ptr<const RowReader>;
 
-// Rows that a stage has already read: RowRef::value.
+// Reads rows whose values a stage has already read (RowRef::value).
 RowReaderPtr ValueRows();
-// Row i is what `read` makes of i. Several threads call it at once.
+// Row i is filled by `read`. Several threads call it concurrently.
 RowReaderPtr FunctionRows(std::function<absl::Status(int64_t row, Row*)> read);
-// `function` of each row of `input`.
+// Applies `function` to each row of `input`.
 RowReaderPtr MappedRows(RowReaderPtr input, RowFunction function);
-// Row i is row i of all inputs, one after another.
+// Row i is the concatenation of the components of row i of all inputs.
 RowReaderPtr ZippedRows(std::vector<RowReaderPtr> inputs);
 
 struct CountedReader {
   RowReaderPtr reader;
   int64_t rows = 0;
 };
-// The rows of all inputs, one after another.
+// The rows of all inputs, one input after another.
 RowReaderPtr ConcatenatedRows(std::vector<CountedReader> inputs);
 
-// Which rows form a window: `size` of them, `stride` apart; the next window starts `shift` later.
+// The rows of a window: `size` rows, `stride` apart. The next window starts `shift` rows later.
 struct WindowRange {
   int64_t size = 0;
   int64_t shift = 1;
   int64_t stride = 1;
 
-  // The rows from the first to the last of a window.
+  // The number of rows from the first to the last of a window.
   int64_t span() const { return (size - 1) * stride + 1; }
 };
 // Row i is window i of the rows of `input`, stacked along a new leading dimension.

@@ -45,7 +45,7 @@ class Shuffle final : public RowStream {
 
   absl::Status Start(int64_t epoch) override {
     next_ = 0;
-    if (drained_ && epoch == epoch_) return absl::OkStatus();  // the order is known
+    if (drained_ && epoch == epoch_) return absl::OkStatus();  // the order is already known
     epoch_ = epoch;
     drained_ = false;
     return input_->Start(epoch);
@@ -151,7 +151,7 @@ class Repeat final : public RowStream {
     while (skipped < count && pass_ != count_) {
       MF_ASSIGN_OR_RETURN(const int64_t of_pass, input_->Skip(count - skipped));
       skipped += of_pass;
-      const bool is_empty = is_at_start && of_pass == 0;  // and so are all later passes
+      const bool is_empty = is_at_start && of_pass == 0;  // all later passes are empty, too
       if (skipped == count || is_empty || ++pass_ == count_) break;
       MF_RETURN_IF_ERROR(StartPass());
       is_at_start = true;
@@ -219,7 +219,7 @@ class SkipFirst final : public RowStream {
 
   const std::unique_ptr<RowStream> input_;
   const int64_t count_;
-  int64_t left_ = 0;  // to skip before the next element
+  int64_t left_ = 0;  // how many to skip before the next element
 };
 
 class Shard final : public RowStream {
@@ -239,7 +239,7 @@ class Shard final : public RowStream {
   absl::StatusOr<int64_t> Skip(int64_t count) override {
     int64_t done = 0;
     for (; done < count; ++done) {
-      // Each element is at the end of a run of others.
+      // Each element is preceded by a run of other shards' elements.
       MF_ASSIGN_OR_RETURN(const int64_t skipped, input_->Skip(before_ + 1));
       if (skipped < before_ + 1) break;
       before_ = num_shards_ - 1;
@@ -251,7 +251,7 @@ class Shard final : public RowStream {
   const std::unique_ptr<RowStream> input_;
   const int64_t num_shards_;
   const int64_t index_;
-  int64_t before_ = 0;  // elements of other shards before the next one
+  int64_t before_ = 0;  // other shards' elements before the next one
 };
 
 class BufferShuffle final : public RowStream {
@@ -278,7 +278,7 @@ class BufferShuffle final : public RowStream {
     buffer_.pop_back();
     return true;
   }
-  // The order depends on the elements before, so they must be drawn.
+  // The order depends on the preceding elements, so they must be drawn.
   absl::StatusOr<int64_t> Skip(int64_t count) override { return SkipByReading(*this, count); }
 
  private:

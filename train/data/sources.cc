@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The files of the paths, in their order; those of a pattern in alphabetical order.
+// Returns the files of the paths, in order. A pattern's files are in alphabetical order.
 absl::StatusOr<std::vector<std::string>> ExpandPatterns(const std::vector<std::string>& paths) {
   std::vector<std::string> files;
   for (const std::string& path : paths) {
@@ -53,7 +53,7 @@ absl::StatusOr<std::vector<std::string>> ExpandPatterns(const std::vector<std::s
   return files;
 }
 
-// A shard without records is an empty file, but a dataset without records is a mistake.
+// A file without records may be an empty shard, but a dataset without records is a mistake.
 absl::Status CheckNotAllEmpty(const std::vector<std::string>& files) {
   for (const std::string& path : files) {
     std::error_code error;
@@ -64,7 +64,7 @@ absl::Status CheckNotAllEmpty(const std::vector<std::string>& files) {
                    files.size(), files.size() == 1 ? " file" : " files"));
 }
 
-// One float matrix of all columns.
+// Joins all columns into one float matrix.
 absl::StatusOr<Tensor> JoinColumns(absl::Span<const Tensor> columns, int64_t rows) {
   const auto width = static_cast<int64_t>(columns.size());
   MF_ASSIGN_OR_RETURN(Tensor matrix, Tensor::Allocate(DT_FLOAT, {rows, width}));
@@ -97,12 +97,12 @@ absl::StatusOr<Tensor> JoinColumns(absl::Span<const Tensor> columns, int64_t row
   return matrix;
 }
 
-// The rows of all tables, which must have the same columns.
+// Joins the rows of all tables, which must have the same columns.
 absl::StatusOr<CsvTable> JoinTables(const std::vector<std::string>& paths,
                                     const std::vector<CsvTable>& tables) {
   CsvTable joined;
   joined.names = tables[0].names;
-  size_t like = 0;  // the first with rows: those without have no dtypes to infer
+  size_t like = 0;  // the first with rows; tables without rows have no inferred dtypes
   while (like + 1 < tables.size() && tables[like].num_rows == 0) ++like;
   for (size_t t = 0; t < tables.size(); ++t) {
     const auto error = [&](absl::string_view expected, size_t as_in, absl::string_view got) {
@@ -176,7 +176,7 @@ absl::StatusOr<Dataset> OpenNpz(const std::string& path, const std::vector<std::
   return Dataset::FromTensors(std::move(components));
 }
 
-// Turns a record into a row.
+// Converts a record to a row.
 class RecordParser {
  public:
   static absl::StatusOr<RecordParser> Create(const std::vector<ExampleFeature>& features) {
@@ -204,7 +204,7 @@ class RecordParser {
   std::shared_ptr<const ExampleParser> examples_;  // null: rows of bytes
 };
 
-// The records of files, one after another.
+// The records of files, one file after another.
 class RecordSource final : public RowSource {
  public:
   RecordSource(std::vector<std::string> paths, RecordParser parser)
@@ -247,7 +247,7 @@ class RecordSource final : public RowSource {
  private:
   const std::vector<std::string> paths_;
   const RecordParser parser_;
-  size_t next_ = 0;  // the file of reader_, or the next one
+  size_t next_ = 0;  // index of reader_'s file, or of the next one
   std::unique_ptr<TfRecordReader> reader_;
   std::string record_;
 };

@@ -9,8 +9,8 @@
 //                                        FixedLenFeature{.name = "label", .dtype = DT_INT64}}})
 //   Dataset::FromImageFolder("flowers", {.height = 224, .width = 224, .channels = 3})
 //
-// Errors are in Dataset::status(), or returned when a row is read: NotFound and others for a file
-// that cannot be read, DataLoss for one that is damaged, with the file, the record and the field.
+// Dataset::status() or the read of a row returns the error: NotFound or another code if a file
+// cannot be read; DataLoss, naming the file, the record and the field, if it is damaged.
 #ifndef MIRRORFLOW_TRAIN_DATA_SOURCES_H_
 #define MIRRORFLOW_TRAIN_DATA_SOURCES_H_
 
@@ -26,43 +26,43 @@
 namespace mirrorflow {
 
 struct CsvSource {
-  // Rows {features, label}: all other columns as one float vector, and this column. Empty: each
-  // column is a component, a scalar.
+  // The column of the labels: rows are {features, label}, where `features` is a float vector of all
+  // other columns. Empty: each column is a component, a scalar.
   std::string label = "";
-  // Which columns there are and how they are parsed. The whole file is parsed at once, by
-  // `num_threads`, and held in memory. The files of a pattern must have the same columns.
+  // Which columns to read, and how to parse them. The whole file is parsed at once, by
+  // `num_threads` threads, and held in memory. All files of a pattern must have the same columns.
   CsvOptions csv = {};
 };
 
 struct TFRecordSource {
-  // The components of a row. Empty: the bytes of the record, uint8 [n].
+  // The components of a row. Empty: one component, the bytes of the record, uint8 [n].
   std::vector<ExampleFeature> features = {};
-  // Finds the places of all records at first, so that they can be read in any order. A compressed
-  // file is always read from its beginning to its end.
+  // Locates all records first, so that they can be read in any order. A compressed file is always
+  // read sequentially.
   bool random_access = true;
 };
 
 struct ImageFolderSource {
-  // The size of the images, to which they are resized. 0: as in the file.
+  // The size to which images are resized. 0: as in the file.
   int64_t height = 0;
   int64_t width = 0;
-  int channels = 3;  // as ImageOptions::channels
-  // The folders, in the order of the labels. Empty: all that are not hidden, in alphabetical order.
+  int channels = 3;  // see ImageOptions::channels
+  // The folders, in label order. Empty: all folders that are not hidden, in alphabetical order.
   std::vector<std::string> classes = {};
-  bool ignore_orientation = false;  // as ImageOptions::ignore_orientation
+  bool ignore_orientation = false;  // see ImageOptions
 };
 
-// The image files of a folder with a subfolder for each class.
+// The image files in a folder with one subfolder per class.
 struct ImageFolderFiles {
   std::vector<std::string> classes;  // names of the subfolders
   std::vector<std::string> paths;    // in alphabetical order within a class
-  std::vector<int32_t> labels;       // of each path, an index of `classes`
+  std::vector<int32_t> labels;       // for each path, an index into `classes`
 };
 
-// Lists the .png, .jpg and .jpeg files below the class folders. Leaves out hidden files and
-// folders, whose names begin with a dot, and those that systems create (__MACOSX, @eaDir). NotFound
-// if `directory` or one of `classes` does not exist; InvalidArgument if there is no image, or none
-// in a folder while `classes` is empty.
+// Lists the .png, .jpg and .jpeg files below the class folders. Skips hidden files and folders,
+// whose names begin with a dot, and those that systems create (__MACOSX, @eaDir). NotFound if
+// `directory` or one of `classes` does not exist; InvalidArgument if there are no images or, with
+// empty `classes`, if a folder has none.
 absl::StatusOr<ImageFolderFiles> ListImageFolder(const std::string& directory,
                                                  const std::vector<std::string>& classes = {});
 

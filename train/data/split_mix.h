@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SplitMix64: random numbers for orders of rows and for random changes of them. It replaces
-// std::shuffle and the standard distributions, whose results differ between libraries: neither may
-// depend on the compiler. Source: Steele, Lea and Flood, "Fast splittable pseudorandom number
-// generators", OOPSLA 2014.
+// SplitMix64: random numbers for the order and the augmentation of rows. Neither may depend on the
+// compiler, so std::shuffle and the standard distributions, whose results differ between libraries,
+// cannot be used. Source: Steele, Lea and Flood, "Fast splittable pseudorandom number generators",
+// OOPSLA 2014.
 #ifndef MIRRORFLOW_TRAIN_DATA_SPLIT_MIX_H_
 #define MIRRORFLOW_TRAIN_DATA_SPLIT_MIX_H_
 
@@ -14,7 +14,7 @@ namespace mirrorflow {
 class SplitMix64 {
  public:
   explicit SplitMix64(uint64_t state) : state_(state) {}
-  // The numbers of one pass. The seed is scrambled; otherwise (seed, epoch + 1) would give the
+  // The numbers of one pass. The seed is scrambled; otherwise, (seed, epoch + 1) would give the
   // numbers of (seed + 1, epoch).
   SplitMix64(uint64_t seed, int64_t epoch)
       : state_(SplitMix64(seed).Next() + static_cast<uint64_t>(epoch)) {}

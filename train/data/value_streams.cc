@@ -184,7 +184,7 @@ class Interleave final : public RowStream {
       idle = 0;
       MF_ASSIGN_OR_RETURN(const bool more, stream->Next(rows));
       if (!more) {
-        stream = nullptr;  // the next one takes its place when its turn comes again
+        stream = nullptr;  // the next one is opened when its turn comes again
         EndBlock();
         continue;
       }
@@ -227,7 +227,7 @@ class Interleave final : public RowStream {
 
 class RowCache {
  public:
-  // The rows of a complete pass; null before there is one.
+  // The rows of a complete pass; null before the first one.
   std::shared_ptr<const std::vector<RowRef>> rows() const {
     MutexLock lock(&mu_);
     return rows_;
@@ -279,7 +279,7 @@ class Cached final : public RowStream {
       next_ += count;
       return count;
     }
-    // Only a pass that has read every row can be kept.
+    // Only a pass that has read every row can be cached.
     return SkipByReading(*this, count);
   }
 

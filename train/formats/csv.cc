@@ -25,10 +25,10 @@
 namespace mirrorflow {
 namespace {
 
-constexpr size_t kBlockBytes = size_t{4} << 20;  // that a thread parses at a time
+constexpr size_t kBlockBytes = size_t{4} << 20;  // how much a thread parses at a time
 constexpr size_t kMaxRecordBytes = size_t{16} << 20;
 
-// The values of a column, which grow by moving pages instead of bytes.
+// The values of a column. They grow by moving pages instead of copying bytes.
 class GrowingColumn {
  public:
   absl::Status Append(const std::byte* data, size_t bytes) {
@@ -66,7 +66,7 @@ class GrowingColumn {
   size_t size_ = 0, capacity_ = 0;
 };
 
-// Calls work(0), …, work(count - 1) at the same time, if the system has the threads.
+// Calls work(0), …, work(count - 1) concurrently, as far as the system has threads.
 template <typename Work>
 absl::Status InParallel(size_t count, const Work& work) {
   std::vector<absl::Status> results(count);
@@ -125,12 +125,12 @@ class CsvReader {
  private:
   // Moves the unread text to the front of the buffer and appends the next part of the file.
   absl::Status Fill();
-  // Rejects a file of another kind, by the start of its text.
+  // Rejects a file of another format, judging by the start of its text.
   absl::Status CheckKind(absl::string_view start) const;
   // Reads the header, or counts the fields of the first record.
   absl::StatusOr<std::vector<std::string>> ReadNames();
-  // Rejects a header that has other lines in it, because their ends are unknown. `unquoted` is the
-  // text of its fields without quotes. Sets no_rows_.
+  // Rejects a header that contains further lines, whose ends are not recognised. `unquoted` is the
+  // text of its unquoted fields. Sets no_rows_.
   absl::Status CheckHeader(absl::string_view header, absl::string_view unquoted);
   // Sets delimiter_hint_ from the first record and the one at `next`.
   void FindOtherDelimiter(absl::string_view first, const char* next);
@@ -146,16 +146,17 @@ class CsvReader {
   const std::unique_ptr<TextReader> file_;
   const CsvOptions& options_;
   std::vector<char> buffer_;
-  const char* begin_ = nullptr;  // of the unread text in the buffer
+  const char* begin_ = nullptr;  // start of the unread text in the buffer
   const char* end_ = nullptr;
-  bool at_end_ = false;   // the buffer has the end of the file
-  bool is_ended_ = true;  // the last line of the file has an end
-  size_t held_ = 0;       // bytes from end_ on that may be a final Ctrl-Z and what follows it
-  uint64_t offset_ = 0;   // of the text after those
-  int64_t line_ = 1;      // of begin_
-  // To append to an error, if the file has one column, but another delimiter would make several.
+  bool at_end_ = false;            // the buffer has the end of the file
+  bool ends_with_newline_ = true;  // the last line of the file has a line end
+  size_t held_ = 0;      // bytes from end_ on that are a possible final Ctrl-Z and what follows it
+  uint64_t offset_ = 0;  // offset of the text after those bytes
+  int64_t line_ = 1;     // line number at begin_
+  // To be appended to an error if the file has one column but would have several with another
+  // delimiter.
   std::string delimiter_hint_;
-  absl::Status no_rows_;  // the error of a file that ends after its header, if it is one
+  absl::Status no_rows_;  // the error to return if the file ends after its header; may be OK
   CsvPlan plan_;
   std::vector<DataType> dtypes_;  // of the file's columns
   std::vector<CsvBlock> blocks_;  // one per thread
@@ -165,13 +166,13 @@ class CsvReader {
 
 absl::Status CsvReader::Fill() {
   const size_t kept = end_ - begin_ + held_;
-  if (held_ > 0) buffer_[end_ - buffer_.data()] = kCtrlZ;  // a byte 0 has taken its place
+  if (held_ > 0) buffer_[end_ - buffer_.data()] = kCtrlZ;  // a 0 byte has replaced it
   if (at_end_) return kept == 0 ? absl::OkStatus() : TooLong();
   if (kept > kMaxRecordBytes) return TooLong();
-  // One byte more than the file has shows its end.
+  // Ask for one byte more than the file can have, to detect its end.
   const size_t size =
       kept + std::min<uint64_t>(kBlockBytes * options_.num_threads, file_->max_bytes() + 1);
-  // After the text is room for a missing end of line, for the byte 0 and for CsvBlock's padding.
+  // Leave room after the text for a missing line end, the 0 byte and CsvBlock's padding.
   const size_t padded = size + 2 + CsvBlock::kPadding;
   std::vector<char> larger;
   if (buffer_.size() < padded) larger.resize(padded);
@@ -188,7 +189,7 @@ absl::Status CsvReader::Fill() {
   char* end = buffer_.data() + unread.size() - held_;
   if (at_end_) {
     held_ = 0;
-    is_ended_ = end == buffer_.data() || end[-1] == '\n' || end[-1] == '\r';
+    ends_with_newline_ = end == buffer_.data() || end[-1] == '\n' || end[-1] == '\r';
     if (end != buffer_.data() && end[-1] != '\n') *end++ = '\n';
   }
   *end = '\0';
@@ -259,11 +260,12 @@ absl::Status CsvReader::CheckHeader(absl::string_view header, absl::string_view 
   if (const std::string stray = StrayControl(unquoted); !stray.empty()) {
     return error(absl::StrCat(stray, " in the header, outside quotes"), "");
   }
-  // A header in Latin-1 may be alone in its file, but not the one line that another encoding makes
-  // of all lines. NEL is the byte 0x85 in Latin-1, and other characters in other encodings.
-  const bool is_ended = is_ended_ || begin_ != end_;
+  // A file may consist of only a header in Latin-1. But it must not be the single line that another
+  // encoding makes of all lines. NEL is the byte 0x85 in Latin-1, and another character in other
+  // encodings.
+  const bool ends_line = ends_with_newline_ || begin_ != end_;
   const bool has_nel = unquoted.find('\x85') != absl::string_view::npos;
-  if (!IsUtf8(unquoted) && (!is_ended || has_nel)) {
+  if (!IsUtf8(unquoted) && (!ends_line || has_nel)) {
     no_rows_ = error("no record follows the header, which is not UTF-8",
                      "; a file in another encoding, or with lines that end with NEL (0x85), must "
                      "be converted (iconv -f IBM037 if it is EBCDIC)");
@@ -286,7 +288,7 @@ void CsvReader::FindOtherDelimiter(absl::string_view first, const char* next) {
 }
 
 absl::Status CsvReader::ParseChunk() {
-  // Splits the chunk at line ends. Such an end may be inside quotes, which is found out below.
+  // Split the chunk at line ends. Some may be inside quotes, which is detected below.
   const size_t size = end_ - begin_;
   std::vector<const char*> starts(blocks_.size() + 1, end_);
   starts[0] = begin_;
@@ -301,7 +303,7 @@ absl::Status CsvReader::ParseChunk() {
   for (size_t i = 0; i < blocks_.size(); ++i) {
     CsvBlock& block = blocks_[i];
     if (block.begin() != begin_) {
-      // The block before ends elsewhere, so this one began inside of a record.
+      // The previous block ends elsewhere, so this block began inside a record.
       MF_RETURN_IF_ERROR(
           InParallel(1, [&](size_t) { block.Parse(begin_, starts[i + 1], end_, dtypes_); }));
     }
@@ -329,7 +331,7 @@ absl::Status CsvReader::Append(CsvBlock& block) {
       storage_[i].MakeFloat();
       dtypes_[i] = DT_FLOAT;
     } else if (block.dtype(i) == DT_INT64 && dtypes_[i] == DT_FLOAT) {
-      block.MakeFloat(i);  // it was parsed before the block that has the float
+      block.MakeFloat(i);  // it was parsed before the block with the float
     }
     const size_t bytes = block.num_rows() * DataTypeSize(dtypes_[i]);
     MF_RETURN_IF_ERROR(storage_[i].Append(block.data(i), bytes));
@@ -344,7 +346,7 @@ absl::StatusOr<CsvTable> CsvReader::Finish() {
   for (const size_t i : plan_.selected) {
     MF_ASSIGN_OR_RETURN(Tensor column, storage_[i].Finish(dtypes_[i], table_.num_rows));
     if (plan_.columns[i].inferred && dtypes_[i] == DT_FLOAT) {
-      // The integer -0 has no sign, so the sign of a zero would depend on the fields before it.
+      // The integer -0 has no sign, so the sign of a zero would depend on the preceding fields.
       for (float& value : column.flat<float>()) value += 0.0f;
     }
     table_.names.push_back(plan_.columns[i].name);

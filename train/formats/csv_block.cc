@@ -27,7 +27,7 @@ bool ParseBool(absl::string_view text, bool* out) {
   return yes || text == "0" || absl::EqualsIgnoreCase(text, "false");
 }
 
-// Parses the whole text, with spaces around the number.
+// Parses the whole text, which can have spaces around the number.
 template <typename T>
 bool ParseNumber(absl::string_view text, T* out) {
   text = absl::StripAsciiWhitespace(text);
@@ -45,7 +45,7 @@ bool ParseNumber(absl::string_view text, T* out) {
   }
 }
 
-// True for a number like 1,5.
+// Whether the text is a number like 1,5.
 bool HasDecimalComma(absl::string_view text) {
   std::string with_point(text);
   const size_t comma = with_point.find(',');
@@ -92,7 +92,7 @@ void CsvBlock::Parse(const char* begin, const char* stop, const char* end,
   bad_.clear();
   dtypes_.assign(dtypes.begin(), dtypes.end());
   if (begin >= stop) return;
-  // Each record has a byte after each of its fields, and an empty line is not a record.
+  // Each field of a record is followed by a byte, and an empty line is not a record.
   Reserve((stop - begin) / std::max<size_t>(plan_.columns.size(), 2) + 1);
   while (end_ < stop && static_cast<int64_t>(bad_.size()) <= plan_.max_bad_records) {
     const int64_t quoted_lines = scanner_.quoted_lines();
@@ -108,7 +108,8 @@ void CsvBlock::Parse(const char* begin, const char* stop, const char* end,
 const char* CsvBlock::ParseRecord(const char* p, const char* end) {
   const size_t last = plan_.columns.size() - 1;
   for (size_t i = 0;; ++i) {
-    // Most fields are usual numbers, which need no search for their end.
+    // Most fields are common numbers, which can be parsed without searching for the end of the
+    // field.
     const char* after = nullptr;
     switch (plan_.columns[i].vocabulary.empty() ? dtypes_[i] : DT_INVALID) {
       case DT_FLOAT:

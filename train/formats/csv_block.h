@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CsvBlock: parses a block of CSV records into columns of numbers. Threads parse blocks of the same
-// text at the same time.
+// CsvBlock: parses a block of CSV records into columns of numbers. Several threads parse different
+// blocks of a text concurrently.
 #ifndef MIRRORFLOW_TRAIN_FORMATS_CSV_BLOCK_H_
 #define MIRRORFLOW_TRAIN_FORMATS_CSV_BLOCK_H_
 
@@ -28,19 +28,19 @@ class CsvBlock {
 
   explicit CsvBlock(const CsvPlan& plan);
 
-  // Bytes that must be readable after the byte 0.
+  // Bytes that must be readable after the terminating 0 byte.
   static constexpr size_t kPadding = 8;
 
-  // Parses the records that begin in [begin, stop). The text ends at `end`, where a byte 0 follows.
-  // `dtypes` are those of all columns of the file; an inferred int64 may become float. Replaces the
-  // results of an earlier call.
+  // Parses the records that begin in [begin, stop). The text ends at `end`, where a 0 byte must
+  // follow. `dtypes` has the dtypes of all columns of the file; an inferred int64 may become float.
+  // Replaces the results of the previous call.
   void Parse(const char* begin, const char* stop, const char* end,
              absl::Span<const DataType> dtypes);
 
-  // The first byte after the last whole record.
+  // The first byte after the last complete record.
   const char* begin() const { return begin_; }
   const char* end() const { return end_; }
-  // The record at end() begins before `stop` but is not complete.
+  // Whether the record at end() begins before `stop` but is incomplete.
   bool cut() const { return cut_; }
   int64_t num_rows() const { return row_; }
   int64_t num_lines() const { return lines_; }
@@ -48,15 +48,15 @@ class CsvBlock {
 
   DataType dtype(size_t column) const { return dtypes_[column]; }
   const std::byte* data(size_t column) const { return data_[column].get(); }
-  // Converts the values of an inferred column. Later fields of the column are parsed as float.
+  // Converts the values of an inferred column, and parses its later fields as float.
   void MakeFloat(size_t column);
 
  private:
   void Reserve(size_t rows);
-  // Both return the start of the next record, or null if the text ends before.
+  // Both return the start of the next record, or null if the text ends before it.
   const char* ParseRecord(const char* p, const char* end);
   const char* SkipBad(const CsvField& field, const char* end, std::string what);
-  // Stores the value of a field; false if it has none of the column's type.
+  // Stores the value of a field. Returns false if it is not a value of the column's type.
   bool Store(size_t column, absl::string_view text);
   bool IsMissing(absl::string_view text) const;
   bool StoreMissing(size_t column);
@@ -80,7 +80,7 @@ class CsvBlock {
   std::vector<BadRecord> bad_;
 };
 
-// Converts int64 values to float, which take the first half of the memory.
+// Converts int64 values to float in place; the floats occupy the first half of the memory.
 void ConvertToFloat(std::byte* data, int64_t count);
 
 }  // namespace mirrorflow

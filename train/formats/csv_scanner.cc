@@ -11,7 +11,7 @@ CsvScanner::CsvScanner(char delimiter) : delimiter_(delimiter) {
   }
 }
 
-// The end of a field whose text ends at `p`.
+// Returns the field whose text ends at `p`.
 CsvField CsvScanner::EndAt(absl::string_view text, const char* p, const char* end) const {
   if (p >= end) return {text, CsvField::End::kCut, p};
   if (*p == delimiter_) return {text, CsvField::End::kDelimiter, p + 1};
@@ -48,7 +48,7 @@ CsvField CsvScanner::NextQuoted(const char* p, const char* end) {
     }
     if (!escaped) unescaped_.clear();
     escaped = true;
-    unescaped_.append(begin, quote + 1);  // with one of the two quotes
+    unescaped_.append(begin, quote + 1);  // includes one of the two quotes
     begin = p = quote + 2;
   }
 }
@@ -60,7 +60,7 @@ const char* CsvScanner::SkipRecord(CsvField field, const char* end, int64_t* cou
   }
   if (field.end == CsvField::End::kLine) return field.next;
   if (field.end == CsvField::End::kCut) return nullptr;
-  // After a misplaced quote, the pairs of quotes mean nothing.
+  // After a misplaced quote, pairs of quotes mean nothing.
   for (const char* p = field.next; p < end; ++p) {
     if (*p == '\n' || *p == '\r') return AfterLine(p);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CsvScanner: finds the fields of CSV text, one after another.
+// CsvScanner: splits CSV text into fields, one at a time.
 #ifndef MIRRORFLOW_TRAIN_FORMATS_CSV_SCANNER_H_
 #define MIRRORFLOW_TRAIN_FORMATS_CSV_SCANNER_H_
 
@@ -19,35 +19,36 @@ struct CsvField {
     kCut,        // the text ends inside the field
     kMalformed,  // `text` says what is wrong
   };
-  absl::string_view text;  // without quotes; valid until the scanner's next call
+  absl::string_view text;  // without quotes; valid until the next call
   End end;
-  const char* next;  // after the delimiter or the end of the line; of a malformed field, anywhere
+  const char* next;  // after the delimiter or line end; unspecified for a malformed field
 };
 
 class CsvScanner {
  public:
   explicit CsvScanner(char delimiter);
 
-  // Reads the field at `p`. The text ends at `end`, where a byte 0 must follow. It has no other.
+  // Reads the field at `p`. The text ends at `end`, where a 0 byte must follow; it must not contain
+  // others.
   CsvField Next(const char* p, const char* end);
   // Returns the start of the record after the one that `field` belongs to, or null if the text ends
-  // before. Adds the fields on the way, but not `field`, to `count`, unless it is null.
+  // before it. Unless `count` is null, adds the number of skipped fields, not counting `field`.
   const char* SkipRecord(CsvField field, const char* end, int64_t* count);
 
   bool IsDelimiter(const char* p) const { return *p == delimiter_; }
-  // Returns the text after the end of line at `p` (\n, \r\n or \r), or null if there is no such
-  // end. An \r at the end of the text may be the first half of one.
+  // Returns the text after the line end at `p` (\n, \r\n or \r), or null if there is none. An \r at
+  // the end of the text does not count, because it may be the first half of \r\n.
   static const char* AfterLine(const char* p) {
     if (*p == '\n') return p + 1;
     if (*p != '\r' || p[1] == '\0') return nullptr;
     return p[1] == '\n' ? p + 2 : p + 1;
   }
-  // The same for a line that has only spaces and tabs.
+  // AfterLine() for a line that has only spaces and tabs.
   const char* AfterBlankLine(const char* p) const {
     while ((*p == ' ' || *p == '\t') && *p != delimiter_) ++p;
     return AfterLine(p);
   }
-  // Line ends inside quotes, in all calls of Next() together.
+  // Line ends inside quotes, over all calls of Next().
   int64_t quoted_lines() const { return quoted_lines_; }
 
  private:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Parses decimal numbers at the start of a text: the usual ones with a few multiplications, the
-// others by std::from_chars. The results are correctly rounded in both cases. With GCC 12's
-// std::from_chars alone, parsing a CSV file of floats takes 1.25 times as long.
+// Parses decimal numbers at the start of a text: common ones with a few multiplications, the others
+// with std::from_chars. Both results are correctly rounded. With only GCC 12's std::from_chars,
+// parsing a CSV file of floats takes 1.25 times as long.
 #ifndef MIRRORFLOW_TRAIN_FORMATS_DECIMAL_H_
 #define MIRRORFLOW_TRAIN_FORMATS_DECIMAL_H_
 
@@ -21,23 +21,23 @@ struct Decimal {
   bool negative = false;
 };
 
-// The functions below stop at the first byte that cannot belong to the number, so the caller needs
-// such a byte after the text, and kDecimalPadding readable bytes. They return the end of the
-// number, or null if the text is not a number that they can parse.
+// The functions below stop at the first byte that cannot belong to the number, so such a byte must
+// follow the text, and kDecimalPadding bytes must be readable. They return the end of the number,
+// or null if the text is not a number that they can parse.
 inline constexpr size_t kDecimalPadding = 8;
 
-// Adds eight digits to the number before them and returns true, or returns false if there are not
-// that many: one instruction works on all bytes of a word.
+// Appends eight digits to `digits` and returns true, or returns false if fewer follow. Works on all
+// bytes of a word at once.
 // Source: Lemire, "Number parsing at a gigabyte per second", 2021.
 inline bool TakeEightDigits(const char* p, uint64_t* digits) {
   if constexpr (std::endian::native != std::endian::little) return false;
   constexpr uint64_t kOnes = 0x0101010101010101, kHighs = 0xf0 * kOnes;
   uint64_t word;
   std::memcpy(&word, p, sizeof(word));
-  // The digits are the bytes 0x30 to 0x39, whose upper half is 3 also after 6 is added.
+  // The digits are the bytes 0x30 to 0x39: their upper half is 3, even after adding 6.
   if (((word & kHighs) | ((word + 6 * kOnes) & kHighs) >> 4) != 0x33 * kOnes) return false;
   word -= 0x30 * kOnes;
-  word = word * 10 + (word >> 8);  // each second byte is a number of two digits
+  word = word * 10 + (word >> 8);  // each second byte now holds a two-digit number
   constexpr uint64_t kPair = 0x000000ff000000ff;
   word = ((word & kPair) * (1'000'000 * (uint64_t{1} << 32) + 100) +
           ((word >> 16) & kPair) * (10'000 * (uint64_t{1} << 32) + 1)) >>
@@ -57,7 +57,7 @@ inline const char* ParseInteger(const char* p, T* out) {
   for (unsigned digit; (digit = static_cast<unsigned char>(*p) - '0') <= 9; ++p) {
     value = 10 * value + digit;
   }
-  // 19 digits do not overflow. More are accepted if they are leading zeros.
+  // 19 digits do not overflow. More are accepted if the additional ones are leading zeros.
   if (p == begin || p - begin > 19) {
     const char* first = begin;
     while (first < p && *first == '0') ++first;
@@ -69,7 +69,7 @@ inline const char* ParseInteger(const char* p, T* out) {
   return p;
 }
 
-// Parses [+-]digits[.digits][e[+-]digits] with at most 19 digits, leading zeros included.
+// Parses [+-]digits[.digits][e[+-]digits] with at most 19 digits, including leading zeros.
 inline const char* ScanDecimal(const char* p, Decimal* out) {
   out->negative = *p == '-';
   p += out->negative || *p == '+';
@@ -101,7 +101,7 @@ inline const char* ScanDecimal(const char* p, Decimal* out) {
     const char* const begin = p;
     int exponent = 0;
     for (unsigned digit; (digit = static_cast<unsigned char>(*p) - '0') <= 9; ++p) {
-      // Larger exponents are all out of range, and leading zeros do not count.
+      // Larger exponents are out of range in any case. Leading zeros do not count.
       if (exponent < 10'000) exponent = 10 * exponent + static_cast<int>(digit);
     }
     if (p == begin) return nullptr;
@@ -116,8 +116,9 @@ inline constexpr double kPowersOfTen[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e
                                           1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
 inline constexpr int kMaxExactPower = 22;  // the powers above are exact
 
-// For more digits than 53 bits hold, on processors with a format of 64 bits, like x86. A correctly
-// rounded operation in that format leads to the nearest value, except exactly in the middle of two.
+// For digits that exceed 53 bits, on processors with a 64-bit significand format, like x86. One
+// correctly rounded operation in that format yields the nearest value, except exactly halfway
+// between two.
 inline bool NearestByExtended(const Decimal& decimal, double* out) {
   if constexpr (std::numeric_limits<long double>::digits != 64) return false;
   const int power = decimal.exponent;
@@ -132,7 +133,7 @@ inline bool NearestByExtended(const Decimal& decimal, double* out) {
   return true;
 }
 
-// Returns true and the nearest value if a few multiplications can find it.
+// Returns true and sets the nearest value if a few multiplications can find it.
 //
 // One correctly rounded operation on exact numbers gives the nearest value (Clinger, "How to read
 // floating point numbers accurately", 1990).
@@ -147,14 +148,14 @@ inline bool Nearest(const Decimal& decimal, double* out) {
   return true;
 }
 
-// For single precision, two roundings in double precision suffice: their error, below 2 units of
-// the last place, changes the result only if the value is that close to the middle of two floats.
+// For single precision, two roundings in double precision suffice: their error, below 2 units in
+// the last place, affects the result only if the value is that close to the midpoint of two floats.
 inline bool Nearest(const Decimal& decimal, float* out) {
   const int power = decimal.exponent;
   if (power < -kMaxExactPower || power > kMaxExactPower) return false;
   const auto digits = static_cast<double>(decimal.digits);
   const double value = power < 0 ? digits / kPowersOfTen[-power] : digits * kPowersOfTen[power];
-  constexpr uint64_t kDropped = (uint64_t{1} << 29) - 1;  // bits that the result lacks
+  constexpr uint64_t kDropped = (uint64_t{1} << 29) - 1;  // bits that a float lacks
   constexpr uint64_t kMiddle = uint64_t{1} << 28, kMargin = 4;
   const uint64_t dropped = std::bit_cast<uint64_t>(value) & kDropped;
   if (dropped - (kMiddle - kMargin) <= 2 * kMargin) return false;
@@ -165,7 +166,7 @@ inline bool Nearest(const Decimal& decimal, float* out) {
   return true;
 }
 
-// The usual numbers; null for all others.
+// Parses common numbers. Returns null for all others.
 template <typename T>
 inline const char* ParseUsualFloat(const char* p, T* out) {
   Decimal decimal;

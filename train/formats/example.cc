@@ -41,15 +41,15 @@ absl::string_view NameOfList(uint32_t list) {
                               : "no values";
 }
 
-// The values of a feature, which may be spread over several parts of the message. Almost all
-// features have one.
+// The values of a feature, which may be spread over several parts of the message. Almost every
+// feature has only one part.
 struct Values {
   uint32_t list = 0;  // 0: the feature has no list, not even an empty one
   int64_t count = 0;
   absl::InlinedVector<WireField, 1> parts;
 };
 
-// Finds the values and counts them. As in protobuf, the last of several lists counts.
+// Finds and counts the values. As in protobuf, the last of several lists counts.
 absl::Status Locate(absl::string_view feature, Values* values) {
   WireReader lists(feature);
   for (WireField list; lists.Next(&list);) {
@@ -107,7 +107,7 @@ absl::Status Copy(const Values& values, std::byte* out) {
   return absl::OkStatus();
 }
 
-// The shape of a feature with these values, which must fit.
+// Returns the shape of a feature with these values, or an error if they do not fit.
 absl::StatusOr<Shape> ShapeOf(const ExampleSlot& slot, const Values& values) {
   auto bad = [&](auto... what) {
     return absl::DataLossError(absl::StrCat("feature '", Printable(slot.name), "': ", what...));
@@ -131,7 +131,7 @@ absl::StatusOr<Shape> ShapeOf(const ExampleSlot& slot, const Values& values) {
              slot.shape.num_elements(), " for ", slot.shape.ToString(), ", got ", count);
 }
 
-// The Feature messages of an example, per slot; empty for those that it lacks.
+// The Feature message of each slot; empty if the example lacks it.
 using Found = absl::InlinedVector<absl::string_view, 8>;
 
 }  // namespace

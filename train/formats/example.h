@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ExampleParser: turns serialized tf.train.Example messages, the usual contents of a TFRecord file,
-// into tensors. It reads the wire format directly and copies the values once.
+// ExampleParser: parses serialised tf.train.Example messages, the usual contents of TFRecord files,
+// into tensors. It reads the wire format directly and copies the values only once.
 //
 //   MF_ASSIGN_OR_RETURN(auto parser, ExampleParser::Create({
 //       FixedLenFeature{.name = "image", .dtype = DT_FLOAT, .shape = {784}},
@@ -24,14 +24,14 @@
 
 namespace mirrorflow {
 
-// A feature with the same number of values in each example (tf.io.FixedLenFeature).
+// A feature with the same number of values in every example (tf.io.FixedLenFeature).
 struct FixedLenFeature {
   std::string name;
   // float, int64, or uint8 for a single byte string, such as an image file or raw pixels.
   DataType dtype = DT_FLOAT;
-  // The tensor's shape. A byte string may have the shape {-1}: any length.
+  // The tensor's shape. A byte string may have the shape {-1}, any length.
   Shape shape = {};
-  // The value for examples without the feature. Without it, they are an error.
+  // The value for examples without the feature. Without a default, such an example is an error.
   Tensor default_value = {};
 };
 
@@ -50,28 +50,28 @@ struct ExampleSlot {
   DataType dtype = DT_INVALID;
   Shape shape;
   Tensor default_value;
-  bool fixed = true;  // FixedLenFeature
+  bool fixed = true;  // whether it is a FixedLenFeature
 };
 
 class ExampleParser {
  public:
-  // InvalidArgument for a dtype that an Example cannot hold, a name that occurs twice, or a default
-  // value of another type than its feature.
+  // InvalidArgument for a dtype that an Example cannot hold, a duplicate name, or a default value
+  // whose type differs from its feature's.
   static absl::StatusOr<ExampleParser> Create(std::vector<ExampleFeature> features);
 
-  // Returns a tensor per feature, in the order given to Create(). DataLoss for bytes that are not
+  // Returns one tensor per feature, in the order given to Create(). DataLoss for bytes that are not
   // an Example, and, `feature 'label': what; expected …, got …`, for an Example that lacks a
-  // feature or has another type or number of values. Other features of the Example are ignored.
+  // feature or has another type or number of values. Ignores other features of the Example.
   absl::StatusOr<std::vector<Tensor>> Parse(absl::string_view example) const;
 
   // Parses many examples into tensors with a leading dimension for the examples. Requires features
-  // of fixed length and shape. The message of an error begins with `example 3: `.
+  // of fixed length and shape. Error messages begin with `example 3: `.
   absl::StatusOr<std::vector<Tensor>> ParseBatch(
       absl::Span<const absl::string_view> examples) const;
 
  private:
   ExampleParser() = default;
-  // Sets found[i] to the last Feature message of slot i, if there is one.
+  // Sets found[i] to the last Feature message of slot i, if the example has one.
   absl::Status Find(absl::string_view example, absl::Span<absl::string_view> found) const;
 
   std::vector<ExampleSlot> slots_;

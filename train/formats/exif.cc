@@ -19,7 +19,7 @@ constexpr uint32_t kOrientationTag = 0x0112, kShort = 3;
 constexpr size_t kEntryBytes = 12;
 constexpr absl::string_view kExifStart("Exif\0\0", 6);
 
-// Reads an unsigned number of at most 4 bytes. The number is 0 if the text ends before.
+// Reads an unsigned number of at most 4 bytes. Returns 0 if the text ends before it.
 uint32_t Number(absl::string_view bytes, size_t offset, size_t size, bool big_endian) {
   if (offset > bytes.size() || bytes.size() - offset < size) return 0;
   uint32_t value = 0;
@@ -54,11 +54,11 @@ Orientation OrientationOfJpeg(absl::string_view bytes) {
   for (size_t at = 2; Number(bytes, at, 1, true) == 0xff;) {
     const uint32_t marker = Number(bytes, at + 1, 1, true);
     if (marker == kStartOfScan || marker == kEndOfImage) break;
-    if (marker == 0xff) {  // a byte of padding
+    if (marker == 0xff) {  // a padding byte
       ++at;
       continue;
     }
-    const size_t length = Number(bytes, at + 2, 2, true);  // with its own two bytes
+    const size_t length = Number(bytes, at + 2, 2, true);  // includes its own two bytes
     if (length < 2) break;
     absl::string_view segment = bytes.substr(std::min(at + 4, bytes.size()), length - 2);
     if (marker == kApp1 && absl::ConsumePrefix(&segment, kExifStart)) {
@@ -70,7 +70,7 @@ Orientation OrientationOfJpeg(absl::string_view bytes) {
 }
 
 Orientation OrientationOfPng(absl::string_view bytes) {
-  constexpr size_t kSignatureBytes = 8, kAround = 12;  // length, type and checksum of a chunk
+  constexpr size_t kSignatureBytes = 8, kAround = 12;  // a chunk's length, type and checksum
   for (size_t at = kSignatureBytes; at < bytes.size();) {
     const size_t left = bytes.size() - at, length = Number(bytes, at, 4, true);
     if (left < kAround || left - kAround < length) break;

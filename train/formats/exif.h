@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The orientation of a photo. A camera stores the pixels in the order of its sensor, and in EXIF
-// data (JEITA CP-3451) how to turn them so that the picture is upright.
+// The orientation of a photo. A camera stores the pixels in sensor order, and in EXIF data (JEITA
+// CP-3451) how to turn them upright.
 #ifndef MIRRORFLOW_TRAIN_FORMATS_EXIF_H_
 #define MIRRORFLOW_TRAIN_FORMATS_EXIF_H_
 
@@ -11,8 +11,8 @@
 
 namespace mirrorflow {
 
-// The values of EXIF, 1 to 8. The names say where the first row and the first column of the file
-// are in the upright picture.
+// The EXIF values, 1 to 8. The names say where the file's first row and first column are in the
+// upright image.
 enum class Orientation {
   kTopLeft = 1,
   kTopRight = 2,
@@ -24,16 +24,16 @@ enum class Orientation {
   kLeftBottom = 8,
 };
 
-// True if the file has the columns of the upright picture as its rows.
+// Whether the rows of the file are the columns of the upright image.
 constexpr bool SwapsSides(Orientation orientation) { return orientation >= Orientation::kLeftTop; }
 
-// Each returns kTopLeft for an image without an orientation, and for EXIF data that are damaged.
+// Each returns kTopLeft for an image without an orientation, and for damaged EXIF data.
 Orientation OrientationOfJpeg(absl::string_view bytes);
 Orientation OrientationOfPng(absl::string_view bytes);
-// Takes the contents of an EXIF segment: a TIFF header with its first directory.
+// `tiff` is the contents of an EXIF segment: a TIFF header with its first directory.
 Orientation OrientationOfExif(absl::string_view tiff);
 
-// Turns an image, uint8 [height, width, channels], so that it is upright.
+// Turns an image, uint8 [height, width, channels], upright.
 absl::StatusOr<Tensor> TurnUpright(const Tensor& image, Orientation orientation);
 
 }  // namespace mirrorflow

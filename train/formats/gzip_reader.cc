@@ -31,7 +31,7 @@ bool GzipReader::LooksLikeGzip(absl::string_view start) {
 
 bool GzipReader::LooksLikeZlib(absl::string_view start) {
   if (start.size() < 2) return false;
-  const unsigned method = static_cast<unsigned char>(start[0]);  // deflate, and the window's size
+  const unsigned method = static_cast<unsigned char>(start[0]);  // deflate, and the window size
   const unsigned flags = static_cast<unsigned char>(start[1]);
   return (method & 0x0f) == 8 && method >> 4 <= 7 && (method << 8 | flags) % 31 == 0;
 }
@@ -100,7 +100,7 @@ absl::StatusOr<size_t> GzipReader::Inflate(size_t size, unsigned char* out) {
   size_t done = 0;
   while (done < size) {
     if (stream_->avail_in == 0) MF_RETURN_IF_ERROR(Refill());
-    if (stream_->avail_in == 0) {  // the end of the file
+    if (stream_->avail_in == 0) {  // the file ends here
       if (!in_member_) break;
       return Damaged("the gzip stream is cut short");
     }

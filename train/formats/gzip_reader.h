@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GzipReader: reads a file sequentially and inflates it if its first two bytes identify it as gzip,
-// whatever its name, or if the caller knows that it is a zlib stream. It inflates only the bytes
-// that the caller requests.
+// GzipReader: reads a file sequentially. Inflates it if its first two bytes identify it as gzip,
+// whatever its name, or if the caller declares it a zlib stream. Inflates only the bytes that the
+// caller requests.
 #ifndef MIRRORFLOW_TRAIN_FORMATS_GZIP_READER_H_
 #define MIRRORFLOW_TRAIN_FORMATS_GZIP_READER_H_
 
@@ -22,12 +22,12 @@ namespace mirrorflow {
 class GzipReader {
  public:
   // kZlib: the file is a zlib stream, which has no magic number (RFC 1950). kPlain: the file is not
-  // compressed, although its first bytes may be those of gzip.
+  // compressed, even if it begins like gzip.
   enum class Format { kPlainOrGzip, kPlain, kZlib };
   static absl::StatusOr<std::unique_ptr<GzipReader>> Open(absl::string_view path,
                                                           Format format = Format::kPlainOrGzip);
   static bool LooksLikeGzip(absl::string_view start);
-  // True for one in a thousand of other files, too.
+  // Also true for about one in a thousand other files.
   static bool LooksLikeZlib(absl::string_view start);
   ~GzipReader();
 
@@ -39,8 +39,8 @@ class GzipReader {
   // Reads the next `size` bytes into `out` and returns the number read, which is smaller only at
   // the end. DataLoss for a gzip stream that is damaged, truncated or followed by other data.
   absl::StatusOr<size_t> Read(size_t size, void* out);
-  // Leaves out the next `size` bytes and returns their number, which is smaller only at the end.
-  // Does not read them from a plain file.
+  // Skips the next `size` bytes and returns how many it skipped, fewer only at the end. Does not
+  // read them from a plain file.
   absl::StatusOr<uint64_t> Skip(uint64_t size);
 
  private:
@@ -50,7 +50,7 @@ class GzipReader {
   absl::Status Damaged(absl::string_view what) const;
 
   const InputFile file_;
-  uint64_t offset_ = 0;                 // of the next unread byte of the file
+  uint64_t offset_ = 0;                 // of the next unread byte in the file
   std::unique_ptr<z_stream_s> stream_;  // null for a plain file
   bool in_member_ = true;               // inside a member of the gzip file
   std::vector<unsigned char> input_;    // compressed bytes for stream_

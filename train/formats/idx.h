@@ -12,8 +12,8 @@
 namespace mirrorflow {
 
 // Reads a whole file, plain or gzip, as one tensor of uint8, int8, int16, int32, float or double.
-// DataLoss for every file that is not exactly an IDX file. Allocates memory only after it has
-// checked that the file can hold what its header declares, and inflates no more than that.
+// DataLoss unless the file is exactly an IDX file. Before allocating memory, checks that the file
+// can hold what its header declares; inflates no more than that.
 absl::StatusOr<Tensor> ReadIdx(absl::string_view path);
 
 }  // namespace mirrorflow

@@ -32,7 +32,7 @@ absl::Status CheckImageOptions(const ImageOptions& options) {
 }
 
 absl::Status CheckPixels(const ImageHeader& header, const ImageOptions& options) {
-  // Both formats have sizes below 2^31, so the product does not overflow.
+  // Both formats have sides below 2^31, so the product does not overflow.
   if (header.height * header.width <= options.max_pixels) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat("the image is too large; expected at most ",
                                                    options.max_pixels, " pixels, got ",
@@ -48,7 +48,7 @@ absl::StatusOr<Tensor> ToGrey(const Tensor& rgb) {
   const int64_t height = rgb.shape().dim(0), width = rgb.shape().dim(1);
   MF_ASSIGN_OR_RETURN(Tensor grey, Tensor::Allocate(DT_UINT8, {height, width, 1}));
   const uint8_t* from = rgb.data<uint8_t>();
-  // The weights, times 2^16, have the sum 2^16.
+  // The weights, scaled by 2^16, add up to 2^16.
   for (uint8_t& to : grey.flat<uint8_t>()) {
     to = (from[0] * 19595u + from[1] * 38470u + from[2] * 7471u + 32768u) >> 16;
     from += 3;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Parts that the decoders of image.h share.
+// Helpers for the decoders of image.h.
 #ifndef MIRRORFLOW_TRAIN_FORMATS_IMAGE_INTERNAL_H_
 #define MIRRORFLOW_TRAIN_FORMATS_IMAGE_INTERNAL_H_
 
@@ -21,9 +21,9 @@ absl::StatusOr<ImageHeader> JpegHeader(absl::string_view bytes);
 absl::Status CheckImageOptions(const ImageOptions& options);
 // ResourceExhausted if the image has more pixels than the options allow.
 absl::Status CheckPixels(const ImageHeader& header, const ImageOptions& options);
-// DataLoss with the message of a decoder's library.
+// Returns DataLoss with the message of the decoding library.
 absl::Status DamagedImage(absl::string_view format, absl::string_view message);
-// 0.299 R + 0.587 G + 0.114 B, rounded (ITU-R BT.601), from RGB.
+// Converts RGB to grey: 0.299 R + 0.587 G + 0.114 B, rounded (ITU-R BT.601).
 absl::StatusOr<Tensor> ToGrey(const Tensor& rgb);
 
 }  // namespace internal

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// libjpeg-turbo reports an error by a call that must not return. It jumps to the function that
-// called setjmp last. Such functions below have no objects with destructors; their callers own
+// libjpeg-turbo reports errors through a function that must not return. It jumps to the most recent
+// setjmp. The functions below that call setjmp have no objects with destructors; their callers own
 // everything.
 #include <csetjmp>
 #include <cstddef>
@@ -20,9 +20,9 @@
 namespace mirrorflow {
 namespace {
 
-// More than the smallest codes, one bit for a block of 8 x 8, can produce from a byte.
+// More than a byte can produce with the shortest codes, one bit for a block of 8 x 8 pixels.
 constexpr int64_t kMaxPixelsPerByte = 1024;
-// Each scan of a progressive image visits all blocks, even if it has no data. Encoders write ten.
+// Each scan of a progressive image visits all blocks, even without data. Encoders write about ten.
 constexpr int kMaxScans = 500;
 
 struct Decoder {
@@ -46,7 +46,7 @@ Decoder* Of(j_common_ptr jpeg) { return static_cast<Decoder*>(jpeg->client_data)
   std::longjmp(decoder->on_error, 1);
 }
 
-// After some warnings, the library fills the rest of the image with grey or noise.
+// After these warnings, the library fills the rest of the image with grey or noise.
 void OnMessage(j_common_ptr jpeg, int level) {
   if (level >= 0) return;
   switch (jpeg->err->msg_code) {
@@ -58,7 +58,7 @@ void OnMessage(j_common_ptr jpeg, int level) {
     case JWRN_BOGUS_PROGRESSION:
       OnError(jpeg);
     default:
-      break;  // such as bytes after the image
+      break;  // for example, bytes after the image
   }
 }
 
@@ -105,7 +105,7 @@ bool ReadRows(Decoder* decoder, unsigned char* out, size_t row_bytes) {
 }
 
 absl::Status Open(absl::string_view bytes, Decoder* decoder) {
-  // The library takes an empty input for a mistake of the caller.
+  // The library treats an empty input as a mistake of the caller.
   if (bytes.empty()) return internal::DamagedImage("JPEG", "no bytes");
   if (!ReadHeader(decoder, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size())) {
     return internal::DamagedImage("JPEG", decoder->message);
@@ -118,7 +118,7 @@ ImageHeader HeaderOf(const Decoder& decoder) {
   return {decoder.jpeg.image_height, decoder.jpeg.image_width, grey ? 1 : 3};
 }
 
-// RGB from CMYK. Files by Adobe's programs have inverted values.
+// Converts CMYK to RGB. Adobe programs write inverted values.
 absl::StatusOr<Tensor> ToRgb(const Tensor& cmyk, bool inverted) {
   MF_ASSIGN_OR_RETURN(Tensor rgb,
                       Tensor::Allocate(DT_UINT8, {cmyk.shape().dim(0), cmyk.shape().dim(1), 3}));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MappedFile: the contents of a file as memory. The system reads only the parts that are used.
+// MappedFile: maps a file into memory. The operating system reads only the parts that are used.
 #ifndef MIRRORFLOW_TRAIN_FORMATS_MAPPED_FILE_H_
 #define MIRRORFLOW_TRAIN_FORMATS_MAPPED_FILE_H_
 
@@ -16,8 +16,8 @@ namespace mirrorflow {
 class MappedFile {
  public:
   // Maps the whole file, which must not be empty. FailedPrecondition if another file has replaced
-  // it since `file` was opened. The memory is read-only: a write to it ends the process, and so
-  // does a read after another program has truncated the file.
+  // it since `file` was opened. The memory is read-only: writing to it kills the process, and so
+  // does reading after another program has truncated the file.
   static absl::StatusOr<std::shared_ptr<const MappedFile>> Map(const InputFile& file);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;

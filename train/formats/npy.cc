@@ -51,8 +51,8 @@ absl::Status CheckBools(const Tensor& tensor) {
                                           std::to_integer<int>(*bad)));
 }
 
-// Opens and reads a file. An error begins with the path, and names the kind of a file that is no
-// array.
+// Opens and reads a file. Errors begin with the path. If the file is not an array, they name what
+// it is.
 absl::StatusOr<Tensor> Explained(
     absl::string_view path, absl::FunctionRef<absl::StatusOr<Tensor>(const InputFile& file)> read) {
   static constexpr FileKind kKinds[] = {FileKind::kNpy};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads and writes npy files, NumPy's format of a single array (NumPy Enhancement Proposal 1).
+// Reads and writes npy files, NumPy's format for a single array (NumPy Enhancement Proposal 1).
 //   \x93NUMPY | major, minor: uint8 | length of the header: uint16 (v1) or uint32 (v2, v3) |
 //   header: a Python dict literal | the elements
 #ifndef MIRRORFLOW_TRAIN_FORMATS_NPY_H_
@@ -19,31 +19,31 @@
 
 namespace mirrorflow {
 
-// Reads the array in row-major order, whatever the order in the file. DataLoss, `path: what;
-// expected …, got …`, for a file that breaks the format or is longer or shorter than its header
+// Reads the array into row-major order, whatever its order in the file. DataLoss, `path: what;
+// expected …, got …`, if the file violates the format, or is longer or shorter than its header
 // declares. Unimplemented for elements that a tensor cannot hold: Python objects (loading them
-// would execute code), text, records. Checks that the file is large enough before it allocates
-// memory.
+// would execute code), text, structured dtypes. Checks that the file is large enough before
+// allocating memory.
 absl::StatusOr<Tensor> ReadNpy(absl::string_view path);
 
-// Like ReadNpy(), but the tensor shares a read-only mapping of the file, which the system reads
-// when it is used: for arrays larger than memory. An array in another byte order, in column-major
-// order or at an unaligned place is copied instead. A program that writes to the tensor is killed,
-// and so is one that reads after the file was truncated.
+// ReadNpy() for arrays larger than memory: the tensor shares a read-only mapping of the file, which
+// the operating system reads on access. Arrays in another byte order, in column-major order or at
+// an unaligned offset are copied instead. A program that writes to the tensor is killed, and so is
+// one that reads it after the file was truncated.
 absl::StatusOr<Tensor> MapNpy(absl::string_view path);
 
-// The same for the `size` bytes at `offset` of a larger file, but returns a tensor without a value
-// if the array must be read. Makes the mapping if one is needed and it is null. Errors do not name
-// the path.
+// MapNpy() for the `size` bytes at `offset` of a larger file, except that it returns a tensor
+// without a value if the array must be read. Creates the mapping if it is null and one is needed.
+// Errors omit the path.
 absl::StatusOr<Tensor> MapNpyPart(const InputFile& file, uint64_t offset, uint64_t size,
                                   std::shared_ptr<const MappedFile>* mapping);
 
-// Reads the array from `size` bytes, which `read` returns in order. Errors do not name the path.
+// Reads the array from `size` bytes, which `read` returns in order. Errors omit the path.
 absl::StatusOr<Tensor> ReadNpyStream(uint64_t size,
                                      absl::FunctionRef<absl::Status(size_t size, void* out)> read);
 
-// Writes, atomically, the same bytes as numpy.save. Unimplemented for bfloat16, which NumPy does
-// not have (a .safetensors file can hold it).
+// Atomically writes the same bytes as numpy.save. Unimplemented for bfloat16, which NumPy lacks
+// (use a .safetensors file).
 absl::Status WriteNpy(absl::string_view path, const Tensor& tensor);
 
 }  // namespace mirrorflow

@@ -23,7 +23,7 @@ constexpr absl::string_view kMagic("\x93NUMPY", 6);
 constexpr size_t kVersionEnd = 8;              // magic and version
 constexpr uint32_t kMaxHeaderBytes = 1 << 16;  // numpy.load accepts 10,000
 constexpr size_t kAlignment = 64;              // of the elements in the file
-constexpr size_t kGrowthDigits = 21;           // that NumPy reserves for the first dimension
+constexpr size_t kGrowthDigits = 21;           // NumPy reserves them for the first dimension
 
 constexpr NpyElement kKinds[] = {
     {"b1", DT_BOOL, 1},      {"i1", DT_INT8, 1},       {"u1", DT_UINT8, 1},  {"i2", DT_INT16, 2},
@@ -102,7 +102,7 @@ class HeaderParser {
   absl::StatusOr<std::string> Descr() {
     SkipSpace();
     if (rest_.empty() || rest_[0] != '[') return String();
-    return absl::UnimplementedError("descr: records are not supported; expected one dtype");
+    return absl::UnimplementedError("descr: structured dtypes are unsupported; expected one dtype");
   }
 
   absl::StatusOr<bool> Bool() {

@@ -15,21 +15,21 @@
 
 namespace mirrorflow {
 
-// The element type of an array. `descr` lacks the byte order, which is `<`, `>`, or `|` for single
+// The element type of an array. `descr` omits the byte order, which is `<`, `>`, or `|` for single
 // bytes.
 struct NpyElement {
   absl::string_view descr;
   DataType dtype;
-  size_t swapped_bytes;  // unit of a byte swap; half of a complex number
+  size_t swapped_bytes;  // unit of byte swapping; half of a complex number
 };
 
-// The array that a file holds, behind its header.
+// The array in a file, as its header describes it.
 struct NpyArray {
   const NpyElement* element;
   Shape shape;
   bool swapped;        // big-endian
-  bool column_major;   // and of rank 2 or more
-  uint64_t begin = 0;  // of the elements in the file
+  bool column_major;   // only if the rank is 2 or more
+  uint64_t begin = 0;  // offset of the elements in the file
   uint64_t bytes() const { return shape.num_elements() * DataTypeSize(element->dtype); }
 };
 

@@ -58,7 +58,7 @@ class Archive {
   absl::StatusOr<Tensor> Read(const ZipEntry& entry) const {
     return Named(entry, ReadEntry(file_, entry));
   }
-  // Shares `mapping` if it can.
+  // Shares `mapping` if possible.
   absl::StatusOr<Tensor> Map(const ZipEntry& entry,
                              std::shared_ptr<const MappedFile>* mapping) const {
     if (!entry.deflated && entry.readable.ok()) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // TextReader: reads a text file, plain or gzip, sequentially as UTF-8. A byte order mark selects
-// UTF-16 and is left out (TextDecoder). Line ends stay as they are in the file.
+// UTF-16 and is removed (TextDecoder). Line ends are unchanged.
 #ifndef MIRRORFLOW_TRAIN_FORMATS_TEXT_READER_H_
 #define MIRRORFLOW_TRAIN_FORMATS_TEXT_READER_H_
 
@@ -37,9 +37,9 @@ class TextReader {
 
   const std::unique_ptr<GzipReader> file_;
   bool is_utf8_ = true;
-  TextDecoder decoder_;  // of a file in UTF-16
-  bool at_end_ = false;  // all of such a file is decoded
-  std::string text_;     // of which the part from begin_ on is unread
+  TextDecoder decoder_;  // for UTF-16
+  bool at_end_ = false;  // all of the UTF-16 file is decoded
+  std::string text_;     // unread from begin_ on
   size_t begin_ = 0;
 };
 

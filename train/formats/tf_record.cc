@@ -26,7 +26,7 @@ constexpr size_t kHeaderBytes = 12;  // length and its checksum
 constexpr size_t kFooterBytes = 4;   // checksum of the bytes
 constexpr size_t kChunk = size_t{256} << 10;
 
-// Checks the header of a record of at most `max_bytes` bytes.
+// Checks the header of a record of at most `max_bytes` bytes, and returns the record's length.
 absl::StatusOr<uint64_t> LengthOf(absl::string_view header, uint64_t max_bytes) {
   uint64_t length;
   uint32_t crc;
@@ -84,8 +84,8 @@ absl::StatusOr<std::unique_ptr<TfRecordReader>> TfRecordReader::Open(
     absl::string_view path, const TfRecordOptions& options) {
   MF_RETURN_IF_ERROR(
       CheckNumbers("TFRecord", {{"skip_bad_records", options.skip_bad_records, kNotNegative}}));
-  // The first bytes of a plain file are a length, and may look like those of gzip or of zlib, which
-  // has no magic number. But the length has a checksum.
+  // The first bytes of a plain file are a length, and may look like those of gzip, or of zlib,
+  // which has no magic number. But the length has a checksum.
   const absl::StatusOr<InputFile> peek = InputFile::Open(path);
   if (!peek.ok()) return Explained(peek.status(), path);
   std::string start(std::min<uint64_t>(kHeaderBytes, peek->size()), '\0');
@@ -146,7 +146,8 @@ absl::StatusOr<bool> TfRecordReader::Next(std::string* record) {
       uint64_t length;
       MF_ASSIGN_OR_RETURN(const bool more, NextLength(&length));
       if (!more) return false;
-      // The memory grows with the bytes that the file has, not with the length that it declares.
+      // Grow the memory with the bytes that the file really has, not with the length that it
+      // declares.
       const size_t size = length + kFooterBytes;
       for (size_t done = 0; done < size;) {
         const size_t part = std::min(size - done, std::max(done, 4 * kChunk));
@@ -191,7 +192,7 @@ absl::StatusOr<int64_t> TfRecordReader::Skip(int64_t count) {
   return std::max<int64_t>(count, 0);
 }
 
-// Names the place of an error, and makes every later call return it.
+// Adds the record and the offset to an error, and makes every later call return it.
 absl::Status TfRecordReader::Bad(const absl::Status& status) {
   if (failed_.ok()) {
     const std::string path = absl::StrCat(file_->path(), ": ");
@@ -287,7 +288,7 @@ absl::Status TfRecordWriter::Flush() {
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) {
       status_ = WriteError(n < 0 ? errno : EIO, absl::StrCat(path_, ": cannot write"));
-      // A part of a record would make the file look damaged. If this fails, too, it is.
+      // An incomplete record would make the file look damaged. If this also fails, it does.
       (void)!ftruncate(fd_, static_cast<off_t>(written_));
       break;
     }
@@ -300,8 +301,8 @@ absl::Status TfRecordWriter::Flush() {
 
 absl::Status TfRecordWriter::Close() {
   if (fd_ < 0) return status_;
-  Flush().IgnoreError();  // it stays in status_
-  // Some file systems report a failed write only here.
+  Flush().IgnoreError();  // any error stays in status_
+  // Some file systems report a failed write only on close.
   if (close(std::exchange(fd_, -1)) != 0 && status_.ok()) {
     status_ = WriteError(errno, absl::StrCat(path_, ": cannot close"));
   }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads and writes TFRecord files, a sequence of records of any bytes (little-endian):
+// Reads and writes TFRecord files, sequences of records of arbitrary bytes (little-endian):
 //   length: uint64 | masked CRC-32C of the length: uint32 | the bytes | masked CRC of the bytes
-// plain or compressed by gzip or zlib. All checksums are verified, except those of skipped bytes.
+// Files are plain, or compressed with gzip or zlib. All checksums are verified, except those of
+// skipped bytes.
 #ifndef MIRRORFLOW_TRAIN_FORMATS_TF_RECORD_H_
 #define MIRRORFLOW_TRAIN_FORMATS_TF_RECORD_H_
 
@@ -20,15 +21,16 @@
 namespace mirrorflow {
 
 struct TfRecordOptions {
-  // Leaves out up to this many records whose bytes have the wrong checksum. A damaged length ends
-  // the file in any case, because the next record cannot be found.
+  // Skips up to this many records whose bytes have the wrong checksum. A damaged length always ends
+  // the file, because the next record cannot be found.
   int64_t skip_bad_records = 0;
   // A longer record is an error, detected before memory is allocated.
   uint64_t max_record_bytes = uint64_t{1} << 30;
 };
 
 // Reads the records in order. Errors are DataLoss, `path: record 3 at byte 120: what; expected …,
-// got …`; both count from 0, and in a compressed file the byte is that of the inflated contents.
+// got …`. Records and bytes count from 0; in a compressed file, the byte is that of the inflated
+// contents.
 class TfRecordReader {
  public:
   static absl::StatusOr<std::unique_ptr<TfRecordReader>> Open(absl::string_view path,
@@ -37,11 +39,11 @@ class TfRecordReader {
   // Reads the next record and returns true, or returns false at the end. Reuses the string's
   // memory.
   absl::StatusOr<bool> Next(std::string* record);
-  // Leaves out `count` records and returns how many there were, fewer only at the end. In a plain
-  // file this reads their lengths alone.
+  // Skips `count` records and returns how many it skipped, fewer only at the end. In a plain file
+  // it reads only their lengths.
   absl::StatusOr<int64_t> Skip(int64_t count);
 
-  // The number and the place of the next record.
+  // The number and the byte offset of the next record.
   int64_t record() const { return record_; }
   uint64_t offset() const { return offset_; }
   int64_t num_bad_records() const { return num_bad_records_; }
@@ -51,14 +53,14 @@ class TfRecordReader {
       : file_(std::move(file)), options_(options) {}
 
   absl::Status Fill();
-  // Copies the next `size` bytes and returns their number, smaller only at the end.
+  // Copies the next `size` bytes and returns how many it copied, fewer only at the end.
   absl::StatusOr<size_t> Take(size_t size, char* out);
   absl::StatusOr<bool> NextLength(uint64_t* length);
   absl::Status Bad(const absl::Status& status);
 
   const std::unique_ptr<GzipReader> file_;
   const TfRecordOptions options_;
-  std::vector<char> buffer_;  // of which [begin_, end_) is unread
+  std::vector<char> buffer_;  // unread in [begin_, end_)
   size_t begin_ = 0, end_ = 0;
   uint64_t offset_ = 0;
   int64_t record_ = 0;
@@ -66,36 +68,36 @@ class TfRecordReader {
   absl::Status failed_;  // the first error
 };
 
-// The places of the records of a plain file, for reading in any order.
+// The offsets of the records of a plain file, for reading in any order.
 class TfRecordIndex {
  public:
-  // Reads the lengths of all records, with their checksums, and no record.
+  // Reads the lengths of all records and verifies their checksums, without reading the records.
   static absl::StatusOr<TfRecordIndex> Build(absl::string_view path,
                                              const TfRecordOptions& options = {});
 
   int64_t size() const { return static_cast<int64_t>(offsets_.size()) - 1; }
-  // Reads record `i` of [0, size()). Any number of threads may call it at the same time.
+  // Reads record `i` of [0, size()). Thread-safe.
   absl::Status ReadAt(int64_t i, std::string* record) const;
 
  private:
   explicit TfRecordIndex(InputFile file) : file_(std::move(file)) {}
 
   InputFile file_;
-  std::vector<uint64_t> offsets_;  // of each record, and of the end
+  std::vector<uint64_t> offsets_;  // of each record, and of the end of the file
 };
 
-// Writes a file of records, uncompressed:
+// Writes an uncompressed file of records:
 //
 //   MF_ASSIGN_OR_RETURN(auto writer, TfRecordWriter::Create("train.tfrecord"));
 //   for (const std::string& example : examples) MF_RETURN_IF_ERROR(writer->Write(example));
 //   MF_RETURN_IF_ERROR(writer->Close());
 //
-// Only one thread at a time may use a writer. After an error, which each later call returns, the
-// file ends with its last whole record.
+// Not thread-safe. After an error, which each later call also returns, the file ends with its last
+// complete record.
 class TfRecordWriter {
  public:
   enum class Existing { kReplace, kRefuse };
-  // Creates the file. Returns the system's error; AlreadyExists for a file that kRefuse finds, and
+  // Creates the file. Returns the system's error; AlreadyExists if kRefuse finds a file; and
   // FailedPrecondition for a symbolic link.
   static absl::StatusOr<std::unique_ptr<TfRecordWriter>> Create(
       absl::string_view path, Existing existing = Existing::kReplace);
@@ -118,8 +120,8 @@ class TfRecordWriter {
   int fd_;  // -1 after Close()
   const std::string path_;
   absl::Status status_;
-  std::string buffer_;    // whole records
-  uint64_t written_ = 0;  // bytes of the file, whole records
+  std::string buffer_;    // complete records
+  uint64_t written_ = 0;  // bytes of complete records in the file
 };
 
 }  // namespace mirrorflow

@@ -24,7 +24,8 @@ class WireReader {
   explicit WireReader(absl::string_view message)
       : p_(message.data()), end_(message.data() + message.size()) {}
 
-  // Reads the next field; false at the end of the message and for bytes that are not a field.
+  // Reads the next field. Returns false at the end of the message and for bytes that are not a
+  // field.
   bool Next(WireField* field) {
     if (p_ == end_ || damaged_) return false;
     damaged_ = true;
@@ -55,19 +56,20 @@ class WireReader {
     return true;
   }
 
-  // Reads the next varint of packed ones; false at the end and for bytes that are not a varint.
+  // Reads the next of several packed varints. Returns false at the end and for bytes that are not a
+  // varint.
   bool NextVarint(uint64_t* value) {
     if (p_ == end_ || damaged_) return false;
     damaged_ = !Varint(value);
     return !damaged_;
   }
 
-  // The last call failed before the end of the message.
+  // Whether the last call failed before the end of the message.
   bool damaged() const { return damaged_; }
 
  private:
   bool Varint(uint64_t* value) {
-    if (p_ < end_ && static_cast<unsigned char>(*p_) < 0x80) {  // the most frequent case
+    if (p_ < end_ && static_cast<unsigned char>(*p_) < 0x80) {  // the most common case
       *value = static_cast<unsigned char>(*p_++);
       return true;
     }

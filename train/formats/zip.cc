@@ -31,7 +31,7 @@ constexpr size_t kEnd64Bytes = 56, kLocator64Bytes = 20;
 constexpr size_t kMaxCommentBytes = 0xffff;
 constexpr uint64_t kMaxDirectoryBytes = 64 << 20;
 constexpr uint32_t kIn64 = 0xffffffff;   // the value is in the zip64 record
-constexpr uint16_t kIn64Short = 0xffff;  // likewise
+constexpr uint16_t kIn64Short = 0xffff;  // the same for 16-bit fields
 constexpr uint16_t kZip64Extra = 1;      // the id of that record
 constexpr uint16_t kVersion64 = 45;      // the first version that supports it
 constexpr uint16_t kUtf8Name = 1 << 11;
@@ -132,7 +132,7 @@ absl::StatusOr<Directory> ReadEnd(const InputFile& file) {
   const uint64_t tail_bytes = std::min<uint64_t>(file.size(), kEndBytes + kMaxCommentBytes);
   MF_ASSIGN_OR_RETURN(const std::string tail,
                       ReadBytes(file, file.size() - tail_bytes, tail_bytes));
-  // Finds the last record whose comment extends to the end of the file.
+  // Find the last record whose comment extends to the end of the file.
   for (size_t back = kEndBytes; back <= tail.size(); ++back) {
     Fields f(absl::string_view(tail).substr(tail.size() - back));
     if (f.U32() != kEndSignature) continue;
@@ -164,7 +164,7 @@ absl::StatusOr<Directory> ReadEnd(const InputFile& file) {
   return absl::DataLossError("not a zip archive; expected an end record, got none");
 }
 
-// Sets the fields that do not fit in 32 bits to their 64-bit values in `extra`.
+// Replaces the fields that do not fit in 32 bits with their 64-bit values from `extra`.
 absl::Status TakeZip64(absl::string_view extra, absl::Span<uint64_t* const> fields) {
   const bool wanted =
       std::any_of(fields.begin(), fields.end(), [](const uint64_t* v) { return *v == kIn64; });
@@ -198,7 +198,7 @@ absl::Status CheckName(absl::string_view name) {
                 absl::StrCat("'", Printable(name), "'"));
 }
 
-// Reads the next entry and sets `offset` to that of its local header.
+// Reads the next entry and sets `offset` to the offset of its local header.
 absl::StatusOr<ZipEntry> ReadCentral(Fields* directory, uint64_t* offset) {
   if (directory->left() < kCentralBytes) {
     return Broken("the central directory is cut short", kCentralBytes, directory->left());
@@ -239,7 +239,7 @@ absl::StatusOr<ZipEntry> ReadCentral(Fields* directory, uint64_t* offset) {
   return entry;
 }
 
-// Checks the local header at `offset` and sets the entry's offset to that of its data.
+// Checks the local header at `offset` and sets the entry's offset to the offset of its data.
 absl::Status FindBytes(const InputFile& file, uint64_t offset, uint64_t end, ZipEntry* entry) {
   const uint64_t header_bytes = kLocalBytes + entry->name.size();
   if (offset > end || end - offset < header_bytes) {
@@ -370,7 +370,7 @@ absl::Status ZipEntryReader::Inflate(size_t size, unsigned char* out) {
 absl::Status ZipEntryReader::Finish() {
   if (given_ != entry_.size) return Broken("the entry is too long", given_, entry_.size);
   if (stream_ != nullptr) {
-    // The stream may still need to reach its end; any byte that it returns before that is an error.
+    // The stream may not have reached its end yet; any byte that it still returns is an error.
     unsigned char one;
     int result = Z_OK;
     while (result == Z_OK) {
@@ -411,7 +411,8 @@ absl::Status WriteZip(absl::string_view path, absl::Span<const ZipMember> member
       crc = crc32_z(crc, reinterpret_cast<const unsigned char*>(piece.data()), piece.size());
       size += piece.size();
     }
-    // Fields of both headers, up to the length of the name. The sizes are in the zip64 record.
+    // The fields that both headers have before the name's length. The sizes are in the zip64
+    // record.
     std::string common;
     for (const uint16_t field : {kVersion64, kUtf8Name, kStored, uint16_t{0}, kFirstOf1980}) {
       Append(&common, field, 2);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reads and writes zip archives with the features that NumPy's npz files use: stored and deflated
-// members, zip64, no encryption, one disk. libzip cannot tell where a stored member lies in the
-// file, which mapping it requires, and accepts archives whose members overlap.
+// members, zip64, no encryption, one disk. Not libzip: it cannot tell the offset of a stored member
+// in the file, which mapping requires, and it accepts archives with overlapping members.
 #ifndef MIRRORFLOW_TRAIN_FORMATS_ZIP_H_
 #define MIRRORFLOW_TRAIN_FORMATS_ZIP_H_
 
@@ -32,24 +32,24 @@ struct ZipEntry {
   absl::Status readable;
 };
 
-// Returns the entries in the order of the central directory. DataLoss for an archive that breaks
-// the format or contradicts itself: the directory must end where the end record begins, local
-// headers must agree with it, no two entries may share a byte or a name, and none may be larger
-// than deflate can produce from its data. The size of an entry is therefore safe to allocate if it
-// is readable. Unimplemented for multiple disks. Errors omit the path.
+// Returns the entries in the order of the central directory. DataLoss for an archive that violates
+// the format or is inconsistent: the directory must end where the end record begins, local headers
+// must agree with it, no two entries may share a byte or a name, and no entry may be larger than
+// deflate can produce from its data. It is therefore safe to allocate the size of a readable entry.
+// Unimplemented for multiple disks. Errors omit the path.
 absl::StatusOr<std::vector<ZipEntry>> ReadZipDirectory(const InputFile& file);
 
-// Reads an entry sequentially and inflates it if it is deflated.
+// Reads an entry sequentially, and inflates it if it is deflated.
 class ZipEntryReader {
  public:
-  // Returns the error of an entry that is not readable.
+  // Returns the error of an unreadable entry.
   static absl::StatusOr<std::unique_ptr<ZipEntryReader>> Open(const InputFile& file,
                                                               const ZipEntry& entry);
   ~ZipEntryReader();
 
-  // Reads the next `size` bytes into `out`. DataLoss if the entry has fewer left.
+  // Reads the next `size` bytes into `out`. DataLoss if fewer remain in the entry.
   absl::Status Read(size_t size, void* out);
-  // Must be called after the last byte. DataLoss if the entry has more bytes or the wrong checksum.
+  // Call after the last byte. DataLoss if the entry has more bytes or the wrong checksum.
   absl::Status Finish();
 
  private:
@@ -72,8 +72,8 @@ struct ZipMember {
   std::vector<absl::string_view> pieces;
 };
 
-// Writes the members, atomically and without compression. All sizes are written as zip64, which
-// fits every size.
+// Writes the members, atomically and without compression. All sizes are written as zip64, which can
+// hold any size.
 absl::Status WriteZip(absl::string_view path, absl::Span<const ZipMember> members);
 
 }  // namespace mirrorflow

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Activation: the function that a layer applies to its result, an op such as ops::Relu or any
-// callable that takes a scope and a value. Also the activation layers with options or variables.
+// Activation: the function that a layer applies to its result. It is an op such as ops::Relu, or
+// any callable that takes a scope and a value. This header also has the activations with options or
+// variables.
 //
 //   layers::Dense(scope, x, 128, ops::Relu);
 //   layers::Dense(scope, x, 128, [](const Scope& s, Output y) { return ops::LeakyRelu(s, y); });
@@ -25,7 +26,7 @@ namespace layers {
 
 class Activation {
  public:
-  Activation(std::nullptr_t = nullptr) {}  // NOLINT: the identity
+  Activation(std::nullptr_t = nullptr) {}  // NOLINT: identity
   // NOLINTNEXTLINE: selects the overload of an op such as ops::Gelu
   Activation(Output (*op)(const Scope&, Output)) : apply_(op) {}
   template <std::invocable<const Scope&, Output> F>
@@ -40,37 +41,38 @@ class Activation {
   std::function<Output(const Scope&, Output)> apply_;
 };
 
-// The layers below fail the scope with InvalidArgument unless their options are finite.
+// The layers below fail the scope with InvalidArgument if an option is not finite, unless the
+// option says otherwise.
 
 struct ReLUOptions {
-  std::optional<double> max_value = {};  // at least `threshold`; may be infinite
+  std::optional<double> max_value = {};  // must be at least `threshold`; may be infinite
   double negative_slope = 0;
   double threshold = 0;
 };
 
-// ReLU: x from `threshold` on, negative_slope * (x - threshold) below it, and max_value at most.
+// ReLU: x where x >= threshold, negative_slope * (x - threshold) below; clipped to max_value.
 Output ReLU(const Scope& scope, Output x, const ReLUOptions& options = {});
 
-// LeakyReLU: x, but negative_slope * x below 0.
+// LeakyReLU: x where x >= 0, negative_slope * x below.
 Output LeakyReLU(const Scope& scope, Output x, double negative_slope = 0.3);
 
-// ELU: x, but alpha * (e^x - 1) below 0.
+// ELU: x where x >= 0, alpha * (e^x - 1) below.
 Output ELU(const Scope& scope, Output x, double alpha = 1);
 
 struct PReLUOptions {
   Initializer alpha_initializer = initializers::Zeros();
-  std::vector<int64_t> shared_axes = {};  // along which all elements share a slope, from 1
+  std::vector<int64_t> shared_axes = {};  // axes along which all elements share a slope, from 1
   std::string name = "prelu";
 };
 
-// PReLU: x, but alpha * x below 0.
+// PReLU: x where x >= 0, alpha * x below, with trainable alpha.
 // Shapes:   x [batch, …]; variable alpha [the rest], with size 1 along the shared axes.
-// Errors:   InvalidArgument if a dimension other than the batch is not known, and for an axis that
-//           x does not have.
+// Errors:   InvalidArgument if a dimension other than the batch is unknown, or if x does not have a
+//           shared axis.
 // Source:   He et al., "Delving deep into rectifiers", 2015.
 Output PReLU(const Scope& scope, Output x, const PReLUOptions& options = {});
 
-// Softmax: along dimension `axis`, which must not be the batch; -1 is the last one.
+// Softmax: along dimension `axis`, which must not be the batch. -1 is the last dimension.
 Output Softmax(const Scope& scope, Output x, int64_t axis = -1);
 
 }  // namespace layers

@@ -27,7 +27,7 @@ namespace mirrorflow {
 namespace layers {
 namespace {
 
-// Returns an n x m mask: 0 up to and on the diagonal, and after it a number so negative that
+// Returns an n x m mask: 0 on and below the diagonal, and above it a number so negative that
 // softmax gives 0.
 Output CausalMask(const Scope& scope, int64_t n, int64_t m, DataType dtype) {
   constexpr float kOut = -1e9f;
@@ -85,10 +85,10 @@ Output RepeatHeads(const Scope& s, Output x, int64_t times) {
                       Shape({kUnknownDim, shape.dim(1), shape.dim(2) * times, shape.dim(3)}));
 }
 
-// The mask as a number to add to the logits.
+// Converts a mask to numbers to add to the logits.
 Output Added(const Scope& s, Output mask, DataType dtype) {
   if (!mask.valid()) return mask;
-  if (s.shape(mask).rank() == 3) mask = ops::ExpandDims(s, mask, 1);  // all heads
+  if (s.shape(mask).rank() == 3) mask = ops::ExpandDims(s, mask, 1);  // for all heads
   if (mask.dtype() != DT_BOOL) return mask;
   return ops::SelectV2(s, mask, ops::ScalarConst(s, dtype, 0), ops::ScalarConst(s, dtype, -1e9));
 }
@@ -101,7 +101,7 @@ bool CheckInputs(const Scope& s, Output query, Output value, Output key, const H
   }
   for (const int64_t size :
        {heads.queries, heads.keys, heads.key_dim, heads.value_dim, heads.output}) {
-    if (!CheckSize(s, layer, "a number or width of heads", size)) return false;
+    if (!CheckSize(s, layer, "number or width of heads", size)) return false;
   }
   if (heads.queries % heads.keys != 0) {
     Fail(s, absl::StrCat(layer, ": expected a multiple of ", heads.keys, " query heads, got ",
@@ -152,13 +152,13 @@ Output Attend(const Scope& s, Output query, Output value, const Heads& heads,
   return y.valid() ? FromHeads(s.SubScope("attention_output"), y, heads, options) : Output();
 }
 
-// The width of x, or 1 if it is not known, which CheckInputs reports.
+// Returns the width of x, or 1 if it is unknown, which CheckInputs reports.
 int64_t WidthOf(const Scope& s, Output x) {
   return EndsKnown(s, x, 1, 1) ? s.shape(x).dim(s.shape(x).rank() - 1) : 1;
 }
 
 struct Rotations {
-  Output cosines, sines;  // [n, d / 2], or [n, 1, d / 2] for heads
+  Output cosines, sines;  // [n, d / 2], or [n, 1, d / 2] if x has heads
 };
 
 Rotations RotationsFor(const Scope& s, Output x, const RotaryEmbeddingOptions& options) {

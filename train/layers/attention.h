@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attention, and the embedding of positions for it. Sequences are [batch, n, width].
+// Attention layers and position embeddings. Sequences are [batch, n, width].
 #ifndef MIRRORFLOW_TRAIN_LAYERS_ATTENTION_H_
 #define MIRRORFLOW_TRAIN_LAYERS_ATTENTION_H_
 
@@ -15,9 +15,9 @@ namespace layers {
 
 struct MaskOptions {
   bool causal = false;  // query i attends only to keys 0 to i
-  // Added to the scaled logits, to whose shape it is broadcast: 0 to keep a pair, a large negative
-  // number to mask it out. Use [batch, 1, 1, m] to mask out keys that are padding. Each query must
-  // keep a key; the weights of a query without one are not defined.
+  // Added to the scaled logits, to whose shape it is broadcast: 0 keeps a pair, a large negative
+  // number masks it out. Use [batch, 1, 1, m] to mask out padding keys. At least one key must
+  // remain for each query; otherwise its weights are undefined.
   Output mask = {};
 };
 
@@ -34,21 +34,21 @@ struct SelfAttentionOptions {
 };
 
 // SelfAttention: softmax(q · kᵀ / sqrt(width / heads) + mask) · v for each head, where q, k and v
-//                are dense layers of x; then a dense layer of all heads.
+//                are dense layers of x; a final dense layer combines the heads.
 // Shapes:   x [batch, n, width] -> the same; n and width must be known, width a multiple of heads.
 // Source:   Vaswani et al., "Attention is all you need", 2017.
 Output SelfAttention(const Scope& scope, Output x, int64_t heads,
                      const SelfAttentionOptions& options = {});
 
 struct MultiHeadAttentionOptions {
-  int64_t value_dim = 0;     // the width of each head's values; 0: key_dim
-  double dropout = 0;        // of the attention weights, in training
-  bool use_bias = true;      // of the four projections
-  int64_t output_shape = 0;  // the width of the result; 0: that of the query
-  Output key = {};           // the sequence of the keys; the values' by default
-  // A mask of bool marks the pairs to keep; its shape may also be [batch, n, m], as in Keras.
+  int64_t value_dim = 0;     // width of each head's values; 0: key_dim
+  double dropout = 0;        // rate for the attention weights, in training
+  bool use_bias = true;      // for all four projections
+  int64_t output_shape = 0;  // width of the result; 0: the width of the query
+  Output key = {};           // sequence of the keys; by default `value`
+  // A bool mask is true for the pairs to keep. Its shape may also be [batch, n, m], as in Keras.
   MaskOptions mask = {};
-  double rotary_wavelength = 0;  // if not 0, applies RotaryEmbedding to queries and keys
+  double rotary_wavelength = 0;  // if not 0, apply RotaryEmbedding to queries and keys
   Initializer kernel_initializer = initializers::GlorotUniform();
   Initializer bias_initializer = initializers::Zeros();
   std::string name = "multi_head_attention";
@@ -57,8 +57,8 @@ struct MultiHeadAttentionOptions {
 // MultiHeadAttention: softmax(q · kᵀ / sqrt(key_dim) + mask) · v for each head, where q, k and v
 //                     are linear in the query, the key and the value; then a linear map of all
 //                     heads. For attention of a sequence to itself, SelfAttention is shorter.
-// Shapes:    query [batch, n, in], value and key [batch, m, …] -> [batch, n, output_shape]; all but
-//            the batch must be known.
+// Shapes:    query [batch, n, in], value and key [batch, m, …] -> [batch, n, output_shape]. Every
+//            dimension but the batch must be known.
 // Variables: query/kernel [in, num_heads, key_dim], query/bias [num_heads, key_dim], the same for
 //            key and value; attention_output/kernel [num_heads, value_dim, output_shape] and
 //            attention_output/bias [output_shape].
@@ -79,10 +79,11 @@ struct GroupQueryAttentionOptions {
   std::string name = "grouped_query_attention";
 };
 
-// GroupQueryAttention: MultiHeadAttention in which consecutive query heads share a head of keys and
-//                      values.
-// Variables: as above; key/kernel and value/kernel are [in, num_key_value_heads, head_dim].
-// Errors:    as above, and InvalidArgument unless num_query_heads is a multiple of
+// GroupQueryAttention: MultiHeadAttention in which each group of consecutive query heads shares one
+//                      head of keys and values.
+// Variables: as in MultiHeadAttention, but key/kernel and value/kernel are [in,
+//            num_key_value_heads, head_dim].
+// Errors:    as in MultiHeadAttention, and InvalidArgument unless num_query_heads is a multiple of
 //            num_key_value_heads.
 // Source:    Ainslie et al., "GQA", 2023; Keras' GroupQueryAttention.
 Output GroupQueryAttention(const Scope& scope, Output query, Output value, int64_t head_dim,
@@ -91,17 +92,17 @@ Output GroupQueryAttention(const Scope& scope, Output query, Output value, int64
 
 struct RotaryEmbeddingOptions {
   double max_wavelength = 10000;
-  double scaling_factor = 1;  // divides positions, for sequences longer than those in training
-  // Pairs are elements 2i and 2i + 1, as in the paper, instead of i and i + d / 2, as in Keras Hub
-  // and in the models of Hugging Face.
+  double scaling_factor = 1;  // divides positions; for sequences longer than in training
+  // Rotates the pairs of elements 2i and 2i + 1, as in the paper, instead of i and i + d / 2, as in
+  // KerasHub and in Hugging Face models.
   bool interleaved = false;
 };
 
 // RotaryEmbedding: rotates pair i of the element at position p by the angle
 //                  p / scaling_factor / max_wavelength^(2i / d).
-// Shapes:   x [batch, n, d] or, for heads, [batch, n, heads, d] -> the same; n and d must be known,
-//           and d even.
-// Errors:   InvalidArgument for other shapes, and for numbers that are not positive and finite.
+// Shapes:   x [batch, n, d] or, split into heads, [batch, n, heads, d] -> the same. n and d must be
+//           known, and d must be even.
+// Errors:   InvalidArgument for other shapes, and for options that are not positive and finite.
 // Source:   Su et al., "RoFormer: Enhanced transformer with rotary position embedding", 2021.
 Output RotaryEmbedding(const Scope& scope, Output x, const RotaryEmbeddingOptions& options = {});
 

@@ -20,8 +20,8 @@ namespace mirrorflow {
 namespace layers {
 namespace {
 
-// How a kernel moves along the depth: it sees `positions` windows of the depth that has `before`
-// zeros before and `after` zeros after it.
+// How a kernel moves along the depth: over `positions` windows of the depth, padded with `before`
+// zeros before it and `after` zeros after it.
 struct DepthWindow {
   int64_t positions, before, after;
 };
@@ -34,7 +34,7 @@ DepthWindow DepthWindowOf(int64_t in, int64_t kernel, int64_t stride, int64_t di
   return {positions, padding / 2, padding - padding / 2};
 }
 
-// x[:, begin:begin + stride * count:stride]
+// Returns x[:, begin:begin + stride * count:stride].
 Output DepthSlices(const Scope& s, Output x, int64_t begin, int64_t count, int64_t stride) {
   return ops::StridedSlice(s, x, ops::VectorConst(s, {0, begin}),
                            ops::VectorConst(s, {0, begin + (count - 1) * stride + 1}),
@@ -54,8 +54,8 @@ bool CheckConv3D(const Scope& s, Output x, int64_t filters, Size3D kernel_size,
   return CheckExamples(s, x, 5, options.name);
 }
 
-// The convolution of each channel of x [batch, h, w, in] with a kernel [height, width, in,
-// depth_multiplier], a variable called `kernel_name`. Fails the scope if an option is invalid.
+// Convolves each channel of x [batch, h, w, in] with a kernel [height, width, in,
+// depth_multiplier], a variable named `kernel_name`. Fails the scope if an option is invalid.
 template <typename Options>
 Output Depthwise(const Scope& s, Output x, Size2D kernel_size, const char* kernel_name,
                  const Options& options) {
@@ -85,8 +85,8 @@ bool CheckTransposed(const Scope& s, absl::string_view layer, Output x, int rank
   return CheckExamples(s, x, rank, layer);
 }
 
-// The number of rows or columns of the result. As in Keras, an output padding also changes the
-// size that padding SAME starts from.
+// Returns the number of rows or columns of the result. As in Keras, an output padding also changes
+// the size that padding SAME starts from.
 int64_t TransposedSize(int64_t in, int64_t kernel, int64_t stride, bool same,
                        std::optional<int64_t> output_padding) {
   if (same && !output_padding) return in * stride;
@@ -94,7 +94,7 @@ int64_t TransposedSize(int64_t in, int64_t kernel, int64_t stride, bool same,
   return (in - 1) * stride + kernel + output_padding.value_or(std::max(kernel, stride) - kernel);
 }
 
-// x [batch, h, w, in] transposed by a kernel [height, width, filters, in].
+// The transposed convolution of x [batch, h, w, in] with a kernel [height, width, filters, in].
 Output Transposed(const Scope& s, Output x, Output kernel, int64_t filters, Size2D kernel_size,
                   Size2D strides, absl::string_view padding,
                   const std::optional<Size2D>& output_padding) {
@@ -123,7 +123,7 @@ Output Conv1D(const Scope& scope, Output x, int64_t filters, int64_t kernel_size
   if (!in) return Output();
   const Variable kernel =
       CreateVariable(s, "kernel", {kernel_size, *in, filters}, options.kernel_initializer);
-  // An image of height 1.
+  // Convolve as an image of height 1.
   ops::Conv2DOptions conv{.dilations = {1, 1, options.dilation_rate, 1}};
   const bool causal = options.padding == "CAUSAL";
   if (causal) {
@@ -237,7 +237,7 @@ Output Conv1DTranspose(const Scope& scope, Output x, int64_t filters, int64_t ke
   }
   const Variable kernel = CreateVariable(s, "kernel", {kernel_size, filters, s.shape(x).dim(2)},
                                          options.kernel_initializer);
-  // An image of height 1.
+  // Convolve as an image of height 1.
   const Output y = Transposed(s, ops::ExpandDims(s, x, 1), ops::ExpandDims(s, kernel.value, 0),
                               filters, {1, kernel_size}, {1, options.strides}, options.padding, {});
   const Output biased = AddBias(s, y, filters, options.use_bias, options.bias_initializer, nullptr);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Convolution layers: ordinary, depthwise, separable and transposed. Sequences are [batch, n,
-// channels], images [batch, height, width, channels], volumes [batch, depth, height, width,
-// channels].
+// channels], images [batch, height, width, channels] and volumes [batch, depth, height, width,
+// channels]. `*` is convolution.
 #ifndef MIRRORFLOW_TRAIN_LAYERS_CONVOLUTION_H_
 #define MIRRORFLOW_TRAIN_LAYERS_CONVOLUTION_H_
 
@@ -32,8 +32,8 @@ struct Conv1DOptions {
 // Conv1D: y = activation(x * kernel + bias).
 // Shapes:   x [batch, n, in] -> y [batch, n', filters]; variables kernel [kernel_size, in / groups,
 //           filters], bias [filters].
-// Errors:   InvalidArgument if `in` is not known or not a multiple of `groups`, and if the kernel,
-//           with its dilation, is larger than a known size of x with padding VALID.
+// Errors:   InvalidArgument if `in` is unknown or not a multiple of `groups`. With padding VALID,
+//           also if the dilated kernel is larger than a known size of x.
 Output Conv1D(const Scope& scope, Output x, int64_t filters, int64_t kernel_size,
               const Activation& activation = nullptr, const Conv1DOptions& options = {});
 
@@ -41,7 +41,8 @@ struct Conv2DOptions {
   Size2D strides = 1;
   std::string padding = "VALID";  // or "SAME"
   Size2D dilation_rate = 1;
-  // Channels of x and of y form this many groups; group i of y is computed from group i of x.
+  // The channels of x and of y are split into this many groups; group i of y depends only on group
+  // i of x.
   int64_t groups = 1;
   bool use_bias = true;
   Initializer kernel_initializer = initializers::GlorotUniform();
@@ -49,12 +50,12 @@ struct Conv2DOptions {
   std::string name = "conv2d";
 };
 
-// Conv2D: y = activation(x * kernel + bias). Conv2D(s, x, 8, 3) has a square kernel, Conv2D(s, x,
-//         8, {1, 3}) one of height 1 and width 3.
+// Conv2D: y = activation(x * kernel + bias). Conv2D(s, x, 8, 3) has a square kernel; Conv2D(s, x,
+//         8, {1, 3}) has one of height 1 and width 3.
 // Shapes:   x [batch, h, w, in] -> y [batch, h', w', filters]; variables kernel [height, width,
 //           in / groups, filters], bias [filters].
-// Errors:   InvalidArgument if `in` is not known or not a multiple of `groups`, and if the kernel,
-//           with its dilation, is larger than a known size of x with padding VALID.
+// Errors:   InvalidArgument if `in` is unknown or not a multiple of `groups`. With padding VALID,
+//           also if the dilated kernel is larger than a known size of x.
 Output Conv2D(const Scope& scope, Output x, int64_t filters, Size2D kernel_size,
               const Activation& activation = nullptr, const Conv2DOptions& options = {});
 
@@ -68,20 +69,20 @@ struct Conv3DOptions {
   std::string name = "conv3d";
 };
 
-// Conv3D: y = activation(x * kernel + bias), as a convolution of images: the slices of depth that a
-//         position of the kernel sees are the channels of one image.
+// Conv3D: y = activation(x * kernel + bias), computed as a 2-D convolution of images whose channels
+// are all depth slices under the kernel.
 // Shapes:   x [batch, d, h, w, in] -> y [batch, d', h', w', filters]; variables kernel [depth,
 //           height, width, in, filters], bias [filters].
-// Memory:   a copy of x for each slice of the kernel's depth.
-// Errors:   InvalidArgument if d, h, w or `in` is not known, and if the kernel, with its
-//           dilation, is larger than x with padding VALID.
+// Memory:   one copy of x for each depth slice of the kernel.
+// Errors:   InvalidArgument if d, h, w or `in` is unknown. With padding VALID, also if the dilated
+//           kernel is larger than x.
 Output Conv3D(const Scope& scope, Output x, int64_t filters, Size3D kernel_size,
               const Activation& activation = nullptr, const Conv3DOptions& options = {});
 
 struct DepthwiseConv2DOptions {
   Size2D strides = 1;
   std::string padding = "VALID";  // or "SAME"
-  int64_t depth_multiplier = 1;   // the filters of each channel
+  int64_t depth_multiplier = 1;   // filters per input channel
   Size2D dilation_rate = 1;
   bool use_bias = true;
   Initializer depthwise_initializer = initializers::GlorotUniform();
@@ -93,8 +94,8 @@ struct DepthwiseConv2DOptions {
 //                  `depth_multiplier` filters.
 // Shapes:   x [batch, h, w, in] -> y [batch, h', w', in * depth_multiplier]; variables kernel
 //           [height, width, in, depth_multiplier], bias [in * depth_multiplier].
-// Errors:   InvalidArgument if `in` is not known, and if the kernel, with its dilation, is
-//           larger than a known size of x with padding VALID.
+// Errors:   InvalidArgument if `in` is unknown. With padding VALID, also if the dilated kernel is
+//           larger than a known size of x.
 Output DepthwiseConv2D(const Scope& scope, Output x, Size2D kernel_size,
                        const Activation& activation = nullptr,
                        const DepthwiseConv2DOptions& options = {});
@@ -111,13 +112,13 @@ struct SeparableConv2DOptions {
   std::string name = "separable_conv2d";
 };
 
-// SeparableConv2D: a depthwise convolution, then a convolution of each pixel:
+// SeparableConv2D: a depthwise convolution, then a 1x1 convolution that mixes the channels:
 //                  y = activation((x * depthwise_kernel) * pointwise_kernel + bias).
 // Shapes:   x [batch, h, w, in] -> y [batch, h', w', filters]; variables depthwise_kernel [height,
 //           width, in, depth_multiplier], pointwise_kernel [1, 1, in * depth_multiplier, filters],
 //           bias [filters].
-// Errors:   InvalidArgument if `in` is not known, and if the kernel, with its dilation, is
-//           larger than a known size of x with padding VALID.
+// Errors:   InvalidArgument if `in` is unknown. With padding VALID, also if the dilated kernel is
+//           larger than a known size of x.
 // Source:   Chollet, "Xception", 2017.
 Output SeparableConv2D(const Scope& scope, Output x, int64_t filters, Size2D kernel_size,
                        const Activation& activation = nullptr,
@@ -142,7 +143,7 @@ Output Conv1DTranspose(const Scope& scope, Output x, int64_t filters, int64_t ke
 struct Conv2DTransposeOptions {
   Size2D strides = 1;
   std::string padding = "VALID";  // or "SAME"
-  // Chooses one of the sizes that a convolution maps to the size of x; less than the stride.
+  // Several sizes of y convolve to the size of x; this selects one. Must be less than the stride.
   std::optional<Size2D> output_padding = {};
   bool use_bias = true;
   Initializer kernel_initializer = initializers::GlorotUniform();
@@ -150,14 +151,15 @@ struct Conv2DTransposeOptions {
   std::string name = "conv2d_transpose";
 };
 
-// Conv2DTranspose: y = activation(xᵀ + bias), where xᵀ is the input gradient of a convolution with
-//                  the kernel whose output gradient is x.
+// Conv2DTranspose: y = activation(xᵀ + bias), where xᵀ is the input gradient of a Conv2D with the
+//                  kernel, given x as the output gradient.
 // Shapes:   x [batch, h, w, in] -> y [batch, h', w', filters]; variables kernel [height, width,
 //           filters, in], bias [filters]. h' is
-//             VALID: (h - 1) * stride + size + padding, by default max(size, stride) - size
-//             SAME:  h * stride, or with padding (h - 1) * stride + size mod 2 + padding
-//           where `size` is the kernel's height and `padding` the output padding.
-// Errors:   InvalidArgument if h, w or `in` is not known.
+//             VALID: (h - 1) * stride + size + padding; `padding` defaults to max(size, stride) -
+//                    size
+//             SAME:  h * stride by default, (h - 1) * stride + size mod 2 + padding otherwise
+//           where `size` is the kernel's height and `padding` is output_padding; w' follows alike.
+// Errors:   InvalidArgument if h, w or `in` is unknown.
 Output Conv2DTranspose(const Scope& scope, Output x, int64_t filters, Size2D kernel_size,
                        const Activation& activation = nullptr,
                        const Conv2DTransposeOptions& options = {});

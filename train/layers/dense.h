@@ -20,9 +20,9 @@ struct DenseOptions {
 };
 
 // Dense: y = activation(x · kernel + bias).
-// Shapes:   x [batch, in] -> y [batch, units], or for sequences x [batch, n, in] -> y [batch, n,
+// Shapes:   x [batch, in] -> y [batch, units], or sequences x [batch, n, in] -> y [batch, n,
 //           units]; variables kernel [in, units], bias [units].
-// Errors:   InvalidArgument if `in` is not known while the graph is built.
+// Errors:   InvalidArgument if `in` is unknown when the graph is built.
 Output Dense(const Scope& scope, Output x, int64_t units, const Activation& activation = nullptr,
              const DenseOptions& options = {});
 

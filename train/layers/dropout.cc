@@ -17,10 +17,10 @@ namespace mirrorflow {
 namespace layers {
 namespace {
 
-// Returns x, which the layer does not change.
+// Returns x unchanged.
 Output Unchanged(const Scope& scope, Output x) { return scope.Owns(x) ? x : Output(); }
 
-// Marks y as x in inference.
+// Makes x the inference form of y.
 Output InTraining(const Scope& scope, Output x, Output y) {
   if (y.valid() && y != x) scope.graph().SetAttr(y.node, kInferenceAttr, x.ToString());
   return y;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Layers that disturb their input in training. The random numbers do not depend on the number of
-// replicas. In inference, these layers are the identity.
+// Layers that add noise to their input in training and are the identity in inference. Their random
+// numbers do not depend on the number of replicas.
 #ifndef MIRRORFLOW_TRAIN_LAYERS_DROPOUT_H_
 #define MIRRORFLOW_TRAIN_LAYERS_DROPOUT_H_
 
@@ -10,13 +10,15 @@
 namespace mirrorflow {
 namespace layers {
 
-// Dropout: each element is zero with probability `rate`, the others are scaled by 1 / (1 - rate).
+// Dropout: sets each element to zero with probability `rate` and scales the others by 1 / (1 -
+// rate).
 // Errors:  InvalidArgument unless 0 <= rate < 1.
 Output Dropout(const Scope& scope, Output x, double rate);
 
-// SpatialDropout1D, …: Dropout of whole channels of sequences [batch, n, channels], of images
-//                      [batch, height, width, channels] and of volumes.
-// Errors:  InvalidArgument for another rank, and if the channels are not known.
+// SpatialDropout1D, …: Dropout of whole channels of sequences [batch, n, channels], images [batch,
+//                      height, width, channels] and volumes [batch, depth, height, width,
+//                      channels].
+// Errors:  InvalidArgument for another rank, and if the number of channels is unknown.
 // Source:  Tompson et al., "Efficient object localization using convolutional networks", 2015.
 Output SpatialDropout1D(const Scope& scope, Output x, double rate);
 Output SpatialDropout2D(const Scope& scope, Output x, double rate);

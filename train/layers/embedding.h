@@ -16,13 +16,13 @@ struct EmbeddingOptions {
   std::string name = "embedding";
 };
 
-// Embedding: looks up a row of a table for each id.
+// Embedding: looks up one row of a table for each id.
 // Shapes:   ids […] (int32 or int64) -> […, width]; variable embeddings [vocabulary, width].
-// Errors:   the step fails with InvalidArgument for an id outside [0, vocabulary), before any
-//           variable changes.
+// Errors:   the step fails with InvalidArgument for an id outside [0, vocabulary); no variable has
+//           changed by then.
 Output Embedding(const Scope& scope, Output ids, int64_t vocabulary, int64_t width,
                  const EmbeddingOptions& options = {});
-// The same, with a table that other layers can share.
+// Embedding with a table that other layers can share.
 Output Embedding(const Scope& scope, Output ids, const Variable& embeddings);
 
 }  // namespace layers

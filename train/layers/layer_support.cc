@@ -34,7 +34,7 @@ std::optional<int64_t> GroupDepth(const Scope& scope, Output x, int rank, int64_
   const std::optional<int64_t> in = InputDepth(scope, x, rank, layer);
   if (!in) return std::nullopt;
   if (*in % groups == 0) return *in / groups;
-  Fail(scope, absl::StrCat(layer, ": expected channels in ", groups, " groups, got shape ",
+  Fail(scope, absl::StrCat(layer, ": expected a multiple of ", groups, " channels, got shape ",
                            scope.shape(x).ToString()));
   return std::nullopt;
 }

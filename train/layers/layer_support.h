@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Parts that layers share. Their checks fail the scope with a message that names the layer.
+// Helpers for layers. Their checks fail the scope with a message that names the layer.
 #ifndef MIRRORFLOW_TRAIN_LAYERS_LAYER_SUPPORT_H_
 #define MIRRORFLOW_TRAIN_LAYERS_LAYER_SUPPORT_H_
 
@@ -18,19 +18,19 @@
 namespace mirrorflow {
 namespace layers {
 
-// Returns the last dimension of x, which determines the shape of a layer's variables. Fails the
-// scope if that dimension is unknown or x does not have the given rank.
+// Returns the last dimension of x, which determines the shapes of the layer's variables. Fails the
+// scope if that dimension is unknown or x has another rank.
 std::optional<int64_t> InputDepth(const Scope& scope, Output x, int rank, absl::string_view layer);
 
-// The same for x of any rank.
+// InputDepth for x of any rank.
 std::optional<int64_t> InputDepth(const Scope& scope, Output x, absl::string_view layer);
 
-// Returns the input channels of one of `groups` groups. Fails the scope unless x has this rank and
-// its channels, the last dimension, are known and a multiple of `groups`.
+// Returns the number of input channels per group. Fails the scope unless x has this rank and its
+// channels, the last dimension, are known and a multiple of `groups`.
 std::optional<int64_t> GroupDepth(const Scope& scope, Output x, int rank, int64_t groups,
                                   absl::string_view layer);
 
-// Whether `value`, a size that the caller requests, is at least 1. If not, fails the scope.
+// Whether the requested size `value` is at least 1. If not, fails the scope.
 bool CheckSize(const Scope& scope, absl::string_view layer, absl::string_view what, int64_t value);
 bool CheckSize(const Scope& scope, absl::string_view layer, absl::string_view what, Size2D value);
 
@@ -40,28 +40,28 @@ bool CheckRank(const Scope& scope, Output x, int rank, absl::string_view layer);
 // Whether x has at least `rank` dimensions and its last `known` dimensions are known.
 bool EndsKnown(const Scope& scope, Output x, int rank, int known);
 
-// Whether x has this rank and its dimensions after the first are known. If not, fails the scope.
+// Whether x has this rank and every dimension after the first is known. If not, fails the scope.
 bool CheckExamples(const Scope& scope, Output x, int rank, absl::string_view layer);
 
-// Returns y, the result of an op that moves a window over images x, unless the window is larger
-// than the images: TensorFlow's ops return an empty result if less than a stride is missing, but
-// Keras' layers an error. If so, fails the scope with a message that names the node.
+// Returns y, the result of an op that slides a window over images x. Fails the scope with a message
+// that names the node if the window is larger than the images: Keras' layers report an error,
+// whereas TensorFlow's ops return an empty result if less than a stride is missing.
 Output UnlessEmpty(const Scope& scope, Output x, Output y, Size2D window, Size2D dilation = 1);
 
-// A shape operand: the first dimension of x, then `rest`.
+// Returns a shape operand: the first dimension of x, then `rest`.
 Output BatchShape(const Scope& scope, Output x, absl::Span<const int64_t> rest);
 
-// A constant with these values, cast to `dtype`.
+// Returns a constant with these values, cast to `dtype`.
 Output FloatConst(const Scope& scope, const Shape& shape, absl::Span<const float> values,
                   DataType dtype);
 
-// A size in the form of the ops for images: {1, height, width, 1}.
+// Returns a size in the form that image ops take: {1, height, width, 1}.
 std::vector<int64_t> OfImages(Size2D size);
 
 // Fails the scope with InvalidArgument. Returns an invalid output.
 Output Fail(const Scope& scope, absl::string_view what);
 
-// Adds a variable `bias` of `units` to y if `use_bias`, then applies the activation.
+// Adds a variable `bias` of size `units` to y if `use_bias`, then applies the activation.
 Output AddBias(const Scope& scope, Output y, int64_t units, bool use_bias,
                const Initializer& bias_initializer, const Activation& activation);
 

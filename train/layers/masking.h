@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Masks of the steps of sequences that are padding, for the recurrent layers:
+// Masks that mark the padded steps of sequences, for the recurrent layers:
 //
 //   const layers::MaskingOutputs steps = layers::Masking(root, x);
 //   Output y = layers::LSTM(root, steps.y, 64, {.mask = steps.mask});
@@ -8,7 +8,8 @@
 //   Output words = layers::Embedding(root, ids, 10000, 32);
 //   Output y = layers::LSTM(root, words, 64, {.mask = layers::PaddingMask(root, ids)});
 //
-// A mask is a value that a layer takes; unlike in Keras, it does not follow a sequence on its own.
+// Pass the mask to each layer that needs it; unlike in Keras, it does not follow a sequence on its
+// own.
 #ifndef MIRRORFLOW_TRAIN_LAYERS_MASKING_H_
 #define MIRRORFLOW_TRAIN_LAYERS_MASKING_H_
 
@@ -20,18 +21,18 @@ namespace mirrorflow {
 namespace layers {
 
 struct MaskingOutputs {
-  Output y;     // x, but 0 in the masked steps
-  Output mask;  // bool [batch, n], false for the masked steps
+  Output y;     // x, with zeros in the masked steps
+  Output mask;  // bool [batch, n], false for masked steps
 };
 
-// Masking: masks the steps all of whose elements are mask_value.
-// Shapes:   x [batch, n, width] -> y, the same, and mask [batch, n].
+// Masking: masks the steps whose elements all equal mask_value.
+// Shapes:   x [batch, n, width] -> y of the same shape, mask [batch, n].
 // Errors:   InvalidArgument if x has another rank, or if mask_value is NaN; it may be infinite.
 MaskingOutputs Masking(const Scope& scope, Output x, double mask_value = 0);
 
-// PaddingMask: the mask of an embedding's ids, false for padding_id. With 0 it is that of Keras'
-//              Embedding(mask_zero=True).
-// Shapes:   ids […] -> bool, the same.
+// PaddingMask: the mask of an embedding's ids, false where the id is padding_id. With 0 it equals
+//              the mask of Keras' Embedding(mask_zero=True).
+// Shapes:   ids […] -> bool of the same shape.
 Output PaddingMask(const Scope& scope, Output ids, int64_t padding_id = 0);
 
 }  // namespace layers

@@ -58,8 +58,8 @@ Output BatchNorm(const Scope& scope, Output x, const Activation& activation,
   if (!s.ok()) return Output();
   if (mean.handle.node->has_attr(kNextValueAttr)) {
     s.Fail(absl::UnimplementedError(
-        absl::StrCat(options.name, ": expected one application of a batch normalization, whose ",
-                     "moving averages each step updates once, got a second one")));
+        absl::StrCat(options.name, ": a batch normalization cannot be applied twice, because each ",
+                     "step updates its moving averages once; expected one application")));
     return Output();
   }
   s.graph().SetAttr(mean.handle.node, kNextValueAttr, norm.batch_mean.ToString());
@@ -130,7 +130,7 @@ Output UnitNormalization(const Scope& scope, Output x) {
   const Scope s = scope.SubScope("unit_normalization");
   if (!s.ok()) return Output();
   const Output sum = ops::Sum(s, ops::Square(s, x), {-1}, {.keep_dims = true});
-  // Keras' bound, which makes zeros of 0 / 0.
+  // Keras' lower bound, which turns 0 / 0 into 0.
   const Output root = ops::Sqrt(s, ops::Maximum(s, sum, ops::ScalarConst(s, x.dtype(), 1e-12)));
   return ops::RealDiv(s, x, root);
 }

@@ -13,7 +13,7 @@ namespace mirrorflow {
 namespace layers {
 namespace {
 
-// Pools images by a window.
+// Pools images with a window.
 using Pool = Output (*)(const Scope&, Output x, Size2D size, Size2D strides,
                         absl::string_view padding);
 
@@ -29,7 +29,7 @@ Output MeanOfWindows(const Scope& s, Output x, Size2D size, Size2D strides,
 
 int64_t StrideOf(int64_t stride, int64_t size) { return stride != 0 ? stride : size; }
 
-// Pools images of height 1.
+// Pools sequences as images of height 1.
 Output Pool1D(const Scope& s, Output x, int64_t size, const Pooling1DOptions& options,
               const char* layer, Pool pool) {
   if (!s.ok() || !CheckRank(s, x, 3, layer)) return Output();
@@ -44,8 +44,8 @@ Output Pool2D(const Scope& s, Output x, Size2D size, const Pooling2DOptions& opt
   return pool(s, x, size, strides, options.padding);
 }
 
-// Pools height and width of every slice, then the depth: a maximum of maxima, and a mean of means,
-// because all slices count the same elements.
+// Pools the height and width of every slice, then the depth. This is exact for both: a maximum of
+// maxima, and a mean of means, because all slices count the same elements.
 Output Pool3D(const Scope& s, Output x, Size3D size, const Pooling3DOptions& options,
               const char* layer, Pool pool) {
   if (!s.ok() || !CheckExamples(s, x, 5, layer)) return Output();

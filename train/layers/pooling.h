@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pooling of sequences [batch, n, channels], images [batch, height, width, channels] and volumes
-// [batch, depth, height, width, channels]: within windows, and over whole examples.
+// Pooling within windows and over whole examples, for sequences [batch, n, channels], images
+// [batch, height, width, channels] and volumes [batch, depth, height, width, channels].
 #ifndef MIRRORFLOW_TRAIN_LAYERS_POOLING_H_
 #define MIRRORFLOW_TRAIN_LAYERS_POOLING_H_
 
@@ -28,12 +28,12 @@ struct Pooling3DOptions {
 };
 using MaxPooling2DOptions = Pooling2DOptions;
 
-// MaxPooling1D, …: the maximum of each channel in a window. Padding is never the maximum.
-// AveragePooling1D, …: the mean, in which padding is not counted.
-// Shapes:   along each dimension of a window, n' = ceil((n - size + 1) / stride), with SAME
-//           ceil(n / stride).
-// Errors:   InvalidArgument if a volume's depth, height, width or channels are not known, and if
-//           the window is larger than a known size of x with padding VALID.
+// MaxPooling1D, …: the maximum of each channel in a window; padding is ignored.
+// AveragePooling1D, …: the mean of each channel in a window; padding is not counted.
+// Shapes:   each dimension of size n becomes ceil((n - size + 1) / stride) with padding VALID and
+//           ceil(n / stride) with SAME.
+// Errors:   InvalidArgument if a volume's depth, height, width or channels are unknown. With
+//           padding VALID, also if the window is larger than a known size of x.
 Output MaxPooling1D(const Scope& scope, Output x, int64_t pool_size = 2,
                     const Pooling1DOptions& options = {});
 Output MaxPooling2D(const Scope& scope, Output x, Size2D pool_size = 2,
@@ -51,8 +51,8 @@ struct GlobalPoolingOptions {
   bool keepdims = false;  // keep the pooled dimensions, with size 1
 };
 
-// GlobalMaxPooling1D, …: the maximum of each channel of an example. GlobalAveragePooling1D, …: the
-// mean.
+// GlobalMaxPooling1D, …: the maximum of each channel over a whole example.
+// GlobalAveragePooling1D, …: the mean of each channel over a whole example.
 // Shapes:   [batch, …, channels] -> [batch, channels].
 // Errors:   InvalidArgument if x has another rank.
 Output GlobalMaxPooling1D(const Scope& scope, Output x, const GlobalPoolingOptions& options = {});

@@ -25,8 +25,8 @@ Output Integer(const Scope& s, int64_t value) {
   return ops::ScalarConst(s, DT_INT32, static_cast<double>(value));
 }
 
-// The states after an element that is in the sequence where `kept` is true, everywhere if it is
-// invalid.
+// Returns the states after `element`. Where `kept` is false, the states do not change; an invalid
+// `kept` is true everywhere.
 Outputs Next(const Scope& s, Output element, Output kept, Args states, Args weights,
              RecurrentStep step) {
   Outputs next = step(s, element, states, weights);
@@ -41,7 +41,7 @@ Outputs Elements(const Scope& s, Output sequence, const RecurrenceOptions& optio
   return elements;
 }
 
-// `mask` is invalid or [batch, n, 1].
+// Repeats the step's nodes for each element. `mask` is [batch, n, 1], or invalid.
 RecurrentOutputs Unrolled(const Scope& s, Output x, Output mask, Args states, Args weights,
                           RecurrentStep step, const RecurrenceOptions& options) {
   const Outputs elements = Elements(s, x, options);
@@ -60,8 +60,8 @@ Output ListOf(const Scope& s, Output sequence) {
   return ops::TensorListFromTensor(s, ops::Transpose(s, sequence, {1, 0, 2}));
 }
 
-// The values of the loop: the number of the step, the elements, the results if they are returned,
-// the states, the mask if there is one, the weights.
+// Loop values, in order: step number, elements, results (if they are returned), states, mask (if
+// valid), weights.
 RecurrentOutputs Looped(const Scope& s, Output x, Output mask, Args states, Args weights,
                         RecurrentStep step, const RecurrenceOptions& options) {
   const int64_t n = s.shape(x).dim(1);
@@ -119,8 +119,8 @@ RecurrentOutputs Recur(const Scope& scope, Output x, Args states, Args weights, 
     return outputs;
   }
   if (options.starts_at_zeros) return run(mask, states, step);
-  // The result before the first step is zeros and the first state is not, so the result is a state
-  // of its own.
+  // The result before the first step is zeros, but the first state is not, so the result needs its
+  // own loop value.
   Outputs extended = {ops::ZerosLike(scope, states[0])};
   extended.insert(extended.end(), states.begin(), states.end());
   RecurrentOutputs outputs =

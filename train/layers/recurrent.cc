@@ -32,7 +32,7 @@ bool CheckMask(const Scope& s, Output x, Output mask, absl::string_view layer) {
   return false;
 }
 
-// Whether a layer can be built. If not, fails the scope.
+// Whether the layer can be built. If not, fails the scope.
 template <typename Options>
 bool CheckRecurrent(const Scope& s, Output x, int64_t units, const Options& options,
                     size_t num_states) {
@@ -64,13 +64,13 @@ Outputs InitialStates(const Scope& s, Output x, int64_t units, Args given, size_
   return Outputs(num_states, zeros);
 }
 
-// The factors of dropout: `count` tensors [batch, rest…], the same for all steps.
-Outputs DropoutFactors(const Scope& s, Output x, absl::Span<const int64_t> rest, double rate,
-                       int64_t count) {
+// Returns `count` dropout masks [batch, rest…], scaled, and the same for all steps.
+Outputs DropoutMasks(const Scope& s, Output x, absl::Span<const int64_t> rest, double rate,
+                     int64_t count) {
   const Output ones = ops::Fill(s, BatchShape(s, x, rest), ops::ScalarConst(s, x.dtype(), 1));
-  Outputs factors;
-  for (int64_t i = 0; i < count; ++i) factors.push_back(Dropout(s, ones, rate));
-  return factors;
+  Outputs masks;
+  for (int64_t i = 0; i < count; ++i) masks.push_back(Dropout(s, ones, rate));
+  return masks;
 }
 
 template <typename Options>
@@ -83,12 +83,12 @@ RecurrenceOptions LoopOf(const Options& options) {
           .starts_at_zeros = options.initial_state.empty()};
 }
 
-// A cell whose steps compute `gates` values of `units` columns.
+// A cell that computes `gates` gates of `units` columns each.
 struct Cell {
   Output kernel, recurrent_kernel, bias;
   int64_t units, gates;
-  Outputs factors;            // of x, [batch, 1, in]: none, one for all gates, or one for each
-  Outputs recurrent_factors;  // of h, [batch, units]: none, or one for each gate
+  Outputs masks;            // for x, [batch, 1, in]: none, one for all gates, or one per gate
+  Outputs recurrent_masks;  // for h, [batch, units]: none, or one per gate
 };
 
 template <typename Options>
@@ -104,34 +104,34 @@ Cell CreateCell(const Scope& s, const char* name, Output x, int64_t units, int64
   if (options.use_bias) c.bias = CreateVariable(cell, "bias", bias_shape, bias_initializer).value;
   const bool by_gates = options.recurrent_dropout != 0;
   if (options.dropout != 0) {
-    c.factors = DropoutFactors(s, x, {1, in}, options.dropout, by_gates ? gates : 1);
+    c.masks = DropoutMasks(s, x, {1, in}, options.dropout, by_gates ? gates : 1);
   }
   if (by_gates) {
-    c.recurrent_factors = DropoutFactors(s, x, {units}, options.recurrent_dropout, gates);
+    c.recurrent_masks = DropoutMasks(s, x, {units}, options.recurrent_dropout, gates);
   }
   return c;
 }
 
-// x · kernel + bias for all steps at once: [batch, n, in] -> [batch, n, gates * units].
+// Computes x · kernel + bias for all steps at once: [batch, n, in] -> [batch, n, gates * units].
 Output Project(const Scope& s, Output x, const Cell& cell) {
   const int64_t n = s.shape(x).dim(1), in = s.shape(x).dim(2);
   const auto product = [&](Output x, Output kernel) {
     return ops::MatMul(s, ops::Reshape(s, x, Shape({kUnknownDim, in})), kernel);
   };
   Outputs products;
-  if (cell.factors.empty()) products = {product(x, cell.kernel)};
-  const auto count = static_cast<int64_t>(cell.factors.size());
+  if (cell.masks.empty()) products = {product(x, cell.kernel)};
+  const auto count = static_cast<int64_t>(cell.masks.size());
   const Outputs kernels = count < 2 ? Outputs{cell.kernel} : ops::Split(s, cell.kernel, count, 1);
   if (!s.ok()) return Output();
   for (int64_t i = 0; i < count; ++i) {
-    products.push_back(product(ops::Mul(s, x, cell.factors[i]), kernels[i]));
+    products.push_back(product(ops::Mul(s, x, cell.masks[i]), kernels[i]));
   }
   Output y = products.size() == 1 ? products[0] : ops::ConcatV2(s, products, 1);
   if (cell.bias.valid()) y = ops::BiasAdd(s, y, cell.bias);
   return ops::Reshape(s, y, Shape({kUnknownDim, n, cell.gates * cell.units}));
 }
 
-// The bias of LSTM, whose second quarter begins with 1.
+// The bias of LSTM, whose second quarter (the forget gate) starts at 1.
 Initializer ForgetBias(const Initializer& others, int64_t units) {
   return [=](const Scope& s, const Shape&, DataType dtype) {
     return ops::ConcatV2(s,
@@ -142,18 +142,18 @@ Initializer ForgetBias(const Initializer& others, int64_t units) {
   };
 }
 
-// The weights of the loop for h · recurrent_kernel: the kernel, or with dropout the kernels of the
-// gates and their factors.
+// Returns the loop's weights for h · recurrent_kernel: the kernel or, with dropout, the kernels of
+// the gates and then their dropout masks.
 Outputs RecurrentWeights(const Scope& s, const Cell& cell) {
-  if (cell.recurrent_factors.empty()) return {cell.recurrent_kernel};
+  if (cell.recurrent_masks.empty()) return {cell.recurrent_kernel};
   Outputs weights = ops::Split(s, cell.recurrent_kernel, cell.gates, 1);
-  weights.insert(weights.end(), cell.recurrent_factors.begin(), cell.recurrent_factors.end());
+  weights.insert(weights.end(), cell.recurrent_masks.begin(), cell.recurrent_masks.end());
   return weights;
 }
 
-// h · recurrent_kernel of the first `count` gates in a step.
+// Computes h · recurrent_kernel for the first `count` gates in a step.
 Output Recurrent(const Scope& b, const Cell& cell, Output h, Args weights, int64_t count) {
-  if (cell.recurrent_factors.empty()) return ops::MatMul(b, h, weights[0]);
+  if (cell.recurrent_masks.empty()) return ops::MatMul(b, h, weights[0]);
   Outputs products;
   for (int64_t i = 0; i < count; ++i) {
     products.push_back(ops::MatMul(b, ops::Mul(b, h, weights[cell.gates + i]), weights[i]));
@@ -209,7 +209,7 @@ RecurrentOutputs GRUWithState(const Scope& scope, Output x, int64_t units,
   Cell cell = CreateCell(s, "gru_cell", x, units, 3, options,
                          reset_after ? Shape({2, 3 * units}) : Shape({3 * units}),
                          options.bias_initializer);
-  const bool dropout = !cell.recurrent_factors.empty();
+  const bool dropout = !cell.recurrent_masks.empty();
   Outputs weights = RecurrentWeights(s, cell);
   if (!reset_after && !dropout) {
     weights = ops::SplitV(s, cell.recurrent_kernel, {2 * units, units}, 1);

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recurrent layers over sequences [batch, n, in], whose length n must be known. By default they
-// return the last result; with return_sequences, those of all steps.
+// Recurrent layers over sequences [batch, n, in]; n must be known. By default they return the
+// result of the last step, with return_sequences those of all steps.
 //
-// Padding:  `mask`, bool [batch, n], is false for steps that are skipped: they leave the states
-//           unchanged, and their result is that of the step before, or zeros if there is none. With
-//           zero_output_for_mask and return_sequences, it is always zeros. masking.h makes masks.
-// Dropout:  in training, `dropout` is that of x and `recurrent_dropout` that of the state before it
-//           is multiplied by the recurrent kernel. An example's factors are the same in all steps.
-//           As in Keras, gates share their factors, but with recurrent_dropout each gate has its
-//           own for both. Source: Gal and Ghahramani, "A theoretically grounded application of
-//           dropout in recurrent neural networks", 2016.
+// Padding:  steps where `mask`, bool [batch, n], is false are skipped: the states do not change,
+//           and the previous result is repeated (zeros if there is none). With
+//           zero_output_for_mask and return_sequences, the results of skipped steps are zeros.
+//           masking.h creates masks.
+// Dropout:  in training, `dropout` applies to x and `recurrent_dropout` to the state that the
+//           recurrent kernel multiplies. An example keeps the same dropout mask in all steps. As in
+//           Keras, all gates share one dropout mask, except that with recurrent_dropout each gate
+//           has its own masks for x and for the state.
+// Source:   Gal and Ghahramani, "A theoretically grounded application of dropout in recurrent
+//           neural networks", 2016.
 #ifndef MIRRORFLOW_TRAIN_LAYERS_RECURRENT_H_
 #define MIRRORFLOW_TRAIN_LAYERS_RECURRENT_H_
 
@@ -42,8 +44,8 @@ struct SimpleRNNOptions {
   double dropout = 0;
   double recurrent_dropout = 0;
   bool return_sequences = false;
-  bool go_backwards = false;               // last element first, in the results, too
-  bool unroll = false;                     // a copy of the step for each element instead of a loop
+  bool go_backwards = false;               // last element first, also in the results
+  bool unroll = false;                     // copies the step for each element instead of looping
   std::vector<Output> initial_state = {};  // h [batch, units]; zeros by default
   Output mask = {};
   bool zero_output_for_mask = false;
@@ -52,8 +54,8 @@ struct SimpleRNNOptions {
 
 // SimpleRNN: h' = activation(x · kernel + h · recurrent_kernel + bias); the result is h'.
 // Variables: simple_rnn_cell/kernel [in, units], recurrent_kernel [units, units], bias [units].
-// Errors:    InvalidArgument if n or `in` is not known, for another number of states, for a mask of
-//            another dtype or shape, and unless the rates of dropout are at least 0 and below 1.
+// Errors:    InvalidArgument if n or `in` is unknown, for a wrong number of initial states, for a
+//            mask of another dtype or shape, and for dropout rates outside [0, 1).
 Output SimpleRNN(const Scope& scope, Output x, int64_t units, const SimpleRNNOptions& options = {});
 RecurrentOutputs SimpleRNNWithState(const Scope& scope, Output x, int64_t units,
                                     const SimpleRNNOptions& options = {});
@@ -65,7 +67,7 @@ struct LSTMOptions {
   Initializer kernel_initializer = initializers::GlorotUniform();
   Initializer recurrent_initializer = initializers::Orthogonal();
   Initializer bias_initializer = initializers::Zeros();
-  bool unit_forget_bias = true;  // the bias of the forget gate begins with 1
+  bool unit_forget_bias = true;  // initialise the bias of the forget gate to 1
   double dropout = 0;
   double recurrent_dropout = 0;
   bool return_sequences = false;
@@ -77,13 +79,13 @@ struct LSTMOptions {
   std::string name = "lstm";
 };
 
-// LSTM: i, f, o = recurrent_activation(…), g = activation(…) of x · kernel + h · recurrent_kernel +
-//       bias, whose columns are in the order i, f, g, o;
-//       c' = f * c + i * g; h' = o * activation(c'); the result is h'.
+// LSTM: x · kernel + h · recurrent_kernel + bias has the columns of the gates i, f, g, o, in this
+//       order; recurrent_activation is applied to i, f and o, and activation to g. Then
+//       c' = f * c + i * g and h' = o * activation(c'); the result is h'.
 // Variables: lstm_cell/kernel [in, 4 * units], recurrent_kernel [units, 4 * units], bias
 //            [4 * units]. The states are h and c.
-// Errors:    InvalidArgument if n or `in` is not known, for another number of states, for a mask of
-//            another dtype or shape, and unless the rates of dropout are at least 0 and below 1.
+// Errors:    InvalidArgument if n or `in` is unknown, for a wrong number of initial states, for a
+//            mask of another dtype or shape, and for dropout rates outside [0, 1).
 // Source:    Hochreiter and Schmidhuber, "Long short-term memory", 1997; Keras' defaults.
 Output LSTM(const Scope& scope, Output x, int64_t units, const LSTMOptions& options = {});
 RecurrentOutputs LSTMWithState(const Scope& scope, Output x, int64_t units,
@@ -101,7 +103,7 @@ struct GRUOptions {
   bool return_sequences = false;
   bool go_backwards = false;
   bool unroll = false;
-  // The reset gate scales h · recurrent_kernel + bias[1], as in cuDNN. If false, it scales h.
+  // The reset gate scales h · recurrent_kernel + bias[1], as in cuDNN; if false, it scales h.
   bool reset_after = true;
   std::vector<Output> initial_state = {};  // h
   Output mask = {};
@@ -109,13 +111,13 @@ struct GRUOptions {
   std::string name = "gru";
 };
 
-// GRU: z, r = recurrent_activation(…), g = activation(…) of x · kernel + h · recurrent_kernel +
-//      bias, whose columns are in the order z, r, g; for g, r scales the recurrent part;
-//      h' = z * h + (1 - z) * g; the result is h'.
+// GRU: x · kernel + h · recurrent_kernel + bias has the columns of the gates z, r, g, in this
+//      order; recurrent_activation is applied to z and r, and activation to g, whose recurrent part
+//      is scaled by r (see reset_after). Then h' = z * h + (1 - z) * g; the result is h'.
 // Variables: gru_cell/kernel [in, 3 * units], recurrent_kernel [units, 3 * units], bias [2, 3 *
 //            units] for x and for h, or [3 * units] unless reset_after.
-// Errors:    InvalidArgument if n or `in` is not known, for another number of states, for a mask of
-//            another dtype or shape, and unless the rates of dropout are at least 0 and below 1.
+// Errors:    InvalidArgument if n or `in` is unknown, for a wrong number of initial states, for a
+//            mask of another dtype or shape, and for dropout rates outside [0, 1).
 // Source:    Cho et al., "Learning phrase representations using RNN encoder-decoder", 2014; Keras'
 //            defaults.
 Output GRU(const Scope& scope, Output x, int64_t units, const GRUOptions& options = {});
@@ -129,20 +131,20 @@ struct BidirectionalOptions {
 
 namespace internal {
 
-// Merges the results of both directions; `backward` is in the order of the steps.
+// Merges the results of both directions. `backward` is in the order of its steps.
 Output MergeDirections(const Scope& scope, Output forward, Output backward, bool sequences,
                        const BidirectionalOptions& options);
 
 }  // namespace internal
 
-// Bidirectional: a recurrent layer over a sequence, and another one, with its own variables, from
-//                the end to the start:
+// Bidirectional: runs a recurrent layer over a sequence, and a second one, with its own variables,
+//                from the end to the start:
 //   Bidirectional(scope, x, 64, layers::LSTM, {.return_sequences = true})
 // Shapes:    y [batch, 2 * units], or [batch, n, 2 * units] with return_sequences, in the order of
-//            x; `units` instead of 2 * units for a merge mode other than concat.
-// Variables: those of `forward_NAME` and of `backward_NAME`, where NAME is that of the layer.
-// States:    the first half of the initial states is for the forward layer.
-// Masks:     as in Keras, the layers have zero_output_for_mask.
+//            x. For merge modes other than concat, `units` instead of 2 * units.
+// Variables: those of the layers `forward_NAME` and `backward_NAME`, where NAME is options.name.
+// States:    the first half of the initial states belongs to the forward layer.
+// Masks:     as in Keras, both layers have zero_output_for_mask with return_sequences.
 // Errors:    InvalidArgument for another merge mode.
 // Source:    Schuster and Paliwal, "Bidirectional recurrent neural networks", 1997.
 template <typename Options>

@@ -20,7 +20,7 @@ namespace mirrorflow {
 namespace layers {
 namespace {
 
-// Returns the number of elements of an example. Fails the scope if a dimension is not known.
+// Returns the number of elements per example. Fails the scope if a dimension is unknown.
 std::optional<int64_t> ElementsPerExample(const Scope& s, Output x, const char* layer) {
   const Shape& shape = s.shape(x);
   bool known = !shape.unknown_rank() && shape.rank() >= 1;
@@ -35,14 +35,14 @@ std::optional<int64_t> ElementsPerExample(const Scope& s, Output x, const char* 
   return std::nullopt;
 }
 
-// Whether x has a dimension for each border between the batch and the channels, and no border is
+// Whether x has one dimension per border between the batch and the channels, and no border is
 // negative. If not, fails the scope.
 bool CheckBorders(const Scope& s, Output x, absl::Span<const Border> borders, const char* layer) {
   if (!s.ok()) return false;
   if (!CheckRank(s, x, static_cast<int>(borders.size()) + 2, layer)) return false;
   for (const Border& border : borders) {
     if (border.before >= 0 && border.after >= 0) continue;
-    Fail(s, absl::StrCat(layer, ": expected numbers of elements of at least 0, got ", border.before,
+    Fail(s, absl::StrCat(layer, ": expected element counts of at least 0, got ", border.before,
                          " and ", border.after));
     return false;
   }
@@ -83,7 +83,8 @@ Output Cropped(const Scope& s, Output x, std::vector<Border> borders, const char
                            {.begin_mask = 1, .end_mask = end_mask});
 }
 
-// The matrix [n, n * factor] whose column i has the weights of the two nearest of n elements.
+// Returns the matrix [n, n * factor] whose column i has the weights of the two elements nearest to
+// result i.
 Output BilinearWeights(const Scope& s, int64_t n, int64_t factor, DataType dtype) {
   const int64_t columns = n * factor;
   std::vector<float> weights(n * columns, 0.0f);
@@ -143,8 +144,8 @@ Output Permute(const Scope& scope, Output x, absl::Span<const int64_t> dims) {
   for (size_t i = 0; i < sorted.size(); ++i) valid &= sorted[i] == static_cast<int64_t>(i);
   if (!valid) {
     return Fail(scope,
-                absl::StrCat("permute: expected a permutation of the dimensions from 1 of ",
-                             "shape ", shape.ToString(), ", got (", absl::StrJoin(dims, ","), ")"));
+                absl::StrCat("permute: expected a permutation of dimensions 1 and up of ", "shape ",
+                             shape.ToString(), ", got (", absl::StrJoin(dims, ","), ")"));
   }
   return ops::Transpose(scope, x, perm);
 }

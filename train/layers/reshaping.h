@@ -15,31 +15,31 @@
 namespace mirrorflow {
 namespace layers {
 
-// Flatten: [batch, …] -> [batch, product of the rest].
+// Flatten: [batch, …] -> [batch, product of the other dimensions].
 Output Flatten(const Scope& scope, Output x);
 
-// Reshape: [batch, …] -> [batch, target_shape…], of which one dimension may be -1: it follows from
-//          the number of elements.
-// Errors:   InvalidArgument if a dimension of x other than the batch is not known, or if the
-//           numbers of elements differ.
+// Reshape: [batch, …] -> [batch, target_shape…]. One dimension of target_shape may be -1; it is
+//          inferred from the number of elements.
+// Errors:   InvalidArgument if a dimension of x other than the batch is unknown, or if the element
+//           counts differ.
 Output Reshape(const Scope& scope, Output x, const Shape& target_shape);
 
-// Permute: dimension i of the result is dimension dims[i - 1] of x, where dimensions after the
-//          batch are counted from 1. Permute(s, x, {2, 1}) swaps the dimensions of sequences.
+// Permute: dimension i of the result is dimension dims[i - 1] of x. Dimensions are counted from 1,
+//          after the batch: Permute(s, x, {2, 1}) swaps the dimensions of sequences.
 // Errors:   InvalidArgument unless `dims` is a permutation of 1, …, rank - 1.
 Output Permute(const Scope& scope, Output x, absl::Span<const int64_t> dims);
 
 // RepeatVector: [batch, width] -> [batch, n, width].
 Output RepeatVector(const Scope& scope, Output x, int64_t n);
 
-// ZeroPadding1D, ZeroPadding2D: adds this many zeros before and after each dimension between the
+// ZeroPadding1D, ZeroPadding2D: adds `padding` zeros before and after each dimension between the
 // batch and the channels.
 // Errors:   InvalidArgument for a negative number, and if x has another rank.
 Output ZeroPadding1D(const Scope& scope, Output x, Border padding = 1);
 Output ZeroPadding2D(const Scope& scope, Output x, Border2D padding = 1);
 
-// Cropping1D, Cropping2D: removes this many elements in the same places.
-// Errors:   the same, and InvalidArgument if no element would be left.
+// Cropping1D, Cropping2D: removes `cropping` elements before and after each of these dimensions.
+// Errors:   InvalidArgument for a negative number or another rank, and if no element would remain.
 Output Cropping1D(const Scope& scope, Output x, Border cropping = 1);
 Output Cropping2D(const Scope& scope, Output x, Border2D cropping = 0);
 
@@ -48,13 +48,13 @@ Output Cropping2D(const Scope& scope, Output x, Border2D cropping = 0);
 Output UpSampling1D(const Scope& scope, Output x, int64_t size = 2);
 
 struct UpSampling2DOptions {
-  std::string interpolation = "nearest";  // repeats pixels; or "bilinear"
+  std::string interpolation = "nearest";  // repeat pixels; or "bilinear"
 };
 
-// UpSampling2D: enlarges images by whole factors. Bilinear interpolation aligns the centers of
-//               pixels; beyond the outermost centers, it repeats the border.
-// Shapes:   [batch, h, w, channels] -> [batch, h * height, w * width, channels]; all but the batch
-//           must be known.
+// UpSampling2D: enlarges images by integer factors. Bilinear interpolation aligns pixel centers and
+//               repeats the border beyond the outermost centers.
+// Shapes:   [batch, h, w, channels] -> [batch, h * height, w * width, channels]. Every dimension
+//           but the batch must be known.
 Output UpSampling2D(const Scope& scope, Output x, Size2D size = 2,
                     const UpSampling2DOptions& options = {});
 

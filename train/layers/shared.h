@@ -11,8 +11,8 @@
 namespace mirrorflow {
 namespace layers {
 
-// Shared: a layer, or several, that may be applied more than once with the same variables, as a
-// layer object of Keras or a module of PyTorch can. Gradients of all applications add up.
+// Shared: one or several layers that can be applied more than once with the same variables, like a
+// layer object in Keras or a module in PyTorch. The gradients of all applications add up.
 //
 //   layers::Shared encoder("encoder", [](const Scope& scope, Output x) {
 //     return layers::Dense(scope, layers::Dense(scope, x, 128, ops::Relu), 64);
@@ -21,7 +21,8 @@ namespace layers {
 //
 // `layer` is a function of a scope and any further arguments. Its nodes are named below `name`.
 // Errors:   InvalidArgument if an application needs variables of other shapes or dtypes than the
-//           first, or creates a Shared layer itself. Create the inner one outside and capture it.
+//           first one, or if `layer` creates a Shared itself. Create the inner one outside and
+//           capture it.
 template <typename Layer>
 class Shared {
  public:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sizes of windows, strides, dilations and borders, one number for each dimension. A single number
-// stands for all dimensions, as in Keras: 3 is {3, 3}.
+// Sizes of windows, strides, dilations and borders, one per dimension. A single number stands for
+// all dimensions, as in Keras: 3 is {3, 3}.
 #ifndef MIRRORFLOW_TRAIN_LAYERS_SIZES_H_
 #define MIRRORFLOW_TRAIN_LAYERS_SIZES_H_
 
@@ -25,7 +25,7 @@ struct Size3D {
   int64_t depth, height, width;
 };
 
-// The number of elements to add or remove before and after one dimension.
+// How many elements to add or remove before and after one dimension.
 struct Border {
   Border(int64_t both) : before(both), after(both) {}  // NOLINT: 1 is {1, 1}
   Border(int64_t before, int64_t after) : before(before), after(after) {}
@@ -33,7 +33,7 @@ struct Border {
   int64_t before, after;
 };
 
-// The borders of images: 1, {1, 2} for height and width, or {{top, bottom}, {left, right}}.
+// Borders of images: 1, {1, 2} for height and width, or {{top, bottom}, {left, right}}.
 struct Border2D {
   Border2D(int64_t all) : height(all), width(all) {}  // NOLINT: 1 is {1, 1}
   Border2D(Border height, Border width) : height(height), width(width) {}

@@ -40,14 +40,14 @@ bool CheckSmoothing(const Scope& s, absl::string_view what, double label_smoothi
   return CheckNumbers(s, what, {{"label_smoothing", label_smoothing, kFraction}});
 }
 
-// y (1 - smoothing) + smoothing * share
+// Returns y (1 - smoothing) + smoothing * share.
 Output Smooth(const Scope& s, Output y, double smoothing, double share) {
   if (smoothing == 0) return y;
   const Output kept = ops::Mul(s, y, Number(s, y, 1 - smoothing));
   return ops::AddV2(s, kept, Number(s, y, smoothing * share));
 }
 
-// Labels of a distribution over classes as numbers like the predictions, smoothed.
+// Casts labels, which are distributions over classes, to the predictions' dtype, and smooths them.
 Output ClassLabels(const Scope& s, absl::string_view what, const Output& predictions, Output labels,
                    double smoothing) {
   const Output y = AsType(s, labels, predictions.dtype());
@@ -63,13 +63,13 @@ Output ClassLabels(const Scope& s, absl::string_view what, const Output& predict
   return Smooth(s, y, smoothing, 1.0 / static_cast<double>(classes));
 }
 
-// Predictions divided by their sum along the last dimension, and clipped.
+// Divides predictions by their sum along the last dimension, and clips them.
 Output Normalized(const Scope& s, Output p) {
   p = ops::RealDiv(s, p, ops::Sum(s, p, {-1}, {.keep_dims = true}));
   return Clip(s, p, kEpsilon, 1 - kEpsilon);
 }
 
-// -y log p - (1 - y) log(1 - p) for clipped probabilities.
+// Returns -y log p - (1 - y) log(1 - p), with clipped probabilities.
 Output BinaryTerms(const Scope& s, Output p, Output y) {
   p = Clip(s, p, kEpsilon, 1 - kEpsilon);
   const Output if_one = ops::Mul(s, y, ops::Log(s, p));
@@ -77,15 +77,15 @@ Output BinaryTerms(const Scope& s, Output p, Output y) {
   return ops::Neg(s, ops::AddV2(s, if_one, if_zero));
 }
 
-// The same for logits. -log sigmoid(x) = softplus(-x) and -log(1 - sigmoid(x)) = softplus(x), so
-// no term overflows and none cancels another.
+// BinaryTerms for logits. Because -log sigmoid(x) = softplus(-x) and -log(1 - sigmoid(x)) =
+// softplus(x), no term overflows and no terms cancel.
 Output BinaryTermsOfLogits(const Scope& s, Output x, Output y) {
   const Output if_one = ops::Mul(s, y, ops::Softplus(s, ops::Neg(s, x)));
   const Output if_zero = ops::Mul(s, OneMinus(s, y), ops::Softplus(s, x));
   return ops::AddV2(s, if_one, if_zero);
 }
 
-// max(1 - y p, 0), or an invalid output after an error.
+// Returns max(1 - y p, 0), or an invalid output after an error.
 Output Shortfall(const Scope& s, absl::string_view what, Output predictions, Output labels) {
   if (!CheckEqualShapes(s, what, predictions, labels)) return Output();
   const DataType dtype = predictions.dtype();
@@ -103,7 +103,7 @@ Output SparseSoftmaxCrossEntropy(const Scope& scope, Output logits, Output label
   constexpr absl::string_view kWhat = "sparse_softmax_cross_entropy";
   const Shape shape = s.shape(logits);
   if (!s.ok()) return Output();
-  const bool is_matrix = shape.unknown_rank() || shape.rank() == 2;  // what the op takes
+  const bool is_matrix = shape.unknown_rank() || shape.rank() == 2;  // the op takes only matrices
   if (!shape.unknown_rank() && !CheckSparseLabels(s, kWhat, logits, labels)) return Output();
   Output targets = labels, valid;
   if (options.ignore_class.has_value()) {

@@ -27,7 +27,7 @@ namespace losses {
 namespace {
 
 // The log of a probability of 0. It is finite, because the difference of two infinities is NaN.
-// Sums of a few of them are finite, too.
+// Sums of a few of them are also finite.
 constexpr double kImpossible = -1e30;
 
 Output Number(const Scope& s, DataType dtype, double value) {
@@ -40,20 +40,20 @@ Output PadRows(const Scope& s, Output x, int64_t before, int64_t after, double v
   return ops::PadV2(s, x, paddings, Number(s, x.dtype(), value));
 }
 
-// x [batch, states], moved by `count` columns to the right; `value` comes in.
+// Shifts x [batch, states] right by `count` columns; `value` fills the first columns.
 Output Shifted(const Scope& s, Output x, int64_t states, int64_t count, double value) {
   const Output kept =
       ops::Slice(s, x, ops::VectorConst(s, {0, 0}), ops::VectorConst(s, {-1, states - count}));
   return PadRows(s, kept, count, 0, value);
 }
 
-// 0 where `condition`, else the log of 0.
+// Returns 0 where `condition` is true, otherwise the log of 0.
 Output LogOf(const Scope& s, Output condition, DataType dtype) {
   return ops::SelectV2(s, condition, Number(s, dtype, 0), Number(s, dtype, kImpossible));
 }
 
-// log(sum(exp(terms))), element by element. The gradient is right for any constant that is
-// subtracted, so none goes through the maximum.
+// Returns log(sum(exp(terms))), element-wise. Any constant may be subtracted without changing the
+// gradient, so no gradient flows through the maximum.
 Output LogSumExp(const Scope& s, const std::vector<Output>& terms) {
   Output largest = terms[0];
   for (size_t i = 1; i < terms.size(); ++i) largest = ops::Maximum(s, largest, terms[i]);
@@ -81,14 +81,15 @@ bool CheckShapes(const Scope& s, const Shape& logits, const Shape& labels) {
     return true;
   }
   FailLoss(s, "ctc",
-           absl::StrCat("expected logits [batch, time, classes] and labels [batch, length], of "
-                        "which all but the batch are known, got ",
+           absl::StrCat("expected logits [batch, time, classes] and labels [batch, length], "
+                        "with every dimension but the batch known, got ",
                         logits.ToString(), " and ", labels.ToString()));
   return false;
 }
 
-// The sum over all paths in each state after `time` steps: [batch, states]. `steps` is a list of
-// log-probabilities [batch, states], and `log_skip` is 0 where a path may leave out a blank.
+// Returns the log-sum over all paths to each state after `time` steps: [batch, states]. `steps` is
+// a list of log-probabilities [batch, states]. `log_skip` is 0 where a path can skip a blank,
+// otherwise the log of 0.
 Output LogPaths(const Scope& s, Output steps, Output log_skip, int64_t time, int64_t num_states) {
   const DataType dtype = log_skip.dtype();
   // Before the first step, all paths are in the first blank.
@@ -110,8 +111,8 @@ Output LogPaths(const Scope& s, Output steps, Output log_skip, int64_t time, int
       })[1];
 }
 
-// 0 for the states in which a path may end, the last label and the blank after it, else the log
-// of 0: [batch, states].
+// Returns 0 for the states in which a path can end (the last label and the blank after it), and the
+// log of 0 for the others: [batch, states].
 Output LogEnds(const Scope& s, Output labels, int64_t num_states, DataType dtype) {
   const Output is_used = ops::NotEqual(s, labels, Number(s, labels.dtype(), 0));
   const Output length = ops::Sum(s, ops::Cast(s, is_used, DT_INT32), {-1}, {.keep_dims = true});
@@ -124,7 +125,7 @@ Output LogEnds(const Scope& s, Output labels, int64_t num_states, DataType dtype
   return LogOf(s, is_end, dtype);
 }
 
-// log(sum(exp(x))) of each row.
+// Returns log(sum(exp(x))) of each row.
 Output LogSumExpOfRows(const Scope& s, Output x) {
   const Output largest = ops::StopGradient(s, ops::Max(s, x, {-1}, {.keep_dims = true}));
   const Output sum = ops::Sum(s, ops::Exp(s, ops::Sub(s, x, largest)), {-1});
@@ -146,7 +147,7 @@ Output CTC(const Scope& scope, Output logits, Output labels, const LossOptions& 
       ops::GatherV2(s, log_probabilities, states, Number(s, DT_INT32, 2), {.batch_dims = 1});
   const Output steps = ops::TensorListFromTensor(s, ops::Transpose(s, of_states, {1, 0, 2}));
 
-  // A path may go from a label to the next one without a blank, unless they are equal.
+  // A path can go from one label to the next without a blank, unless they are equal.
   const Output is_label = ops::NotEqual(s, states, Number(s, states.dtype(), 0));
   const Output before = Shifted(s, states, num_states, 2, 0);
   const Output may_skip = ops::LogicalAnd(s, is_label, ops::NotEqual(s, states, before));

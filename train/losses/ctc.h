@@ -8,16 +8,16 @@
 namespace mirrorflow {
 namespace losses {
 
-// CTC: -log of the probability of the label sequence, summed over all alignments with the time
-// steps. An alignment names a class at each step; class 0 is the blank. Removing repetitions and
-// then blanks yields the labels. The sum runs forward over the steps in log space, as a loop in the
-// graph; its gradient is the loop that runs backward.
-// Shapes:   logits [batch, time, classes], labels [batch, length] (int32 or int64), padded with 0
-//           at their ends -> scalar. All but the batch must be known.
-// Dtypes:   half, bfloat16, float, double; below float, the sum is computed as float.
+// CTC: the negative log of the label sequence's probability, which is the sum over all alignments
+// with the time steps. An alignment assigns a class to each step; class 0 is the blank. Removing
+// repetitions and then blanks yields the labels. The sum runs forward over the steps in log space,
+// as a loop in the graph; the gradient is a loop that runs backward.
+// Shapes:   logits [batch, time, classes], labels [batch, length] (int32 or int64), padded with
+//           zeros at the end -> scalar. Every dimension but the batch must be known.
+// Dtypes:   half, bfloat16, float, double; half and bfloat16 are summed in float.
 // Errors:   InvalidArgument for other shapes. The step fails with InvalidArgument for a label
-//           outside [0, classes), before any variable changes.
-// Special:  labels that do not fit into the time steps have a loss of infinity and a gradient of 0.
+//           outside [0, classes); no variable has changed by then.
+// Special:  labels that do not fit into the time steps have an infinite loss and a gradient of 0.
 // Source:   Graves et al., "Connectionist temporal classification", 2006; Keras' CTC.
 Output CTC(const Scope& scope, Output logits, Output labels, const LossOptions& options = {});
 

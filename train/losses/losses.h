@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Losses: functions that compare predictions with labels. By default a loss is a scalar, the mean
-// over the global batch, with Keras' formulas and defaults:
+// over the global batch. Formulas and defaults are Keras':
 //
 //   auto loss = losses::Huber(root, predictions, labels, {.delta = 2, .sample_weight = weights});
 //
@@ -10,8 +10,8 @@
 #ifndef MIRRORFLOW_TRAIN_LOSSES_LOSSES_H_
 #define MIRRORFLOW_TRAIN_LOSSES_LOSSES_H_
 
-#include "train/losses/classification.h"  // cross entropies, focal losses, divergence
-#include "train/losses/ctc.h"             // sequences without alignment
-#include "train/losses/regression.h"      // distances of numbers
+#include "train/losses/classification.h"  // cross entropies, focal and hinge losses, KL divergence
+#include "train/losses/ctc.h"             // CTC, for sequences without alignment
+#include "train/losses/regression.h"      // MeanSquaredError, Huber, CosineSimilarity, …
 
 #endif  // MIRRORFLOW_TRAIN_LOSSES_LOSSES_H_

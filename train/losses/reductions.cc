@@ -17,7 +17,7 @@ bool CheckLabels(const Scope& scope, absl::string_view what, const Shape& expect
   const Shape got = scope.shape(labels);
   if (!scope.ok()) return false;
   bool equal = expected.IsCompatibleWith(got);
-  // A dimension of 1 would be broadcast to one that is still unknown.
+  // A dimension of 1 could be broadcast to a dimension that is still unknown.
   if (equal && !expected.unknown_rank() && !got.unknown_rank()) {
     for (int d = 0; d < expected.rank(); ++d) {
       equal = equal && (expected.dim(d) == 1) == (got.dim(d) == 1);
@@ -103,7 +103,7 @@ Output ReduceLosses(const Scope& scope, absl::string_view what, Output losses,
 Output ReduceTerms(const Scope& scope, absl::string_view what, Output terms,
                    const LossArguments& arguments) {
   if (!terms.valid()) return Output();
-  // The mean of the means is the mean: one reduction suffices.
+  // The mean of the means is the overall mean, so one reduction suffices.
   if (!arguments.sample_weight.valid() && !arguments.valid.valid() &&
       arguments.reduction == LossReduction::kSumOverBatchSize) {
     return ops::Mean(scope, terms);

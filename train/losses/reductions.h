@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Options, shape checks, example weights and reductions that losses and metrics share.
+// Options, shape checks, sample weights and reductions that losses and metrics share.
 #ifndef MIRRORFLOW_TRAIN_LOSSES_REDUCTIONS_H_
 #define MIRRORFLOW_TRAIN_LOSSES_REDUCTIONS_H_
 
@@ -11,19 +11,19 @@
 
 namespace mirrorflow {
 
-// How a loss combines its values for the examples of the global batch (Keras' `reduction`).
+// How a loss combines the losses of the global batch's examples (Keras' `reduction`).
 enum class LossReduction {
-  kSumOverBatchSize,  // sum(loss * weight) / number of losses: weights do not change the divisor
+  kSumOverBatchSize,  // sum(loss * weight) / number of losses; weights do not affect the divisor
   kSum,
   kNone,  // the weighted losses themselves, of shape [batch, …]
 };
 
 namespace losses {
 
-// The options of a loss without parameters. All other losses have these options, too.
+// The options of a loss without parameters. All other losses also have these options.
 struct LossOptions {
-  // A factor for the loss of each example: the shape of the losses or their first dimensions, or
-  // sizes of 1 in their place. Any numeric dtype.
+  // A factor for each example's loss. Has the shape of the losses or their leading dimensions; a
+  // dimension may also be 1. Any numeric dtype.
   Output sample_weight = {};
   LossReduction reduction = LossReduction::kSumOverBatchSize;
   std::string name = "loss";
@@ -34,43 +34,43 @@ struct LossOptions {
 // Fails the scope with InvalidArgument. Returns an invalid output.
 Output FailLoss(const Scope& scope, absl::string_view what, absl::string_view why);
 
-// Whether the known parts of the shapes are equal. If not, fails the scope, because the values
-// would be broadcast.
+// Whether the known dimensions of both shapes are equal. If not, fails the scope, because the
+// values would be broadcast.
 bool CheckEqualShapes(const Scope& scope, absl::string_view what, const Output& predictions,
                       const Output& labels);
-// The same for labels that lack the last dimension of the predictions, [batch, …, classes].
+// CheckEqualShapes for labels that lack the last dimension of the predictions, [batch, …, classes].
 bool CheckSparseLabels(const Scope& scope, absl::string_view what, const Output& predictions,
                        const Output& labels);
 
 // Whether x is known to have at least `rank` dimensions. If not, fails the scope.
 bool CheckMinRank(const Scope& scope, absl::string_view what, const Output& x, int rank);
 
-// x as `dtype`; itself if it has that dtype.
+// Returns x cast to `dtype`, or x itself if it has that dtype.
 Output AsType(const Scope& scope, Output x, DataType dtype);
 
-// `weights` as factors of `values`: with their dtype, and with dimensions of size 1 appended up to
-// their rank, so that [batch] fits [batch, n]. Fails the scope if the weights do not fit.
+// Returns `weights` as factors of `values`: cast to their dtype, with dimensions of size 1 appended
+// up to their rank, so that [batch] fits [batch, n]. Fails the scope if the weights do not fit.
 Output AlignWeights(const Scope& scope, absl::string_view what, Output weights,
                     const Output& values);
 
-// The arguments that all losses take besides predictions and labels.
+// The arguments of all losses besides predictions and labels.
 struct LossArguments {
-  // Takes the options of any loss.
+  // Accepts the options of any loss.
   template <typename Options>
   LossArguments(const Options& options, Output valid = Output())  // NOLINT: implicit conversion
       : sample_weight(options.sample_weight), reduction(options.reduction), valid(valid) {}
 
   Output sample_weight;  // none if invalid
   LossReduction reduction;
-  Output valid;  // bool, of the shape of the losses: those that count; all if invalid
+  Output valid;  // bool, in the shape of the losses: which ones count. All if invalid
 };
 
-// Reduces losses [batch, …]. kSumOverBatchSize divides by the number of those that count.
+// Reduces losses [batch, …]. kSumOverBatchSize divides by the number of losses that count.
 Output ReduceLosses(const Scope& scope, absl::string_view what, Output losses,
                     const LossArguments& arguments);
 
-// The same for terms whose mean over the last dimension is the loss of an example. Terms of shape
-// [batch] are already losses.
+// Reduces terms [batch, …, n], whose mean over the last dimension is the loss of an example. Terms
+// of shape [batch] are already losses.
 Output ReduceTerms(const Scope& scope, absl::string_view what, Output terms,
                    const LossArguments& arguments);
 

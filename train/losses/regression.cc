@@ -38,10 +38,10 @@ Output AtLeastEpsilon(const Scope& s, Output x) {
   return ops::Maximum(s, x, Number(s, x, kEpsilon));
 }
 
-// x / |x| along the last dimension, 0 for zeros.
+// Returns x / |x| along the last dimension; zeros stay zeros.
 Output Normalize(const Scope& s, Output x) {
   const Output squares = ops::Sum(s, ops::Square(s, x), {-1}, {.keep_dims = true});
-  // Where the sum is 0, the root of 1 keeps the gradient finite.
+  // Where the sum is 0, dividing by the root of 1 keeps the gradient finite.
   const Output zero = ops::Equal(s, squares, Number(s, x, 0));
   const Output safe = ops::SelectV2(s, zero, ops::OnesLike(s, squares), squares);
   const Output inverse = ops::Minimum(s, ops::Rsqrt(s, safe), Number(s, x, 1 / kEpsilon));

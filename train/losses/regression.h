@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Losses of numbers. Below, p is a prediction, y its label, and e = p - y. The loss of an example
-// is the mean over the last dimension; predictions [batch] are examples of one number each.
+// Regression losses. Below, p is a prediction, y its label, and e = p - y. The loss of an example
+// is the mean over the last dimension; predictions of shape [batch] are examples with one number
+// each.
 //
 // Shapes:   predictions and labels [batch, …] -> scalar.
 //
@@ -41,21 +42,21 @@ Output Poisson(const Scope& scope, Output predictions, Output labels,
                const LossOptions& options = {});
 
 struct HuberOptions {
-  double delta = 1;  // the error where the loss becomes linear
+  double delta = 1;  // the |e| at which the loss becomes linear
   Output sample_weight = {};
   LossReduction reduction = LossReduction::kSumOverBatchSize;
   std::string name = "loss";
 };
 
-// e² / 2 for |e| <= delta, else delta |e| - delta² / 2.
-// Errors: InvalidArgument also for a delta that is not positive and finite.
+// e² / 2 for |e| <= delta, otherwise delta |e| - delta² / 2.
+// Errors: as above, and InvalidArgument if delta is not positive and finite.
 // Source: Huber, "Robust estimation of a location parameter", 1964.
 Output Huber(const Scope& scope, Output predictions, Output labels,
              const HuberOptions& options = {});
 
 // -sum(p y) / (|p| |y|) over the last dimension: -1 for vectors in the same direction, 1 for
 // opposite ones. Vectors of length 0 have a loss of 0.
-// Errors:   InvalidArgument unless predictions have at least two dimensions.
+// Errors:   as above, and InvalidArgument if predictions have fewer than two dimensions.
 Output CosineSimilarity(const Scope& scope, Output predictions, Output labels,
                         const LossOptions& options = {});
 

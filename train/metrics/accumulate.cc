@@ -27,9 +27,9 @@ Output Nan(const Scope& s, DataType dtype) {
   return ops::ScalarConst(s, dtype, std::numeric_limits<double>::quiet_NaN());
 }
 
-// Returns NaN for each NaN in `values` that has a weight, otherwise 0, all added up. A sum, unlike
-// a condition, needs no communication.
-Output SumOfNans(const Scope& s, const Output& values, Output weights) {
+// Returns NaN if a NaN in `values` has a weight other than 0, otherwise 0. A sum, unlike a
+// condition, needs no communication.
+Output NanIfAny(const Scope& s, const Output& values, Output weights) {
   const Shape shape = s.shape(values), of_weights = s.shape(weights);
   if (!shape.unknown_rank() && !of_weights.unknown_rank()) {
     for (int d = of_weights.rank(); d < shape.rank(); ++d) {
@@ -41,18 +41,18 @@ Output SumOfNans(const Scope& s, const Output& values, Output weights) {
   return ops::Sum(s, ops::SelectV2(s, counts, Nan(s, DT_DOUBLE), zero));
 }
 
-// The sums of a batch; the first of them is NaN if a source is.
+// Returns the sums of a batch, the first of which becomes NaN if a source is NaN.
 std::vector<BatchSum> WithNans(const Scope& s, std::vector<BatchSum> sums,
                                const NanSources& sources) {
   for (const Output& values : sources.values) {
     if (!s.ok() || !values.valid() || !IsFloating(values.dtype())) continue;
     Output& first = sums[0].of_batch;
-    first = ops::AddV2(s, first, SumOfNans(s, values, sources.weights));
+    first = ops::AddV2(s, first, NanIfAny(s, values, sources.weights));
   }
   return sums;
 }
 
-// The result of these totals, or NaN if there is one among them.
+// Returns the result of these totals, or NaN if one of them is NaN.
 Output ResultOf(const Scope& s, absl::Span<const Output> totals, ResultFn result) {
   const Output value = result(s, totals);
   Output is_nan;

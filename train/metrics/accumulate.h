@@ -16,30 +16,31 @@
 namespace mirrorflow {
 namespace metrics {
 
-// A sum over all batches, and the addend of one batch: DT_DOUBLE, of known shape.
+// A sum over all batches. `of_batch` is what one batch adds: DT_DOUBLE, of known shape.
 struct BatchSum {
   std::string name;
   Output of_batch;
 };
 
-// Values that a metric only compares, casts or selects from, so that a NaN does not reach the sums.
+// Values that a metric only compares, casts or selects by, so that a NaN in them does not reach the
+// sums.
 struct NanSources {
-  // They have the shape of the weights, or further dimensions. Integers have no NaN.
+  // Have the shape of the weights, possibly with more dimensions. Integers have no NaN.
   std::vector<Output> values = {};
-  Output weights = {};  // of the examples; 0: the values may be anything
+  Output weights = {};  // of the examples; 0: ignore NaN in the values
 };
 
-// Builds a metric that is a function of sums, in `scope`, which has the metric's name. Owns the
-// rule for NaN (metric.h): the result is NaN after a NaN in a sum, or in a source that has a
-// weight.
+// Builds a metric that is a function of sums, in `scope`, which is named after the metric.
+// Implements the NaN rule (metric.h): the result is NaN after a NaN in a sum, or in a source whose
+// weight is not 0.
 Metric Accumulate(const Scope& scope, const std::vector<BatchSum>& sums, const NanSources& sources,
                   absl::FunctionRef<Output(const Scope&, absl::Span<const Output> totals)> result);
 
-// The scope of a metric, called `name` or else `own_name`.
+// Returns the scope of a metric, named `name` or, if that is empty, `own_name`.
 Scope MetricScope(const Scope& scope, const std::string& name, absl::string_view own_name);
 
-// Values as doubles times their weights, if there are any; and the weight of each value. A weight
-// of 0 makes any value 0, NaN and infinity too.
+// Values, as doubles, times their weights; and the weight of each value (1 without sample weights).
+// A weight of 0 turns any value into 0, even NaN and infinity.
 struct Weighted {
   Output values;
   Output weights;  // of the shape of the values
@@ -47,8 +48,8 @@ struct Weighted {
 Weighted ApplyWeights(const Scope& scope, absl::string_view what, Output values,
                       Output sample_weight);
 
-// Sum of weighted values / sum of weights, a float; 0 before the first value. `compared` are the
-// sources of NaN that the values do not show. The metric's scope is the caller's.
+// sum(values * weights) / sum(weights), a float; 0 before the first value. `compared` holds NaN
+// sources that do not show in `values`. The caller provides the metric's scope.
 Metric WeightedMean(const Scope& scope, absl::string_view what, Output values, Output sample_weight,
                     const std::vector<Output>& compared = {});
 

@@ -25,7 +25,7 @@ Output ClassOf(const Scope& s, Output values) {
   return ops::ArgMax(s, values, -1, {.output_type = DT_INT64});
 }
 
-// Predictions [batch, …, classes] of which the last dimension is known.
+// Checks predictions [batch, …, classes], whose last dimension must be known.
 bool CheckClasses(const Scope& s, absl::string_view what, const Output& predictions) {
   if (!CheckMinRank(s, what, predictions, 1)) return false;
   const Shape shape = s.shape(predictions);
@@ -36,7 +36,7 @@ bool CheckClasses(const Scope& s, absl::string_view what, const Output& predicti
   return false;
 }
 
-// `labels` are classes. `compared`: see WeightedMean.
+// `labels` are class numbers. `compared`: see WeightedMean.
 Metric TopK(const Scope& s, absl::string_view what, Output predictions, Output labels,
             const std::vector<Output>& compared, const TopKAccuracyOptions& options) {
   if (options.k < 1) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The fraction of correct predictions: a float in [0, 1]. Each Metric covers all batches, and is 0
-// before the first one.
+// The fraction of correct predictions: a float in [0, 1]. Each Metric covers all batches since the
+// last reset, and is 0 before the first one.
 #ifndef MIRRORFLOW_TRAIN_METRICS_ACCURACY_H_
 #define MIRRORFLOW_TRAIN_METRICS_ACCURACY_H_
 
@@ -14,14 +14,14 @@
 namespace mirrorflow {
 namespace metrics {
 
-// Correct if the largest prediction, or the first of several, is at the label.
+// Correct if the largest prediction (the first of equal ones) is at the label.
 // Shapes:   predictions [batch, …, classes], probabilities or logits; labels [batch, …] (int32 or
 //           int64).
 // Errors:   InvalidArgument for other shapes.
 Metric SparseCategoricalAccuracy(const Scope& scope, Output predictions, Output labels,
                                  const MetricOptions& options = {});
 
-// The same for labels [batch, …, classes], whose largest element is at the class.
+// SparseCategoricalAccuracy for labels [batch, …, classes], whose largest element marks the class.
 Metric CategoricalAccuracy(const Scope& scope, Output predictions, Output labels,
                            const MetricOptions& options = {});
 
@@ -44,15 +44,16 @@ struct TopKAccuracyOptions {
   std::string name = "";
 };
 
-// Correct if fewer than k predictions are larger than that at the label, and none is infinite.
-// Shapes and errors as for the accuracies above; InvalidArgument also for k < 1.
+// Correct if fewer than k predictions are larger than the one at the label, and none is infinite.
+// Shapes and errors: as for SparseCategoricalAccuracy and CategoricalAccuracy; InvalidArgument also
+// for k < 1.
 Metric SparseTopKCategoricalAccuracy(const Scope& scope, Output predictions, Output labels,
                                      const TopKAccuracyOptions& options = {});
 Metric TopKCategoricalAccuracy(const Scope& scope, Output predictions, Output labels,
                                const TopKAccuracyOptions& options = {});
 
-// Accuracy of one batch: the fraction of rows whose largest logit is at the label, a float scalar.
-// NaN if a logit is NaN. SparseCategoricalAccuracy covers several batches.
+// The accuracy of a single batch: the fraction of rows whose largest logit is at the label, a float
+// scalar. NaN if a logit is NaN. To cover several batches, use SparseCategoricalAccuracy.
 // Shapes:   logits [batch, classes], labels [batch].
 Output Accuracy(const Scope& scope, Output logits, Output labels);
 

@@ -12,15 +12,15 @@ namespace mirrorflow {
 namespace metrics {
 
 enum class Curve {
-  kRoc,  // recall over the false positive rate
-  kPr,   // precision over recall
+  kRoc,  // recall against the false positive rate
+  kPr,   // precision against recall
 };
 
-// The height between two thresholds.
+// The height assumed between two thresholds.
 enum class Summation {
   kInterpolation,  // the mean of both ends; for kPr, the formula of Davis and Goadrich
-  kMinoring,       // the smaller one
-  kMajoring,       // the larger one
+  kMinoring,       // the smaller end
+  kMajoring,       // the larger end
 };
 
 struct AUCOptions {
@@ -32,11 +32,12 @@ struct AUCOptions {
   std::string name = "auc";
 };
 
-// Area under a curve over all batches, a float. Its state is a histogram of the predictions of each
-// kind of label, so an update takes time proportional to the batch.
+// Area under a curve over all batches, a float. The state is a histogram of the predictions for
+// positive labels and one for negative labels, so an update takes time proportional to the batch
+// size.
 // Shapes:   predictions, probabilities or logits, and labels [batch, …].
 // Dtypes:   predictions half, bfloat16, float, double; labels of any numeric dtype or bool, where 0
-//           is negative and all else is positive.
+//           is negative and any other value positive.
 // Errors:   InvalidArgument for other shapes, or fewer than two thresholds.
 // Source:   Davis and Goadrich, "The relationship between precision-recall and ROC curves", 2006.
 Metric AUC(const Scope& scope, Output predictions, Output labels, const AUCOptions& options = {});

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Metrics that count predictions by the class of the label and the predicted class. Predictions and
-// labels outside [0, num_classes) do not count.
+// Metrics that count predictions by true class and predicted class. Predictions and labels outside
+// [0, num_classes) are not counted.
 //
-// Shapes:   predictions and labels [batch, …], classes (int32 or int64) as ops::ArgMax returns
-//           them.
+// Shapes:   predictions and labels [batch, …], class numbers (int32 or int64), for example from
+//           ops::ArgMax.
 //
-// Errors:   InvalidArgument for other shapes, or less than one class.
+// Errors:   InvalidArgument for other shapes, or if num_classes is less than 1.
 #ifndef MIRRORFLOW_TRAIN_METRICS_CONFUSION_MATRIX_H_
 #define MIRRORFLOW_TRAIN_METRICS_CONFUSION_MATRIX_H_
 
@@ -21,18 +21,18 @@ namespace mirrorflow {
 namespace metrics {
 
 struct ConfusionMatrixOptions {
-  std::optional<int64_t> ignore_class = std::nullopt;  // labels of this class do not count
+  std::optional<int64_t> ignore_class = std::nullopt;  // labels of this class are not counted
   Output sample_weight = {};
   std::string name = "";
 };
 
-// The sum of the weights for each label (row) and prediction (column), over all batches: double
-// [num_classes, num_classes].
+// The sum of the weights for each true class (row) and predicted class (column), over all batches:
+// double [num_classes, num_classes].
 Metric ConfusionMatrix(const Scope& scope, Output predictions, Output labels, int64_t num_classes,
                        const ConfusionMatrixOptions& options = {});
 
-// The mean of true positives / (true positives + false positives + false negatives) over the
-// classes that occur, a float.
+// The mean intersection over union, a float: true positives / (true positives + false positives +
+// false negatives), averaged over the classes that occur.
 Metric MeanIoU(const Scope& scope, Output predictions, Output labels, int64_t num_classes,
                const ConfusionMatrixOptions& options = {});
 

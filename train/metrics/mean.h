@@ -12,24 +12,24 @@
 namespace mirrorflow {
 namespace metrics {
 
-// Mean of all values of all batches: sum(values * weights) / sum(weights), a float; 0 before the
-// first one. A scalar, such as a loss, counts as one value per step, unless it has a weight.
+// The mean of all values of all batches: sum(values * weights) / sum(weights), a float; 0 before
+// the first value. A scalar, such as a loss, counts as one value per step if it has no weight.
 // Shapes:   values of any known rank.
 // Source:   Keras, as for all metrics here.
 Metric Mean(const Scope& scope, Output values, const MetricOptions& options = {});
 
-// Sum of all values of all batches, times their weights: a float.
+// The sum of all values of all batches, times their weights: a float.
 Metric Sum(const Scope& scope, Output values, const MetricOptions& options = {});
 
 struct PerplexityOptions {
-  std::optional<int64_t> mask_token_id = std::nullopt;  // labels that do not count
+  std::optional<int64_t> mask_token_id = std::nullopt;  // labels that are not counted
   Output sample_weight = {};
   std::string name = "perplexity";
 };
 
 // exp(mean cross entropy), a float; 0 before the first label.
 // Shapes:   logits [batch, …, classes], labels [batch, …] (int32 or int64).
-// Errors:   as losses::SparseSoftmaxCrossEntropy.
+// Errors:   as for losses::SparseSoftmaxCrossEntropy.
 // Source:   KerasHub's Perplexity with from_logits=True.
 Metric Perplexity(const Scope& scope, Output logits, Output labels,
                   const PerplexityOptions& options = {});

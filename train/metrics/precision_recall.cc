@@ -45,7 +45,7 @@ bool CheckOptions(const Scope& s, absl::string_view what, const Shape& shape,
   return false;
 }
 
-// 1 for each prediction that is among the k largest of its row, else 0.
+// Returns 1 for each prediction among the k largest of its row, otherwise 0.
 Output IsInTopK(const Scope& s, Output predictions, int64_t k) {
   const Shape shape = s.shape(predictions);
   const auto classes = static_cast<double>(shape.dim(shape.rank() - 1));
@@ -59,9 +59,9 @@ Output AtClass(const Scope& s, Output x, int64_t id) {
   return ops::GatherV2(s, x, ops::VectorConst(s, {id}), ops::ScalarConst(s, DT_INT32, -1));
 }
 
-// The metric true positives / (true positives + others), where the others are the negatives above
-// the threshold, or the positives that are not.
-Metric ShareOfTruePositives(const Scope& s, absl::string_view what, Output predictions,
+// The metric true positives / (true positives + others). The others are the negatives above the
+// threshold for precision, and the positives not above it for recall.
+Metric TruePositiveFraction(const Scope& s, absl::string_view what, Output predictions,
                             Output labels, const ThresholdOptions& options, bool is_precision) {
   if (!CheckMinRank(s, what, predictions, 1)) return {};
   if (!CheckEqualShapes(s, what, predictions, labels)) return {};
@@ -76,7 +76,7 @@ Metric ShareOfTruePositives(const Scope& s, absl::string_view what, Output predi
   if (options.class_id.has_value()) {
     predictions = AtClass(s, predictions, *options.class_id);
     is_positive = AtClass(s, is_positive, *options.class_id);
-    // Which predictions are among the k largest depends on all classes.
+    // All classes determine which predictions are among the k largest.
     if (!options.top_k.has_value()) sources.values[0] = predictions;
     sources.values[1] = AtClass(s, labels, *options.class_id);
   }
@@ -85,7 +85,7 @@ Metric ShareOfTruePositives(const Scope& s, absl::string_view what, Output predi
   if (!weighted.values.valid()) return {};
   sources.weights = weighted.weights;
 
-  // Thresholds are rows, and predictions are columns.
+  // Rows are thresholds, and columns are predictions.
   const std::vector<double> thresholds = ThresholdsOf(options);
   const auto count = static_cast<int64_t>(thresholds.size());
   const Output limits = ops::Reshape(
@@ -112,7 +112,7 @@ constexpr double kEpsilon = 1e-7;  // Keras' backend.epsilon()
 
 Output Number(const Scope& s, double value) { return ops::ScalarConst(s, DT_DOUBLE, value); }
 
-// x / (y + epsilon)
+// Returns x / (y + epsilon).
 Output Divide(const Scope& s, Output x, Output y) {
   return ops::RealDiv(s, x, ops::AddV2(s, y, Number(s, kEpsilon)));
 }
@@ -133,7 +133,8 @@ bool CheckOptions(const Scope& s, const Shape& shape, const FBetaScoreOptions& o
                        {"threshold", options.threshold.value_or(0.5), kThreshold}});
 }
 
-// 1 where the prediction is positive, else 0. A row of zeros has no positive one.
+// Returns 1 where the prediction is positive, otherwise 0. A row of zeros has no positive
+// prediction.
 Output Positives(const Scope& s, Output predictions, std::optional<double> threshold) {
   const DataType dtype = predictions.dtype();
   if (threshold.has_value()) {
@@ -149,7 +150,7 @@ Output Positives(const Scope& s, Output predictions, std::optional<double> thres
       DT_DOUBLE);
 }
 
-// The score of each class, from true positives, false positives, false negatives and labels.
+// Returns each class's score, from true positives, false positives, false negatives and labels.
 Output Score(const Scope& s, absl::Span<const Output> totals, const FBetaScoreOptions& options) {
   const Output precision = Divide(s, totals[0], ops::AddV2(s, totals[0], totals[1]));
   const Output recall = Divide(s, totals[0], ops::AddV2(s, totals[0], totals[2]));
@@ -170,13 +171,13 @@ Output Score(const Scope& s, absl::Span<const Output> totals, const FBetaScoreOp
 Metric Precision(const Scope& scope, Output predictions, Output labels,
                  const ThresholdOptions& options) {
   const Scope s = MetricScope(scope, options.name, "precision");
-  return ShareOfTruePositives(s, "precision", predictions, labels, options, true);
+  return TruePositiveFraction(s, "precision", predictions, labels, options, true);
 }
 
 Metric Recall(const Scope& scope, Output predictions, Output labels,
               const ThresholdOptions& options) {
   const Scope s = MetricScope(scope, options.name, "recall");
-  return ShareOfTruePositives(s, "recall", predictions, labels, options, false);
+  return TruePositiveFraction(s, "recall", predictions, labels, options, false);
 }
 
 Metric FBetaScore(const Scope& scope, Output predictions, Output labels,

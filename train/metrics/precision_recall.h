@@ -16,28 +16,28 @@ namespace mirrorflow {
 namespace metrics {
 
 struct ThresholdOptions {
-  // A prediction above the threshold is positive. Empty: 0.5; with top_k, no threshold.
+  // Predictions above the threshold are positive. Empty: 0.5, or no threshold if top_k is set.
   std::vector<double> thresholds = {};
-  // Predictions that are not among the k largest of the last dimension are negative.
+  // Predictions that are not among the k largest along the last dimension are negative.
   std::optional<int64_t> top_k = std::nullopt;
-  // Only predictions and labels at this index of the last dimension count.
+  // Only predictions and labels at this index of the last dimension are counted.
   std::optional<int64_t> class_id = std::nullopt;
   Output sample_weight = {};
   std::string name = "";
 };
 
-// true positives / (true positives + false positives); 0 if there are none.
+// true positives / (true positives + false positives); 0 if both are 0.
 // Shapes:   predictions, probabilities, and labels [batch, …] -> a float scalar, or a vector with
-//           an element for each threshold if there are several.
+//           one element per threshold if there are several.
 // Dtypes:   predictions half, bfloat16, float, double; labels of any numeric dtype or bool, where
-//           0 is negative and all else is positive.
+//           0 is negative and any other value positive.
 // Errors:   InvalidArgument for other shapes, for thresholds outside [0, 1], and for a top_k or
 //           class_id that does not fit the last dimension.
 Metric Precision(const Scope& scope, Output predictions, Output labels,
                  const ThresholdOptions& options = {});
 
-// true positives / (true positives + false negatives); 0 if there are none. Shapes, dtypes and
-// errors as for Precision.
+// true positives / (true positives + false negatives); 0 if both are 0. Shapes, dtypes and errors:
+// as for Precision.
 Metric Recall(const Scope& scope, Output predictions, Output labels,
               const ThresholdOptions& options = {});
 
@@ -50,8 +50,8 @@ enum class FScoreAverage {
 
 struct FBetaScoreOptions {
   FScoreAverage average = FScoreAverage::kNone;
-  double beta = 1;  // the weight of recall against precision; above 0 and finite
-  // A prediction above this threshold, in (0, 1], is positive. Without a threshold, the largest
+  double beta = 1;  // how much recall counts against precision; above 0 and finite
+  // Predictions above this threshold, in (0, 1], are positive. Without a threshold, the largest
   // prediction of each row is positive.
   std::optional<double> threshold = std::nullopt;
   Output sample_weight = {};  // [batch]
@@ -71,7 +71,7 @@ struct F1ScoreOptions {
   std::string name = "f1_score";
 };
 
-// FBetaScore with a beta of 1.
+// FBetaScore with beta = 1.
 Metric F1Score(const Scope& scope, Output predictions, Output labels,
                const F1ScoreOptions& options = {});
 

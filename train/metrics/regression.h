@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors of numbers over all batches: floats, 0 before the first batch. The formulas, shapes and
-// errors are those of the losses of the same name.
+// Regression errors over all batches: floats, 0 before the first batch. Formulas, shapes and errors
+// are those of the losses of the same name.
 #ifndef MIRRORFLOW_TRAIN_METRICS_REGRESSION_H_
 #define MIRRORFLOW_TRAIN_METRICS_REGRESSION_H_
 
@@ -13,7 +13,7 @@ namespace metrics {
 
 Metric MeanSquaredError(const Scope& scope, Output predictions, Output labels,
                         const MetricOptions& options = {});
-// The root of MeanSquaredError.
+// The square root of MeanSquaredError.
 Metric RootMeanSquaredError(const Scope& scope, Output predictions, Output labels,
                             const MetricOptions& options = {});
 Metric MeanAbsoluteError(const Scope& scope, Output predictions, Output labels,
@@ -22,7 +22,7 @@ Metric MeanAbsolutePercentageError(const Scope& scope, Output predictions, Outpu
                                    const MetricOptions& options = {});
 Metric MeanSquaredLogarithmicError(const Scope& scope, Output predictions, Output labels,
                                    const MetricOptions& options = {});
-// The negative of the loss: 1 for vectors in the same direction, -1 for opposite ones.
+// The loss with its sign reversed: 1 for vectors in the same direction, -1 for opposite ones.
 Metric CosineSimilarity(const Scope& scope, Output predictions, Output labels,
                         const MetricOptions& options = {});
 

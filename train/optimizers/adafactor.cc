@@ -11,7 +11,7 @@ namespace {
 
 Term RootMeanSquare(const Term& x) { return Sqrt(MeanOf(Square(x))); }
 
-// The mean along one dimension, which keeps size 1.
+// Returns the mean along one dimension, which keeps size 1.
 Term MeanAlong(const Term& x, int64_t dim) {
   return x.With(ops::Mean(x.scope(), x, {dim}, {.keep_dims = true}));
 }

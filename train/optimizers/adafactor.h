@@ -6,17 +6,17 @@
 
 namespace mirrorflow {
 
-// Adam with little memory: of the squares of a gradient of rank 2 or more, it keeps the means of
-// the rows and columns of the last two dimensions. With rho = min(learning_rate, 1 / sqrt(step))
+// Adam with less memory: for a gradient of rank 2 or more, it stores only the row means and column
+// means of its squares, over the last two dimensions. With rho = min(learning_rate, 1 / sqrt(step))
 // and beta2 = 1 - step^beta2_decay:
 //   square = gradient² + epsilon1
-//   r = beta2 * r + (1 - beta2) * mean of each row of square; c likewise, of each column
-//   v = r cᵀ / mean(r), or for a rank below 2: v = beta2 * v + (1 - beta2) * square
+//   r = beta2 * r + (1 - beta2) * mean of each row of square; c = the same of each column
+//   v = r cᵀ / mean(r), or for ranks below 2: v = beta2 * v + (1 - beta2) * square
 //   u = gradient / sqrt(v); u /= max(1, rms(u) / clip_threshold)
 //   variable -= max(epsilon2, rms(variable)) * rho * u
-// where rms is the root of the mean square.
+// where rms is the root mean square.
 // Source: Shazeer and Stern, "Adafactor: adaptive learning rates with sublinear memory cost", 2018;
-// Keras' form, whose relative_step changes nothing and is left out.
+// Keras' form, without its relative_step, which has no effect.
 class Adafactor final : public Optimizer {
  public:
   struct Options {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Adagrad and Adadelta, which divide gradients by the root of their accumulated squares.
+// Adagrad and Adadelta, which divide gradients by the square root of their accumulated squares.
 #ifndef MIRRORFLOW_TRAIN_OPTIMIZERS_ADAGRAD_H_
 #define MIRRORFLOW_TRAIN_OPTIMIZERS_ADAGRAD_H_
 
@@ -8,7 +8,9 @@
 
 namespace mirrorflow {
 
-// accumulator += gradient²; variable -= learning_rate * gradient / (sqrt(accumulator) + epsilon).
+// Divides the gradient by the root of the sum of all squared gradients so far:
+//   accumulator += gradient²
+//   variable -= learning_rate * gradient / (sqrt(accumulator) + epsilon)
 // Source: Duchi et al., "Adaptive subgradient methods for online learning and stochastic
 // optimization", 2011.
 class Adagrad final : public Optimizer {
@@ -27,12 +29,12 @@ class Adagrad final : public Optimizer {
   const Options options_;
 };
 
-// Steps whose size adapts to the ratio of past steps and past gradients:
+// Scales each step by the ratio of past steps to past gradients:
 //   accumulated_grad = rho * accumulated_grad + (1 - rho) * gradient²
 //   delta = sqrt(accumulated_delta + epsilon) / sqrt(accumulated_grad + epsilon) * gradient
 //   accumulated_delta = rho * accumulated_delta + (1 - rho) * delta²
 //   variable -= learning_rate * delta
-// The original paper has a learning rate of 1.
+// The paper uses a learning rate of 1.
 // Source: Zeiler, "ADADELTA: an adaptive learning rate method", 2012; Keras' defaults.
 class Adadelta final : public Optimizer {
  public:

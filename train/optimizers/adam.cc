@@ -26,7 +26,7 @@ Adam::Adam(std::string name, const Options& o, double weight_decay)
             {"beta2", o.beta2, kBelowOne},
             {"epsilon", o.epsilon, kNotNegative}}) {}
 
-// Order: learning_rate, beta1_power, beta2_power, beta1, beta2, epsilon, the handles of the two
+// Order: learning_rate, beta1_power, beta2_power, beta1, beta2, epsilon, the handles of both
 // powers.
 Optimizer::Shared Adam::Prepare(const Scope& scope, Output learning_rate, Output) const {
   const DataType dtype = learning_rate.dtype();
@@ -111,7 +111,7 @@ Nadam::Nadam(const Options& o)
       options_(o) {}
 
 // Order: learning_rate; the factors of m and of the gradient in m_hat; 1 - beta2^step; the product
-// of the factors U before and after the step, and the handle of the variable that keeps it.
+// U before and after the step; and the handle of the variable that stores it.
 Optimizer::Shared Nadam::Prepare(const Scope& scope, Output learning_rate, Output step) const {
   const Variable product =
       CreateOptimizerState(scope, "u_product", {}, initializers::Ones(), learning_rate.dtype());

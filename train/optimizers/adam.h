@@ -11,7 +11,7 @@
 
 namespace mirrorflow {
 
-// Steps from the running means of a gradient and of its square:
+// Steps along the running mean of the gradient, divided by the root of its running mean square:
 //   m = beta1 * m + (1 - beta1) * gradient
 //   v = beta2 * v + (1 - beta2) * gradient²
 //   variable -= learning_rate * sqrt(1 - beta2^step) / (1 - beta1^step) * m / (sqrt(v) + epsilon)
@@ -32,7 +32,7 @@ class Adam : public Optimizer {
   explicit Adam(const Options& options) : Adam("Adam", options, 0) {}
 
  protected:
-  // `name` is that of the rule, and `numbers` are its options, for errors.
+  // `name` is the rule's name, and `numbers` are its options, both for error messages.
   Adam(std::string name, const Options& options, double weight_decay);
   Adam(std::string name, const Options& options, double weight_decay,
        std::vector<NumericOption> numbers);
@@ -48,7 +48,7 @@ class Adam : public Optimizer {
   const double weight_decay_;
 };
 
-// variable -= learning_rate * weight_decay * variable, then Adam.
+// Adam with decoupled weight decay: variable -= learning_rate * weight_decay * variable, then Adam.
 // Source: Loshchilov and Hutter, "Decoupled weight decay regularization", 2019; Keras' order.
 class AdamW final : public Adam {
  public:
@@ -65,7 +65,7 @@ class AdamW final : public Adam {
       : Adam("AdamW", {o.learning_rate, o.beta1, o.beta2, o.epsilon, o.amsgrad}, o.weight_decay) {}
 };
 
-// Adam with the largest recent gradient in place of the root:
+// Adam with the largest recent gradient in place of the root mean square:
 //   m = beta1 * m + (1 - beta1) * gradient
 //   u = max(beta2 * u, |gradient|)
 //   variable -= learning_rate / (1 - beta1^step) * m / (u + epsilon)
@@ -88,7 +88,7 @@ class Adamax final : public Optimizer {
   const Options options_;
 };
 
-// Adam with Nesterov's momentum, whose factor grows from beta1 / 2 to beta1:
+// Adam with Nesterov momentum, whose factor grows from beta1 / 2 to beta1:
 //   u(t) = beta1 * (1 - 0.5 * 0.96^t); U(t) = u(1) * … * u(t)
 //   m = beta1 * m + (1 - beta1) * gradient
 //   v = beta2 * v + (1 - beta2) * gradient²
@@ -120,7 +120,7 @@ class Nadam final : public Optimizer {
 //   v = beta2 * v + (1 - beta2) * gradient²
 //   update = m / (1 - beta1^step) / (sqrt(v / (1 - beta2^step)) + epsilon)
 //   variable -= learning_rate * |variable| / |update| * update
-// The ratio |variable| / |update| counts as 1 if either norm is 0.
+// The ratio |variable| / |update| is 1 if either norm is 0.
 // Source: You et al., "Large batch optimization for deep learning: training BERT in 76 minutes",
 // 2020; Keras' form.
 class Lamb final : public Optimizer {

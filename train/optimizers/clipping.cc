@@ -9,7 +9,7 @@
 namespace mirrorflow {
 namespace {
 
-// 1 if the norm is below the limit, else limit / norm; never divides by zero.
+// Returns 1 if the norm is below the limit, otherwise limit / norm. Never divides by zero.
 Term FactorFor(const Term& norm, double limit) {
   return norm.Number(limit) / Max(norm, norm.Number(limit));
 }

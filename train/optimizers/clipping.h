@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bounds on gradients. All functions keep the order of the gradients.
+// Gradient clipping. All functions return the gradients in the order in which they get them.
 #ifndef MIRRORFLOW_TRAIN_OPTIMIZERS_CLIPPING_H_
 #define MIRRORFLOW_TRAIN_OPTIMIZERS_CLIPPING_H_
 
@@ -17,14 +17,14 @@ std::vector<GradientAndVariable> ClipByValue(const Scope& scope,
                                              absl::Span<const GradientAndVariable> gradients,
                                              double clipvalue);
 
-// Scales each gradient by min(1, clipnorm / norm), where norm is the square root of the sum of its
-// squares.
+// Scales each gradient by min(1, clipnorm / norm), where norm is the gradient's Euclidean norm.
 std::vector<GradientAndVariable> ClipByNorm(const Scope& scope,
                                             absl::Span<const GradientAndVariable> gradients,
                                             double clipnorm);
 
-// Scales all gradients by min(1, clipnorm / norm), where norm is the square root of the sum of all
-// squares. Source: Pascanu et al., "On the difficulty of training recurrent neural networks", 2013.
+// Scales all gradients by min(1, clipnorm / norm), where norm is the Euclidean norm of all
+// gradients together. Source: Pascanu et al., "On the difficulty of training recurrent neural
+// networks", 2013.
 std::vector<GradientAndVariable> ClipByGlobalNorm(const Scope& scope,
                                                   absl::Span<const GradientAndVariable> gradients,
                                                   double clipnorm);

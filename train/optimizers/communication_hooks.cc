@@ -46,9 +46,9 @@ Output Columns(const Scope& s, Output matrix, int64_t first, int64_t count, int6
   return ops::Slice(s, matrix, ops::VectorConst(s, {0, first}), ops::VectorConst(s, {rows, count}));
 }
 
-// The columns of `matrix` [n,r], each of norm 1 and orthogonal to those before it: Gram and
-// Schmidt's method. The projections are removed twice, because after one pass the rounding errors
-// of a column that nearly depends on the others are not orthogonal to them.
+// Orthonormalises the columns of `matrix` [n,r] by the Gram-Schmidt process. Removes the
+// projections twice: if a column is nearly dependent on the others, its rounding errors after one
+// pass are not orthogonal to them.
 Output Orthogonalize(const Scope& scope, Output matrix, int64_t n, int64_t rank, double epsilon) {
   const Scope s = scope.SubScope("orthogonalize");
   std::vector<Output> columns;
@@ -74,7 +74,7 @@ struct LowRank {
 };
 
 // One step of the power method on this replica's `matrix`, from the factor `q`. Returns the reduced
-// gradient, the factor for the next step, and what this replica lost.
+// gradient, the factor for the next step, and this replica's error.
 std::vector<Output> Approximate(const Scope& s, Output matrix, Output q, const LowRank& shape) {
   const Output before = q;
   q = Orthogonalize(s, q, shape.columns, shape.rank, shape.epsilon);
@@ -82,13 +82,13 @@ std::vector<Output> Approximate(const Scope& s, Output matrix, Output q, const L
                                  shape.rows, shape.rank, shape.epsilon);
   const Output own_q = ops::MatMul(s, matrix, p, {.transpose_a = true});
   q = ops::AllReduce(s.WithName("q"), own_q);
-  const Output lost = ops::Sub(s, matrix, ops::MatMul(s, p, own_q, {.transpose_b = true}));
-  // A gradient of zeros must not end the approximation: the next step could not leave a column of
-  // zeros.
+  const Output error = ops::Sub(s, matrix, ops::MatMul(s, p, own_q, {.transpose_b = true}));
+  // A zero gradient must not stop the approximation for good: the next step could not recover from
+  // a column of zeros.
   const Output size = ops::Sum(s, ops::Abs(s, q), {0}, {.keep_dims = true});
   const Output moves = ops::Greater(s, size, ops::ScalarConst(s, size.dtype(), 0));
   const Output next = ops::SelectV2(s, moves, q, before);
-  return {ops::MatMul(s, p, q, {.transpose_b = true}), next, lost};
+  return {ops::MatMul(s, p, q, {.transpose_b = true}), next, error};
 }
 
 Output ReduceByPowerSGD(GradientReduction& r, const PowerSGDOptions& options) {
@@ -132,7 +132,7 @@ Output ReduceByPowerSGD(GradientReduction& r, const PowerSGDOptions& options) {
     const Output start =
         ops::ScalarConst(s, DT_INT64, static_cast<double>(options.start_powersgd_iter));
     r.Update(iter, ops::AddV2(s, iter.value, ops::ScalarConst(s, DT_INT64, 1)));
-    // Before the start nothing is lost and the factor stays.
+    // Before the first compression, the error is zero and the factor does not change.
     results = ops::If(
         s, ops::Less(s, iter.value, start), {matrix, factor},
         [](const Scope& in, absl::Span<const Output> args) {
@@ -155,9 +155,10 @@ Output Int(const Scope& s, int64_t value) {
   return ops::ScalarConst(s, DT_INT32, static_cast<double>(value));
 }
 
-// One level of the tree. Row i of `coefficients` [n,n] says how the gradients of all replicas add
-// up to that of the subtree of replica i, which has `size` leaves; `gram` [n,n] has the dot
-// products of the replicas' gradients. Returns the coefficients of the subtrees of twice the size.
+// Combines one level of the tree. Row i of `coefficients` [n,n] has the weights with which all
+// replicas' gradients add up to the gradient of replica i's subtree, which has `size` leaves.
+// `gram` [n,n] has the dot products of the replicas' gradients. Returns the coefficients of the
+// subtrees of twice the size.
 Output CombinePairs(const Scope& s, Output size, Output coefficients, Output gram, Output n) {
   const DataType dtype = gram.dtype();
   const Output index = ops::Range(s, Int(s, 0), n, Int(s, 1));
@@ -165,9 +166,9 @@ Output CombinePairs(const Scope& s, Output size, Output coefficients, Output gra
   const Output is_second = ops::FloorMod(s, subtree, Int(s, 2));
   const Output partner =
       ops::Sub(s, ops::AddV2(s, subtree, Int(s, 1)), ops::AddV2(s, is_second, is_second));
-  const Output leaf = ops::Mul(s, partner, size);  // the partner's first replica
+  const Output leaf = ops::Mul(s, partner, size);  // first replica of the partner subtree
   const Output has_partner = ops::ExpandDims(s, ops::Less(s, leaf, n), 1);
-  // Without a partner, any row will do.
+  // Without a partner, the row does not matter.
   const Output row = ops::Minimum(s, leaf, ops::Sub(s, n, Int(s, 1)));
   const Output theirs = ops::GatherV2(s, coefficients, row, Int(s, 0));
   const ops::ReductionOptions keep = {.keep_dims = true};
@@ -184,7 +185,7 @@ Output CombinePairs(const Scope& s, Output size, Output coefficients, Output gra
   return ops::SelectV2(s, has_partner, sum, coefficients);
 }
 
-// The coefficients [n,1] with which the gradients of all replicas add up to their adasum.
+// Returns the coefficients [n,1] with which all replicas' gradients add up to their Adasum.
 Output AdasumCoefficients(const Scope& s, Output gram, Output n) {
   const DataType dtype = gram.dtype();
   const Output one = ops::ScalarConst(s, dtype, 1), zero = ops::ScalarConst(s, dtype, 0);
@@ -208,18 +209,19 @@ Output ReduceByAdasum(GradientReduction& r) {
   const DataType dtype = r.gradient().dtype();
   const int64_t size = r.shape().num_elements();
   const Output n = ops::NumReplicas(s);
-  // Padded to an equal number of elements for each replica.
-  const Output share = ops::FloorDiv(s, ops::AddV2(s, ops::Sub(s, n, Int(s, 1)), Int(s, size)), n);
-  const Output padding = ops::Sub(s, ops::Mul(s, share, n), Int(s, size));
+  // Pad to the same number of elements for each replica.
+  const Output shard_size =
+      ops::FloorDiv(s, ops::AddV2(s, ops::Sub(s, n, Int(s, 1)), Int(s, size)), n);
+  const Output padding = ops::Sub(s, ops::Mul(s, shard_size, n), Int(s, size));
   const Output part = ops::Reshape(s, ops::LocalPart(s, r.gradient()), Shape({size}));
   const Output padded =
       ops::Pad(s, part, ops::Reshape(s, ops::Pack(s, {Int(s, 0), padding}), Shape({1, 2})));
-  // [elements, replicas]: this replica's gradient in its column, zeros in all others.
+  // [elements, replicas]: this replica's gradient in its own column, zeros in all others.
   const Output scale = ops::Cast(s, n, dtype);
   const Output column =
       ops::OneHot(s, ops::ReplicaIndex(s), n, scale, ops::ScalarConst(s, dtype, 0));
   const Output spread = ops::Mul(s, ops::ExpandDims(s, padded, 1), ops::ExpandDims(s, column, 0));
-  const Output all = ops::ReduceScatter(s, spread);  // some elements of each replica's gradient
+  const Output all = ops::ReduceScatter(s, spread);  // a shard of each replica's gradient
   const Output gram = ops::AllReduce(s, ops::MatMul(s, all, all, {.transpose_a = true}));
   const Output sum = ops::AllGather(s, ops::MatMul(s, all, AdasumCoefficients(s, gram, n)));
   const Output whole =

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Communication hooks: reductions of gradients that move fewer bytes than an all-reduce, or combine
-// the replicas' gradients in another way. They are PyTorch's hooks of the same names
+// Communication hooks: gradient reductions that move fewer bytes than an all-reduce, or combine the
+// replicas' gradients in another way. They are PyTorch's hooks of the same names
 // (torch.distributed.algorithms.ddp_comm_hooks), and Adasum.
 //
 //   train = Momentum({.learning_rate = 0.1})
 //               .Minimize(scope, loss, {.reduce = hooks::PowerSGD({.start_powersgd_iter = 100})});
 //
-// The loss is the mean of the global batch, so the replicas' parts of a gradient are added up where
-// PyTorch averages gradients of local means: part = gradient of PyTorch's replica / number of
-// replicas. In formulas below, x_r is the part of replica r, e_r its error (zeros at first) and Σ a
-// sum over all replicas, the only communication.
+// The loss is the mean over the global batch, so the replicas' parts of a gradient are added, where
+// PyTorch averages gradients of local means: a replica's part = PyTorch's gradient of that replica
+// / number of replicas. In the formulas below, x_r is the part of replica r, e_r its error
+// (initially zeros) and Σ a sum over all replicas, which is the only communication.
 //
-// Errors are the optimizer's state. They are stored as the parts of a sum (GradientReduction::
-// State): a checkpoint contains Σ e_r, which replica 0 has after loading it. No part of a gradient
-// is lost, whatever the number of replicas before and after.
+// The errors are optimizer state, stored as parts of a sum (GradientReduction::State): a checkpoint
+// contains Σ e_r, which replica 0 receives when the checkpoint is loaded. So no part of a gradient
+// is lost, even if the number of replicas changes.
 #ifndef MIRRORFLOW_TRAIN_OPTIMIZERS_COMMUNICATION_HOOKS_H_
 #define MIRRORFLOW_TRAIN_OPTIMIZERS_COMMUNICATION_HOOKS_H_
 
@@ -25,68 +25,67 @@
 namespace mirrorflow {
 namespace hooks {
 
-// AllReduce: Σ x_r, as without a hook (allreduce_hook).
+// AllReduce: Σ x_r, the same as without a hook (allreduce_hook).
 GradientReducer AllReduce();
 
 struct CompressOptions {
-  // Adds to the next gradient what rounding took from this one. PyTorch's hooks do not.
+  // Adds the rounding error of each gradient to the next one. PyTorch's hooks do not.
   bool use_error_feedback = true;
 };
 
-// Bf16Compress: Σ c_r, where c_r = bfloat16(x_r + e_r); then e_r = x_r + e_r - c_r. Half of the
-// bytes of an all-reduce (bf16_compress_hook).
+// Bf16Compress: Σ c_r, where c_r = bfloat16(x_r + e_r); then e_r = x_r + e_r - c_r. Moves half the
+// bytes of a float all-reduce (bf16_compress_hook).
 // Source: Seide et al., "1-bit stochastic gradient descent and its application to data-parallel
 // distributed training of speech DNNs", 2014 (error feedback).
 GradientReducer Bf16Compress(const CompressOptions& options = {});
 
-// Fp16Compress: the same with half, which rounds less and reaches only to 65504: the hook makes a
-// larger gradient infinite, as PyTorch's does (fp16_compress_hook).
+// Fp16Compress: Bf16Compress with half instead of bfloat16, which rounds less but overflows above
+// 65504: larger gradients become infinite, as in PyTorch (fp16_compress_hook).
 GradientReducer Fp16Compress(const CompressOptions& options = {});
 
 // The fields are those of PyTorch's PowerSGDState.
 struct PowerSGDOptions {
   int64_t matrix_approximation_rank = 1;
-  // The steps before the first compression, which use an all-reduce: early gradients are the
-  // hardest to approximate. 0: compress from the first step, without a branch in the graph.
+  // Number of steps before the first compression, which use an all-reduce: early gradients are the
+  // hardest to approximate. 0 compresses from the first step, without a branch in the graph.
   int64_t start_powersgd_iter = 1000;
-  // Gradients for which fewer elements would be saved are not compressed:
-  // (rows + columns) * rank * min_compression_rate < rows * columns must hold.
+  // Gradients are compressed only if this saves enough elements:
+  // (rows + columns) * rank * min_compression_rate < rows * columns.
   double min_compression_rate = 2;
-  // Adds to the next gradient what the approximation lost.
+  // Adds the approximation error of each gradient to the next one.
   bool use_error_feedback = true;
   // Starts each step from the last step's factor instead of a random one. Without error feedback
-  // and warm start the approximation does not get better over the steps.
+  // and warm start, the approximation does not improve over the steps.
   bool warm_start = true;
-  // Added to the norm of a column before the column is divided by it. A column of zeros stays zero
-  // even if this is 0.
+  // Added to the norm of a column before the column is divided by it. A column of zeros remains
+  // zero even if this is 0.
   double orthogonalization_epsilon = 0;
 };
 
-// PowerSGD: an approximation of low rank r, by one step of the power method. A gradient of shape
-// [..., m] is a matrix M_r = x_r + e_r of n rows and m columns; one of shape [m] is not compressed.
+// PowerSGD: a rank-r approximation, by one step of the power method. A gradient of shape [..., m]
+// is a matrix M_r = x_r + e_r of n rows and m columns; a gradient of shape [m] is not compressed.
 //   P = orthogonalize(Σ M_r Q)      n×r, Q is orthogonal
 //   Q = Σ M_rᵀ P                    m×r
 //   the reduced gradient is P Qᵀ, and e_r = M_r - P (M_rᵀ P)ᵀ.
-// The next step starts from Q, except where a column is zero: it keeps that column's last value.
-// PyTorch has e_r = M_r - P Qᵀ / (number of replicas). Both have the same sum, and only the sum
-// matters: every replica's next P and Q are the same. Here no error grows because the replicas'
-// gradients differ.
-// On one replica this is PyTorch's with one rank. It moves (n + m) r elements instead of n m.
+// The next step starts from Q; a column of Q that is zero keeps its previous value instead. PyTorch
+// has e_r = M_r - P Qᵀ / (number of replicas). Both errors have the same sum, and only the sum
+// matters: it determines every replica's next P and Q. The form used here does not let errors grow
+// when the replicas' gradients differ.
+// On one replica, it equals PyTorch's hook with one rank. Moves (n + m) r elements, not n m.
 // Errors: InvalidArgument if the rank is less than 1, or another option is negative.
 // Source: Vogels, Karimireddy and Jaggi, "PowerSGD: practical low-rank gradient compression for
 // distributed optimization", 2019.
 GradientReducer PowerSGD(const PowerSGDOptions& options = {});
 
-// Adasum: combines the gradients of the replicas in pairs, neighbours first, as a binary tree over
-// the ranks. With a and b the gradients of two subtrees, dot products taken per variable,
-//   adasum(a, b) = (1 - a·b / (2 a·a)) a + (1 - a·b / (2 b·b)) b:
-// the mean of equal gradients, the sum of orthogonal ones. The gradient of a replica is N x_r,
-// where N is the number of replicas: that of the mean loss of its rows if all have equally many. A
-// replica that has no partner (N is not a power of two) keeps its gradient, as does one whose
-// partner's gradient is zero. On one replica the gradient is unchanged; for other N the result
-// depends on N. Each replica receives all others' gradients, N - 1 times the bytes of the variable,
-// in a reduce-scatter that leaves it an equal shard of each, and gathers the shards of the result.
-// Source: Maleki et al., "Scaling distributed training with adaptive summation", 2020 (Horovod's
+// Adasum: combines the replicas' gradients in pairs, neighbours first, as a binary tree over the
+// ranks. For the gradients a and b of two subtrees, with dot products taken per variable,
+//   adasum(a, b) = (1 - a·b / (2 a·a)) a + (1 - a·b / (2 b·b)) b,
+// which is the mean of equal gradients and the sum of orthogonal ones. The gradient of a replica is
+// N x_r, where N is the number of replicas: the gradient of the mean loss over its own rows, if all
+// replicas have equally many. A replica without a partner (N is not a power of two) keeps its
+// gradient, and so does one whose partner's gradient is zero. With one replica the gradient is
+// unchanged; otherwise the result depends on N. A reduce-scatter sends each replica its shard of
+// all gradients, N - 1 times the variable's bytes in total; an all-gather then collects the result.
 // op=Adasum).
 GradientReducer Adasum();
 

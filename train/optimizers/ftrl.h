@@ -6,7 +6,7 @@
 
 namespace mirrorflow {
 
-// Follow the regularised leader, for sparse models. With p = -learning_rate_power and
+// Follow the regularised leader (FTRL), for sparse models. With p = -learning_rate_power and
 // l2 = l2_regularization_strength + beta / (2 * learning_rate):
 //   g = gradient + 2 * l2_shrinkage_regularization_strength * variable
 //   n' = n + gradient²
@@ -14,7 +14,7 @@ namespace mirrorflow {
 //   variable = (clamp(linear, ±l1_regularization_strength) - linear) /
 //              (n'^p / learning_rate + 2 * l2)
 // where n is the slot `accumulator`.
-// Errors: InvalidArgument for learning_rate_power > 0 or another option below 0.
+// Errors: InvalidArgument if learning_rate_power > 0 or another option is negative.
 // Source: McMahan et al., "Ad click prediction: a view from the trenches", 2013; Keras' form.
 class Ftrl final : public Optimizer {
  public:

@@ -23,13 +23,13 @@ Output ZerosOf(const Scope& s, const Shape& shape, DataType dtype) {
   return ops::Fill(s, ops::VectorConst(s, shape.dims()), ops::ScalarConst(s, dtype, 0));
 }
 
-// Sums over steps, of which each replica has its part.
+// Sums over several steps. Each replica holds its part of them.
 class Accumulators {
  public:
   Accumulators(const Scope& scope, Output is_last, Output weight, bool may_overflow)
       : s_(scope), is_last_(is_last), weight_(weight), may_overflow_(may_overflow) {}
 
-  // Adds weight * value, a value of this shape.
+  // Adds weight * value. `shape` is that of `value`.
   void Add(absl::string_view name, const Output& value, const Shape& shape) {
     const DataType dtype = value.dtype();
     const Variable sum = CreateOptimizerState(s_, name, shape, initializers::Zeros(), dtype,
@@ -45,7 +45,7 @@ class Accumulators {
     shapes_.push_back(shape);
   }
 
-  // The sums over all replicas, in the order of Add; 0 if the step is not the last.
+  // Returns the sums over all replicas, in the order of Add; 0 if the step is not the last.
   std::vector<Output> Reduce() const {
     return ops::If(
         s_, is_last_, totals_,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The learning rate of an optimizer: a constant, or a schedule that computes it from the step.
+// The learning rate of an optimizer: a constant, or a schedule that computes it from the step
+// number.
 //
 //   Momentum({.learning_rate = 0.1})
 //   Momentum({.learning_rate = schedules::OneCycle({.max_learning_rate = 0.1, .total_steps = n})})
@@ -17,7 +18,7 @@
 namespace mirrorflow {
 
 // Adds the learning rate of a step to a graph. `step` is a floating-point scalar, 0 in the first
-// step; the result has the same dtype.
+// step. The result must have the same dtype.
 using LearningRateSchedule = std::function<Output(const Scope& scope, Output step)>;
 
 class LearningRate {

@@ -25,7 +25,7 @@ LossScale::LossScale(const Scope& scope, const LossScaleOptions& options)
 }
 
 Output LossScale::Scale(Output loss) const {
-  // A half could not hold the product.
+  // The product might not fit in half precision.
   if (loss.dtype() != DT_DOUBLE) loss = ops::Cast(s_, loss, DT_FLOAT);
   return Term(s_, loss) * Term(s_, ops::Cast(s_, scale_.value, loss.dtype()));
 }
@@ -58,7 +58,7 @@ std::vector<Operation> LossScale::Adapt(Output all_finite, Output counts) const 
   const double last = static_cast<double>(options_.dynamic_growth_steps - 1);
   const Output grows =
       ops::LogicalAnd(s_, all_finite, ops::GreaterEqual(s_, counter, counter.Number(last)));
-  const Term doubled = Min(scale * 2, scale.Number(0x1p127));  // never infinite
+  const Term doubled = Min(scale * 2, scale.Number(0x1p127));  // stays finite
   const Output adapted =
       ops::SelectV2(s_, grows, doubled, ops::SelectV2(s_, all_finite, scale, scale * 0.5));
   const Output goes_on = ops::LogicalAnd(s_, all_finite, ops::LogicalNot(s_, grows));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A factor of the loss that keeps the gradients of half-precision values from becoming 0, adapted
-// from step to step (MinimizeOptions::loss_scale).
+// Dynamic loss scaling: multiplies the loss by a factor that keeps half-precision gradients from
+// becoming 0, and adapts the factor from step to step (MinimizeOptions::loss_scale).
 #ifndef MIRRORFLOW_TRAIN_OPTIMIZERS_LOSS_SCALE_H_
 #define MIRRORFLOW_TRAIN_OPTIMIZERS_LOSS_SCALE_H_
 
@@ -15,8 +15,8 @@
 
 namespace mirrorflow {
 
-// The scale doubles after dynamic_growth_steps steps in a row with finite gradients. A step with a
-// gradient that is not finite changes no variable and halves the scale.
+// The scale doubles after dynamic_growth_steps consecutive steps with finite gradients. A step with
+// a gradient that is not finite changes no variable and halves the scale.
 // Source: Micikevicius et al., "Mixed precision training", 2018; Keras' LossScaleOptimizer.
 struct LossScaleOptions {
   double initial_scale = 32768;
@@ -28,13 +28,13 @@ class LossScale {
   // Creates the variables loss_scale/dynamic_scale and loss_scale/step_counter.
   LossScale(const Scope& scope, const LossScaleOptions& options);
 
-  // The loss to differentiate, a float or double: loss * scale.
+  // Returns the loss to differentiate: loss * scale, as float or double.
   Output Scale(Output loss) const;
   // Divides the gradients by the scale.
   std::vector<GradientAndVariable> Unscale(absl::Span<const GradientAndVariable> gradients) const;
-  // Whether all elements of the gradients are finite: a bool scalar, equal on all replicas.
+  // Whether all elements of all gradients are finite: a bool scalar, equal on all replicas.
   Output AllFinite(absl::Span<const GradientAndVariable> gradients) const;
-  // Adapts the scale to a step. Nothing changes if `counts` (a bool scalar; may be invalid) is
+  // Adapts the scale after a step. Has no effect if `counts` (a bool scalar; may be invalid) is
   // false.
   std::vector<Operation> Adapt(Output all_finite, Output counts = Output()) const;
 

@@ -51,12 +51,12 @@ absl::Status CheckMinimizeOptions(const Graph& graph, const MinimizeOptions& o) 
   }
   if (o.ema_overwrite_frequency > 0 && !o.use_ema) {
     return absl::InvalidArgumentError(
-        "minimize: ema_overwrite_frequency: expected use_ema with it, got use_ema = false");
+        "minimize: ema_overwrite_frequency: expected use_ema = true, got use_ema = false");
   }
   if (o.accumulate_steps > 1 && o.reduce != nullptr) {
     return absl::InvalidArgumentError(
-        "minimize: accumulate_steps: expected no `reduce` with it, which would reduce the "
-        "gradients in every step");
+        "minimize: accumulate_steps: expected no `reduce`, which would reduce the gradients "
+        "in every step");
   }
   return absl::OkStatus();
 }

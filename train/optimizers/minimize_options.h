@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The options of all optimizers: what happens to gradients and variables besides the update rule.
+// The options that all optimizers share: how gradients and variables are treated besides the update
+// rule.
 #ifndef MIRRORFLOW_TRAIN_OPTIMIZERS_MINIMIZE_OPTIONS_H_
 #define MIRRORFLOW_TRAIN_OPTIMIZERS_MINIMIZE_OPTIONS_H_
 
@@ -22,7 +23,7 @@
 
 namespace mirrorflow {
 
-// Some of a model's variables, given by their handles or by a predicate on their names:
+// A subset of a model's variables, given by their handles or by a predicate on their names:
 //
 //   {.exclude_from_weight_decay = {dense.bias, norm.scale}}
 //   {.exclude_from_weight_decay = [](absl::string_view name) {
@@ -32,18 +33,18 @@ class VariableSet {
  public:
   VariableSet() = default;                                                    // empty
   VariableSet(std::initializer_list<Output> handles) : handles_(handles) {}   // NOLINT: implicit
-  VariableSet(std::vector<Output> handles) : handles_(std::move(handles)) {}  // NOLINT: likewise
+  VariableSet(std::vector<Output> handles) : handles_(std::move(handles)) {}  // NOLINT: implicit
   template <typename Predicate>
   requires std::is_invocable_r_v<bool, const Predicate&, absl::string_view> VariableSet(
       Predicate has_name)
-      : has_name_(std::move(has_name)) {}  // NOLINT: likewise
+      : has_name_(std::move(has_name)) {}  // NOLINT: implicit
 
   bool Contains(const Output& handle) const {
     return std::find(handles_.begin(), handles_.end(), handle) != handles_.end() ||
            (has_name_ != nullptr && has_name_(handle.node->name()));
   }
 
-  // InvalidArgument, which begins with `where`, if a handle belongs to a graph other than `graph`.
+  // InvalidArgument, prefixed with `where`, if a handle belongs to a graph other than `graph`.
   absl::Status CheckOwned(const Graph& graph, absl::string_view where) const {
     for (const Output& handle : handles_) {
       MF_RETURN_IF_ERROR(Annotate(graph.CheckOwns(handle), where));
@@ -61,49 +62,49 @@ struct LearningRateMultiplier {
   double multiplier = 1;
 };
 
-// The names and defaults are those of Keras' optimizers. 0 turns an option off where it is the
-// default.
+// Names and defaults are those of Keras' optimizers. Where an option's default is 0, 0 turns it
+// off.
 struct MinimizeOptions {
   // Handles of the variables to update. Empty: all trainable variables.
   std::vector<Output> variables = {};
-  // Bounds on the gradients (clipping.h), at most one of them: on the absolute value of each
-  // element, on the norm of each gradient, on the norm of all gradients together.
+  // Gradient clipping (clipping.h); set at most one. Bounds the absolute value of each element, the
+  // norm of each gradient, or the norm of all gradients together.
   double clipvalue = 0;
   double clipnorm = 0;
   double global_clipnorm = 0;
   // Reduces each gradient over the replicas (see Optimizer::ReduceGradients). Null: the compiler
-  // inserts what the updates need.
+  // inserts the reductions that the updates need.
   GradientReducer reduce = nullptr;
-  // Before its update, variable -= learning_rate * weight_decay * variable. If unset, the
-  // optimizer's own: the weight_decay of AdamW and Muon, otherwise 0.
+  // Before each update, variable -= learning_rate * weight_decay * variable. If unset, the
+  // optimizer's own default: the weight_decay of AdamW or Muon, otherwise 0.
   std::optional<double> weight_decay = std::nullopt;
   VariableSet exclude_from_weight_decay = {};
-  // The first entry that has a variable multiplies the learning rate of its update and of its
-  // weight decay.
+  // Multiplies the learning rate of a variable's update and weight decay by the multiplier of the
+  // first entry that contains the variable.
   std::vector<LearningRateMultiplier> learning_rate_multipliers = {};
   // Keeps a moving average of each updated variable (moving_average.h):
   //   average = ema_momentum * average + (1 - ema_momentum) * variable
-  // after each update; the first average is the variable itself. With a positive
-  // ema_overwrite_frequency N, every N steps the variable becomes its average.
+  // after each update. The first average is the variable itself. If ema_overwrite_frequency is N >
+  // 0, every N steps the variable is overwritten with its average.
   bool use_ema = false;
   double ema_momentum = 0.99;
   int64_t ema_overwrite_frequency = 0;
   // Only for Minimize. With N, every Nth step makes one update with the mean gradient over the rows
   // of N batches, as for one large batch. The other steps change no variable of the model and
-  // reduce no gradient over the replicas (Keras' gradient_accumulation_steps). If the loss of one
-  // of the N steps is not finite, none of them counts. Not with `reduce`.
+  // reduce no gradients (Keras' gradient_accumulation_steps). If the loss of one of the N steps is
+  // not finite, all N steps are discarded. Cannot be combined with `reduce`.
   int64_t accumulate_steps = 1;
-  // A scalar that weights a step: the number of rows, or of tokens, over which its loss is the
-  // mean. By default, it is dimension 0 of the first placeholder of the loss that has this
-  // dimension unknown. Without such a placeholder, all steps weigh the same.
+  // A scalar that weights each accumulated step: the number of rows, or of tokens, that its loss is
+  // the mean over. By default, dimension 0 of the first placeholder of the loss whose dimension 0
+  // is unknown when the graph is built. Without such a placeholder, all steps weigh the same.
   Output accumulate_weight = {};
-  // Only for Minimize. Scales the loss, for gradients of half-precision values (loss_scale.h). A
-  // step whose gradients are not all finite changes no variable.
+  // Only for Minimize. Scales the loss to preserve half-precision gradients (loss_scale.h). A step
+  // whose gradients are not all finite changes no variable.
   std::optional<LossScaleOptions> loss_scale = std::nullopt;
 };
 
-// InvalidArgument if an option is out of range, if several bounds are set, or if a value belongs to
-// a graph other than `graph`, the one of the loss.
+// InvalidArgument if an option is out of range, if several clipping options are set, or if a value
+// belongs to a graph other than `graph`, the graph of the loss.
 absl::Status CheckMinimizeOptions(const Graph& graph, const MinimizeOptions& options);
 
 }  // namespace mirrorflow

@@ -14,8 +14,8 @@
 namespace mirrorflow {
 namespace {
 
-// Attributes of the handle of a variable: the outputs (`node:1`) that are the handle of its average
-// and the number of updates.
+// Attributes of a variable's handle. They name the outputs (`node:1`) that are the handle of its
+// average and the number of updates.
 constexpr char kAverageAttr[] = "_moving_average";
 constexpr char kCountAttr[] = "_moving_average_count";
 

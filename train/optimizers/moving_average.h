@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Moving averages of the variables that an optimizer updates, often better weights than the last
-// ones (Polyak averaging). MinimizeOptions::use_ema keeps them:
+// Moving averages of the variables that an optimizer updates (Polyak averaging). They are often
+// better weights than the last ones. MinimizeOptions::use_ema keeps them:
 //
 //   train = Adam().Minimize(scope, loss, {.use_ema = true, .ema_momentum = 0.999});
 //   // Evaluates with the averages:
@@ -21,16 +21,18 @@
 
 namespace mirrorflow {
 
-// Returns `output` computed from the moving averages instead of the variables. Copies the part of
+// Returns `output`, computed from the moving averages instead of the variables. Copies the part of
 // the graph that differs; the copies have names that begin with `averaged/` and use the same
-// inputs. Returns `output` itself if it depends on no variable that has an average. Until the first
-// update the averages are 0.
+// inputs. Returns `output` itself if it depends on no variable with an average. Until the first
+// update, the averages are 0.
 Output WithMovingAverages(const Scope& scope, Output output);
-// The same for an operation, such as the update of a metric, or a group of them.
+// Returns an operation, or a group of them, that uses the moving averages, such as the update of a
+// metric.
 Operation WithMovingAverages(const Scope& scope, Operation operation);
 
-// Returns an operation that assigns to each variable its average (Keras' function of the same
-// name). Variables without an average keep their values, and so do all before the first update.
+// Returns an operation that assigns its average to each variable (Keras' function of the same
+// name). Variables without an average keep their values, and before the first update all variables
+// do.
 // Errors: InvalidArgument if no variable of the graph has an average.
 Operation FinalizeVariableValues(const Scope& scope);
 
@@ -39,8 +41,8 @@ struct MovingAverageOptions {
   int64_t overwrite_frequency = 0;  // 0: never
 };
 
-// For an optimizer: adds to an otherwise complete update that of the variable's average. `step` is
-// the number of updates before this one, an int64 scalar.
+// For optimizers: adds the update of the variable's average to an otherwise complete update. `step`
+// is the number of updates before this one, an int64 scalar.
 void AddMovingAverage(VariableUpdate& update, Output step, const MovingAverageOptions& options);
 
 }  // namespace mirrorflow

@@ -9,15 +9,16 @@
 
 namespace mirrorflow {
 
-// Moves a matrix along the nearest matrix with orthonormal rows or columns to its momentum:
+// Orthogonalises the momentum of each matrix, by Newton-Schulz iterations, and steps along the
+// result:
 //   m = momentum * m + gradient
 //   x = m, or with nesterov: gradient + momentum * m
 //   x /= |x| + 1e-7; then ns_steps times: x = a x + (b A + c A²) x, where A = x xᵀ
 //   variable [n,m] -= learning_rate * x * rms_rate * sqrt(max(n, m))
-// Variables that are not matrices, those in `exclude_layers` and, with exclude_embeddings, those
-// with "embedding" in their names (in upper or lower case) are updated by Adam, with learning_rate
-// * adam_lr_ratio. Exclude the last layer, too. Both kinds have decoupled weight decay.
-// Errors: InvalidArgument if ns_steps is negative.
+// Adam updates the other variables: those that are not matrices, those in `exclude_layers` and,
+// with exclude_embeddings, those with "embedding" in their names (in any case). Its learning rate
+// is learning_rate * adam_lr_ratio. Exclude the output layer, too. Both rules have decoupled weight
+// decay.
 // Sources: Jordan et al., "Muon: an optimizer for hidden layers in neural networks", 2024; Liu et
 // al., "Muon is scalable for LLM training", 2025 (rms_rate); Keras' form.
 class Muon final : public Adam {
@@ -27,7 +28,7 @@ class Muon final : public Adam {
     double adam_beta1 = 0.9;
     double adam_beta2 = 0.999;
     double adam_weight_decay = 0.004;
-    double epsilon = 1e-7;  // of Adam
+    double epsilon = 1e-7;  // for Adam
     double weight_decay = 0.004;
     VariableSet exclude_layers = {};
     bool exclude_embeddings = true;
@@ -36,9 +37,9 @@ class Muon final : public Adam {
     double muon_c = 2.0315;
     double adam_lr_ratio = 1;
     double momentum = 0.95;
-    int ns_steps = 5;  // of Newton and Schulz's iteration
+    int ns_steps = 5;  // Newton-Schulz iterations
     bool nesterov = true;
-    std::optional<double> rms_rate = 0.2;  // no value: the factor of x is learning_rate alone
+    std::optional<double> rms_rate = 0.2;  // nullopt: the factor of x is learning_rate alone
   };
   Muon() : Muon(Options()) {}
   explicit Muon(const Options& options);

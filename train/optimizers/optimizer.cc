@@ -25,8 +25,8 @@ namespace {
 
 using GradientList = std::vector<GradientAndVariable>;
 
-// Assigns to each variable its next value (kNextValueAttr) if `results` depend on the node that
-// computes it. If `gate` is valid and false, the variables keep their values.
+// Assigns its next value (kNextValueAttr) to each variable, if `results` depend on the node that
+// computes the value. If `gate` is valid and false, the variables keep their values.
 std::vector<Operation> MoveVariables(const Scope& scope, absl::Span<const Output> results,
                                      const Output& gate) {
   const Scope s = scope.SubScope("moving_averages");
@@ -85,7 +85,7 @@ Operation Optimizer::UpdateVariables(const Scope& s,
                                      const MinimizeOptions& options) const {
   const DataType dtype = s.graph().values().at(gradients[0].variable).handle_dtype;
   const LearningRateSchedule& schedule = learning_rate_.schedule();
-  std::optional<Variable> count;  // of updates
+  std::optional<Variable> count;  // of the number of updates
   Output before, step;
   if (schedule || counts_steps() || options.use_ema) {
     count = CreateOptimizerState(s, "global_step", {}, initializers::Zeros(), DT_INT64);
@@ -185,7 +185,7 @@ Operation Optimizer::Minimize(const Scope& scope, Output loss,
   if (options.accumulate_steps == 1 && !scale.has_value()) {
     return ApplyGradients(scope, gradients, gate, options);
   }
-  // The moving averages of layers move in every step with a finite loss.
+  // The layers' moving averages change in every step with a finite loss.
   std::vector<Output> results = {loss};
   for (const GradientAndVariable& gv : gradients) results.push_back(gv.gradient);
   std::vector<Operation> operations = MoveVariables(scope, results, gate);

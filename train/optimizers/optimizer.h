@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The base of all optimizers: each describes an update rule. Minimize adds the gradients of a loss
-// and the updates of the variables to a graph.
+// The base class of all optimizers. Each subclass defines an update rule. Minimize adds the
+// gradients of a loss and the updates of the variables to a graph.
 //
 //   Operation train = Momentum({.learning_rate = 0.1, .momentum = 0.9}).Minimize(scope, loss);
 //
-// Include train/optimizers/optimizers.h, which has the rules.
+// Include train/optimizers/optimizers.h for the subclasses.
 #ifndef MIRRORFLOW_TRAIN_OPTIMIZERS_OPTIMIZER_H_
 #define MIRRORFLOW_TRAIN_OPTIMIZERS_OPTIMIZER_H_
 
@@ -24,56 +24,56 @@ namespace mirrorflow {
 
 struct ReducedGradients {
   std::vector<GradientAndVariable> gradients;
-  std::vector<Operation> updates;  // of the state of the reducer
+  std::vector<Operation> updates;  // of the reducer's state
 };
 
 class Optimizer {
  public:
-  // Optimizers are not copied. The parameter is not const so that `Adam({})` cannot mean a copy of
-  // Adam(): it is an Adam with default options.
+  // Optimizers cannot be copied. The parameter is not const so that `Adam({})` is an Adam with
+  // default options, not a copy of Adam().
   Optimizer(Optimizer&) = delete;
   virtual ~Optimizer() = default;
 
   // Adds the gradients of `loss`, a scalar, and the updates of the variables and of the moving
-  // averages of the layers that compute `loss`. A step that runs the result updates every variable
+  // averages of the layers that compute `loss`. A step that runs the result updates all variables
   // or, if the loss is not finite, none: the reduced loss is known before the first update.
   Operation Minimize(const Scope& scope, Output loss, const MinimizeOptions& options = {}) const;
 
-  // Returns the gradients of `loss` for those of `variables` that receive one.
+  // Returns the gradients of `loss` with respect to those of `variables` that receive one.
   static std::vector<GradientAndVariable> ComputeGradients(const Scope& scope, Output loss,
                                                            absl::Span<const Output> variables);
-  // Passes each gradient through `reduce`. Gradients that were accumulated in a variable with
-  // kOnRead can be reduced, too. A step that applies the results must also run the updates, which
-  // change nothing if `gate` (a bool scalar; may be invalid) is false.
+  // Passes each gradient through `reduce`. The gradients may also come from accumulators, which are
+  // kOnRead variables. A step that applies the results must also run the updates, which change
+  // nothing if `gate` (a bool scalar; may be invalid) is false.
   // Errors: InvalidArgument, naming the variable, if a result has another dtype or shape than the
-  //         gradient; when a step is prepared for several replicas, if it is not equal on all of
-  //         them.
+  //         gradient; and, when a step is prepared for several replicas, if a result is not equal
+  //         on all of them.
   static ReducedGradients ReduceGradients(const Scope& scope,
                                           absl::Span<const GradientAndVariable> gradients,
                                           const GradientReducer& reduce, Output gate = Output());
-  // Reduces and clips the gradients as `options` say, and updates their variables and the moving
-  // averages of the layers (BatchNorm) that compute them. Nothing changes in a step in which `gate`
-  // (a bool scalar; may be invalid) is false. `options.variables` is not used. What depends on the
-  // number of the step, such as a schedule, counts the updates in the variable train/global_step.
+  // Reduces and clips the gradients according to `options`, and updates their variables and the
+  // moving averages of the layers (BatchNorm) that compute them. A step in which `gate` (a bool
+  // scalar; may be invalid) is false changes nothing. Ignores `options.variables`. Schedules, and
+  // whatever else depends on the step number, count the updates in the variable train/global_step.
   Operation ApplyGradients(const Scope& scope, absl::Span<const GradientAndVariable> gradients,
                            Output gate = Output(), const MinimizeOptions& options = {}) const;
 
  protected:
-  // Minimize fails if the learning rate or one of `numbers`, the other options of the rule, is out
-  // of range; the error names the rule.
+  // Minimize fails if the learning rate or one of `numbers`, the rule's other options, is out of
+  // range. The error names the rule.
   Optimizer(std::string name, LearningRate learning_rate, std::vector<NumericOption> numbers = {})
       : name_(std::move(name)),
         learning_rate_(std::move(learning_rate)),
         numbers_(std::move(numbers)) {}
 
-  // Outputs that the updates of all variables share, made once. Each optimizer defines their order.
-  // The learning rate comes first and has the dtype of the variables. Update gets the one of its
-  // variable there (MinimizeOptions::learning_rate_multipliers).
+  // Outputs that the updates of all variables share, created once. Each optimizer defines their
+  // order, except that the learning rate comes first, in the dtype of the variables. Update
+  // receives the rate of its own variable there (MinimizeOptions::learning_rate_multipliers).
   using Shared = std::vector<Output>;
-  // `step`: 1 in the first step, in the same dtype as the learning rate; invalid unless
-  // counts_steps(). By default, they share only the learning rate.
+  // `step` is 1 in the first step and has the learning rate's dtype. It is invalid unless
+  // counts_steps(). By default, only the learning rate is shared.
   virtual Shared Prepare(const Scope& scope, Output learning_rate, Output step) const;
-  // Adds to `update` the writes of a variable and its slots.
+  // Adds the writes to a variable and its slots to `update`.
   virtual void Update(VariableUpdate& update, const Shared& shared) const = 0;
   // Adds an operation that runs once after `updates`, for state that is not a slot of a variable.
   virtual Operation Finish(const Scope& scope, const Shared& shared,
@@ -81,11 +81,11 @@ class Optimizer {
 
  private:
   virtual bool counts_steps() const { return false; }
-  // The decay of this variable where MinimizeOptions::weight_decay has no value.
+  // The weight decay of this variable if MinimizeOptions::weight_decay is unset.
   virtual double weight_decay(const VariableUpdate&) const { return 0; }
 
-  // InvalidArgument if a gradient, a variable or the gate (which may be invalid) is not of this
-  // graph, or a variable is not a variable's handle.
+  // InvalidArgument if a gradient, a variable or the gate (which may be invalid) does not belong to
+  // this graph, or if a variable is not a variable's handle.
   static absl::Status CheckGradients(const Graph& graph,
                                      absl::Span<const GradientAndVariable> gradients,
                                      const Output& gate);

@@ -23,7 +23,7 @@ std::string WhyNoGradient(const Graph& graph, const Output& loss,
   }
   const absl::StatusOr<std::vector<Node*>> order = TopologicalOrder(graph);
   if (!order.ok()) return std::string(order.status().message());
-  std::string ends;  // an op between a variable and the loss that has no gradient
+  std::string ends;  // an op without a gradient between a variable and the loss
   for (const Node* node : *order) {
     for (const Output& in : node->inputs()) {
       if (depends[in.node->id()]) depends[node->id()] = true;
@@ -42,7 +42,7 @@ std::string WhyNoGradient(const Graph& graph, const Output& loss,
                       ends.empty() ? "" : ", such as ", ends);
 }
 
-// Checks the result of a reducer of `gv`, a gradient of the variable called `name`.
+// Checks what a reducer returned for `gv`, a gradient of the variable named `name`.
 absl::Status CheckReduced(const Scope& scope, absl::string_view name, const GradientAndVariable& gv,
                           const Output& reduced) {
   const std::string where = absl::StrCat("reduction of the gradient of '", name, "'");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Optimizers, learning rates, and how gradients are reduced.
+// Optimizers, learning rates and gradient reductions.
 #ifndef MIRRORFLOW_TRAIN_OPTIMIZERS_OPTIMIZERS_H_
 #define MIRRORFLOW_TRAIN_OPTIMIZERS_OPTIMIZERS_H_
 

@@ -6,11 +6,11 @@
 
 namespace mirrorflow {
 
-// Gradients divided by the root of their running mean square:
+// Divides gradients by the square root of their running mean square:
 //   rms = rho * rms + (1 - rho) * gradient²
 //   accumulator = momentum * accumulator + learning_rate * gradient / sqrt(rms + epsilon)
 //   variable -= accumulator
-// With `centered`, the root is that of rms - mean² + epsilon, an estimate of the variance, where
+// With `centered`, the root is taken of rms - mean² + epsilon, an estimate of the variance, where
 //   mean = rho * mean + (1 - rho) * gradient.
 // Sources: Hinton, "Neural networks for machine learning", lecture 6e, 2012; Graves, "Generating
 // sequences with recurrent neural networks", 2013 (centered).

@@ -22,8 +22,8 @@ namespace {
 
 constexpr double kPi = 3.14159265358979323846;
 
-// Returns the schedule `rate`, whose nodes are in a scope called `scope_name`. The graph fails if
-// one of `numbers`, the options of `name`, is out of range.
+// Returns the schedule `rate` with its nodes in a scope named `scope_name`. Fails the graph if one
+// of `numbers`, the options of `name`, is out of range.
 LearningRateSchedule Checked(const char* scope_name, const char* name,
                              std::vector<NumericOption> numbers,
                              std::function<Output(const Term& step)> rate) {
@@ -36,18 +36,18 @@ LearningRateSchedule Checked(const char* scope_name, const char* name,
 Term Floor(const Term& x) { return x.With(ops::Floor(x.scope(), x)); }
 Term Cos(const Term& x) { return x.With(ops::Cos(x.scope(), x)); }
 
-// `below` where step < limit, else `from`.
+// Returns `below` where step < limit, otherwise `from`.
 Output Before(const Term& step, double limit, const Term& below, const Term& from) {
   const Scope& s = step.scope();
   return ops::SelectV2(s, ops::Less(s, step, step.Number(limit)), below, from);
 }
 
-// Goes from `first` to `last` along half a cosine as `progress` goes from 0 to 1.
+// Goes from `first` to `last` along half a cosine while `progress` goes from 0 to 1.
 Term CosineTo(double first, double last, const Term& progress) {
   return (first + last) / 2 + (first - last) / 2 * Cos(progress * kPi);
 }
 
-// The part of the decay that is done, in units of `decay_steps`.
+// Returns how much of the decay is done, in units of `decay_steps`.
 Term Progress(const Term& step, int64_t decay_steps, bool staircase) {
   const Term done = step / static_cast<double>(decay_steps);
   return staircase ? Floor(done) : done;
@@ -57,7 +57,7 @@ Term Progress(const Term& step, int64_t decay_steps, bool staircase) {
 
 LearningRateSchedule OneCycle(const OneCycleOptions& o) {
   auto rate = [o](const Term& step) {
-    // The steps of the highest and of the last rate; each phase takes at least one step.
+    // The steps with the highest and the last rate. Each phase takes at least one step.
     const double total = static_cast<double>(o.total_steps);
     const double top = std::max(1.0, o.warmup_fraction * total - 1);
     const double end = std::max(top + 1, total - 1);
@@ -162,7 +162,7 @@ LearningRateSchedule PolynomialDecay(const PolynomialDecayOptions& o) {
   auto rate = [o](const Term& step) {
     const Term done = step / static_cast<double>(o.decay_steps);
     Term part = Min(done, done.Number(1));
-    if (o.cycle) {  // the first decay also has step 0
+    if (o.cycle) {  // step 0 also belongs to the first decay
       const Term decays = done.With(ops::Ceil(done.scope(), done));
       part = done / Max(decays, decays.Number(1));
     }
@@ -182,7 +182,8 @@ LearningRateSchedule CosineDecayRestarts(const CosineDecayRestartsOptions& o) {
     const Term done = step / static_cast<double>(o.first_decay_steps);
     Term restarts = Floor(done), part = done - restarts;
     if (o.t_mul != 1) {
-      // The decays before restart i take (t_mul^i - 1) / (t_mul - 1) times the first one.
+      // Before restart i, the decays take (t_mul^i - 1) / (t_mul - 1) times as long as the first
+      // one.
       const Term power = 1 + done * (o.t_mul - 1);
       const Term log = power.With(ops::Log(power.scope(), power));
       restarts = Floor(log / std::log(o.t_mul));
@@ -205,7 +206,7 @@ LearningRateSchedule Adjustable(double initial, const std::string& variable) {
   return [=](const Scope& scope, Output step) {
     if (!CheckNumbers(scope, "Adjustable", {{"initial", initial, kNotNegative}})) return Output();
     const Scope root(&scope.graph());
-    // Once, if the updates have several dtypes.
+    // Create the variable only once if the updates have several dtypes.
     Node* const made = scope.graph().FindNode(variable);
     const Output value =
         made != nullptr

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Schedules of learning rates, with the names, defaults and values of Keras'
-// (keras.optimizers.schedules) where it has them. Minimize fails if an option is out of range.
+// Learning-rate schedules, with the names, defaults and values of keras.optimizers.schedules where
+// Keras has them. Minimize fails if an option is out of range.
 //
 //   Adam({.learning_rate = schedules::ExponentialDecay(
 //             {.initial_learning_rate = 0.1, .decay_steps = 1000, .decay_rate = 0.96})})
@@ -21,13 +21,14 @@ namespace mirrorflow::schedules {
 struct OneCycleOptions {
   double max_learning_rate = 0.1;
   int64_t total_steps = 0;
-  double warmup_fraction = 0.3;   // of the steps
-  double div_factor = 25;         // starts at max_learning_rate / div_factor,
-  double final_div_factor = 1e4;  // ends at the first rate / final_div_factor and stays there
+  double warmup_fraction = 0.3;   // fraction of total_steps
+  double div_factor = 25;         // the first rate is max_learning_rate / div_factor
+  double final_div_factor = 1e4;  // the last rate is the first one / final_div_factor
 };
 
-// Rises to the maximum and falls again, each time along half a cosine. Source: Smith and Topin,
-// "Super-convergence", 2018; PyTorch's OneCycleLR (two phases, without its momentum cycle).
+// Rises to the maximum and falls again, each along half a cosine, then stays at the last rate.
+// Source: Smith and Topin, "Super-convergence", 2018; PyTorch's OneCycleLR (two phases, without its
+// momentum cycle).
 LearningRateSchedule OneCycle(const OneCycleOptions& options);
 
 struct PiecewiseConstantOptions {
@@ -42,11 +43,11 @@ LearningRateSchedule PiecewiseConstant(const PiecewiseConstantOptions& options);
 struct CosineDecayOptions {
   double initial_learning_rate = 0.1;
   int64_t decay_steps = 0;
-  double alpha = 0;  // ends at initial_learning_rate * alpha and stays there
+  double alpha = 0;  // the last rate is initial_learning_rate * alpha
 };
 
-// Falls along half a cosine. Source: Loshchilov and Hutter, "SGDR: stochastic gradient descent with
-// warm restarts", 2017; Keras' CosineDecay.
+// Falls along half a cosine, then stays at the last rate. Source: Loshchilov and Hutter, "SGDR:
+// stochastic gradient descent with warm restarts", 2017; Keras' CosineDecay.
 LearningRateSchedule CosineDecay(const CosineDecayOptions& options);
 
 struct WarmUpOptions {
@@ -55,14 +56,15 @@ struct WarmUpOptions {
   LearningRate after = 0.1;
 };
 
-// Rises linearly from initial_learning_rate to the first rate of `after` in `steps` steps, then
-// follows `after`, which counts its steps from there. With CosineDecay as `after`, it equals Keras'
-// CosineDecay with warmup_steps. Source: Goyal et al., "Accurate, large minibatch SGD", 2017.
+// Rises linearly from initial_learning_rate to the first rate of `after` over `steps` steps, then
+// follows `after`, whose step count starts from there. With CosineDecay as `after`, it equals
+// Keras' CosineDecay with warmup_steps. Source: Goyal et al., "Accurate, large minibatch SGD",
+// 2017.
 LearningRateSchedule WarmUp(const WarmUpOptions& options);
 
 struct ExponentialDecayOptions {
   double initial_learning_rate = 0.1;
-  int64_t decay_steps = 0;  // 1 or more
+  int64_t decay_steps = 0;  // at least 1
   double decay_rate = 0.96;
   bool staircase = false;
 };
@@ -73,43 +75,43 @@ LearningRateSchedule ExponentialDecay(const ExponentialDecayOptions& options);
 
 struct InverseTimeDecayOptions {
   double initial_learning_rate = 0.1;
-  int64_t decay_steps = 0;  // 1 or more
+  int64_t decay_steps = 0;  // at least 1
   double decay_rate = 0.5;
   bool staircase = false;
 };
 
-// initial_learning_rate / (1 + decay_rate * step / decay_steps), and staircase rounds the quotient
-// down.
+// initial_learning_rate / (1 + decay_rate * step / decay_steps). With staircase, step / decay_steps
+// is rounded down.
 LearningRateSchedule InverseTimeDecay(const InverseTimeDecayOptions& options);
 
 struct PolynomialDecayOptions {
   double initial_learning_rate = 0.1;
-  int64_t decay_steps = 0;  // 1 or more
+  int64_t decay_steps = 0;  // at least 1
   double end_learning_rate = 0.0001;
   double power = 1;
-  // Rises again after decay_steps: the decay then takes the next multiple of decay_steps.
+  // Rises again after decay_steps: the decay then runs to the next multiple of decay_steps.
   bool cycle = false;
 };
 
-// (initial_learning_rate - end_learning_rate) * (1 - step / decay_steps)^power + end_learning_rate,
-// where it stays after decay_steps.
+// (initial_learning_rate - end_learning_rate) * (1 - step / decay_steps)^power + end_learning_rate.
+// It stays at end_learning_rate after decay_steps, unless `cycle`.
 LearningRateSchedule PolynomialDecay(const PolynomialDecayOptions& options);
 
 struct CosineDecayRestartsOptions {
   double initial_learning_rate = 0.1;
-  int64_t first_decay_steps = 0;  // 1 or more
-  double t_mul = 2;               // each decay takes this many times the steps of the one before,
-  double m_mul = 1;               // and begins at this many times its first rate
-  double alpha = 0;               // ends at initial_learning_rate * alpha
+  int64_t first_decay_steps = 0;  // at least 1
+  double t_mul = 2;               // factor from the length of one decay to the next; at least 1
+  double m_mul = 1;               // factor from the first rate of one decay to the next
+  double alpha = 0;               // each decay ends at initial_learning_rate * alpha
 };
 
-// CosineDecay with warm restarts. t_mul must be at least 1.
+// CosineDecay with warm restarts.
 // Source: Loshchilov and Hutter, "SGDR: stochastic gradient descent with warm restarts", 2017.
 LearningRateSchedule CosineDecayRestarts(const CosineDecayRestartsOptions& options);
 
-// A rate that the program changes between steps: the value of a float variable, which begins at
-// `initial`. Set it by Session::AssignVariable("learning_rate", …), or have ReduceLROnPlateau do
-// so.
+// A rate that the program changes between steps: the value of a float variable, initially
+// `initial`. Set it with Session::AssignVariable("learning_rate", …), or use the callback
+// ReduceLROnPlateau.
 LearningRateSchedule Adjustable(double initial, const std::string& variable = "learning_rate");
 
 }  // namespace mirrorflow::schedules

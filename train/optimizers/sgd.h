@@ -6,7 +6,7 @@
 
 namespace mirrorflow {
 
-// variable -= learning_rate * gradient
+// Plain gradient descent: variable -= learning_rate * gradient.
 class GradientDescent final : public Optimizer {
  public:
   struct Options {
@@ -20,8 +20,10 @@ class GradientDescent final : public Optimizer {
 };
 using SGD = GradientDescent;
 
-// accumulator = momentum * accumulator + gradient; variable -= learning_rate * accumulator, or with
-// Nesterov's momentum learning_rate * (gradient + momentum * accumulator).
+// Gradient descent with momentum:
+//   accumulator = momentum * accumulator + gradient
+//   variable -= learning_rate * accumulator, or with use_nesterov
+//   variable -= learning_rate * (gradient + momentum * accumulator)
 class Momentum final : public Optimizer {
  public:
   struct Options {

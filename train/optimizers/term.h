@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arithmetic on the values of a graph, so that an update rule reads like its formula:
+// Arithmetic on graph values, so that an update rule reads like its formula:
 //
 //   const Term v = beta2 * slot + (1 - beta2) * Square(gradient);
 //
-// Each operator adds one node, to the scope of its first term: outputs have the same operators
-// (ops/operators.h), whose nodes are outside any scope. Numbers take the dtype of the other
-// operand.
+// Each operator adds one node, in the scope of its first term. (The same operators on outputs,
+// ops/operators.h, add nodes outside any scope.) Numbers take the dtype of the other operand.
 #ifndef MIRRORFLOW_TRAIN_OPTIMIZERS_TERM_H_
 #define MIRRORFLOW_TRAIN_OPTIMIZERS_TERM_H_
 
@@ -23,7 +22,7 @@ class Term {
   const Output& output() const { return output_; }
   operator Output() const { return output_; }  // NOLINT: operand of an op
 
-  // `value` in the dtype of this term.
+  // Returns `value` in the dtype of this term.
   Term Number(double value) const;
   Term With(Output output) const { return Term(scope_, output); }
 
@@ -56,7 +55,7 @@ Term Min(const Term& x, const Term& y);
 Term Pow(const Term& x, double y);
 Term Pow(double x, const Term& y);
 
-// Over all elements: a scalar.
+// Reduce over all elements to a scalar.
 Term SumOf(const Term& x);
 Term MeanOf(const Term& x);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The update of one variable in one step, written as a graph by the rule of an optimizer:
+// The update of one variable in one step, which an optimizer's rule writes as a graph:
 //
 //   void Lion::Update(VariableUpdate& u, const Shared& shared) const {
 //     const Variable momentum = u.Slot("momentum");
@@ -32,36 +32,36 @@ Variable CreateOptimizerState(
 
 class VariableUpdate {
  public:
-  // `gate`: a bool scalar, or invalid. If it is false, the step writes nothing.
+  // `gate`: a bool scalar, or invalid. In a step where it is false, nothing is written.
   VariableUpdate(const Scope& scope, const GradientAndVariable& gv, Output gate)
       : scope_(scope), write_scope_(scope), gv_(gv), gate_(gate) {}
 
   // For values that are computed before the update.
   const Scope& scope() const { return scope_; }
-  // For ops that read or write the variable: they see the writes that were added before.
+  // For ops that read or write the variable. They see all writes added before them.
   const Scope& write_scope() const { return write_scope_; }
 
   const Output& variable() const { return gv_.variable; }
   const Shape& shape() const;
   DataType dtype() const;
-  // The gradient may be a partial sum, which an update op (ops/update.h) reduces itself.
+  // May be a partial sum, which an update op (ops/update.h) reduces itself.
   const Output& gradient() const { return gv_.gradient; }
-  // The gradient for any formula: reduced over the replicas, once.
+  // The gradient for use in any formula: reduced over the replicas, only once.
   Term ReducedGradient() const;
-  // The value of the variable after the writes that were added before.
+  // The value of the variable after the writes added so far.
   Term Read() const;
   Term term(Output value) const { return Term(scope_, value); }
-  // The gate as the last operands of an update op.
+  // The gate in the form of the last operands of an update op.
   std::vector<Output> gates() const;
 
-  // Creates state of this variable in a scope that has its name. It has the variable's dtype and,
-  // by default, its shape, and starts at `initial`.
+  // Creates state for this variable, in a scope named after it. It has the variable's dtype and, by
+  // default, its shape. Every element starts at `initial`.
   Variable Slot(absl::string_view name, double initial = 0);
   Variable Slot(absl::string_view name, const Shape& shape, double initial = 0);
 
-  // Makes `next` the value of a slot after the step; at most once for each slot.
+  // Makes `next` the value of a slot after the step. Call it at most once for each slot.
   void Assign(const Variable& slot, Output next);
-  // Makes the running mean decay * slot + (1 - decay) * value the value of a slot, and returns it.
+  // Sets a slot to the running mean decay * slot + (1 - decay) * value, and returns the mean.
   Term Average(const Variable& slot, double decay, const Term& value);
   // variable = next
   void AssignVariable(Output next);
@@ -70,7 +70,7 @@ class VariableUpdate {
   // Adds an update op, built in write_scope() with gates(), which writes the variable.
   void Add(Operation update);
 
-  // Everything that was added. A step must run all of it.
+  // Everything that was added. Each step must run all of it.
   const std::vector<Operation>& operations() const { return operations_; }
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads and writes safetensors files: named tensors, which Python can load without executing code.
+// Reads and writes safetensors files: named tensors that Python can load without executing code.
 //   uint64 length of the header | header (JSON) | the tensors' bytes; all little-endian
 #ifndef MIRRORFLOW_TRAIN_SAFETENSORS_SAFETENSORS_H_
 #define MIRRORFLOW_TRAIN_SAFETENSORS_SAFETENSORS_H_
@@ -20,21 +20,21 @@ namespace mirrorflow {
 struct Safetensors {
   std::map<std::string, Tensor> tensors;
   std::map<std::string, std::string> metadata;
-  // The tensors of a file that a Tensor cannot hold (8-bit floats, many dimensions), by name, with
-  // an Unimplemented error for a caller that needs one. They are not written.
+  // The tensors of a file that a Tensor cannot hold (8-bit floats, many dimensions), by name. Each
+  // has an Unimplemented error for callers that need the tensor. They are not written.
   std::map<std::string, absl::Status> unreadable = {};
 };
 
-// The bytes of a safetensors file in memory: the same as those of the reference implementation.
+// The bytes of a safetensors file in memory, identical to those of the reference implementation.
 class SafetensorsFile {
  public:
-  // Refers to the tensors of `contents`, which must outlive it.
+  // Refers to the tensors of `contents`, which must outlive the result.
   static absl::StatusOr<SafetensorsFile> Create(const Safetensors& contents);
 
   // All bytes before the tensors.
   const std::string& header() const { return header_; }
   uint64_t bytes() const;
-  // The parts of the file, in order. Valid as long as this object.
+  // The pieces of the file, in order. Valid as long as this object.
   std::vector<absl::string_view> pieces() const;
 
  private:
@@ -42,14 +42,13 @@ class SafetensorsFile {
   std::vector<const Tensor*> tensors_;  // in the order of the file
 };
 
-// Writes the same bytes as the reference implementation. A crash leaves either the old file or the
-// new one (WriteFileAtomically).
+// Writes the same bytes as the reference implementation. A crash leaves either the old or the new
+// file (WriteFileAtomically).
 absl::Status WriteSafetensors(absl::string_view path, const Safetensors& contents);
 
-// Returns all tensors, some of which may be unreadable, or an error. Checks that the file is large
-// enough before it allocates memory. A file that breaks a rule of the format is DataLoss, `path:
-// RuleName: what; expected …, got …`; a file of another kind, which the error names, is
-// InvalidArgument.
+// Returns all tensors, some of which may be unreadable. Checks that the file is large enough before
+// allocating memory. DataLoss, `path: RuleName: what; expected …, got …`, if the file violates a
+// rule of the format; InvalidArgument for a file of another format, which the error names.
 absl::StatusOr<Safetensors> ReadSafetensors(absl::string_view path);
 
 }  // namespace mirrorflow

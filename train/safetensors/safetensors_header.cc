@@ -17,7 +17,7 @@
 namespace mirrorflow {
 namespace {
 
-// The size of an entry's data in bytes.
+// Returns the size of an entry's data in bytes.
 absl::StatusOr<uint64_t> BytesOf(const RawSafetensorsEntry& entry) {
   uint64_t bits = entry.dtype->bits;
   bool overflow = false;
@@ -148,11 +148,11 @@ absl::StatusOr<std::string> FormatSafetensorsHeader(
     }
     items.push_back({row, &name, &tensor});
   }
-  // Stable, because the map already sorts by name.
+  // Stable, because the map is already sorted by name.
   std::stable_sort(items.begin(), items.end(),
                    [](const Item& a, const Item& b) { return a.dtype > b.dtype; });
 
-  // Joins the fields as text, because ordered_json compares a new key with all others.
+  // Join the fields as text, because ordered_json compares each new key with all others.
   std::vector<std::string> fields;
   auto add_field = [&](absl::string_view name, const nlohmann::ordered_json& value) {
     fields.push_back(absl::StrCat(JsonQuote(name), ":", JsonText(value)));

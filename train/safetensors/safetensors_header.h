@@ -32,9 +32,9 @@ struct SafetensorsHeader {
   std::map<std::string, absl::Status> unreadable;  // as in Safetensors
 };
 
-// Parses and fully checks the header of a file with `data_bytes` bytes after the header. A broken
-// rule of the format is DataLoss. Its message begins with the name of the rule, which is that of
-// the reference implementation for the rules that it has. Legal contents that a Tensor cannot hold
+// Parses and fully checks the header of a file with `data_bytes` bytes after the header. A violated
+// rule of the format is DataLoss. The message begins with the name of the rule, which is the
+// reference implementation's where it has that rule. Legal contents that a Tensor cannot hold
 // (8-bit floats, many dimensions) are unreadable. Unknown fields are ignored.
 absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::string_view json,
                                                          uint64_t data_bytes);

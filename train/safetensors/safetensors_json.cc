@@ -42,8 +42,8 @@ constexpr SafetensorsDtype kDtypes[] = {
 };
 
 // Builds the header from the events of nlohmann's parser. The parser's own parse() would silently
-// keep the last of several equal keys and would build the whole tree. A handler that returns false
-// ends the parse; `status` then holds the reason.
+// keep only the last of several equal keys, and would build the whole tree. A handler ends the
+// parse by returning false; `status` then holds the reason.
 class HeaderEvents {
  public:
   RawSafetensorsHeader header;
@@ -193,7 +193,7 @@ class HeaderEvents {
   }
 
   std::string key_;
-  bool has_shape_ = false;                   // of the entry being read
+  bool has_shape_ = false;                   // of the current entry
   std::vector<std::set<std::string>> keys_;  // of each open object
   std::vector<Place> places_ = {kOutside};
 };
@@ -213,13 +213,13 @@ absl::StatusOr<RawSafetensorsHeader> ParseSafetensorsJson(absl::string_view json
                                           json.empty() ? "nothing" : JsonQuote(json.substr(0, 1))));
   }
   if (!IsUtf8(json)) return BrokenSafetensors("InvalidHeader", "the header is not UTF-8");
-  // The parser would accept other trailing white space, and takes a NUL for the end.
+  // The parser would accept other trailing white space, and treats a NUL as the end.
   const size_t last = json.find_last_not_of(' ');
   const size_t nul = json.find('\0');
   if (json[last] != '}' || nul != absl::string_view::npos) {
     return BrokenSafetensors("InvalidHeader", "expected only spaces after the header's closing }");
   }
-  // The limit of the reference implementation is 128 levels, too.
+  // The reference implementation also limits the depth to 128 levels.
   if (const absl::Status status = CheckJsonLimits(json); !status.ok()) {
     return BrokenSafetensors(kInvalidJson, status.message());
   }

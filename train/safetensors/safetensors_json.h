@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Parses the JSON of a safetensors header without checking the rules of the format, which
+// Parses the JSON of a safetensors header without checking the rules of the format, as
 // safetensors_header.h does.
 #ifndef MIRRORFLOW_TRAIN_SAFETENSORS_SAFETENSORS_JSON_H_
 #define MIRRORFLOW_TRAIN_SAFETENSORS_SAFETENSORS_JSON_H_
@@ -43,7 +43,7 @@ struct RawSafetensorsHeader {
 // DataLoss for text that is not UTF-8, not JSON or not a header, and for a duplicate key.
 absl::StatusOr<RawSafetensorsHeader> ParseSafetensorsJson(absl::string_view json);
 
-// DataLoss: `rule: text`.
+// Returns DataLoss, `rule: text`.
 absl::Status BrokenSafetensors(absl::string_view rule, absl::string_view text);
 
 }  // namespace mirrorflow

@@ -25,7 +25,7 @@
 namespace mirrorflow {
 namespace {
 
-// A letter of the host's name that a file name cannot hold becomes a dash.
+// Replaces characters of the host's name that a file name cannot hold with dashes.
 std::string HostName() {
   char name[256] = "";
   if (gethostname(name, sizeof(name) - 1) != 0 || name[0] == '\0') return "localhost";
@@ -41,8 +41,8 @@ constexpr int64_t kMaxEventBytes = int64_t{1} << 30;
 
 constexpr absl::string_view kPrefix = "events.out.tfevents.";
 
-// The time in the name of a new file. Readers take the files in the order of their names, so a file
-// that purges has a later one than all others, whatever the clocks of their hosts say.
+// Returns the time for the name of a new file. Readers process files in name order, so a file that
+// purges gets a later time than all others, whatever the hosts' clocks say.
 int64_t TimeOfName(absl::string_view log_dir, bool purges) {
   int64_t seconds = absl::ToUnixSeconds(absl::Now());
   std::error_code error;
@@ -62,7 +62,8 @@ int64_t TimeOfName(absl::string_view log_dir, bool purges) {
 
 absl::StatusOr<std::unique_ptr<TfRecordWriter>> CreateFile(absl::string_view log_dir,
                                                            const EventFileOptions& options) {
-  // Another process may have the same name on another host, such as process 1 of a container.
+  // On another host, a process may have the same host name and id, such as process 1 of a
+  // container.
   constexpr int kMostAttempts = 100;
   static std::atomic<int> number{0};
   absl::StatusOr<std::unique_ptr<TfRecordWriter>> file;
@@ -127,7 +128,7 @@ absl::Status EventFileWriter::Start() {
     MF_ASSIGN_OR_RETURN(record, SerializeDeterministically(PurgeEvent(*options_.purge_step)));
     events.push_back(std::move(record));
   }
-  // A directory on a full disk is an error here and not in the middle of training.
+  // Report a directory on a full disk here and not in the middle of training.
   MF_RETURN_IF_ERROR(Write(events));
   MutexLock lock(&join_mu_);
   MF_ASSIGN_OR_RETURN(thread_, StartThread(path(), [this] { WriteEvents(); }));
@@ -170,7 +171,7 @@ std::vector<std::string> EventFileWriter::EventsOfStep(int64_t step) const {
 
 absl::Status EventFileWriter::AddRecord(std::string record) {
   MutexLock lock(&mu_);
-  // An event that is larger than the queue waits until it is alone.
+  // An event larger than the queue waits until the queue is empty.
   const auto has_room = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return queue_.empty() || queue_bytes_ + record.size() <= options_.max_queue_bytes;
   };
@@ -184,7 +185,7 @@ absl::Status EventFileWriter::AddRecord(std::string record) {
   queue_bytes_ += record.size();
   queue_.push_back(std::move(record));
   ++added_;
-  // Wakes the thread for the first event, to start its interval, and when half of the room is gone.
+  // Wake the thread for the first event, to start its interval, and once the queue is half full.
   const bool is_half_full = queue_bytes_ >= options_.max_queue_bytes / 2;
   if (is_half_full) wanted_ = added_;
   if (is_half_full || queue_.size() == 1) work_.NotifyOne();

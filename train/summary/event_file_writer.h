@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// EventFileWriter: writes one of TensorBoard's event files, a TFRecord file of Event messages, on
-// its own thread. SummaryWriter makes the events.
+// EventFileWriter: writes a TensorBoard event file, a TFRecord file of Event messages, on its own
+// thread. SummaryWriter creates the events.
 //
-// A call waits for the disk only if the queue is full, and in Flush() and Close(). The first error
-// of the disk is kept: every later call returns it, and the events that come after it are dropped.
+// Calls wait for the disk only if the queue is full, and in Flush() and Close(). The first disk
+// error is kept: every later call returns it, and events added after it are dropped.
 #ifndef MIRRORFLOW_TRAIN_SUMMARY_EVENT_FILE_WRITER_H_
 #define MIRRORFLOW_TRAIN_SUMMARY_EVENT_FILE_WRITER_H_
 
@@ -30,16 +30,16 @@ class Event;
 }
 
 struct EventFileOptions {
-  // How many bytes of events may wait for the disk. PyTorch's max_queue counts events, but their
-  // sizes differ too much.
+  // How many bytes of events can be queued for the disk. (PyTorch's max_queue counts events, but
+  // their sizes differ too much.)
   size_t max_queue_bytes = size_t{16} << 20;
-  // How long an event may wait to be written together with later ones.
+  // How long an event can wait to be written together with later ones.
   absl::Duration flush_interval = absl::Seconds(120);
   std::string filename_suffix;
-  // Where training resumes: readers drop the events of this step and of later ones from files that
+  // Where training resumes: readers drop the events of this step and later ones from files that
   // were written before.
   std::optional<int64_t> purge_step;
-  // Keep a copy of the events of the highest step, for EventsOfStep().
+  // Keep a copy of the events of the highest step so far, for EventsOfStep().
   bool keep_last_step = false;
 };
 
@@ -48,7 +48,7 @@ class EventFileWriter {
  public:
   // Creates the directory if it is missing, and in it a new file
   //   events.out.tfevents.<seconds since 1970>.<host>.<process>.<number>.v2<suffix>
-  // InvalidArgument for options out of range, otherwise the system's error.
+  // InvalidArgument for options that are out of range; otherwise the system's error.
   static absl::StatusOr<std::unique_ptr<EventFileWriter>> Open(
       absl::string_view log_dir, const EventFileOptions& options = {});
   ~EventFileWriter();  // closes the file; Close() also returns the error
@@ -59,17 +59,17 @@ class EventFileWriter {
 
   // Queues an event. FailedPrecondition after Close().
   absl::Status AddEvent(const proto::Event& event);
-  // The same for one of EventsOfStep(). InvalidArgument for anything else.
+  // Queues an event of EventsOfStep(). InvalidArgument for anything else.
   absl::Status AddSerializedEvent(absl::string_view event);
-  // Queues an event that has readers drop the events of this step and of later ones that were
+  // Queues an event that makes readers drop the events of this step and later ones that were
   // written before it.
   absl::Status Purge(int64_t step);
-  // The events of the step so far, serialized; none if there are events of a later one. Requires
-  // `keep_last_step`.
+  // Returns the events of the step so far, serialised; none if there are events of a later step.
+  // Requires `keep_last_step`.
   std::vector<std::string> EventsOfStep(int64_t step) const;
-  // Blocks until all events that were added before are in the file.
+  // Blocks until all events added so far are in the file.
   absl::Status Flush();
-  // Writes all events and closes the file. Every call returns the status of the first.
+  // Writes all events and closes the file. Every call returns the status of the first one.
   absl::Status Close();
 
  private:
@@ -84,11 +84,11 @@ class EventFileWriter {
 
   mutable Mutex mu_;
   CondVar work_, progress_;  // for thread_ and for callers
-  // Events are counted since the file was opened.
+  // Event counts start at 0 when the file is opened.
   std::vector<std::string> queue_ ABSL_GUARDED_BY(mu_);
   size_t queue_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t added_ ABSL_GUARDED_BY(mu_) = 0, written_ ABSL_GUARDED_BY(mu_) = 0;
-  uint64_t wanted_ ABSL_GUARDED_BY(mu_) = 0;  // thread_ does not wait with the first wanted_
+  uint64_t wanted_ ABSL_GUARDED_BY(mu_) = 0;  // write this many events without waiting
   bool closing_ ABSL_GUARDED_BY(mu_) = false;
   absl::Status status_ ABSL_GUARDED_BY(mu_);
   int64_t last_step_ ABSL_GUARDED_BY(mu_) = std::numeric_limits<int64_t>::min();

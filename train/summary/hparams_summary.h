@@ -16,14 +16,14 @@ namespace proto {
 class Summary;
 }
 
-// The value of a hyperparameter: `true`, `64`, `0.1` or `"adam"`.
+// The value of a hyperparameter, for example `true`, `64`, `0.1` or `"adam"`.
 using HparamValue = std::variant<bool, int64_t, double, std::string>;
 using Hparams = std::map<std::string, HparamValue>;
 using HparamMetrics = std::map<std::string, double>;
 
-// The three values by which TensorBoard's `hparams` plugin recognises a successful run: the names
-// of hyperparameters and metrics, the hyperparameters of this run, and its end. The metrics
-// themselves are scalars. InvalidArgument for a name or a text that is not UTF-8.
+// Returns the three values by which TensorBoard's `hparams` plugin recognises a successful run: the
+// names of the hyperparameters and metrics, the run's hyperparameters, and its end. The metric
+// values themselves are scalars. InvalidArgument for a name or text that is not UTF-8.
 absl::StatusOr<proto::Summary> HparamsSummary(const Hparams& hparams, const HparamMetrics& metrics,
                                               absl::Time start, absl::Time end);
 

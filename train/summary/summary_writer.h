@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SummaryWriter: writes what TensorBoard shows of a run. The functions have the names of PyTorch's
+// SummaryWriter: writes what TensorBoard shows about a run. Function names are those of PyTorch's
 // torch.utils.tensorboard.SummaryWriter.
 //
 //   MF_ASSIGN_OR_RETURN(auto writer, mf::SummaryWriter::Open("logs/run1"));
@@ -9,11 +9,11 @@
 //
 //   tensorboard --logdir logs        # or: mirrorflow report logs/run1
 //
-// A run is a directory. Tags with the same text before a `/` are shown as a group. Only one worker
-// of a cluster should write a run.
+// A run is a directory. Tags with the same prefix before a `/` are shown as a group. In a cluster,
+// only one worker should write a run.
 //
-// Calls compute and encode, but do not wait for the disk (event_file_writer.h). The first error of
-// the disk is returned by each later call.
+// Calls compute and encode their event, but do not wait for the disk (event_file_writer.h). Each
+// later call returns the first disk error.
 #ifndef MIRRORFLOW_TRAIN_SUMMARY_SUMMARY_WRITER_H_
 #define MIRRORFLOW_TRAIN_SUMMARY_SUMMARY_WRITER_H_
 
@@ -38,7 +38,7 @@ struct AddOptions {
 };
 
 struct AddHistogramOptions {
-  int buckets = 30;                    // intervals of equal width, as tf.summary.histogram
+  int buckets = 30;                    // intervals of equal width, like tf.summary.histogram
   std::optional<absl::Time> walltime;  // nullopt: now
 };
 
@@ -47,46 +47,46 @@ struct AddImageOptions {
   std::optional<absl::Time> walltime;     // nullopt: now
 };
 
-// Thread-safe. Every function returns InvalidArgument for an empty tag, or a tag or text that is
-// not UTF-8, and FailedPrecondition after Close().
+// Thread-safe. Every function returns InvalidArgument for an empty tag, or if a tag or text is not
+// UTF-8, and FailedPrecondition after Close().
 class SummaryWriter {
  public:
-  // Creates an event file in `log_dir`, which may have others of the same run.
+  // Creates an event file in `log_dir`, which may already have others of the same run.
   static absl::StatusOr<std::unique_ptr<SummaryWriter>> Open(absl::string_view log_dir,
                                                              const EventFileOptions& options = {});
 
-  // The value is stored as a float.
+  // Adds a value, which is stored as a float.
   absl::Status AddScalar(absl::string_view tag, double value, int64_t step,
                          const AddOptions& options = {});
 
-  // The distribution of the finite elements of `values`, which have a floating or integer type or
-  // bool. Reads them twice. InvalidArgument for another dtype, or for buckets < 1.
+  // Adds the distribution of the finite elements of `values`, which must be floating-point, integer
+  // or bool. Reads them twice. InvalidArgument for another dtype, or if buckets < 1.
   absl::Status AddHistogram(absl::string_view tag, const Tensor& values, int64_t step,
                             const AddHistogramOptions& options = {});
 
-  // `image`: uint8, or floating in [0, 1], which is clipped; 1 to 4 channels (grey, grey and alpha,
-  // RGB, RGBA). InvalidArgument for any other.
+  // Adds an image: uint8, or floating-point in [0, 1] (clipped), with 1 to 4 channels (grey, grey
+  // and alpha, RGB, RGBA). InvalidArgument for any other image.
   absl::Status AddImage(absl::string_view tag, const Tensor& image, int64_t step,
                         const AddImageOptions& options = {});
 
-  // TensorBoard reads `text` as Markdown.
+  // Adds a text, which TensorBoard renders as Markdown.
   absl::Status AddText(absl::string_view tag, absl::string_view text, int64_t step,
                        const AddOptions& options = {});
 
-  // The nodes and edges of the graph. Returns the first error from building it.
+  // Adds the nodes and edges of the graph. Returns the first error from building it.
   absl::Status AddGraph(const Graph& graph, const AddOptions& options = {});
 
-  // The hyperparameters of the run and the metrics it reached, which TensorBoard compares with
-  // those of other runs in the same directory. Also adds the metrics as scalars. Call it once, when
-  // the run ends; another call returns FailedPrecondition.
+  // Adds the run's hyperparameters and the metrics it reached. TensorBoard compares them with those
+  // of other runs in the same directory. Also adds the metrics as scalars. Call it once, at the end
+  // of the run; a second call returns FailedPrecondition.
   //   writer->AddHparams({{"batch", 64}, {"lr", 0.1}, {"optimizer", "adam"}}, {{"accuracy", 0.9}});
   absl::Status AddHparams(const Hparams& hparams, const HparamMetrics& metrics, int64_t step = 0,
                           const AddOptions& options = {});
 
-  // Blocks until everything that was added before is in the file.
+  // Blocks until everything added so far is in the file.
   absl::Status Flush() { return file_->Flush(); }
-  // Writes everything and closes the file, as the destructor does. The status is that of the file:
-  // OK if it holds everything.
+  // Writes everything and closes the file, as the destructor also does. Returns OK if the file
+  // contains everything.
   absl::Status Close() { return file_->Close(); }
 
   const std::string& path() const { return file_->path(); }

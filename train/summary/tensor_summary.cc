@@ -18,8 +18,8 @@
 namespace mirrorflow {
 namespace {
 
-// Calls `fn(double)` for each element in row-major order. Returns false, without a call, for a
-// dtype that is not a real number.
+// Calls `fn(double)` for each element in row-major order. Returns false, without calling it, if the
+// dtype is not a real number.
 template <typename Fn>
 bool ForEachValue(const Tensor& tensor, Fn&& fn) {
   if (IsReducedFloat(tensor.dtype())) {
@@ -41,7 +41,7 @@ bool ForEachValue(const Tensor& tensor, Fn&& fn) {
 
 constexpr int kMostBuckets = 1 << 20;
 
-// Sets everything but the buckets. Returns false if the elements are not real numbers.
+// Sets everything except the buckets. Returns false if the elements are not real numbers.
 bool SetStatistics(const Tensor& values, proto::HistogramProto* histogram) {
   double least = std::numeric_limits<double>::infinity(), most = -least;
   double count = 0, sum = 0, sum_squares = 0;
@@ -155,7 +155,7 @@ absl::StatusOr<proto::HistogramProto> HistogramSummary(const Tensor& values, int
         absl::StrCat("values must be real numbers, got ", values.TypeString()));
   }
   if (histogram.num() == 0) return histogram;
-  // Halves, because the range of finite numbers need not be finite.
+  // Compute with halves, because the range of finite numbers may itself be infinite.
   const double half_least = histogram.min() / 2, half_most = histogram.max() / 2;
   const double half_width = (half_most - half_least) / buckets;
   if (!(half_width > 0)) {

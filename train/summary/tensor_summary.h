@@ -11,16 +11,17 @@
 
 namespace mirrorflow {
 
-// Counts the finite elements of `values` in `buckets` intervals of one width from the smallest to
-// the largest: [lower, upper), the last one closed. If all are equal, one bucket holds them;
-// without any, there is none. InvalidArgument for buckets < 1 or a dtype that is not a real number.
+// Counts the finite elements of `values` in `buckets` intervals of equal width from the smallest to
+// the largest: [lower, upper), the last one closed. If all are equal, one bucket holds them; if
+// there are none, there is no bucket. InvalidArgument for buckets < 1 or a dtype that is not a real
+// number.
 // Source: tf.summary.histogram (TensorBoard, plugins/histogram/summary_v2.py).
 absl::StatusOr<proto::HistogramProto> HistogramSummary(const Tensor& values, int buckets);
 
 // Encodes an image as PNG. `data_format` names its dimensions: `HWC`, `CHW` or `HW`. The channels
-// are grey (1), grey and alpha (2), RGB (3) or RGBA (4). Elements are uint8, or floating numbers
-// from 0 (black) to 1, which are clipped and rounded; NaN is black. InvalidArgument for any other
-// image, and for an empty one.
+// are grey (1), grey and alpha (2), RGB (3) or RGBA (4). Elements are uint8, or floating-point from
+// 0 (black) to 1, which are clipped and rounded; NaN is black. InvalidArgument for any other image,
+// and for an empty one.
 absl::StatusOr<proto::Summary::Image> ImageSummary(const Tensor& image,
                                                    absl::string_view data_format);
 

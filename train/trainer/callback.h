@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Callback: what a user adds to Trainer::Fit (as Keras' and Lightning's callbacks).
+// Callback: the base class of hooks that a user adds to Trainer::Fit, like Keras' and Lightning's
+// callbacks.
 //
 //   class StopBelow final : public Callback {
 //     absl::Status OnEpochEnd(TrainingState& state) override {
@@ -26,72 +27,81 @@
 
 namespace mirrorflow {
 
-// Values by name: `loss`, the metrics, and the same with the prefix `val_` for the validation set.
+// Values by name: `loss`, the metrics, and their values on the validation set, prefixed with
+// `val_`.
 using Logs = std::map<std::string, double>;
 
-// State of training. All workers see the same numbers, so all make the same decisions.
+// The state of training that callbacks see. It is equal on all workers, so all make the same
+// decisions.
 struct TrainingState {
   const Strategy& strategy;
   Session& session;
   int64_t epochs = 0;                           // as passed to Fit
-  std::optional<int64_t> steps_per_epoch = {};  // if the size of the dataset is known
-  // This run saves checkpoints or resumes from one, so logs must be resumable.
+  std::optional<int64_t> steps_per_epoch = {};  // unset if the dataset's size is unknown
+  // Whether this run saves checkpoints or resumes from one, so that logs must be resumable.
   bool has_checkpoints = false;
-  TrainingPosition position = {};               // the steps that have run
+  TrainingPosition position = {};               // how many steps have run
   float loss = 0;                               // of the last step
-  int64_t rows = 0;                             // of its global batch
-  Logs logs = {};                               // in OnValidationEnd, OnEpochEnd and OnTrainEnd
-  std::optional<std::string> stopped = {};      // why training is over
-  std::optional<std::string> interrupted = {};  // why this run ends before training is over
+  int64_t rows = 0;                             // rows of the last global batch
+  Logs logs = {};                               // set in OnValidationEnd, OnEpochEnd and OnTrainEnd
+  std::optional<std::string> stopped = {};      // why training has ended for good
+  std::optional<std::string> interrupted = {};  // why this run ends, although training has not
   // When the newest checkpoint was written or restored (CheckpointManager::newest_time).
   std::optional<MonotonicTime> checkpoint_time = {};
 
-  // Ends training for good: before the step in OnStepBegin, else after the step or the epoch. The
-  // epoch ends with it. A run that resumes from a later checkpoint does not continue training. All
-  // workers must call it in the same event. The first reason counts.
+  // Ends training for good: before the step if called in OnStepBegin, otherwise after the current
+  // step or epoch. It also ends the current epoch. A run that resumes from a checkpoint saved after
+  // the call does not continue training. All workers must call it in the same event. Only the first
+  // reason is kept.
   void StopTraining(std::string why) {
     if (!stopped) stopped = std::move(why);
   }
-  // Ends this run: before the step in OnStepBegin, before the batch in OnInferenceStepBegin (which
-  // says where), else after the step or the epoch. Training goes on in a run that resumes from its
-  // last checkpoint. All workers must call it in the same event.
+  // Ends this run but not training: a later run that resumes from the last checkpoint continues.
+  // Takes effect before the step if called in OnStepBegin, before the batch if called in
+  // OnInferenceStepBegin (which lists exceptions), otherwise after the current step or epoch. All
+  // workers must call it in the same event.
   void Interrupt(std::string why) { interrupted = std::move(why); }
   // Whether this worker writes files and output.
   bool is_chief() const { return strategy.worker() == 0; }
 };
 
-// Each method may do nothing. An error ends training; Fit returns it.
+// Override the events of interest; the defaults do nothing. If a method returns an error, training
+// ends and Fit returns the error.
 class Callback {
  public:
   virtual ~Callback() = default;
-  // Resets the callback, which may be passed to several calls of Fit.
+  // Called at the start of Fit. Reset the callback here: it may be passed to several calls of Fit.
   virtual absl::Status OnTrainBegin(TrainingState&) { return absl::OkStatus(); }
-  // Before the first step of each epoch, once: a run that resumes from a checkpoint after it does
-  // not call it again.
+  // Called once, before the first step of each epoch. A run that resumes from a checkpoint saved
+  // after the call does not repeat it.
   virtual absl::Status OnEpochBegin(TrainingState&) { return absl::OkStatus(); }
-  // Before each step, once, even if the run is interrupted before the step.
+  // Called once before each step. A resumed run does not repeat the call, even if the previous run
+  // was interrupted between the call and the step.
   virtual absl::Status OnStepBegin(TrainingState&) { return absl::OkStatus(); }
+  // Called after each step.
   virtual absl::Status OnStep(TrainingState&) { return absl::OkStatus(); }
-  // Before each batch that Trainer::Evaluate and Predict run during Fit, those of the validation
-  // included. After an interruption, a validation, and what runs in OnValidationEnd and OnEpochEnd,
-  // ends with Cancelled, and the resumed run repeats the validation or the event. In other events
-  // all batches run.
+  // Called before each batch that Trainer::Evaluate and Predict run during Fit, including those of
+  // the validation. Once a callback has called Interrupt(), a validation ends before its next
+  // batch, and Evaluate or Predict, called in OnValidationEnd or OnEpochEnd, returns Cancelled; the
+  // resumed run repeats the validation or the event. In all other events, Evaluate and Predict run
+  // to the end.
   virtual absl::Status OnInferenceStepBegin(TrainingState&) { return absl::OkStatus(); }
-  // After the validation that follows every `validation_steps` steps or every epoch. The logs have
-  // the values of the validation set.
+  // Called after each validation, which runs every `validation_steps` steps and at the end of every
+  // epoch. The logs include the values of the validation set.
   virtual absl::Status OnValidationEnd(TrainingState&) { return absl::OkStatus(); }
-  // After the last step of each epoch, and its validation. An epoch that a step limit or an
-  // interruption cuts short ends in the run that resumes it.
+  // Called after the last step of each epoch and its validation. If a step limit or an interruption
+  // cuts the epoch short, the run that resumes and completes the epoch makes the call.
   virtual absl::Status OnEpochEnd(TrainingState&) { return absl::OkStatus(); }
-  // After the last step and the last checkpoint, if there was no error; else OnException. What it
-  // changes is a result of this run, and not part of the training that a checkpoint resumes.
+  // Called after the last step and the last checkpoint if there was no error. Variables that it
+  // changes are part of this run's result, but not of the training that a checkpoint resumes.
   virtual absl::Status OnTrainEnd(TrainingState&) { return absl::OkStatus(); }
+  // Called instead of OnTrainEnd if Fit returns an error.
   virtual void OnException(TrainingState&, const absl::Status&) {}
 
-  // Checkpoints hold what SaveState adds to `saved`. In a run that resumes from one, LoadState gets
-  // it back after OnTrainBegin. A callback that assigns variables saves their values, and assigns
-  // them again. LoadState may clear `state.stopped` if this callback has stopped training and, with
-  // other options, no longer would. Both do nothing by default.
+  // SaveState adds the callback's state to a checkpoint; a run that resumes from the checkpoint
+  // gets it back in LoadState, after OnTrainBegin. A callback that assigns variables must save
+  // their values and assign them again. If this callback had stopped training but would not with
+  // its present options, LoadState may clear `state.stopped`. Both methods do nothing by default.
   //
   //   absl::Status SaveState(TrainingState&, StateDict& saved) const override {
   //     saved.Set("best", best_);
@@ -102,8 +112,8 @@ class Callback {
   //   }
   virtual absl::Status SaveState(TrainingState&, StateDict&) const { return absl::OkStatus(); }
   virtual absl::Status LoadState(TrainingState&, const StateDict&) { return absl::OkStatus(); }
-  // Names the state in checkpoints; the callbacks of a Fit that have the same name are numbered. A
-  // callback with another name than the saved one starts fresh. Empty: the name of the class.
+  // Identifies the callback's state in checkpoints. A callback whose key is not in the checkpoint
+  // starts fresh. Callbacks of one Fit with equal keys are numbered. Empty: the class name.
   virtual std::string state_key() const { return ""; }
 };
 

@@ -28,8 +28,8 @@ std::string ClassName(const Callback& callback) {
   return name == nullptr ? mangled : name.get();
 }
 
-// Keys may hold paths, of any bytes. A slash separates a key from the names of its entries, and a
-// number sign from its number.
+// Keys can contain paths with arbitrary bytes. A slash separates a key from its entries' names, and
+// a number sign separates it from its number.
 std::string KeyOf(const Callback& callback) {
   std::string key = callback.state_key();
   if (key.empty()) key = ClassName(callback);

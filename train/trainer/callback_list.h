@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The callbacks of one call of Trainer::Fit (as Keras' CallbackList): calls them in their order,
-// and saves and restores their states. Private to the trainer.
+// The callbacks of one call of Trainer::Fit, like Keras' CallbackList: calls them in order, and
+// saves and restores their states. Private to the trainer.
 #ifndef MIRRORFLOW_TRAIN_TRAINER_CALLBACK_LIST_H_
 #define MIRRORFLOW_TRAIN_TRAINER_CALLBACK_LIST_H_
 
@@ -25,26 +25,27 @@ class CallbackList {
   static absl::StatusOr<CallbackList> Create(absl::Span<Callback* const> callbacks);
   CallbackList() = default;
 
-  // Calls every callback, until one returns an error.
+  // Calls the callbacks in order, until one returns an error.
   absl::Status Call(Event event, TrainingState& state);
   void OnException(TrainingState& state, const absl::Status& why);
 
-  // Returns the state of each callback under its key, and whether one of them has stopped training.
+  // Returns the state of each callback under its key and, if training is stopped, which one stopped
+  // it.
   absl::StatusOr<StateDict> SaveState(TrainingState& state) const;
-  // Gives each callback its state back. Training stays stopped if the callback that stopped it is
-  // still in the list, and does not take that back.
+  // Restores the state of each callback. Training remains stopped if the list still has the
+  // callback that stopped it, unless that callback's LoadState resumes training.
   absl::Status LoadState(TrainingState& state, const StateDict& saved);
-  // The keys of the states that no callback of the list has saved.
+  // Returns the keys of saved states that belong to no callback of this list.
   std::vector<std::string> UnusedKeys(const StateDict& saved) const;
 
  private:
   struct Entry {
     Callback* callback;
-    std::string key;  // under which a checkpoint holds the state; no two are equal
+    std::string key;  // identifies the state in a checkpoint; unique in the list
   };
 
   std::vector<Entry> entries_;
-  std::string stopped_by_;  // the key of the callback that has stopped training
+  std::string stopped_by_;  // key of the callback that stopped training
 };
 
 }  // namespace mirrorflow

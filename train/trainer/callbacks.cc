@@ -26,7 +26,7 @@ namespace mirrorflow {
 namespace {
 
 constexpr char kBestWeights[] = "best_weights/";
-// Maximum size of a CsvLog that can be continued. Short lines take 20 times their size in memory.
+// Maximum size of a CsvLog to continue. Short lines take 20 times their size in memory.
 constexpr uint64_t kMaxLogBytes = uint64_t{16} << 20;
 
 bool LargerIsBetter(absl::string_view name, MonitorMode mode) {
@@ -61,7 +61,7 @@ absl::StatusOr<bool> Monitor::Improves(const Logs& logs) {
     return absl::InvalidArgumentError(absl::StrCat(
         "callback: expected a metric '", name_, "', got ",
         absl::StrJoin(logs, ", ", [](std::string* out, const auto& log) { *out += log.first; }),
-        absl::StartsWith(name_, "val_") ? "; Fit needs a validation set for it" : ""));
+        absl::StartsWith(name_, "val_") ? "; it needs a validation set" : ""));
   }
   const bool better = larger_is_better_ ? it->second - min_delta_ > best_  //
                                         : it->second + min_delta_ < best_;
@@ -88,7 +88,7 @@ absl::Status EarlyStopping::OnEpochEnd(TrainingState& state) {
   if (better) {
     waited_ = 0;
     if (!options_.restore_best_weights) return absl::OkStatus();
-    // Uses new tensors, because a checkpoint may still be writing the old ones.
+    // Use new tensors, because a checkpoint may still be writing the old ones.
     std::map<std::string, Tensor> weights;
     for (const std::string& name : state.session.VariableNames()) {
       MF_ASSIGN_OR_RETURN(weights[name], state.session.ReadVariable(name));
@@ -125,7 +125,7 @@ absl::Status EarlyStopping::LoadState(TrainingState& state, const StateDict& sav
   MF_RETURN_IF_ERROR(saved.Get("waited", &waited_));
   MF_RETURN_IF_ERROR(saved.Get("has_best_weights", &has_best_weights_));
   best_weights_ = saved.WithPrefix(kBestWeights).tensors();
-  // More patience than when it stopped training.
+  // Resume training if `patience` is now larger than when it stopped.
   if (waited_ < options_.patience) state.stopped.reset();
   return absl::OkStatus();
 }
@@ -172,8 +172,8 @@ absl::Status ReduceLROnPlateau::OnEpochEnd(TrainingState& state) {
   return state.session.AssignVariable(options_.variable, Tensor::Scalar<float>(reduced));
 }
 
-// The rate is saved, too: if a later callback interrupts OnEpochEnd, the variable has been reduced
-// already, and the resumed run reduces it again.
+// Also saves the rate: if a later callback interrupts OnEpochEnd, the variable has already been
+// reduced, and the resumed run reduces it again.
 absl::Status ReduceLROnPlateau::SaveState(TrainingState& state, StateDict& saved) const {
   monitor_.Save(saved);
   saved.Set("waited", waited_);
@@ -252,7 +252,7 @@ absl::Status CsvLog::LoadState(TrainingState& state, const StateDict& saved) {
 absl::Status CsvLog::Read(int64_t last) {
   columns_.clear();
   lines_.clear();
-  if (access(path_.c_str(), F_OK) != 0) return absl::OkStatus();  // on a new host
+  if (access(path_.c_str(), F_OK) != 0) return absl::OkStatus();  // for example on a new host
   MF_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path_));
   if (file.size() > kMaxLogBytes) {
     return absl::ResourceExhaustedError(absl::StrCat(path_, ": the log is too large to continue; ",
@@ -261,10 +261,10 @@ absl::Status CsvLog::Read(int64_t last) {
   }
   std::string text(file.size(), '\0');
   MF_RETURN_IF_ERROR(file.Read(0, text.size(), text.data()));
-  // An editor of another system may have saved the file with other line ends. Zero bytes, which are
-  // not text, may follow the lines after a crash of the machine.
+  // An editor on another system may have saved the file with other line ends. After a crash of the
+  // machine, zero bytes, which are not text, may follow the lines.
   text = PlainText(text).value_or(text);
-  // A killed process may have left part of a line.
+  // A killed process may have left an incomplete line.
   text.resize(text.rfind('\n') + 1);
   for (const absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
     const size_t comma = line.find(',');
@@ -316,7 +316,7 @@ absl::Status CsvLog::Write() {
   }
   MF_ASSIGN_OR_RETURN(const int file, OpenForAppending(path_));
   const absl::Status written = AppendTo(file, path_, absl::StrCat(lines_.back(), "\n"));
-  // Some file systems report a failed write only here.
+  // Some file systems report a failed write only on close.
   if (close(file) != 0 && written.ok()) {
     return WriteError(errno, absl::StrCat(path_, ": cannot close"));
   }
@@ -369,7 +369,7 @@ absl::Status ProgressBar::OnEpochEnd(TrainingState& state) {
 }
 
 absl::Status ProgressBar::OnTrainEnd(TrainingState& state) {
-  // A step limit has ended training inside an epoch.
+  // A step limit has ended training in the middle of an epoch.
   if (is_in_epoch_ && !state.stopped && !state.interrupted) MF_RETURN_IF_ERROR(OnEpochEnd(state));
   if (!state.stopped && !state.interrupted) progress_->Finish();
   progress_ = std::nullopt;  // leaves the cursor on a new line

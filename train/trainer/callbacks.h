@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Callbacks for Trainer::Fit, with the names and defaults of Keras where it has them. Fit returns
-// InvalidArgument for numeric options that are out of range, NaN or infinite.
+// Callbacks for Trainer::Fit, with Keras' names and defaults where Keras has the callback. Fit
+// returns InvalidArgument for a numeric option that is out of range, NaN or infinite.
 #ifndef MIRRORFLOW_TRAIN_TRAINER_CALLBACKS_H_
 #define MIRRORFLOW_TRAIN_TRAINER_CALLBACKS_H_
 
@@ -21,21 +21,22 @@
 
 namespace mirrorflow {
 
-// Whether a smaller or a larger value of a monitored metric is better. kAuto: larger for names that
-// contain `acc`, `auc`, `precision`, `recall`, `f1` or `iou`, else smaller.
+// Whether a smaller or a larger value of the monitored metric is better. kAuto: larger if the name
+// contains `acc`, `auc`, `precision`, `recall`, `f1` or `iou`, otherwise smaller.
 enum class MonitorMode { kAuto, kMin, kMax };
 
-// The best value so far of a metric.
+// Tracks the best value of a metric.
 class Monitor {
  public:
   Monitor(std::string name, MonitorMode mode, double min_delta);
-  // Whether the value in `logs` beats the best so far by more than min_delta; if so, it becomes the
-  // best. InvalidArgument, with the names that exist, if it is missing.
+  // Returns whether the value in `logs` beats the best one so far by more than min_delta; if so, it
+  // becomes the best. InvalidArgument, listing the available names, if the metric is missing.
   absl::StatusOr<bool> Improves(const Logs& logs);
   const std::string& name() const { return name_; }
   double best() const { return best_; }
   void Reset();
-  // Names the metric and the direction. Best values compare if these are equal.
+  // The metric and the direction. Two best values are comparable only if their descriptions are
+  // equal.
   std::string Description() const;
   void Save(StateDict& saved) const { saved.Set("best", best_); }
   absl::Status Load(const StateDict& saved) { return saved.Get("best", &best_); }
@@ -48,15 +49,17 @@ class Monitor {
 };
 
 struct EarlyStoppingOptions {
-  std::string monitor = "val_loss";
-  double min_delta = 0;
-  int64_t patience = 0;  // epochs without an improvement before training stops
+  std::string monitor = "val_loss";  // a name in TrainingState::logs
+  double min_delta = 0;              // only larger changes count as improvements
+  int64_t patience = 0;              // how many epochs without improvement stop training
   MonitorMode mode = MonitorMode::kAuto;
-  // When training is over, all variables are those of the best epoch. Checkpoints keep those of the
-  // last step, from which training would go on, and the best ones beside them.
+  // At the end of training, restores all variables to their values from the best epoch. Checkpoints
+  // hold the variables of the last step, from which training can continue, and the best ones in
+  // addition.
   bool restore_best_weights = false;
 };
-// Stops training when a metric no longer improves.
+// Stops training when a metric no longer improves: after `patience` epochs without a new best
+// value.
 class EarlyStopping final : public Callback {
  public:
   explicit EarlyStopping(const EarlyStoppingOptions& options = {});
@@ -72,21 +75,21 @@ class EarlyStopping final : public Callback {
   Monitor monitor_;
   int64_t waited_ = 0;
   bool has_best_weights_ = false;
-  std::map<std::string, Tensor> best_weights_;  // on worker 0
+  std::map<std::string, Tensor> best_weights_;  // on worker 0 only
 };
 
 struct ReduceLROnPlateauOptions {
   std::string monitor = "val_loss";
   double factor = 0.1;
-  int64_t patience = 10;  // epochs without an improvement
+  int64_t patience = 10;  // how many epochs without improvement reduce the rate
   double min_delta = 1e-4;
-  int64_t cooldown = 0;  // epochs after a reduction that do not count
+  int64_t cooldown = 0;  // how many epochs after a reduction are not counted
   double min_lr = 0;
   MonitorMode mode = MonitorMode::kAuto;
-  std::string variable = "learning_rate";  // of schedules::Adjustable
+  std::string variable = "learning_rate";  // the name of the schedules::Adjustable
 };
 // Multiplies the learning rate by `factor` when a metric no longer improves. The optimizer's
-// learning rate must be schedules::Adjustable.
+// learning rate must be a schedules::Adjustable.
 class ReduceLROnPlateau final : public Callback {
  public:
   explicit ReduceLROnPlateau(const ReduceLROnPlateauOptions& options = {});
@@ -105,11 +108,11 @@ class ReduceLROnPlateau final : public Callback {
 
 struct ModelCheckpointOptions {
   std::string monitor = "val_loss";
-  bool save_best_only = false;  // else the file of every epoch replaces the one before
+  bool save_best_only = false;  // otherwise each epoch overwrites the file
   MonitorMode mode = MonitorMode::kAuto;
 };
-// Saves the variables to a file after each epoch, or the best one (SaveVariables). A resumed run
-// knows the best value so far.
+// Saves the variables to a file after each epoch (SaveVariables), or only after epochs with a new
+// best value. The best value survives a resume.
 class ModelCheckpoint final : public Callback {
  public:
   explicit ModelCheckpoint(std::string path, const ModelCheckpointOptions& options = {});
@@ -125,9 +128,9 @@ class ModelCheckpoint final : public Callback {
   Monitor monitor_;
 };
 
-// Writes the logs of each epoch as a line of a CSV file, which begins with a header. A run that
-// starts anew replaces the file. A resumed run keeps the lines of the epochs before, and drops
-// later ones, which it runs again. A value that the header lacks adds a column.
+// Writes the logs of each epoch as a line of a CSV file with a header. A run that starts from
+// scratch replaces the file. A resumed run keeps the lines of the epochs before its checkpoint and
+// drops later ones, which it runs again. A log value without a column adds one.
 class CsvLog final : public Callback {
  public:
   explicit CsvLog(std::string path) : path_(std::move(path)) {}
@@ -139,25 +142,25 @@ class CsvLog final : public Callback {
   std::string state_key() const override { return absl::StrCat("CsvLog(", path_, ")"); }
 
  private:
-  // Takes the header and the lines of epochs up to `last` from the file, if it exists.
+  // Reads the header and the lines of epochs up to `last`. Does nothing if the file does not exist.
   absl::Status Read(int64_t last);
-  // Adds columns for values that have none.
+  // Adds a column for each value that has none.
   void AddColumns(const Logs& logs);
-  // Appends the last line if the file has all others, otherwise rewrites the file.
+  // Appends the last line if the file already has all others; otherwise rewrites the file.
   absl::Status Write();
 
   const std::string path_;
   std::vector<std::string> columns_;
   std::vector<std::string> lines_;  // after the header
-  bool has_other_lines_ = false;    // the file has all lines but, possibly, the last
+  bool has_other_lines_ = false;    // the file has every line except, possibly, the last
   int64_t last_epoch_ = 0;
 };
 
-// Shows progress on stderr (Progress), on the worker that writes output.
+// Shows progress on stderr (see Progress). By default, only worker 0 shows it.
 class ProgressBar final : public Callback {
  public:
   explicit ProgressBar(LogFormat format = LogFormat::kAuto, RunDescription run = {});
-  // With a host other than stderr, which must outlive the callback.
+  // Shows progress on `host` instead, which must outlive the callback.
   ProgressBar(ProgressHost& host, LogFormat format, RunDescription run);
   absl::Status OnTrainBegin(TrainingState& state) override;
   absl::Status OnStepBegin(TrainingState& state) override;
@@ -165,11 +168,11 @@ class ProgressBar final : public Callback {
   absl::Status OnEpochEnd(TrainingState& state) override;
   absl::Status OnTrainEnd(TrainingState& state) override;
 
-  // Null before training.
+  // Null outside of training.
   Progress* progress() { return progress_.has_value() ? &*progress_ : nullptr; }
 
  private:
-  // Unless the epoch has begun, after these batches of it.
+  // Begins the epoch on the display if it has not begun, with `batches` of its batches done.
   void BeginEpoch(const TrainingState& state, int64_t batches);
 
   const std::unique_ptr<ProgressHost> own_host_;
@@ -177,14 +180,15 @@ class ProgressBar final : public Callback {
   const LogFormat format_;
   RunDescription run_;
   std::optional<Progress> progress_;
-  bool is_in_epoch_ = false;  // and shows it
+  bool is_in_epoch_ = false;  // the epoch has begun on the display
 };
 
-// Interrupts all workers after the same step when one of them receives SIGTERM or SIGINT
-// (PreemptionHandler), even during a validation, or between the batches of Trainer::Predict during
-// Fit. Fit then returns a result with `stopped`; signal() says which signal it was.
-// Training takes the signals over. A program that calls PreemptionHandler::TakeSignals early in
-// main also ends with PreemptionHandler's exit codes before that.
+// Stops all workers after the same step when one of them receives SIGTERM or SIGINT
+// (PreemptionHandler). Also stops during a validation, and between the batches of a
+// Trainer::Predict in an event that a resumed run repeats (Callback::OnInferenceStepBegin). Fit
+// then returns a result with `stopped` set, and signal() returns the signal. The callback handles
+// the signals while training runs. To get PreemptionHandler's exit codes before that, too, call
+// PreemptionHandler::TakeSignals early in main.
 class StopOnSignal final : public Callback {
  public:
   absl::Status OnTrainBegin(TrainingState& state) override;
@@ -193,7 +197,7 @@ class StopOnSignal final : public Callback {
   absl::Status OnTrainEnd(TrainingState& state) override;
   void OnException(TrainingState& state, const absl::Status& why) override;
 
-  // The signal that has stopped training, the same on all workers.
+  // The signal that stopped training, the same on all workers; nullopt if none has.
   std::optional<int> signal() const { return signal_; }
 
  private:

@@ -35,14 +35,15 @@ bool DividesFiles(const FitOptions& options) {
   return options.distribute.auto_shard_policy == AutoShardPolicy::kFile;
 }
 
-// Where each worker opens its own files, none knows how many batches all have.
+// When each worker opens its own files, no worker knows how many batches all of them have.
 std::optional<int64_t> StepsOf(const Dataset& dataset, const Strategy& strategy,
                                const FitOptions& options) {
   if (DividesFiles(options) && strategy.topology().num_workers() > 1) return std::nullopt;
   return dataset.size();
 }
 
-// Where files are divided, which rows the first batches had depends on the workers.
+// When files are divided, the number of workers and replicas determines which rows the first
+// batches of the epoch used.
 absl::Status CheckStart(const Topology& topology, const FitOptions& options) {
   const TrainingPosition& start = options.start;
   if (!DividesFiles(options) || start.batch == 0 || start.num_workers == 0) return absl::OkStatus();
@@ -79,12 +80,12 @@ absl::StatusOr<TrainResult> Trainer::Loop::Run() {
   const absl::Status trained = Train();
   is_training_ = false;
   if (!state_.interrupted || !absl::IsCancelled(trained)) MF_RETURN_IF_ERROR(trained);
-  // Callbacks may replace the variables when training ends. The checkpoint has those of training.
+  // Callbacks can replace the variables in OnTrainEnd. The checkpoint holds those of training.
   result_.last_save = SaveLast();
-  if (IsNumericError(result_.last_save)) return result_.last_save;  // the variables are of no use
-  MF_RETURN_IF_ERROR(TakeCutEpoch());
+  if (IsNumericError(result_.last_save)) return result_.last_save;  // the variables are useless
+  MF_RETURN_IF_ERROR(AddPartialEpoch());
   MF_RETURN_IF_ERROR(Call(&Callback::OnTrainEnd));
-  return TakeResult();
+  return MakeResult();
 }
 
 void Trainer::Loop::Fail(const absl::Status& why) { callbacks_.OnException(state_, why); }
@@ -92,7 +93,7 @@ void Trainer::Loop::Fail(const absl::Status& why) { callbacks_.OnException(state
 absl::Status Trainer::Loop::BeginInferenceStep() {
   if (!is_training_) return absl::OkStatus();
   MF_RETURN_IF_ERROR(Call(&Callback::OnInferenceStepBegin));
-  // Only what a resumed run can repeat is cut short: a step's events cannot be called again.
+  // Only work that a resumed run can repeat is cut short; a step's events cannot be called again.
   const bool ends_now = state_.interrupted && before_;
   return ends_now ? absl::CancelledError(*state_.interrupted) : absl::OkStatus();
 }
@@ -100,13 +101,13 @@ absl::Status Trainer::Loop::BeginInferenceStep() {
 absl::Status Trainer::Loop::Resume() {
   fit_.has_begun_epoch = options_.start.batch > 0;
   const CheckpointManager* const checkpoints = options_.checkpoints;
-  // The checkpoint may be that of an older build, or of a loop without a trainer.
+  // The checkpoint may come from an older build, or from a loop without a trainer.
   if (checkpoints == nullptr || !checkpoints->state().Has(absl::StrCat(kFit, "stage"))) {
     return absl::OkStatus();
   }
   if (checkpoints->last_step() != options_.start.step) {
     return absl::InvalidArgumentError(
-        absl::StrCat("Fit() start: expected what Restore() has returned, step ",
+        absl::StrCat("Fit() start: expected the position that Restore() returned, step ",
                      checkpoints->last_step(), ", got step ", options_.start.step));
   }
   MF_RETURN_IF_ERROR(CheckDataset(checkpoints->state()));
@@ -117,7 +118,7 @@ absl::Status Trainer::Loop::Resume() {
   const StateDict saved = checkpoints->state().WithPrefix(kCallbacks);
   if (const std::vector<std::string> unused = callbacks_.UnusedKeys(saved);
       !unused.empty() && state_.is_chief()) {
-    LogWarning(absl::StrCat("the checkpoint has state for callbacks that Fit() was not given: ",
+    LogWarning(absl::StrCat("the checkpoint has state of callbacks that were not passed to Fit(): ",
                             absl::StrJoin(unused, ", ")));
   }
   return Annotate(callbacks_.LoadState(state_, saved), "checkpoint");
@@ -125,7 +126,7 @@ absl::Status Trainer::Loop::Resume() {
 
 absl::Status Trainer::Loop::CheckDataset(const StateDict& state) const {
   if (options_.accept_other_dataset) return absl::OkStatus();
-  // Worker 0 has saved its own dataset, and the others have others.
+  // Only worker 0 saved its dataset, and the other workers have different ones.
   if (options_.distribute.auto_shard_policy == AutoShardPolicy::kOff &&
       trainer_.strategy_.topology().num_workers() > 1) {
     return absl::OkStatus();
@@ -135,7 +136,7 @@ absl::Status Trainer::Loop::CheckDataset(const StateDict& state) const {
   const auto differs = [](absl::string_view saved, absl::string_view got) {
     return absl::InvalidArgumentError(
         absl::StrCat("Fit() dataset: expected ", saved, ", as when the checkpoint was saved, got ",
-                     got, "; FitOptions::accept_other_dataset resumes anyway"));
+                     got, "; set FitOptions::accept_other_dataset to resume anyway"));
   };
   if (!saved.empty() && saved != dataset_.ToString()) return differs(saved, dataset_.ToString());
   int64_t steps = 0;
@@ -147,7 +148,7 @@ absl::Status Trainer::Loop::CheckDataset(const StateDict& state) const {
 }
 
 absl::Status Trainer::Loop::Call(CallbackList::Event event) {
-  is_saved_ = false;  // callbacks may have changed
+  is_saved_ = false;  // callbacks may have changed their state
   return callbacks_.Call(event, state_);
 }
 
@@ -160,7 +161,7 @@ bool Trainer::Loop::is_over() const {
 }
 
 absl::Status Trainer::Loop::Train() {
-  // The run that reached the step limit may have been killed before it ended the epoch.
+  // The run that reached the step limit may have been killed before the end of the epoch.
   const TrainingPosition& at = state_.position;
   const bool is_at_limit = options_.steps > 0 && at.step >= options_.steps && at.batch > 0;
   if (is_at_limit && is_over() && !state_.stopped) MF_RETURN_IF_ERROR(RunEpoch());
@@ -182,7 +183,8 @@ absl::Status Trainer::Loop::RunSteps() {
   TrainingPosition& at = state_.position;
   DistributedDataset input =
       trainer_.strategy_.Distribute(dataset_.Skip(at.batch), at.epoch, options_.distribute);
-  // The limit is checked after reading a batch: with the last one, the epoch has ended, too.
+  // Check the limit only after reading a batch: if the dataset has none left, the epoch has also
+  // ended.
   for (DistributedBatch batch; input.Next(&batch);) {
     if (is_over()) return absl::OkStatus();
     if (!std::exchange(fit_.has_begun_step, true)) MF_RETURN_IF_ERROR(Call(&Callback::OnStepBegin));
@@ -207,7 +209,7 @@ absl::Status Trainer::Loop::RunStep(const DistributedBatch& batch) {
   MF_RETURN_IF_ERROR(step_failpoint.Pass());
   const MonotonicTime begin = MonotonicTime::Now();
   MF_ASSIGN_OR_RETURN(state_.loss, trainer_.TrainStep(batch));
-  if (!std::exchange(is_first_step_, false)) {  // it compiles, and is not timed
+  if (!std::exchange(is_first_step_, false)) {  // the first step compiles, so it is not timed
     step_ms_.push_back(absl::ToDoubleMilliseconds(MonotonicTime::Now() - begin));
     host_us_.push_back(absl::ToDoubleMicroseconds(trainer_.train_.host_time()));
   }
@@ -230,7 +232,7 @@ absl::Status Trainer::Loop::RunStep(const DistributedBatch& batch) {
     if (IsNumericError(same)) return EndTogether(why);
     MF_RETURN_IF_ERROR(why);
   }
-  // Before the checkpoint, so that a run that resumes from it does what is still due.
+  // Set before the checkpoint, so that a resumed run does the work that is still due.
   if (state_.stopped) {
     fit_.stage = Stage::kEpochEnd;
   } else if (options_.validation && is_due(options_.validation_steps)) {
@@ -250,20 +252,20 @@ absl::Status Trainer::Loop::EndStage() {
     fit_.has_training_logs = true;
   }
   if (options_.validation && !fit_.has_validation_logs) {
-    MF_ASSIGN_OR_RETURN(before_, TakeSnapshot());
+    MF_ASSIGN_OR_RETURN(before_, MakeSnapshot());
     MF_ASSIGN_OR_RETURN(const Logs values,
                         trainer_.Evaluate(*options_.validation,
                                           {.compare_data = options_.distribute.compare_data}));
     for (const auto& [name, value] : values) fit_.logs[absl::StrCat("val_", name)] = value;
     fit_.has_validation_logs = true;
   }
-  MF_ASSIGN_OR_RETURN(before_, TakeSnapshot());
+  MF_ASSIGN_OR_RETURN(before_, MakeSnapshot());
   state_.logs = fit_.logs;
   if (options_.validation) MF_RETURN_IF_ERROR(Call(&Callback::OnValidationEnd));
   if (is_epoch_end) MF_RETURN_IF_ERROR(Call(&Callback::OnEpochEnd));
   before_.reset();
   fit_.EndStage();
-  // Stopped after a validation inside an epoch, which then ends, too.
+  // If a callback has stopped training after a validation inside an epoch, the epoch ends, too.
   if (!is_epoch_end && state_.stopped) fit_.stage = Stage::kEpochEnd;
   return absl::OkStatus();
 }
@@ -275,12 +277,12 @@ absl::Status Trainer::Loop::EndEpoch() {
   result_.history.push_back(state_.logs);
   fit_.epoch_loss = MeanLoss();
   fit_.has_begun_epoch = false;
-  ++state_.position.epoch;  // also of an epoch that a callback has ended by StopTraining
+  ++state_.position.epoch;  // even if StopTraining has ended the epoch early
   state_.position.batch = 0;
   return absl::OkStatus();
 }
 
-absl::StatusOr<Trainer::Loop::Snapshot> Trainer::Loop::TakeSnapshot() {
+absl::StatusOr<Trainer::Loop::Snapshot> Trainer::Loop::MakeSnapshot() {
   Snapshot snapshot = {.reading_step = trainer_.session_->reading_step()};
   if (options_.checkpoints != nullptr) {
     MF_ASSIGN_OR_RETURN(snapshot.callbacks, callbacks_.SaveState(state_));
@@ -294,7 +296,7 @@ absl::Status Trainer::Loop::Save() {
     snapshot = *before_;
     trainer_.session_->SetReadingStep(snapshot.reading_step);
   } else {
-    MF_ASSIGN_OR_RETURN(snapshot, TakeSnapshot());
+    MF_ASSIGN_OR_RETURN(snapshot, MakeSnapshot());
   }
   fit_.loss = state_.loss;
   fit_.rows = state_.rows;
@@ -315,7 +317,7 @@ absl::Status Trainer::Loop::SaveLast() {
   return options_.checkpoints->WaitForSave();
 }
 
-absl::Status Trainer::Loop::TakeCutEpoch() {
+absl::Status Trainer::Loop::AddPartialEpoch() {
   if (fit_.epoch_loss.rows == 0 || state_.interrupted || state_.stopped) {
     return absl::OkStatus();
   }
@@ -325,7 +327,7 @@ absl::Status Trainer::Loop::TakeCutEpoch() {
   return absl::OkStatus();
 }
 
-TrainResult Trainer::Loop::TakeResult() {
+TrainResult Trainer::Loop::MakeResult() {
   result_.steps = state_.position.step;
   const Logs& last = result_.history.empty() ? fit_.last_epoch : result_.history.back();
   const auto loss = last.find("loss");
@@ -339,8 +341,9 @@ TrainResult Trainer::Loop::TakeResult() {
   return std::move(result_);
 }
 
-// The first process to end has a launcher end the others, one of which may be saving. A save that
-// was rejected tells the cause of a loss that is not finite.
+// Waits for a save in progress, because the launcher ends all processes as soon as the first one
+// ends, and another one may be saving. A save that was rejected explains why the loss is not
+// finite.
 absl::Status Trainer::Loop::EndTogether(const absl::Status& why) {
   if (options_.checkpoints == nullptr) return why;
   const absl::Status saved = options_.checkpoints->WaitForSave();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One call of Trainer::Fit: runs the steps, the validations and the callbacks, and saves where it
-// is. Private to the trainer.
+// One call of Trainer::Fit: runs the steps, validations and callbacks, and saves checkpoints.
+// Private to the trainer.
 #ifndef MIRRORFLOW_TRAIN_TRAINER_FIT_LOOP_H_
 #define MIRRORFLOW_TRAIN_TRAINER_FIT_LOOP_H_
 
@@ -18,20 +18,20 @@ namespace mirrorflow {
 
 class Trainer::Loop {
  public:
-  // All of them must outlive the loop.
+  // `trainer`, `dataset` and `options` must outlive the loop.
   Loop(Trainer& trainer, const Dataset& dataset, const FitOptions& options);
 
   absl::StatusOr<TrainResult> Run();
   // Notifies the callbacks of an error.
   void Fail(const absl::Status& why);
-  // Call before a batch of Evaluate or Predict. Cancelled if a callback interrupts the run where a
-  // resumed run can repeat it: in a validation and at the end of an epoch.
+  // Call before each batch of Evaluate or Predict. Cancelled if a callback has interrupted the run
+  // at a point that a resumed run can repeat: in a validation or in the events after it.
   absl::Status BeginInferenceStep();
 
  private:
   using Stage = FitState::Stage;
 
-  // Restores the state from the checkpoint that `start` came from.
+  // Restores the state from the checkpoint that FitOptions::start came from.
   absl::Status Resume();
   absl::Status CheckDataset(const StateDict& state) const;
   absl::Status Train();
@@ -43,20 +43,22 @@ class Trainer::Loop {
   absl::Status EndEpoch();
   absl::Status Call(CallbackList::Event event);
   bool is_due(int64_t every) const { return every > 0 && state_.position.step % every == 0; }
-  // A step limit overrides `epochs` and runs as many epochs as it takes.
+  // Whether training is over or this run is interrupted. A step limit overrides `epochs`: training
+  // runs as many epochs as the limit takes.
   bool is_over() const;
-  // The part of a checkpoint besides the position, the variables and the state of Fit itself.
+  // The part of a checkpoint that callbacks and inference steps change.
   struct Snapshot {
     StateDict callbacks;
     uint64_t reading_step = 0;
   };
-  absl::StatusOr<Snapshot> TakeSnapshot();
+  absl::StatusOr<Snapshot> MakeSnapshot();
   absl::Status Save();
   absl::Status SaveLast();
-  // Adds the epoch that a step limit cut short to the history.
-  absl::Status TakeCutEpoch();
-  TrainResult TakeResult();
-  // Waits for the save in progress, then returns `why`, which all workers get after the same step.
+  // Appends the epoch that a step limit cut short to the history.
+  absl::Status AddPartialEpoch();
+  TrainResult MakeResult();
+  // Waits for the save in progress, then returns `why`, which all workers return after the same
+  // step.
   absl::Status EndTogether(const absl::Status& why);
 
   Trainer& trainer_;
@@ -65,11 +67,12 @@ class Trainer::Loop {
   CallbackList callbacks_;
   TrainingState state_;
   FitState fit_;
-  // Taken before a validation, and again before the events that follow it. A run that is
-  // interrupted meanwhile saves it, and the resumed run repeats what was interrupted.
+  // Taken before a validation, and again before the events that follow it. If the run is
+  // interrupted in between, its checkpoint holds this snapshot, and the resumed run repeats the
+  // validation or event.
   std::optional<Snapshot> before_;
-  bool is_training_ = false;  // from the first step or event on until the last one
-  bool is_saved_ = true;      // no event and no step has come after the last checkpoint
+  bool is_training_ = false;  // from the first step or event until the last one
+  bool is_saved_ = true;      // no step or event since the last checkpoint
   TrainResult result_;
   std::vector<double> step_ms_, host_us_;
   int64_t largest_batch_ = 0;

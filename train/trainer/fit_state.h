@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// State of a call of Trainer::Fit besides the variables, the position and the callbacks. A
-// checkpoint holds it, so that a resumed run ends like an undisturbed one.
+// The state of a call of Trainer::Fit besides the variables, the position and the callbacks. A
+// checkpoint holds it, so a resumed run ends with the same result as an uninterrupted one.
 #ifndef MIRRORFLOW_TRAIN_TRAINER_FIT_STATE_H_
 #define MIRRORFLOW_TRAIN_TRAINER_FIT_STATE_H_
 
@@ -13,7 +13,7 @@
 
 namespace mirrorflow {
 
-// A mean of losses, weighted by the rows of their batches.
+// A mean of losses, weighted by the row counts of their batches.
 struct MeanLoss {
   void Add(double loss, int64_t batch_rows) {
     sum += loss * static_cast<double>(batch_rows);
@@ -26,24 +26,24 @@ struct MeanLoss {
 };
 
 struct FitState {
-  // The work that comes next at a position.
+  // The next action of the loop at a position.
   enum class Stage { kStep, kValidation, kEpochEnd };
 
   MeanLoss epoch_loss;
   float loss = 0;    // of the last step
-  int64_t rows = 0;  // of its batch
+  int64_t rows = 0;  // rows of the last batch
   Stage stage = Stage::kStep;
-  // Which events of this position the callbacks have had already.
+  // Which events of this position have already been delivered.
   bool has_begun_epoch = false;
   bool has_begun_step = false;
-  // In a validation and at the end of an epoch: which values the logs have already. Taking them
-  // resets the metrics.
+  // Which values the logs already hold, during a validation and at the end of an epoch. Reading the
+  // metrics resets them.
   bool has_training_logs = false;
   bool has_validation_logs = false;
   Logs logs;
   Logs last_epoch;  // the logs of the last epoch that has ended
 
-  // Returns to running steps.
+  // Makes kStep the next stage and clears the logs.
   void EndStage();
 
   void Save(StateDict& state) const;

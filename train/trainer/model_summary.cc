@@ -17,7 +17,7 @@ namespace {
 
 struct Layer {
   std::string name;
-  Output output;  // invalid if nothing outside the layer uses it
+  Output output;  // invalid if only the layer itself uses it
   int64_t parameters = 0;
 };
 
@@ -37,7 +37,7 @@ bool IsVariable(const Node& node) { return node.op().role == OpRole::kVariable; 
 
 std::string LayerOf(const Node& node) { return node.name().substr(0, node.name().find('/')); }
 
-// The nodes that run before `operation` or for it.
+// Returns the node of `operation` and all nodes that it depends on.
 std::set<const Node*> NodesFor(const Operation& operation) {
   std::set<const Node*> found;
   std::vector<const Node*> open = {operation.node};
@@ -51,7 +51,7 @@ std::set<const Node*> NodesFor(const Operation& operation) {
   return found;
 }
 
-// 1234567 as "1,234,567".
+// Formats 1234567 as "1,234,567".
 std::string WithSeparators(int64_t number) {
   std::string text = absl::StrCat(number);
   for (int64_t at = static_cast<int64_t>(text.size()) - 3; at > 0; at -= 3) text.insert(at, 1, ',');
@@ -75,7 +75,7 @@ std::string ModelSummary(const Model& model) {
   Count all, not_trained, of_optimizer;
   for (const Node* const node : graph.Nodes()) {
     if (!is_needed[node->id()]) continue;
-    // A constant outside of any layer is a number that the program mentions.
+    // A constant outside any layer is just a number in the program.
     const bool is_number = node->op().role == OpRole::kConstant;
     const std::string name = LayerOf(*node);
     if (is_number && name == node->name()) continue;

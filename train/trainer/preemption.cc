@@ -29,12 +29,12 @@ namespace mirrorflow {
 namespace {
 
 constexpr absl::Duration kAgreementTimeout = absl::Minutes(1);
-constexpr char kNoSignal[] = "none";  // training has ended by itself
+constexpr char kNoSignal[] = "none";  // training ended without a signal
 
-// State of the process. The signal handler may only use lock-free atomics.
+// Process-wide state. The signal handler can only use lock-free atomics.
 std::atomic<int> received_signal{0};
 std::atomic<bool> has_handler{false};
-std::atomic<int> signal_event{-1};  // an eventfd, readable once a signal has been received
+std::atomic<int> signal_event{-1};  // an eventfd that becomes readable when a signal arrives
 EndRequests requests;
 
 void WakeWatcher() {
@@ -44,8 +44,8 @@ void WakeWatcher() {
 
 void OnSignal(int signal) {
   const EndRequests::Kind kind = requests.Take(signal);
-  // If the handler has already met the first request and is gone, the process is about to end by
-  // itself, and other workers may need it until then.
+  // After the PreemptionHandler has seen the first request and been destroyed, the process is about
+  // to end by itself, and other workers may need it until then.
   if (kind == EndRequests::Kind::kRepeated) return;
   if (!has_handler) _exit(signal == SIGTERM ? kPreemptedExitCode : 128 + signal);
   if (kind == EndRequests::Kind::kFirst) {
@@ -84,13 +84,14 @@ PreemptionHandler::PreemptionHandler(Session& session)
 
 absl::StatusOr<std::unique_ptr<PreemptionHandler>> PreemptionHandler::Create(Session& session) {
   if (has_handler.exchange(true)) {
-    return absl::FailedPreconditionError("preemption: expected one handler at a time");
+    return absl::FailedPreconditionError(
+        "preemption: another PreemptionHandler exists; expected one at a time");
   }
   std::unique_ptr<PreemptionHandler> handler(new PreemptionHandler(session));
   if (!session.connection().has_other_workers()) return handler;
   handler->end_of_threads_ = eventfd(0, EFD_CLOEXEC);
   if (handler->end_of_threads_ < 0) return SystemError(errno, "eventfd");
-  // In this order: StopThreads does nothing without workers_.
+  // The order matters: StopThreads does nothing without workers_.
   MF_ASSIGN_OR_RETURN(handler->workers_,
                       StartThread("preemption", [h = handler.get()] { h->WatchWorkers(); }));
   MF_ASSIGN_OR_RETURN(handler->signals_,
@@ -104,7 +105,7 @@ absl::StatusOr<std::unique_ptr<PreemptionHandler>> PreemptionHandler::Create(Ses
 }
 
 PreemptionHandler::~PreemptionHandler() {
-  // After a failure, too, this worker is about to end: it must not wait for a lost one.
+  // Also after a failure: this worker is about to end, and the others must not wait for it.
   if (received_signal != 0) SetStopped(session_, received_signal);
   StopThreads();
   if (end_of_threads_ >= 0) close(end_of_threads_);
@@ -133,10 +134,10 @@ void PreemptionHandler::WatchSignals() {
 
 void PreemptionHandler::Announce(absl::string_view why) {
   WorkerGroup& group = *session_.connection().workers();
-  // Without a deadline: the request is not lost while the service is out of reach.
+  // No deadline: the request must not be lost while the service is unreachable.
   const absl::Status told = group.Put(key_, std::string(why), MonotonicTime::InfiniteFuture());
-  // Another worker, or the end of training, may have been first. Any other failure ends the wait of
-  // all: the service may have no room for the key.
+  // Another worker, or the end of training, may have announced first. Any other failure ends every
+  // worker's wait, for example if the service has no room for the key.
   if (told.ok() || absl::IsAlreadyExists(told)) return;
   group.ReportFailure(told, MonotonicTime::Now() + kAgreementTimeout).IgnoreError();
 }
@@ -144,10 +145,10 @@ void PreemptionHandler::Announce(absl::string_view why) {
 void PreemptionHandler::WatchWorkers() {
   WorkerGroup& group = *session_.connection().workers();
   const absl::StatusOr<std::string> signal = group.Watch(key_);
-  // A failure of the cluster is also one of the next step, which reports it.
+  // The next step reports a cluster failure.
   if (!signal.ok() || *signal == kNoSignal) return;
   const absl::StatusOr<int64_t> last = AgreeOnLastRun();
-  // The report also ends a worker that hangs before it creates its handler.
+  // The report also ends a worker that hangs before it has created its handler.
   const absl::Status failure =
       last.ok() ? absl::OkStatus()
                 : group.ReportFailure(last.status(), MonotonicTime::Now() + kAgreementTimeout);
@@ -157,10 +158,10 @@ void PreemptionHandler::WatchWorkers() {
   agreed_.NotifyAll();
 }
 
-// Returns the latest run that any worker has begun. After a worker has sent its own, it begins no
-// other run until it knows those of all. Its current run ends nevertheless: all others begin it as
-// well, because they wait only for threads like this one. A worker that is still loading its data
-// has no handler yet. It gets as much time as one that prepares a step.
+// Returns the latest run that any worker has begun. After a worker has sent its count, it does not
+// begin another run until it has received all counts. Its current run still completes: the others
+// also begin that run, because they wait only for threads like this one. A worker that is still
+// loading its data has no handler yet, so the deadline is that of a worker that prepares a step.
 absl::StatusOr<int64_t> PreemptionHandler::AgreeOnLastRun() {
   WorkerGroup& group = *session_.connection().workers();
   int64_t last;

@@ -6,12 +6,12 @@
 // Elsewhere it writes a line every ten seconds and one per epoch, as key=value or as JSON:
 //  2026-01-05T12:00:10Z worker=0 epoch=3 step=412/937 ms_per_step=18.2 ex_per_s=56300 eta_s=9 …
 //
-// Rates are means over the current epoch and count global examples (of all replicas). They exclude
-// the first step of the run, which compiles and warms up. A metric that becomes NaN or infinite is
-// reported at once. A step that shows nothing costs a clock reading and no allocation.
+// Rates are means over the current epoch and count global examples (those of all replicas). They
+// exclude the first step of the run, which compiles and warms up. A metric that becomes NaN or
+// infinite is reported at once. A step that displays nothing costs one clock reading and no
+// allocation.
 //
-// Only one thread at a time may use a Progress. Call Start; for each epoch BeginEpoch, Step …,
-// EndEpoch; and finally Finish.
+// Not thread-safe. Call Start first; for each epoch BeginEpoch, Step …, EndEpoch; and Finish last.
 #ifndef MIRRORFLOW_TRAIN_TRAINER_PROGRESS_H_
 #define MIRRORFLOW_TRAIN_TRAINER_PROGRESS_H_
 
@@ -33,7 +33,7 @@ namespace mirrorflow {
 // kJson; kOff for the others.
 enum class LogFormat { kAuto, kBar, kText, kJson, kOff };
 
-// `auto`, `bar`, `text`, `json`, `off`: the values of --log_format.
+// Parses a value of --log_format: `auto`, `bar`, `text`, `json` or `off`.
 absl::StatusOr<LogFormat> ParseLogFormat(absl::string_view name);
 
 struct ProgressOptions {
@@ -49,14 +49,14 @@ struct NamedValue {
   double value;
 };
 
-// The contents of the banner, which omits values that are empty or 0.
+// The contents of the banner, which leaves out values that are empty or 0.
 struct RunDescription {
   std::string version;
   std::string devices;
   std::string strategy;
   int replicas = 0;
   int64_t global_batch = 0;
-  std::string per_replica_batch;  // text, because replicas may differ
+  std::string per_replica_batch;  // a string, because replicas may differ
   int64_t parameters = 0;
   std::string precision;
   std::string checkpoint_dir;
@@ -77,12 +77,13 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void Start(const RunDescription& run);
-  // `epoch` counts from 1. Without `steps`, the length of the epoch is unknown. `done`: the steps
-  // of the epoch that an earlier run has done.
+  // `epoch` counts from 1. Without `steps`, the length of the epoch is unknown. `done`: how many of
+  // its steps an earlier run has completed.
   void BeginEpoch(int64_t epoch, std::optional<int64_t> steps, int64_t done = 0);
-  // Reports a finished step of `examples` global examples.
+  // Reports a completed step of `examples` global examples.
   void Step(int64_t examples, absl::Span<const NamedValue> metrics);
-  // Ends the epoch and adds `metrics`, such as those of an evaluation, to those of the last step.
+  // Ends the epoch. `metrics`, such as those of a validation, are shown in addition to the last
+  // step's.
   void EndEpoch(absl::Span<const NamedValue> metrics = {});
   void Finish(const RunResult& result = {});
   // Writes `line` above the bar.
@@ -92,7 +93,7 @@ class Progress {
   struct Value {
     std::string name;
     double value;
-    bool reported = false;  // as not finite
+    bool reported = false;  // a NaN or infinite value has been reported
   };
 
   void SetMetrics(absl::Span<const NamedValue> metrics);

@@ -25,7 +25,7 @@ std::string FormatCount(double value);
 // At most four significant digits: `0.3127`, `1e-07`, `nan`.
 std::string FormatMetric(double value);
 
-// One field of a log line. If `text` or `json` is empty, that form of the line omits the field.
+// One field of a log line. An empty `text` or `json` omits the field from lines of that form.
 struct LogField {
   std::string key;
   std::string text;
@@ -41,10 +41,10 @@ std::string TextLine(absl::Time time, absl::Span<const LogField> fields);
 // `{"time":"2026-01-05T12:00:10Z","worker":0,"epoch":3}`
 std::string JsonLine(absl::Time time, absl::Span<const LogField> fields);
 
-// Formats `Epoch  3/10   412/937 [########------------]  44%  18.2 ms/step` from its parts: `head`
-// before the bar and `tail` after the percentage. Without a total there is neither a bar nor a
-// percentage. The result has fewer than `columns` characters, so that the terminal does not wrap
-// it: first the bar shrinks, then the end is cut off.
+// Formats `Epoch  3/10   412/937 [########------------]  44%  18.2 ms/step`. `head` is the text
+// before the bar, `tail` the text after the percentage. Without a total, the line has neither bar
+// nor percentage. The result has fewer than `columns` characters, so the terminal does not wrap it:
+// the bar shrinks first, then the end is cut off.
 std::string BarLine(absl::string_view head, int64_t done, std::optional<int64_t> total,
                     absl::string_view tail, int columns);
 

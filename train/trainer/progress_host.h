@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ProgressHost: the clocks, the terminal and the output that the progress display uses. Tests
-// provide fakes.
+// ProgressHost: the clocks, terminal and output that the progress display uses. Tests substitute
+// fakes.
 #ifndef MIRRORFLOW_TRAIN_TRAINER_PROGRESS_HOST_H_
 #define MIRRORFLOW_TRAIN_TRAINER_PROGRESS_HOST_H_
 

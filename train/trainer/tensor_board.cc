@@ -30,8 +30,9 @@ absl::Status TensorBoard::OnTrainBegin(TrainingState& state) {
   return absl::OkStatus();
 }
 
-// More events of the checkpoint's step may have been written after it, such as those of the end of
-// the epoch. So all events of that step are dropped, and those before the checkpoint written again.
+// Later events of the checkpoint's step, such as those of the epoch's end, may have been written
+// after the checkpoint. So a resumed run drops all events of that step, and rewrites those that
+// came before the checkpoint.
 absl::Status TensorBoard::SaveState(TrainingState& state, StateDict& saved) const {
   if (writer_ == nullptr) return absl::OkStatus();
   MF_RETURN_IF_ERROR(writer_->Flush());
@@ -78,7 +79,7 @@ absl::Status TensorBoard::OnStep(TrainingState& state) {
 absl::Status TensorBoard::OnEpochEnd(TrainingState& state) {
   const int64_t step = state.position.step;
   const double seconds = absl::ToDoubleSeconds(MonotonicTime::Now() - epoch_began_);
-  // All workers read the variables, of which some are sums over all.
+  // All workers read the variables, because some are sums over all workers.
   if (options_.histogram_freq > 0 && (state.position.epoch + 1) % options_.histogram_freq == 0) {
     MF_RETURN_IF_ERROR(AddHistograms(state));
   }

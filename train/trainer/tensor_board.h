@@ -15,17 +15,16 @@ namespace mirrorflow {
 
 // Fit returns InvalidArgument if a value is negative.
 struct TensorBoardOptions {
-  // Steps between two batch losses; 0 writes only the values of epochs (Keras' "epoch").
+  // Steps between two logged batch losses. 0 logs only the values of epochs (Keras' "epoch").
   int64_t update_freq = 0;
-  // Epochs between two histograms of each floating-point variable; 0: none.
+  // Epochs between two histograms of each floating-point variable. 0 writes no histograms.
   int64_t histogram_freq = 0;
 };
 
-// Writes the logs of training for TensorBoard and `mirrorflow report`, on worker 0: `loss/train`,
-// `loss/val` and the same for the metrics, at the number of the epoch's last step;
-// `examples_per_second`; and, with update_freq, `loss/batch`. With checkpoints, readers
-// discard what an earlier run has written after the checkpoint, so each step and epoch appears
-// once.
+// Writes the training logs for TensorBoard and `mirrorflow report`, on worker 0: `loss/train`,
+// `loss/val` and the same for each metric, all at the epoch's last step; `examples_per_second`;
+// and, with update_freq, `loss/batch`. When training resumes from a checkpoint, readers discard
+// what the previous run wrote after it, so each step and epoch appears once.
 class TensorBoard final : public Callback {
  public:
   explicit TensorBoard(std::string log_dir, const TensorBoardOptions& options = {});
@@ -40,7 +39,7 @@ class TensorBoard final : public Callback {
   absl::Status LoadState(TrainingState& state, const StateDict& saved) override;
   std::string state_key() const override;
 
-  // Takes the program's own values during training; null on all workers except worker 0.
+  // For the program's own values during training. Null on all workers except worker 0.
   SummaryWriter* writer() { return writer_.get(); }
 
  private:

@@ -25,7 +25,7 @@ namespace {
 
 Failpoint inference_failpoint("train/inference_step");
 
-// InvalidArgument, naming the field, unless `graph` has every value of the model.
+// Returns InvalidArgument, naming the field, unless `graph` owns every value of the model.
 absl::Status CheckOwned(const Graph& graph, const Model& model) {
   const auto check = [&](absl::string_view field, const Output& value) {
     return Annotate(graph.CheckOwns(value), absl::StrCat("trainer, ", field));
@@ -98,8 +98,8 @@ absl::Status CheckFitNumbers(const FitOptions& o) {
                                 {"check_replicas", o.check_replicas, kNotNegative}});
 }
 
-// Keeps the session's step count: runs that write the sums of metrics must not change the random
-// numbers of the training steps that follow.
+// Preserves the session's step count: steps that only read or write metric sums must not change the
+// random numbers of later training steps.
 class KeepStep {
  public:
   explicit KeepStep(Session& session) : session_(session), step_(session.step()) {}
@@ -141,8 +141,9 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Strategy& strateg
   MF_ASSIGN_OR_RETURN(trainer->train_, session.Prepare(model.inputs, {model.loss}, updates));
   MF_ASSIGN_OR_RETURN(trainer->evaluate_, session.Prepare(model.inputs, {loss}, evaluations));
   if (!results.empty()) {
-    // One step, whose reads see the values before its writes: a worker may end its session after
-    // its last step, and a step of another worker then fails, even without communication.
+    // Read and reset in one step, in which reads see the values before the writes. A worker may end
+    // its session after its last step, and then another worker's step fails, even one that does not
+    // communicate, such as a separate reset.
     MF_ASSIGN_OR_RETURN(trainer->metric_results_, session.Prepare({}, results, resets));
     MF_ASSIGN_OR_RETURN(trainer->reset_metrics_, session.Prepare({}, {}, resets));
   }
@@ -153,9 +154,8 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Strategy& strateg
     for (const Output& input : inputs) {
       const auto at = std::find(model.inputs.begin(), model.inputs.end(), input);
       if (at == model.inputs.end()) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("trainer: expected prediction_inputs that are among the inputs, got ",
-                         input.ToString()));
+        return absl::InvalidArgumentError(absl::StrCat(
+            "trainer: expected only `inputs` in prediction_inputs, got ", input.ToString()));
       }
       trainer->predicted_from_.push_back(at - model.inputs.begin());
     }
@@ -246,7 +246,7 @@ absl::StatusOr<Tensor> Trainer::Predict(const Dataset& dataset, const InferenceO
   for (DistributedBatch batch; input.Next(&batch);) {
     MF_RETURN_IF_ERROR(BeginInferenceStep());
     MF_ASSIGN_OR_RETURN(const StepOutputs outputs, RunPrediction(batch));
-    // The buffers of a step are reused by the next one.
+    // The next step reuses the buffers of this one.
     MF_ASSIGN_OR_RETURN(Tensor part, outputs[0].Clone());
     if (part.shape().rank() == 0) {
       return absl::InvalidArgumentError(
@@ -294,7 +294,7 @@ absl::StatusOr<std::string> Trainer::Summary(int64_t rows) const {
 absl::StatusOr<TrainResult> Trainer::Fit(const Dataset& dataset, const FitOptions& options) {
   if (!can_train_) {
     return absl::FailedPreconditionError(
-        "trainer: expected a model with an operation that trains, got none");
+        "trainer: expected a model with a `train` operation, got none");
   }
   MF_RETURN_IF_ERROR(CheckFitNumbers(options));
   MF_RETURN_IF_ERROR(dataset.CheckBatched());
@@ -302,7 +302,8 @@ absl::StatusOr<TrainResult> Trainer::Fit(const Dataset& dataset, const FitOption
     MF_RETURN_IF_ERROR(Annotate(options.validation->CheckBatched(), "validation"));
   }
   if (loop_ != nullptr) {
-    return absl::FailedPreconditionError("Fit(): expected no other Fit of this trainer, got one");
+    return absl::FailedPreconditionError(
+        "Fit(): this trainer is already in Fit(); expected one call at a time");
   }
   Loop loop(*this, dataset, options);
   loop_ = &loop;

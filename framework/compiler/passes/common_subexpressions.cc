@@ -10,15 +10,16 @@
 namespace mirrorflow {
 namespace {
 
-// True for nodes that do nothing other than compute outputs. This includes reads: two reads with
-// the same control inputs are at the same position among the writes.
+// Returns true for nodes that only compute outputs. This includes reads: two reads with the same
+// control inputs are at the same position among the writes.
 bool MayMerge(const Node& node) {
   const OpDef& op = node.op();
   if (op.role == OpRole::kRead || op.role == OpRole::kConstant) return true;
   return Computes(op) && !op.has(kStateful) && node.num_outputs() > 0;
 }
 
-// Appends a constant as bytes: printing one of the size of a batch takes longer than all the rest.
+// Appends an attribute to `key`; a constant as bytes, because printing a batch-sized one takes
+// longer than the rest of the pass.
 void AppendAttr(absl::string_view name, const AttrValue& value, std::string* key) {
   const Tensor* tensor = value.get_if<Tensor>();
   if (tensor == nullptr) {
@@ -31,7 +32,7 @@ void AppendAttr(absl::string_view name, const AttrValue& value, std::string* key
   }
 }
 
-// True if no node on the way from the variable to this handle has control inputs.
+// Returns true if no node between the variable and this handle has control inputs.
 bool IsFree(const Output& handle) {
   const Node* node = handle.node;
   while (node->control_inputs().empty() && node->op().has(kView) && node->num_inputs() > 0) {
@@ -43,7 +44,7 @@ bool IsFree(const Output& handle) {
 std::string Key(const Compilation& c, const Node& node) {
   std::vector<std::string> inputs;
   for (const Output& in : node.inputs()) {
-    // All handles of a variable are equal, except those that carry an order.
+    // All handles of a variable are equal, except those that carry control dependencies.
     const absl::StatusOr<std::string> variable =
         in.dtype() == DT_RESOURCE && IsFree(in) ? VariableName(in) : absl::NotFoundError("");
     inputs.push_back(variable.ok() ? absl::StrCat("@", *variable)

@@ -11,12 +11,13 @@
 namespace mirrorflow {
 namespace {
 
-// A larger constant costs more to keep than to compute; shape arithmetic is never this large.
+// A larger constant costs more to store than to compute; shape arithmetic is never this large.
 constexpr int64_t kMaxFoldedBytes = 4096;
-// Shape arithmetic is also cheap, unlike a small product of large constants.
+// Limits the work as well: shape arithmetic is cheap, but a small product of large constants is
+// not.
 constexpr int64_t kMaxFoldedFlops = int64_t{1} << 24;
 
-// The number of nodes that KnownValue visits; a node counts at each visit.
+// How many nodes KnownValue visits at most, counting repeated visits.
 constexpr int kMaxKnownNodes = 256;
 
 bool IsConstant(const Compilation& c, const Output& output) {
@@ -32,8 +33,8 @@ void TryEvaluate(Compilation& c, const Node& node) {
   std::vector<Tensor> inputs;
   for (const Output& in : node.inputs()) {
     Tensor value = c.values().at(in).constant;
-    // Ones in the shape of a value need only its shape. The gradient of the loss starts with them
-    // and must not wait for the loss.
+    // OnesLike needs only the shape of its input. The gradient of the loss starts with it and must
+    // not wait for the loss.
     if (!value.has_value() && op.role == OpRole::kOnesLike &&
         c.values().shape(in).IsFullyDefined() && c.ValueBytes(in) <= kMaxFoldedBytes) {
       absl::StatusOr<Tensor> zeros = Tensor::Allocate(in.dtype(), c.values().shape(in));
@@ -53,7 +54,7 @@ void TryEvaluate(Compilation& c, const Node& node) {
   if (bytes > kMaxFoldedBytes) return;
   absl::StatusOr<std::vector<Tensor>> outputs =
       EvaluateNode(node, inputs, shapes, *c.kernels, {.max_flops = kMaxFoldedFlops});
-  // A node that fails on these values fails in the step too, if it ever runs.
+  // A node that fails on these values also fails in the step, if it ever runs.
   if (!outputs.ok()) return;
   for (int i = 0; i < node.num_outputs(); ++i) {
     ValueInfo info = c.values().at(node.output(i));
@@ -62,7 +63,7 @@ void TryEvaluate(Compilation& c, const Node& node) {
   }
 }
 
-// Keeps the shapes of the node's outputs, and forgets their values.
+// Drops the known values of the node's outputs, but keeps their shapes.
 void ForgetConstants(Compilation& c, const Node& node) {
   for (int i = 0; i < node.num_outputs(); ++i) {
     ValueInfo info = c.values().at(node.output(i));
@@ -72,8 +73,8 @@ void ForgetConstants(Compilation& c, const Node& node) {
   }
 }
 
-// True if the node's outputs are computed from constants alone. Existing rows of the shape table do
-// not count, because the nodes that made them may be fed now.
+// Returns true if the node's outputs are computed from constants alone. Existing rows of the shape
+// table do not count, because the nodes that produced them may now be fed.
 bool FollowsFromConstants(Compilation& c, const Node& node, int& budget) {
   const bool is_constant = node.op().role == OpRole::kConstant;
   if (--budget < 0 || node.has_attr(kRowsAttr)) return false;
@@ -86,12 +87,12 @@ bool FollowsFromConstants(Compilation& c, const Node& node, int& budget) {
   return true;
 }
 
-// The information about a list; an unknown list if the value is not a list.
+// Returns the information about a list; an unknown list if the value is not a list.
 ListInfo ListOf(const Compilation& c, const Output& value) {
   return value.dtype() == DT_VARIANT ? ListInfo::From(c.values().at(value)) : ListInfo();
 }
 
-// The lists that a branch or loop passes to its functions, by argument.
+// Returns the lists that a branch or loop passes to its functions, by argument.
 std::vector<ListInfo> ListArguments(const Compilation& c, const Node& node) {
   std::vector<ListInfo> lists;
   for (const Output& in : node.inputs().subspan(FirstArgument(node.op()))) {
@@ -111,7 +112,7 @@ void SetOutputs(Compilation& c, const Node& node, const std::vector<Shape>& shap
 
 }  // namespace
 
-// Replaces outputs whose value is known by constants.
+// Replaces outputs whose value is known with constants.
 absl::StatusOr<bool> InferAndFold::ReplaceByConstants(Compilation& c, Node* node) const {
   if (trials_ > 0) return false;
   if (!Computes(node->op()) || node->op().has(kStateful)) return false;
@@ -142,8 +143,7 @@ absl::StatusOr<bool> InferAndFold::ReplaceByConstants(Compilation& c, Node* node
     changed = true;
   }
   if (!is_known) return changed;
-  // No other node has to wait for a node that no longer computes anything, only for what it waited
-  // for.
+  // The node no longer computes anything, so its users wait for its control inputs instead.
   const std::vector<Use> uses(node->uses().begin(), node->uses().end());
   for (const Use& use : uses) {
     if (use.slot != Use::kControl) continue;
@@ -281,7 +281,7 @@ absl::Status InferAndFold::InferBranches(Compilation& c, const Node& node) {
 
 absl::Status InferAndFold::InferLoop(Compilation& c, const Node& node) {
   Compilation &condition = *c.bodies.at(node.id())[0], &body = *c.bodies.at(node.id())[1];
-  std::vector<bool> stays;  // by argument: it equals the node's input in every iteration
+  std::vector<bool> stays;  // by argument: whether it equals the node's input in every iteration
   for (size_t i = 0; i < body.feeds.size(); ++i) {
     stays.push_back(StripViews(body.fetches[i]) == body.feeds[i]);
   }

@@ -2,8 +2,8 @@
 //
 // InferAndFold: infers global shapes and dtypes for this feed signature and folds constants on the
 // way, because shape arithmetic needs both. Afterwards every value has a fully defined shape and
-// every static operand is a constant. A graph for which that is impossible has shapes that depend
-// on data; the error names the node.
+// every static operand is a constant. If that is impossible, the graph has shapes that depend on
+// data, and the error names the node.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PASSES_INFER_AND_FOLD_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PASSES_INFER_AND_FOLD_H_
 
@@ -15,19 +15,19 @@
 
 namespace mirrorflow {
 
-// The value, if a few nodes compute it from constants alone and it is thus independent of feeds and
-// variables; otherwise a tensor without a value.
+// Returns the value if a few nodes compute it from constants alone, so that it does not depend on
+// feeds and variables; otherwise a tensor without a value.
 Tensor KnownValue(Compilation& c, const Output& value);
 
-// The list attribute of a node that makes the rows of a split value, or that is computed from such
-// rows. The replicas hold different parts of it, so it is not folded to a constant, which all of
-// them would hold.
+// A list attribute that marks a node as creating the rows of a split value, or as computed from
+// such rows. Each replica holds different rows, so the node is not folded to a constant, which
+// would be equal on all replicas.
 inline constexpr char kRowsAttr[] = "_rows";
 
 class InferAndFold final : public Pass {
  public:
-  // `loop_bound` depends on particular ops, so a layer above supplies it. If it is null, no bound
-  // of a loop is known.
+  // `loop_bound` depends on particular ops, so a layer above supplies it. If it is null, no loop
+  // has a known bound.
   explicit InferAndFold(LoopBoundFn loop_bound = nullptr) : loop_bound_(loop_bound) {}
 
   absl::string_view name() const override { return "infer_and_fold"; }
@@ -37,15 +37,15 @@ class InferAndFold final : public Pass {
   bool enters_bodies() const override { return true; }
   absl::StatusOr<bool> Run(Compilation& c) override;
 
-  // Sets the shapes and constants in c.values(), those of bodies too, and leaves the graphs
-  // unchanged. Nodes whose inputs do not fit together are errors or, with `stand_in`, get the
-  // shapes that it sets.
+  // Sets the shapes and constants in c.values(), including those of bodies, and leaves the graphs
+  // unchanged. A node whose inputs do not fit together is an error; with `stand_in`, it gets the
+  // shapes that `stand_in` sets instead.
   using StandIn = absl::FunctionRef<void(Compilation& c, const Node& node)>;
   absl::Status InferOnly(Compilation& c);
   absl::Status InferOnly(Compilation& c, StandIn stand_in);
 
  private:
-  // Run inference on the functions, given the node's inputs, and set the shapes of its outputs.
+  // Infer the functions, given the node's inputs, and set the shapes of the node's outputs.
   absl::Status InferBranches(Compilation& c, const Node& node);
   absl::Status InferLoop(Compilation& c, const Node& node);
   absl::Status InferBody(Compilation& c, const Node& node, Compilation& body,
@@ -62,7 +62,7 @@ class InferAndFold final : public Pass {
 
   const LoopBoundFn loop_bound_;
   const StandIn* stand_in_ = nullptr;
-  // Positive during a trial, which may lack information and makes no final decision.
+  // Positive during a trial, which may lack information and must not make final decisions.
   int trials_ = 0;
   int64_t trial_nodes_left_ = 1 << 22;  // nested loops multiply trials
 };

@@ -10,10 +10,10 @@ namespace mirrorflow {
 namespace {
 
 constexpr int64_t kUnknown = ListKind::kUnknown;
-// Nested lists that still grow after this many trials grow in every iteration.
+// Nested lists that still grow after this many trials are assumed to grow in every iteration.
 constexpr int kTrialsOfInner = 8;
 
-// first + iterations * growth, if that is known and not too large.
+// Returns first + iterations * growth, or kUnknown if that is unknown or too large.
 int64_t LengthAfter(int64_t first, std::optional<int64_t> iterations, int64_t growth) {
   if (first < 0 || growth == 0) return first;
   if (growth < 0 || !iterations.has_value()) return kUnknown;
@@ -29,7 +29,7 @@ LoopLists::LoopLists(std::vector<ListInfo> first)
 
 absl::StatusOr<bool> LoopLists::Refine(const std::vector<ListInfo>& results,
                                        std::optional<int64_t> bound) {
-  // A bound that differs between trials is discarded: it could come and go forever.
+  // A bound that differs between trials is discarded, because it could change forever.
   bound_changed_ |= bound_.has_value() && bound != bound_;
   bound_ = bound_changed_ ? std::nullopt : bound;
   bound = bound_;
@@ -43,8 +43,9 @@ absl::StatusOr<bool> LoopLists::Refine(const std::vector<ListInfo>& results,
     const int64_t from = argument.max_length, to = results[i].max_length;
     const int64_t growth = from < 0 || to < 0 ? kUnknown : std::max<int64_t>(to - from, 0);
     if (is_first_trial) growth_.push_back(growth);
-    // A result is the longest of some lists, each a few elements longer than one of the arguments.
-    // If the last iteration adds no more than the first, none in between does.
+    // A result is the longest of several lists, each a few elements longer than one of the
+    // arguments. If the last iteration adds no more than the first, neither does any iteration in
+    // between.
     if (from >= 0 && (growth < 0 || growth > growth_[i])) growth_[i] = kUnknown;
     if (!first_[i].known() && !first_[i].holds_nothing()) continue;
     MF_ASSIGN_OR_RETURN(ListInfo either, EitherList(argument, results[i]));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LoopLists: infers what holds for the lists that a loop carries, in every iteration and after the
-// last one. It proceeds by trial, because the shape of the elements may be known only where the
-// body pushes the first one.
+// LoopLists: infers the static information about the lists that a loop carries, in every iteration
+// and after the last one. It proceeds by trial, because the element shape may be known only where
+// the body pushes the first element.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PASSES_LOOP_LISTS_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PASSES_LOOP_LISTS_H_
 
@@ -14,32 +14,32 @@
 
 namespace mirrorflow {
 
-// The maximum number of iterations of the loop, if it is known. Requires that the values in the
-// bodies are inferred.
+// Returns the maximum number of iterations of the loop, if known. The values in the bodies must
+// have been inferred.
 using LoopBoundFn = std::optional<int64_t> (*)(const Compilation& c, const Node& loop);
 
 class LoopLists {
  public:
-  // `first`: the initial lists; an unknown list for a value that is not a list.
+  // `first` holds the initial lists, with an unknown list for each value that is not a list.
   explicit LoopLists(std::vector<ListInfo> first);
 
-  // The arguments for the next trial; final if no other trial is needed.
+  // The arguments for the next trial. They are final if no other trial is needed.
   const std::vector<ListInfo>& arguments() const { return arguments_; }
 
-  // Takes the results of the body for arguments(). True if another trial is needed. InvalidArgument
-  // if the elements of a list have different shapes.
+  // Takes the results of the body for arguments(). Returns true if another trial is needed.
+  // InvalidArgument if the elements of a list have different shapes.
   absl::StatusOr<bool> Refine(const std::vector<ListInfo>& results, std::optional<int64_t> bound);
 
-  // The lists after the loop, which its condition sees too.
+  // The lists after the loop, which its condition also sees.
   const std::vector<ListInfo>& behind() const { return behind_; }
 
  private:
   const std::vector<ListInfo> first_;
   std::vector<ListInfo> arguments_;
   std::vector<ListInfo> behind_;
-  std::vector<int64_t> growth_;  // maximum of elements added per iteration
+  std::vector<int64_t> growth_;  // maximum number of elements added per iteration
   int trials_ = 0;
-  std::optional<int64_t> bound_;  // of the trials so far
+  std::optional<int64_t> bound_;  // common to all trials so far
   bool bound_changed_ = false;
 };
 

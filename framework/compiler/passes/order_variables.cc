@@ -11,7 +11,7 @@
 namespace mirrorflow {
 namespace {
 
-// By id: true for the nodes in `pending` and those that depend on them.
+// Returns, by node id, whether the node is in `pending` or depends on a node that is.
 std::vector<char> Dependents(const Graph& graph, std::vector<Node*> pending) {
   std::vector<char> reached(graph.id_limit(), 0);
   for (const Node* node : pending) reached[node->id()] = 1;
@@ -27,7 +27,8 @@ std::vector<char> Dependents(const Graph& graph, std::vector<Node*> pending) {
   return reached;
 }
 
-// The dependents of `write`, and the nodes that come after it because collectives start in order.
+// Marks the dependents of `write`, and the nodes that come after it because collectives start in
+// order.
 std::vector<char> BehindInOrder(const Compilation& c, Node* write, const std::vector<char>& after) {
   const auto first = std::find_if(c.collectives.begin(), c.collectives.end(),
                                   [&](const Node* node) { return after[node->id()] != 0; });
@@ -42,7 +43,7 @@ struct Accesses {
   std::vector<Node*> writes;
 };
 
-// The nodes that read the memory of `read`: its users, through views.
+// Returns the nodes that read the memory of `read`: its users, through views.
 std::vector<Node*> UsersThroughViews(Node* read) {
   std::vector<Node*> users;
   absl::flat_hash_set<Node*> seen;
@@ -56,7 +57,7 @@ std::vector<Node*> UsersThroughViews(Node* read) {
       if (use.user->op().has(kView) && use.slot == 0) pending.push_back(use.user);
     }
   }
-  // The order of uses is arbitrary; that of edges must not be.
+  // The order of uses is arbitrary, but edges must be added in a fixed order.
   std::sort(users.begin(), users.end(), [](Node* a, Node* b) { return a->id() < b->id(); });
   return users;
 }
@@ -68,8 +69,9 @@ bool IsFetchedThroughViews(const Compilation& c, Node* read) {
   return false;
 }
 
-// `after_write` marks the dependents of `write`, and `behind_write` also the nodes that come after
-// it by the order of collectives. Edges that are added here end at `write`, so they change neither.
+// Orders the users of `read` before `write`, or marks the read as a copy. `after_write` marks the
+// dependents of `write`; `behind_write` also marks the nodes that the order of collectives puts
+// after it. The new edges end at `write`, so they change neither.
 bool OrderReadBeforeWrite(Compilation& c, Node* read, Node* write,
                           const std::vector<char>& after_write,
                           const std::vector<char>& behind_write) {
@@ -93,7 +95,7 @@ bool OrderReadBeforeWrite(Compilation& c, Node* read, Node* write,
 }  // namespace
 
 absl::StatusOr<bool> OrderVariables::Run(Compilation& c) {
-  std::map<std::string, Accesses> variables;  // by name: a deterministic order
+  std::map<std::string, Accesses> variables;  // by name, for a deterministic order
   for (Node* node : c.graph.Nodes()) {
     const OpRole role = node->op().role;
     if (role != OpRole::kRead && role != OpRole::kWrite) continue;

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // OrderVariables: makes the order of reads and writes of each variable explicit, as control edges.
-// A read is the variable's own memory, not a copy, so it matters when its users run. A read that is
-// not ordered after a write sees the value before it, so its users are ordered before the write. If
-// a user depends on the write, or the read is fetched, the read is marked `_copy` and copies the
-// value before the write. Unordered writes of one variable run in order of creation.
+// A read returns the variable's own memory, not a copy, so it matters when its users run. A read
+// that is not ordered after a write sees the old value, so its users are ordered before the write.
+// If a user depends on the write, or the read is fetched, the read is marked `_copy` and copies the
+// value before the write. Writes of one variable that the graph does not order run in order of
+// creation.
 //
-// It runs once in each half of the compiler: in the first before the collectives are ordered, which
-// must respect the edges, and in the second on the readers after fusion (DropReaderEdges). There, a
-// user that comes after the write only by the order of collectives reads a copy too.
+// The pass runs once in each half of the compiler. In the first half it runs before the collectives
+// are ordered, because their order must respect the edges; in the second half it orders the readers
+// that fusion has produced (DropReaderEdges). There, a user that only the order of collectives puts
+// after the write also reads a copy.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PASSES_ORDER_VARIABLES_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PASSES_ORDER_VARIABLES_H_
 

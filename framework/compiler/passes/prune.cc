@@ -11,20 +11,20 @@
 namespace mirrorflow {
 namespace {
 
-// PlaceholderWithDefault.
+// Returns true for PlaceholderWithDefault.
 bool HasDefault(const Node& node) {
   return node.op().role == OpRole::kPlaceholder && node.num_inputs() > 0;
 }
 
-// Replaces placeholders with a default, which are not fed, by their inputs. True if there were any.
+// Replaces every PlaceholderWithDefault, none of which is fed, with its input. Returns whether
+// there were any.
 bool TakeDefaults(Compilation& c) {
   bool changed = false;
   for (Node* node : c.graph.Nodes()) {
     if (!HasDefault(*node)) continue;
     changed = true;
     const Output by_default = node->input(0);
-    // Nodes that had to run before this node must still run before its users, but may run after its
-    // default.
+    // The node's control inputs must still run before its users, but may run after its default.
     const bool is_asked_for = std::count(c.fetches.begin(), c.fetches.end(), node->output(0)) > 0 ||
                               std::count(c.targets.begin(), c.targets.end(), node) > 0;
     for (Node* control : node->control_inputs()) {
@@ -39,7 +39,7 @@ bool TakeDefaults(Compilation& c) {
   return changed;
 }
 
-// A graph may have unknown ops, but not where the step needs them.
+// A graph may contain unknown ops, but not where the step needs them.
 absl::Status CheckOps(const Compilation& c) {
   ErrorList errors;
   for (const Node* node : c.graph.Nodes()) {

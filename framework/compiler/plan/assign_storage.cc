@@ -9,7 +9,8 @@
 namespace mirrorflow {
 namespace {
 
-// All-reduces have as many outputs as inputs; the other collectives produce one new value.
+// Returns true for all-reduces, which have as many outputs as inputs; other collectives produce one
+// new value.
 bool ReducesInPlace(const Node& node) {
   return node.op().role == OpRole::kCollective && !IsBarrier(node) && !ChangesRows(node);
 }
@@ -28,7 +29,8 @@ class Assigner {
   }
 
  private:
-  // True if the value is needed at run time. A static operand is read when the plan is made.
+  // Returns true if the value is needed at run time. A static operand is read when the plan is
+  // made.
   bool IsOperand(const Output& output) const {
     for (const Use& use : output.node->uses()) {
       if (use.slot != Use::kControl && use.user->input(use.slot) == output &&
@@ -39,7 +41,8 @@ class Assigner {
     return std::find(s_.fetches.begin(), s_.fetches.end(), output) != s_.fetches.end();
   }
 
-  // The kernel output behind `value` if nothing else uses it on the way; else an invalid output.
+  // Returns the kernel output behind `value` if nothing else uses it on the way, else an invalid
+  // output.
   Output SoleProducer(const Output& value) const {
     Output at = value;
     while (true) {
@@ -57,8 +60,8 @@ class Assigner {
     }
   }
 
-  // Places the operands of each all-reduce before anything else, and makes the kernels that produce
-  // them write there.
+  // Assigns storage to the operands of all-reduces before any other value, and makes the kernels
+  // that produce them write there.
   void PlaceCollectives() {
     const BucketGradients bucket_gradients = FindBucketGradients(s_);
     for (const Node* node : s_.collectives) {
@@ -78,7 +81,7 @@ class Assigner {
           slot.offset = v.offset;
           end = v.offset + slot.bytes;
         } else {
-          // Aligned as all operands are. The reduction includes what lies between the slots.
+          // Slots are aligned like any operand, so the all-reduce also covers the padding.
           slot.parent = group;
           slot.offset = static_cast<int64_t>(AlignUp(end));
           end = slot.offset + slot.bytes;
@@ -118,12 +121,12 @@ class Assigner {
       table_.constants_bytes += static_cast<int64_t>(AlignUp(s_.LocalBytes(node.output(0))));
     } else if ((op.role == OpRole::kRead && !node.has_attr(kCopyAttr)) ||
                (Computes(op) && op.has(kView))) {
-      // A handle that passed through an identity has the variable's storage too.
+      // A handle that passed through an Identity also has the variable's storage.
       const int in = table_.of(node.input(0));
       if (in >= 0) table_.Set(node.output(0), in);
     } else {
       for (int i = 0; i < node.num_outputs(); ++i) {
-        if (table_.of(node.output(i)) >= 0) continue;  // placed by a collective
+        if (table_.of(node.output(i)) >= 0) continue;  // PlaceCollectives has assigned it
         const bool gathers = op.role == OpRole::kCollective;
         table_.Add(node.output(i), {.bytes = s_.LocalBytes(node.output(i)), .pinned = gathers});
       }
@@ -137,7 +140,7 @@ class Assigner {
   void ShareInPlace() {
     std::vector<int> last_read(table_.all.size(), -1);
     for (size_t p = 0; p < s_.order.size(); ++p) {
-      // A view reads nothing, but its users come later in the order and have the same root.
+      // A view itself reads nothing, but its users come later in the order and have the same root.
       for (const Output& in : s_.order[p]->inputs()) {
         if (const int root = table_.RootOf(in); root >= 0) last_read[root] = static_cast<int>(p);
       }
@@ -152,7 +155,7 @@ class Assigner {
         const bool both_free = !from.pinned && !from.fetched && to.region == kNoRegion &&
                                !to.pinned && from.bytes == to.bytes && in != out;
         if (!both_free || last_read[in] != static_cast<int>(p)) continue;
-        int readers = 0;  // another operand in the same memory could be read after the write
+        int readers = 0;  // other operands in the same memory could be read after the write
         for (const Output& other : node.inputs()) readers += table_.RootOf(other) == in;
         for (int k = 0; k < node.num_outputs(); ++k) readers += table_.RootOf(node.output(k)) == in;
         if (readers != 1) continue;

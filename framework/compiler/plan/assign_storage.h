@@ -8,8 +8,8 @@
 
 namespace mirrorflow {
 
-// The kind of a node of role kCollective follows from its outputs and attributes. `axis` names the
-// split whose rows it gathers, or scatters if it has a `reduction`. Without `axis` it reduces in
+// Outputs and attributes determine the kind of a kCollective node. With `axis`, it gathers the rows
+// of that split or, if it also has a `reduction`, scatters them. Without `axis`, it reduces in
 // place.
 inline bool IsBarrier(const Node& collective) { return collective.num_outputs() == 0; }
 inline bool ChangesRows(const Node& collective) { return collective.has_attr("axis"); }
@@ -17,7 +17,8 @@ inline bool ChangesRows(const Node& collective) { return collective.has_attr("ax
 class AssignStorage final : public PlanPass {
  public:
   absl::string_view name() const override { return "assign_storage"; }
-  // Kernels determine which outputs may be in place, and the order which node reads a value last.
+  // Kernels determine which outputs may be in place; the order determines which node reads a value
+  // last.
   Facts needs() const override { return kKernelsChosen | kScheduled; }
   Facts gives() const override { return kStorageAssigned; }
   absl::StatusOr<bool> Run(PlanState& s) override;

@@ -14,7 +14,7 @@
 namespace mirrorflow {
 namespace {
 
-// The number of instructions in each lane that are known to be done.
+// How many instructions of each lane are known to be done.
 using Clock = std::array<int, kNumLanes>;
 
 struct Access {
@@ -23,7 +23,7 @@ struct Access {
   int position;  // within its lane, from 1
 };
 
-// The last write of a range of bytes, and the reads since.
+// The last write of a byte range, and the reads since then.
 struct Cell {
   Access write{-1, 0, 0};
   int32_t value = -1;
@@ -37,7 +37,8 @@ class Checker {
   absl::Status Run() {
     MF_RETURN_IF_ERROR(RunOnce());
     if (plan_.late.empty()) return absl::OkStatus();
-    // The next run finds the memory of what is still in flight as this one has left it.
+    // The second run starts with the collectives that are still in flight, and with memory as the
+    // first run left it.
     is_first_ = false;
     next_start_ = 0;
     for (auto& [region, cells] : regions_) {
@@ -50,7 +51,7 @@ class Checker {
   }
 
  private:
-  // An instruction of the last run, after which all of this run are ordered.
+  // Stands for any instruction of the last run; all instructions of this run are ordered after it.
   static constexpr int kLastRun = std::numeric_limits<int>::max();
 
   absl::Status RunOnce() {
@@ -125,7 +126,7 @@ class Checker {
     } else if (Finishes(instruction.kind)) {
       if (IsSkipped(instruction)) return absl::OkStatus();
       const bool is_late = instruction.kind == InstructionKind::kFinishLate;
-      // Those that are late may be finished in any order.
+      // Late collectives may finish in any order.
       bool in_order = true;
       for (int c = 0; c < instruction.index && !is_late; ++c) {
         in_order = in_order && (!flight_[c] || absl::c_linear_search(plan_.late, c));
@@ -138,12 +139,12 @@ class Checker {
     return absl::OkStatus();
   }
 
-  // Nothing is in flight before the first run.
+  // The first run skips late finishes, because nothing is in flight before it.
   bool IsSkipped(const Instruction& instruction) const {
     return instruction.kind == InstructionKind::kFinishLate && is_first_;
   }
 
-  // True for memory that has no defined contents until this step writes it.
+  // Returns true for memory that has no defined contents until this step writes it.
   bool StartsUndefined(RegionId region) const { return region == Plan::kArenaRegion; }
 
   absl::Status Visit(const MemoryAccess& access, const Access& self, const Clock& clock) {
@@ -155,7 +156,7 @@ class Checker {
     for (auto it = cells.find(begin); it != cells.end() && it->first < end; ++it) {
       Cell& cell = it->second;
       auto conflict = [&](const Access& other) {
-        // One instruction may both read and write the bytes (in place, updates).
+        // One instruction can both read and write the bytes (in-place kernels, updates).
         return other.instruction >= 0 && other.instruction != self.instruction &&
                other.instruction != kLastRun && clock[other.lane] < other.position;
       };
@@ -189,7 +190,7 @@ class Checker {
     return absl::OkStatus();
   }
 
-  // Splits a cell so that one starts at `offset`.
+  // Splits a cell so that a cell starts at `offset`.
   static void Split(std::map<int64_t, Cell>& cells, int64_t offset) {
     if (cells.empty()) cells.emplace(0, Cell());
     auto it = cells.upper_bound(offset);
@@ -197,7 +198,7 @@ class Checker {
     if (it->first != offset) cells.emplace_hint(std::next(it), offset, it->second);
   }
 
-  // The host reads fetches when all lanes are done.
+  // Checks the fetches, which the host reads when all lanes are done.
   absl::Status CheckFetches() {
     for (size_t i = 0; i < plan_.fetches.size(); ++i) {
       const PlannedFetch& fetch = plan_.fetches[i];

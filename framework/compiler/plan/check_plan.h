@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // CheckPlan: proves that the lanes of a plan, running concurrently, see the values that a single
-// thread would see. It is independent of how the plan was made and examines only instructions,
+// thread would see. It does not depend on how the plan was made: it examines only instructions,
 // events and memory. In a pipeline it does nothing unless CompileOptions::check_plan is set.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_CHECK_PLAN_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_CHECK_PLAN_H_
@@ -17,14 +17,14 @@ class CheckPlan final : public PlanPass {
   absl::string_view name() const override { return "check_plan"; }
   Facts needs() const override { return kPlaced; }
 
-  // OK if
-  //  * any two instructions that access the same bytes, at least one of them writing, are ordered
-  //    by lanes and events as they are in the plan;
+  // Returns OK if
+  //  * lanes and events order any two instructions that access the same bytes, at least one of
+  //    which writes, as the plan lists them;
   //  * every byte read in the arena was written in this step and still holds the value that the
   //    reader expects;
   //  * collectives start in the order of their sequence, and each finishes once, in that order;
   //  * every event is recorded at most once, and before any wait for it.
-  // Otherwise Internal, naming the two instructions and the bytes.
+  // Otherwise returns Internal, naming the two instructions and the bytes.
   static absl::Status Check(const Plan& plan);
   absl::StatusOr<bool> Run(PlanState& s) override;
 };

@@ -39,7 +39,7 @@ bool NeedsKernel(const Node& node) {
          (Computes(op) && !op.has(kView));
 }
 
-// The properties of a branch or loop that are known before its functions have memory.
+// Returns the properties of a branch or loop that are known before its functions have memory plans.
 KernelPlan OfControlFlow(const PlanState& s, const Node& node) {
   KernelPlan kernel;
   for (int i = 0; i < 2; ++i) {
@@ -47,7 +47,7 @@ KernelPlan OfControlFlow(const PlanState& s, const Node& node) {
     kernel.fails_on_data |= plan.fails_on_data;
     kernel.flops = std::max(kernel.flops, plan.flops);
   }
-  // A loop keeps its values in the memory of its outputs, ideally that of its inputs.
+  // A loop keeps its values in the memory of its outputs, which is ideally that of its inputs.
   for (int i = 0; i < node.num_outputs() && node.op().role == OpRole::kLoop; ++i) {
     kernel.in_place.emplace_back(i, i);
   }
@@ -78,7 +78,7 @@ absl::StatusOr<bool> ChooseKernels::Run(PlanState& s) {
     s.plan->flops += kernel.flops;
     s.plan->fails_on_data |= kernel.fails_on_data;
   }
-  // One library serves the kernels of all functions, which have been chosen already.
+  // One library serves the kernels of all functions, which have already been chosen.
   if (!s.is_body && s.plan->library != nullptr) MF_RETURN_IF_ERROR(s.plan->library->Finish());
   return true;
 }

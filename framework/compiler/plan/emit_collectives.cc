@@ -49,7 +49,7 @@ void EmitCollectives::StartReduction(const Node& node, PlannedCollective* collec
   collective->in = collective->out = Unplaced(slots.storages[0]);
 }
 
-// Gathers or scatters rows, of which each rank has a part.
+// Starts an operation that gathers or scatters rows, of which each rank has a shard.
 void EmitCollectives::StartRows(const Node& node, PlannedCollective* collective, InFlight* flight) {
   const Shape& whole = s_.values().shape(node.output(0));
   SplitRows split{.axis = static_cast<AxisId>(node.attr<int64_t>("axis")),
@@ -68,7 +68,7 @@ void EmitCollectives::StartRows(const Node& node, PlannedCollective* collective,
   collective->out = Unplaced(out);
 }
 
-// Starts an update that the ranks divide. From then on, other ranks may write the variables.
+// Starts an update that the ranks divide. Other ranks may write the variables from here on.
 void EmitCollectives::StartUpdate(const Node& node, PlannedCollective* collective,
                                   InFlight* flight) {
   UpdateCall call{.kernel = static_cast<int32_t>(plan_.kernels.size()),
@@ -121,7 +121,7 @@ void EmitCollectives::DescribeProduct(const Node& node, UpdateCall call,
   collective->in = Unplaced(s_.storage.of(left));
 }
 
-// From its start until it is finished, the collective may read and write all of its memory.
+// Emits the start. Until it is finished, the collective may read and write all of its memory.
 void EmitCollectives::Launch(InFlight flight) {
   FinishUpTo(flight.index - Communicator::kMaxInFlight);
   writer_.Order(LaneKind::kCompute, LaneKind::kCommunicate);
@@ -155,7 +155,7 @@ void EmitCollectives::FinishUpTo(int sequence) {
   while (!in_flight_.empty() && in_flight_.front().index <= sequence) {
     const InFlight flight = std::move(in_flight_.front());
     in_flight_.pop_front();
-    // Wait for an event of this collective alone, because its lane may already run the next one.
+    // Wait for this collective's own event, because its lane may already be running the next one.
     const bool enqueued = s_.traits.enqueues_collectives;
     if (enqueued) writer_.AppendEvent(InstructionKind::kWait, LaneKind::kCompute, flight.done);
     writer_.Append({.kind = InstructionKind::kFinish,

@@ -20,13 +20,13 @@ class EmitCollectives {
 
   // Starts a collective.
   void Start(const Node& collective);
-  // Finishes collectives in the order of their starts until `sequence` is done.
+  // Finishes collectives in start order, up to and including `sequence`.
   void FinishUpTo(int sequence);
-  // The sequence number of the last collective started; -1 before the first.
+  // Returns the sequence number of the last collective started; -1 before the first.
   int last() const { return static_cast<int>(plan_.collectives.size()) - 1; }
-  // Called before a product or convolution, which gives other ranks the time to start the
-  // collectives that this rank has started. Finishes the updates that have already had such a time,
-  // because nothing in the step waits for them.
+  // Call this before a product or convolution, which takes long enough for the other ranks to start
+  // the collectives that this rank has started. Finishes the updates that were already started
+  // before the previous long kernel, because nothing else in the step waits for them.
   void FinishUpdates() {
     FinishUpTo(update_before_work_);
     update_before_work_ = last_update_;
@@ -37,7 +37,7 @@ class EmitCollectives {
     int index = 0;
     int name = 0;
     StorageUses uses = {};  // from its start until it is finished
-    EventId done = -1;      // on a device that enqueues collectives
+    EventId done = -1;      // only on devices that enqueue collectives
   };
 
   void StartReduction(const Node& node, PlannedCollective* collective, InFlight* flight);
@@ -55,7 +55,7 @@ class EmitCollectives {
   int update_before_work_ = -1;  // last_update_ before the last long kernel
 };
 
-// The operands of the collective, which PlanMemory places.
+// Returns the operands of the collective, to which PlanMemory assigns addresses.
 inline absl::InlinedVector<Operand*, 3> OperandsOf(PlannedCollective& c) {
   absl::InlinedVector<Operand*, 3> operands = {&c.in, &c.out};
   auto* const update = std::get_if<PlannedProductUpdate>(&c.operation);

@@ -25,8 +25,8 @@ class Emitter {
   }
 
  private:
-  // The last collective that the node waits for, directly or through nodes that emit nothing; -1 if
-  // there is none.
+  // Returns the last collective that the node waits for, directly or through nodes that emit
+  // nothing; -1 if none.
   int LastCollective(const Node& node) const {
     int last = -1;
     auto see = [&](const Node* in) { last = std::max(last, seen_collective_[in->id()]); };
@@ -42,7 +42,7 @@ class Emitter {
       collectives_.Start(node);
       seen_collective_[node.id()] = collectives_.last();
     } else if (IsControlFlow(node.op())) {
-      // Collectives inside run after all that were started before, as on every rank.
+      // Collectives inside the node run after all collectives started earlier, on every rank.
       collectives_.FinishUpTo(s_.Communicates(node) ? collectives_.last() : wait_for);
       EmitControl(node);
     } else if (s_.kernel_plans[node.id()].kernel != nullptr) {
@@ -62,7 +62,7 @@ class Emitter {
     plan_.kernel_flops.push_back(kernel.flops);
   }
 
-  // PlanMemory sets the size of the scratch.
+  // Emits a branch or loop. PlanMemory sets its scratch size later.
   void EmitControl(const Node& node) {
     const bool loops = node.op().role == OpRole::kLoop;
     PlannedControl control{.first_argument = FirstArgument(node.op())};

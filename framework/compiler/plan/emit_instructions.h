@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// EmitInstructions: emits the instructions of the plan in the order of the schedule.
-// EmitCollectives emits those of collectives.
+// EmitInstructions: emits the instructions of the plan in schedule order, with EmitCollectives for
+// the collectives.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_EMIT_INSTRUCTIONS_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_EMIT_INSTRUCTIONS_H_
 

@@ -12,7 +12,8 @@
 namespace mirrorflow {
 namespace {
 
-// So many are in flight between two runs at most; the rest of the limit is for the next run.
+// The maximum number of updates in flight between two runs; the rest of the limit is for the next
+// run.
 constexpr size_t kMaxLate = Communicator::kMaxInFlight / 2;
 
 bool GoesOverDomains(const PlannedCollective& collective) {
@@ -20,7 +21,7 @@ bool GoesOverDomains(const PlannedCollective& collective) {
   return update != nullptr ? update->reduction.has_value() : collective.is<PlannedProductUpdate>();
 }
 
-// The first and last instructions that use a piece of memory.
+// The first and last instructions that use a block of memory.
 struct Uses {
   int first_access = std::numeric_limits<int>::max(), last_access = -1;
   int first_write = std::numeric_limits<int>::max(), last_write = -1;
@@ -32,12 +33,13 @@ struct Uses {
     first_write = std::min(first_write, instruction);
     last_write = instruction;
   }
-  // Those that must not overtake an access.
+  // Return the first and last instruction that conflict with an access: all accesses conflict with
+  // a write, and writes with a read.
   int FirstConflict(bool is_write) const { return is_write ? first_access : first_write; }
   int LastConflict(bool is_write) const { return is_write ? last_access : last_write; }
 };
 
-// A finish that moves.
+// A finish instruction to move.
 struct Late {
   int from = 0, to = 0;  // indices of instructions
 };
@@ -68,14 +70,16 @@ class Mover {
   }
 
  private:
-  // One root storage for each piece of memory: every handle of a variable has a storage of its own.
+  // Returns one root storage per block of memory, because every handle of a variable has its own
+  // storage.
   int MemoryOf(int root) {
     const Storage& storage = s_.storage.all[root];
     if (storage.region == kNoRegion) return root;
     return memory_.try_emplace({storage.region, storage.offset}, root).first->second;
   }
 
-  // The rows that an update by product sends are copied at its start (team_update.cc).
+  // Drops the accesses of a finish to the rows that an update by product sends, because the update
+  // copies them at its start (team_update.cc).
   void ForgetRows(int finish) {
     const Instruction& instruction = plan_.instructions[finish];
     if (instruction.kind != InstructionKind::kFinish) return;
@@ -93,7 +97,7 @@ class Mover {
   bool MayBeLate(int finish) {
     if (!GoesOverDomains(plan_.collectives[plan_.instructions[finish].index])) return false;
     return absl::c_none_of(plan_.accesses[finish], [&](const MemoryAccess& access) {
-      // In the next run, the memory of feeds may be gone.
+      // The memory of feeds may no longer exist in the next run.
       const RegionId region = s_.storage.all[access.value].region;
       const bool is_fed = region >= Plan::kFirstFeedRegion &&
                           region < Plan::kFirstFeedRegion + static_cast<RegionId>(s_.feeds.size());
@@ -106,7 +110,8 @@ class Mover {
     });
   }
 
-  // The first instruction before which the update must be finished: at the latest its own start.
+  // Returns the first instruction before which the update must be finished, at the latest its own
+  // start.
   int FirstUse(int finish) {
     int first = finish;
     for (const MemoryAccess& access : plan_.accesses[finish]) {
@@ -128,7 +133,8 @@ class Mover {
         Instruction finish = plan_.instructions[next->from];
         finish.kind = InstructionKind::kFinishLate;
         plan_.late.push_back(finish.index);
-        // The update that the next run needs first goes first, after all that this run waits for.
+        // The updates that the next run needs first go first, after everything that this run waits
+        // for.
         plan_.collectives[finish.index].urgency = static_cast<int>(plan_.late.size());
         append(finish, plan_.accesses[next->from]);
         const EventId event = plan_.num_events++;
@@ -144,7 +150,7 @@ class Mover {
 
   PlanState& s_;
   Plan& plan_;
-  std::map<std::pair<RegionId, int64_t>, int> memory_;  // by place outside the arena
+  std::map<std::pair<RegionId, int64_t>, int> memory_;  // root storage by address outside the arena
   std::vector<Uses> uses_;                              // by MemoryOf
   std::vector<Late> late_;
 };

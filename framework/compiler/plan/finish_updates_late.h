@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FinishUpdatesLate: updates whose gradients travel between memory domains are finished in the next
-// run of the plan, where it first uses what they write or still read, unless something in this run
-// waits for them. The network then has the end of one step and the beginning of the next.
+// FinishUpdatesLate: moves the finish of updates whose gradients travel between memory domains to
+// the next run of the plan, just before that run first touches the memory that they write or still
+// read, unless something in this run waits for them. The network can then use the end of one step
+// and the beginning of the next.
 //
-// Only these updates progress while the replicas compute. Within one domain they need the replicas
-// themselves, and are finished early, while the gradient is in the cache.
+// Only these updates progress while the replicas compute. Within one domain, the replicas
+// themselves run the updates and finish them early, while the gradient is in cache.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_FINISH_UPDATES_LATE_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_FINISH_UPDATES_LATE_H_
 

@@ -14,7 +14,7 @@ const OpDef& BarrierOp() {
   return *op;
 }
 
-// By id: true for `from` and the nodes that depend on it.
+// Returns, by node id, whether the node is `from` or depends on it.
 std::vector<char> Reach(const Graph& graph, const Node* from) {
   std::vector<char> reached(graph.id_limit(), 0);
   std::vector<const Node*> pending = {from};
@@ -31,16 +31,16 @@ std::vector<char> Reach(const Graph& graph, const Node* from) {
   return reached;
 }
 
-// The index of the first collective that no node of `failing` comes after; the number of
-// collectives if there is none. Collectives start in the same order on every rank, so a node that
-// runs before one of them runs before all later ones.
+// Returns the index of the first collective such that no node of `failing` depends on it or a later
+// one; the number of collectives if there is none. Collectives start in the same order on every
+// rank, so a node that runs before one runs before all later ones.
 size_t FindGate(const PlanState& s, const std::vector<Node*>& failing) {
   size_t gate = s.collectives.size();
   for (; gate > 0; --gate) {
     const std::vector<char> after = Reach(s.graph, s.collectives[gate - 1]);
     if (std::any_of(failing.begin(), failing.end(), [&](Node* n) { return after[n->id()]; })) break;
   }
-  // A branch or loop may not reach any of its collectives.
+  // A branch or loop may run none of its collectives, so it cannot be the gate.
   while (gate < s.collectives.size() && !IsCollective(*s.collectives[gate])) ++gate;
   return gate;
 }
@@ -55,18 +55,18 @@ absl::StatusOr<bool> GuardWrites::Run(PlanState& s) {
   }
   if (failing.empty() || writes.empty()) return false;
   const size_t gate = FindGate(s, failing);
-  std::vector<Node*> firsts = failing;  // a write that comes before any of these is left alone
+  std::vector<Node*> firsts = failing;  // writes that come before any of these are not guarded
   firsts.insert(firsts.end(), s.collectives.begin(),
                 s.collectives.begin() + std::min(gate + 1, s.collectives.size()));
   std::erase_if(writes, [&](Node* write) {
-    // The graph itself orders the write first, or it is a collective, which starts after the gate.
+    // The graph orders the write first, or the write is a collective, which starts after the gate.
     const std::vector<char> reached = Reach(s.graph, write);
     return IsCollective(*write) ||
            std::any_of(firsts.begin(), firsts.end(), [&](Node* n) { return reached[n->id()]; });
   });
   if (gate == s.collectives.size()) {
     if (writes.empty()) return false;
-    if (!s.shard) {  // no other ranks
+    if (!s.shard) {  // there are no other ranks
       for (Node* node : failing) {
         for (Node* write : writes) s.graph.AddControlEdge(node, write);
       }

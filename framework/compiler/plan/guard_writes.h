@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // GuardWrites: makes sure that a step with invalid data leaves every variable unchanged, on every
-// replica. Nodes that can fail on their data run before the first write. They run before a
-// collective that the writes wait for: a rank that has seen the end of a collective knows that
-// every rank has reached its start. If the program has no such collective and there are other
-// ranks, a barrier is added after all other collectives.
+// replica. Nodes that can fail on their data run before the first write. They also run before a
+// collective that the writes wait for: once a collective has ended on one rank, every rank has
+// reached its start. If the program has no such collective and runs on several ranks, the pass adds
+// a barrier after all other collectives.
 //
-// Whether a kernel can fail must not depend on shapes, because all ranks must reach the same
+// Whether a kernel can fail must not depend on shapes, because all ranks must have the same
 // barrier.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_GUARD_WRITES_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_GUARD_WRITES_H_

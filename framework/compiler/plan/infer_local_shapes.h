@@ -11,7 +11,7 @@
 
 namespace mirrorflow {
 
-// The shapes on a replica that has `rows[axis]` rows of each axis.
+// Returns the shapes on a replica that has `rows[axis]` rows of each axis.
 LocalShapes ShapesOfShard(const Compilation& c, const std::vector<int64_t>& rows);
 
 class InferLocalShapes final : public PlanPass {

@@ -48,8 +48,8 @@ std::vector<int64_t> GreedyBySize(absl::Span<const Lifetime> values) {
   return offsets;
 }
 
-// Places values in order of birth. Each takes the smallest free block that holds it, and returns it
-// when it dies.
+// Places values in the order in which they become live. Each takes the smallest free block that
+// holds it, and returns it when it dies.
 std::vector<int64_t> BestFit(absl::Span<const Lifetime> values) {
   std::vector<int> births(values.size());
   std::iota(births.begin(), births.end(), 0);
@@ -108,7 +108,8 @@ std::vector<int64_t> BestFit(absl::Span<const Lifetime> values) {
       release(offset + size, block - size);
       continue;
     }
-    // Grow the memory. A free block at the very top becomes the start of the new block.
+    // No free block fits, so grow the memory. A free block at the very top becomes the start of the
+    // new block.
     int64_t offset = top;
     if (!free_at.empty()) {
       const auto last = std::prev(free_at.end());
@@ -141,8 +142,8 @@ int64_t LiveBytes(absl::Span<const Lifetime> values) {
   return most;
 }
 
-// The scratch of a branch or loop holds the arena of its functions, and stages results that are
-// other arguments of a loop.
+// Sizes the scratch of a branch or loop, which holds the arena of its functions and stages loop
+// results that are also other arguments of the loop.
 void PlaceControl(PlanState& s, const Instruction& instruction) {
   PlannedControl& control = s.plan->controls[instruction.index];
   const int operand = instruction.first_operand + instruction.num_inputs + instruction.num_outputs;
@@ -161,8 +162,8 @@ void PlaceControl(PlanState& s, const Instruction& instruction) {
   }
 }
 
-// By root storage: from the first to the last instruction that uses it. A collective in flight uses
-// its memory from its start until it is finished.
+// Returns the lifetime of each root storage, from the first to the last instruction that uses it. A
+// collective in flight uses its memory from its start until it is finished.
 std::vector<Lifetime> FindLifetimes(const PlanState& s) {
   std::vector<Lifetime> lifetimes(s.storage.all.size(), {std::numeric_limits<int>::max(), -1, 0});
   const auto touch = [&](int root, int at) {
@@ -173,7 +174,7 @@ std::vector<Lifetime> FindLifetimes(const PlanState& s) {
   for (int i = 0; i < end; ++i) {
     for (const MemoryAccess& access : s.plan->accesses[i]) touch(access.value, i);
   }
-  // The memory of a late finish lives from its start to the next run.
+  // The memory of a late update lives from its start into the next run.
   for (int i = 0; i < end; ++i) {
     if (s.plan->instructions[i].kind != InstructionKind::kFinishLate) continue;
     for (const MemoryAccess& access : s.plan->accesses[i]) {
@@ -197,7 +198,7 @@ absl::Status PlaceArena(PlanState& s) {
     Storage& storage = s.storage.all[i];
     if (storage.region != kNoRegion || storage.parent >= 0) continue;
     if (lifetimes[i].last < 0) continue;  // no instruction uses it
-    // Small enough for offsets, and far beyond any machine.
+    // Small enough for offsets, and far more than any machine has.
     constexpr int64_t kMaxBytes = int64_t{1} << 60;
     total_bytes += std::min(storage.bytes, kMaxBytes + 1);
     if (total_bytes > kMaxBytes) {
@@ -226,7 +227,7 @@ void Place(const StorageTable& table, Operand* operand) {
     at = &table.all[at->parent];
     offset += at->offset;
   }
-  // A storage that no instruction uses has no place, and any address will do.
+  // A storage that no instruction uses has no offset, so any address will do.
   *operand = {at->region != kNoRegion ? at->region : Plan::kArenaRegion, offset};
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PlanMemory: assigns an address to every storage, so that the plan can run. Storages without a
-// region of their own lie in the arena, at the offsets from PackValues.
+// PlanMemory: assigns an address to every storage, so that the plan can run. Storages without their
+// own region lie in the arena, at the offsets from PackValues.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_PLAN_MEMORY_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_PLAN_MEMORY_H_
 
@@ -13,7 +13,7 @@
 
 namespace mirrorflow {
 
-// A value of `bytes` bytes, alive in steps first … last, both included.
+// A value of `bytes` bytes that is alive in steps `first` to `last`, inclusive.
 struct Lifetime {
   int first = 0;
   int last = 0;
@@ -23,12 +23,12 @@ struct Lifetime {
 struct MemoryPlan {
   std::vector<int64_t> offsets;  // multiples of kBufferAlignment
   int64_t peak_bytes = 0;
-  int64_t live_bytes = 0;  // the maximum alive in one step, a lower bound for every plan
+  int64_t live_bytes = 0;  // the maximum alive at once, a lower bound for every plan
 };
 
 // Returns the smaller result of two heuristics: greedy by size (Pisarchyk and Lee, "Efficient
 // Memory Management for Deep Neural Net Inference", 2020), which is quadratic and therefore skipped
-// above a few thousand values; and best fit in order of time with coalescing, O(n log n).
+// above a few thousand values; and best fit in time order with coalescing, O(n log n).
 MemoryPlan PackValues(absl::Span<const Lifetime> values);
 
 class PlanMemory final : public PlanPass {
@@ -38,7 +38,7 @@ class PlanMemory final : public PlanPass {
   Facts gives() const override { return kPlaced; }
 
  private:
-  // ResourceExhausted for values that no machine can hold.
+  // Returns ResourceExhausted if the values exceed the memory of any machine.
   absl::StatusOr<bool> Run(PlanState& s) override;
 };
 

@@ -25,25 +25,25 @@ using LocalShapes = std::vector<std::vector<Shape>>;
 
 struct PlanState final : Compilation {
   // `rows[axis]` is the number of rows that the replica has of each axis of the program; it may be
-  // 0. The functions of branches and loops get states of their own. `library` and `tuning` are for
-  // the kernels and may be null.
+  // 0. Each function of a branch or loop gets its own state. `library` and `tuning` are for the
+  // kernels and may be null.
   PlanState(const Compilation& program, const std::vector<int64_t>& rows,
             const DeviceTraits& device, std::shared_ptr<KernelLibrary> library,
             TuningTable* tuning = nullptr);
 
-  // The state of function i of a branch or loop.
+  // Returns the state of function i of a branch or loop.
   PlanState& body(NodeId id, size_t i) const { return *plan_bodies_.at(id)[i]; }
   const Shape& local_shape(const Output& o) const { return shapes[o.node->id()][o.index]; }
   int64_t LocalBytes(const Output& o) const {
     return local_shape(o).num_elements() * static_cast<int64_t>(DataTypeSize(o.dtype()));
   }
-  // The graph and all results so far.
+  // Returns the graph and all results so far as text.
   std::string ToString(int max_elements) const override;
 
   const DeviceTraits traits;
   TuningTable* const tuning;
-  // The plan may overwrite its feeds. True for the body of a loop, which keeps its values there
-  // between iterations.
+  // Whether the plan may overwrite its feeds. True for the body of a loop, which keeps its values
+  // there between iterations.
   bool owns_feeds = false;
 
   LocalShapes shapes;                    // by InferLocalShapes
@@ -55,11 +55,11 @@ struct PlanState final : Compilation {
   const std::shared_ptr<Plan> plan = std::make_shared<Plan>();
 
  private:
-  // The objects of `bodies`, which owns them.
+  // The same objects as in `bodies`, which owns them.
   std::map<NodeId, std::vector<PlanState*>> plan_bodies_;
 };
 
-// Stands for the address of a storage; an empty operand if `storage` is -1.
+// A placeholder for the address of a storage; an empty operand if `storage` is -1.
 inline constexpr RegionId kUnplaced = -2;
 inline Operand Unplaced(int storage) {
   return storage >= 0 ? Operand{kUnplaced, storage} : Operand();

@@ -23,14 +23,15 @@ class PlanWriter {
   int NextOperand() const { return static_cast<int>(plan_.operands.size()); }
   // Adds an operand in `storage`, or an empty one if it is -1.
   void AddOperand(int storage) { plan_.operands.push_back(Unplaced(storage)); }
-  // Adds memory that lives as long as instructions use it, and an operand for it. Returns the
-  // storage.
+  // Adds scratch memory, which lives from the first to the last instruction that uses it, and an
+  // operand for it. Returns the storage.
   int AddScratch(int64_t bytes);
-  // Adds the name and op of the node, for errors and traces. Returns the index for instructions.
+  // Adds the name and op of the node, for errors and traces. Returns the index that instructions
+  // use.
   int AddName(const Node& node);
   void Append(Instruction instruction, const StorageUses& uses);
   void AppendEvent(InstructionKind kind, LaneKind lane, EventId event);
-  // Makes lane `to` wait for all instructions in lane `from` so far.
+  // Makes lane `to` wait for all instructions emitted so far in lane `from`.
   void Order(LaneKind from, LaneKind to);
 
  private:

@@ -42,7 +42,7 @@ class Scheduler {
       if (next_ < waiting_collectives_.size() && waiting_collectives_[next_] != nullptr) {
         Node* collective = waiting_collectives_[next_];
         long_before_[next_++] = long_done_;
-        // Nodes that were held until a collective after theirs starts may run now.
+        // Nodes held until a later collective starts may run now.
         while (!held_.empty() && IsBehindNext(held_.begin()->first)) TakeFromHeld(held_.begin());
         Take(collective);
         FindNeeded();
@@ -67,10 +67,10 @@ class Scheduler {
  private:
   enum class State : char { kPending, kReady, kTaken };
 
-  // True if a collective later than `before` has started.
+  // Returns true if a collective later than `before` has started.
   bool IsBehindNext(int before) const { return before + 1 < static_cast<int>(next_); }
 
-  // Called when the node waits for no other node any more.
+  // Called when all predecessors of the node are scheduled.
   void Release(Node* node) {
     const int own = sequence_[node->id()];
     const int before = last_collective_[node->id()];
@@ -85,7 +85,7 @@ class Scheduler {
     }
   }
 
-  // True if the node takes no time and other nodes may wait for it.
+  // Returns true if the node takes no time and other nodes may wait for it.
   static bool IsSource(const Node& node) {
     const OpRole role = node.op().role;
     return role == OpRole::kVariable || role == OpRole::kConstant || role == OpRole::kPlaceholder;
@@ -97,8 +97,8 @@ class Scheduler {
     if (IsNeeded(id)) needed_ready_.insert(id);
   }
 
-  // Prefers nodes that come after a collective or take no time, then nodes that the next collective
-  // waits for, then the smallest id.
+  // Removes and returns a ready node. Prefers nodes that come after a collective or take no time,
+  // then nodes that the next collective waits for, then the smallest id.
   NodeId PopReady() {
     auto it = ready_.begin();
     if (it->first == 1 && !needed_ready_.empty()) it = ready_.find({1, *needed_ready_.begin()});
@@ -117,7 +117,7 @@ class Scheduler {
   void Take(Node* node) {
     order_.push_back(node);
     state_[node->id()] = State::kTaken;
-    // A product or convolution takes as long as the replicas may be apart.
+    // A product or convolution takes long enough for other replicas to catch up.
     long_done_ += s_.kernel_plans[node->id()].flops > 0 ? 1 : 0;
     may_release_ = true;
     const int before = std::max(sequence_[node->id()], last_collective_[node->id()]);
@@ -129,8 +129,8 @@ class Scheduler {
 
   bool IsNeeded(NodeId id) const { return needed_by_[id] == static_cast<int>(next_); }
 
-  // Marks the nodes that the next collective waits for. No node is marked twice: all nodes that one
-  // collective waits for have been taken when the next one's turn comes.
+  // Marks the nodes that the next collective waits for. No node is marked twice, because all nodes
+  // that a collective waits for are taken before the next collective's turn.
   void FindNeeded() {
     needed_ready_.clear();
     may_release_ = true;
@@ -154,8 +154,8 @@ class Scheduler {
     }
   }
 
-  // If the next collective waits only for earlier ones, and those have had the time of a product or
-  // convolution, makes the nodes in between ready. True if there were any.
+  // If the next collective is blocked only on earlier collectives, and a product or convolution has
+  // run since they started, makes the nodes in between ready. Returns whether it made any ready.
   bool ReleaseNeeded() {
     if (!may_release_ || !needed_ready_.empty() || next_ == s_.collectives.size()) return false;
     may_release_ = false;
@@ -173,22 +173,22 @@ class Scheduler {
 
   const PlanState& s_;
   std::vector<std::vector<Node*>> edges_;  // by id: successors, once for each edge
-  std::vector<int> sequence_;              // by id: index among the collectives, or -1
+  std::vector<int> sequence_;              // by id: index in the order of collectives, or -1
   std::vector<int> last_collective_;       // by id: the last collective before it, or -1
 
   std::vector<Node*> order_;
-  std::vector<int> pending_;                // by id: edges from nodes that are not taken
+  std::vector<int> pending_;                // by id: number of edges from nodes not yet taken
   std::vector<State> state_;                // by id
   std::set<std::pair<int, NodeId>> ready_;  // (0: after a collective, or a source, 1: not; id)
   Held held_;
-  std::vector<Node*> waiting_collectives_;    // by sequence: those that wait only for their turn
+  std::vector<Node*> waiting_collectives_;    // by sequence: those that await their turn
   size_t next_ = 0;                           // the next collective to start
   std::vector<std::vector<NodeId>> sources_;  // by id, if there are collectives: predecessors
-  std::vector<int> needed_by_;                // by id: the last collective that it was marked for
-  std::set<NodeId> needed_ready_;             // those of ready_ that the next collective waits for
-  bool may_release_ = true;                   // something has changed since ReleaseNeeded
-  int long_done_ = 0;                         // number of long nodes taken
-  std::vector<int> long_before_;              // by sequence: long_done_ at its start
+  std::vector<int> needed_by_;                // by id: the last collective that marked it
+  std::set<NodeId> needed_ready_;             // ready, and the next collective needs them
+  bool may_release_ = true;       // set when the schedule changes; cleared by ReleaseNeeded
+  int long_done_ = 0;             // number of long-running nodes taken
+  std::vector<int> long_before_;  // by sequence: long_done_ at its start
 };
 
 }  // namespace

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// StorageTable: which values share memory. A view shares the memory of its input, and a read that
-// of its variable. Operands of a collective lie side by side in one piece. An output that may
-// overwrite a dying input shares that input's memory. A Storage is one piece of memory before it
-// has a place in the arena.
+// StorageTable: records which values share memory. A view shares the memory of its input, and a
+// read that of its variable. The operands of a collective are adjacent in one block. An output that
+// may overwrite a dying input shares that input's memory. A Storage is a block of memory that need
+// not have an address yet.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_STORAGE_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_STORAGE_H_
 
@@ -19,23 +19,24 @@ namespace mirrorflow {
 
 struct Storage {
   int64_t bytes = 0;
-  // kNoRegion: in the arena, at an offset that PlanMemory assigns, or inside `parent`.
+  // kNoRegion if the storage is inside `parent` or in the arena, at an offset that PlanMemory
+  // assigns.
   RegionId region = kNoRegion;
-  int64_t offset = 0;  // in the region, in the parent or, by PlanMemory, in the arena
-  int parent = -1;     // the storage that this one is a part of
-  // Used by a collective, or not owned by the plan: no output may overwrite it, and it may not
-  // overwrite an input.
+  int64_t offset = 0;  // in the region or parent or, once assigned, in the arena
+  int parent = -1;     // the storage that contains this one; -1 if none
+  // True if a collective uses the storage or the plan does not own it: no output may overwrite it,
+  // and it may not overwrite an input.
   bool pinned = false;
   bool fetched = false;  // no output may overwrite it
 };
 
 class StorageTable {
  public:
-  // The operands of an all-reduce: the storages of its values, one after the other.
+  // The operands of an all-reduce: the storages of its values, in memory order.
   struct Slots {
     std::vector<int> storages;  // by operand
     std::vector<char> needs_copy;
-    int64_t count = 0;  // elements from the first to the last
+    int64_t count = 0;  // elements from the start of the first to the end of the last
   };
 
   StorageTable() = default;
@@ -47,7 +48,8 @@ class StorageTable {
     }
   }
 
-  // The storage of an output, or -1 for a value without memory at run time (a static constant).
+  // Returns the storage of an output, or -1 for a value without memory at run time (a static
+  // constant).
   int of(const Output& output) const {
     const auto id = static_cast<size_t>(output.node->id());
     return id < first_output_.size() ? by_output_[first_output_[id] + output.index] : -1;
@@ -55,7 +57,7 @@ class StorageTable {
   void Set(const Output& output, int storage) {
     by_output_[first_output_[output.node->id()] + output.index] = storage;
   }
-  // The storage that owns the memory: `storage` itself or its outermost parent.
+  // Returns the storage that owns the memory: `storage` itself or its outermost parent.
   int Root(int storage) const {
     while (all[storage].parent >= 0) storage = all[storage].parent;
     return storage;
@@ -75,7 +77,7 @@ class StorageTable {
 
   std::vector<Storage> all;
   absl::flat_hash_map<NodeId, Slots> slots;  // by all-reduce
-  // The constants that are operands, and their offsets.
+  // The constants that serve as operands, and their offsets.
   std::vector<std::pair<const Node*, int64_t>> constants;
   int64_t constants_bytes = 0;
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Copies from global to shared memory that run while the thread computes. From sm_80 on; on older
-// GPUs, they are plain copies.
+// Asynchronous copies from global to shared memory, which overlap with computation. They need
+// sm_80; on older GPUs they are plain copies.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_ASYNC_COPY_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_ASYNC_COPY_CUH_
 
 #include "base.cuh"
 
-// Starts to copy kBytes (8 or 16) from an address that is aligned to them, or, if `exists` is
-// false, to write zeros without reading. Other threads see the result after this thread's
+// Starts to copy kBytes (8 or 16) from an address that is aligned to kBytes. If `exists` is
+// false, writes zeros without reading. Other threads see the result after this thread's
 // WaitForCopies and a barrier.
 template <int kBytes>
 __device__ inline void StartCopy(void* shared, const void* global, bool exists) {
@@ -20,7 +20,7 @@ __device__ inline void StartCopy(void* shared, const void* global, bool exists) 
   const uint64 from = __cvta_generic_to_global(global);
   const int bytes = exists ? kBytes : 0;
   if constexpr (kBytes == 16) {
-    // Past the L1 cache, which the tile would only flush.
+    // Bypasses the L1 cache, which the tile would only flush.
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes)
                  : "memory");
   } else {

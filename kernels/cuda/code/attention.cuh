@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Attention and its gradient. A block owns a tile of queries (or of keys) of one head and visits
-// the other side tile by tile, without storing the weights. See Dao, "FlashAttention-2", 2023.
+// the other side tile by tile, without storing the weights.
+// Source: Dao, "FlashAttention-2", 2023.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_ATTENTION_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_ATTENTION_CUH_
 
@@ -13,14 +14,14 @@ namespace attention {
 
 constexpr int kLanes = 8;  // neighbouring threads that share a row of a tile
 
-// Columns of a tile.
+// A range of columns in a tile.
 struct Range {
   int begin, end;
   __device__ bool Has(int column) const { return begin <= column && column < end; }
 };
 
-// The rows of a head begin kRowSpread rows apart: 1 if they are adjacent, else the number of heads,
-// whose rows are between them.
+// The rows of a head begin kRowSpread rows apart: 1 if they are adjacent, otherwise the number of
+// heads, whose rows are interleaved.
 template <int64 kQueryCount, int64 kKeyCount, int kDepthCount, int kValueDepthCount, bool kIsCausal,
           int kTileRows, int kRowSpread>
 struct Problem {
@@ -28,8 +29,8 @@ struct Problem {
   static constexpr int kDepth = kDepthCount, kValueDepth = kValueDepthCount;
   static constexpr bool kCausal = kIsCausal;
   static constexpr int kSpread = kRowSpread;
-  static constexpr int kTile = kTileRows;  // a multiple of 4, so that warps are whole
-  // The first element of a head's rows, of which there are `count` with kColumns elements each.
+  static constexpr int kTile = kTileRows;  // a multiple of 4, so that all warps are full
+  // Returns the offset of the first element of a head with `count` rows of kColumns elements each.
   template <int kColumns>
   __device__ static int64 Begin(int64 head, int64 count) {
     return (head / kSpread * kSpread * count + head % kSpread) * kColumns;
@@ -37,8 +38,8 @@ struct Problem {
   static constexpr int64 kQueryTiles = (kQueries + kTile - 1) / kTile;
   static constexpr int64 kKeyTiles = (kKeys + kTile - 1) / kTile;
 
-  // Whether each of `rows` rows from row `first` on sees each of `columns` rows of the other side
-  // from row `at` on. Constant where tiles are whole and nothing is causal.
+  // Returns whether each of `rows` rows from `first` on sees each of `columns` rows of the other
+  // side from `at` on. A constant if tiles are whole and attention is not causal.
   template <bool kOfKeys>
   __device__ static bool SeesAll(int64 first, int rows, int64 at, int columns) {
     constexpr int64 kOwn = kOfKeys ? kKeys : kQueries, kOther = kOfKeys ? kQueries : kKeys;
@@ -46,7 +47,7 @@ struct Problem {
                         (kOther % kTile == 0 || at + columns <= kOther);
     return within && (!kCausal || (kOfKeys ? first + rows <= at + 1 : at + columns <= first + 1));
   }
-  // The columns that row `row` sees of the tile of the other side that starts at row `at`.
+  // Returns the columns that row `row` sees in the tile of the other side that starts at row `at`.
   template <bool kOfKeys>
   __device__ static Range Seen(int64 row, int64 at) {
     constexpr int64 kOwn = kOfKeys ? kKeys : kQueries, kOther = kOfKeys ? kQueries : kKeys;
@@ -55,8 +56,9 @@ struct Problem {
     if (kCausal && !kOfKeys && row + 1 < kOther) end = WithinTile(row + 1 - at);
     return {begin, kOwn % kTile == 0 || row < kOwn ? end : 0};
   }
-  // The rows of the other side that a tile of keys (or of queries) starting at row `first` visits.
-  // A causal tile skips the queries before its keys, and the keys after its queries.
+  // Return the range of rows on the other side that a tile of keys (or of queries) starting
+  // at row `first` visits. A causal tile skips the queries before its keys, and the keys
+  // after its queries.
   template <bool kOfKeys>
   __device__ static int64 BeginOfOther(int64 first) {
     return kCausal && kOfKeys ? first : 0;
@@ -73,7 +75,7 @@ struct Problem {
   }
 };
 
-// The base of exponentials: 2 in float, for which there is an instruction, otherwise e.
+// The base of exponentials: 2 in float, which has an instruction for it, otherwise e.
 template <typename V>
 struct Base {
   static constexpr V kLogOfE = 1, kNaturalLog = 1;
@@ -93,10 +95,10 @@ struct Base<float> {
   }
 };
 
-// In place of a mask.
+// Stands in for a missing mask.
 struct NoMask {};
 
-// Turns dot products of queries and keys into scores, which are exponents of Base<V>.
+// Turns dot products of queries and keys into scores, which are exponents to Base<V>.
 template <typename V, typename Mask>
 class Scores {
  public:
@@ -109,8 +111,8 @@ class Scores {
       return product * factor_;
     }
   }
-  // Until the largest score is known, products can stand for scores that have their order: a score
-  // is then Delayed() times Early().
+  // Until the largest score is known, products can stand in for scores if their order is the same.
+  // A score is then Delayed() times Early().
   __device__ V Early(V product, int64 i) const { return IsDelayed() ? product : Of(product, i); }
   __device__ V Delayed() const { return IsDelayed() ? factor_ : V(1); }
 
@@ -122,14 +124,14 @@ class Scores {
   Mask mask_;
 };
 
-// The maximum of two numbers. Ignores NaNs, which the weights propagate.
+// Returns the maximum of two numbers. Ignores NaNs, which the weights propagate.
 template <typename V>
 __device__ inline V Larger(V x, V y) {
   return fmax(x, y);
 }
 
-// The elements of a row that are loaded or stored together: 16 bytes if rows are multiples of that,
-// because rows are then aligned to it.
+// How many elements of a row are loaded or stored together: 16 bytes if the row size is a multiple
+// of that, because rows are then aligned to 16 bytes.
 template <typename T, int kColumns>
 constexpr int kPackWidth = kColumns % (16 / sizeof(T)) == 0 ? 16 / sizeof(T) : 1;
 
@@ -138,8 +140,8 @@ template <typename V, int kRows, int kColumns>
 struct Tile {
   V rows[kRows][kColumns + 1];
 
-  // Loads the rows of `from` from row `first` of `count` on, with zeros beyond the last. They begin
-  // kSpread rows apart.
+  // Loads rows of `from`, starting at row `first` of `count`, with zeros beyond the last. The rows
+  // begin kSpread rows apart.
   template <int kSpread, typename T>
   __device__ void Fill(const T* from, int64 first, int64 count) {
     constexpr int kWidth = kPackWidth<T, kColumns>, kPacks = kColumns / kWidth;
@@ -162,7 +164,7 @@ struct Tile {
   }
 };
 
-// Combines the values of the lanes of a row; every lane gets the result.
+// Combines the values of a row's lanes. Every lane gets the result.
 template <typename Op>
 __device__ inline typename Op::Type CombineLanes(typename Op::Type value) {
 #pragma unroll
@@ -183,7 +185,7 @@ class RowSums {
 #pragma unroll
     for (int j = 0; j < kOfLane * kWidth; ++j) sums_[j] *= factor;
   }
-  // Adds weights[k] * row k of the tile, for all k.
+  // Adds weights[k] * row k of the tile for all k.
   template <int kRows>
   __device__ void Add(int lane, const V* weights, const Tile<V, kRows, kColumns>& tile) {
     for (int k = 0; k < kRows; ++k) {
@@ -211,17 +213,16 @@ class RowSums {
  private:
   static constexpr int kWidth = kPackWidth<V, kColumns>, kPacks = kColumns / kWidth;
   static constexpr int kOfLane = kPacks > 0 ? (kPacks + kLanes - 1) / kLanes : 1;
-  // The column of sum `j` of a lane.
+  // Returns the column of a lane's sum `j`.
   __device__ static int ColumnOf(int lane, int j) {
     return (lane + j / kWidth * kLanes) * kWidth + j % kWidth;
   }
   V sums_[kOfLane * kWidth];
 };
 
-// Computes y and log_sums, which are natural logarithms. mask(i), unless it is NoMask, is added to
-// score i of [heads, queries, keys], in natural units. Until a query has
-// seen a key, its scores are relative to 0. A query that sees no key becomes NaN, or 0 if there are
-// no keys at all.
+// Computes y and log_sums, which are natural logarithms. Unless it is NoMask, mask(i) is added to
+// score i of [heads, queries, keys], in natural units. Until a query has seen a key, its scores are
+// relative to 0. A query that sees no key becomes NaN, or 0 if there are no keys at all.
 template <typename P, typename V, typename T, typename Mask>
 __device__ inline void Forward(const T* q, const T* k, const T* v, T* y, V* log_sums, V scale,
                                Mask mask) {
@@ -288,7 +289,7 @@ __device__ inline void Forward(const T* q, const T* k, const T* v, T* y, V* log_
       blind ? BitsToFloat(0x7fc00000) : pivot * Base<V>::kNaturalLog + log(sum);
 }
 
-// The terms of a query in the gradients of its scores, computed once for all of them.
+// Per-query terms of the gradients of the scores, computed once for all scores.
 template <typename V>
 struct alignas(2 * sizeof(V)) Query {
   V log_sum;  // to Base<V>
@@ -299,8 +300,9 @@ struct alignas(2 * sizeof(V)) Query {
   }
 };
 
-// The gradient of the rows of one side, which visit the rows of the other side. A score is a dot
-// product of rows of `own` and `other`; the gradient of its weight is one of `own2` and `other2`:
+// Computes the gradient for the rows of one side, which visit the rows of the other side. A score
+// is a dot product of rows of `own` and `other`; the gradient of its weight is a dot product of
+// `own2` and `other2`:
 //   queries   own is q, own2 is dy, other is k, other2 is v; the result is dq
 //   keys      own is k, own2 is v, other is q, other2 is dy; the results are dk and dv
 template <typename P, bool kOfKeys, int kColumns, int kColumns2, typename V, typename T,

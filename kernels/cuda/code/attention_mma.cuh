@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// attention.cuh for 16-bit floats, and for floats that may be rounded to TensorFloat-32, with
-// products on tensor cores. Weights are rounded for the products; sums and exponentials are
+// The version of attention.cuh with products on tensor cores, for 16-bit floats and for floats that
+// may be rounded to TensorFloat-32. Weights are rounded for the products; sums and exponentials are
 // computed in float.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_ATTENTION_MMA_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_ATTENTION_MMA_CUH_
@@ -11,16 +11,17 @@
 
 namespace attention {
 
-// Combines the values of the four neighbouring threads that share a row; each of them gets the
-// result. A tile has 16 rows for each warp of the block.
+// Combines the values of the four neighbouring threads that share a row. Each of them gets the
+// result. A tile has 16 rows per warp of the block.
 template <typename Op>
 __device__ inline typename Op::Type CombineThreadsOfRow(typename Op::Type value) {
   value = Op::Combine(value, ShuffleXor(value, 1));
   return Op::Combine(value, ShuffleXor(value, 2));
 }
 
-// The rows of the other side that a block visits at once, in two stages: while it computes with the
-// rows of one, those of the other arrive. A row of both operands takes kRowBytes.
+// How many rows of the other side a block visits at once. There are two stages: while the block
+// computes with the rows of one stage, the rows of the other arrive. A row of both operands
+// takes kRowBytes.
 template <int kRowBytes>
 constexpr int kStageRows = 2 * 64 * kRowBytes <= (46 << 10) ? 64 : 32;
 
@@ -29,7 +30,7 @@ __device__ inline void ForwardOnTensorCores(const T* q, const T* k, const T* v, 
                                             float* log_sums, float scale, Mask mask) {
   constexpr int kTile = P::kTile, kThreads = kTile / mma::kWarpRows * 32;
   constexpr int kRows = 32;  // with 64, the scores of a stage would spill
-  // Both stages. The queries, and later the results, take turns with them.
+  // Both stages. The queries, and later the results, reuse this memory.
   __shared__ mma::Tile<T, 2 * kRows, P::kDepth> keys;
   __shared__ mma::Tile<T, 2 * kRows, P::kValueDepth> values;
   const int64 head = blockIdx.x / P::kQueryTiles, first = blockIdx.x % P::kQueryTiles * kTile;
@@ -50,16 +51,16 @@ __device__ inline void ForwardOnTensorCores(const T* q, const T* k, const T* v, 
   };
   mma::Sums<P::kValueDepth> sums;
   const Scores<float, Mask> scores(scale, mask);
-  // Each thread adds the weights of its columns; the four sums of a row are added at the end.
+  // Each thread adds the weights of its own columns; the four sums of a row are added at the end.
   float largest[2] = {nothing, nothing}, sum[2] = {};
   const auto pivot_of = [&](float best) {
     return best == nothing ? 0.0f : best * scores.Delayed();
   };
-  int stage = 0;  // the first row of this stage
+  int stage = 0;  // first row of the current stage
   if (end > 0) start_fill(stage, 0);
   for (int64 begin = 0; begin < end; begin += kRows, stage = kRows - stage) {
     WaitForCopies();
-    __syncthreads();  // this stage has arrived, and no warp needs the other one
+    __syncthreads();  // this stage has arrived, and no warp needs the other one any more
     if (begin + kRows < end) start_fill(kRows - stage, begin + kRows);
     float weights[kRows / 8][4] = {};
 #pragma unroll
@@ -137,7 +138,7 @@ __device__ inline void BackwardOnTensorCores(const T* own, const T* own2, const 
   constexpr int64 kOwn = kOfKeys ? P::kKeys : P::kQueries;
   constexpr int64 kOther = kOfKeys ? P::kQueries : P::kKeys;
   constexpr int64 kTiles = kOfKeys ? P::kKeyTiles : P::kQueryTiles;
-  // Both stages. The block's own rows, and later the results, take turns with them.
+  // Both stages. The block's own rows, and later the results, reuse this memory.
   __shared__ mma::Tile<T, 2 * kRows, kColumns> rows;
   __shared__ mma::Tile<T, 2 * kRows, kColumns2> rows2;
   __shared__ Query<float> queries_of_stage[kOfKeys ? 2 * kRows : 1];
@@ -180,15 +181,15 @@ __device__ inline void BackwardOnTensorCores(const T* own, const T* own2, const 
   const Scores<float, Mask> scores(scale, mask);
   const int64 begin = P::template BeginOfOther<kOfKeys>(first),
               end = P::template EndOfOther<kOfKeys>(first);
-  int stage = 0;  // the first row of this stage
+  int stage = 0;  // first row of the current stage
   if (begin < end) start_fill(stage, begin);
   for (int64 at = begin; at < end; at += kRows, stage = kRows - stage) {
     WaitForCopies();
-    __syncthreads();  // this stage has arrived, and no warp needs the other one
+    __syncthreads();  // this stage has arrived, and no warp needs the other one any more
     if (at + kRows < end) start_fill(kRows - stage, at + kRows);
     const int64 own_index = first + warp_row;
     const bool sees_all = P::template SeesAll<kOfKeys>(own_index, mma::kWarpRows, at, kRows);
-#pragma unroll 1  // for registers
+#pragma unroll 1  // to save registers
     for (int part = 0; part < kRows; part += 16) {
       float weights[2][4] = {}, slopes[2][4] = {};
       own_rows.DotRows(rows, stage + part, weights[0], weights[1]);

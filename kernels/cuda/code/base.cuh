@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Foundation of all device code. The files of this folder are compiled when a plan is made, with
-// the plan's shapes as constants and without a standard library. The fakes of the tests compile
+// Foundation of all device code. The files of this folder are compiled when a plan is made,
+// with the plan's shapes as constants and without a standard library. The test fakes compile
 // them for the host.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_BASE_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_BASE_CUH_
@@ -53,7 +53,7 @@ __device__ inline uint32 FloatToBits(float value) {
   return u.bits;
 }
 
-// Converts an element to the type that it is computed in: 16-bit floats become float.
+// Converts an element to the type in which it is computed: 16-bit floats become float.
 template <typename T>
 __device__ inline T Load(T x) {
   return x;
@@ -161,7 +161,7 @@ struct StepParams {
   int64 first_row[MF_MAX_AXES];
 };
 
-// Reports invalid data to the host, which reads it after each step: only the first failure of a
+// Reports invalid data to the host, which reads it after each step. Only the first failure of a
 // step is kept. `writes` shows whether the step has written variables.
 struct DataFailure {
   uint64 what;  // 0 if nothing failed
@@ -175,13 +175,13 @@ __device__ inline void Fail(DataFailure* failure, uint64 what, int64 value) {
 // ---- Loops ----
 
 constexpr int kThreads = 256;  // per block of ForEach and Elementwise
-constexpr int kPerThread = 4;  // elements, or more if a pack has more
+constexpr int kPerThread = 4;  // elements, or more if a pack is larger
 
-// The type of indices below kN. 32-bit integers are divided faster than 64-bit ones.
+// The type of indices below kN. 32-bit integer division is faster than 64-bit division.
 template <int64 kN>
 using Index = typename If<(kN < (int64{1} << 31)), uint32, int64>::Type;
 
-// Calls body(i) for all i < kN; a thread makes several of the calls.
+// Calls body(i) for all i < kN. Each thread makes several calls.
 template <int64 kN, typename Body>
 __device__ inline void ForEach(Body body) {
   const int64 first = static_cast<int64>(blockIdx.x) * (kThreads * kPerThread) + threadIdx.x;
@@ -192,14 +192,14 @@ __device__ inline void ForEach(Body body) {
   }
 }
 
-// Adjacent elements that are loaded or stored together: up to 16 bytes by one instruction.
+// Adjacent elements that are loaded or stored together: up to 16 bytes in one instruction.
 template <typename T, int kWidth>
 struct alignas(sizeof(T) * kWidth < 16 ? sizeof(T) * kWidth : 16) PackOf {
   T values[kWidth];
 
   __device__ T operator[](int j) const { return values[j]; }
 };
-// Requires that the address is aligned to the pack.
+// Requires that the address is aligned to the pack size.
 template <int kWidth, typename T>
 __device__ inline PackOf<T, kWidth> LoadPack(const T* at) {
   return *reinterpret_cast<const PackOf<T, kWidth>*>(at);
@@ -208,12 +208,12 @@ template <typename T, int kWidth>
 __device__ inline void StorePack(T* at, const PackOf<T, kWidth>& pack) {
   *reinterpret_cast<PackOf<T, kWidth>*>(at) = pack;
 }
-// The packs of a thread.
+// The number of packs per thread.
 template <int kWidth>
 constexpr int kPacks = kWidth < kPerThread ? kPerThread / kWidth : 1;
 
-// Operands of Elementwise. Element i of the output belongs to data[offset(i)]. Those from i to
-// i + kWidth - 1, for a multiple i of kWidth, belong to adjacent elements, aligned like a pack.
+// An operand of Elementwise. Element i of the output uses data[offset(i)]. The elements for i to
+// i + kWidth - 1, where i is a multiple of kWidth, are adjacent and aligned like a pack.
 template <typename T, typename Offset>
 struct Adjacent {
   const T* data;
@@ -227,7 +227,7 @@ struct Adjacent {
 template <typename T, typename Offset>
 Adjacent(const T*, Offset) -> Adjacent<T, Offset>;
 
-// The same, but they all belong to one element.
+// Like Adjacent, but the same element belongs to all of a pack.
 template <typename T, typename Offset>
 struct Repeated {
   const T* data;
@@ -246,7 +246,7 @@ struct Repeated {
 template <typename T, typename Offset>
 Repeated(const T*, Offset) -> Repeated<T, Offset>;
 
-// Elements i to i + kWidth - 1 of a formula's results.
+// Computes elements i to i + kWidth - 1 of a formula's results.
 template <typename T, int kWidth, typename I, typename Formula, typename... Elements>
 __device__ inline PackOf<T, kWidth> Compute(I i, const Formula& formula, const Elements&... x) {
   PackOf<T, kWidth> results;
@@ -257,14 +257,14 @@ __device__ inline PackOf<T, kWidth> Compute(I i, const Formula& formula, const E
   return results;
 }
 
-// out[i] = formula(i, x...) for all i < kN, where each x is an operand's element for i. If an
-// operand or the formula reads the memory of `out`, it may read element i only.
+// Sets out[i] = formula(i, x...) for all i < kN, where each x is an operand's element for i. If an
+// operand or the formula reads the memory of `out`, it may read only element i.
 template <int64 kN, int kWidth = 1, typename T, typename Formula, typename... Operands>
 __device__ inline void Elementwise(T* out, Formula formula, Operands... operands) {
   using I = Index<kN>;
   constexpr int64 kPacksOfBlock = kThreads * kPacks<kWidth>;
   const int64 first = blockIdx.x * kPacksOfBlock + threadIdx.x;
-  // Issues all loads before the first store: no later load could move ahead of a store.
+  // Issues all loads before the first store, because later loads cannot move ahead of a store.
   PackOf<T, kWidth> packs[kPacks<kWidth>];
 #pragma unroll
   for (int k = 0; k < kPacks<kWidth>; ++k) {

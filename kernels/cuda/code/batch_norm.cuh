@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Batch normalisation: the statistics of a channel, from sums over its elements. Sums are
-// accumulated in double precision, because a channel may have millions of elements.
+// accumulated in double precision because a channel may have millions of elements.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_BATCH_NORM_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_BATCH_NORM_CUH_
 
 #include "base.cuh"
 #include "reduce.cuh"
 
-// Sums are taken over deviations from a pivot, some element of the channel (0 if that is not
-// finite). This avoids cancellation if the elements are far from 0 and close to each other.
+// Returns the pivot of a channel: one of its elements, or 0 if that is not finite. Sums are taken
+// over deviations from the pivot, which avoids cancellation if the elements are far from 0 and
+// close to each other.
 template <typename V>
 __device__ inline double Pivot(V x) {
   return x - x == 0 ? static_cast<double>(x) : 0.0;
@@ -19,7 +20,7 @@ __device__ inline Two<double> Deviation(double x, double pivot) {
   return {d, d * d};
 }
 
-// The mean and variance of kCount numbers, from the sums of Deviation.
+// Returns the mean and variance of kCount numbers, from the sums of Deviation.
 template <int64 kCount>
 __device__ inline Two<double> Moments(Two<double> sums, double pivot) {
   constexpr double kN = kCount > 0 ? kCount : 1;
@@ -28,8 +29,8 @@ __device__ inline Two<double> Moments(Two<double> sums, double pivot) {
   return {pivot + mean, variance < 0 ? 0.0 : variance};
 }
 
-// Moves a moving average towards `now` by `weight`. With a weight of 1, `old` is not read and need
-// not exist.
+// Returns the moving average, moved towards `now` by `weight`. With a weight of 1, `old` is not
+// read and need not exist.
 template <typename U>
 __device__ inline U Moved(const U* old, int64 channel, U now, U weight) {
   return weight == 1 ? now : old[channel] * (1 - weight) + now * weight;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Convolutions by definition: each element of the result is computed on its own. For dtypes and
-// shapes that cuDNN has no algorithm for.
+// Convolutions straight from their definition: each result element is computed separately. Used for
+// dtypes and shapes that cuDNN has no algorithm for.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_CONV_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_CONV_CUH_
 
 #include "window.cuh"
 
-// Images are [batch, h, w, channels] or, with kNchw, [batch, channels, h, w]. The filter is [h, w,
-// channels of a group, out channels].
+// Images are [batch, h, w, channels] or, with kNchw, [batch, channels, h, w]. The filter is
+// [h, w, channels per group, out channels].
 template <int64 kBatch, int64 kIn, int64 kOut, int64 kGroups, bool kNchw, typename H, typename W>
 struct Convolution {
   static constexpr int64 kGroupIn = kIn / kGroups, kGroupOut = kOut / kGroups;
@@ -40,7 +40,7 @@ struct Convolution {
     }
   }
 
-  // Element `index` of the output.
+  // Returns element `index` of the output.
   template <typename T>
   __device__ static Value<T> Forward(const T* images, const T* filter, int64 index) {
     const Pixel at = PixelOf<kOut, H::kOut, W::kOut>(index);
@@ -61,7 +61,7 @@ struct Convolution {
     return sum;
   }
 
-  // Element `index` of the gradient of the images.
+  // Returns element `index` of the gradient of the images.
   template <typename T>
   __device__ static Value<T> BackpropInput(const T* filter, const T* dy, int64 index) {
     const Pixel at = PixelOf<kIn, H::kIn, W::kIn>(index);
@@ -82,7 +82,7 @@ struct Convolution {
     return sum;
   }
 
-  // Element `index` of the gradient of the filter.
+  // Returns element `index` of the gradient of the filter.
   template <typename T>
   __device__ static Value<T> BackpropFilter(const T* images, const T* dy, int64 index) {
     const int64 o = index % kOut, c = index / kOut % kGroupIn + o / kGroupOut * kGroupIn;

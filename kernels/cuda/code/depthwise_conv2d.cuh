@@ -9,18 +9,18 @@
 
 namespace depthwise {
 
-// The movement of the filter in one dimension: at position o, tap i lies on pixel
-// o * kStride - kBefore + i * kDilation, or outside the image.
+// How the filter moves in one dimension: at position o, tap i lies on pixel o * kStride - kBefore +
+// i * kDilation, or outside the image.
 template <int kInSize, int kOutSize, int kFilterSize, int kStride, int kBefore, int kDilation>
 struct Window {
   static constexpr int kIn = kInSize, kOut = kOutSize, kSize = kFilterSize;
-  static constexpr int kUnroll = kSize <= 7 ? kSize : 1;  // of loops over taps
+  static constexpr int kUnroll = kSize <= 7 ? kSize : 1;  // for loops over taps
 
-  // Outside the image if negative or at least kIn.
+  // The pixel is outside the image if the result is negative or at least kIn.
   __device__ static int PixelOf(int position, int tap) {
     return position * kStride - kBefore + tap * kDilation;
   }
-  // There is no such position if the result is negative or at least kOut.
+  // The position does not exist if the result is negative or at least kOut.
   __device__ static int PositionOf(int pixel, int tap) {
     const int scaled = pixel + kBefore - tap * kDilation;
     return scaled % kStride == 0 ? scaled / kStride : -1;
@@ -36,7 +36,7 @@ struct Images {
     At n;
     int y, x, c;
   };
-  // The coordinates of element i in memory order.
+  // Returns the coordinates of element i in memory order.
   __device__ static Place PlaceOf(At i) {
     constexpr At kInner = kNchw ? kWidth : kChannels, kMiddle = kNchw ? kHeight : kWidth;
     constexpr At kOuter = kNchw ? kChannels : kHeight;
@@ -63,7 +63,7 @@ struct Geometry {
   using Out = Images<kNchw, kBatch, H::kOut, W::kOut, kOutChannels>;
 };
 
-// The element of the output at index i.
+// Returns element i of the output.
 template <typename G, typename T>
 __device__ inline Value<T> Forward(const T* images, const T* filter, int64 i) {
   using H = typename G::H;
@@ -85,7 +85,7 @@ __device__ inline Value<T> Forward(const T* images, const T* filter, int64 i) {
   return sum;
 }
 
-// The element of the images' gradient at index i.
+// Returns element i of the images' gradient.
 template <typename G, typename T>
 __device__ inline Value<T> ImageGradient(const T* filter, const T* dy, int64 i) {
   using H = typename G::H;
@@ -112,8 +112,8 @@ __device__ inline Value<T> ImageGradient(const T* filter, const T* dy, int64 i) 
 
 // Computes part `blockIdx.z` of kParts of the filter's gradient: the sum over that part of the
 // positions. Element i of the filter goes to out[i * kParts + part]. A block handles kTaps taps of
-// row `blockIdx.y / kTapGroups` of the filter and kLanes channels of the output. Its threads share
-// the positions and add their sums in a fixed order.
+// filter row `blockIdx.y / kTapGroups` and kLanes output channels. Its threads share the positions
+// and add their sums in a fixed order.
 template <typename G, int kLanes, int kTaps, int kParts, typename T, typename P>
 __device__ inline void FilterGradient(const T* images, const T* dy, P* out) {
   using H = typename G::H;
@@ -161,13 +161,13 @@ __device__ inline void FilterGradient(const T* images, const T* dy, P* out) {
   }
 }
 
-// out[i] is the sum of the kParts parts of element i, for i < kN. Each warp computes one sum.
+// Sets out[i] to the sum of the kParts parts of element i, for i < kN. Each warp computes one sum.
 template <int64 kN, int kParts, typename V, typename T>
 __device__ inline void AddParts(const V* parts, T* out) {
   constexpr int kWarp = 32;
   const int lane = threadIdx.x % kWarp;
   const int64 i = static_cast<int64>(blockIdx.x) * (kThreads / kWarp) + threadIdx.x / kWarp;
-  if (i >= kN) return;  // so does the whole warp
+  if (i >= kN) return;  // the whole warp returns
   V sum = 0;
   for (int p = lane; p < kParts; p += kWarp) sum += parts[i * kParts + p];
   for (int step = kWarp / 2; step > 0; step /= 2) sum += __shfl_xor_sync(~0u, sum, step);

@@ -6,7 +6,7 @@
 
 namespace einsum {
 
-// The sum of term(s) for all s < kTerms.
+// Returns the sum of term(s) for all s < kTerms.
 template <typename V, int64 kTerms, typename Term>
 __device__ inline V Sum(Term term) {
   V sum = 0;

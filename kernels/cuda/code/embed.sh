@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Writes a header that holds files as text: with `files`, all of them as CudaCodeFiles(); with
-# `text`, a single one as kEmulationText.
+# `text`, a single file as kEmulationText.
 set -euo pipefail
 kind=$1
 shift

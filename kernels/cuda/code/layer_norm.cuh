@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Layer normalisation. Threads share a row; short rows are kept in registers.
+// Layer normalisation. Several threads share a row; short rows are kept in registers.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_LAYER_NORM_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_LAYER_NORM_CUH_
 
@@ -8,7 +8,7 @@
 #include "reduce.cuh"
 #include "softmax.cuh"
 
-// Combines fn(x) of all elements of a row by Op. Every thread of the row gets the result.
+// Combines fn(x) over all elements of a row with Op. Every thread of the row gets the result.
 template <typename Op, typename Row, typename Fn>
 __device__ inline typename Op::Type CombineRow(const Row& row, Fn fn) {
   typename Op::Type result = Op::Identity();
@@ -16,7 +16,7 @@ __device__ inline typename Op::Type CombineRow(const Row& row, Fn fn) {
   return Row::Threads::template Combine<Op>(result);
 }
 
-// `y` may be `x`: a thread overwrites only elements that it alone has read.
+// `y` may be `x`, because a thread overwrites only elements that it alone has read.
 template <int64 kRows, int64 kColumns, int kAlong, int kAcross, typename T, typename V>
 __device__ inline void LayerNorm(const T* x, const V* gamma, const V* beta, T* y, V* means,
                                  V* inverses, V epsilon) {
@@ -36,8 +36,8 @@ __device__ inline void LayerNorm(const T* x, const V* gamma, const V* beta, T* y
   });
 }
 
-// Computes dx, and for each column c the sums over the block's rows of dy * (normalised x) and of
-// dy, which become partials[blockIdx.x * kColumns + c]. Elements are read once and kept in
+// Computes dx. For each column c, also computes the sums over the block's rows of dy * (normalised
+// x) and of dy, which go to partials[blockIdx.x * kColumns + c]. Elements are read once and kept in
 // registers, like the sums, unless rows are very long: then they are read again for dx, and the
 // sums are kept in `partials`. `dx` may be `dy` or `x`.
 template <int64 kRows, int64 kColumns, int kAlong, int kAcross, typename T, typename V>
@@ -52,7 +52,7 @@ __device__ inline void LayerNormGrad(const T* dy, const T* x, const V* gamma, co
   const auto column = [](int k) { return static_cast<I>(k) * kAlong + Threads::Along(); };
   Two<V>* const of_block = partials + blockIdx.x * kColumns;
 
-  // For each element: dy and the normalised x.
+  // For each element, dy and the normalised x.
   Two<V> row[kAtOnce], sums[kAtOnce];
 #pragma unroll
   for (int k = 0; k < kAtOnce; ++k) sums[k] = Sums<V>::Identity();

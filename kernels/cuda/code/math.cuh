@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Formulas of the element-wise ops, named after the ops. A formula is a template for all types that
-// it makes sense for; 16-bit floats arrive as float.
+// Formulas of the element-wise ops, named after the ops. Each formula is a template for all types
+// that it supports; 16-bit floats arrive as float.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_MATH_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_MATH_CUH_
 
@@ -54,7 +54,7 @@ MF_UNARY(LogicalNot) { return !x; }
 MF_UNARY(Neg) { return static_cast<T>(-x); }
 MF_UNARY(OnesLike) { return T(1); }
 MF_UNARY(Reciprocal) { return T(1) / x; }
-// Not x > 0 ? x : 0, which would lose a NaN.
+// `x > 0 ? x : 0` would lose a NaN.
 MF_UNARY(Relu) { return x <= 0 ? T(0) : x; }
 MF_UNARY(Relu6) { return x < 0 ? T(0) : x > 6 ? T(6) : x; }
 // Rounds halves to even.
@@ -68,7 +68,7 @@ MF_UNARY(Round) {
 }
 MF_UNARY(Rsqrt) { return T(1) / sqrt(x); }
 MF_UNARY(Sigmoid) { return T(1) / (T(1) + exp(-x)); }
-// A NaN stays a NaN.
+// NaN stays NaN.
 MF_UNARY(Sign) { return x > 0 ? T(1) : x < 0 ? static_cast<T>(-1) : x; }
 MF_UNARY(Sin) { return sin(x); }
 MF_UNARY(Sinh) { return sinh(x); }
@@ -83,7 +83,7 @@ MF_UNARY(Elu) { return x < 0 ? expm1(x) : x; }
 constexpr double kSeluScale = 1.0507009873554804934193349852946;
 constexpr double kSeluScaleAlpha = 1.7580993408473768599402175208123;
 MF_UNARY(Selu) { return x < 0 ? T(kSeluScaleAlpha) * expm1(x) : T(kSeluScale) * x; }
-// max(x, 0) + log(1 + e^-|x|), which cannot overflow. A subnormal tail counts as 0.
+// Computed as max(x, 0) + log(1 + e^-|x|), which cannot overflow. A subnormal tail counts as 0.
 MF_UNARY(Softplus) {
   const T tail = exp(-fabs(x));
   return (x < 0 ? T(0) : x) + (tail < Traits<T>::kSmallest ? T(0) : log1p(tail));
@@ -93,15 +93,16 @@ __device__ inline T LeakyRelu(T x, float alpha) {
   return x > 0 ? x : x * static_cast<T>(alpha);
 }
 
-// x times the normal distribution function, by erfc, which keeps its precision in the tail.
+// x times the normal distribution function, computed with erfc, which keeps its
+// precision in the tail.
 MF_UNARY(Gelu) { return x * (T(0.5) * erfc(x * T(-0.70710678118654752440))); }
 constexpr double kTwoRoots = 1.59576912160573071176;  // 2 * sqrt(2 / pi)
 constexpr double kGeluCubic = 0.044715;
-// (1 + tanh(w / 2)) / 2 = 1 / (1 + e^-w)
+// Uses (1 + tanh(w / 2)) / 2 = 1 / (1 + e^-w).
 MF_UNARY(GeluExponent) { return x * (T(kTwoRoots) + T(kTwoRoots * kGeluCubic) * x * x); }
 MF_UNARY(ApproximateGelu) { return x / (T(1) + exp(-GeluExponent(x))); }
 
-// The derivative of Lgamma: by recurrence up to where the asymptotic series holds, and by
+// The derivative of Lgamma. Uses the recurrence up to where the asymptotic series holds, and
 // reflection below 0 (Abramowitz and Stegun 6.3.5, 6.3.7, 6.3.18).
 MF_UNARY(Digamma) {
   double v = x, sum = 0;
@@ -127,7 +128,7 @@ MF_BINARY(Atan2) { return atan2(x, y); }
 MF_BINARY(BitwiseAnd) { return static_cast<T>(x & y); }
 MF_BINARY(BitwiseOr) { return static_cast<T>(x | y); }
 MF_BINARY(BitwiseXor) { return static_cast<T>(x ^ y); }
-// Integers are rounded towards zero. Division by 0 gives 0; the caller reports it. The smallest
+// Rounds integers towards zero. Division by 0 gives 0, and the caller reports it. The smallest
 // integer divided by -1 wraps around.
 MF_BINARY(Div) {
   if constexpr (kFloating<T>) {
@@ -214,7 +215,8 @@ __device__ inline bool ApproximateEqual(T x, T y, float tolerance) {
   return fabs(x - y) < static_cast<T>(tolerance);
 }
 
-// The sum over all k >= 0 of 1 / (x + k)^s, by the Euler-Maclaurin formula (NIST DLMF 25.11.28).
+// Returns the sum over all k >= 0 of 1 / (x + k)^s, from the Euler-Maclaurin formula (NIST
+// DLMF 25.11.28).
 __device__ inline double HurwitzZeta(double s, double x) {
   double sum = 0;
   for (int k = 0; k < 12; ++k, x += 1) sum += pow(x, -s);
@@ -238,7 +240,7 @@ MF_BINARY(Polygamma) {
   if (!(order >= 0) || floor(order) != order) return nan;
   if (order == 0) return Digamma(y);
   if (at == Traits<double>::Highest()) return T(0);
-  // At a pole: infinite if both sides tend to the same infinity.
+  // A pole is infinite if both sides tend to the same infinity.
   if (at <= 0 && floor(at) == at) return fmod(order, 2.0) == 1 ? Traits<T>::Highest() : nan;
   if (!(at > 0)) return nan;
   const double sign = fmod(order, 2.0) == 1 ? 1 : -1;
@@ -247,7 +249,7 @@ MF_BINARY(Polygamma) {
 
 // ---- Gradients ----
 
-// The gradient of y = op(x), from dy and either y or x, in the order of the op's operands.
+// The gradients of y = op(x) take dy and either y or x, in the order of the op's operands.
 template <typename T>
 __device__ inline T EluGrad(T dy, T y) {
   return y < 0 ? (y + 1) * dy : dy;
@@ -272,7 +274,7 @@ template <typename T>
 __device__ inline T ReciprocalGrad(T y, T dy) {
   return -dy * y * y;
 }
-// Multiplies instead of selecting, so that a gradient that is not finite propagates.
+// Multiplies instead of selecting, so that an infinite or NaN gradient propagates.
 template <typename T>
 __device__ inline T ReluGrad(T dy, T x) {
   return static_cast<T>(dy * (x > 0 ? T(1) : T(0)));
@@ -313,14 +315,14 @@ __device__ inline T TanhGrad(T y, T dy) {
 
 // ---- Others ----
 
-// A NaN fails every comparison: x stays NaN, and a limit that is NaN has no effect.
+// NaN fails every comparison: x stays NaN, and a NaN limit has no effect.
 template <typename T>
 __device__ inline T ClipByValue(T x, T low, T high) {
   const T below = high < x ? high : x;
   return below < low ? low : below;
 }
 
-// Rounds towards zero. NaN and values out of range become the smallest integer of the type.
+// Rounds towards zero. NaN and out-of-range values become the smallest integer of the type.
 template <typename To, typename From>
 __device__ inline To RoundTowardsZero(From x) {
   constexpr From kLimit = From(uint64{1} << (Traits<To>::kBits - 1));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Matrix products on tensor cores, by whole warps: of 16-bit floats, and of floats that are rounded
-// to TensorFloat-32. A warp holds 16 rows of the left operand and of the sums, which are floats.
-// The PTX ISA, "Matrix Fragments for mma.m16n8k16" and "for mma.m16n8k8", defines which thread
-// holds which elements: with lane = 4 * g + t, thread (g, t) holds columns 2t and 2t+1 of rows g
-// and g+8. Of floats, it holds columns t and t+4 of the left operand.
+// Matrix products on tensor cores, computed by whole warps, for 16-bit floats and for floats that
+// are rounded to TensorFloat-32. A warp holds 16 rows of the left operand and of the sums, which
+// are floats. The PTX ISA, "Matrix Fragments for mma.m16n8k16" and "for mma.m16n8k8", defines which
+// thread holds which elements: with lane = 4 * g + t, thread (g, t) holds columns 2t and 2t+1 of
+// rows g and g+8. For floats, it holds columns t and t+4 of the left operand.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_MMA_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_MMA_CUH_
 
@@ -16,16 +16,16 @@ namespace mma {
 constexpr int kWarpRows = 16;
 
 __device__ inline int Warp() { return threadIdx.x / 32; }
-// The position of a thread's sum `e` of 4: the row within the warp, and the column within a block
-// of 8.
+// Return the position of a thread's sum `e` of 4: the row within the warp, and the column
+// within a block of 8.
 __device__ inline int RowOf(int e) { return threadIdx.x % 32 / 4 + e / 2 * 8; }
 __device__ inline int ColumnOf(int e) { return threadIdx.x % 4 * 2 + e % 2; }
 
-// The columns of the left operand that a product takes at once.
+// How many columns of the left operand a product takes at once.
 template <typename T>
 constexpr int kStep = 32 / sizeof(T);
 
-// The number of the given bits with 10 bits of fraction, rounded to nearest, ties away from zero.
+// Rounds the number with the given bits to 10 bits of fraction, to nearest, ties away from zero.
 __device__ inline uint32 RoundToTf32(uint32 bits) {
 #ifdef __CUDA_ARCH__
   asm("cvt.rna.tf32.f32 %0, %0;" : "+r"(bits));
@@ -36,7 +36,7 @@ __device__ inline uint32 RoundToTf32(uint32 bits) {
 #endif
 }
 
-// sums += a * b, where a is [16, kStep] and b is [kStep, 8].
+// Computes sums += a * b, where a is [16, kStep] and b is [kStep, 8].
 template <typename T>
 __device__ inline void MultiplyAdd(const uint32 (&a)[4], uint32 b0, uint32 b1, float (&sums)[4]) {
 #ifdef __CUDA_ARCH__
@@ -65,7 +65,7 @@ __device__ inline void MultiplyAdd(const uint32 (&a)[4], uint32 b0, uint32 b1, f
 #endif
 }
 
-// Two floats, rounded to T, in memory order.
+// Packs two floats, rounded to T, in memory order.
 template <typename T>
 __device__ inline uint32 Pack(float first, float second) {
 #ifdef __CUDA_ARCH__
@@ -82,7 +82,7 @@ __device__ inline uint32 Pack(float first, float second) {
 }
 
 // Rows in shared memory, each padded by 16 bytes so that eight consecutive rows are in different
-// banks. Rows in global memory are multiples of 32 bytes and aligned to 16.
+// banks. The size of rows in global memory is a multiple of 32 bytes, and they are aligned to 16.
 template <typename T, int kRows, int kColumns>
 struct Tile {
   static constexpr int kPerLoad = 16 / sizeof(T), kLoads = kColumns / kPerLoad;
@@ -92,9 +92,9 @@ struct Tile {
   };
   Numbers rows[kRows][kLoads + 1];
 
-  // Starts to copy kCopied of the `count` rows of `from` to the rows from `row` on, with zeros
-  // beyond the last: those from row `first` on, a multiple of kCopied. They begin kSpread rows
-  // apart. All kThreads of the block share the work.
+  // Starts to copy kCopied of the `count` rows of `from` to the rows of this tile from `row` on,
+  // with zeros beyond the last. Copies the rows from `first` on, a multiple of kCopied. Rows of
+  // `from` begin kSpread rows apart. All kThreads of the block share the work.
   template <int kCopied, int kThreads, int kSpread>
   __device__ void StartFill(int row, const T* from, int64 first, int64 count) {
     const int left = count - first < kCopied ? static_cast<int>(count - first) : kCopied;
@@ -109,8 +109,8 @@ struct Tile {
     }
   }
 
-  // Writes the warp's 16 rows from `row` on to the `count` rows of `to`, which begin kSpread rows
-  // apart, from row `first` on.
+  // Writes the warp's 16 rows from `row` on to the `count` rows of `to`, starting at row `first`.
+  // Rows of `to` begin kSpread rows apart.
   template <int kSpread>
   __device__ void Write(int row, T* to, int64 first, int64 count) const {
     to += first * (kSpread * kColumns);
@@ -129,9 +129,9 @@ struct Tile {
     return &rows[row][column / kPerLoad].of[column % kPerLoad];
   }
 
-  // Loads the four quarters of the [16, kStep] block at a row and a column: the left ones first, or
-  // the upper ones first. Transposed, a thread gets two numbers of a column instead of two of a
-  // row. Rounds floats.
+  // Loads the four quarters of the [16, kStep] block at a row and a column: left before right with
+  // kLeftFirst, otherwise upper before lower. With kTransposed, a thread gets two numbers of a
+  // column instead of two of a row. Rounds floats.
   template <bool kLeftFirst, bool kTransposed>
   __device__ void LoadQuarters(int row, int column, uint32 (&quarters)[4]) const {
     const int lane = threadIdx.x % 32, quarter = lane / 8;
@@ -162,11 +162,11 @@ struct Tile {
   }
 };
 
-// The bytes of a row of a tile.
+// The size of a tile row in bytes.
 template <typename T, int kColumns>
 constexpr int kRowBytes = sizeof(Tile<T, 1, kColumns>);
 
-// 16 rows of a warp as the left operand of products.
+// A warp's 16 rows as the left operand of products.
 template <typename T, int kColumns>
 class Rows {
  public:
@@ -177,7 +177,7 @@ class Rows {
       tile.template LoadQuarters<true, false>(row, kStep<T> * c, numbers_[c]);
     }
   }
-  // [left, right] += these rows * the 16 rows of the tile from `row` on, transposed.
+  // Computes [left, right] += these rows * the 16 rows of the tile from `row` on, transposed.
   template <int kRows>
   __device__ void DotRows(const Tile<T, kRows, kColumns>& tile, int row, float (&left)[4],
                           float (&right)[4]) const {
@@ -194,12 +194,12 @@ class Rows {
   uint32 numbers_[kColumns / kStep<T>][4];
 };
 
-// Neighbouring numbers that are stored at once.
+// Adjacent numbers that are stored at once.
 struct alignas(8) TwoFloats {
   float first, second;
 };
 
-// 16 rows of sums of a warp.
+// A warp's 16 rows of sums.
 template <int kColumns>
 class Sums {
  public:
@@ -230,8 +230,8 @@ class Sums {
     }
   }
   // Writes the sums to the `count` rows of `to`, which begin kSpread rows apart, with the warp's
-  // first row at row `first`. They pass through the 16 rows of the tile from `row` on, which only
-  // this warp uses.
+  // first row at row `first`. The sums pass through the 16 rows of the tile from `row` on, which
+  // only this warp uses.
   template <int kSpread, typename T, int kRows>
   __device__ void Write(Tile<T, kRows, kColumns>& tile, int row, T* to, int64 first,
                         int64 count) const {
@@ -253,8 +253,8 @@ class Sums {
 
  private:
   // Adds the product of [16, 8] weights and the 8 rows of the tile from `row` on. A thread holds
-  // columns 2t and 2t+1 of the weights instead of t and t+4. The products are those of the rows of
-  // the tile in the same order.
+  // columns 2t and 2t+1 of the weights instead of t and t+4. The products use the tile's rows in
+  // the same order.
   template <int kRows>
   __device__ void AddHalf(const float (&weights)[4], const Tile<float, kRows, kColumns>& tile,
                           int row) {

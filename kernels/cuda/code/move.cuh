@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Index arithmetic of ops that move elements: the source of each output element, and the value that
-// fills a place without a source.
+// Index arithmetic of ops that move elements: the source of each output element, and the value of
+// elements without a source.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_MOVE_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_MOVE_CUH_
 
@@ -14,7 +14,7 @@ __device__ inline T Zero() {
   return T{};
 }
 
-// Stands in for an element that invalid data would have selected: NaN if T has one, else zero.
+// Stands in for an element that invalid data selects: NaN if T has one, otherwise zero.
 template <typename T>
 __device__ inline T Missing() {
   if constexpr (Traits<Value<T>>::kIsFloating) {
@@ -24,8 +24,8 @@ __device__ inline T Missing() {
   }
 }
 
-// Calls put(i, value(i)) for all i < kN. Issues all loads before the first store: no later load
-// could move ahead of a store. `value` must not read what `put` writes.
+// Calls put(i, value(i)) for all i < kN. Issues all loads before the first store, because later
+// loads cannot move ahead of a store. `value` must not read what `put` writes.
 template <int64 kN, typename T, typename V, typename P>
 __device__ inline void Move(V value, P put) {
   const int64 first = static_cast<int64>(blockIdx.x) * (kThreads * kPerThread) + threadIdx.x;
@@ -44,8 +44,8 @@ __device__ inline void Move(V value, P put) {
 
 // ---- Windows ----
 
-// Coordinates kFirst, kFirst + kStep, … of a dimension are the kCount coordinates of an operand.
-// Hits: whether `c` is one of them.
+// Coordinates kFirst, kFirst + kStep, … of a dimension correspond to the kCount coordinates of an
+// operand. Hits() returns whether `c` is one of them.
 template <int64 kFirst, int64 kStep, int64 kCount>
 __device__ inline bool Hits(int64 c) {
   const int64 distance = kStep > 0 ? c - kFirst : kFirst - c;
@@ -57,7 +57,7 @@ __device__ inline bool Hits(int64 c) {
     return static_cast<uint64>(distance) % kSize == 0;
   }
 }
-// Hit: the operand's coordinate that `c` is. Requires Hits.
+// Returns the operand's coordinate for `c`. Requires Hits().
 template <int64 kFirst, int64 kStep>
 __device__ inline int64 Hit(int64 c) {
   if constexpr (kStep == 1) {
@@ -69,9 +69,9 @@ __device__ inline int64 Hit(int64 c) {
 
 // ---- Mirrors ----
 
-// Mirrored: the element at coordinate `c` of a dimension of kSize elements that is padded with its
-// mirror image, by kBefore elements in front. kSkipped is 1 if the border elements are not
-// repeated, else 0.
+// Returns which element is at coordinate `c` of a dimension of kSize elements that is padded with
+// its mirror image, with kBefore elements in front. kSkipped is 1 if the border elements are not
+// repeated, otherwise 0.
 template <int64 kSize, int64 kBefore, int64 kSkipped>
 __device__ inline int64 Mirrored(int64 c) {
   int64 at = c - kBefore;
@@ -79,8 +79,7 @@ __device__ inline int64 Mirrored(int64 c) {
   if (at >= kSize) at = 2 * kSize - 1 - kSkipped - at;
   return at;
 }
-// SumOfMirrored: the sum of value(c) over all coordinates `c` of such a dimension that show element
-// `at`.
+// Returns the sum of value(c) over all coordinates `c` of such a dimension that show element `at`.
 template <int64 kSize, int64 kBefore, int64 kAfter, int64 kSkipped, typename V>
 __device__ inline auto SumOfMirrored(int64 at, V value) {
   auto sum = value(kBefore + at);
@@ -94,14 +93,14 @@ __device__ inline auto SumOfMirrored(int64 at, V value) {
 // ---- Matrices ----
 
 constexpr int kTile = 32;     // rows and columns
-constexpr int kTileStep = 8;  // rows that the threads of a block cover at once
+constexpr int kTileStep = 8;  // rows that a block's threads cover at once
 
-// out[c * kOutStride + r] = in[r * kInStride + c] for the rows and columns of one tile. Reads and
-// writes are both coalesced.
+// Sets out[c * kOutStride + r] = in[r * kInStride + c] for the rows and columns of one tile. Reads
+// and writes are both coalesced.
 template <int64 kRows, int64 kColumns, int64 kInStride, int64 kOutStride, typename T>
 __device__ inline void TransposeTile(const T* in, T* out, uint32 tile) {
   constexpr uint32 kAcross = (kColumns + kTile - 1) / kTile;
-  __shared__ T square[kTile][kTile + 1];  // padded: columns are in different banks
+  __shared__ T square[kTile][kTile + 1];  // padded, so that columns are in different banks
   const int64 row = static_cast<int64>(tile / kAcross) * kTile;
   const int64 column = static_cast<int64>(tile % kAcross) * kTile;
   const int x = threadIdx.x, y = threadIdx.y;
@@ -118,8 +117,8 @@ __device__ inline void TransposeTile(const T* in, T* out, uint32 tile) {
   }
 }
 
-// Diagonals kLower to kUpper of matrices, uppermost first, each stored in a row as long as the
-// longest diagonal. Shorter ones are aligned to the left or to the right (see ops/matrix_diag.h).
+// Diagonals kLower to kUpper of matrices, uppermost first. Each is stored in a row as long as the
+// longest diagonal. Shorter ones are aligned to the left or right (see ops/matrix_diag.h).
 template <int64 kRows, int64 kColumns, int64 kLower, int64 kUpper, bool kLeftAbove, bool kLeftBelow>
 struct Diagonals {
   __device__ static constexpr int64 Min(int64 a, int64 b) { return a < b ? a : b; }
@@ -132,22 +131,23 @@ struct Diagonals {
   __device__ static int64 LengthOf(int64 k) {
     return Max(0, Min(kRows + Min(k, 0), kColumns - Max(k, 0)));
   }
-  // The padding in front of diagonal k in its row.
+  // Returns the padding in front of diagonal k in its row.
   __device__ static int64 GapOf(int64 k) {
     const bool left = (k >= 0 && kLeftAbove) || (k <= 0 && kLeftBelow);
     return left ? 0 : kLength - LengthOf(k);
   }
 
-  // Whether element (row, column) of the matrix is on one of the diagonals.
+  // Returns whether element (row, column) of the matrix is on one of the diagonals.
   __device__ static bool Has(int64 row, int64 column) {
     return column - row >= kLower && column - row <= kUpper;
   }
-  // The index of that element among the stored diagonals.
+  // Returns the index of that element among the stored diagonals.
   __device__ static int64 At(int64 row, int64 column) {
     const int64 k = column - row;
     return (kUpper - k) * kLength + GapOf(k) + Min(row, column);
   }
-  // The index in the matrix of the element at place `at` of stored row `number`; -1 for padding.
+  // Returns the matrix index of the element at position `at` of stored row `number`, or
+  // -1 for padding.
   __device__ static int64 InMatrix(int64 number, int64 at) {
     const int64 k = kUpper - number, along = at - GapOf(k);
     if (along < 0 || along >= LengthOf(k)) return -1;
@@ -177,8 +177,8 @@ __device__ inline V NumberOfLinSpace(V start, V stop, int64 i) {
 
 // ---- Rows by index ----
 
-// The row that indices[0], indices[1], … select in a value whose first dimensions are kSizes. If an
-// index is out of range, calls fail(index) and returns -1.
+// Returns the row that indices[0], indices[1], … select in a value whose first dimensions are
+// kSizes. If an index is out of range, calls fail(index) and returns -1.
 template <int64... kSizes, typename I, typename F>
 __device__ inline int64 RowAt(const I* indices, F fail) {
   int64 row = 0, bad = 0;
@@ -197,7 +197,7 @@ __device__ inline int64 RowAt(const I* indices, F fail) {
   return -1;
 }
 
-// element(row), or Missing if there is no such row.
+// Returns element(row), or Missing if the row does not exist.
 template <typename E>
 __device__ inline auto ElementOf(int64 row, E element) {
   using T = decltype(element(row));

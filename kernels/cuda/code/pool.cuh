@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pooling and its gradients. Each element of the result gathers the elements that it depends on:
-// the gradient of a pixel gathers from the windows that contain the pixel.
+// Pooling and its gradients. Each result gathers the elements that it depends on: the gradient of a
+// pixel gathers from the windows that contain the pixel.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_POOL_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_POOL_CUH_
 
 #include "base.cuh"
 #include "math.cuh"
 
-// The movement of windows of kSize_ pixels over one dimension of kIn_ pixels. The first window
-// begins kBefore pixels before the image.
+// How windows of kSize_ pixels move over one dimension of kIn_ pixels. The first window begins
+// kBefore pixels before the image.
 template <int kIn_, int kOut_, int kSize_, int kStride, int kBefore>
 struct PoolWindow {
   static constexpr int kIn = kIn_, kOut = kOut_, kSize = kSize_;
@@ -21,14 +21,15 @@ struct PoolWindow {
     constexpr bool kAlways = kBefore <= 0 && (kOut - 1) * kStride - kBefore + kSize <= kIn;
     return kAlways || (pixel >= 0 && pixel < kIn);
   }
-  // The number of pixels of window o inside the image.
+  // Returns the number of pixels of window o inside the image.
   __device__ static int Count(int o) {
     const int first = First(o), end = first + kSize;
     return (end < kIn ? end : kIn) - (first > 0 ? first : 0);
   }
-  // The last window that begins at or before the pixel. It may end before the pixel, or not exist.
+  // Returns the last window that begins at or before the pixel. It may end before the
+  // pixel, or not exist.
   __device__ static int LastAt(int pixel) { return (pixel + kBefore) / kStride; }
-  // Whether window o, at most LastAt(pixel), exists and contains the pixel.
+  // Returns whether window o, at most LastAt(pixel), exists and contains the pixel.
   __device__ static bool Has(int o, int pixel) {
     return o >= 0 && o < kOut && pixel < First(o) + kSize;
   }
@@ -89,7 +90,7 @@ struct Pool {
   }
 };
 
-// out[i] = value(i), one element per thread: each takes several loads.
+// Sets out[i] = value(i). Each thread computes only one element, because each takes several loads.
 template <typename P, int64 kN, typename T, typename V>
 __device__ inline void ForPool(T* out, V value) {
   const int64 i = static_cast<int64>(blockIdx.x) * kThreads + threadIdx.x;
@@ -111,7 +112,7 @@ __device__ inline bool IsLargest(V pixel, V largest) {
   return pixel == largest || pixel != pixel;
 }
 
-// A pixel gets dy of the windows in which it is the first largest one.
+// A pixel gets the dy of each window in which it is the first largest pixel.
 template <typename P, typename T>
 __device__ inline void MaxPoolGrad(const T* images, const T* out, const T* dy, T* dx) {
   ForPool<P, P::kPixels>(dx, [&](auto pixel) {

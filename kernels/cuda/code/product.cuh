@@ -32,7 +32,7 @@ constexpr int64 kTilesOfRow = (B::kColumns + kTile - 1) / kTile;
 template <typename A, typename B>
 constexpr int64 kTilesOfMatrix = (A::kRows + kTile - 1) / kTile* kTilesOfRow<A, B>;
 
-// The product of the batch that this block works on.
+// Returns the index of the product in the batch that this block works on.
 template <typename A, typename B>
 __device__ inline int64 Batch() {
   return blockIdx.x / kTilesOfMatrix<A, B>;
@@ -42,8 +42,8 @@ __device__ inline int64 Batch() {
 template <typename A, typename B, typename T>
 __device__ inline void Multiply(const T* a, const T* b, T* out) {
   using V = Value<T>;
-  // Padded by one column, so that the elements of a column are in different banks, as those of a
-  // row are.
+  // Padded by one column, so that the elements of a column are in different banks, like the
+  // elements of a row.
   __shared__ V left[kTile][kTile + 1], right[kTile][kTile + 1];
   const int64 tile = blockIdx.x % kTilesOfMatrix<A, B>;
   const int64 row = tile / kTilesOfRow<A, B> * kTile, column = tile % kTilesOfRow<A, B> * kTile;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Random numbers that depend on the session's seed, the op and the step. Element i of the global
-// tensor is made from block i/4 of the op's stream, or from block i/2 in double precision.
+// tensor comes from block i/4 of the op's stream, or from block i/2 in double precision.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_RANDOM_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_RANDOM_CUH_
 
@@ -17,7 +17,7 @@ __device__ inline uint64 Mix(uint64 x) {
   return x ^ (x >> 31);
 }
 
-// 24 bits: every multiple of 2^-24 in [0, 1) is a float.
+// 24 bits, because every multiple of 2^-24 in [0, 1) is a float.
 __device__ inline void ToUniform(const philox::Block& block, float (&out)[4]) {
 #pragma unroll
   for (int i = 0; i < 4; ++i) out[i] = static_cast<float>(block.word[i] >> 8) * 0x1p-24f;
@@ -31,14 +31,14 @@ __device__ inline void ToUniform(const philox::Block& block, double (&out)[2]) {
   }
 }
 
-// Rounds down for 16-bit floats, since rounding to nearest could give 1.
+// Rounds down for 16-bit floats, because rounding to nearest could give 1.
 template <typename T, typename V>
 __device__ inline V UniformFor(V x) {
   constexpr V kSteps = Same<T, half>::kValue ? V(0x1p11) : V(0x1p8);
   return sizeof(T) == 2 ? floor(x * kSteps) / kSteps : x;
 }
 
-// A distribution fills a group: all elements of block `group` of stream `draw` of a key.
+// Each distribution fills a group: all elements of block `group` of stream `draw` of a key.
 
 template <typename T>
 struct Uniform {
@@ -50,12 +50,12 @@ struct Uniform {
   }
 };
 
-// The sine and cosine of `turns` full turns, in [0, 1): the Taylor series around the nearest
-// quarter turn, in nested form and without branches. The CPU computes it the same way, so that all
+// Computes the sine and cosine of `turns` full turns, in [0, 1), without branches. Uses nested
+// Taylor series around the nearest quarter turn. The CPU computes them the same way, so that all
 // devices draw the same numbers.
 template <typename V>
 __device__ inline void SinCosOfTurns(V turns, V& sine, V& cosine) {
-  constexpr int kTerms = sizeof(V) == 4 ? 5 : 9;  // omitted terms are below rounding
+  constexpr int kTerms = sizeof(V) == 4 ? 5 : 9;  // omitted terms round away
   const V quarter = floor(4 * turns + V(0.5));
   const V angle = (turns - quarter / 4) * V(6.283185307179586476925);
   const V square = angle * angle;
@@ -72,7 +72,7 @@ __device__ inline void SinCosOfTurns(V turns, V& sine, V& cosine) {
   cosine = (q + 1) & 2 ? -b : b;
 }
 
-// The Box-Muller transform: two uniform numbers give a radius and an angle.
+// Normal numbers by the Box-Muller method: two uniform numbers give a radius and an angle.
 template <typename T>
 struct Normal {
   template <int kGroup>
@@ -92,7 +92,7 @@ struct Normal {
   }
 };
 
-// Normal numbers; an element beyond two standard deviations (one in 22) is redrawn.
+// Normal numbers. An element beyond two standard deviations (one in 22) is drawn again.
 template <typename T>
 struct Truncated {
   template <int kGroup>

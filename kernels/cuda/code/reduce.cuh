@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reductions. A block has kAlong threads along the elements of each of kAcross results. Their
-// values are combined by halves, in an order that depends on the shape only.
+// values are combined by halves, in an order that depends only on the shape.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_REDUCE_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_REDUCE_CUH_
 
@@ -23,7 +23,7 @@ struct Product {
   __device__ static A Identity() { return A(1); }
   __device__ static A Combine(A a, A b) { return op::Mul(a, b); }
 };
-// A NaN counts as larger, and as smaller, than any number.
+// NaN wins: it counts as larger than any number here, and as smaller in Smallest.
 template <typename A>
 struct Largest {
   using Type = A;
@@ -41,7 +41,7 @@ template <typename A>
 struct Two {
   A first, second;
 };
-// Two sums at once.
+// Two sums at the same time.
 template <typename A>
 struct Sums {
   using Type = Two<A>;
@@ -51,8 +51,8 @@ struct Sums {
   }
 };
 
-// The best element and its index; the first of equal ones. Only a better element replaces the
-// identity, so elements equal to it, and NaNs, leave index 0.
+// The best element and its index; the first of equal elements wins. Only a better element replaces
+// the identity, so elements equal to it, and NaNs, leave index 0.
 template <typename V, typename I>
 struct At {
   V value;
@@ -83,8 +83,8 @@ struct FirstSmallest {
   }
 };
 
-// The square root of a sum of squares, rounded towards zero if T is an integer. A sum that wrapped
-// around to below 0 gives the smallest integer.
+// Returns the square root of a sum of squares, rounded towards zero if T is an integer. A sum that
+// wrapped around to a negative number gives the smallest integer.
 template <typename T, typename A>
 __device__ inline T RootOfSum(A sum) {
   if constexpr (Traits<T>::kIsFloating) {
@@ -112,8 +112,9 @@ __device__ inline A ShuffleXor(A value, int mask) {
   return other.value;
 }
 
-// A block of kAlong * kAcross threads, both powers of two. With kAlongFirst, neighbouring threads
-// have elements of the same result, else neighbouring results: whichever are adjacent in memory.
+// A block of kAlong * kAcross threads, both powers of two. Neighbouring threads have elements
+// of the same result with kAlongFirst, otherwise of neighbouring results: whichever are
+// adjacent in memory.
 template <int kAlong, int kAcross, bool kAlongFirst>
 struct Team {
   __device__ static int Along() {
@@ -123,8 +124,9 @@ struct Team {
     return kAlongFirst ? threadIdx.x / kAlong : threadIdx.x % kAcross;
   }
 
-  // Combines the values of the threads along a result. With kAlongFirst, each of them gets the
-  // combination, else only the one with Along() 0. Every thread of the block must call it.
+  // Combines the values of the threads along a result. With kAlongFirst, each of these
+  // threads gets the combination, otherwise only the one whose Along() is 0. Every thread of
+  // the block must call it.
   template <typename Op>
   __device__ static typename Op::Type Combine(typename Op::Type value) {
     using A = typename Op::Type;
@@ -149,7 +151,7 @@ struct Team {
       }
       return value;
     } else {
-      // Since the barrier at the end of the last call, threads have read only slots of their own.
+      // Since the barrier at the end of the last call, threads have read only their own slots.
       __shared__ A slots[kAlong * kAcross];
       slots[threadIdx.x] = value;
       __syncthreads();
@@ -190,7 +192,7 @@ __device__ inline typename Op::Type CombineElements(I first, I end, At at) {
 }
 
 // Calls finish(o, result) for all o < kResults. The result combines value(o, k) for all k < kCount
-// or, if kChunk is less than kCount, for the kChunk of them from k = blockIdx.y * kChunk on.
+// or, if kChunk is less than kCount, for kChunk values of k starting at blockIdx.y * kChunk.
 template <typename Op, int64 kResults, int64 kCount, int kAlong, int kAcross, bool kAlongFirst,
           int64 kChunk, typename Value, typename Finish>
 __device__ inline void Reduce(Value value, Finish finish) {

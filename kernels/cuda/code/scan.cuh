@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Prefix scans: each element of a column becomes the combination of itself and those before it.
+// Prefix scans: each element of a column becomes the combination of itself and all
+// elements before it.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_SCAN_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_SCAN_CUH_
 
 #include "base.cuh"
 #include "reduce.cuh"
 
-// Combines the values of those threads along a column that come before this one; `all` gets the
+// Combines the values of the threads along a column that come before this one. `all` gets the
 // combination of all of them. Every thread of the block must call it.
 template <typename Op, int kAlong, int kAcross, bool kAlongFirst, typename A>
 __device__ inline A CombineBefore(A value, A* all) {
@@ -30,9 +31,9 @@ __device__ inline A CombineBefore(A value, A* all) {
   return before;
 }
 
-// The input is [outer, kRows, kWidth]; the elements of a column differ in the second coordinate
-// only. The blocks of one blockIdx.y scan kChunk rows. partials[p * kColumns + column] combines the
-// rows of part p of a column; the last part needs none.
+// The input is [outer, kRows, kWidth]; the elements of a column differ only in the second
+// coordinate. The blocks of one blockIdx.y scan kChunk rows. partials[p * kColumns + column]
+// combines the rows of part p of a column; the last part needs none.
 template <typename Op, int64 kColumns, int64 kRows, int64 kWidth, int kAlong, int kAcross,
           bool kAlongFirst, int64 kChunk, bool kExclusive, bool kReverse, typename T>
 __device__ inline void Scan(const T* in, T* out, const typename Op::Type* partials) {

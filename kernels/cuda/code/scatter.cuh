@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes rows to places that indices select. If several positions name the same row, they are
-// applied in their order, whichever block runs first.
+// Writes rows where indices select them. Each of the kN positions has an index and a row of
+// updates. If several positions name the same row, they are applied in order, whichever
+// block runs first.
 //
-// FindRows records the row of each position and, for each row, the number of positions that name it
-// and the last of them. The last position does the work of its row; it searches all positions for
-// the others. This suits rows that few positions share, or up to some ten thousand positions.
+// FindRows records the row of each position and, for each row, how many positions name it and which
+// is the last. The last position does the work of its row; it searches all positions for the
+// others. This suits rows that few positions share, or up to about ten thousand positions.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_SCATTER_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_SCATTER_CUH_
 
 #include "move.cuh"
 
-// The notes on kN positions and kRows rows, in scratch.
+// Notes on kN positions and kRows rows, in scratch.
 template <int64 kN, int64 kRows>
 struct ScatterNotes {
   __device__ explicit ScatterNotes(char* scratch)
       : bad(reinterpret_cast<int*>(scratch)), row(bad + 1), last(row + kN), count(last + kRows) {}
 
-  int* bad;    // whether an index is out of range: then nothing may be written
-  int* row;    // of each position; -1 if none
-  int* last;   // position that names each row
-  int* count;  // of the positions that name each row
+  int* bad;    // whether an index is out of range, in which case nothing may be written
+  int* row;    // row of each position, or -1
+  int* last;   // last position that names each row
+  int* count;  // how many positions name each row
 };
 
 template <int64 kN, int64 kRows>
@@ -35,7 +36,7 @@ __device__ inline void ClearNotes(char* scratch) {
   });
 }
 
-// row_at(position, fail) returns the row of the position, or less than 0 if there is none.
+// row_at(position, fail) returns the row of the position, or a negative number if it has none.
 template <int64 kN, int64 kRows, typename R, typename F>
 __device__ inline void FindRows(char* scratch, R row_at, F fail) {
   const ScatterNotes<kN, kRows> notes(scratch);
@@ -51,8 +52,8 @@ __device__ inline void FindRows(char* scratch, R row_at, F fail) {
   });
 }
 
-// out[row] = the row of `updates` at the last position that names it. With kOne, `updates` is one
-// scalar for all rows.
+// Sets out[row] to the row of `updates` at the last position that names it. With kOne, `updates` is
+// one scalar for all rows.
 template <int64 kN, int64 kRows, int64 kSize, bool kOne, typename T>
 __device__ inline void WriteLast(char* scratch, T* out, const T* updates) {
   const ScatterNotes<kN, kRows> notes(scratch);
@@ -101,9 +102,9 @@ __device__ inline int ListPositions(const int* rows, int row, int64 begin, int* 
   return before;
 }
 
-// out[row] = fold(… fold(fold(out[row], first), second) …, last) over the rows of `updates` that
-// belong to it. With kOne, `updates` is one scalar for all rows. Blocks share the positions; kSplit
-// blocks share a row.
+// Sets out[row] to fold(… fold(fold(out[row], first), second) …, last) over the rows of `updates`
+// whose positions name it. With kOne, `updates` is one scalar for all rows. Blocks share the
+// positions; kSplit blocks share a row.
 template <int64 kN, int64 kRows, int64 kSize, int64 kSplit, bool kOne, typename T, typename F>
 __device__ inline void FoldRows(char* scratch, T* out, const T* updates, F fold) {
   const ScatterNotes<kN, kRows> notes(scratch);

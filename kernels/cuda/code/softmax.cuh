@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Softmax and the cross entropies. Threads share a row; short rows are kept in registers, longer
-// ones are read twice. A row whose largest number is not finite, or that has a NaN, becomes NaN
-// everywhere.
+// Softmax and the cross entropies. Several threads share a row; short rows are kept in registers,
+// and longer rows are read twice. A row becomes all NaN if its largest number is not finite or if
+// it contains a NaN.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_SOFTMAX_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_SOFTMAX_CUH_
 
@@ -21,7 +21,8 @@ struct SumOfExp {
   }
 
  private:
-  // Avoids the exponential where it is 1: both numbers may be infinite, and their difference NaN.
+  // Avoids the exponential where it is 1, because both numbers may be infinite and their
+  // difference NaN.
   __device__ static V Scaled(Type a, V largest) {
     return a.first == largest ? a.second : a.second * exp(a.first - largest);
   }
@@ -45,7 +46,7 @@ class Row {
     }
   }
 
-  // Calls fn(c, x) for the thread's elements.
+  // Calls fn(c, x) for each of the thread's elements.
   template <typename Fn>
   __device__ void ForEach(Fn fn) const {
     if constexpr (kIsKept) {
@@ -61,7 +62,7 @@ class Row {
     }
   }
 
-  // The largest element, and the sum of exp(x - largest).
+  // Returns the largest element and the sum of exp(x - largest).
   __device__ Two<V> LargestAndSum() const {
     if constexpr (kIsKept) {
       V largest = Traits<V>::Lowest();
@@ -74,7 +75,7 @@ class Row {
       Two<V> both = SumOfExp<V>::Identity();
       ForEach([&](I, V x) { both = SumOfExp<V>::Combine(both, {x, V(1)}); });
       both = Threads::template Combine<SumOfExp<V>>(both);
-      return {both.first, both.second + (both.first - both.first)};  // NaN if it is not finite
+      return {both.first, both.second + (both.first - both.first)};  // NaN if not finite
     }
   }
 
@@ -106,7 +107,7 @@ __device__ inline void WithRow(At at, Body body) {
   body(r, number < kRows, row);
 }
 
-// In the functions below, `out` may be the memory that `at` reads: a thread overwrites only
+// In the functions below, `out` may be the memory that `at` reads, because a thread overwrites only
 // elements that it alone has read.
 
 template <int64 kRows, int64 kColumns, int kAlong, int kAcross, typename V, typename At, typename T>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random numbers that depend on seeds, or on a key and a counter; the same as TensorFlow's.
-// Elements come in groups, each from its own place in a Philox stream. A group is what one block
-// makes, except for truncated normal numbers, each of which has blocks in reserve for redraws.
+// Random numbers that depend on seeds, or on a key and a counter, and match TensorFlow's. Elements
+// come in groups, each from its own position in a Philox stream. A group is the output of one
+// block, except for truncated normal numbers, each of which has reserve blocks for redraws.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_STATELESS_RANDOM_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_STATELESS_RANDOM_CUH_
 
@@ -10,7 +10,7 @@
 
 namespace stateless {
 
-// A key, and the 128-bit counter of the first block.
+// A key and the 128-bit counter of the first block.
 struct Stream {
   uint64 key, low, high;
 
@@ -20,7 +20,8 @@ struct Stream {
   }
 };
 
-// The stream of two seeds, which are scrambled so that similar seeds give unrelated streams.
+// Returns the stream of two seeds, which are scrambled so that similar seeds give
+// unrelated streams.
 __device__ inline Stream StreamOf(int64 seed0, int64 seed1) {
   const Stream seeds = {philox::Wide(0x3ec8f720, 0x02461e29), static_cast<uint64>(seed0),
                         static_cast<uint64>(seed1)};
@@ -28,7 +29,7 @@ __device__ inline Stream StreamOf(int64 seed0, int64 seed1) {
   return {philox::Wide(mixed.word[0], mixed.word[1]), 0,
           philox::Wide(mixed.word[2], mixed.word[3])};
 }
-// The same, computed by one thread for the whole block.
+// Like StreamOf(), computed by one thread for the whole block.
 template <typename Seed>
 __device__ inline Stream StreamForBlock(const Seed* seeds) {
   __shared__ Stream stream;
@@ -37,7 +38,7 @@ __device__ inline Stream StreamForBlock(const Seed* seeds) {
   return stream;
 }
 
-// In [0, 1): the fraction is the low bits of a word, as many as T's mantissa has.
+// Uniform in [0, 1): the fraction is the low bits of a word, as many as T's mantissa has.
 template <typename T>
 struct Uniform {
   __device__ void operator()(const Stream& stream, uint64 group, float (&out)[4]) const {
@@ -59,7 +60,8 @@ struct Uniform {
   }
 };
 
-// The Box-Muller transform. The angle is computed in double precision for every type.
+// Normal numbers by the Box-Muller method. The angle is computed in double precision
+// for every type.
 template <typename T>
 struct Normal {
   template <typename V, int kGroup>
@@ -77,8 +79,8 @@ struct Normal {
   }
 };
 
-// Normal numbers without those beyond two standard deviations. Each element reserves so many words
-// that a group never reads those of the next.
+// Normal numbers within two standard deviations. Each element reserves enough words that a group
+// never reads words of the next group.
 template <typename T>
 struct Truncated {
   template <typename V, int kGroup>
@@ -91,7 +93,8 @@ struct Truncated {
 #pragma unroll
       for (int i = 0; i < kGroup; ++i) {
         if (!(fabs(drawn[i]) < 2)) continue;
-          // Not out[found]: the compiler cannot keep an array with an unknown index in registers.
+          // Avoids out[found], because the compiler cannot keep an array with an unknown
+          // index in registers.
 #pragma unroll
         for (int j = 0; j < kGroup; ++j) out[j] = j == found ? drawn[i] : out[j];
         ++found;
@@ -100,7 +103,7 @@ struct Truncated {
   }
 };
 
-// In [low, high), or any number of the type if the limits are equal.
+// Integers in [low, high), or any number of the type if the limits are equal.
 template <typename T>
 struct UniformInteger {
   T low, high;
@@ -118,7 +121,7 @@ struct UniformInteger {
   }
 };
 
-// Fills in for a stream of an unknown algorithm: NaN for floats; integers are unchanged.
+// Fills in for a stream of an unknown algorithm: floats become NaN, and integers stay unchanged.
 template <typename V, int kGroup>
 __device__ inline void Spoil(V (&values)[kGroup]) {
   if constexpr (Traits<V>::kIsFloating) {
@@ -127,7 +130,7 @@ __device__ inline void Spoil(V (&values)[kGroup]) {
   }
 }
 
-// Whether an op may ask for this algorithm: 1 (Philox) or 3 (any).
+// Returns whether an op may request this algorithm: 1 (Philox) or 3 (any).
 __device__ inline bool IsKnown(int algorithm) { return algorithm == 1 || algorithm == 3; }
 
 }  // namespace stateless

@@ -6,7 +6,7 @@
 
 #include "base.cuh"
 
-// Whether x, element i of a row, comes before y, element j.
+// Returns whether x, element i of a row, comes before y, element j.
 template <typename V>
 __device__ inline bool ComesBefore(V x, int i, V y, int j) {
   if (x > y || y > x) return x > y;
@@ -14,15 +14,15 @@ __device__ inline bool ComesBefore(V x, int i, V y, int j) {
   return x_is_number != y_is_number ? x_is_number : i < j;
 }
 
-// Selects the elements one by one: each is the first of those that come after its predecessor. A
-// block handles one row; for small kK.
+// Selects the elements one by one: each is the first of those that come after its predecessor. One
+// block handles a row. Suits small kK.
 template <int kN, int kK, typename T, typename I>
 __device__ inline void TopKBySelection(const T* in, T* values, I* indices) {
   constexpr int kWarps = kThreads / 32;
   __shared__ int of_warp[kWarps];
   __shared__ int chosen;
   const T* const row = in + static_cast<int64>(blockIdx.x) * kN;
-  const auto first_of = [&](int i, int j) {  // -1: none
+  const auto first_of = [&](int i, int j) {  // -1 means none
     if (i < 0 || j < 0) return i < 0 ? j : i;
     return ComesBefore(Load(row[i]), i, Load(row[j]), j) ? i : j;
   };
@@ -56,7 +56,8 @@ __device__ inline void TopKBySelection(const T* in, T* values, I* indices) {
   }
 }
 
-// Counts for each element how many come before it, which is its place. kBlocks blocks share a row.
+// Counts how many elements come before each element, which gives its position. kBlocks
+// blocks share a row.
 template <int kN, int kK, int kBlocks, typename T, typename I>
 __device__ inline void TopKByRank(const T* in, T* values, I* indices) {
   __shared__ Value<T> others[kThreads];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Formulas of optimizer updates, one element at a time. They are TensorFlow's, operation by
-// operation. A formula holds the op's scalars in the order of its inputs; it is called with an
-// element of the gradient and those of the variables.
+// Optimizer update formulas for one element at a time. They match TensorFlow's, operation by
+// operation. A formula holds the op's scalars in input order. It is called with an element of the
+// gradient and of each variable.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_UPDATE_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_UPDATE_CUH_
 
@@ -31,12 +31,11 @@ struct Elements {
   }
 };
 
-// Updates up to kCount packs: those with the numbers first, first + kThreads, … that are below
-// `packs`.
+// Updates up to kCount packs: those numbered first, first + kThreads, … that are below `packs`.
 template <int kWidth, int kCount, typename Formula, typename T, typename... Each>
 __device__ inline void UpdatePacks(const Formula& formula, int64 first, int64 packs,
                                    const T* gradient, Each... each) {
-  // Issues all loads before the first store: the gradient may be a read of the variable.
+  // Issues all loads before the first store, because the gradient may be a read of the variable.
   PackOf<T, kWidth> g[kCount];
 #pragma unroll
   for (int k = 0; k < kCount; ++k) {
@@ -55,8 +54,8 @@ __device__ inline void UpdatePacks(const Formula& formula, int64 first, int64 pa
   }
 }
 
-// Updates the elements of block `block` of a grid like that of Elementwise, with packs of 16 bytes,
-// over `size` elements.
+// Updates the elements of block `block` over `size` elements, in a grid like that of Elementwise
+// with packs of 16 bytes.
 template <typename Formula, typename T, typename... Variables>
 __device__ inline void Update(const Formula& formula, int64 block, int64 size, const T* gradient,
                               Variables*... variables) {

@@ -21,13 +21,13 @@
 namespace mirrorflow {
 namespace {
 
-// Not tuned by measurements; PyTorch's DistributedDataParallel uses 25 MiB.
+// Not tuned by measurement; PyTorch's DistributedDataParallel uses 25 MiB.
 constexpr int64_t kBucketBytes = int64_t{16} << 20;
-// The timeout of copies that no step's deadline covers.
+// The timeout for copies outside a step, which have no deadline.
 constexpr absl::Duration kCopyTimeout = absl::Minutes(5);
 
-// The report that the host receives after each step: the DataFailure, and the fetches that fit
-// behind it.
+// The report that the host receives after each step: the DataFailure, followed by the fetches
+// that fit behind it.
 constexpr size_t kReportBytes = 4096;
 constexpr size_t kFetchAlignment = 16;
 
@@ -61,8 +61,8 @@ class StreamLane final : public CudaLane {
   }
   void set_failure(DataFailure* failure) { failure_ = failure; }
   void set_reads(StagedReads* reads) { reads_ = reads; }
-  // The GPU prefers blocks of an urgent lane: collectives, which other GPUs wait for, then run
-  // beside the kernels of a large step and not after them.
+  // The GPU schedules blocks of an urgent lane first. Collectives, which other GPUs wait for, then
+  // run alongside the kernels of a large step instead of after them.
   absl::Status Make(const std::vector<CudaEvent>* events, bool urgent) {
     events_ = events;
     int least = 0, greatest = 0;
@@ -94,8 +94,8 @@ class StreamLane final : public CudaLane {
   }
 
  private:
-  const std::vector<CudaEvent>* events_ = nullptr;  // of the device
-  StagedReads* reads_ = nullptr;                    // of the device
+  const std::vector<CudaEvent>* events_ = nullptr;  // owned by the device
+  StagedReads* reads_ = nullptr;                    // owned by the device
   CudaEvent end_;
 };
 
@@ -163,13 +163,13 @@ class CudaDevice final : public Device {
     return std::shared_ptr<std::byte>(memory.Release(), free_it);
   }
 
-  // Earlier uses of `device` need no wait: they were enqueued before, or belong to a step that has
-  // ended.
+  // Does not wait for earlier uses of `device`: they were enqueued before, or belong to a step
+  // that has ended.
   absl::Status CopyIn(const std::byte* host, std::byte* device, size_t bytes) override {
     MF_RETURN_IF_ERROR(Select());
     return staging_.Copy(host, device, bytes);
   }
-  // Uses a stream of its own, once the step that runs has taken its own input.
+  // Copies on a separate stream, after the current step has taken its own input.
   absl::Status Send(const StepInput& input) override {
     MF_RETURN_IF_ERROR(Select());
     if (std::exchange(clears_, false)) MF_RETURN_IF_ERROR(compute().HoldUp(ahead_));
@@ -205,7 +205,7 @@ class CudaDevice final : public Device {
     absl::Status status = EnqueueStep(execution);
     end_ = 1 - end_;
     if (status.ok()) status = ends_[end_].Record(compute().stream());
-    // At most one step is left running behind this one.
+    // At most one step may still be running behind this one.
     if (status.ok() && running_) {
       Count(activity.waits);
       status = Watch(ends_[1 - end_].WaitUntil(execution.deadline));
@@ -238,12 +238,12 @@ class CudaDevice final : public Device {
   }
 
  private:
-  // A step as graphs, and the instructions between them.
+  // A recorded step: graphs, and the instructions between them.
   class StepRecording final : public Recording {
    public:
     struct Part {
       int begin, end;   // instructions
-      bool may_repeat;  // it becomes a graph when it is captured
+      bool may_repeat;  // becomes a graph when captured
       std::unique_ptr<CudaGraph> graph = nullptr;
     };
     std::vector<Part> parts;
@@ -289,7 +289,7 @@ class CudaDevice final : public Device {
                                             cudaMemcpyHostToDevice, lane.stream()));
     return absl::OkStatus();
   }
-  // Waits for the step that was left running, and takes its report.
+  // Waits for the step that is still running, and takes its report.
   absl::Status WaitForRunningStep(MonotonicTime deadline) {
     if (!std::exchange(running_, false)) return absl::OkStatus();
     Count(activity.waits);
@@ -297,9 +297,9 @@ class CudaDevice final : public Device {
     writes_ = failure().writes;
     return absl::OkStatus();
   }
-  // Brings the input to where BeginStep takes it from.
+  // Copies the input to where BeginStep reads it, unless it has already been sent.
   absl::Status BringInput(const StepInput& input) {
-    // Also if something else was sent: it must not arrive later.
+    // The stream waits even if a different input was sent: that input must not arrive later.
     if (std::exchange(sending_, false)) MF_RETURN_IF_ERROR(sent_.HoldUp(compute().stream()));
     return input.bytes == 0 || input.sent ? absl::OkStatus() : CopyInput(input, compute());
   }
@@ -314,7 +314,7 @@ class CudaDevice final : public Device {
     }
     return absl::OkStatus();
   }
-  // Copies the report, with the fetches that fit, and the others to the host.
+  // Copies the report, with the fetches that fit in it, and each other fetch to the host.
   absl::Status EndStep(const Execution& execution) {
     for (StreamLane& lane : lanes_) {
       if (&lane != &compute()) MF_RETURN_IF_ERROR(lane.HoldUp(compute()));
@@ -333,7 +333,8 @@ class CudaDevice final : public Device {
         cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, compute().stream()));
     return absl::OkStatus();
   }
-  // Calls visit(fetch, place) for each fetch that is not empty: its place in the report, or 0.
+  // Calls visit(fetch, place) for each non-empty fetch. `place` is its offset in the report, or 0
+  // if it does not fit.
   template <typename Visit>
   static absl::Status ForEachFetch(absl::Span<const StepFetch> fetches, Visit visit) {
     size_t used = sizeof(DataFailure);
@@ -347,9 +348,8 @@ class CudaDevice final : public Device {
     return absl::OkStatus();
   }
 
-  // The first time, runs instruction by instruction: that is when kernels are loaded, libraries
-  // create their handles and communicators connect. The second time, captures the parts that
-  // repeat.
+  // The first run executes instruction by instruction, because it loads kernels, creates library
+  // handles and connects communicators. The second run captures the parts that repeat.
   absl::Status EnqueueStep(const Execution& execution) {
     MF_RETURN_IF_ERROR(BringInput(execution.input));
     CountFetches(execution.fetches);
@@ -382,7 +382,8 @@ class CudaDevice final : public Device {
       absl::StatusOr<std::unique_ptr<CudaGraph>> graph =
           CudaGraph::Capture(compute().stream(), [&] { return run(/*captured=*/true); });
       if (!graph.ok()) {
-        // Other replicas replay their collectives, which do not meet those of a step that is run.
+        // Other replicas replay their collectives, which would not match those of a step that runs
+        // without a graph.
         if (whole && Communicates(execution)) {
           return Annotate(graph.status(), "capturing a step with its collectives");
         }
@@ -397,9 +398,9 @@ class CudaDevice final : public Device {
     return part.graph->Launch(compute().stream());
   }
 
-  // Makes the whole step one graph if possible. Else each stretch of repeating work on the compute
-  // lane is one, and the instructions between them, in which the host, other devices or other lanes
-  // take part, stay outside: a graph cannot wait for events from outside.
+  // Makes the whole step one graph if possible. Otherwise each stretch of repeating work on the
+  // compute lane becomes a graph. Instructions that involve the host, other devices or other lanes
+  // stay outside, because a graph cannot wait for events from outside it.
   static std::unique_ptr<Recording> Divide(const Execution& execution) {
     constexpr int kMinInstructions = 2;  // in a graph
     auto recording = std::make_unique<StepRecording>();
@@ -434,11 +435,12 @@ class CudaDevice final : public Device {
     return false;
   }
 
-  // Says once that steps are slower than they could be.
+  // Warns once that steps run slower than they could.
   void WarnOnce(const absl::Status& status) {
     if (std::exchange(warned_, true)) return;
-    LogWarning(
-        absl::StrCat(name_, ": work runs without a CUDA graph, because of ", status.ToString()));
+    LogWarning(absl::StrCat(
+        name_,
+        ": work runs without a CUDA graph, because it cannot be captured: ", status.ToString()));
   }
 
   const DataFailure& failure() const {
@@ -450,7 +452,7 @@ class CudaDevice final : public Device {
     return absl::InvalidArgumentError(
         absl::StrCat(*failure().what, " ", failure().value, ", on ", name_));
   }
-  // The result of a wait: after a deadline, the device is lost.
+  // Checks the result of a wait. After a missed deadline, the device is lost.
   absl::Status Watch(const absl::Status& waited) {
     if (absl::IsDeadlineExceeded(waited)) *lost_ = true;
     return Annotate(waited, name_);
@@ -469,22 +471,22 @@ class CudaDevice final : public Device {
   const int ordinal_;
   const GpuOptions options_;
   DeviceTraits traits_;
-  // Whether a step was abandoned that may still run. Freeing its memory would wait for it.
+  // Whether an abandoned step may still be running. Freeing its memory would wait for it.
   const std::shared_ptr<std::atomic<bool>> lost_ = std::make_shared<std::atomic<bool>>(false);
   std::vector<CudaEvent> events_;
   std::array<StreamLane, kNumLanes> lanes_;
   std::shared_ptr<std::byte> report_;  // begins with the DataFailure of the lanes
-  PinnedMemory host_report_;           // the same after the last step
+  PinnedMemory host_report_;           // copy of the report of the last step
   uint64_t writes_ = 0;                // failure().writes after the last step
   StagedCopies staging_;
   StagedReads reads_;
   StreamLane ahead_;      // for Send
-  CudaEvent sent_;        // the last input that was sent has arrived
-  bool sending_ = false;  // no step has waited for sent_
-  CudaEvent taken_;       // the last step has taken its input: another may be sent
-  CudaEvent ends_[2];     // of the last two steps
-  int end_ = 0;           // the last of them
-  bool running_ = false;  // the last step was left running
+  CudaEvent sent_;        // the last sent input has arrived
+  bool sending_ = false;  // no step has waited for sent_ yet
+  CudaEvent taken_;       // the last step has taken its input, so another may be sent
+  CudaEvent ends_[2];     // ends of the last two steps
+  int end_ = 0;           // index of the last one
+  bool running_ = false;  // the last step may still be running
   bool warned_ = false;
   bool clears_ = false;  // whether ahead_ must wait for the compute lane to clear new memory
 };

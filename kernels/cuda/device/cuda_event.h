@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CudaEvent: an owned cudaEvent_t, which orders streams and tells the host how far one has come.
+// CudaEvent owns a cudaEvent_t, which orders streams and shows the host how far one has progressed.
 #ifndef MIRRORFLOW_KERNELS_CUDA_DEVICE_CUDA_EVENT_H_
 #define MIRRORFLOW_KERNELS_CUDA_DEVICE_CUDA_EVENT_H_
 
@@ -23,15 +23,15 @@ class CudaEvent {
     if (event_ != nullptr) cudaEventDestroy(event_);
   }
 
-  // Creates it, on the thread's current GPU. Required before anything else.
+  // Creates the event on the thread's current GPU. Must be called first.
   absl::Status Make();
   absl::Status Record(cudaStream_t stream) const;
-  // Record while `stream` is captured: each launch of the graph then records the event, for streams
-  // outside the graph.
+  // Like Record, while `stream` is being captured. Each launch of the graph then records the event,
+  // for streams outside the graph.
   absl::Status RecordFromGraph(cudaStream_t stream) const;
   // Makes later work on `stream` wait for the last Record.
   absl::Status HoldUp(cudaStream_t stream) const;
-  // Waits on the host for the last Record: spins for a while, then yields the core.
+  // Blocks the host until the last Record: spins for a while, then yields the core.
   absl::Status WaitUntil(MonotonicTime deadline) const;
 
  private:

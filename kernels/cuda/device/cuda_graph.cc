@@ -8,7 +8,7 @@ namespace mirrorflow {
 
 absl::StatusOr<std::unique_ptr<CudaGraph>> CudaGraph::Capture(
     cudaStream_t stream, absl::FunctionRef<absl::Status()> enqueue) {
-  // Thread-local, so that other threads, which have GPUs of their own, can go on.
+  // Uses thread-local mode, so that other threads, which drive other GPUs, are not affected.
   MF_RETURN_IF_CUDA_ERROR(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
   absl::Status status = enqueue();
   cudaGraph_t graph = nullptr;

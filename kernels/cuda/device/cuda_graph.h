@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CudaGraph: work that was enqueued once, to be enqueued again with one call.
+// CudaGraph holds work that was recorded once and can be enqueued again with one call.
 #ifndef MIRRORFLOW_KERNELS_CUDA_DEVICE_CUDA_GRAPH_H_
 #define MIRRORFLOW_KERNELS_CUDA_DEVICE_CUDA_GRAPH_H_
 
@@ -15,9 +15,9 @@ namespace mirrorflow {
 
 class CudaGraph {
  public:
-  // Records what `enqueue` puts on `stream`, and on streams that wait for it and that it waits for
-  // in the end, without running it. `enqueue` must not wait, allocate, or touch another stream. On
-  // an error, nothing was run either.
+  // Records what `enqueue` puts on `stream`, and on streams that fork from it and join it again,
+  // without running it. `enqueue` must not wait, allocate, or touch another stream. After an error,
+  // nothing has run.
   static absl::StatusOr<std::unique_ptr<CudaGraph>> Capture(
       cudaStream_t stream, absl::FunctionRef<absl::Status()> enqueue);
 

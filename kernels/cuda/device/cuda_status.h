@@ -9,13 +9,13 @@
 
 namespace mirrorflow {
 
-// OK, or the error of `call`: ResourceExhausted if memory ran out, else Internal. Clears the
-// runtime's error, unless it is a sticky one, after which every call fails.
+// Returns OK, or the error of `call`: ResourceExhausted if memory ran out, otherwise Internal.
+// Clears the runtime's error, unless it is sticky, in which case every later call fails.
 absl::Status CudaStatus(cudaError_t error, absl::string_view call);
 
 }  // namespace mirrorflow
 
-// Returns from the function if a call of the CUDA runtime fails.
+// Returns from the function if a CUDA runtime call fails.
 #define MF_RETURN_IF_CUDA_ERROR(call) MF_RETURN_IF_ERROR(::mirrorflow::CudaStatus((call), #call))
 
 #endif  // MIRRORFLOW_KERNELS_CUDA_DEVICE_CUDA_STATUS_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Options of a GPU as a device. Does not depend on CUDA.
+// Options for a GPU device. Does not depend on CUDA.
 #ifndef MIRRORFLOW_KERNELS_CUDA_DEVICE_GPU_OPTIONS_H_
 #define MIRRORFLOW_KERNELS_CUDA_DEVICE_GPU_OPTIONS_H_
 
@@ -10,7 +10,7 @@
 
 namespace mirrorflow {
 
-// GPU memory that a library of collectives allocates in a way that other GPUs can access.
+// GPU memory that a collectives library allocates so that other GPUs can access it.
 class CollectiveMemory {
  public:
   virtual ~CollectiveMemory() = default;
@@ -20,11 +20,11 @@ class CollectiveMemory {
 };
 
 struct GpuOptions {
-  // Runs the parts of a step that repeat as CUDA graphs from the second time on: one for the whole
-  // step, or one for each stretch between two collectives.
+  // Runs the repeating parts of a step as CUDA graphs from the second run on: one graph for the
+  // whole step, or one for each stretch between two collectives.
   bool capture_steps = true;
-  // The memory of gradients that collectives reduce; null for memory from cudaMalloc. Must outlive
-  // the device.
+  // Allocates the gradients that collectives reduce. Null means cudaMalloc. Must
+  // outlive the device.
   const CollectiveMemory* collective_memory = nullptr;
 };
 

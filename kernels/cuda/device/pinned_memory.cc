@@ -12,7 +12,7 @@ namespace mirrorflow {
 namespace {
 
 constexpr size_t kHalf = size_t{2} << 20;
-// The timeout of copies that no step's deadline covers.
+// The timeout for copies outside a step, which have no deadline.
 constexpr absl::Duration kCopyTimeout = absl::Minutes(5);
 
 }  // namespace

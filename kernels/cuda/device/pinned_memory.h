@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory of the host that a GPU reads and writes while the host goes on, and copies through it for
-// callers whose memory is ordinary: CUDA would make them wait for such a copy.
+// Pinned host memory, which a GPU accesses while the host continues, and copies through it for
+// callers with pageable memory. CUDA would block the caller in such a copy.
 #ifndef MIRRORFLOW_KERNELS_CUDA_DEVICE_PINNED_MEMORY_H_
 #define MIRRORFLOW_KERNELS_CUDA_DEVICE_PINNED_MEMORY_H_
 
@@ -28,7 +28,7 @@ class PinnedMemory {
 
   absl::Status Make(size_t bytes);
   std::byte* get() const { return memory_; }
-  // Gives the memory up without freeing it, because a GPU may still use it.
+  // Gives up the memory without freeing it, because a GPU may still be using it.
   std::byte* Release() { return std::exchange(memory_, nullptr); }
 
  private:
@@ -40,15 +40,15 @@ class StagedCopies {
  public:
   absl::Status Make(cudaStream_t stream);
   void Leak() { memory_.Release(); }
-  // Copies in order with the work on the stream. On return, the caller may reuse `host`.
+  // Copies in order with the work on the stream. The caller may reuse `host` on return.
   absl::Status Copy(const std::byte* host, std::byte* device, size_t bytes);
 
  private:
-  cudaStream_t stream_ = nullptr;  // of the device
+  cudaStream_t stream_ = nullptr;  // owned by the device
   PinnedMemory memory_;
-  size_t staged_ = 0;  // bytes of the half that is being filled
+  size_t staged_ = 0;  // bytes in the half that is being filled
   int half_ = 0;
-  CudaEvent travelled_[2];  // by half: when the GPU has read it
+  CudaEvent travelled_[2];  // recorded when the GPU has read each half
 };
 
 // Copies from one GPU to the host. One half is emptied while the copy to the other is in flight.
@@ -56,7 +56,7 @@ class StagedReads {
  public:
   absl::Status Make();
   void Leak() { memory_.Release(); }
-  // Waits for all earlier work on the stream, until the deadline at most, then for the copy.
+  // Waits for all earlier work on the stream, at most until the deadline, then for the copy.
   absl::Status Read(cudaStream_t stream, const std::byte* device, std::byte* host, size_t bytes,
                     MonotonicTime deadline);
 

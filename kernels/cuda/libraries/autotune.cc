@@ -24,7 +24,7 @@ namespace {
 constexpr int kRuns = 5;
 constexpr absl::Duration kTimeout = absl::Minutes(1);
 
-// Times work on a stream of its own, between two events.
+// Times work on a separate stream, between two events.
 class Timer {
  public:
   ~Timer() {
@@ -71,8 +71,8 @@ absl::StatusOr<float> BestTime(Timer& timer, absl::FunctionRef<absl::Status(cuda
   return best;
 }
 
-// The context of a kernel that runs only in trials: its code goes to a program of its own, because
-// the plan's program can be launched only when all kernels of the plan are made.
+// The context of a kernel that runs only in trials. Its code goes to a separate program, because
+// the plan's program can be launched only after all kernels of the plan have been created.
 class TrialContext final : public KernelContext {
  public:
   TrialContext(const KernelContext& c, CudaProgram* program) : c_(c), program_(program) {}
@@ -92,7 +92,7 @@ class TrialContext final : public KernelContext {
   CudaProgram* const program_;
 };
 
-// A lane of trials, which is alone on its stream.
+// A lane for trials, which has its stream to itself.
 class TrialLane final : public CudaLane {
  public:
   void set_stream(cudaStream_t stream) { stream_ = stream; }
@@ -100,7 +100,7 @@ class TrialLane final : public CudaLane {
   absl::Status Record(EventId) override { return absl::OkStatus(); }
 };
 
-// The operands of a node in memory of their own.
+// The operands of a node, in separately allocated memory.
 class TrialOperands {
  public:
   absl::Status Allocate(const KernelContext& c, int64_t scratch_bytes) {
@@ -137,7 +137,7 @@ class TrialOperands {
   std::vector<Operand> operands_;
 };
 
-// The index of the fastest kernel, where 0 is the one that `ours` makes.
+// Returns the index of the fastest kernel, where 0 is the one that `ours` makes.
 absl::StatusOr<int> FastestKernel(const KernelContext& c, KernelFactory ours,
                                   const std::vector<KernelPlan>& theirs) {
   CudaProgram program;
@@ -168,15 +168,15 @@ absl::StatusOr<TrialMemory> AllocateForTrial(size_t bytes) {
 }
 
 absl::StatusOr<int> FastestWay(int count, absl::FunctionRef<absl::Status(int, cudaStream_t)> run) {
-  // Takes a lock, because sessions make plans in threads of their own, and trials at the same time
-  // would measure each other.
+  // Takes a lock, because sessions make plans on several threads, and concurrent trials would
+  // distort each other's measurements.
   static Mutex* const mu = new Mutex();
   MutexLock lock(mu);
   Timer timer;
   MF_RETURN_IF_ERROR(timer.Make());
   int fastest = -1;
   float best = 0;
-  absl::Status first_failure = absl::InvalidArgumentError("autotune: nothing to choose from");
+  absl::Status first_failure = absl::InvalidArgumentError("autotune: no candidates");
   for (int way = 0; way < count; ++way) {
     const absl::StatusOr<float> time =
         BestTime(timer, [&](cudaStream_t stream) { return run(way, stream); });

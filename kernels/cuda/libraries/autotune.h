@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// KernelOptions::autotune: finds the fastest of several ways to compute the same result on the
-// current GPU. Trials run while a plan is made, on memory of their own; the session's TuningTable
-// keeps the choices.
+// KernelOptions::autotune finds the fastest of several ways to compute the same result on the
+// current GPU. Trials run while a plan is made, on separately allocated memory. The session's
+// TuningTable keeps the choices.
 #ifndef MIRRORFLOW_KERNELS_CUDA_LIBRARIES_AUTOTUNE_H_
 #define MIRRORFLOW_KERNELS_CUDA_LIBRARIES_AUTOTUNE_H_
 
@@ -19,27 +19,28 @@
 
 namespace mirrorflow {
 
-// Uninitialised memory of the current GPU; its deleter frees it.
+// Uninitialised memory on the current GPU, freed by its deleter.
 using TrialMemory = std::unique_ptr<std::byte, void (*)(std::byte*)>;
 absl::StatusOr<TrialMemory> AllocateForTrial(size_t bytes);
 
-// The index, below `count`, of the fastest way: the one with the shortest of several runs, after a
-// warm-up run. `run(way, stream)` enqueues it. One call at a time measures. Ways that fail are left
-// out; if all fail, returns the error of the first. DeadlineExceeded if the GPU does not finish a
-// run.
+// Returns the index, below `count`, of the fastest way: the one with the shortest of several runs,
+// after a warm-up run. `run(way, stream)` enqueues a way. Only one call measures at a time. Ways
+// that fail are skipped; if all fail, returns the error of the first. Returns DeadlineExceeded if
+// the GPU does not finish a run.
 absl::StatusOr<int> FastestWay(int count, absl::FunctionRef<absl::Status(int, cudaStream_t)> run);
 
-// Chooses the proposal of a library (its name and version) that computes the context's node: the
-// one in the tuning table for such a node on such a GPU, else the result of `fastest`. Without
-// memory for a trial it is the first, the library's own choice. Requires a tuning table and
-// proposals.
+// Chooses which of the proposals of `library` (a name and version) computes the context's node: the
+// one that the tuning table lists for such a node on such a GPU, otherwise the result of `fastest`.
+// If there is no memory for a trial, chooses the first proposal, which is the library's own choice.
+// Requires a tuning table and at least one proposal.
 absl::StatusOr<int> ChooseProposal(const KernelContext& c, absl::string_view library,
                                    int num_proposals,
                                    absl::FunctionRef<absl::StatusOr<int>()> fastest);
 
-// The kernel of the context's node: the one that `ours` makes, which is proposal 0, or one of those
-// that `theirs` makes with a library (its name and version), `max_theirs` at most. Their order must
-// be the same in every call. They must need no code of the plan's program. Requires a tuning table.
+// Returns the kernel of the context's node: either the one that `ours` makes, which is proposal 0,
+// or one of the at most `max_theirs` kernels that `theirs` makes with `library` (a name and
+// version). The order of those must be the same in every call, and they must not add code to the
+// plan's program. Requires a tuning table.
 absl::StatusOr<KernelPlan> MakeFastestKernel(const KernelContext& c, KernelFactory ours,
                                              absl::string_view library, int max_theirs,
                                              absl::FunctionRef<std::vector<KernelPlan>()> theirs);

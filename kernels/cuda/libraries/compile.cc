@@ -31,7 +31,8 @@ namespace {
 
 std::atomic<int64_t> num_compilations{0};
 
-// `sm_90`; or `compute_80` if the GPUs differ: the driver compiles that further for each of them.
+// Returns the architecture: `sm_90` if all GPUs are the same, or `compute_80` if they differ, in
+// which case the driver compiles the code further for each GPU.
 absl::StatusOr<std::string> ArchOfThisMachine() {
   int num_gpus = 0;
   MF_RETURN_IF_CUDA_ERROR(cudaGetDeviceCount(&num_gpus));
@@ -58,7 +59,7 @@ std::vector<std::string> OptionsFor(const std::string& arch) {
           "--std=c++17",
           "-default-device",
           "--disable-warnings",
-          "--split-compile=0"};  // functions side by side, on all cores
+          "--split-compile=0"};  // compiles functions in parallel, on all cores
 }
 
 class NvrtcProgram {
@@ -101,7 +102,8 @@ class NvrtcProgram {
   }
 
  private:
-  // The first lines of the log: errors of a hundred kernels would fill many screens.
+  // Returns the first lines of the log, because errors of a hundred kernels would
+  // fill many screens.
   std::string Log() const {
     constexpr size_t kMaxLines = 20;
     size_t size = 0;
@@ -118,8 +120,9 @@ class NvrtcProgram {
 
 // ---- The cache on disk ----
 //
-// Its files are programs, which a checksum does not protect against other users. So the folder and
-// the file must belong to this user, and no other user may write them.
+// The files of the cache are programs, and a checksum does not protect them against other
+// users. The folder and the file must therefore belong to this user, and no other user may
+// have write access.
 
 constexpr uint64_t kMaxCachedBytes = uint64_t{256} << 20;
 
@@ -133,21 +136,22 @@ std::string FolderOfEnvironment() {
   return home != nullptr ? absl::StrCat(home, "/.cache/mirrorflow/kernels") : "";
 }
 
-// FNV-1a. The hash names the file, which also holds the whole key for comparison.
+// Returns the FNV-1a hash. It names the file, which also holds the whole key for comparison.
 uint64_t HashOf(const std::string& key) {
   uint64_t hash = 0xcbf29ce484222325;
   for (const char c : key) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   return hash;
 }
 
-// Whether `path` exists and can be changed only by this user.
+// Returns whether `path` exists and only this user can change it.
 bool IsOwn(const std::string& path) {
   struct stat info = {};
   return stat(path.c_str(), &info) == 0 && info.st_uid == geteuid() &&
          (info.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-// Makes the folder if it does not exist. Empty if there is none to use.
+// Returns the cache folder, which it creates if necessary, or an empty string if no
+// folder can be used.
 std::string CacheFolder() {
   std::string folder = FolderOfEnvironment();
   if (folder.empty()) return "";
@@ -158,8 +162,8 @@ std::string CacheFolder() {
   if (!error && IsOwn(folder)) return folder;
   static std::once_flag warned;
   std::call_once(warned, [&] {
-    LogWarning(absl::StrCat(folder, ": compiled kernels are not kept; expected a ",
-                            "folder that belongs to this user and that no other can write"));
+    LogWarning(absl::StrCat(folder, ": compiled kernels are not cached; expected a folder that ",
+                            "this user owns and that no other user can write to"));
   });
   return "";
 }
@@ -183,12 +187,13 @@ std::string ReadCached(const std::string& key) {
   const std::string head = absl::StrCat(key.size(), "\n", key);
   if (all.size() < head.size() + kDigits || all.compare(0, head.size(), head) != 0) return "";
   std::string code = all.substr(head.size() + kDigits);
-  // A truncated or modified file counts as missing.
+  // A truncated or modified file is treated as missing.
   const std::string sum = absl::StrCat(absl::Hex(HashOf(code), absl::kZeroPad16));
   return all.compare(head.size(), kDigits, sum) == 0 ? code : "";
 }
 
-// A reader sees the whole file or none. A failure is harmless: the next process compiles again.
+// Readers see either the whole file or none. A failure is harmless: the next process
+// compiles again.
 void WriteCached(const std::string& key, const std::string& code) {
   const std::string path = FileOf(key);
   if (path.empty()) return;
@@ -200,7 +205,7 @@ void WriteCached(const std::string& key, const std::string& code) {
   std::filesystem::permissions(path, perms::owner_read | perms::owner_write, ignored);
 }
 
-// Everything that the code depends on.
+// Returns a key of everything that the code depends on.
 std::string KeyOf(const std::string& source, const std::string& arch) {
   int major = 0, minor = 0;
   nvrtcVersion(&major, &minor);
@@ -226,7 +231,7 @@ absl::StatusOr<cudaKernel_t> CudaLibrary::Find(const std::string& name) const {
 
 namespace {
 
-// A program of this process. Threads that ask for the same one wait for its compilation.
+// A program of this process. Threads that ask for the same program wait for its compilation.
 struct Loaded {
   Mutex mu;
   std::weak_ptr<const CudaLibrary> library ABSL_GUARDED_BY(mu);
@@ -237,7 +242,7 @@ struct Loaded {
   }
 };
 
-// The entry of `key`. Forgets programs that are no longer in use.
+// Returns the entry of `key`. Forgets programs that are no longer in use.
 std::shared_ptr<Loaded> EntryOf(const std::string& key) {
   struct Table {
     Mutex mu;

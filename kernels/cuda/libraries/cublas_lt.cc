@@ -20,12 +20,12 @@
 namespace mirrorflow {
 namespace {
 
-// NVIDIA's recommendation for Hopper. Kernels that could use more lose little.
+// NVIDIA's recommendation for Hopper. Kernels that could use more lose little performance.
 constexpr size_t kMaxWorkspaceBytes = size_t{32} << 20;
-// The library rejects every other workspace; scratch is aligned to kBufferAlignment.
+// The library rejects any other alignment; scratch is aligned only to kBufferAlignment.
 constexpr size_t kWorkspaceAlignment = 256;
 static_assert(kWorkspaceAlignment % kBufferAlignment == 0);
-// The number of the heuristic's proposals that autotune tries.
+// How many of the heuristic's proposals autotune tries.
 constexpr int kMaxTried = 8;
 
 absl::Status CublasStatus(cublasStatus_t status, absl::string_view call) {
@@ -39,7 +39,7 @@ absl::Status CublasStatus(cublasStatus_t status, absl::string_view call) {
 }
 #define MF_RETURN_IF_CUBLAS_ERROR(call) MF_RETURN_IF_ERROR(CublasStatus((call), #call))
 
-// The handle of one lane: a handle belongs to one device.
+// The handle of one lane. A handle belongs to one device.
 class Handle {
  public:
   ~Handle() {
@@ -54,8 +54,8 @@ class Handle {
   cublasLtHandle_t handle_ = nullptr;
 };
 
-// The handle for the heuristic of the current GPU. Takes a lock, because sessions make plans in
-// threads of their own.
+// Returns the handle for heuristics on the current GPU. Takes a lock, because sessions make plans
+// on several threads.
 absl::StatusOr<cublasLtHandle_t> HandleForPlans() {
   struct Handles {
     Mutex mu;
@@ -68,12 +68,12 @@ absl::StatusOr<cublasLtHandle_t> HandleForPlans() {
   return handles->by_gpu[gpu].Get();
 }
 
-// The library's matrices are column-major, so it computes the transposed product: outᵀ = bᵀ · aᵀ.
-// Our rows are its columns.
+// A matrix as the library sees it. The library is column-major, so it computes the transposed
+// product, outᵀ = bᵀ · aᵀ, in which our rows are its columns.
 struct Matrix {
   cublasLtMatrixLayoutOpaque_t layout;
 
-  // Describes a matrix with `rows` rows of ours.
+  // Describes a matrix with `rows` rows in our layout.
   absl::Status Make(cudaDataType_t type, int64_t rows, int64_t columns, int64_t batch,
                     bool has_batch) {
     MF_RETURN_IF_CUBLAS_ERROR(cublasLtMatrixLayoutInit(&layout, type, columns, rows, columns));
@@ -145,7 +145,7 @@ class ProductKernel final : public Kernel {
     return absl::OkStatus();
   }
 
-  // Bytes for the workspace and its alignment.
+  // Returns the bytes for the workspace and its alignment.
   int64_t scratch_bytes() const {
     if (chosen_.workspaceSize == 0) return 0;
     return static_cast<int64_t>(chosen_.workspaceSize + kWorkspaceAlignment - kBufferAlignment);
@@ -162,7 +162,7 @@ class ProductKernel final : public Kernel {
       bias = args.input<std::byte>(2);
       if (HasMask()) mask = args.output<std::byte>(1);
     }
-    cublasLtMatmulDescOpaque_t desc = desc_;  // a copy with these addresses
+    cublasLtMatmulDescOpaque_t desc = desc_;  // a copy that gets these addresses
     MF_RETURN_IF_ERROR(SetPointers(&desc, bias, mask));
     MF_ASSIGN_OR_RETURN(cublasLtHandle_t handle, lane.Library<Handle>().Get());
     void* const workspace = scratch_bytes() > 0 ? Aligned(args.scratch<void>()) : nullptr;
@@ -171,7 +171,7 @@ class ProductKernel final : public Kernel {
 
  private:
   using Algorithm = cublasLtMatmulHeuristicResult_t;
-  // The alignment that algorithms may rely on. That of operands is larger (see cuda_kernel.h).
+  // The alignment that algorithms may rely on. Operands have a larger one (see cuda_kernel.h).
   static constexpr uint32_t kAlignment = 16;
 
   static void* Aligned(void* scratch) {
@@ -231,7 +231,7 @@ class ProductKernel final : public Kernel {
     MF_ASSIGN_OR_RETURN(const TrialMemory workspace, AllocateForTrial(workspace_bytes));
     cublasLtMatmulDescOpaque_t desc = desc_;
     MF_RETURN_IF_ERROR(SetPointers(&desc, bias.get(), mask.get()));
-    Handle own;  // of the current GPU
+    Handle own;  // for the current GPU
     MF_ASSIGN_OR_RETURN(cublasLtHandle_t handle, own.Get());
     return FastestWay(static_cast<int>(proposed.size()), [&](int i, cudaStream_t stream) {
       return Multiply(handle, desc, proposed[i], a.get(), b.get(), out.get(), workspace.get(),
@@ -247,7 +247,7 @@ class ProductKernel final : public Kernel {
     return absl::OkStatus();
   }
 
-  // The heuristic's proposals, best first: at least one and at most `most`.
+  // Returns the heuristic's proposals, best first: at least one and at most `most`.
   absl::StatusOr<std::vector<Algorithm>> Propose(int most) const {
     cublasLtMatmulPreferenceOpaque_t preference;
     MF_RETURN_IF_CUBLAS_ERROR(cublasLtMatmulPreferenceInit(&preference));
@@ -262,7 +262,7 @@ class ProductKernel final : public Kernel {
       MF_RETURN_IF_ERROR(set(attribute, kAlignment));
     }
     MF_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{kMaxWorkspaceBytes}));
-    // Without CUBLASLT_REDUCTION_SCHEME_INPLACE, which adds in the order of arrival.
+    // Excludes CUBLASLT_REDUCTION_SCHEME_INPLACE, which adds in order of arrival.
     const uint32_t schemes =
         CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
     MF_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, schemes));
@@ -276,7 +276,8 @@ class ProductKernel final : public Kernel {
     cublasStatus_t asked =
         cublasLtMatmulAlgoGetHeuristic(handle, &desc, b_.get(), a_.get(), out_.get(), out_.get(),
                                        &preference, most, proposed.data(), &found);
-    // So it answers for some shapes, such as those with a dimension of 1.
+    // The library returns INVALID_VALUE for some shapes that it does not support, such as those
+    // with a dimension of 1.
     if (asked == CUBLAS_STATUS_INVALID_VALUE) asked = CUBLAS_STATUS_NOT_SUPPORTED;
     MF_RETURN_IF_ERROR(CublasStatus(asked, "cublasLtMatmulAlgoGetHeuristic"));
     proposed.resize(found);

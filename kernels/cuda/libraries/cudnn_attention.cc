@@ -13,15 +13,16 @@
 namespace mirrorflow {
 namespace {
 
-// The ids of the tensors in memory. Those of virtual tensors, which exist only within an engine,
-// follow.
+// The ids of the tensors in memory. The ids from kFirstVirtual on belong to virtual tensors, which
+// exist only within an engine.
 enum Id : int64_t { kQ = 1, kK, kV, kY, kLogSum, kScale, kNoWeight, kFirstVirtual };
 
 // cudnn-frontend rejects 9.10.0 and 9.10.1 because of bugs, and earlier versions expect a finite
 // kNoWeight.
 constexpr size_t kFirstVersion = 91002;
 
-// The longest row that all of the library's engines take, and what its length is a multiple of.
+// The longest row that all of the library's engines accept. The length must be a multiple of
+// kDepthStep.
 constexpr int64_t kMaxDepth = 128, kDepthStep = 8;
 
 // Builds the graph of attention. Dimensions are batch, heads, rows and columns.
@@ -70,7 +71,7 @@ class GraphBuilder : public CudnnGraphBuilder {
   Index Stored(Id id, cudnnDataType_t type, const Dims& dims) {
     return Tensor(id, type, dims, PackedStrides(dims), Kind::kStored);
   }
-  // The strides of an operand or result with `rows` rows for each head.
+  // Returns the strides of an operand or result with `rows` rows per head.
   Dims RowStrides(int64_t rows, int64_t columns) const {
     const int64_t of_example = a_.heads * rows * columns;
     return a_.heads_inside ? Dims{of_example, columns, a_.heads * columns, 1}
@@ -110,7 +111,7 @@ class GraphBuilder : public CudnnGraphBuilder {
                      .Set(CUDNN_ATTR_OPERATION_REDUCTION_YDESC, at(y)));
   }
 
-  // The coordinate along `axis` of each score.
+  // Returns the coordinate of each score along `axis`.
   Index Coordinate(Index scores, int64_t axis) {
     const Index y = Virtual(CUDNN_DATA_INT32, scores_);
     Pointwise(CudnnBuilder(CUDNN_BACKEND_POINTWISE_DESCRIPTOR)
@@ -121,7 +122,8 @@ class GraphBuilder : public CudnnGraphBuilder {
     return y;
   }
 
-  // The scores where the query's number is that of the key or greater; elsewhere, kNoWeight.
+  // Returns the scores of the keys that each query sees (its index is at least the key's), and
+  // kNoWeight elsewhere.
   Index MaskOfLaterKeys(Index scores) {
     const Index query = Coordinate(scores, 2), key = Coordinate(scores, 3);
     const Index sees = Virtual(CUDNN_DATA_BOOLEAN, scores_);
@@ -147,7 +149,7 @@ class CudnnAttentionKernel final : public Kernel {
 
   absl::Status Run(const KernelArgs& args, Lane& lane) const override {
     float scale = scale_, no_weight = -std::numeric_limits<float>::infinity();
-    // The library takes mutable addresses even of what it only reads.
+    // The library takes mutable addresses even for data that it only reads.
     const auto input = [&](int i) { return const_cast<char*>(args.input<char>(i)); };
     CudnnBindings bindings = {
         .ids = {kQ, kK, kV, kY, kLogSum, kScale},
@@ -169,7 +171,7 @@ class CudnnAttentionKernel final : public Kernel {
 
 bool TakesDepth(int64_t depth) { return depth <= kMaxDepth && depth % kDepthStep == 0; }
 
-// The node's attention, if the library can have an engine for it.
+// Returns the node's attention, if the library may have an engine for it.
 std::optional<CudnnAttention> AttentionOf(const KernelContext& c) {
   const DataType dtype = c.attr<DataType>("T");
   const Shape &q = c.input_shape(0), &v = c.input_shape(2);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attention as a graph of cuDNN, which competes with our own kernel under autotune. The library has
-// operations for attention as a whole, but before version 9.21 they cannot be causal. So the graph
-// has the matrix products, the mask and the softmax one by one, and the library's engines recognize
-// it.
+// Attention as a cuDNN graph, which competes with our own kernel under autotune. The library has
+// operations for attention as a whole, but before version 9.21 they cannot be causal. The graph
+// therefore lists the matrix products, the mask and the softmax one by one, and the library's
+// engines recognise the pattern.
 #ifndef MIRRORFLOW_KERNELS_CUDA_LIBRARIES_CUDNN_ATTENTION_H_
 #define MIRRORFLOW_KERNELS_CUDA_LIBRARIES_CUDNN_ATTENTION_H_
 
@@ -23,15 +23,16 @@ struct CudnnAttention {
   cudnnDataType_t type = CUDNN_DATA_HALF;
   int64_t batch = 0, heads = 0, queries = 0, keys = 0, depth = 0, value_depth = 0;
   bool causal = false;
-  bool heads_inside = false;  // rows of q, k, v and y are [batch, rows, heads, columns]
+  bool heads_inside = false;  // q, k, v and y are [batch, rows, heads, columns]
 };
 
-// The engines for attention; see ProposeEngines of a graph.
+// Returns the engines for attention; see ProposeEngines for a graph.
 absl::StatusOr<CudnnProposals> ProposeEngines(const CudnnAttention& attention,
                                               const CudnnDescriptor& gpu, int max_count);
 
-// Kernels of the library for a node that is ScaledDotProductAttention, in the order of its
-// preference, kMaxCudnnAttentions at most. None if it does not support the node on the current GPU.
+// Returns the library's kernels for a ScaledDotProductAttention node, in the library's
+// order of preference, at most kMaxCudnnAttentions. Empty if it does not support the node
+// on the current GPU.
 inline constexpr int kMaxCudnnAttentions = 2;
 std::vector<KernelPlan> CudnnAttentionKernels(const KernelContext& c);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The descriptors of cuDNN's backend API as C++ objects. A builder sets the attributes:
+// cuDNN backend API descriptors as C++ objects. A builder sets the attributes:
 //   MF_ASSIGN_OR_RETURN(const CudnnDescriptor add,
 //                       CudnnBuilder(CUDNN_BACKEND_POINTWISE_DESCRIPTOR)
 //                           .Set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_POINTWISE_ADD)
@@ -24,12 +24,13 @@
 
 namespace mirrorflow {
 
-// OK, or the error of `call`: Unimplemented if the library does not support it, else Internal.
+// Returns OK, or the error of `call`: Unimplemented if the library does not support
+// it, else Internal.
 absl::Status CudnnStatus(cudnnStatus_t status, absl::string_view call);
 #define MF_RETURN_IF_CUDNN_ERROR(call) MF_RETURN_IF_ERROR(::mirrorflow::CudnnStatus((call), #call))
 
 namespace internal {
-// The attribute type of values of type T.
+// The attribute type for values of type T.
 template <typename T>
 constexpr cudnnBackendAttributeType_t CudnnTypeOf() {
   if constexpr (std::is_same_v<T, bool>) return CUDNN_TYPE_BOOLEAN;
@@ -50,12 +51,12 @@ constexpr cudnnBackendAttributeType_t CudnnTypeOf() {
 
 class CudnnDescriptor {
  public:
-  // A descriptor that the library fills.
+  // Creates a descriptor for the library to fill.
   static absl::StatusOr<CudnnDescriptor> Create(cudnnBackendDescriptorType_t type);
 
   cudnnBackendDescriptor_t get() const { return descriptor_.get(); }
 
-  // The values of an attribute of a finalized descriptor, `max_count` at most.
+  // Returns at most `max_count` values of an attribute of a finalized descriptor.
   template <typename T>
   absl::StatusOr<std::vector<T>> Get(cudnnBackendAttributeName_t name, int64_t max_count) const {
     std::vector<T> values(max_count);
@@ -65,7 +66,7 @@ class CudnnDescriptor {
     values.resize(count);
     return values;
   }
-  // The same for descriptors, which all have type `type`.
+  // Like Get(), for an attribute whose values are descriptors of type `type`.
   absl::StatusOr<std::vector<CudnnDescriptor>> GetDescriptors(cudnnBackendAttributeName_t name,
                                                               cudnnBackendDescriptorType_t type,
                                                               int64_t max_count) const;
@@ -79,7 +80,7 @@ class CudnnDescriptor {
   std::unique_ptr<void, Destroy> descriptor_;
 };
 
-// Makes one descriptor. After an error, the other calls do nothing and Build returns the error.
+// Makes one descriptor. After an error, further calls do nothing and Build returns the error.
 class CudnnBuilder {
  public:
   explicit CudnnBuilder(cudnnBackendDescriptorType_t type);
@@ -107,11 +108,11 @@ class CudnnBuilder {
   absl::StatusOr<CudnnDescriptor> made_;
 };
 
-// Builds a graph of operations on tensors, for a class that knows which. After an error, the other
-// calls do nothing and Finish returns the error.
+// Base class of builders for graphs of operations on tensors. After an error, further calls do
+// nothing and Finish returns the error.
 class CudnnGraphBuilder {
  protected:
-  using Index = size_t;  // of a tensor, or of another descriptor that an operation refers to
+  using Index = size_t;  // of a tensor or another descriptor that an operation refers to
   using Dims = std::vector<int64_t>;
   enum class Kind { kStored, kVirtual, kByValue };
   struct Operands {
@@ -121,7 +122,7 @@ class CudnnGraphBuilder {
   };
 
   Index Tensor(int64_t id, cudnnDataType_t type, const Dims& dims, const Dims& strides, Kind kind);
-  // Adds an operation of one of the library's element-wise functions.
+  // Adds an operation that applies one of the library's element-wise functions.
   void Pointwise(cudnnPointwiseMode_t mode, const Operands& operands);
   void Pointwise(CudnnBuilder& function, const Operands& operands);
   // Adds a descriptor and returns its index, or adds an operation. After an error, at() must not be
@@ -131,7 +132,7 @@ class CudnnGraphBuilder {
   const CudnnDescriptor& at(Index i) const { return parts_[i]; }
   bool ok() const { return status_.ok(); }
 
-  // The graph is the last of the descriptors; the others are what it refers to.
+  // Returns the graph as the last descriptor, after the descriptors that it refers to.
   absl::StatusOr<std::vector<CudnnDescriptor>> Finish();
 
  private:

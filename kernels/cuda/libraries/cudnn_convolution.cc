@@ -29,18 +29,19 @@ using Geometry = ConvolutionGeometry;
 
 std::atomic<int64_t> num_failures = 0;
 
-// The number of the library's proposals that autotune tries.
+// How many of the library's proposals autotune tries.
 constexpr int kMaxTried = 8;
-constexpr int64_t kAlignment = 256;  // of the parts of scratch
+constexpr int64_t kAlignment = 256;  // of each part of scratch
 
-// Whether the padding is the same on both sides. If not, the images are copied into padded ones:
-// few of the library's engines support other padding, and for exact floats often only one.
+// Returns whether the padding is the same on both sides. If it is not, the images are copied into
+// padded ones, because few of the library's engines support other padding, and often only one does
+// for exact floats.
 bool IsSymmetric(const Window& w) {
   return 1 + (w.in + 2 * w.before - w.extent()) / w.stride == w.out;
 }
 
-// The offset of element `i` of the filter [h, w, in, out] in the library's filter: [out, h, w, in],
-// or [out, in, h, w] for images with channels first.
+// Returns the offset of element `i` of the filter [h, w, in, out] in the library's filter:
+// [out, h, w, in], or [out, in, h, w] for channels-first images.
 std::string FilterOffset(const Geometry& g) {
   const int64_t in = g.in_channels / g.groups, h = g.h.size, w = g.w.size;
   const bool first = g.nchw;
@@ -50,7 +51,7 @@ std::string FilterOffset(const Geometry& g) {
                           {g.out_channels, h * w * in}});
 }
 
-// The offset of element `i` of the images in images with room for all padding.
+// Returns the offset of element `i` of the images in the padded images.
 std::string PaddedOffset(const Geometry& g) {
   const int64_t rows = g.h.in + g.h.before + g.h.after();
   const int64_t columns = g.w.in + g.w.before + g.w.after(), c = g.in_channels;
@@ -64,7 +65,7 @@ std::string PaddedOffset(const Geometry& g) {
                     (g.h.before * columns + g.w.before) * c);
 }
 
-// The geometry of images with room for all padding.
+// Returns the geometry of the padded images.
 Geometry Padded(Geometry g) {
   for (Window* window : {&g.h, &g.w}) {
     window->in += window->before + window->after();
@@ -153,16 +154,17 @@ class ConvolutionKernel final : public Kernel {
   }
 
  private:
-  // The library takes mutable addresses even of what it only reads.
+  // The library takes mutable addresses even for data that it only reads.
   static char* Mutable(const char* read) { return const_cast<char*>(read); }
 
-  // The library's failure as Unimplemented, with a warning once in the process, because another
-  // kernel can take over; but not an error of CUDA, which would fail that kernel, too.
+  // Turns the library's failure into Unimplemented, so that another kernel can take over, and warns
+  // once per process. Returns CUDA errors unchanged, because the other kernel would fail, too.
   static absl::Status WhyNotProposed(const absl::Status& failure) {
     if (absl::IsUnimplemented(failure)) return failure;
     MF_RETURN_IF_CUDA_ERROR(cudaGetLastError());
     if (num_failures++ == 0) {
-      LogWarning(absl::StrCat("a convolution runs without cuDNN, because of ", failure.ToString()));
+      LogWarning(
+          absl::StrCat("a convolution runs without cuDNN, which failed: ", failure.ToString()));
     }
     return absl::UnimplementedError(failure.message());
   }
@@ -212,8 +214,8 @@ class ConvolutionKernel final : public Kernel {
     });
   }
 
-  // Adds the functions that copy operands to the library's layout and padding. Places the filter,
-  // the padded images and the workspace in scratch.
+  // Adds the functions that copy operands to the library's layout and padding. Assigns scratch
+  // memory to the filter, the padded images and the workspace.
   void AddCopies(const KernelContext& c, const Geometry& g) {
     CudaProgram& program = ProgramOf(c);
     const std::string type = CudaType(c.output_dtype(0));
@@ -254,7 +256,7 @@ class ConvolutionKernel final : public Kernel {
   }
 
   ConvolutionPart part_ = ConvolutionPart::kForward;
-  bool pads_ = false;        // the images are copied into padded ones
+  bool pads_ = false;        // whether the images are copied into padded ones
   bool fuses_bias_ = false;  // the engine adds the bias, and Relu if the node has it
   std::shared_ptr<const CudnnEngine> engine_;
   int64_t padded_at_ = 0, workspace_at_ = 0;

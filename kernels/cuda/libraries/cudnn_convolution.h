@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernels of convolutions by cuDNN, with the bias and Relu of the node in the library's graph
-// if it has an engine for that. The workspace is the kernel's scratch.
+// Convolution kernels that use cuDNN. The library's graph includes the node's bias and Relu if an
+// engine supports them. The workspace is the kernel's scratch.
 #ifndef MIRRORFLOW_KERNELS_CUDA_LIBRARIES_CUDNN_CONVOLUTION_H_
 #define MIRRORFLOW_KERNELS_CUDA_LIBRARIES_CUDNN_CONVOLUTION_H_
 
@@ -14,19 +14,19 @@
 
 namespace mirrorflow {
 
-// Whether the context's node applies Relu to the result.
+// Returns whether the context's node applies Relu to the result.
 bool HasRelu(const KernelContext& c);
 
-// A kernel for the context's node, with the inputs of the op: images (0), filter (1), and the bias
-// or the gradient of the output (2). An input that only gives the sizes of the result is not read.
-// Requires that no size is 0. Unimplemented for dtypes other than half, bfloat16 and float, and
-// where the library has no engine or fails to propose one, of which it warns once.
+// Returns a kernel for the context's node, whose inputs are the images (0), the filter (1), and the
+// bias or the output gradient (2). An input that only specifies the sizes of the result is not
+// read. Requires that no size is 0. Returns Unimplemented for dtypes other than half, bfloat16 and
+// float, and if the library has no engine or fails to propose one; a failure is logged once.
 absl::StatusOr<KernelPlan> MakeCudnnConvolution(const KernelContext& c,
                                                 const ConvolutionGeometry& geometry,
                                                 ConvolutionPart part);
 
-// How often the library has failed to propose an engine in this process, for a reason other than
-// that it has none.
+// Returns how often the library has failed to propose an engine in this process, for a reason other
+// than that it has none.
 int64_t NumCudnnFailures();
 
 }  // namespace mirrorflow

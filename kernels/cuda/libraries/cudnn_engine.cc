@@ -25,17 +25,17 @@ absl::StatusOr<std::vector<CudnnDescriptor>> ConfigsOf(const CudnnDescriptor& gr
                                   kMost);
 }
 
-// The engine of a configuration.
+// Returns the engine of a configuration.
 absl::StatusOr<CudnnDescriptor> EngineOf(const CudnnDescriptor& config) {
   MF_ASSIGN_OR_RETURN(
       std::vector<CudnnDescriptor> engines,
       config.GetDescriptors(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1));
-  if (engines.empty()) return absl::InternalError("cuDNN: a configuration without an engine");
+  if (engines.empty()) return absl::InternalError("cuDNN: a configuration has no engine");
   return std::move(engines[0]);
 }
 
-// A configuration serves one plan: cuDNN 9.19 fails to compile the kernels of a second one, if it
-// compiles them at all.
+// Copies a configuration. Each configuration serves only one plan: cuDNN 9.19 fails to compile the
+// kernels of a second one, if it compiles kernels at all.
 absl::StatusOr<CudnnDescriptor> CopyOf(const CudnnDescriptor& config) {
   MF_ASSIGN_OR_RETURN(const CudnnDescriptor engine, EngineOf(config));
   MF_ASSIGN_OR_RETURN(
@@ -48,7 +48,7 @@ absl::StatusOr<CudnnDescriptor> CopyOf(const CudnnDescriptor& config) {
   return copy.Build();
 }
 
-// Whether sums of the engine are reproducible and as precise as asked for.
+// Returns whether the engine's sums are reproducible and as precise as requested.
 absl::StatusOr<bool> IsPrecise(const CudnnDescriptor& config, bool allow_tensor_cores) {
   MF_ASSIGN_OR_RETURN(const CudnnDescriptor engine, EngineOf(config));
   MF_ASSIGN_OR_RETURN(const auto notes,
@@ -62,12 +62,13 @@ absl::StatusOr<bool> IsPrecise(const CudnnDescriptor& config, bool allow_tensor_
   });
 }
 
-// The engine's workspace. Unimplemented if the library has no plan for it, although it proposed it.
+// Returns the workspace size of the engine, or Unimplemented if the library has no plan for it
+// despite having proposed it.
 absl::StatusOr<size_t> WorkspaceBytes(const CudnnEngine& engine) {
   MF_ASSIGN_OR_RETURN(const CudnnDescriptor plan, engine.MakePlan());
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> bytes,
                       plan.Get<int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, 1));
-  if (bytes.empty()) return absl::InternalError("cuDNN: a plan without a workspace size");
+  if (bytes.empty()) return absl::InternalError("cuDNN: a plan has no workspace size");
   return static_cast<size_t>(bytes[0]);
 }
 
@@ -94,7 +95,7 @@ absl::StatusOr<CudnnProposals> ProposeEngines(std::vector<CudnnDescriptor> descr
   const auto graph = std::make_shared<const std::vector<CudnnDescriptor>>(std::move(descriptors));
   CudnnProposals proposed;
   absl::Status failure = absl::UnimplementedError("cuDNN has no engine for this graph");
-  // The library adds slow engines that support almost everything only in the second mode.
+  // Only the second mode adds the slow engines that support almost everything.
   for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
     if (!proposed.empty()) break;
     absl::StatusOr<std::vector<CudnnDescriptor>> configs = ConfigsOf(graph->back(), gpu, mode);
@@ -126,7 +127,7 @@ absl::StatusOr<cudnnBackendDescriptor_t> CudnnLane::PlanOf(
   const auto found = plans_.find(engine.get());
   if (found != plans_.end() && found->second.of.lock() == engine) return found->second.plan.get();
   std::erase_if(plans_, [](const auto& each) { return each.second.of.expired(); });
-  // Takes a lock, because the lanes of other GPUs make plans of the same engine at the same time.
+  // Takes a lock, because lanes of other GPUs may make plans for the same engine at the same time.
   static Mutex* const mu = new Mutex();
   MutexLock lock(mu);
   MF_ASSIGN_OR_RETURN(CudnnDescriptor plan, engine->MakePlan());

@@ -10,11 +10,11 @@
 namespace mirrorflow {
 namespace {
 
-// The ids of the tensors in a graph. Virtual ones exist only within an engine.
+// The ids of the tensors in a graph. Virtual tensors exist only within an engine.
 enum Id : int64_t { kImages = 1, kFilter, kOutput, kBias, kConvolved, kBiased };
 
-// Builds the graph of a convolution. Dimensions are in the library's order: batch or output
-// channels, channels, height, width.
+// Builds a convolution graph. Dimensions are in the library's order: batch or output channels,
+// channels, height, width.
 class GraphBuilder : public CudnnGraphBuilder {
  public:
   explicit GraphBuilder(const CudnnConvolution& convolution) : c_(convolution) {}
@@ -28,7 +28,7 @@ class GraphBuilder : public CudnnGraphBuilder {
     const Index biased = Operand(relu ? kBiased : kOutput);
     Pointwise(CUDNN_POINTWISE_ADD, {.x = convolved, .b = Operand(kBias), .y = biased});
     if (!relu) return Finish();
-    // NaN stays NaN, as in our own Relu; the library's default is to replace it.
+    // NaN stays NaN, as in our own Relu. By default the library replaces it.
     Pointwise(CudnnBuilder(CUDNN_BACKEND_POINTWISE_DESCRIPTOR)
                   .Set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_POINTWISE_RELU_FWD)
                   .Set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT)
@@ -52,7 +52,7 @@ class GraphBuilder : public CudnnGraphBuilder {
                   is_virtual ? Kind::kVirtual : Kind::kStored);
   }
 
-  // The names of the attributes of an operation.
+  // The attribute names of an operation.
   struct Names {
     cudnnBackendDescriptorType_t operation;
     cudnnBackendAttributeName_t convolution, images, filter, output, alpha, beta;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Convolutions as graphs of cuDNN.
+// Convolutions as cuDNN graphs.
 #ifndef MIRRORFLOW_KERNELS_CUDA_LIBRARIES_CUDNN_GRAPH_H_
 #define MIRRORFLOW_KERNELS_CUDA_LIBRARIES_CUDNN_GRAPH_H_
 
@@ -12,11 +12,12 @@
 
 namespace mirrorflow {
 
-// The operations that the library adds to a forward convolution before it rounds the result.
+// Operations that the library fuses into a forward convolution before it rounds the result.
 enum class CudnnEpilogue { kNone, kBias, kBiasAndRelu };
 
-// A convolution in the library's layouts: images and output are those of the geometry, and the
-// filter is [out, h, w, in / groups], or [out, in / groups, h, w] for images with channels first.
+// A convolution in the library's layouts: the images and the output have the layout of the
+// geometry, and the filter is [out, h, w, in / groups], or [out, in / groups, h, w] for
+// channels-first images.
 struct CudnnConvolution {
   ConvolutionPart part = ConvolutionPart::kForward;
   cudnnDataType_t type = CUDNN_DATA_FLOAT;
@@ -26,7 +27,7 @@ struct CudnnConvolution {
 };
 
 // The addresses of a convolution, all aligned to kBufferAlignment. One of the first three is the
-// result. `bias` is only read by an epilogue.
+// result. `bias` is read only by an epilogue.
 struct CudnnOperands {
   void* images = nullptr;
   void* filter = nullptr;
@@ -37,7 +38,7 @@ struct CudnnOperands {
 
 CudnnBindings BindingsOf(const CudnnOperands& operands);
 
-// The engines for a convolution; see ProposeEngines of a graph.
+// Returns the engines for a convolution; see ProposeEngines for a graph.
 absl::StatusOr<CudnnProposals> ProposeEngines(const CudnnConvolution& convolution,
                                               const CudnnDescriptor& gpu, int max_count);
 

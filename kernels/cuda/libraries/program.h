@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CudaProgram: our own kernels of one plan as one translation unit. NVRTC compiles it when the plan
-// is made, with the plan's shapes as constants. Kernel factories add functions to it; the code that
-// these share is in kernels/cuda/code.
+// CudaProgram holds our own kernels of one plan as one translation unit. NVRTC compiles it when the
+// plan is made, with the plan's shapes as constants. Kernel factories add functions to it; shared
+// code is in kernels/cuda/code.
 #ifndef MIRRORFLOW_KERNELS_CUDA_LIBRARIES_PROGRAM_H_
 #define MIRRORFLOW_KERNELS_CUDA_LIBRARIES_PROGRAM_H_
 
@@ -28,28 +28,28 @@ class CudaLibrary;
 struct CudaCode {
   std::string parameters;  // `const float* x, float* y`
   std::string body;        // `ForEach<100>([&](auto i) { … });`
-  // The files of kernels/cuda/code that the body needs, besides base.cuh: `"math.cuh"`.
+  // The files of kernels/cuda/code that the body needs, besides base.cuh, such as `"math.cuh"`.
   std::vector<std::string> includes = {};
-  int threads = 256;  // per block, at most
+  int threads = 256;  // maximum per block
 };
 
-// The numbers of blocks and of threads per block.
+// The number of blocks and of threads per block.
 struct CudaGrid {
   unsigned int x = 1, y = 1, z = 1;
   unsigned int threads = 256;
   unsigned int threads_y = 1;
 };
 
-// A function of the program, which can be launched once the program is finished.
+// A function of the program. It can be launched once the program is finished.
 class CudaFunction {
  public:
-  // The arguments must have the types of the parameters, in their order.
+  // The arguments must have the parameter types, in the same order.
   template <typename... Args>
   absl::Status Launch(Lane& lane, const CudaGrid& grid, Args... args) const {
     void* addresses[] = {&args...};
     return LaunchWith(lane, grid, addresses);
   }
-  // The same with the addresses of the arguments.
+  // Like Launch(), with the addresses of the arguments.
   absl::Status LaunchWith(Lane& lane, const CudaGrid& grid, void** args) const;
 
  private:
@@ -64,20 +64,20 @@ class CudaProgram final : public KernelLibrary {
   CudaProgram();
   ~CudaProgram() override;
 
-  // Adds a function, which lives as long as the program. Adding the same code again returns the
-  // same function.
+  // Adds a function, which lives as long as the program. Adding the same code again returns
+  // the same function.
   const CudaFunction* Add(const CudaCode& code);
-  // Compiles the functions, or takes what an earlier plan, of this process or another one, has
-  // compiled from the same text for the same GPUs. Internal, with the compiler's log, if the code
-  // does not compile.
+  // Compiles the functions, or reuses what an earlier plan, in this process or another one,
+  // compiled from the same text for the same GPUs. Returns Internal, with the compiler's log, if
+  // the code does not compile.
   absl::Status Finish() override;
 
-  // Records that the kernel of this _FusedMatMulRelu writes its mask, in cuBLASLt's order of bits.
-  // The masks of all other nodes, also of those without a kernel yet, must not be read.
+  // Records that the kernel of this _FusedMatMulRelu node writes its mask, in cuBLASLt's bit order.
+  // The masks of all other nodes, including those that have no kernel yet, must not be read.
   void AddMaskWriter(const Node& node) { mask_writers_.insert(&node); }
   bool WritesMask(const Node& node) const { return mask_writers_.contains(&node); }
 
-  // The source so far.
+  // Returns the source so far.
   std::string Source() const;
 
  private:
@@ -88,7 +88,7 @@ class CudaProgram final : public KernelLibrary {
   std::shared_ptr<const CudaLibrary> library_;
 };
 
-// The program of the plan that the context's kernel is for.
+// Returns the program of the plan that the context's kernel belongs to.
 inline CudaProgram& ProgramOf(const KernelContext& c) {
   return static_cast<CudaProgram&>(*c.library());
 }

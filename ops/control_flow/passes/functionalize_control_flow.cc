@@ -22,7 +22,7 @@
 namespace mirrorflow {
 namespace {
 
-// The attributes that name the functions of a node, in the order of Compilation::bodies.
+// Returns the attributes that name the functions of a node, in the order of Compilation::bodies.
 std::vector<std::string> FunctionAttrs(const OpDef& op) {
   std::vector<std::string> names;
   for (const AttrDef& attr : op.attrs) {
@@ -43,8 +43,8 @@ bool UsesVariable(const Node& node, absl::string_view name) {
   return (role == OpRole::kRead || role == OpRole::kWrite) && TakesVariable(node, name);
 }
 
-// A read and the version that it sees, or a write and the version that it creates. A read sees the
-// last write that it is ordered after, as in a step; version 0 is the value before all writes.
+// A read and the version that it sees, or a write and the version that it creates. As in a step, a
+// read sees the last write that it is ordered after; version 0 is the value before all writes.
 struct Access {
   Node* node;
   int version;
@@ -66,7 +66,7 @@ std::vector<Access> FindAccesses(const Compilation& body, const std::vector<Node
   return accesses;
 }
 
-// The value of the variable after the write, given its value before.
+// Returns the value of the variable after the write, given the value before it.
 absl::StatusOr<Output> Written(const Scope& scope, const Node& write, const Output& before) {
   const std::string& op = write.op().name;
   if (op == ops::kAssignVariable) return write.input(1);
@@ -77,7 +77,7 @@ absl::StatusOr<Output> Written(const Scope& scope, const Node& write, const Outp
       ops::kAssignVariable, ", ", ops::kAssignAddVariable, " or ", ops::kAssignSubVariable));
 }
 
-// Makes `variable` a new argument of the body; returns its final value.
+// Makes `variable` a new argument of the body. Returns its final value.
 absl::StatusOr<Output> LiftOut(Compilation& body, const Lifted& variable,
                                const std::vector<Access>& accesses) {
   const Output argument = ops::Placeholder(body.scope().WithName("variable"),
@@ -115,11 +115,11 @@ absl::Status CheckHasNoVariables(const Compilation& body) {
 }
 
 // The remaining budget. Functions that run functions can multiply without bound, and passes recurse
-// into them.
+// into each of them.
 struct Budget {
-  int bodies = 1 << 14;                     // that may still be instantiated
-  int depth = 64;                           // levels that may still nest
-  int64_t nodes = GraphLimits().max_nodes;  // that further bodies may have in total
+  int bodies = 1 << 14;                     // bodies that may still be instantiated
+  int depth = 64;                           // further levels of nesting
+  int64_t nodes = GraphLimits().max_nodes;  // total nodes that further bodies may have
 
   absl::Status TakeBody(const Graph& body) {
     nodes -= body.num_nodes();
@@ -232,8 +232,8 @@ class Functionalizer {
     return absl::OkStatus();
   }
 
-  // Drops results that are handles. Each must be the handle that the node was given, so it need not
-  // be returned.
+  // Drops results that are handles. Each must be the node's own input handle, so it need not be
+  // returned.
   absl::Status DropHandles(Compilation& body, bool is_condition) {
     std::vector<Output> values;
     for (size_t i = 0; i < body.fetches.size(); ++i) {
@@ -256,7 +256,7 @@ class Functionalizer {
     for (const auto& body : bodies_) {
       const bool is_condition = loops_ && body == bodies_.front();
       MF_RETURN_IF_ERROR(DropHandles(*body, is_condition));
-      // Find all accesses before the first variable is lifted, which removes edges.
+      // Find all accesses before lifting any variable, because lifting removes edges.
       MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(body->graph));
       std::vector<std::vector<Access>> accesses;
       for (const Lifted& variable : variables_) {
@@ -266,8 +266,8 @@ class Functionalizer {
         const Lifted& variable = variables_[v];
         MF_ASSIGN_OR_RETURN(const Output last, LiftOut(*body, variable, accesses[v]));
         if (is_condition && last != body->feeds.back()) {
-          return absl::UnimplementedError(
-              absl::StrCat("cond writes variable '", variable.name, "'; expected body to do it"));
+          return absl::UnimplementedError(absl::StrCat("cond writes variable '", variable.name,
+                                                       "'; expected the body to write it"));
         }
         if (!is_condition && (loops_ || variable.written)) body->fetches.push_back(last);
       }
@@ -277,9 +277,9 @@ class Functionalizer {
     return absl::OkStatus();
   }
 
-  // Replaces the node by one without handles.
+  // Replaces the node with one without handles.
   absl::Status ReplaceNode() {
-    // The reads are ordered after everything that the node is ordered after.
+    // The reads must follow everything that the node follows.
     const Scope read_scope = c_.scope().WithControlDependencies(Predecessors(*node_));
     std::vector<Output> inputs;
     for (const Output& arg : args_) {
@@ -350,7 +350,7 @@ class Functionalizer {
   std::vector<Lifted> variables_;
 };
 
-// Inlines the branch that an If takes if it is known; returns whether it is.
+// Inlines the branch that an If takes, if that is known. Returns whether it is.
 absl::StatusOr<bool> TakeKnownBranch(Compilation& c, Node* node, Context& context) {
   const Tensor predicate = KnownValue(c, node->input(0));
   if (predicate.dtype() != DT_BOOL || predicate.shape().rank() != 0) return false;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // FunctionalizeControlFlow: turns the functions of branches and loops into bodies that later passes
-// can work on, and lifts variables out of them. A variable that a function reads becomes an
+// can transform, and lifts variables out of them. A variable that a function reads becomes an
 // argument, read before the node; one that it writes becomes a result, assigned after the node. A
 // body is then a pure function of values, and only the enclosing graph orders reads and writes. The
-// idea is that of XLA's pass of the same name.
+// idea comes from XLA's pass of the same name.
 #ifndef MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_FUNCTIONALIZE_CONTROL_FLOW_H_
 #define MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_FUNCTIONALIZE_CONTROL_FLOW_H_
 

@@ -22,12 +22,12 @@ absl::Status CheckVariables(const FunctionBody& body) {
                                       [&](const Output& arg) { return arg.node == node; });
     if (is_given) continue;
     return absl::UnimplementedError(absl::StrCat(
-        "a branch may only use variables that it is given, not '", VariableName(*node), "'"));
+        "a branch can use only variables that are passed to it, not '", VariableName(*node), "'"));
   }
   return absl::OkStatus();
 }
 
-// Whether the node is ordered after a write of the variable in its own graph.
+// Returns whether the node is ordered after a write of the variable in its own graph.
 absl::StatusOr<bool> ComesAfterWrite(const Node& node, const std::string& variable,
                                      int64_t& visits) {
   absl::flat_hash_set<const Node*> seen;
@@ -38,7 +38,7 @@ absl::StatusOr<bool> ComesAfterWrite(const Node& node, const std::string& variab
     if (later->op().role == OpRole::kWrite && TakesVariable(*later, variable)) return true;
     if (--visits < 0) {
       return absl::ResourceExhaustedError(
-          "too many checks whether variables are initialised for a graph of this size");
+          "too many checks of whether variables are initialised for a graph of this size");
     }
     for (const Output& in : later->inputs()) {
       if (seen.insert(in.node).second) pending.push_back(in.node);
@@ -81,8 +81,8 @@ absl::Status AnswerHasValue(Compilation& c, Node* node, Enclosing& around) {
 
 absl::Status TakeBranch(Compilation& c, Node* node, FunctionBody body) {
   MF_RETURN_IF_ERROR(CheckVariables(body));
-  // The If also waits for arguments that the branch does not use: variables may be written before
-  // they are computed.
+  // The branch also waits for arguments that it does not use, because writes of variables may be
+  // ordered before them.
   const std::vector<Operation> before = Predecessors(*node);
   MF_RETURN_IF_ERROR(InlineBody(body, node->inputs().subspan(1), before, c.graph));
   std::vector<Operation> all;

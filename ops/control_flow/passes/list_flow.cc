@@ -18,8 +18,8 @@ ListInfo InfoOf(const Compilation& c, const Output& list) {
   return ListInfo::From(c.values().at(list));
 }
 
-// An edge from a list to what an op, a branch or a loop makes of it: another list, an element of
-// it, or a list that contains it.
+// An edge from a list to the value that an op, branch or loop derives from it: another list, an
+// element, or a list that contains it.
 struct Becomes {
   Output from, to;
   enum { kList, kElement, kOuter } what = kList;
@@ -39,8 +39,8 @@ void CollectOpLists(const Node& node, std::vector<Becomes>* steps) {
   }
 }
 
-// Collects the lists of the graph and of its bodies in `lists`, and what they become in `steps`, in
-// execution order.
+// Collects the lists of the graph and of its bodies in `lists`, and the edges between them in
+// `steps`, in execution order.
 absl::Status CollectLists(const Compilation& c, ListsByValue* lists, std::vector<Becomes>* steps) {
   auto becomes = [&](const Output& from, const Output& to) {
     if (IsList(from) && IsList(to)) steps->push_back({from, to});
@@ -76,7 +76,7 @@ absl::Status CollectLists(const Compilation& c, ListsByValue* lists, std::vector
   return absl::OkStatus();
 }
 
-// Merges `later`, which `list` becomes, into `list`; returns whether that changed it.
+// Merges `later`, which is derived from `list`, into `list`. Returns whether that changed it.
 absl::StatusOr<bool> Extend(ListInfo* list, ListInfo later, const Becomes& step) {
   if (step.what == Becomes::kElement) {
     MF_ASSIGN_OR_RETURN(later, later.InList());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The flow of lists through a graph: the room that a list needs depends on what is pushed later.
+// Tracks lists through a graph, because the capacity that a list needs depends on later pushes.
 #ifndef MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_LIST_FLOW_H_
 #define MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_LIST_FLOW_H_
 
@@ -13,7 +13,7 @@ namespace mirrorflow {
 inline bool IsList(const Output& value) { return value.dtype() == DT_VARIANT; }
 
 // The element shape and maximum length of each list, including those in bodies. They cover all
-// lists that it becomes, because these share its rows.
+// lists that are later made from it, because these share its rows.
 using ListsByValue = absl::flat_hash_map<Output, ListInfo>;
 
 absl::StatusOr<ListsByValue> FindLists(const Compilation& c);

@@ -9,8 +9,8 @@
 namespace mirrorflow {
 namespace {
 
-// Whether the length must be passed along with the list: it is not always the same, or there are
-// several kinds.
+// Returns whether the length must be passed along with the list, because it is not fixed or the
+// list has several kinds.
 bool Varies(const ListInfo& info) { return info.length < 0 || !info.others.empty(); }
 
 }  // namespace
@@ -22,8 +22,8 @@ absl::StatusOr<ListRows> NoRows(const Scope& scope, const ListKind& kind, int64_
   if (!bounded) {
     return absl::UnimplementedError(
         "the maximum length of the list must be known before the step runs; expected "
-        "max_num_elements, or elements pushed by a loop that a counter and a constant bound "
-        "(`maximum_iterations` for a loop with a gradient)");
+        "max_num_elements, or a loop that pushes the elements and is bounded by a counter and a "
+        "constant (`maximum_iterations` for a loop with a gradient)");
   }
   Shape row;
   std::vector<Output> inner;
@@ -31,7 +31,7 @@ absl::StatusOr<ListRows> NoRows(const Scope& scope, const ListKind& kind, int64_
     inner.push_back(ZeroRows(scope, DT_INT32, capacity, row, 0).rows);
     row.AddDim(max);
   }
-  // Dimensions that are still unknown belong to elements that never exist, and so does the dtype of
+  // Dimensions that are still unknown belong to elements that never exist, and an unknown dtype to
   // an optional that never has a value.
   const Shape element = kind.element.unknown_rank() ? Shape() : kind.element;
   for (const int64_t d : element.dims()) row.AddDim(std::max<int64_t>(d, 0));

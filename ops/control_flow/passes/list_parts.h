@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The lowered form of a list of one or more kinds (ListInfo) in LowerTensorLists: rows for each
-// kind.
+// The lowered form, in LowerTensorLists, of a list of one or more kinds (ListInfo): one ListRows
+// per kind.
 #ifndef MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_LIST_PARTS_H_
 #define MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_LIST_PARTS_H_
 
@@ -13,16 +13,16 @@
 
 namespace mirrorflow {
 
-// In the order of ListInfo::kinds().
+// One entry per kind, in the order of ListInfo::kinds().
 using ListParts = std::vector<ListRows>;
 
-// Zeros for elements that do not exist yet, or never will. Unimplemented if their maximum number is
-// unknown.
+// Returns zeros for elements that do not exist yet, or never will. Unimplemented if their maximum
+// number is unknown.
 absl::StatusOr<ListRows> NoRows(const Scope& scope, const ListKind& kind, int64_t capacity,
                                 int64_t length);
 
-// Converts a list described by `have`, or an element of it if `is_element`, to the parts that
-// `want` describes. `get(i)` returns part i of the list, or of the element.
+// Converts a list described by `have`, or one of its elements if `is_element`, to the parts that
+// `want` describes. `get(i)` returns part i of the list or element.
 absl::StatusOr<ListParts> SelectParts(const Scope& scope, const ListInfo& have,
                                       const ListInfo& want, bool is_element,
                                       absl::FunctionRef<ListRows(int)> get);
@@ -30,7 +30,7 @@ absl::StatusOr<ListParts> SelectParts(const Scope& scope, const ListInfo& have,
 // Appends to `values` the tensors that stand for a list described by `info` in a branch or loop.
 void AppendParts(const Scope& scope, const ListParts& parts, const ListInfo& info,
                  std::vector<Output>* values);
-// The inverse: `next` returns these tensors in order.
+// The inverse of AppendParts: `next` returns the appended tensors in order.
 ListParts TakeParts(const ListInfo& info, absl::FunctionRef<Output()> next);
 
 }  // namespace mirrorflow

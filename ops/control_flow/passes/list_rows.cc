@@ -24,7 +24,7 @@ Output Int(const Scope& scope, int64_t value) {
   return ops::ScalarConst(scope, DT_INT32, static_cast<double>(value));
 }
 
-// `index` if it is below the length, else -1, which the kernels reject as out of range.
+// Returns `index` if it is below the length, else -1, which the kernels reject as out of range.
 Output BelowLength(const Scope& scope, const ListRows& list, const Output& index) {
   if (!list.length.valid() && list.fixed == CapacityOf(scope, list)) return index;
   return ops::SelectV2(scope, ops::Less(scope, index, LengthOf(scope, list)), index,
@@ -99,12 +99,13 @@ Output PopRow(const Scope& scope, ListRows* list) {
 
 namespace {
 
-// The lengths of the elements of a list of lists at depth `k`, as a list of as many elements.
+// Returns the lengths of the elements of a list of lists at depth `k`, as a list with one entry per
+// element.
 ListRows InnerLengths(const ListRows& list, size_t k) {
   return {.rows = list.inner[k], .length = list.length, .fixed = list.fixed};
 }
 
-// The list with room for exactly `capacity` elements, the most that it ever has.
+// Returns the list with a capacity of exactly `capacity` elements, its maximum length.
 ListRows FitRoom(const Scope& scope, const ListRows& list, int64_t capacity) {
   if (CapacityOf(scope, list) <= capacity) return WithRoom(scope, list, capacity);
   ListRows fit = list;
@@ -113,7 +114,7 @@ ListRows FitRoom(const Scope& scope, const ListRows& list, int64_t capacity) {
   return fit;
 }
 
-// An element of a list of lists; `get` takes each of its parts from a list of tensors.
+// Returns an element of a list of lists. `get` takes each of its parts from a list of tensors.
 template <typename Get>
 ListRows EachPart(const ListRows& list, const Get& get) {
   ListRows item{.rows = get(list), .length = get(InnerLengths(list, 0))};

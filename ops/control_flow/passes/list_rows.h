@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The lowered form of a list in LowerTensorLists, a tensor and a length, and each list op expressed
-// as ops on tensors.
+// The lowered form of a list in LowerTensorLists, which is a tensor and a length, and each list op
+// expressed as ops on tensors.
 #ifndef MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_LIST_ROWS_H_
 #define MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_LIST_ROWS_H_
 
@@ -12,41 +12,41 @@
 namespace mirrorflow {
 
 struct ListRows {
-  Output rows;    // [capacity, element…]; rows beyond the length are meaningless
+  Output rows;    // [capacity, element…]; rows beyond the length are undefined
   Output length;  // a scalar int32; if invalid, the length is `fixed`
   int64_t fixed = 0;
-  // For a list of lists, whose rows are [capacity, capacity of each, element…]: the lengths of its
-  // elements, [capacity] int32; then those of their elements, [capacity, capacity of each]; and so
-  // on.
+  // The lengths inside a list of lists, whose rows are [capacity, capacity of each, element…]:
+  // first the lengths of its elements, [capacity] int32; then those of their elements, [capacity,
+  // capacity of each]; and so on.
   std::vector<Output> inner;
 };
 
 Output LengthOf(const Scope& scope, const ListRows& list);
 int64_t CapacityOf(const Scope& scope, const ListRows& list);
 
-// Zeros for `capacity` elements of shape `element`, of which the first `length` exist.
+// Returns zeros for `capacity` elements of shape `element`, of which the first `length` exist.
 ListRows ZeroRows(const Scope& scope, DataType dtype, int64_t capacity, const Shape& element,
                   int64_t length);
 
 // Fails the step unless the list has this length.
 Operation CheckLength(const Scope& scope, const ListRows& list, const Output& length);
 
-// Element `index`; the step fails if it does not exist.
+// Returns element `index`; the step fails if it does not exist.
 Output GetRow(const Scope& scope, const ListRows& list, const Output& index);
 ListRows SetRow(const Scope& scope, const ListRows& list, const Output& index, const Output& item);
 ListRows PushRow(const Scope& scope, const ListRows& list, const Output& item);
 // Removes the last element and returns it.
 Output PopRow(const Scope& scope, ListRows* list);
 
-// The same for a list of lists.
+// Like GetRow, for a list of lists.
 ListRows GetList(const Scope& scope, const ListRows& list, const Output& index);
 ListRows PushList(const Scope& scope, const ListRows& list, const ListRows& item);
 ListRows PopList(const Scope& scope, ListRows* list);
 
-// All elements, stacked. A list without a fixed length must have `num_elements`, which the step
-// checks.
+// Returns all elements, stacked. A list without a fixed length must have `num_elements` elements,
+// which the step checks.
 Output StackRows(const Scope& scope, const ListRows& list, int64_t num_elements);
-// The list with room for at least `capacity` elements.
+// Returns the list with a capacity of at least `capacity` elements.
 ListRows WithRoom(const Scope& scope, const ListRows& list, int64_t capacity);
 // Truncates the list or pads it with zeros; its length must be fixed.
 ListRows ResizeRows(const Scope& scope, const ListRows& list, int64_t size);

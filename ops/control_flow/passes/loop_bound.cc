@@ -13,8 +13,8 @@ namespace {
 
 // Small enough that int64 arithmetic on counters cannot overflow.
 constexpr int64_t kLargest = int64_t{1} << 40;
-// Limit on visits of comparisons, LogicalAnds, and loops bounded by counters of other loops. One
-// that is used twice is visited twice.
+// Limits the visits of comparisons, LogicalAnds, and loops bounded by counters of other loops. A
+// node that is used twice is visited twice.
 constexpr int kMaxVisits = 256;
 
 using Bound = std::optional<int64_t>;
@@ -27,7 +27,7 @@ Bound ConstantOf(const Compilation& c, const Output& value) {
   return (*numbers)[0];
 }
 
-// The index of the body's argument that `value` is; -1 if it is not an argument.
+// Returns which argument of the body `value` is; -1 if it is not an argument.
 int ArgumentOf(const Compilation& body, const Output& value) {
   const auto at = std::find(body.feeds.begin(), body.feeds.end(), StripViews(value));
   return at != body.feeds.end() ? static_cast<int>(at - body.feeds.begin()) : -1;
@@ -40,7 +40,7 @@ struct Counter {
   int64_t step;  // above 0
 };
 
-// Value i of the loop as a counter, if it counts up.
+// Returns value i of the loop as a counter, if it counts up.
 std::optional<Counter> CounterOf(const Compilation& c, const Node& loop, int i) {
   const Compilation& body = *c.bodies.at(loop.id())[1];
   const Bound start = ConstantOf(c, loop.input(i));
@@ -56,7 +56,7 @@ std::optional<Counter> CounterOf(const Compilation& c, const Node& loop, int i) 
   return std::nullopt;
 }
 
-// The number of times that `smaller` < `larger` (or <=, if `equal`) can hold.
+// Returns how many times `smaller` < `larger` (<= if `equal`) can hold.
 Bound BoundOfComparison(const Compilation& c, const Node& loop, const Output& smaller,
                         const Output& larger, bool equal, int& visits) {
   const Compilation& condition = *c.bodies.at(loop.id())[0];
@@ -98,7 +98,7 @@ Bound BoundOf(const Compilation& c, const Node& loop, int& visits) {
   return BoundOfPredicate(c, loop, c.bodies.at(loop.id())[0]->fetches[0], visits);
 }
 
-// A constant, or the final value of a counter of a bounded loop.
+// Returns an upper bound of a constant, or of the final value of a counter of a bounded loop.
 Bound UpperBound(const Compilation& c, const Output& value, int& visits) {
   const Bound constant = ConstantOf(c, value);
   if (constant.has_value()) return constant;

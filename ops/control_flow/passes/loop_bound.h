@@ -8,9 +8,9 @@
 
 namespace mirrorflow {
 
-// The maximum number of iterations of the loop. It is known if the condition compares, alone or
-// under LogicalAnd, a value to which the body adds a constant with a value that has an upper bound;
-// otherwise nullopt. The values of the bodies must have been inferred.
+// Returns the maximum number of iterations of the loop, or nullopt if unknown. It is known if the
+// condition, alone or under LogicalAnd, compares a counter, to which the body adds a constant, with
+// a value that has an upper bound. The values of the bodies must have been inferred.
 std::optional<int64_t> LoopBound(const Compilation& c, const Node& loop);
 
 }  // namespace mirrorflow

@@ -34,7 +34,7 @@ ListInfo InfoOf(const Compilation& c, const Output& list) {
 
 class Lowering {
  public:
-  // `lists`: the lowered form of the feeds that are lists.
+  // `lists` holds the lowered form of the feeds that are lists.
   Lowering(Compilation& c, const ListsByValue& all, absl::flat_hash_map<Output, ListParts> lists)
       : c_(c), all_(all), lists_(std::move(lists)) {}
 
@@ -62,7 +62,7 @@ class Lowering {
     return changed;
   }
 
-  // The parts of `list`, converted to those of `want`.
+  // Returns the parts of `list`, converted to those of `want`.
   absl::StatusOr<ListParts> PartsAs(const Scope& scope, const Output& list,
                                     const ListInfo& want) const {
     return SelectParts(scope, all_.at(list), want, false,
@@ -70,12 +70,12 @@ class Lowering {
   }
 
  private:
-  // New nodes are named after `node` and have its control inputs.
+  // Returns a scope whose nodes are named after `node` and have its control inputs.
   Scope ScopeOf(const Node& node) {
     return c_.scope().SubScope(absl::StrCat(node.name(), "/rows")).WithControlInputsOf(node);
   }
 
-  // The number of elements that the list must have room for.
+  // Returns the capacity that the list must have.
   absl::StatusOr<int64_t> Capacity(const Node& node, const ListInfo& all) const {
     if (node.op().name == ops::kEmptyTensorList) {
       const Tensor& max = c_.values().at(node.input(1)).constant;
@@ -118,7 +118,7 @@ class Lowering {
     return parts;
   }
 
-  // Pushes `item` onto `parts`, those of a list of lists described by `all`.
+  // Pushes `item` onto `parts`, the parts of a list of lists described by `all`.
   absl::Status PushParts(const Scope& scope, const Output& item, const ListInfo& all,
                          ListParts* parts) {
     const std::vector<ListKind> kinds = all.kinds();
@@ -213,7 +213,7 @@ class Lowering {
     return absl::UnimplementedError("does not support a list of tensors; expected a tensor");
   }
 
-  // Converts the parts of `from` to those of `to`, which it becomes.
+  // Converts the parts of `from` to those of `to`, which is derived from it.
   absl::Status KeepKinds(const Scope& scope, const Output& from, const Output& to,
                          ListParts* list) const {
     MF_ASSIGN_OR_RETURN(*list, SelectParts(scope, all_.at(from), all_.at(to), false,
@@ -221,7 +221,7 @@ class Lowering {
     return absl::OkStatus();
   }
 
-  // The value of an optional: a list, or a tensor.
+  // Returns the value of an optional in `list` or, if it is a tensor, in `value`.
   absl::Status GetValue(const Scope& scope, const Node& node, ListParts* list, Output* value) {
     const Output result = node.output(0);
     const ListInfo& have = all_.at(node.input(0));
@@ -239,7 +239,7 @@ class Lowering {
     return absl::OkStatus();
   }
 
-  // Adds the other inputs to `sum`, the first one.
+  // Adds the other inputs of AddN to `sum`, which holds the first.
   absl::Status Add(const Scope& scope, const Node& node, ListRows* sum) {
     const Output length = LengthOf(scope, *sum);
     std::vector<Output> rows;
@@ -304,8 +304,8 @@ class Lowering {
     return Rebuild(node, inputs, results);
   }
 
-  // The values that pass through a branch or loop, by argument or by result: the ListInfo of a
-  // list, nullopt for a tensor.
+  // The values that pass through a branch or loop, by argument or result: a ListInfo for a list,
+  // nullopt for a tensor.
   using Carried = std::vector<std::optional<ListInfo>>;
 
   absl::Status AppendAs(const Scope& scope, const Output& value,
@@ -319,8 +319,8 @@ class Lowering {
     return absl::OkStatus();
   }
 
-  // Replaces arguments and results that are lists by rows, and by lengths where these vary;
-  // `inputs` are the values passed for the new arguments.
+  // Replaces arguments and results that are lists with rows, and lengths if these vary. `inputs`
+  // are the values passed for the new arguments.
   absl::Status LowerBody(Compilation& body, const std::vector<Output>& inputs,
                          const Carried& arguments, const Carried* results) {
     absl::flat_hash_map<Output, ListParts> lists;
@@ -357,7 +357,8 @@ class Lowering {
     return absl::OkStatus();
   }
 
-  // A branch or loop may return a different list, but with the same capacity.
+  // Checks capacities: a branch or loop may return a different list only if it has the same
+  // capacity.
   absl::Status CheckRows(const Node& node, const Compilation::Bodies& bodies,
                          const std::vector<Output>& inputs) const {
     const bool loops = node.op().role == OpRole::kLoop;
@@ -375,7 +376,7 @@ class Lowering {
     return absl::OkStatus();
   }
 
-  // Replaces `node` by a node without lists.
+  // Replaces `node` with a node without lists.
   absl::Status Rebuild(Node* node, const std::vector<Output>& inputs, const Carried& results) {
     const bool loops = node->op().role == OpRole::kLoop;
     NodeBuilder builder =
@@ -435,7 +436,7 @@ absl::StatusOr<bool> LowerTensorLists::Run(Compilation& c) {
   MF_ASSIGN_OR_RETURN(const bool changed, Lowering(c, all, {}).Run());
   if (!changed) return false;
   c.RemoveDeadNodes();
-  return InferAndFold().Run(c);  // of the tensors that replace the lists
+  return InferAndFold().Run(c);  // infers the tensors that replace the lists
 }
 
 }  // namespace mirrorflow

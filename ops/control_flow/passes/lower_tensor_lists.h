@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LowerTensorLists: replaces lists of tensors by tensors, with one row per element, and their
-// lengths, also where lists pass through branches and loops. Afterwards no value is a variant. The
-// shape of the rows and the maximum length of a list are known here (InferAndFold, LoopBound), so
-// every list has room for all of its elements from the start, and setting or pushing one writes one
+// LowerTensorLists: replaces each list of tensors with a tensor that has one row per element, and a
+// length, including lists that pass through branches and loops. Afterwards no value is a variant.
+// The shape of the rows and the maximum length of a list are known here (InferAndFold, LoopBound),
+// so every list has its final capacity from the start, and setting or pushing an element writes one
 // row.
 #ifndef MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_LOWER_TENSOR_LISTS_H_
 #define MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_LOWER_TENSOR_LISTS_H_

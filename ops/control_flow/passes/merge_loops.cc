@@ -17,7 +17,7 @@ bool SameFunction(const Node& loop, const char* attr, const Node& with_history,
 bool DoesTheSame(const Node& with_history, const Node& loop) {
   if (&loop == &with_history || loop.op().role != OpRole::kLoop) return false;
   if (loop.num_inputs() > with_history.num_inputs()) return false;
-  // In a graph from a file, the loop with histories may depend on the other one.
+  // In a graph from a file, the loop with histories may depend on the loop that it replaces.
   for (const Output& further : with_history.inputs().subspan(loop.num_inputs())) {
     if (further.node == &loop) return false;
   }

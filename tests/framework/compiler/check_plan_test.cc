@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A small valid plan, and a planted violation for each error that CheckPlan reports.
+// Tests CheckPlan on a small valid plan, and on one violation for each error that it reports.
 #include "framework/compiler/plan/check_plan.h"
 
 #include <functional>
@@ -23,7 +23,7 @@ MemoryAccess Writes(RegionId region, int64_t offset, int value) {
   return {{region, offset}, 64, true, value};
 }
 
-// Positions of the instructions of ValidPlan().
+// The indices of the instructions in ValidPlan().
 enum Position {
   kGradient0,
   kRecord0,
@@ -40,8 +40,8 @@ enum Position {
   kUpdate,
 };
 
-// Two gradients, a collective over each, and an update of a variable. The first collective is in
-// flight while the second gradient is computed.
+// Returns a plan that computes two gradients, reduces each in a collective and updates a variable.
+// The first collective is in flight while the second gradient is computed.
 Plan ValidPlan() {
   Plan plan;
   plan.num_events = 3;
@@ -149,7 +149,8 @@ constexpr Violation kViolations[] = {
      "arena bytes [64, 128)", "after instruction 12 (Update(update)) wrote"},
 };
 
-// The second collective is finished in the next run, before anything uses its gradient.
+// Returns a plan that finishes the second collective in the next run, before anything uses its
+// gradient.
 Plan LatePlan() {
   Plan plan = ValidPlan();
   plan.fetches.clear();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The passes that do not depend on particular ops: a step as text before and after each pass.
+// Tests the passes that do not depend on particular ops, by a step's text before and after each
+// pass.
 #include <string>
 
 #include "framework/compiler/passes/common_subexpressions.h"
@@ -345,7 +346,7 @@ second = AssignVariableOp(v, x) {dtype=float}
   EXPECT_EQ(StepToText(c), ordered);
 }
 
-// The replacement takes its place among the collectives and among the writes.
+// The replacement takes the position of the original among the collectives and among the writes.
 TEST(DropReaderEdgesTest, ReplacementOperationTakesPlaceOfOriginal) {
   const auto step = ParseStep(R"(
 v = VarHandleOp() {dtype=float, shape=<2>}
@@ -380,7 +381,7 @@ write = AssignAddVariableOp(v, x) {dtype=float}
             "write = AssignAddVariableOp(v, x, ^other, ^user)\n");
 }
 
-// In the second half of the compiler the collectives are ordered: `early` precedes `late`. Hence
+// The collectives are ordered in the second half of the compiler: `early` precedes `late`, so
 // `user` cannot run before `write`.
 TEST(OrderVariablesTest, CopiesReadWhoseUserFollowsWriteByOrderOfCollectives) {
   const auto step = ParseStep(R"(

@@ -6,7 +6,8 @@
 namespace mirrorflow {
 namespace {
 
-// Leaves the graph unchanged, counts its runs in `runs`, and reports a change `changes` times.
+// A pass that leaves the graph unchanged, counts its runs in `runs`, and reports a change `changes`
+// times.
 class TestPass : public Pass {
  public:
   explicit TestPass(std::string name = "test", int changes = 0, Facts needs = 0, Facts gives = 0)
@@ -81,7 +82,8 @@ class EndsShardings final : public TestPass {
   Facts ends() const override { return kSharded; }
 };
 
-// A pipeline starts with the facts that the one before it established, until a pass ends them.
+// A pipeline starts with the facts that the previous pipeline established; they hold until a pass
+// ends them.
 TEST(PipelineTest, FactsHoldInNextPipelineUntilPassEndsThem) {
   Pipeline first, second;
   first.Add<TestPass>("shards", 0, 0, kSharded);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kAlignment = static_cast<int64_t>(kBufferAlignment);
 
-// The bytes that a value occupies: its size, rounded up so that offsets stay aligned.
+// Returns the bytes that a value occupies: its size, rounded up so that offsets stay aligned.
 int64_t Padded(const Lifetime& v) { return static_cast<int64_t>(AlignUp(v.bytes)); }
 
 std::vector<Lifetime> RandomLifetimes(Random& random, int count, int steps) {
@@ -30,7 +30,7 @@ std::vector<Lifetime> RandomLifetimes(Random& random, int count, int steps) {
   return values;
 }
 
-// The peak of live bytes, counted step by step.
+// Returns the peak of live bytes, counted step by step.
 int64_t BruteForceLive(const std::vector<Lifetime>& values, int steps) {
   int64_t most = 0;
   for (int step = 0; step < steps; ++step) {
@@ -41,7 +41,7 @@ int64_t BruteForceLive(const std::vector<Lifetime>& values, int steps) {
   return most;
 }
 
-// Names two values that are live at the same time and share a byte; "" if there are none.
+// Names two values that are live at the same time and share a byte; returns "" if there are none.
 std::string Overlap(const std::vector<Lifetime>& values, const MemoryPlan& plan) {
   for (size_t i = 0; i < values.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
@@ -115,7 +115,8 @@ TEST(PackValuesTest, NoValuesNeedNoMemory) {
   EXPECT_EQ(plan.live_bytes, 0);
 }
 
-// The plan of a step on one replica that feeds x, of shape [4, 256], and fetches `build(x)`.
+// Returns the plan of a step on one replica that feeds x, of shape [4, 256], and fetches
+// `build(x)`.
 absl::StatusOr<std::shared_ptr<const Plan>> PlanOf(Output (*build)(const Scope&, Output)) {
   Graph graph;
   const Scope root(&graph);

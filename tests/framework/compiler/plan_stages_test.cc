@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The stages of the compiler's second half, each applied to a step given as text.
+// Tests the stages of the compiler's second half on steps given as text.
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,7 +22,7 @@
 namespace mirrorflow {
 namespace {
 
-// A step and the state of its plan. `collectives` lists the names of the collectives in order.
+// A step and the state of its plan. `collectives` lists the collectives' names in order.
 struct StepPlan {
   StepPlan(absl::string_view text, const StepNames& names,
            const std::vector<std::string>& collectives = {}, const DeviceTraits& traits = {}) {
@@ -104,8 +104,8 @@ TEST(ChooseKernelsTest, OpWithoutKernelForDeviceIsErrorThatNamesNode) {
   EXPECT_THAT(status, IsError(absl::StatusCode::kUnimplemented, "copied"));
 }
 
-// Returns the graph after the stage and the order of collectives. The kernel of `check` can fail on
-// its data.
+// Returns the graph after the stage, and the order of collectives. The kernel of `check` can fail
+// because of its data.
 std::string Guarded(absl::string_view text, const StepNames& names,
                     const std::vector<std::string>& collectives = {}, bool shard = true) {
   StepPlan plan(text, names, collectives);
@@ -120,7 +120,7 @@ std::string Guarded(absl::string_view text, const StepNames& names,
   return result;
 }
 
-// A rank that has finished `r` knows that the check has passed on every rank.
+// Once a rank has finished `r`, the check has passed on every rank.
 TEST(GuardWritesTest, ChecksPrecedeCollectiveAndWritesFollowIt) {
   EXPECT_EQ(Guarded(R"(
 v = VarHandleOp() {dtype=float, shape=<2>}
@@ -193,7 +193,7 @@ check = Sign(read) {T=float}
             "collectives:");
 }
 
-// A control edge would make a rank finish the first collective before it starts the second.
+// A control edge would force a rank to finish the first collective before it starts the second.
 TEST(GuardWritesTest, CollectiveUpdatesFollowFirstOneWithoutControlEdges) {
   EXPECT_EQ(Guarded(R"(
 v = VarHandleOp() {dtype=float, shape=<2>, shared_name="v"}
@@ -266,7 +266,7 @@ r = AllReduce(a, b, x) {N=3, T=float}
   }
 }
 
-// The instructions of the plan, without those for events.
+// Returns the instructions of the plan, except those for events.
 std::string Instructions(const Plan& plan) {
   std::vector<std::string> all;
   for (const Instruction& i : plan.instructions) {
@@ -284,14 +284,14 @@ TEST(EmitInstructionsTest, CollectiveIsFinishedBeforeFirstUseOfResult) {
   StepPlan plan(kBackward, {.feeds = {{"x", {2}}}, .targets = {"u1", "u2", "u3"}},
                 {"r3", "r2", "r1"});
   ASSERT_TRUE(Assign(plan) && plan.Run(EmitInstructions()));
-  // g3 and g2 have other users, so the collectives' operands are copies of them.
+  // g3 and g2 have other users, so the collectives' operands are copies.
   EXPECT_EQ(Instructions(*plan.state->plan),
             "g3, copy r3, start r3, g2, copy r2, start r2, finish r3, u3, g1, start r1, finish r2, "
             "u2, finish r1, u1");
 }
 
-// No other node waits for the update. By the end of the next product the other ranks have started
-// theirs.
+// No other node waits for the update. The other ranks have started theirs by the end of the next
+// product.
 TEST(EmitInstructionsTest, UpdateIsFinishedBeforeSecondProductAfterIt) {
   StepPlan plan(R"(
 v = VarHandleOp() {dtype=float, shape=<4>}

@@ -15,7 +15,7 @@ std::string Names(const std::vector<Node*>& nodes) {
   return absl::StrJoin(nodes, " ", [](std::string* out, const Node* n) { out->append(n->name()); });
 }
 
-// Returns the names in the order of the schedule. Neg is an expensive kernel.
+// Returns the names in schedule order. Neg has an expensive kernel.
 std::string Schedule(const Compilation& c) {
   PlanState s(c, {}, DeviceTraits(), nullptr);
   s.kernel_plans.resize(s.graph.id_limit());
@@ -38,7 +38,7 @@ TEST(ScheduleNodesTest, StartsCollectiveWhenReadyAndUsesItWhenNextIsInFlight) {
             "v1 v2 v3 x g3 r3 g2 r2 u3 g1 r1 u2 u1");
 }
 
-// Ids do not matter: nodes that passes add have high ids.
+// Ids must not matter, because nodes that passes add have high ids.
 TEST(ScheduleNodesTest, RunsOperandsOfNextCollectiveFirst) {
   constexpr char kText[] = R"(
 v = VarHandleOp() {dtype=float, shape=<2>}
@@ -55,8 +55,8 @@ u = AssignSubVariableOp(v, r) {dtype=float}
       "v x sum loss g r other u");
 }
 
-// Otherwise all of the backward pass would run first, since the all-reduce of the loss could be in
-// flight beside it.
+// Otherwise the whole backward pass would run first, because the all-reduce of the loss can be in
+// flight at the same time.
 TEST(ScheduleNodesTest, UsesCollectiveBetweenLongKernelsIfNextCollectiveNeedsIt) {
   constexpr char kText[] = R"(
 v1 = VarHandleOp() {dtype=float, shape=<2>}

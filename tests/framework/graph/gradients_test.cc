@@ -13,7 +13,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// A registry of toy ops: Gradients() depends on no real op.
+// Returns a registry of toy ops, because Gradients() does not depend on real ops.
 const OpRegistry& ToyOps();
 
 Output Toy(const Scope& scope, absl::string_view op, std::vector<Output> inputs) {
@@ -51,7 +51,7 @@ absl::StatusOr<std::vector<Output>> ProductGrad(const GradContext& c) {
                              Toy(c.scope, "Product", {c.dy[0], c.op.input(0)})};
 }
 
-// Passes on the gradient of the output that has one.
+// Passes on the gradient of whichever output has one.
 absl::StatusOr<std::vector<Output>> ForkGrad(const GradContext& c) {
   return std::vector<Output>{c.dy[0].valid() ? c.dy[0] : c.dy[1]};
 }
@@ -135,7 +135,7 @@ class GradientsTest : public ::testing::Test {
     first_new_ = graph_.id_limit();
     return Gradients(ToyOps(), root_, ys, xs, options);
   }
-  // The nodes that Grad() added.
+  // Returns the nodes that Grad() added.
   std::vector<std::string> Added() const {
     std::vector<std::string> lines;
     for (NodeId id = first_new_; id < graph_.id_limit(); ++id) {

@@ -177,7 +177,7 @@ TEST(GraphDefTest, KeepsUnderscoreAttributesAndDropsTensorFlowHints) {
   EXPECT_EQ(Read(Written(graph)).FindNode("x")->attrs(), attrs);
 }
 
-// Puts an unsupported element type everywhere that a GraphDef allows one.
+// Uses an unsupported element type everywhere that a GraphDef allows one.
 TEST(GraphDefTest, NodeOfUnsupportedDtypeMattersOnlyToItsUsers) {
   const Graph graph = Read(Def(R"pb(
     node {
@@ -245,7 +245,7 @@ TEST(GraphDefTest, NodeOfUnsupportedDtypeMattersOnlyToItsUsers) {
     ASSERT_NE(graph.FindNode(name), nullptr) << name;
     EXPECT_EQ(graph.FindNode(name)->op().role, OpRole::kUnknown) << name;
   }
-  // They are written as they were read.
+  // They are written unchanged.
   const proto::GraphDef written = Written(graph);
   for (const proto::NodeDef& node : written.node()) {
     if (node.name() == "float8") {
@@ -593,7 +593,7 @@ TEST(FunctionTest, MalformedLibraryIsErrorNotCrash) {
 
 // -------------------------------------------------------------------------------------------------
 
-// Random edits of the bytes give either an error or a valid graph that round-trips.
+// Random edits of the bytes yield either an error or a valid graph that round-trips.
 TEST(GraphDefTest, RandomEditsGiveErrorOrValidGraph) {
   Graph graph = Parsed(
       absl::StrCat(kUpdate,
@@ -634,7 +634,7 @@ TEST(GraphDefTest, RandomEditsGiveErrorOrValidGraph) {
     ++valid;
     ASSERT_TRUE(VerifyGraph(*read).ok()) << VerifyGraph(*read);
     const absl::StatusOr<proto::GraphDef> written = read->ToGraphDef();
-    // Lists of mixed types can be read but not written.
+    // Lists of mixed types can be read, but not written.
     if (!written.ok()) continue;
     ASSERT_EQ(GraphToText(Read(*written)), GraphToText(*read));
   }

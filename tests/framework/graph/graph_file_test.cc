@@ -84,7 +84,7 @@ TEST(GraphFileTest, FileTruncatedAtAnyByteIsErrorThatNamesPath) {
       }
       ASSERT_THAT(read.status(), IsError(kInvalid, path)) << name << " cut at byte " << size;
     }
-    EXPECT_LE(num_read, 2 * graph->num_nodes()) << name;  // with and without the end of the line
+    EXPECT_LE(num_read, 2 * graph->num_nodes()) << name;  // with and without the line break
   }
 }
 
@@ -108,7 +108,7 @@ TEST(GraphFileTest, GraphDefWithoutVersionsIsReadInSilence) {
   EXPECT_NE(graph->FindNode("x"), nullptr);
 }
 
-// `text` as another system writes it.
+// Returns `text` as other operating systems write it.
 std::vector<std::string> WrittenElsewhere(const std::string& text) {
   const auto with_ends = [&](absl::string_view end) {
     return absl::StrReplaceAll(text, {{"\n", end}});
@@ -218,7 +218,7 @@ std::string Times(int count, absl::string_view text) {
   return all;
 }
 
-// Each file has less than 100 KiB, and its messages take more than a mebibyte.
+// Each file is smaller than 100 KiB, but its messages take more than 1 MiB.
 TEST(GraphFileTest, MessagesThatTakeMuchMemoryAreRefusedBeforeTheyAreParsed) {
   constexpr int kMany = 16000;  // 2 bytes each: 32000, or \x80\xfa\x01
   std::string attrs;

@@ -164,7 +164,7 @@ TEST_F(GraphTest, ControlEdgesAreUniqueAndNeverSelfLoops) {
   ExpectValid();
 }
 
-// Edges and uses store each other's index; edits in any order must leave no stale index.
+// Edges and uses store each other's indices. Edits in any order must not leave a stale index.
 TEST_F(GraphTest, UsesStayConsistentUnderRandomEdits) {
   std::mt19937 random(7);
   auto below = [&](size_t n) { return std::uniform_int_distribution<size_t>(0, n - 1)(random); };
@@ -293,7 +293,7 @@ TEST_F(GraphTest, CloneFindsTheCopiesOfTheNodesThatItHas) {
   Graph other = graph_.Clone();
   EXPECT_THAT(copy(other.FindNode("x")).status(), IsError(kInvalid, "'x'", "another graph"));
   EXPECT_FALSE(copy(nullptr).ok());
-  // It is the graph that counts, not where it is.
+  // Ownership follows the graph, not its address.
   const Graph moved = std::move(graph_);
   EXPECT_EQ(copy(x.node).value(), clone.FindNode("x"));
   graph_ = std::move(other);

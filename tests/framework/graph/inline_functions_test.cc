@@ -43,7 +43,7 @@ constexpr char kX[] =
     " attr { key: 'shape' value { shape { dim { size: 2 } } } } } ";
 constexpr char kFloat[] = " attr { key: 'T' value { type: DT_FLOAT } } ";
 
-// square_sum(a, b) = a * a + b, without control edges.
+// Returns the function square_sum(a, b) = a * a + b, without control edges.
 std::string SquareSum() {
   return absl::StrCat(
       "function { signature { name: 'square_sum' input_arg { name: 'a' type: DT_FLOAT }"
@@ -172,8 +172,8 @@ TEST(InlineFunctionsTest, CallWithoutFunctionNameIsError) {
               IsError(kInvalid, "PartitionedCall(call)", "attribute 'f'", "missing"));
 }
 
-// Each function calls the next one with A = func { a = A }, where the inner A is its own attribute.
-// `once_more` is another attribute of the func.
+// Returns a graph in which each function calls the next one with A = func { a = A }, where the
+// inner A is its own attribute. `once_more` is another attribute of the func.
 std::string GrowingAttribute(int depth, const std::string& once_more) {
   std::string text = "node { name: 'call' op: 'f0' attr { key: 'A' value { s: 'a' } } } library { ";
   for (int i = 0; i < depth; ++i) {
@@ -217,7 +217,7 @@ TEST(InlineFunctionsTest, NumberOfResultsIsLimited) {
 }
 
 TEST(InlineFunctionsTest, NumberOfResultsIsNotMistakenForTypeList) {
-  // The type list would be read from the attribute with an empty name.
+  // If it were, the type list would be read from the attribute with an empty name.
   EXPECT_THAT(InliningError(absl::StrCat(
                   kX, "node { name: 'call' op: 'f' input: 'x' attr { key: 'N' value { i: 2 } }",
                   " attr { key: '' value { list { } } } } library { function { signature {",

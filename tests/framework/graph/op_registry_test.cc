@@ -21,7 +21,7 @@ OpBuilder Complete(OpRegistry& ops, absl::string_view name) {
   return ops.Define(name).Doc("doc").Shape(AnyShape).Gathers("a test").NoGradient("a test");
 }
 
-// The attribute that a schema string defines, or null and the error if Seal() rejects it.
+// The attribute that a schema string defines; if Seal() rejects the string, null and the error.
 struct ParsedAttr {
   OpRegistry ops;
   const AttrDef* def = nullptr;

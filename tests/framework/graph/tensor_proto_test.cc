@@ -131,7 +131,7 @@ TEST(TensorToProtoTest, EveryDtypeRoundTripsBitwise) {
       for (bool repeated : {false, true}) {
         Tensor tensor = *Tensor::Allocate(dtype, {size});
         for (size_t i = 0; i < tensor.bytes(); ++i) {
-          // Only 0 and 1, so that the bytes are valid as bool, too.
+          // Uses only 0 and 1, so that the bytes are also valid as bool.
           tensor.raw()[i] = std::byte(repeated ? 1 : i / DataTypeSize(dtype) % 2);
         }
         const absl::StatusOr<Tensor> copy = Read(TensorToProto(tensor));

@@ -231,8 +231,8 @@ TEST(ParseGraphTest, ParsesChainOfHundredThousandNodes) {
   EXPECT_EQ(graph->num_nodes(), 100000);
 }
 
-// Random edits of the text give either a valid graph, which prints and parses again, or an error
-// that names the line.
+// Random edits of the text yield either a valid graph that round-trips, or an error that names the
+// line.
 TEST(ParseGraphTest, RandomEditsGiveErrorOrValidGraph) {
   const std::string original =
       "@f = \"\\001\"\n"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Limits on a GraphDef as a whole. graph_def_test.cc covers versions, recursive functions and
+// Tests the limits on a whole GraphDef. graph_def_test.cc covers versions, recursive functions and
 // errors in single nodes.
 #include "framework/graph/validate_graph_def.h"
 
@@ -24,8 +24,8 @@ proto::GraphDef Def(const std::string& text) {
   return def;
 }
 
-// f0 references f1 twice, f1 references f2 twice, and so on: 2^depth nodes in a few kilobytes.
-// `node` is the referencing node, with `@` in place of the function's name.
+// Returns a graph in which f0 references f1 twice, f1 references f2 twice, and so on: 2^depth nodes
+// in a few kilobytes. `node` is the referencing node, with `@` in place of the function's name.
 proto::GraphDef Doubling(int depth, const std::string& node) {
   std::string library;
   for (int i = 0; i < depth; ++i) {

@@ -28,7 +28,7 @@ using ::testing::ElementsAre;
 
 constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
 
-// x -> a -> b -> last (control), and an int placeholder.
+// The graph is x -> a -> b -> last (control), and an int placeholder.
 class VerifierTest : public ::testing::Test {
  protected:
   VerifierTest() {

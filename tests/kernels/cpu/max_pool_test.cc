@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MaxPool on more channels than in the cases of tests/references, so that the vectorized code is
-// covered, too.
+// MaxPool on more channels than the cases of tests/references have, to cover the vectorized code.
 #include "ops/max_pool.h"
 
 #include <cmath>
@@ -53,7 +52,7 @@ Tensor PoolGrad(const Tensor& images, const Tensor& largest, const Tensor& dy, c
                   {images, largest, dy}, scope);
 }
 
-// Few distinct numbers, so that there are ties.
+// Returns few distinct numbers, so that ties occur.
 Tensor SmallNumbers(DataType dtype, const Shape& shape, Random* random) {
   Tensor tensor = *Tensor::Allocate(dtype, shape);
   DispatchDataType(
@@ -69,7 +68,7 @@ Tensor SmallNumbers(DataType dtype, const Shape& shape, Random* random) {
 
 class MaxPoolChannels : public ::testing::TestWithParam<std::tuple<DataType, Window>> {};
 
-// A single channel does not use vectors.
+// A single channel does not use the vectorized code.
 TEST_P(MaxPoolChannels, MatchResultsOfSingleChannels) {
   const auto& [dtype, window] = GetParam();
   Random random(4);
@@ -98,7 +97,7 @@ INSTANTIATE_TEST_SUITE_P(
                           w.padding);
     });
 
-// Otherwise a sum of losses would look finite.
+// A NaN pixel must give NaN; otherwise a sum of losses would look finite.
 TEST(MaxPool, ResultIsNaNWhereAnyPixelIs) {
   for (int64_t pixel = 0; pixel < 4; ++pixel) {
     for (const int64_t c : {int64_t{0}, kChannels - 1}) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Float products and convolutions computed by oneDNN: correct for shapes of all kinds and on
-// several threads at once, and confined to the calling thread.
+// Float products and convolutions with oneDNN: results are correct for all kinds of shapes and on
+// several threads at once, and all work stays on the calling thread.
 #include "kernels/cpu/onednn.h"
 
 #include <cmath>
@@ -23,7 +23,7 @@
 #include "tests/support/bound_kernel.h"
 #include "tests/support/tensors.h"
 
-// Functions of the OpenMP runtime that oneDNN brings along.
+// Functions of the OpenMP runtime that oneDNN links.
 extern "C" {
 int omp_get_max_threads();
 void omp_set_num_threads(int);
@@ -93,7 +93,7 @@ class Built {
   const Node& node() const { return *output_.node; }
   std::vector<Shape> output_shapes() const { return {root_.shape(output_)}; }
 
-  // All inputs in the order of the node, constants included.
+  // Returns all inputs in the node's order, including constants.
   std::vector<Tensor> Inputs(const Tensor& a, const Tensor& b) const {
     std::vector<Tensor> rest = {b, a}, inputs;
     for (int i = 0; i < node().num_inputs(); ++i) {
@@ -127,7 +127,7 @@ Tensor Map(const Tensor& in, T (*fn)(float)) {
 double ToDouble(float x) { return x; }
 double ToAbsolute(float x) { return std::abs(x); }
 
-// The error of a float sum of n products is at most (n + 1) * 2^-24 * sum |a| |b|, in any order.
+// In any order, the error of a float sum of n products is at most (n + 1) * 2^-24 * sum |a| |b|.
 void ExpectTheValuesOfDouble(const Node2& node) {
   Random random(3);
   const Tensor a = RandomTensor(DT_FLOAT, node.a, &random);
@@ -181,7 +181,7 @@ std::vector<Node2> SomeNodes() {
           BackpropInput(kConvolutions[1]), BackpropFilter(kConvolutions[1])};
 }
 
-// Replicas share kernels and primitives; each has its own memory.
+// Replicas share kernels and primitives, but each has its own memory.
 TEST(OneDnnKernel, RunsOnSeveralThreadsAtOnce) {
   for (const Node2& node : SomeNodes()) {
     const Built built(node, DT_FLOAT);
@@ -205,7 +205,7 @@ TEST(OneDnnKernel, RunsOnSeveralThreadsAtOnce) {
       ASSERT_TRUE(memory.ok()) << memory.status();
       replicas.push_back({*std::move(memory), built.Evaluate(mine, b)});
     }
-    // Long enough for the threads to overlap even on a busy machine.
+    // Runs long enough for the threads to overlap even on a busy machine.
     const int64_t runs = int64_t{8'000'000'000} / plan->flops;
     std::latch start(static_cast<std::ptrdiff_t>(replicas.size()));
     std::vector<std::thread> threads;
@@ -223,7 +223,7 @@ TEST(OneDnnKernel, RunsOnSeveralThreadsAtOnce) {
   }
 }
 
-// A thread that ran a kernel may end, and its thread-local memory with it.
+// A thread that has run a kernel may end, which destroys its thread-local memory.
 TEST(OneDnnKernel, OutlivesThreadsThatRanIt) {
   const Node2 node = Product(64, 64, 64, false, false);
   const Built built(node, DT_FLOAT);
@@ -244,7 +244,7 @@ int NumThreads() {
 }
 
 // OpenMP would start a team of threads on cores that other replicas need. The shapes are unique to
-// this test because a primitive keeps the number of threads that it was created with.
+// this test because a primitive keeps the thread count that it was created with.
 TEST(OneDnnKernel, RunsOnlyOnCallingThread) {
   const int before = omp_get_max_threads();
   omp_set_num_threads(4);
@@ -278,7 +278,7 @@ TEST(OneDnnKernel, ReportsNumberOfOperations) {
   EXPECT_EQ(flops(BackpropFilter(c)), of_convolution);
 }
 
-// oneDNN would make a list of all elements of the window: 600 MB.
+// oneDNN would make a 600 MB list of all elements of the window.
 TEST(OneDnnKernel, HugeWindowsAreComputedOtherwise) {
   constexpr int64_t kWidth = 50'331'648;
   const ConvolutionGeometry g = {

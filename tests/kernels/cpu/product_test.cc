@@ -19,7 +19,7 @@ std::vector<float> Numbers(int64_t n, int seed) {
 
 constexpr float kAlpha = 0.25f, kUntouched = 7.0f;
 
-// Checks all functions of a product of these sizes, with operands at unaligned addresses.
+// Checks all functions of a product with these sizes, with operands at unaligned addresses.
 void ExpectProduct(int64_t m, int64_t n, int64_t k, bool transpose_a, bool transpose_b) {
   SCOPED_TRACE(testing::Message() << m << " " << n << " " << k << " " << transpose_a << " "
                                   << transpose_b);
@@ -29,7 +29,7 @@ void ExpectProduct(int64_t m, int64_t n, int64_t k, bool transpose_a, bool trans
   const StridedMatrix right = {b.data() + 1, transpose_b ? 1 : n, transpose_b ? k : 1};
   const ProductTerm term = {left, right, k};
   const Product product = {{&term, 1}, m, n};
-  // The first half of the rows, then the others.
+  // The first half of the rows, then the second half.
   StridedMatrix lower = left;
   lower.data += m / 2 * left.row_step;
   const ProductTerm terms[] = {{left, right, k}, {lower, right, k}};
@@ -78,7 +78,7 @@ void ExpectProducts(int64_t m, int64_t n, int64_t k) {
   }
 }
 
-// Every kind of remainder of rows and columns after whole tiles.
+// Covers every possible remainder of rows and columns after whole tiles.
 TEST(ProductTest, MatchesDefinitionForAllShapes) {
   for (const int64_t m : {1, 3, 4, 12, 13, 17, 24, 31}) {
     for (const int64_t n : {1, 3, 4, 15, 32, 33, 47, 64, 71}) {
@@ -87,7 +87,8 @@ TEST(ProductTest, MatchesDefinitionForAllShapes) {
   }
 }
 
-// Several blocks of columns, of which the last one is narrow; several blocks of k and of rows.
+// Covers several blocks of columns, of which the last is narrow, and several blocks
+// of k and of rows.
 TEST(ProductTest, MatchesDefinitionForLargeMatrices) {
   ExpectProducts(13, 2048 + 21, 3);
   ExpectProducts(17, 700, 100);

@@ -51,8 +51,8 @@ TEST(ReducedPrecision, EveryNumberRoundTripsThroughFloatAloneAndInArrays) {
   }
 }
 
-// Between any two neighbours, the midpoint rounds to the even one and all other numbers to the
-// nearer one.
+// Between any two neighbours, the midpoint rounds to the even one and all other numbers round to
+// the nearer one.
 TEST(ReducedPrecision, RoundsToNearestWithTiesToEven) {
   for (const DataType dtype : kReduced) {
     const int largest = dtype == DT_HALF ? 0x7bff : 0x7f7f;
@@ -72,7 +72,7 @@ TEST(ReducedPrecision, RoundsToNearestWithTiesToEven) {
         ASSERT_EQ(got[k], want[k]) << "between " << low << " and " << high << ", case " << k;
         ASSERT_EQ(ReducedFrom(dtype, near[k]), want[k]);
       }
-      // Doubles that a float cannot distinguish from the midpoint.
+      // Double-precision numbers that float cannot distinguish from the midpoint.
       const double tie = middle;
       if (tie < std::numeric_limits<float>::min()) continue;
       ASSERT_EQ(ReducedFrom(dtype, tie * (1 - 0x1p-50)), i);

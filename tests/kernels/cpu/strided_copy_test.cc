@@ -16,7 +16,7 @@ using Dim = StridedCopy::Dim;
 
 constexpr DataType kOfEachSize[] = {DT_UINT8, DT_HALF, DT_FLOAT, DT_DOUBLE, DT_COMPLEX128};
 
-// The definition of the copy, one element at a time.
+// Copies one element at a time, as StridedCopy is defined.
 void CopySlowly(size_t bytes, absl::Span<const Dim> dims, const std::byte* in, std::byte* out) {
   if (dims.empty()) {
     std::memcpy(out, in, bytes);
@@ -28,7 +28,7 @@ void CopySlowly(size_t bytes, absl::Span<const Dim> dims, const std::byte* in, s
   }
 }
 
-// How far an operand with these strides reaches below and above its first element.
+// How far an operand with these strides extends below and above its first element.
 struct Reach {
   int64_t below = 0;
   int64_t above = 0;
@@ -65,7 +65,7 @@ TEST(StridedCopy, TransposesMatricesOfWholeAndPartialTiles) {
     for (const int64_t rows : {1, 2, 15, 16, 17, 32, 37}) {
       for (const int64_t columns : {1, 3, 16, 31, 48}) {
         Expect(dtype, {{columns, 1, rows}, {rows, columns, 1}});
-        // Inside larger matrices.
+        // The matrix may lie inside a larger one.
         Expect(dtype, {{columns, 1, rows + 5}, {rows, columns + 3, 1}});
       }
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The updates over flat ranges. The new bits of an element must not depend on the range that it is
-// in: the variables of a bucket are updated in pieces that depend on the number of replicas.
+// Updates over flat ranges. The new bits of an element must not depend on the range that contains
+// it, because a bucket's variables are updated in pieces that depend on the number of replicas.
 #include "kernels/cpu/update.h"
 
 #include <cmath>

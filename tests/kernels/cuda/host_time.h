@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Measures how long the host is busy with a step on a GPU: from StartHostTime() to its first query
-// whether the GPU is done. It replaces cudaEventQuery, for programs that link CUDA itself.
+// Measures how long a GPU step keeps the host busy: from StartHostTime() to the first query whether
+// the GPU is done. Replaces cudaEventQuery in programs that link the real CUDA runtime.
 #ifndef MIRRORFLOW_TESTS_KERNELS_CUDA_HOST_TIME_H_
 #define MIRRORFLOW_TESTS_KERNELS_CUDA_HOST_TIME_H_
 
@@ -9,9 +9,9 @@
 
 namespace mirrorflow {
 
-// Starts the clock, which the next cudaEventQuery stops.
+// Starts the clock. The next cudaEventQuery stops it.
 void StartHostTime();
-// Returns the nanoseconds from StartHostTime to that query, or 0 if there was none.
+// Returns the nanoseconds from StartHostTime to that query, or 0 if no query has happened.
 int64_t HostTimeNs();
 
 }  // namespace mirrorflow

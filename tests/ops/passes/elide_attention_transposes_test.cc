@@ -18,11 +18,12 @@ constexpr int64_t kBatch = 5, kHeads = 2, kQueries = 6, kKeys = 7, kDepth = 4;
 
 Output SwapHeads(const Scope& s, Output x) { return ops::Transpose(s, x, {0, 2, 1, 3}); }
 
-// A program that feeds q, k and v with heads inside, and a mask.
+// A program that feeds a mask, and q, k and v in the layout with heads inside.
 struct Program : PassProgram {
   using Make = std::function<std::vector<Output>(const Scope&, Output, Output, Output, Output)>;
 
-  // `make` returns what the program fetches; gradients of q, k and v through the first follow.
+  // The program fetches what `make` returns, followed by the gradients of q, k and v through the
+  // first result.
   explicit Program(const Make& make) {
     shapes = {{kBatch, kQueries, kHeads, kDepth},
               {kBatch, kKeys, kHeads, kDepth},
@@ -42,8 +43,7 @@ struct Program : PassProgram {
   }
 };
 
-// Returns the numbers of transposes without the pass and with it. Results must be equal but for
-// rounding.
+// Returns the transpose counts without and with the pass. The results must be equal up to rounding.
 std::pair<int64_t, int64_t> Transposes(const Program& program) {
   std::pair<int64_t, int64_t> counts = {-1, -1};
   for (const int replicas : {1, 3}) {

@@ -44,14 +44,14 @@ struct Program : PassProgram {
   }
 };
 
-// The numbers of forward and of backward ops.
+// Returns the numbers of forward and backward ops.
 std::pair<int, int> OpsOf(const PassProgram::Outcome& outcome) {
   return {static_cast<int>(outcome.Count(ops::kScaledDotProductAttention)),
           static_cast<int>(outcome.Count(ops::kScaledDotProductAttentionGrad))};
 }
 
 // Returns how many forward and backward ops the pass creates, which must be the same on one replica
-// and on three. The values must be those of one replica without the pass.
+// and on three. The values must equal those of one replica without the pass.
 std::pair<int, int> Fused(const Program& program) {
   const auto want = program.Run(1, "fuse_attention");
   EXPECT_TRUE(want.ok()) << want.status();
@@ -80,7 +80,7 @@ Output Values(const Scope& s, Output scores, const Operands& o) {
 }
 Output Number(const Scope& s, double x) { return ops::ScalarConst(s, DT_FLOAT, x); }
 
-// A mask of 0 up to the diagonal and of `out` above it.
+// Returns a mask that is 0 up to the diagonal and `out` above it.
 Output Causal(const Scope& s, float out) {
   std::vector<float> values;
   for (int64_t i = 0; i < kQueries; ++i) {
@@ -118,7 +118,7 @@ TEST(FuseAttentionTest, GradientOfAttentionBecomesOneOp) {
   }
 }
 
-// The gradient of the mask needs that of the scores, which then must be computed.
+// The gradient of the mask needs the gradient of the scores, which must then be computed.
 TEST(FuseAttentionTest, LeavesValuesWithOtherUses) {
   EXPECT_EQ(Fused(Program(kMasked, true, /*of_mask=*/true)), std::make_pair(0, 0));
   const Make weights_too = [](const Scope& s, const Operands& o) {
@@ -150,7 +150,7 @@ TEST(FuseAttentionTest, LeavesOtherPatternsUnchanged) {
     return Values(s, ops::BatchMatMulV2(s, o.q, k), o);
   };
   EXPECT_EQ(Fused(Program(not_transposed)), std::make_pair(0, 0));
-  // One head of keys for all heads.
+  // All heads share one head of keys.
   const Make broadcast = [](const Scope& s, const Operands& o) {
     const auto first = [&](Output x) {
       return ops::Slice(s, x, ops::VectorConst(s, {0, 0, 0, 0}),

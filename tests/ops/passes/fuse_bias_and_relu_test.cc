@@ -20,8 +20,8 @@ namespace mirrorflow {
 namespace {
 
 struct Layer : PassProgram {
-  // `make(scope, x, weights, bias)` returns the fetches. The bias has the length of the last
-  // dimension of the weights.
+  // `make(scope, x, weights, bias)` returns the fetches. The bias is as long as the last dimension
+  // of the weights.
   Layer(const Shape& x, const Shape& weights,
         const std::function<std::vector<Output>(const Scope&, Output, Output, Output)>& make) {
     shapes = {x, weights, Shape({weights.dim(weights.rank() - 1)})};
@@ -35,8 +35,8 @@ struct Layer : PassProgram {
   }
 };
 
-// Returns how many biases are fused on `replicas` replicas. The values must be those of one replica
-// without the pass.
+// Returns how many biases are fused on `replicas` replicas. The values must equal those of one
+// replica without the pass.
 int Fused(const Layer& layer, int replicas) {
   const auto fused_in = [](const PassProgram::Outcome& outcome) {
     return static_cast<int>(outcome.Count(ops::WithBias(ops::kMatMul)) +
@@ -55,7 +55,7 @@ int Fused(const Layer& layer, int replicas) {
   return fused_in(*got);
 }
 
-// Requires the same result on one replica and on three.
+// Returns the same count, which must be equal on one replica and on three.
 int Fused(const Layer& layer) {
   const int one = Fused(layer, 1), three = Fused(layer, 3);
   EXPECT_EQ(one, three);
@@ -65,7 +65,7 @@ int Fused(const Layer& layer) {
 using Values = std::vector<Output>;
 
 TEST(FuseBiasAndReluTest, ProductAddsBias) {
-  // Computed by oneDNN, by loops, and without rows on one of the replicas.
+  // Shapes for oneDNN, for loops, and with a replica that has no rows.
   for (const Shape& x : {Shape({48, 64}), Shape({5, 7}), Shape({2, 64})}) {
     const Layer layer(x, {x.dim(1), 40}, [](const Scope& s, Output x, Output w, Output b) {
       return Values{ops::Relu(s, ops::BiasAdd(s, ops::MatMul(s, x, w), b))};
@@ -98,7 +98,7 @@ TEST(FuseBiasAndReluTest, ProductWithOtherUsesIsNotFused) {
   EXPECT_EQ(Fused(used), 0);
 }
 
-// A product without terms, which leaves only the bias; and channels that come first.
+// The cases are a product without terms, which leaves only the bias, and channels that come first.
 TEST(FuseBiasAndReluTest, LeavesUnsupportedCasesUnchanged) {
   const Layer empty({6, 0}, {0, 8}, [](const Scope& s, Output x, Output w, Output b) {
     return Values{ops::BiasAdd(s, ops::MatMul(s, x, w), b)};
@@ -121,8 +121,8 @@ TEST(FuseBiasAndReluTest, PartialProductIsReducedBeforeBias) {
   EXPECT_EQ(Fused(layer, 3), 0);
 }
 
-// The kernels of a device that supports fused nodes. tests/cuda/strategy_test.cc checks what such
-// kernels compute.
+// Returns the kernels of a device that supports fused nodes. tests/cuda/strategy_test.cc checks
+// what such kernels compute.
 const KernelRegistry& Kernels() {
   static const KernelRegistry* const registry = [] {
     auto* kernels = new KernelRegistry();
@@ -137,7 +137,7 @@ const KernelRegistry& Kernels() {
   return *registry;
 }
 
-// The fused layer is newer than the nodes of its gradients, which therefore precede it here.
+// The fused layer is newer than the nodes of its gradients, which therefore precede it in the text.
 constexpr char kLayer[] = R"(
 x = Placeholder() {dtype=float, shape=<6,4>}
 w = Placeholder() {dtype=float, shape=<4,5>}
@@ -191,7 +191,7 @@ TEST(FuseBiasAndReluTest, LeavesOtherGradientsUnchanged) {
     return fused.find("ReluGrad( dact act") != std::string::npos &&
            fused.find("_MatMulReluGrad") == std::string::npos;
   };
-  // The product has another use or is fetched; there is no bias; the device has no such kernels.
+  // The product has another use or is fetched, there is no bias, or the device has no such kernels.
   EXPECT_TRUE(stays("other = Neg(dact) {T=float}", {"db", "dw", "other"}));
   EXPECT_TRUE(stays("", {"db", "dw", "dact"}));
   EXPECT_TRUE(stays("", {"dw"}));

@@ -11,8 +11,8 @@
 namespace mirrorflow {
 namespace {
 
-// The kernels of a device that supports fused nodes. tests/cuda/session_test.cc checks what such a
-// kernel computes.
+// Returns the kernels of a device that supports fused nodes. tests/cuda/session_test.cc checks what
+// such a kernel computes.
 const KernelRegistry& Kernels() {
   static const KernelRegistry* const registry = [] {
     auto* kernels = new KernelRegistry();
@@ -74,7 +74,8 @@ t2 = Mul(t1, x0) {T=float}
 )");
 }
 
-// A value that is used twice inside is fused. A value that is fetched or used elsewhere stays.
+// A value that is used twice inside the tree is fused. A value that is fetched or used elsewhere is
+// not.
 TEST(FuseElementwiseTest, ValuesWithOtherUsesAreNotFused) {
   ExpectFused(R"(
 act = Sigmoid(x) {T=float}
@@ -101,7 +102,7 @@ t2 = Mul(t0, t1) {T=float}
 )");
 }
 
-// A value of a smaller shape would be computed again for each element. Integers, checks and control
+// A value of a smaller shape would be recomputed for each element. Integers, checks and control
 // edges are not supported.
 TEST(FuseElementwiseTest, UnsupportedNodesAreLeftAlone) {
   const std::string text = R"(

@@ -91,8 +91,8 @@ absl::StatusOr<Outcome> Train(const Layer& layer, int replicas, bool fuse, int64
   return outcome;
 }
 
-// Returns whether the update is fused on one replica. The variable must be the same with and
-// without the pass.
+// Returns whether the update is fused on one replica. The variable must be equal with and without
+// the pass.
 bool Fuses(const Layer& layer) {
   const auto with = Train(layer, 1, true), without = Train(layer, 1, false);
   EXPECT_TRUE(with.ok()) << with.status();
@@ -141,7 +141,7 @@ TEST(FuseUpdatesTest, ProductThatReadsVariableIsNotFused) {
   EXPECT_FALSE(Fuses(layer));
 }
 
-// Replicas read each other's rows if these are smaller than the gradient to reduce.
+// Replicas read each other's rows if the rows are smaller than the gradient to reduce.
 TEST(FuseUpdatesTest, ReplicasShareFewRowsAndReduceGradientOfManyRows) {
   const Layer layer(nullptr);
   for (const int64_t rows : {kRows, 10 * kRows}) {
@@ -154,8 +154,8 @@ TEST(FuseUpdatesTest, ReplicasShareFewRowsAndReduceGradientOfManyRows) {
   }
 }
 
-// The kernels of a device that supports merged updates. tests/cuda/session_test.cc checks what such
-// kernels compute.
+// Returns the kernels of a device that supports merged updates. tests/cuda/session_test.cc checks
+// what such kernels compute.
 const KernelRegistry& KernelsOfBuckets() {
   static const KernelRegistry* const registry = [] {
     auto* kernels = new KernelRegistry();
@@ -222,7 +222,7 @@ w = ResourceApplyGradientDescent(c, rate, x) {T=float}
 }
 
 TEST(FuseUpdatesOfBucketTest, UpdatesWithOtherDifferencesAreNotMerged) {
-  // Another rate, and a gate.
+  // The updates have different rates, or one has a gate.
   EXPECT_EQ(Updates(R"(
 u = ResourceApplyGradientDescent(a, rate, x) {T=float}
 faster = AddV2(rate, rate) {T=float}
@@ -232,14 +232,14 @@ w = ResourceApplyGradientDescent(c, rate, x, gate) {T=float, _gates=1}
                     {"u", "v", "w"})
                 .size(),
             3);
-  // One bucket for each update.
+  // Each update has its own bucket.
   const std::string alike = R"(
 u = ResourceApplyGradientDescent(a, rate, x) {T=float}
 v = ResourceApplyGradientDescent(b, rate, x) {T=float}
 )";
   EXPECT_EQ(Updates(alike, {"u", "v"}, /*bucket_bytes=*/16).size(), 2);
   EXPECT_EQ(Updates(alike, {"u", "v"}).size(), 1);
-  // Devices without such kernels.
+  // The device has no such kernels.
   EXPECT_EQ(Updates(alike, {"u", "v"}, 1 << 20, KernelRegistry()).size(), 2);
 }
 

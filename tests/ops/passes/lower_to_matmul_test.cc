@@ -135,8 +135,8 @@ q = MatMul(a2, b) {T=float, transpose_a=true}
 r = MatMul(a, b2) {T=float, transpose_a=true}
 )";
 
-// Returns the step after the pass, which must be idempotent. The step feeds a, b and, if there is
-// one, c; it fetches y and, if there is one, z.
+// Returns the step after the pass, which must be idempotent. The step feeds a, b and, if present,
+// c; it fetches y and, if present, z.
 std::string Merged(const std::string& text, const Shape& c = {1, 1}) {
   StepNames names = {.feeds = {{"a", {2, 8}}, {"b", {2, 9}}}, .fetches = {"y"}};
   if (text.find("c = Placeholder") != std::string::npos) names.feeds.push_back({"c", c});
@@ -168,7 +168,7 @@ y = AddN(p, other, q, r) {N=4, T=float}
 }
 
 TEST(LowerToMatmulTest, MergesGradientsOfBias) {
-  // A single row, so that the operand is not larger than the bias.
+  // c has a single row, so that the operand is not larger than the bias.
   const std::string text = Merged(R"(
 c = Placeholder() {dtype=float, shape=<1,4>}
 c2 = Neg(c) {T=float}
@@ -185,7 +185,7 @@ y = AddN(u, v, w) {N=3, T=float}
 
 TEST(LowerToMatmulTest, LeavesSumsWithoutMergeableOrProfitableProducts) {
   const char* kept[] = {
-      // Only two products.
+      // There are only two products.
       "y = AddN(p, q) {N=2, T=float}\n",
       // One product has another use.
       "z = Exp(r) {T=float}\ny = AddN(p, q, r) {N=3, T=float}\n",
@@ -200,7 +200,7 @@ u = MatMul(t, b2) {T=float}
 v = MatMul(t, b) {T=float}
 y = AddN(s, u, v) {N=3, T=float}
 )",
-      // Operands larger than the product.
+      // The operands are larger than the product.
       R"(
 c = Placeholder() {dtype=float, shape=<9,2>}
 s = MatMul(c, c) {T=float, transpose_a=true}

@@ -77,7 +77,7 @@ Cast float
 )");
 }
 
-// The residual stream of a transformer: what is added to it is cast, not the stream.
+// The residual stream of a transformer stays float; the values that are added to it are cast.
 TEST(MixedPrecisionTest, SumWithFloatOfSameSizeStaysFloat) {
   ExpectMixed(R"(
 product = MatMul(x, w) {T=float}
@@ -121,7 +121,7 @@ TEST(MixedPrecisionTest, HalfIsCastLikeBfloat16) {
 
 class TrainingIn : public ::testing::TestWithParam<DataType> {};
 
-// Training on two replicas gives the losses of float up to the rounding.
+// The losses of training on two replicas equal those in float up to rounding.
 TEST_P(TrainingIn, LossesAreCloseToFloat) {
   for (const char* model : {"mlp", "cnn"}) {
     const std::vector<Tensor> batch = ClassifierBatch(model, 6);

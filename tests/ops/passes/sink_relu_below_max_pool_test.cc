@@ -65,13 +65,13 @@ TEST(SinkReluBelowMaxPoolTest, LeavesValuesWithOtherUses) {
   } kKept[] = {
       {Forward(), {"p", "r"}},
       {absl::StrCat(Forward(), "y = Neg(r) {T=float}\n"), {"p", "y"}},
-      // Two pools.
+      // The Relu has two pools.
       {absl::StrCat(Forward(), "y = MaxPool(r) ", kWindow), {"p", "y"}},
-      // A gradient of Relu that comes from elsewhere, or a gradient of the pool with another use.
+      // The gradient of the Relu comes from elsewhere, or the gradient of the pool has another use.
       {absl::StrCat(Forward(), "y = ReluGrad(x, r) {T=float}\n"), {"p", "y"}},
       {absl::StrCat(grad, "n = Neg(g) {T=float}\ny = ReluGrad(n, r) {T=float}\n"), {"p", "y"}},
       {absl::StrCat(grad, "y = ReluGrad(g, r) {T=float}\n"), {"p", "y", "g"}},
-      // The gradient of another pool.
+      // The gradient belongs to another pool.
       {absl::StrCat(Forward(), "g = MaxPoolGrad(r, p, dy) ",
                     "{T=float, ksize=[1,1,1,1], strides=[1,2,2,1], padding=\"VALID\"}\n",
                     "y = ReluGrad(g, r) {T=float}\n"),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Damaged checkpoints: none is read as another one.
+// A damaged checkpoint is never read as a different valid one.
 #include "train/checkpoint/checkpoint_contents.h"
 
 #include <sys/stat.h>
@@ -85,13 +85,13 @@ TEST_F(CheckpointContentsTest, HasWhatWasWritten) {
   EXPECT_EQ(data->variables.tensors.at("weights").flat<float>()[2], 3);
 }
 
-// It may be undamaged, and must not be removed as if it were not.
+// The checkpoint may be undamaged, so it must not be removed as a damaged one.
 TEST_F(CheckpointContentsTest, CheckpointThatCannotBeExaminedIsNotDamaged) {
-  const std::string path = Path(std::string(300, 'x').c_str());  // longer than a name may be
+  const std::string path = Path(std::string(300, 'x').c_str());  // longer than a file name can be
   EXPECT_EQ(ReadCheckpointContents(path).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-// It could not be read again.
+// Otherwise, it could not be read again.
 TEST_F(CheckpointContentsTest, TooLargeManifestIsNotWritten) {
   CheckpointContents data = {.variables = contents_};
   data.manifest.state["text"] = std::string(kMaxManifestBytes, 'x');
@@ -127,7 +127,7 @@ TEST_F(CheckpointContentsTest, EveryFlippedBitIsFoundAndItsTensorNamed) {
   }
 }
 
-// The checksums are right, but the file is not that of the manifest.
+// The checksums are right, but the manifest describes another file.
 TEST_F(CheckpointContentsTest, OtherTensorsThanInTheManifestAreFound) {
   const auto rewrite = [&](const char* from, const char* to) {
     std::string text = Read(Path("manifest.json"));

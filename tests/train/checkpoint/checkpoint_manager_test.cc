@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Training that is stopped and resumed: on the same replicas it computes what an undisturbed run
-// computes, bit for bit.
+// Training that is stopped and resumed on the same replicas computes the same bits as an
+// uninterrupted run.
 #include "train/checkpoint/checkpoint_manager.h"
 
 #include <fcntl.h>
@@ -39,12 +39,12 @@
 
 namespace {
 
-std::atomic<int> num_stale_saves = 0;  // the next ones, which fail
+std::atomic<int> num_stale_saves = 0;  // how many of the next saves fail
 std::atomic<bool> reads_fail = false;
 
 }  // namespace
 
-// These take the place of the C library's functions.
+// Replace the C library's functions.
 extern "C" int mkdir(const char* path, mode_t mode) noexcept {
   if (std::strstr(path, "/.step-") != nullptr && num_stale_saves > 0) {
     --num_stale_saves;
@@ -68,7 +68,7 @@ using ::testing::HasSubstr;
 
 constexpr int64_t kRows = 50, kBatch = 8, kSteps = 16;  // an epoch has 7 batches
 
-// Noisy samples of a line, in an order of its own in each epoch.
+// Noisy samples of a line, in a different order in each epoch.
 Dataset Points() {
   std::vector<float> x, y;
   for (int64_t i = 0; i < kRows; ++i) {
@@ -83,12 +83,12 @@ Dataset Points() {
 struct Training {
   TrainingPosition start;
   std::map<int64_t, float> losses;               // by step
-  std::map<std::string, std::string> variables;  // the bytes, by name
+  std::map<std::string, std::string> variables;  // bytes, by name
   absl::Status last_save;
 };
 
-// Trains a network with dropout by Adam until `steps` steps have run, with checkpoints as `options`
-// says, or without if it has no directory.
+// Trains a network with dropout with Adam until `steps` steps have run. Saves checkpoints according
+// to `options` if it has a directory.
 absl::StatusOr<Training> Train(const Strategy& strategy, int64_t steps,
                                const CheckpointManager::Options& options = {}, int64_t hidden = 5,
                                const std::function<void(int64_t)>& after_step = nullptr) {
@@ -206,7 +206,7 @@ TEST_F(CheckpointManagerTest, WorkersResumeFromWhatWorker0Reads) {
         const auto strategy = MultiWorkerMirroredStrategy::Create(options);
         ASSERT_TRUE(strategy.ok()) << strategy.status();
         CheckpointManager::Options own = Options();
-        if (worker == 1) own.directory = "/nonexistent/directory";  // not used
+        if (worker == 1) own.directory = "/nonexistent/directory";  // must not be used
         const auto training = Train(**strategy, stop, own);
         ASSERT_TRUE(training.ok()) << training.status();
         EXPECT_EQ(training->start.step, stop == 5 ? 0 : 5);
@@ -245,14 +245,14 @@ TEST_F(CheckpointManagerTest, DamagedNewestIsErrorUnlessAnOlderOneMayBeUsed) {
   EXPECT_EQ(resumed->start.step, 6);
   EXPECT_THAT(log_.lines(), testing::Contains(HasSubstr("damaged checkpoint")));
   EXPECT_THAT(Steps(), ElementsAre(9, 10));
-  // A damaged one of a later step goes away once training that began before it has been saved, and
-  // does not count as one that is kept.
+  // A damaged checkpoint of a later step is removed after the next save of a training that resumed
+  // before it, and is not counted as one to keep.
   Damage(10);
   ASSERT_TRUE(Train(*strategy, 12, Options(Resume::kLatestValid)).ok());
   EXPECT_THAT(Steps(), ElementsAre(9, 12));
 }
 
-// The next save would remove it.
+// Otherwise, the next save would remove it.
 TEST_F(CheckpointManagerTest, UnreadableNewestIsNotADamagedOne) {
   const auto strategy = Replicas(1);
   ASSERT_TRUE(Train(*strategy, 7, Options()).ok());
@@ -304,7 +304,7 @@ TEST_F(CheckpointManagerTest, AnotherModelSeedOrSettingIsNamed) {
               IsError(absl::StatusCode::kInvalidArgument, "batch: expected 8"));
 }
 
-// ESTALE, which NFS returns while a server fails over, is Aborted, too.
+// ESTALE, which NFS returns while a server fails over, also has the code Aborted.
 TEST_F(CheckpointManagerTest, StaleFileHandleIsAFailedSave) {
   num_stale_saves = 1;
   const auto trained = Train(*Replicas(1), kSteps, Options());
@@ -327,7 +327,7 @@ TEST_F(CheckpointManagerTest, AnotherOwnerEndsTrainingAtTheNextSave) {
   EXPECT_THAT(Steps(), ElementsAre());
 }
 
-// Worker 0 waits for the lock as long as lock_timeout, and the others for worker 0.
+// Worker 0 waits up to lock_timeout for the lock, and the other workers wait for worker 0.
 TEST_F(CheckpointManagerTest, OtherWorkersWaitForTheLockOfWorker0) {
   const auto owner = CheckpointDirectory::Open(directory_);
   ASSERT_TRUE(owner.ok()) << owner.status();
@@ -356,7 +356,7 @@ TEST_F(CheckpointManagerTest, OtherWorkersWaitForTheLockOfWorker0) {
 
 TEST_F(CheckpointManagerTest, FailedSavesWarnAndThenStopTraining) {
   const auto strategy = Replicas(1);
-  // Without its directory, no checkpoint can be saved.
+  // Without the directory, no checkpoint can be saved.
   const auto remove = [&](int64_t step) {
     if (step == 1) std::filesystem::remove_all(directory_);
   };
@@ -375,16 +375,16 @@ TEST_F(CheckpointManagerTest, FailedSavesWarnAndThenStopTraining) {
   EXPECT_THAT(Steps(), ElementsAre(15, 16));
 }
 
-// No later save can make up for the last one, but training has ended well.
+// No later save can make up for a failed last one, but training has ended normally.
 TEST_F(CheckpointManagerTest, FailedLastSaveIsReported) {
   const auto strategy = Replicas(1);
   const auto remove = [&](int64_t step) {
     if (step != kSteps) return;
-    // The previous save must succeed: losing the directory while writing is another error.
+    // The previous save must succeed: losing the directory during a write is a different error.
     while (!std::filesystem::exists(CheckpointPath(directory_, kSteps - 1))) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
-    // It may still be removing older checkpoints.
+    // The previous save may still be removing older checkpoints.
     for (std::error_code error; std::filesystem::exists(directory_);) {
       std::filesystem::remove_all(directory_, error);
     }

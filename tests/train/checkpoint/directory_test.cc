@@ -40,7 +40,7 @@ std::function<void()> before_flock;
 
 }  // namespace
 
-// These take the place of the C library's functions.
+// Replace the C library's functions.
 extern "C" int flock(int fd, int operation) noexcept {
   if (before_flock) before_flock();
   if (has_flock) return static_cast<int>(syscall(SYS_flock, fd, operation));
@@ -63,7 +63,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// While it exists, this process cannot open files.
+// Keeps this process from opening files while it exists.
 class NoMoreFiles {
  public:
   NoMoreFiles() {
@@ -91,7 +91,7 @@ class CheckpointDirectoryTest : public testing::Test {
     return {std::istreambuf_iterator<char>(file), {}};
   }
 
-  // A checkpoint whose only file has this text.
+  // Saves a checkpoint whose only file contains `text`.
   static absl::Status Save(CheckpointDirectory& directory, int64_t step, const std::string& text) {
     return directory.Commit(step, [&](const std::string& path) {
       std::ofstream(path + "/file") << text;
@@ -172,8 +172,8 @@ TEST_F(CheckpointDirectoryTest, NextOwnerWaitsAndNamesThePreviousOne) {
   }
 }
 
-// The owner or the next job may have no flock, as with ENOLCK on NFS. Then only the renewals tell
-// whether the owner lives.
+// The owner or the next job may not be able to use flock, for example with ENOLCK on NFS. Then only
+// the renewals show whether the owner lives.
 TEST_F(CheckpointDirectoryTest, RenewingOwnerKeepsTheDirectoryWithoutFlockOnEitherSide) {
   constexpr absl::Duration kLease = absl::Seconds(100);
   for (const bool owner_has_flock : {true, false}) {
@@ -184,7 +184,7 @@ TEST_F(CheckpointDirectoryTest, RenewingOwnerKeepsTheDirectoryWithoutFlockOnEith
         CheckpointDirectory::Open(path_, {.renewal = absl::Milliseconds(1), .lease = kLease});
     ASSERT_TRUE(owner.ok()) << owner.status();
     has_flock = !owner_has_flock;
-    // Each attempt of the next job comes almost half a lease after the one before.
+    // The next job makes each attempt almost half a lease after the previous one.
     std::string last;
     before_flock = [&] {
       for (int i = 0; i < 5000 && Lock() == last; ++i) absl::SleepFor(absl::Milliseconds(1));
@@ -195,7 +195,7 @@ TEST_F(CheckpointDirectoryTest, RenewingOwnerKeepsTheDirectoryWithoutFlockOnEith
     EXPECT_TRUE(absl::IsDeadlineExceeded(CheckpointDirectory::Open(path_, waits).status()));
     EXPECT_EQ(Save(**owner, 1, "x"), absl::OkStatus());
 
-    // As if the owner's host lost its power.
+    // Simulates a power loss of the owner's host.
     before_flock = nullptr;
     const std::string text = Lock();
     owner->reset();
@@ -208,7 +208,7 @@ TEST_F(CheckpointDirectoryTest, RenewingOwnerKeepsTheDirectoryWithoutFlockOnEith
   }
 }
 
-// An NFS server keeps the lock of a host that has lost its power.
+// An NFS server keeps the lock of a host that has lost power.
 TEST_F(CheckpointDirectoryTest, HeldFlockOfAnotherHostEndsWithTheLease) {
   std::filesystem::create_directories(path_);
   std::ofstream(path_ + "/lock") << "process 1 on elsewhere\nflock on boot 1, device 1\n";
@@ -222,7 +222,7 @@ TEST_F(CheckpointDirectoryTest, HeldFlockOfAnotherHostEndsWithTheLease) {
   close(fd);
 }
 
-// A corrupt lock file counts as an owner that never renews its lease. Only its first bytes are
+// A corrupt lock file counts as an owner that never renews its lease. Only the first bytes are
 // read.
 TEST_F(CheckpointDirectoryTest, LockFileOfGarbageIsReadInPart) {
   for (const char c : {'\x1b', '\0', '\n'}) {
@@ -242,7 +242,7 @@ TEST_F(CheckpointDirectoryTest, LockFileOfGarbageIsReadInPart) {
   }
 }
 
-// It may be paused, or stopped in a debugger.
+// The owner may be paused, or stopped in a debugger.
 TEST_F(CheckpointDirectoryTest, OwnerOnTheSameHostKeepsTheDirectoryWithoutRenewing) {
   const auto owner = CheckpointDirectory::Open(path_, {.renewal = absl::Hours(1)});
   ASSERT_TRUE(owner.ok()) << owner.status();
@@ -251,7 +251,7 @@ TEST_F(CheckpointDirectoryTest, OwnerOnTheSameHostKeepsTheDirectoryWithoutRenewi
       CheckpointDirectory::Open(path_, {.timeout = absl::Minutes(1)}).status()));
 }
 
-// Such as a limit, or a network that fails for a moment.
+// The cause may be a limit, or a network that fails for a moment.
 TEST_F(CheckpointDirectoryTest, UnreadableLockFileSaysNothingAboutTheOwner) {
   has_flock = false;
   const auto owner = CheckpointDirectory::Open(path_);
@@ -273,8 +273,8 @@ TEST_F(CheckpointDirectoryTest, UnreadableLockFileSaysNothingAboutTheOwner) {
   EXPECT_EQ(Save(**owner, 2, "saved"), absl::OkStatus());
 }
 
-// The lease of a network file system expires while a host is paused, or an operator removes the
-// file. The process that comes back must not touch what the next owner has saved.
+// The lease on a network file system expires while a host is paused, or an operator removes the
+// file. When the process resumes, it must not touch what the next owner has saved.
 TEST_F(CheckpointDirectoryTest, OwnerThatWasReplacedChangesNothing) {
   for (const bool flock : {true, false}) {
     SetUp();
@@ -305,7 +305,7 @@ TEST_F(CheckpointDirectoryTest, OwnerThatWasReplacedChangesNothing) {
   }
 }
 
-// Nor must its renewals, for which it need not notice that it was replaced.
+// Its renewals must not write either, even if it has not noticed that it was replaced.
 TEST_F(CheckpointDirectoryTest, OwnerThatWasReplacedDoesNotRenew) {
   const DirectoryLockOptions renews = {.renewal = absl::Milliseconds(1)};
   const auto old = CheckpointDirectory::Open(path_, renews);
@@ -358,9 +358,9 @@ TEST_F(CheckpointDirectoryTest, SaveReplacesACheckpointOfTheSameStep) {
   }
 }
 
-// As NFS and FUSE, which need two renames to replace a checkpoint.
+// NFS and FUSE need two renames to replace a checkpoint.
 TEST_F(CheckpointDirectoryTest, ReplacedCheckpointSurvivesACrashBetweenTwoRenames) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");  // starts again, with the failpoint
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // runs the test again, with the failpoint
   setenv("MIRRORFLOW_FAILPOINTS", "checkpoint/replace=kill", 1);
   const auto replace = [&] {
     can_exchange = false;
@@ -408,7 +408,7 @@ TEST_F(CheckpointDirectoryTest, LeftoversAreRemovedAtTheNextStart) {
   std::filesystem::create_directories(path_ + "/.step-000000005.0123456789abcdef.tmp/inner");
   std::filesystem::create_directories(path_ + "/.other.tmp");
   std::ofstream(path_ + "/.lock.0123456789abcdef.tmp") << "process 1";
-  // One that was replaced, and one whose replacement is missing.
+  // Step 5 was replaced, and the replacement of step 6 is missing.
   for (const int64_t step : {5, 6}) {
     const std::string old = absl::StrCat(path_, "/.step-00000000", step, ".0123456789abcdef.old");
     std::filesystem::create_directory(old);

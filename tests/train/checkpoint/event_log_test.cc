@@ -21,7 +21,7 @@ TEST(EventLogTest, EachEventIsALineOfJson) {
     log.Restarted(2, "worker 1: signal 9 (KILL)");
     log.Joined(0, "host \"a\"", 77);
   }
-  const EventLog log(directory);  // another process goes on
+  const EventLog log(directory);  // another process continues the log
   log.Started(400, 2, 4);
   log.Saved(500);
   log.Lost(WithFailure(absl::UnavailableError("it\nis gone"), {.rank = 3, .worker = 1, .step = 7}));
@@ -48,7 +48,7 @@ TEST(EventLogTest, EachEventIsALineOfJson) {
           {"event", "lost"}, {"worker", 1}, {"rank", 3}, {"step", 7}, {"message", "it\nis gone"}}));
 }
 
-TEST(EventLogTest, FileThatCannotBeWrittenIsNoError) { EventLog("/nowhere").Saved(1); }
+TEST(EventLogTest, UnwritableFileIsIgnored) { EventLog("/nowhere").Saved(1); }
 
 }  // namespace
 }  // namespace mirrorflow

@@ -41,7 +41,7 @@ CheckpointManifest Example() {
   return m;
 }
 
-// A manifest with this body and the right checksum.
+// Returns a manifest with this body and the right checksum.
 std::string Framed(const std::string& body) {
   return absl::StrFormat("{\"crc32c\":\"%08x\",\"manifest\":%s}\n", Crc32c(body), body);
 }
@@ -70,7 +70,7 @@ TEST(ManifestTest, EveryCutAndEveryFlippedBitIsFound) {
     std::string flipped = text;
     flipped[bit / 8] ^= static_cast<char>(1 << bit % 8);
     const auto parsed = ParseManifest(flipped);
-    // The case of a hexadecimal digit does not matter.
+    // The case of hexadecimal digits does not matter.
     if (parsed.ok()) {
       EXPECT_EQ(*parsed, Example());
     }

@@ -30,7 +30,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::Key;
 
-// Two variables with an initial value and one without.
+// Two variables with an initial value, and one without.
 class VariablesFileTest : public ::testing::Test {
  protected:
   VariablesFileTest() {
@@ -138,7 +138,7 @@ TEST_F(VariablesFileTest, StepIsRestoredOnlyIfNothingIsMissing) {
   EXPECT_EQ(session_->step(), 3);
 }
 
-// A session of dense layers of two units each, with an optimizer if it trains.
+// Returns a session of dense layers with two units each, and with an optimizer if it trains.
 std::unique_ptr<Session> DenseSession(const std::vector<std::string>& names, bool trains = false) {
   Graph graph;
   Scope root(&graph);
@@ -154,13 +154,13 @@ TEST(CheckpointNamesTest, OptimizerStateIsNotUnexpectedWithoutOptimizer) {
   const auto report = LoadVariables(path, *DenseSession({"dense"}));
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_THAT(report->unexpected, ElementsAre());
-  // In a session with an optimizer, the state of a variable that it lacks is unexpected.
+  // In a session with an optimizer, state of a variable that the session lacks is unexpected.
   EXPECT_THAT(LoadVariables(path, *DenseSession({"other"}, true)).status(),
               IsError(absl::StatusCode::kInvalidArgument, "unexpected"));
 }
 
-// A model with everything that is not a weight: moving averages, slots of an optimizer, the state
-// of a learning rate, and the counters of a metric.
+// A model with all variables that are not weights: moving averages, optimizer slots, learning-rate
+// state and metric counters.
 std::unique_ptr<Session> TrainerSession() {
   Graph graph;
   Scope root(&graph);
@@ -173,7 +173,7 @@ std::unique_ptr<Session> TrainerSession() {
   return CreateTestSession(graph, {}).value();
 }
 
-// The file that Python writes: the model, without the rest.
+// Returns the contents of a file as Python writes it: the model without other state.
 Safetensors WeightsOf(Session& session) {
   Safetensors weights;
   EXPECT_TRUE(CollectVariables(session, &weights).ok());
@@ -202,7 +202,7 @@ TEST(StrictLoadTest, WeightsAloneLoadIntoTrainerAndItsStateStays) {
   EXPECT_THAT(report->kept_state, testing::Not(testing::IsEmpty()));
   EXPECT_EQ(report->loaded.size() + report->kept_state.size(), session->VariableNames().size());
   EXPECT_TRUE(Tensor::Identical(*session->ReadVariable("dense/kernel"), kernel));
-  EXPECT_EQ(session->step(), 7);  // of the state that stays
+  EXPECT_EQ(session->step(), 7);  // it belongs to the state that is kept
 }
 
 TEST(StrictLoadTest, EveryVariableOfModelIsRequired) {
@@ -253,7 +253,7 @@ TEST(StrictLoadTest, SavedTrainerLoadsIntoModelAlone) {
   EXPECT_THAT(report->unexpected, ElementsAre());
 }
 
-// A file of a variable and of an 8-bit float, under these names.
+// Returns the path of a file with a variable and an 8-bit float of these names.
 std::string WithFloat8(absl::string_view name, absl::string_view float8) {
   const std::string header =
       absl::StrCat(R"({")", name, R"(":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},")", float8,
@@ -274,7 +274,7 @@ TEST_F(VariablesFileTest, UnsupportedTensorMattersOnlyToItsVariable) {
   EXPECT_THAT(LoadVariables(path, *session_, {.strict = false})->loaded, ElementsAre("a"));
   const LoadOptions only_a = {.required = std::set<std::string>{"a"}};
   EXPECT_THAT(LoadVariables(path, *session_, only_a)->loaded, ElementsAre("a"));
-  // Unlike one that a variable needs.
+  // A tensor that a variable needs is an error.
   const std::string needed = WriteTemporary("needed.safetensors", WithFloat8("a", "c"));
   const absl::Status status = LoadVariables(needed, *session_, {.strict = false}).status();
   EXPECT_THAT(status, IsError(absl::StatusCode::kUnimplemented, "needed.safetensors: ", "\"c\"",
@@ -285,7 +285,7 @@ TEST_F(VariablesFileTest, UnsupportedTensorMattersOnlyToItsVariable) {
 TEST_F(VariablesFileTest, OnlyRequiredVariablesAreRequired) {
   LoadOptions options = {.required = std::set<std::string>{"a"}};
   const auto report = Load({{{"a", Tensor::Vector<float>({5, 6})},
-                             {"b", Tensor::Scalar<float>(1)},  // another type than the variable
+                             {"b", Tensor::Scalar<float>(1)},  // another type than the variable's
                              {"c", Tensor::Scalar<float>(7)},
                              {"other", Tensor::Scalar<float>(1)}}},
                            options);

@@ -21,7 +21,7 @@ using ::testing::ElementsAreArray;
 using ::testing::FloatNear;
 using ::testing::Pointwise;
 
-// 4 x 5 pixels of one channel.
+// 4 x 5 pixels with one channel.
 Tensor Image() {
   return Tensor::Of<float>({4, 5, 1}, {30, 10, 40, 10, 50, 90, 20, 60, 50, 30,  //
                                        50, 80, 90, 70, 90, 30, 20, 30, 80, 40});
@@ -50,7 +50,7 @@ void ExpectNear(const absl::StatusOr<Tensor>& got, const std::vector<float>& wan
   EXPECT_THAT(ValuesOf(got), Pointwise(FloatNear(2e-3), want));
 }
 
-// Values of tf.image.resize, bilinear, of TensorFlow 2.21.
+// Expected values from tf.image.resize, bilinear, in TensorFlow 2.21.
 TEST(ImageOpsTest, ResizeMatchesTensorFlow) {
   ExpectNear(images::Resize(Image(), 3, 7),
              {40.0,    23.8095, 20.7143, 43.3333, 24.2857, 29.5238, 46.6667,
@@ -64,7 +64,8 @@ TEST(ImageOpsTest, ResizeMatchesTensorFlow) {
   EXPECT_EQ(ValuesOf(images::Resize(Image(), 4, 5)), ValuesOf(Image()));
 }
 
-// Values of tf.raw_ops.ImageProjectiveTransformV3 with the matrix of Keras' RandomRotation.
+// Expected values from tf.raw_ops.ImageProjectiveTransformV3 with the matrix of Keras'
+// RandomRotation.
 TEST(ImageOpsTest, RotateMatchesTensorFlow) {
   ExpectNear(
       images::Rotate(Image(), 0.5),
@@ -74,13 +75,13 @@ TEST(ImageOpsTest, RotateMatchesTensorFlow) {
       images::Rotate(Image(), -1.2),
       {29.4653, 58.9761, 46.5622, 11.0019, 1.8292, 17.9005, 66.6646, 55.3812, 44.2248, 14.6605,
        12.4659, 55.5834, 72.6008, 42.5429, 14.405, 5.8819,  78.38,   77.3567, 40.413,  40.7128});
-  // A quarter counter-clockwise, as np.rot90 and Keras.
+  // A quarter turn counter-clockwise, like np.rot90 and Keras.
   ExpectNear(images::Rotate(Tensor::Of<float>({2, 2, 1}, {1, 2, 3, 4}), std::numbers::pi / 2),
              {2, 4, 1, 3});
 }
 
 TEST(ImageOpsTest, AdjustsColors) {
-  // Values of tf.image.adjust_contrast.
+  // Expected values from tf.image.adjust_contrast.
   ExpectNear(images::AdjustContrast(Image(), 1.5),
              {20.75, -9.25, 35.75,  -9.25, 50.75,  110.75, 5.75, 65.75, 50.75, 20.75,
               50.75, 95.75, 110.75, 80.75, 110.75, 20.75,  5.75, 20.75, 95.75, 35.75});
@@ -117,7 +118,7 @@ TEST(ImageOpsTest, BadArgumentsAreErrors) {
   }
 }
 
-// `augment` of Image() as row `row` of pass `epoch`.
+// Applies `augment` to Image() as row `row` of pass `epoch`.
 std::vector<float> Augmented(const RowFunction& augment, int64_t row, int64_t epoch = 0,
                              const Tensor& image = Image()) {
   Row components = {image};
@@ -125,7 +126,7 @@ std::vector<float> Augmented(const RowFunction& augment, int64_t row, int64_t ep
   return ValuesOf(components[0]);
 }
 
-// How often each result appears in 1000 rows.
+// Counts how often each result appears in 1000 rows.
 std::map<std::vector<float>, int> Frequencies(const RowFunction& augment, const Tensor& image) {
   std::map<std::vector<float>, int> seen;
   for (int64_t row = 0; row < 1000; ++row) ++seen[Augmented(augment, row, 0, image)];
@@ -204,7 +205,7 @@ TEST(AugmentationTest, MixUpMixesImagesAndLabels) {
     sum += weight;
     squares += weight * weight;
   }
-  // Beta(a, a) has the mean 1/2 and the variance 1 / (4 (2 a + 1)).
+  // Beta(a, a) has mean 1/2 and variance 1 / (4 (2 a + 1)).
   EXPECT_NEAR(sum / kRows, 0.5, 0.03);
   EXPECT_NEAR(squares / kRows - std::pow(sum / kRows, 2), 1 / (4 * 1.8), 0.01);
   Row bad = {Image(), Tensor::Scalar<int32_t>(3), Image(), Tensor::Scalar<int32_t>(0)};

@@ -15,8 +15,8 @@ namespace {
 thread_local int64_t allocations = 0;
 }  // namespace
 
-// Counts allocations, of which the tests below expect none. When it inlines these, GCC 12 sees only
-// one half of each pair.
+// Counts allocations; the tests below expect none. When GCC 12 inlines these, it sees only one half
+// of each pair.
 #pragma GCC diagnostic ignored "-Wmismatched-new-delete"
 void* operator new(size_t size) {
   ++allocations;
@@ -39,7 +39,7 @@ Tensor Iota(int n) {
   return Tensor::Vector<int32_t>(values);
 }
 
-// `n` rows (10 i, 10 i + 1) with label i.
+// Returns `n` rows (10 i, 10 i + 1) with label i.
 Dataset Pairs(int n) {
   std::vector<float> features;
   for (int i = 0; i < n; ++i) {
@@ -51,7 +51,7 @@ Dataset Pairs(int n) {
 
 using Labels = std::vector<int32_t>;
 
-// The last component of each batch.
+// Returns the last component of each batch.
 std::vector<Labels> Batches(BatchSource& source, int limit = 1000) {
   std::vector<Labels> all;
   SourceBatch batch;
@@ -204,7 +204,7 @@ TEST(DatasetTest, PrefetchKeepsBatches) {
 }
 
 TEST(DatasetTest, SharesOfWorkersAreTheRowsOfTheWholeBatch) {
-  // Three workers of 1, 0 and 2 replicas; the last batch has fewer rows than replicas.
+  // Three workers with 1, 0 and 2 replicas. The last batch has fewer rows than there are replicas.
   const BatchShard shards[] = {{0, 1, 3}, {1, 0, 3}, {1, 2, 3}};
   const Dataset dataset = Pairs(16).Shuffle(3).Batch(7);
   std::vector<std::unique_ptr<BatchSource>> parts;

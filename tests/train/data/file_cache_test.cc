@@ -21,7 +21,7 @@ using Ints = std::vector<int32_t>;
 
 int32_t NumberOf(const Row& row) { return row[0].scalar<int32_t>(); }
 
-// 0 to n - 1.
+// Returns the rows 0 to n - 1.
 Dataset Range(int n) {
   return Dataset::FromRandomAccess(n, [](int64_t i, Row* row) {
     *row = {Tensor::Scalar<int32_t>(static_cast<int32_t>(i))};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each of several workers reads its own files of a dataset (AutoShardPolicy FILE).
+// Several workers each read their own files of a dataset (AutoShardPolicy FILE).
 #include <algorithm>
 #include <filesystem>
 #include <string>
@@ -23,21 +23,21 @@ using ::testing::IsEmpty;
 
 using Values = std::vector<int64_t>;
 
-// Part `file` of the data set `name`, with a column of numbers from `first` on.
+// Writes part `file` of the dataset `name`, with a column of consecutive numbers from `first`.
 std::string WriteNumbers(absl::string_view name, int file, int first, int rows) {
   std::string text = "n\n";
   for (int i = 0; i < rows; ++i) absl::StrAppend(&text, first + i, "\n");
   return WriteTemporary(absl::StrCat(name, "/part-", file, ".csv"), text);
 }
 
-// 5, 1, 3 and 2 rows, in four files: 0 … 4, 10, 20 … 22, 30 and 31.
+// Writes four files of 5, 1, 3 and 2 rows: 0 … 4, 10, 20 … 22, 30 and 31.
 std::string FourFiles(absl::string_view name) {
   constexpr int kRows[] = {5, 1, 3, 2};
   for (int file = 0; file < 4; ++file) WriteNumbers(name, file, 10 * file, kRows[file]);
   return absl::StrCat(TemporaryPath(name), "/part-*.csv");
 }
 
-// Worker `worker` of two, with one replica each.
+// Returns the shard of worker `worker` of two, with one replica each.
 FileShard OfTwo(int worker) {
   return {.worker = worker, .num_workers = 2, .batch = {worker, 1, 2}};
 }
@@ -100,7 +100,7 @@ TEST(FileShardsTest, EachWorkerHasEverySecondFileAndItsPartOfABatch) {
   EXPECT_THAT(*BatchesOf(batches, OfTwo(0)),
               ElementsAre(Values({0, 1, 2}), Values({3, 4, 20}), Values({21, 22})));
   EXPECT_THAT(*BatchesOf(batches, OfTwo(1)), ElementsAre(Values({10, 30}), Values({31})));
-  // Three workers, of which worker 1 has two of four replicas.
+  // Three workers; worker 1 has two of the four replicas.
   EXPECT_THAT(*BatchesOf(batches, {.worker = 0, .num_workers = 3, .batch = {0, 1, 4}}),
               ElementsAre(Values({0, 1}), Values({2, 3}), Values({4, 30}), Values({31})));
   EXPECT_THAT(*BatchesOf(batches, {.worker = 1, .num_workers = 3, .batch = {1, 2, 4}}),
@@ -114,14 +114,14 @@ TEST(FileShardsTest, EachWorkerHasEverySecondFileAndItsPartOfABatch) {
                   ->drop_remainder);
 }
 
-// The file of the other worker does not exist.
+// The other worker's file does not exist.
 TEST(FileShardsTest, WorkerOpensOnlyItsFiles) {
   const std::string bytes = WriteTemporary("only/0.tfrecord", "");
   const Dataset batches = Dataset::FromTFRecords({bytes, "/no/such.tfrecord"}, {}).Batch(2);
   EXPECT_THAT(*BatchesOf(batches, OfTwo(0)), IsEmpty());
   const absl::Status missing = BatchesOf(batches, OfTwo(1)).status();
   EXPECT_THAT(missing, IsError(absl::StatusCode::kNotFound, "/no/such.tfrecord"));
-  EXPECT_EQ(batches.status().code(), absl::StatusCode::kNotFound);  // all files
+  EXPECT_EQ(batches.status().code(), absl::StatusCode::kNotFound);  // it needs all files
 }
 
 TEST(FileShardsTest, StagesRunOnTheRowsOfTheWorker) {
@@ -151,7 +151,7 @@ TEST(FileShardsTest, StagesRunOnTheRowsOfTheWorker) {
   }
 }
 
-// As a training that resumes: batch k of a worker is in step k.
+// As in a resumed training: batch k of a worker belongs to step k.
 TEST(FileShardsTest, SkippedBatchesAreThoseOfTheWorker) {
   const Dataset batches = Dataset::FromCsv(FourFiles("skipped"), {}).Shuffle(7).Batch(4);
   for (const int worker : {0, 1}) {
@@ -186,7 +186,8 @@ TEST(FileShardsTest, CachesAreThoseOfTheWorker) {
   });
   for (const Dataset& cached : {counted.Cache(), counted.Cache(path)}) {
     reads = 0;
-    for (const int epoch : {0, 1, 2}) {  // each with another dataset after the cache, as in Fit()
+    for (const int epoch : {0, 1, 2}) {  // each epoch uses another dataset after the cache, as in
+                                         // Fit()
       const Dataset batches = cached.Batch(2).Skip(0);
       EXPECT_THAT(Joined(*BatchesOf(batches, OfTwo(0), epoch)),
                   ElementsAre(0, 1, 2, 3, 4, 20, 21, 22));

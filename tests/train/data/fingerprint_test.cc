@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The fingerprint of a dataset is the same for every shard, differs for different data, and leaves
-// the batches unchanged.
+// The fingerprint of a dataset is the same for every shard, differs if the data differ, and does
+// not change the batches.
 #include <atomic>
 #include <cstring>
 #include <functional>
@@ -178,7 +178,7 @@ TEST(DatasetFingerprintTest, LastBatchIsCoveredOnlyWithRandomAccess) {
   EXPECT_THAT(FingerprintOf(Numbers(Values(kRows)).Repeat().Batch(4)).last_batch, IsEmpty());
 }
 
-// Reaching the last batch would take as long as running through all passes.
+// Reaching the last batch would take as long as all passes.
 TEST(DatasetFingerprintTest, DistantLastBatchIsLeftOut) {
   constexpr int64_t kPasses = std::numeric_limits<int64_t>::max() / kRows;
   EXPECT_THAT(FingerprintOf(Numbers(Values(kRows)).Shuffle(1).Repeat(kPasses).Batch(4)).last_batch,
@@ -222,7 +222,7 @@ TEST(DatasetFingerprintTest, ReadsOnlySomeRowsIfTheyAreLarge) {
   EXPECT_LE(reads, 10);
 }
 
-// To reach it, the buffer draws the order of all rows.
+// To reach it, the buffer would have to draw the order of all rows.
 TEST(DatasetFingerprintTest, LastBatchBehindABufferIsLeftOut) {
   const Dataset dataset = Numbers(Values(kRows)).Shuffle(1, {.buffer_size = 5});
   EXPECT_THAT(FingerprintOf(dataset.Batch(4)).last_batch, IsEmpty());

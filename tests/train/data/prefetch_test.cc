@@ -13,13 +13,13 @@
 namespace mirrorflow {
 namespace {
 
-// The test's view of a CountingSource, and its means to delay it.
+// Lets the test observe and delay a CountingSource.
 struct Control {
   std::mutex mu;
   std::condition_variable changed;
-  int made = 0;          // finished calls of Next()
+  int made = 0;          // completed calls of Next()
   int read = 0;          // batches that the test has requested
-  int most_ahead = 0;    // the most calls beyond those
+  int most_ahead = 0;    // largest number of calls beyond those
   int allowed = 10'000;  // calls of Next() that may begin
   bool destroyed = false;
 
@@ -29,7 +29,7 @@ struct Control {
   }
 };
 
-// Gives the batches [0], [1], …, and then the end or an error.
+// Returns the batches [0], [1], …, followed by the end or an error.
 class CountingSource final : public BatchSource {
  public:
   CountingSource(Control& control, int batches, absl::Status at_end)
@@ -102,7 +102,7 @@ TEST(PrefetchTest, LackOfMemoryOnItsThreadIsAnError) {
 }
 
 // The reader lets the ring fill before each batch. A thread that ran too far ahead would have a
-// thousand chances to do so, and would show in `most_ahead` or in an overwritten batch.
+// thousand chances to do so, and it would show in `most_ahead` or in an overwritten batch.
 TEST(PrefetchTest, RunsAheadByExactlyItsDepth) {
   constexpr int kBatches = 1'000;
   for (int depth : {1, 3}) {

@@ -29,7 +29,7 @@ bool Next(RowStream& stream, Rows* rows) {
   return more.ok() && *more;
 }
 
-// The elements of one pass, at most `limit`.
+// Returns the elements of one pass, at most `limit`.
 std::vector<Rows> Elements(RowStream& stream, int64_t epoch, int limit = 1000) {
   EXPECT_EQ(stream.Start(epoch), absl::OkStatus());
   std::vector<Rows> elements;
@@ -74,7 +74,7 @@ TEST(ShuffleRowsTest, OrderDependsOnlyOnSeedAndEpoch) {
   EXPECT_NE(Flat(*ShuffleRows(AllRows(50), 0), 1), first) << "seed and epoch must not be added";
 }
 
-// Runs are reproduced and compared across machines and versions, so these orders must not change.
+// Runs are reproduced and compared across machines and versions, so these orders must never change.
 TEST(ShuffleRowsTest, OrderMatchesRecordedOrder) {
   EXPECT_THAT(Flat(*ShuffleRows(AllRows(10), 1), 0), ElementsAre(6, 4, 7, 2, 9, 1, 5, 0, 8, 3));
   EXPECT_THAT(Flat(*ShuffleRows(AllRows(10), 1), 1), ElementsAre(7, 6, 9, 3, 4, 0, 1, 8, 2, 5));
@@ -88,7 +88,7 @@ TEST(ShuffleRowsTest, AllOrdersAreEquallyLikely) {
   ASSERT_EQ(seen.size(), 24u);
   double chi_square = 0;
   for (const auto& [rows, count] : seen) chi_square += (count - 1000.0) * (count - 1000.0) / 1000;
-  // With 23 degrees of freedom, 49.7 is exceeded with a probability of 0.001. A naive swap of every
+  // With 23 degrees of freedom, 49.7 is exceeded with probability 0.001. Naively swapping every
   // position with any other one would give about 2,000.
   EXPECT_LT(chi_square, 49.7);
 }
@@ -165,7 +165,7 @@ TEST(ShuffleInBufferTest, YieldsEveryRowOnceAndNoneBeforeItCanBeInTheBuffer) {
 
 using Stage = std::function<std::unique_ptr<RowStream>(std::unique_ptr<RowStream>)>;
 
-// Skipping leaves exactly the elements after those that it skips.
+// After a skip, exactly the remaining elements follow.
 TEST(SkipRowsTest, LeavesOutTheFirstElementsOfEveryKindOfStream) {
   const auto shuffle = [](auto input) { return ShuffleRows(std::move(input), 7); };
   const auto batch = [](auto input) { return BatchRows(std::move(input), 3, false); };

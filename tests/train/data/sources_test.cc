@@ -35,7 +35,7 @@ constexpr char kFolder[] = "tests/references/formats/";
 
 std::string Stored(absl::string_view name) { return absl::StrCat(kFolder, name); }
 
-// Component `c` of all rows, in order, as numbers.
+// Returns component `c` of all rows, in order, as numbers.
 absl::StatusOr<std::vector<double>> TryColumn(const Dataset& dataset, int c) {
   std::vector<double> values;
   const auto source = dataset.MakeIterator();
@@ -116,7 +116,7 @@ TEST(FromNpzTest, PicksArraysByName) {
   EXPECT_THAT(ErrorOf(Dataset::FromNpz(path, {"y", "w"})), IsError(kNotFound, "got 'w'"));
 }
 
-// The files are by TensorFlow. Example 3 has neither label nor tags.
+// TensorFlow wrote the files. Example 3 has neither label nor tags.
 TEST(FromTFRecordsTest, ReadsExamplesOfAllFilesInAnyOrder) {
   const TFRecordSource source = {
       .features = {
@@ -172,7 +172,7 @@ TEST(FromTFRecordsTest, RowsWithoutFeaturesAreBytes) {
   EXPECT_GT(Column(rows.Take(1), 0).size(), 20u);
 }
 
-// A folder with two classes and three images.
+// Creates a folder with two classes and three images.
 std::string MakeImageFolder(const std::string& name) {
   const std::filesystem::path root = TemporaryPath(name);
   std::filesystem::remove_all(root);
@@ -232,7 +232,7 @@ TEST(FromImageFolderTest, HiddenFilesAndFoldersAreNoClassesAndNoRows) {
   EXPECT_EQ(files->labels, want->labels);
   EXPECT_THAT(Column(Dataset::FromImageFolder(folder, {.height = 1, .width = 1}), 1),
               ElementsAre(0, 1, 1));
-  // A hidden folder can be a class, if it is named.
+  // A hidden folder can be a class if it is named.
   EXPECT_THAT(ListImageFolder(folder, {".git"})->labels, ElementsAre(0));
 }
 
@@ -259,7 +259,7 @@ TEST(FromImageFolderTest, BrokenLinksAreErrors) {
   namespace fs = std::filesystem;
   const std::string folder = MakeImageFolder("broken_links");
   const auto error = [&] { return ErrorOf(Dataset::FromImageFolder(folder, {})); };
-  // A link whose target exists is an image; a broken one of another kind is not missed.
+  // A link to an existing image is an image. A broken link to another kind of file is ignored.
   fs::create_symlink("b.PNG", folder + "/roses/c.png");
   fs::create_symlink("missing", folder + "/roses/readme.txt");
   fs::create_symlink("missing", folder + "/README.md");
@@ -294,7 +294,7 @@ TEST(FromImageFolderTest, PipesDevicesAndFoldersNamedLikeImagesAreReported) {
   ASSERT_EQ(mkfifo((folder + "/roses/pipe.png").c_str(), 0600), 0);
   fs::create_symlink("/dev/null", folder + "/roses/device.png");
   fs::create_directory(folder + "/roses/folder.jpg");
-  fs::rename(folder + "/roses/more", folder + "/roses/more.png");  // its image is read
+  fs::rename(folder + "/roses/more", folder + "/roses/more.png");  // the image in it is read
   fs::create_directory_symlink(folder + "/daisies", folder + "/roses/link");
   testing::internal::CaptureStderr();
   const auto files = ListImageFolder(folder);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The stages of a dataset that read rows: each alone, and in pipelines with the others.
+// The dataset stages that read rows, each on its own and in pipelines with others.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -27,14 +27,14 @@ Row Number(int32_t n) { return {Tensor::Scalar<int32_t>(n)}; }
 
 int32_t NumberOf(const Row& row) { return row[0].scalar<int32_t>(); }
 
-// 0 to n - 1, with random access.
+// Returns the rows 0 to n - 1, with random access.
 Dataset Range(int n) {
   Ints values(n);
   for (int i = 0; i < n; ++i) values[i] = i;
   return Dataset::FromTensors({Tensor::Vector<int32_t>(values)});
 }
 
-// The same from a generator, without random access.
+// Returns the same rows from a generator, without random access.
 Dataset Generated(int n) {
   return Dataset::FromGenerator([n](int64_t) {
     return [n, i = 0](Row* row) mutable -> absl::StatusOr<bool> {
@@ -64,7 +64,7 @@ std::vector<Ints> Batches(const Dataset& dataset, int64_t epoch = 0, int limit =
   return all.ok() ? *std::move(all) : std::vector<Ints>{};
 }
 
-// The values of all batches, one after another.
+// Returns the values of all batches, concatenated.
 Ints Values(const Dataset& dataset, int64_t epoch = 0, int limit = 1000) {
   Ints flat;
   for (const Ints& batch : Batches(dataset, epoch, limit)) {
@@ -98,7 +98,7 @@ TEST(MapTest, ThreadsRunAtTheSameTime) {
   std::atomic<int> inside = 0;
   const Dataset mapped = Range(64).Map(
       [&](Row* row) {
-        // The first row, which tells the shapes, is read alone; the second waits for a third.
+        // The first row, which determines the shapes, is read alone. The second waits for a third.
         ++inside;
         const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
         while (NumberOf(*row) > 0 && inside < 3 && std::chrono::steady_clock::now() < end)
@@ -127,11 +127,11 @@ TEST(MapTest, RandomChangesDependOnPassAndRowAlone) {
   EXPECT_EQ(Values(noisy(Range(50), 3).Batch(50)), first);
   EXPECT_EQ(Values(noisy(Generated(50), 2).Batch(8)), first);
   EXPECT_EQ(Values(noisy(Range(50).Filter([](const Row&) { return true; }), 1).Batch(8)), first);
-  // In another order the rows have the same changes.
+  // In another order, the rows get the same changes.
   Ints shuffled = Values(noisy(Range(50).Shuffle(3), 2).Batch(8));
   std::sort(shuffled.begin(), shuffled.end());
   EXPECT_EQ(shuffled, first);
-  // On two workers, too.
+  // So do they on two workers.
   for (int rank = 0; rank < 2; ++rank) {
     const auto shard = TryBatches(noisy(Range(50), 2).Batch(50), 0, {rank, 1, 2});
     ASSERT_TRUE(shard.ok()) << shard.status();
@@ -253,7 +253,7 @@ TEST(ZipTest, JoinsComponentsAndEndsWithTheShortest) {
   EXPECT_EQ(Dataset::Zip({Range(5), squares}).size(), 3);
   EXPECT_EQ(Dataset::Zip({Range(5).Repeat(), squares}).size(), 3);
   EXPECT_EQ(Dataset::Zip({Range(5), Generated(3)}).size(), std::nullopt);
-  // Rows with random access can still be shuffled and skipped by their numbers.
+  // Rows with random access can still be shuffled and skipped by number.
   EXPECT_EQ(Values(Dataset::Zip({Range(5), Range(9)}).Map(sum).Shuffle(1).Batch(2).Skip(1)).size(),
             3u);
 }
@@ -292,7 +292,7 @@ TEST(WindowTest, StacksRowsOfEachWindow) {
   EXPECT_EQ(batch.components[0].shape(), Shape({5, 2}));
 }
 
-// The example of tf.data's documentation.
+// The example in tf.data's documentation.
 TEST(InterleaveTest, TakesBlocksInTurnAsTfDataDoes) {
   const auto six_times = [](const Row& row) -> absl::StatusOr<Dataset> {
     return Dataset::FromTensors({Tensor::Vector<int32_t>(Ints(6, NumberOf(row)))});
@@ -342,7 +342,7 @@ TEST(CacheTest, PassThatEndsEarlyIsNotKept) {
   EXPECT_EQ(reads, 3 + 10) << "the pass that skipped has read all rows";
 }
 
-// Values of changes that a later Map() makes are not kept.
+// The changes of a later Map() are not cached.
 TEST(CacheTest, LaterMapSeesThePass) {
   const Dataset dataset = Range(3).Cache().Map([](const RowId& id, Row* row) {
     *row = Number(static_cast<int32_t>(100 * id.epoch) + NumberOf(*row));
@@ -379,7 +379,7 @@ TEST(IgnoreErrorsTest, BadRecordsOfASourceCountToo) {
     };
   });
   EXPECT_THAT(Values(source.IgnoreErrors(1)), ElementsAre(0, 2, 3, 4));
-  // The rows after it keep their numbers, by which random changes are keyed.
+  // The following rows keep their numbers, which random changes depend on.
   const auto number = [](const RowId& id, Row* row) {
     *row = Number(static_cast<int32_t>(id.row));
     return absl::OkStatus();
@@ -400,7 +400,7 @@ TEST(PaddedBatchTest, PadsToTheLongestOrToTheGivenShape) {
               ElementsAre(Ints{-1, -1, -1, -1, 1, -1, -1, -1}, Ints{2, 2, -1, -1, 3, 3, 3, -1}));
   EXPECT_THAT(ErrorOf(ragged.PaddedBatch(4, {.padded_shapes = {Shape({2})}})),
               IsError(absl::StatusCode::kInvalidArgument, "expected at most [2]", "got [3]"));
-  // Workers agree on the shape of a batch, although each has other rows.
+  // Workers agree on the shape of a batch, although each has different rows.
   const auto first = TryBatches(ragged.PaddedBatch(4), 0, {0, 1, 2});
   ASSERT_TRUE(first.ok()) << first.status();
   EXPECT_THAT(*first, ElementsAre(Ints{0, 0, 0, 1, 0, 0}));
@@ -433,7 +433,7 @@ TEST(SourceTest, SourceIsNotAskedAgainAfterItsEnd) {
   const Dataset source = Dataset::FromGenerator([](int64_t) {
     return [i = 0](Row* row) mutable -> absl::StatusOr<bool> {
       *row = Number(i);
-      return i++ != 3;  // goes on if it is asked again
+      return i++ != 3;  // would continue if it were asked again
     };
   });
   EXPECT_THAT(Batches(source.Batch(2)), ElementsAre(Ints{0, 1}, Ints{2}));
@@ -502,7 +502,7 @@ TEST(StagesTest, OptionsOutOfRangeAreErrors) {
                              Dataset::Zip({r, r.Batch(1)}),
                              Dataset::FromRandomAccess(-1, nullptr)}) {
     EXPECT_THAT(bad.status(), IsError(absl::StatusCode::kInvalidArgument, "expected", "got"));
-    // The first error stays.
+    // The first error is kept.
     EXPECT_EQ(ErrorOf(bad.Map(itself).Take(1)), bad.status());
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every reader gets one file of each kind that it does not read.
+// Gives every reader one file of each kind that it does not read.
 #include <filesystem>
 #include <functional>
 #include <set>
@@ -30,7 +30,7 @@
 namespace mirrorflow {
 namespace {
 
-// The error of the dataset, or of its first row.
+// Returns the error of the dataset or of its first row.
 absl::Status ReadRow(const Dataset& dataset) {
   MF_RETURN_IF_ERROR(dataset.status());
   SourceBatch batch;
@@ -45,7 +45,7 @@ absl::Status ReadRecord(const std::string& path) {
 
 struct Reader {
   std::string name;
-  std::string ending;  // of the file's name
+  std::string ending;  // file name suffix
   std::set<FileKind> own;
   std::function<absl::Status(const std::string& path)> read;
 };
@@ -92,7 +92,7 @@ std::vector<Reader> Readers() {
   };
 }
 
-// An image inside of a folder, and the two files of a checkpoint, are not read by their own path.
+// An image inside a folder and the two files of a checkpoint are not read by their own paths.
 std::vector<Reader> ReadersOfFolders() {
   using K = FileKind;
   return {
@@ -111,7 +111,7 @@ void ExpectNamed(const Reader& reader, const ForeignFile& file, const absl::Stat
                  const std::string& path) {
   const std::string what = absl::StrCat(reader.name, " of ", file.name);
   ASSERT_FALSE(status.ok()) << what;
-  const bool is_empty = file.kind == FileKind::kEmpty;  // then the code is the reader's
+  const bool is_empty = file.kind == FileKind::kEmpty;  // then the reader chooses the code
   EXPECT_TRUE(is_empty || absl::IsInvalidArgument(status) || absl::IsDataLoss(status))
       << what << status;
   EXPECT_THAT(status, IsError(status.code(), path, file.token)) << what;
@@ -157,7 +157,7 @@ TEST(WrongFilesTest, EveryReaderNamesFolderOfSavedModel) {
   }
 }
 
-TEST(WrongFilesTest, EmptyShardBetweenRecordsIsNoError) {
+TEST(WrongFilesTest, EmptyShardBetweenRecordsIsSkipped) {
   std::string record;
   for (const ForeignFile& file : ForeignFiles()) {
     if (file.kind == FileKind::kTfRecord) record = file.contents;

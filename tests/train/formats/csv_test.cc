@@ -208,7 +208,7 @@ TEST(CsvTest, CtrlZWhereAnyPartOfTheFileEnds) {
     const auto table = Read(text + "\x1a\r\n\r\n");
     ASSERT_TRUE(table.ok()) << table.status();
     EXPECT_EQ(table->num_rows, rows);
-    // Not the end of the file.
+    // Here it is not the end of the file.
     EXPECT_EQ(Read(text + "\x1a\r\n\r\n1,2\n").status().code(), absl::StatusCode::kDataLoss);
     EXPECT_EQ(Read(text + "\x1a\r\n\r\n1,2\n", {.skip_bad_records = 1})->num_rows, rows + 1);
   }
@@ -226,7 +226,7 @@ TEST(CsvTest, OtherDelimiterAndDecimalCommaAreNamed) {
   EXPECT_THAT(ErrorOf("a;b\n1;1,5\n", {.delimiter = ';'}), IsError(kDamaged, "decimal comma"));
   EXPECT_THAT(ErrorOf("a;b\n1;1,5\n", {.delimiter = ';', .columns = {{.name = "b"}}}),
               IsError(kDamaged, "decimal comma"));
-  // One column of text may have such a character.
+  // A single column of text may contain such a character.
   const auto words = Read("k\nx;y\nz\n", {.columns = {{.name = "k", .vocabulary = {"x;y", "z"}}}});
   EXPECT_THAT(Column<int32_t>(words), ElementsAre(0, 1));
   const absl::Status error = ErrorOf("k\nx;y\nz\n");
@@ -441,7 +441,7 @@ TEST(CsvTest, ReadsFileOfPandas) {
   }
 }
 
-// A file of several blocks, with quoted line ends, bad records and late floats.
+// Returns a file of several blocks, with quoted line ends, bad records and late floats.
 std::string LargeFile(int64_t rows) {
   std::string text = "i,f,t\n";
   for (int64_t i = 0; i < rows; ++i) {
@@ -482,7 +482,8 @@ TEST(CsvTest, ThreadsDoNotChangeResult) {
   options.skip_bad_records = 500;
   for (const int threads : {1, 2, 3, 8}) {
     options.num_threads = threads;
-    // Record 500007 has 500 * 1000 / 5 * 4 more lines before it, the header and the bad records.
+    // Before record 500007, there are 500 * 1000 / 5 * 4 more lines, the header and the bad
+    // records.
     EXPECT_THAT(
         ReadCsv(path, options).status(),
         IsError(kDamaged, absl::StrCat(": line ", 500007 + 100002 * 3 + 500 + 2, ", column 'i'")));

@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// The examples of make_format_files.py.
+// Returns the examples of make_format_files.py.
 std::vector<std::string> StoredExamples() {
   const auto reader = *TfRecordReader::Open("tests/references/formats/examples.tfrecord");
   std::vector<std::string> examples(1);
@@ -25,7 +25,7 @@ std::vector<std::string> StoredExamples() {
   return examples;
 }
 
-// A field of bytes in a message.
+// Returns a message field of bytes.
 std::string Field(int number, absl::string_view bytes) {
   EXPECT_LT(bytes.size(), 128u);
   return absl::StrCat(Bytes({number << 3 | 2, static_cast<int>(bytes.size())}), bytes);
@@ -115,7 +115,7 @@ TEST(ExampleTest, AcceptsEveryEncodingOfProtobuf) {
   const std::string unpacked = Bytes({1 << 3, 3});           // 3
   EXPECT_THAT(int_values(Example("i", Field(3, packed))), ElementsAre(1, 150));
   EXPECT_THAT(int_values(Example("i", Field(3, unpacked + packed))), ElementsAre(3, 1, 150));
-  // Parts of one list are joined; the last of different lists counts, and so does the last entry.
+  // Parts of one list are joined. Of several lists, and of several entries, the last one counts.
   EXPECT_THAT(int_values(Example("i", Field(3, packed) + Field(3, unpacked))),
               ElementsAre(1, 150, 3));
   EXPECT_THAT(int_values(Example("i", Field(2, "") + Field(3, unpacked))), ElementsAre(3));

@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::StartsWith;
 
-// The bytes 1 to 6 in the shape [2,3].
+// The bytes 1 to 6 with shape [2,3].
 std::string SmallIdx() {
   return absl::StrCat(Bytes({0, 0, 0x08, 2, 0, 0, 0, 2, 0, 0, 0, 3}), Bytes({1, 2, 3, 4, 5, 6}));
 }
@@ -22,7 +22,7 @@ absl::StatusOr<Tensor> Read(absl::string_view contents) {
   return ReadIdx(WriteTemporary("file.idx", contents));
 }
 
-// The message of the error, which must be DataLoss and start with the path.
+// Returns the error, which must be DataLoss and start with the path.
 absl::Status ErrorOf(absl::string_view contents) {
   absl::Status status = Read(contents).status();
   EXPECT_THAT(std::string(status.message()),
@@ -97,7 +97,7 @@ TEST(IdxTest, FlippedBitInGzipFileIsDetectedOrHarmless) {
     std::string damaged = gzip;
     damaged[bit / 8] ^= 1 << bit % 8;
     const auto tensor = Read(damaged);
-    // Fields such as the time stamp do not affect the data; everything else has a checksum.
+    // Fields such as the time stamp do not affect the data. Everything else has a checksum.
     if (tensor.ok()) {
       EXPECT_TRUE(Tensor::Identical(*tensor, Tensor::Of<uint8_t>({2, 3}, {1, 2, 3, 4, 5, 6})))
           << "bit " << bit;
@@ -150,10 +150,10 @@ TEST(IdxTest, DoesNotAllocateMoreThanFileCanFill) {
 }
 
 TEST(IdxTest, InflatesBombOnlyUpToSizeInHeader) {
-  // 64 MiB of zeros follow the 6 bytes that the header promises.
+  // 64 MiB of zeros follow the 6 bytes that the header declares.
   std::string bomb = Gzip(SmallIdx() + std::string(size_t{64} << 20, '\0'));
   ASSERT_LT(bomb.size(), size_t{128} << 10);
-  // The second half is damaged, but it is never read.
+  // The second half is damaged, but it must never be read.
   bomb.resize(bomb.size() / 2);
   EXPECT_THAT(ErrorOf(bomb), IsError(absl::StatusCode::kDataLoss, "bytes after the data"));
 }

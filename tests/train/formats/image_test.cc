@@ -38,7 +38,7 @@ absl::Status ErrorOf(absl::string_view bytes, const ImageOptions& options = {}) 
   return DecodeImage(bytes, options).status();
 }
 
-// images.npz has the pixels by TensorFlow's decoders, "rgb_420.jpg CHANNELS[ RATIO]".
+// images.npz has the pixels that TensorFlow's decoders return, as "rgb_420.jpg CHANNELS[ RATIO]".
 TEST(ImageTest, DecodesSamePixelsAsTensorFlow) {
   const auto expected = ReadNpz(absl::StrCat(kFolder, "images.npz"));
   ASSERT_TRUE(expected.ok()) << expected.status();
@@ -86,7 +86,7 @@ TEST(ImageTest, GreyHasTheWeightsOfBt601) {
 TEST(ImageTest, ImageTruncatedAtAnyByteIsRejected) {
   for (const char* name : {"rgb.png", "rgb_420.jpg", "progressive.jpg"}) {
     const std::string bytes = Stored(name);
-    // The end marker of a JPEG, and a checksum of the empty end of a PNG, carry no pixels.
+    // The end marker of a JPEG and the checksum of a PNG's empty end chunk carry no pixels.
     for (size_t n = 8; n < bytes.size() - 2; ++n) {
       EXPECT_THAT(ErrorOf(bytes.substr(0, n)),
                   IsError(absl::StatusCode::kDataLoss, "expected a whole"))
@@ -135,7 +135,7 @@ TEST(ImageTest, LargeSizeIsRejectedBeforeAllocation) {
   }
 }
 
-// The EXIF data of an image with an orientation, after another entry.
+// Returns the EXIF data of an image with an orientation, after another entry.
 std::string Exif(int orientation, bool big_endian) {
   const auto number = [&](uint32_t value, int bytes) {
     std::string text;
@@ -163,14 +163,14 @@ std::string Chunk(absl::string_view type, absl::string_view data) {
   return BigEndian(data.size(), 4) + chunk + BigEndian(crc, 4);
 }
 
-// The PNG image with further chunks, after its header or before its end.
+// Adds chunks to a PNG image, after its header or before its end.
 std::string WithChunks(const std::string& png, absl::string_view chunks, bool late) {
   const size_t place = late ? png.size() - 12 : 33;
   return absl::StrCat(png.substr(0, place), chunks, png.substr(place));
 }
 
-// The image with EXIF data: in a JPEG file after its first marker, in a PNG file after its header
-// or before its end.
+// Adds EXIF data to an image: after the first marker of a JPEG, or after the header or before the
+// end of a PNG.
 std::string WithExif(const std::string& image, const std::string& exif, bool late = false) {
   if (image[0] == '\xff') {
     const std::string segment = std::string("Exif\0\0", 6) + exif;
@@ -188,16 +188,16 @@ std::string Deflated(const std::string& text) {
   return std::string(out.begin(), out.begin() + size);
 }
 
-// The most resident memory at any time of `action`, beyond that of its start.
+// Returns the peak resident memory of `action`, beyond that at its start.
 int64_t PeakOf(absl::FunctionRef<void()> action) {
-  malloc_trim(0);                                 // memory that is used again counts again
-  std::ofstream("/proc/self/clear_refs") << "5";  // forgets the earlier peak
+  malloc_trim(0);                                 // so that reused memory is counted again
+  std::ofstream("/proc/self/clear_refs") << "5";  // resets the peak
   const int64_t before = MemoryFigure("VmRSS");
   action();
   return MemoryFigure("VmHWM") - before;
 }
 
-// libpng inflates up to 8 MB of each chunk of text, and keeps up to 1000 of them.
+// libpng inflates up to 8 MB of each text chunk, and keeps up to 1000 of them.
 TEST(ImageTest, ChunksThatInflateTakeNoMemory) {
   constexpr int64_t kMiB = 1 << 20;
   const std::string png = Stored("grey.png");
@@ -217,7 +217,7 @@ TEST(ImageTest, ChunksThatInflateTakeNoMemory) {
       {"iTXt", many(Chunk("iTXt", std::string("k\0\1\0\0\0", 6) + text))},
       {"iCCP", Chunk("iCCP", std::string("k\0\0", 3) + Deflated(profile))},
   };
-  // Where the kernel does not forget a peak, nothing can be measured.
+  // If the kernel does not reset the peak, nothing can be measured.
   const bool can_measure = PeakOf([] {}) < kMiB;
   for (const auto& [kind, chunks] : kinds) {
     for (const bool late : {false, true}) {
@@ -236,15 +236,16 @@ TEST(ImageTest, ChunksThatInflateTakeNoMemory) {
   }
 }
 
-// Which side of the upright picture the first row and the first column of the file are, by the text
-// of the standard (JEITA CP-3451, "Orientation").
+// The sides of the upright image on which the file's first row and first column are, according to
+// the standard (JEITA CP-3451, "Orientation").
 struct Sides {
   char row, column;
 };
 constexpr Sides kSides[] = {{'t', 'l'}, {'t', 'r'}, {'b', 'r'}, {'b', 'l'},
                             {'l', 't'}, {'r', 't'}, {'r', 'b'}, {'l', 'b'}};
 
-// The pixel of `upright` that is `row` rows and `column` columns of the file away from its corner.
+// Returns the pixel of `upright` that is `row` file rows and `column` file columns away from the
+// file's first pixel.
 const uint8_t* Pixel(const Tensor& upright, const Sides& sides, int64_t row, int64_t column) {
   const int64_t height = upright.shape().dim(0), width = upright.shape().dim(1);
   int64_t y = 0, x = 0;
@@ -311,7 +312,7 @@ TEST(ImageTest, DamagedExifLeavesImageAsInFile) {
       ASSERT_TRUE(image.ok()) << name << ": " << image.status();
       EXPECT_TRUE(Tensor::Identical(*image, file)) << name << " " << bad.size();
     }
-    // A chunk with a wrong checksum does not count.
+    // A chunk with a wrong checksum is ignored.
     std::string changed = WithExif(bytes, exif);
     if (name == "rgb.png") {
       changed[changed.find("eXIf") + 5] ^= 1;

@@ -22,7 +22,7 @@ std::string Contents(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(in), {});
 }
 
-// A file of version 1 with this header and these elements.
+// Returns a version 1 file with this header and these elements.
 std::string Npy(absl::string_view header, absl::string_view elements) {
   const auto length = static_cast<uint16_t>(header.size());
   char bytes[2];
@@ -125,13 +125,13 @@ TEST(NpyTest, MappedArrayIsReadWhenUsed) {
   ASSERT_TRUE(mapped.ok()) << mapped.status();
   EXPECT_TRUE(Tensor::Identical(*mapped, floats));
   EXPECT_TRUE(Tensor::Identical(mapped->Rows(1, 2), Tensor::Of<float>({1, 3}, {3, 4, 5})));
-  // A change of the file shows, so its contents were not copied.
+  // A change to the file is visible, so its contents were not copied.
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
   file.seekp(-4, std::ios::end).write("\0\0\x80\x3f", 4);
   file.close();
   EXPECT_EQ(mapped->flat<float>()[5], 1.0f);
   EXPECT_EQ(*mapped->data<float>(), 0.0f);
-  // The mapping outlives the file's name.
+  // The mapping survives the removal of the file's name.
   std::remove(path.c_str());
   EXPECT_EQ(mapped->flat<float>()[4], 4.0f);
 }
@@ -147,7 +147,7 @@ TEST(NpyTest, ArrayWithoutPlainLayoutIsReadInsteadOfMapped) {
   const auto columns = map("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }\n", kFloats);
   ASSERT_TRUE(columns.ok()) << columns.status();
   EXPECT_TRUE(Tensor::Identical(*columns, Tensor::Of<float>({2, 3}, {0, 2, 4, 1, 3, 5})));
-  for (int padding = 0; padding < 4; ++padding) {  // of which three are unaligned
+  for (int padding = 0; padding < 4; ++padding) {  // three of them are unaligned
     const auto any = map(absl::StrCat("{'descr': '<f4', 'fortran_order': False, 'shape': (6,)}",
                                       std::string(padding, ' '), "\n"),
                          kFloats);

@@ -63,7 +63,7 @@ std::string FileByUs(const Arrays& arrays) {
   return std::string(std::istreambuf_iterator<char>(in), {});
 }
 
-// `file` with `bytes` written `offset` bytes after the start of occurrence `n` of `signature`.
+// Overwrites `file` with `bytes`, `offset` bytes after the start of occurrence `n` of `signature`.
 std::string Patched(std::string file, absl::string_view signature, size_t offset,
                     absl::string_view bytes, int n = 0) {
   const std::string wanted(signature);
@@ -98,7 +98,7 @@ TEST(NpzTest, RoundTripsArrays) {
 }
 
 TEST(NpzTest, AlignedUncompressedArraysAreMapped) {
-  // The local header takes 50 bytes and the name, so the name's length decides the alignment.
+  // The local header takes 50 bytes plus the name, so the name's length determines the alignment.
   const Tensor floats = Tensor::Of<float>({2, 3}, {0, 1, 2, 3, 4, 5});
   for (const std::string name : {"aligned123", "a", "ab", "abc"}) {
     const std::string file = FileByUs({{name, floats}});
@@ -106,7 +106,7 @@ TEST(NpzTest, AlignedUncompressedArraysAreMapped) {
     ASSERT_TRUE(mapped.ok()) << mapped.status();
     EXPECT_TRUE(Tensor::Identical(mapped->front(), floats)) << name;
     EXPECT_EQ(reinterpret_cast<uintptr_t>(mapped->front().raw()) % alignof(float), 0u);
-    // A change shows in a mapped array, and is an error in one that is read.
+    // A change is visible in a mapped array, and is an error in one that is read.
     std::string changed = file;
     changed.replace(file.find("\xa0\x40") + 1, 1, "\x41");
     const auto again = MapNpz(WriteTemporary("mapped.npz", changed), {name});
@@ -152,7 +152,8 @@ TEST(NpzTest, FlippedBitIsDetectedOrHarmless) {
       errors += !read.ok();
       EXPECT_TRUE(!read.ok() || Identical(*read, want)) << "byte " << i;
     }
-    // Versions, dates, attributes and fields that the central directory repeats may change.
+    // Versions, dates, attributes and fields that the central directory repeats can change
+    // unnoticed.
     EXPECT_GT(errors, static_cast<int>(good.size() / 2));
   }
 }
@@ -169,7 +170,7 @@ TEST(NpzTest, RejectsInvalidArchives) {
   } kCases[] = {
       {"", "the file is empty"},
       {"\x93NUMBER and so on, but no array of arrays", "not a zip archive; expected an end record"},
-      // The end records.
+      // End records.
       {Patched(numpy, kEnd, 4, one), "multi-disk archives", absl::StatusCode::kUnimplemented},
       {Patched(numpy, kEnd, 8, three), "multi-disk archives", absl::StatusCode::kUnimplemented},
       {Patched(numpy, kEnd, 10, two) + "x", "not a zip archive"},
@@ -251,7 +252,7 @@ TEST(NpzTest, ErrorInArrayNamesArray) {
               IsError(absl::StatusCode::kUnimplemented, "'b.npy': descr:", "element type"));
 }
 
-// An entry of each kind that cannot be read, next to a good one.
+// One entry of each unreadable kind, next to a good one.
 TEST(NpzTest, UnreadableMemberMattersOnlyIfNamed) {
   const std::string file =
       FileByUs({{"good", Tensor::Vector<float>({1, 2})}, {"text", Tensor::Scalar<float>(3)}});

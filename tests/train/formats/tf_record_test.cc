@@ -59,7 +59,7 @@ Contents ReadAll(const std::string& path, const TfRecordOptions& options = {}) {
 
 std::string Write(absl::string_view contents) { return WriteTemporary("file.tfrecord", contents); }
 
-// The message of the error that ends the file, without the path.
+// Returns the error that ends the file, without the path.
 absl::Status ErrorOf(absl::string_view contents, const TfRecordOptions& options = {}) {
   absl::Status status = ReadAll(Write(contents), options).status;
   EXPECT_THAT(std::string(status.message()),
@@ -160,7 +160,7 @@ TEST(TfRecordTest, FileTruncatedOrChangedAtAnyByteIsRejected) {
   }
 }
 
-// The first bytes of a file are the length of a record, which may look like another format.
+// The first bytes of a file are a record length, which may look like another format.
 TEST(TfRecordTest, FirstLengthIsNotTakenForMagicNumber) {
   const size_t gzip = 0x8b1f, gzip_of_deflate = 0x088b1f, tiff = 0x2a4949, zlib = 0x9c78;
   for (const size_t length : {gzip, gzip_of_deflate, tiff, zlib}) {

@@ -93,7 +93,7 @@ TEST(TfRecordWriterTest, FullDiskLeavesWholeRecordsAndTheErrorStays) {
   rlimit before;
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
   rlimit small = before;
-  small.rlim_cur = 100;  // the next record fits in part
+  small.rlim_cur = 100;  // the next record fits only in part
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
   signal(SIGXFSZ, SIG_IGN);
   ASSERT_TRUE((*writer)->Write(std::string(1000, 'x')).ok());

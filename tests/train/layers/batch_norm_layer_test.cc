@@ -21,7 +21,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Two channels whose batch of four has means 1.5 and 1, and variances 1.25 and 4.5.
+// Two channels. A batch of four has means 1.5 and 1, and variances 1.25 and 4.5.
 const Tensor& Batch() {
   static const Tensor* const batch =
       new Tensor(Tensor::Of<float>({4, 2}, {0, 4, 1, -2, 2, 1, 3, 1}));
@@ -87,7 +87,7 @@ TEST_P(BatchNormLayerOnReplicas, StepUpdatesMovingAveragesOnce) {
   EXPECT_EQ(Variable(*session, "moving_variance", {variance[0], variance[1]}), "");
   ASSERT_TRUE(step.Run({Batch()}).ok());
   EXPECT_EQ(Variable(*session, "moving_mean", {0.99f * mean[0] + mean[0], 1.99f * mean[1]}), "");
-  // The optimizer moved the other variables.
+  // The optimizer updated the other variables.
   EXPECT_NE(Variable(*session, "gamma", {1, 1}), "");
 }
 
@@ -128,7 +128,7 @@ TEST(BatchNormLayer, PerReplicaAveragesAreMeansOverReplicas) {
   Step step = session->Prepare({model.x}, {model.y}, {model.train}).value();
   ASSERT_TRUE(step.Run({Batch()}).ok());
   EXPECT_EQ(Variable(*session, "moving_mean", {1.5f, 1}), "");
-  // The variances of the halves are 0.5 and 18, and 0.5 and 0.
+  // The two halves have variances 0.5 and 18, and 0.5 and 0.
   EXPECT_EQ(Variable(*session, "moving_variance", {0.5f, 9}), "");
 }
 

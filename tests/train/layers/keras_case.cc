@@ -21,7 +21,7 @@
 namespace mirrorflow {
 namespace {
 
-// The stored values are rounded results in double precision; ours are sums of up to 100 products.
+// The stored values are rounded from double precision; ours are sums of up to 100 products.
 constexpr Tolerance kTolerance{2e-5, 1e-5};
 
 // The 64-bit FNV-1a hash.
@@ -37,7 +37,7 @@ Tensor Operand(const std::string& name, const KerasInput& input) {
                           : RandomTensor(DT_INT32, input.shape, &random, input.limit);
 }
 
-// The values that a case fetches and the names that they are stored under.
+// The values that a case fetches, and their names in the stored file.
 struct Fetches {
   std::vector<std::string> names;
   std::vector<Output> outputs;
@@ -56,7 +56,7 @@ struct Model {
   Fetches fetches;
 };
 
-// A variable's name without that of the layer.
+// Returns a variable's name without the layer's name.
 std::string NameInLayer(const Node& variable) {
   const std::vector<std::string> parts = absl::StrSplit(variable.name(), absl::MaxSplits('/', 1));
   return parts.back();

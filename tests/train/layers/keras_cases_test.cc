@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Layers compared with Keras: output and gradients, on 1 replica and on 3, which get 3, 2 and 2 of
-// 7 rows.
+// Layers compared with Keras: outputs and gradients, on 1 replica and on 3, which get 3, 2 and 2 of
+// the 7 rows.
 #include "gtest/gtest.h"
 #include "ops/activation.h"
 #include "ops/binary.h"
@@ -17,7 +17,7 @@ namespace {
 
 using Xs = const std::vector<Output>&;
 
-// A row of a table: the layer as an expression of a scope `s` and inputs `x`.
+// A table row: the layer as an expression of a scope `s` and inputs `x`.
 #define LAYER(...) [](const Scope& s, Xs x) { return __VA_ARGS__; }
 
 TEST(KerasCases, Dense) {

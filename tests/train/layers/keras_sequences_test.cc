@@ -13,7 +13,7 @@ using Xs = const std::vector<Output>&;
 
 #define LAYER(...) [=](const Scope& s, Xs x) { return __VA_ARGS__; }
 
-// The layers are loops, or unrolled.
+// The layers are loops or, with `unroll`, unrolled.
 std::vector<KerasCase> RecurrentCases(bool unroll) {
   const KerasInput sequence = Shape({7, 5, 3}), state = Shape({7, 4});
   return {

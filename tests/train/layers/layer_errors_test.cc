@@ -15,7 +15,7 @@ namespace {
 struct Mistake {
   std::function<Output(const Scope&)> build;
   const char* place;
-  const char* token = "";  // for places that have several errors
+  const char* token = "";  // where one message location has several errors
 };
 
 void ExpectFails(const std::vector<Mistake>& mistakes) {
@@ -72,7 +72,7 @@ TEST(LayerErrors, Convolutions) {
   });
 }
 
-// Some are larger by less than a stride, for which TensorFlow's ops return an empty result.
+// Some windows are larger by less than a stride, for which TensorFlow's ops return an empty result.
 TEST(LayerErrors, WindowsLargerThanInput) {
   const auto blocks = [](const Scope& s) { return s.SubScope("block"); };
   ExpectFails({

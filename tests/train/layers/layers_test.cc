@@ -24,7 +24,7 @@ constexpr int64_t kAny = kUnknownDim;
 
 using Feeds = std::vector<std::pair<Output, Tensor>>;
 
-// The value of `output` on `replicas` replicas.
+// Returns the value of `output` on `replicas` replicas.
 absl::StatusOr<Tensor> Evaluate(const Graph& graph, const Feeds& feeds, Output output,
                                 int replicas = 1) {
   MF_ASSIGN_OR_RETURN(const auto session, CreateTestSession(graph, {.replicas = replicas}));
@@ -196,7 +196,7 @@ TEST(LayersTest, DropoutAtRateZeroReturnsInput) {
 struct Mistake {
   std::function<Output(const Scope&)> build;
   const char* place;
-  const char* token = "";  // for places that have several errors
+  const char* token = "";  // where one message location has several errors
 };
 
 TEST(LayersTest, InvalidArgumentsAreReportedByGraphStatus) {

@@ -23,7 +23,7 @@ struct Results {
   Tensor training, inference;
 };
 
-// The layer of ones with this shape, whose batch the graph does not know.
+// Applies the layer to ones of this shape, whose batch size the graph does not know.
 absl::StatusOr<Results> OfOnes(const Layer& layer, const Shape& shape, int replicas) {
   Graph graph;
   const Scope root(&graph);
@@ -41,7 +41,7 @@ absl::StatusOr<Results> OfOnes(const Layer& layer, const Shape& shape, int repli
 
 class NoiseLayersTest : public ::testing::TestWithParam<int> {
  protected:
-  // The result in training. Expects the same on one replica, and ones in inference.
+  // Returns the result in training. Expects the same result on one replica, and ones in inference.
   Tensor Training(const Layer& layer, const Shape& shape) {
     const auto got = OfOnes(layer, shape, GetParam()), alone = OfOnes(layer, shape, 1);
     if (!got.ok() || !alone.ok()) {
@@ -78,7 +78,7 @@ TEST_P(NoiseLayersTest, GaussianDropoutHasDeviationOfItsRate) {
   ExpectNormal(Training(layer, {7, 4000}), 0.5);
 }
 
-// Expects channels that are 0 with probability 0.2, else 1.25, everywhere in an example.
+// Expects each channel of an example to be all 0 (with probability 0.2) or all 1.25.
 void ExpectWholeChannels(const Tensor& y) {
   const int64_t channels = y.shape().dim(y.shape().rank() - 1), examples = y.shape().dim(0);
   const int64_t pixels = y.shape().num_elements() / examples / channels;
@@ -108,7 +108,8 @@ TEST_P(NoiseLayersTest, SpatialDropoutDropsWholeChannels) {
                {7, 1, 2, 2, 500}));
 }
 
-// A layer that passes its input on shows the factors, which are those of whole channels.
+// A layer that returns its input shows the dropout factors, which must be the same for a whole
+// channel.
 TEST_P(NoiseLayersTest, RecurrentDropoutOfInputIsTheSameInAllSteps) {
   ExpectWholeChannels(Training(
       [](const Scope& s, Output x) {
@@ -122,7 +123,7 @@ TEST_P(NoiseLayersTest, RecurrentDropoutOfInputIsTheSameInAllSteps) {
       {7, 3, 500}));
 }
 
-// A layer that passes its state on multiplies it by the same factor in each step.
+// A layer that returns its state multiplies it by the same factor in each step.
 TEST_P(NoiseLayersTest, RecurrentDropoutOfStateIsTheSameInAllSteps) {
   constexpr int64_t kUnits = 500, kSteps = 3;
   const Tensor y = Training(
@@ -151,7 +152,7 @@ TEST_P(NoiseLayersTest, RecurrentDropoutOfStateIsTheSameInAllSteps) {
   EXPECT_NEAR(zeros / (7 * kUnits), 0.2, 0.03);
 }
 
-// Attention of sequences whose values are all 1 is 1, so that dropped weights show in the result.
+// With values of 1, attention returns 1, so dropped weights are visible in the result.
 TEST_P(NoiseLayersTest, AttentionDropsWeightsOnlyInTraining) {
   const auto attention = [](double dropout) {
     return [=](const Scope& s, Output x) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks that keras_sequences_test does not make: initial values, returned states, rotary
-// positions.
+// Checks that keras_sequences_test lacks: initial values, returned states, rotary positions.
 #include <cmath>
 #include <complex>
 
@@ -70,7 +69,7 @@ TEST(RecurrentLayers, StatesContinueSequence) {
   }
 }
 
-// x [batch, n, heads, d], rotated pair by pair as complex numbers.
+// Rotates x [batch, n, heads, d], pair by pair, as complex numbers.
 Tensor Rotated(const Tensor& x, double wavelength, double scaling, bool interleaved) {
   Tensor y = *x.Clone();
   const int64_t batch = x.shape().dim(0), n = x.shape().dim(1), heads = x.shape().dim(2);

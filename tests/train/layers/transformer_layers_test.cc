@@ -117,8 +117,8 @@ TEST(SelfAttentionTest, TrainingMatchesOnAnyNumberOfReplicas) {
   }
 }
 
-// ScaledDotProductAttention, a single op, and the softmax made of TensorFlow's ops apply masks
-// alike.
+// ScaledDotProductAttention, a single op, and the softmax built from TensorFlow's ops must apply
+// masks in the same way.
 TEST(MaskedSoftmaxTest, WeightsMatchAttention) {
   for (const bool causal : {false, true}) {
     for (const bool masked : {false, true}) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Losses and their gradients must be Keras' (tests/references/make_loss_cases.py), on one replica
-// and on three, for which no batch divides evenly.
+// Losses and their gradients must equal Keras' (tests/references/make_loss_cases.py), on one
+// replica and on three, which divide no batch evenly.
 #include <map>
 #include <set>
 #include <string>
@@ -30,7 +30,7 @@ LossReduction ReductionOf(const ReferenceCase& c) {
   return text == "sum" ? LossReduction::kSum : LossReduction::kSumOverBatchSize;
 }
 
-// Builds the loss of a case with its options. A plain loss is in the table below.
+// Builds the loss of a case with its options. The table below has the losses without options.
 Output BuildLoss(const Scope& s, const ReferenceCase& c, const Inputs& in) {
   using Plain = Output (*)(const Scope&, Output, Output, const LossOptions&);
   static const auto& plain = *new std::map<std::string, Plain>{
@@ -103,7 +103,7 @@ const Tensor& Only(const ReferenceCase& c, const std::string& key) {
   return c.tensors.at(key).at(0);
 }
 
-// The loss and its gradient for the predictions.
+// Returns the loss and its gradient with respect to the predictions.
 absl::StatusOr<std::vector<Tensor>> Evaluate(const ReferenceCase& c, int replicas) {
   Graph graph;
   const Scope root(&graph);
@@ -138,7 +138,7 @@ TEST_P(LossCases, MatchKeras) {
     const auto got = Evaluate(c, GetParam());
     ASSERT_TRUE(got.ok()) << c.where << ": " << got.status();
     const bool is_double = Only(c, "predictions").dtype() == DT_DOUBLE;
-    // Keras' epsilon is a float, and the logarithm of 1 - epsilon has few digits.
+    // Keras' epsilon is a float, and the logarithm of 1 - epsilon has few accurate digits.
     const Tolerance tolerance =
         is_double ? Tolerance{1e-7, 1e-7} : Tolerance{.relative = 2e-5, .absolute = 2e-6};
     EXPECT_EQ(Difference(Only(c, "loss"), (*got)[0], tolerance), "") << c.where;

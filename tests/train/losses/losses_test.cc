@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors of losses, weights, and properties of CTC, for which there are no values of Keras.
+// Errors, weights, and properties of CTC that have no Keras reference values.
 #include "train/losses/losses.h"
 
 #include <cmath>
@@ -108,8 +108,7 @@ TEST(LossesTest, LabelOutOfRangeFailsStep) {
   }
 }
 
-// The loss of an integer weight is that of a batch with as many copies of the example, except for
-// the divisor.
+// An integer weight equals that many copies of the example in the batch, except for the divisor.
 TEST(LossesTest, WeightOfTwoCountsTwice) {
   Graph graph;
   const Scope root(&graph);
@@ -198,7 +197,7 @@ absl::StatusOr<CtcResult> Ctc(const Tensor& logits, const Tensor& labels,
   return CtcResult{got[0].scalar<float>(), std::move(got[1])};
 }
 
-// The probability of the labels as a sum over all alignments, by their definition.
+// Returns the probability of the labels as a sum over all alignments, by definition.
 double SumOverAlignments(const Tensor& logits, const std::vector<int>& labels) {
   const int time = static_cast<int>(logits.shape().dim(1));
   const int classes = static_cast<int>(logits.shape().dim(2));

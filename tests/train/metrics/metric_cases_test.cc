@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Metrics over several batches must be Keras' (tests/references/make_loss_cases.py), on one replica
-// and on three, of which one gets no row of the last batch.
+// Metrics over several batches must equal Keras' (tests/references/make_loss_cases.py), on one
+// replica and on three, one of which gets no row of the last batch.
 #include <map>
 #include <memory>
 #include <optional>
@@ -83,7 +83,7 @@ Metric BuildFScore(const Scope& s, const ReferenceCase& c, const Inputs& in) {
                               .sample_weight = in.weights});
 }
 
-// Builds the metric of a case with its options. A plain metric is in the table below.
+// Builds the metric of a case with its options. The table below has the metrics without options.
 Metric BuildMetric(const Scope& s, const ReferenceCase& c, const Inputs& in) {
   using Plain = Metric (*)(const Scope&, Output, Output, const MetricOptions&);
   static const auto& plain = *new std::map<std::string, Plain>{
@@ -136,7 +136,7 @@ Metric BuildMetric(const Scope& s, const ReferenceCase& c, const Inputs& in) {
   return {};
 }
 
-// A metric as a user runs it: a step for each batch, one for the result and one to reset.
+// Runs a metric as a user does: one step per batch, one for the result and one to reset.
 class Run {
  public:
   static absl::StatusOr<std::unique_ptr<Run>> Create(const ReferenceCase& c, int replicas) {
@@ -153,7 +153,8 @@ class Run {
     return run;
   }
 
-  // Adds batch i of the case; returns the result so far, by one step or by two.
+  // Adds batch i of the case. Returns the result so far, fetched in the same step or in a second
+  // one.
   absl::StatusOr<Tensor> Add(const ReferenceCase& c, size_t i, bool one_step) {
     std::vector<Tensor> values;
     for (const std::string& key : keys_) values.push_back(c.tensors.at(key).at(i));
@@ -187,7 +188,7 @@ class Run {
   Step update_, update_and_read_, result_, reset_;
 };
 
-// ConfusionMatrix returns doubles; the file has floats.
+// ConfusionMatrix returns doubles, but the file has floats.
 Tensor AsFloat(const Tensor& t) {
   if (t.dtype() != DT_DOUBLE) return t;
   const std::vector<float> values(t.flat<double>().begin(), t.flat<double>().end());

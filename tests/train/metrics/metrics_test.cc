@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors of metrics, counts beyond the precision of float, communication and workers.
+// Errors, counts beyond the precision of float, communication and workers.
 #include "train/metrics/metrics.h"
 
 #include <functional>
@@ -133,7 +133,7 @@ TEST(MetricsTest, EmptyBatchChangesNothing) {
   }
 }
 
-// A loss is a scalar that all replicas have. It counts once a step, not once a replica.
+// A loss is a scalar on all replicas. It counts once per step, not once per replica.
 TEST(MetricsTest, ScalarCountsOncePerStep) {
   for (const int replicas : {1, 3}) {
     OneMetric mean(
@@ -145,7 +145,7 @@ TEST(MetricsTest, ScalarCountsOncePerStep) {
   }
 }
 
-// A float would stay at 2^24.
+// A float would stop at 2^24.
 TEST(MetricsTest, CountsAreExactBeyondThePrecisionOfFloat) {
   OneMetric sum({-1}, DT_FLOAT, [](const Scope& s, Output x) { return metrics::Sum(s, x); });
   sum.Add(Tensor::Vector<float>({16777216}));
@@ -172,7 +172,7 @@ TEST(MetricsTest, TopKIsWrongForInfinity) {
   EXPECT_EQ(top.Result().scalar<float>(), 0.5f);
 }
 
-// An update adds to the replica's own sums. Only the result, which adds these up, communicates.
+// An update adds to the replica's own sums. Only the result communicates, to add these up.
 TEST(MetricsTest, UpdatesDoNotCommunicate) {
   const std::vector<std::function<Metric(const Scope&, Output)>> all = {
       [](const Scope& s, Output x) { return metrics::Mean(s, x); },

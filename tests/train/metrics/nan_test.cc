@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rule for NaN (train/metrics/metric.h), for every metric: a NaN in a prediction, a label or a
+// The NaN rule (train/metrics/metric.h), for every metric: a NaN in a prediction, a label or a
 // weight makes the result NaN until the metric is reset, unless the example has weight 0.
 #include <cmath>
 #include <filesystem>
@@ -30,7 +30,7 @@ using ::testing::Truly;
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-// The kinds of arguments. Each example has a row of scores, or a number.
+// Kinds of arguments. Each example has a row of scores, or a number.
 enum class Kind { kScoresAndClass, kScoresAndScores, kNumbers, kClasses };
 
 struct Row {
@@ -129,7 +129,7 @@ struct Batch {
   Tensor weights = Tensor::Vector<float>({1, 1, 2, 1});
 };
 
-// A copy in which the last value of example `i` is `value`.
+// Returns a copy in which the last value of example `i` is `value`.
 Tensor With(const Tensor& tensor, int64_t i, float value) {
   Tensor copy = tensor.Clone().value();
   const int64_t width = copy.num_elements() / copy.shape().dim(0);
@@ -160,7 +160,7 @@ class MetricRun {
     const absl::Status status = update_.Run({b.predictions, b.labels, b.weights}).status();
     EXPECT_TRUE(status.ok()) << status;
   }
-  // The elements of the result, after which the metric is reset.
+  // Returns the elements of the result, and resets the metric.
   std::vector<double> Take() {
     const Tensor result = session_->Run({}, {metric_.result}).value()[0].Clone().value();
     EXPECT_TRUE(session_->Run({}, {}, {metric_.reset}).ok());
@@ -215,7 +215,7 @@ TEST_P(NanTest, MakesTheResultNanUntilReset) {
   }
 }
 
-TEST_P(NanTest, DoesNotCountWithoutAWeight) {
+TEST_P(NanTest, IsIgnoredWhereWeightIsZero) {
   for (const Row& row : Table()) {
     MetricRun run(row, GetParam());
     ASSERT_TRUE(run.ok()) << row.name;
@@ -234,7 +234,7 @@ TEST_P(NanTest, DoesNotCountWithoutAWeight) {
   }
 }
 
-// A new metric needs a row above.
+// A new metric needs a row in the table above.
 TEST(NanTable, HasEveryMetric) {
   std::set<std::string> in_table, in_headers;
   for (const Row& row : Table()) in_table.insert(row.name);

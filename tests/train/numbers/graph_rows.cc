@@ -42,7 +42,7 @@ absl::Status StatusOf(const Initializer& initializer) {
 #define INTEGER(name, bad, good, ...)      \
   Integer(name, Numbers bad, Numbers good, \
           [](int64_t v) { return StatusIn([&](const Scope& s) { (void)(__VA_ARGS__); }); })
-// A size: at least 1.
+// A row for a size, which must be at least 1.
 #define SIZE(name, ...) INTEGER(name, ({-1, 0}), ({1, 2}), __VA_ARGS__)
 #define INITIALIZER(name, bad, good, ...) \
   Real(name, Numbers bad, Numbers good, [](double v) { return StatusOf(__VA_ARGS__); })
@@ -50,7 +50,7 @@ absl::Status StatusOf(const Initializer& initializer) {
 std::vector<NumericRow> InitializerRows() {
   using namespace initializers;  // NOLINT
   return {
-      // An infinity is a start of a minimum.
+      // An infinity can be the start of a running minimum.
       {"Constant.value",
        {kNan},
        {0, -1, kInf, -kInf},
@@ -70,7 +70,7 @@ std::vector<NumericRow> InitializerRows() {
 
 std::vector<NumericRow> LayerRows() {
   return {
-      // No maximum.
+      // An infinite value means no maximum.
       {"ReLUOptions.max_value",
        {kNan, -1, -kInf},
        {1, kInf},

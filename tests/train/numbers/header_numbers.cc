@@ -13,7 +13,7 @@
 namespace mirrorflow {
 namespace {
 
-// Without comments, preprocessor lines and the contents of string literals.
+// Returns `text` without comments, preprocessor lines and the contents of string literals.
 std::string CodeOf(const std::string& text) {
   std::string code;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -30,7 +30,7 @@ std::string CodeOf(const std::string& text) {
   return code;
 }
 
-// Whether `declaration` is `[const] NUMBER name [= value]`; sets the name.
+// Returns whether `declaration` is `[const] NUMBER name [= value]`, and sets the name.
 bool IsNumber(const std::string& declaration, std::string* name) {
   static const std::regex number(
       R"(^\s*(?:static |inline |const |constexpr )*)"
@@ -43,13 +43,13 @@ bool IsNumber(const std::string& declaration, std::string* name) {
   return name->back() != '_' && declaration.find("constexpr") == std::string::npos;
 }
 
-// Reads declarations and keeps track of the structs and the functions around them.
+// Reads declarations, and keeps track of the structs and functions around them.
 class Reader {
  public:
   explicit Reader(std::string code) : code_(std::move(code)) {}
 
   std::set<std::string> Read() {
-    std::string text;  // since the last declaration ended
+    std::string text;  // since the end of the last declaration
     for (; at_ < code_.size(); ++at_) {
       const char c = code_[at_];
       if (c == '(') {
@@ -80,7 +80,7 @@ class Reader {
 
  private:
   struct Block {
-    std::string name;  // of a struct; empty for a namespace
+    std::string name;  // name of a struct; empty for a namespace
     bool is_private = false;
   };
 

@@ -37,7 +37,7 @@ std::vector<NumericRow> AllRows() {
   return rows;
 }
 
-// DeadlineExceeded after 20 seconds, in which case the thread goes on until the test ends.
+// Returns DeadlineExceeded after 20 seconds; the thread then runs until the test ends.
 absl::Status StatusInTime(const NumericRow& row, double value) {
   std::packaged_task<absl::Status()> task([row, value] { return row.status_with(value); });
   std::future<absl::Status> status = task.get_future();
@@ -46,7 +46,7 @@ absl::Status StatusInTime(const NumericRow& row, double value) {
   return absl::DeadlineExceededError("the call hangs");
 }
 
-// Headers whose numbers no row has, and why.
+// Headers whose numbers have no rows, and the reasons.
 const std::map<std::string, std::string>& ExemptHeaders() {
   static const auto* const headers = new std::map<std::string, std::string>({
       {"train/optimizers/", "numeric_options_test has rows for them"},
@@ -102,7 +102,7 @@ const std::map<std::string, std::string>& ExemptHeaders() {
   return *headers;
 }
 
-// Numbers without a row, and why.
+// Numbers without a row, and the reasons.
 const std::map<std::string, std::string>& ExemptNumbers() {
   static const auto* const numbers = new std::map<std::string, std::string>({
       {"AugmentOptions.seed", "any integer seeds a generator"},
@@ -162,7 +162,7 @@ const std::map<std::string, std::string>& ExemptNumbers() {
   return *numbers;
 }
 
-// Names that errors use instead of a number's own: an op's attribute, or a size as a whole.
+// Names that errors use instead of the number's own: an op's attribute, or a size as a whole.
 const std::map<std::string, std::string>& OtherNames() {
   static const auto* const names = new std::map<std::string, std::string>({
       {"dilation_rate", "dilations"},

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rows of numeric_arguments_test: a number that a user gives, and values of it that are errors and
-// that are legal.
+// Rows of numeric_arguments_test: a number that a user passes, with illegal and legal values.
 #ifndef MIRRORFLOW_TESTS_TRAIN_NUMBERS_NUMERIC_ROWS_H_
 #define MIRRORFLOW_TESTS_TRAIN_NUMBERS_NUMERIC_ROWS_H_
 
@@ -23,7 +22,7 @@ struct NumericRow {
   std::function<absl::Status(double)> status_with;
 };
 
-// Numbers of layers, losses, metrics and initializers; of datasets and files; of Fit, its
+// Rows of layers, losses, metrics and initializers; of datasets and files; and of Fit, its
 // callbacks, checkpoints, summaries and strategies.
 std::vector<NumericRow> GraphRows();
 std::vector<NumericRow> DataRows();
@@ -36,7 +35,7 @@ using Numbers = std::vector<double>;
 inline constexpr double kInf = std::numeric_limits<double>::infinity();
 inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-// A real number: NaN and infinities are errors, too.
+// A real number: NaN and infinities are also errors.
 inline NumericRow Real(std::string name, Numbers bad, Numbers good,
                        std::function<absl::Status(double)> status_with) {
   bad.insert(bad.end(), {kNan, kInf, -kInf});

@@ -20,7 +20,7 @@ using namespace numeric_rows;  // NOLINT: each row names one of them
 
 Tensor Column() { return Tensor::Of<float>({4, 1}, std::vector<float>{1, 2, 3, 4}); }
 
-// Calls `use` with the trainer of a line, whose learning rate is adjustable.
+// Calls `use` with the trainer of a line, whose learning rate is Adjustable.
 template <typename Use>
 absl::Status WithTrainer(Use use) {
   const auto strategy = OneDeviceStrategy::Create();
@@ -96,7 +96,7 @@ std::vector<NumericRow> FitRows() {
   };
   return {
       SIZE("FitOptions.epochs", FitWith({.epochs = v})),
-      // `steps` counts instead.
+      // `steps` is the limit instead.
       COUNT("FitOptions.epochs", FitWith({.epochs = v, .steps = 1})),
       COUNT("FitOptions.steps", FitWith({.steps = v})),
       COUNT("FitOptions.validation_steps", FitWith({.validation_steps = v})),

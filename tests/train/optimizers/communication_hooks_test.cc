@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Hooks that reduce gradients: they train as the formulas and as PyTorch's hooks do, on any number
-// of replicas, and keep what an optimizer promises.
+// Gradient reduction hooks: they train like the formulas and like PyTorch's hooks, on any number of
+// replicas, and preserve the guarantees of an optimizer.
 #include "train/optimizers/communication_hooks.h"
 
 #include <cmath>
@@ -45,7 +45,7 @@ const Arrays& Reference(const std::string& source) {
   return arrays;
 }
 
-// Element `i` of the first dimension.
+// Returns element `i` of the first dimension.
 Tensor At(const Tensor& tensor, int64_t i) {
   const Tensor row = SliceAlong(tensor, 0, i, i + 1);
   const absl::Span<const int64_t> dims = row.shape().dims();
@@ -110,7 +110,7 @@ struct Training {
   Tensor Read(const std::string& name) const { return session->ReadVariable(name).value(); }
 };
 
-// Trains and returns the first difference from the reference, or "".
+// Trains, and returns the first difference from the reference, or "".
 absl::StatusOr<std::string> DifferenceFrom(const std::string& source, const std::string& name,
                                            const GradientReducer& reduce, const Rows& rows,
                                            int rank = 0, bool queued = false) {
@@ -206,7 +206,7 @@ TEST_P(Hooks, TrainAsReferenceDoes) {
 
 // ---- Planted bugs ----------------------------------------------------------------------------
 
-// A hook with a bug must not pass the tests above.
+// Expects that the tests above detect a hook with a bug.
 void ExpectCaught(const char* source, const char* name, const GradientReducer& reduce,
                   const Rows& rows, int rank = 0) {
   const auto difference = DifferenceFrom(source, name, reduce, rows, rank);
@@ -270,7 +270,7 @@ TEST(HookErrors, UnreducedResultIsReported) {
   const absl::Status status = PrepareWith([](GradientReduction& r) { return r.gradient(); });
   EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, "gradient of variable '",
                               "is partial(sum)"));
-  // One replica has the whole gradient.
+  // With one replica, the gradient is already complete.
   EXPECT_TRUE(PrepareWith([](GradientReduction& r) { return r.gradient(); }, 1).ok());
 }
 
@@ -306,7 +306,7 @@ TEST(HookErrors, OptionsOutOfRangeAreReported) {
               IsError(absl::StatusCode::kInvalidArgument, "got -1"));
 }
 
-// ---- What an optimizer promises --------------------------------------------------------------
+// ---- Guarantees of an optimizer --------------------------------------------------------------
 
 std::map<std::string, GradientReducer> AllHooks() {
   return {{"allreduce", hooks::AllReduce()},
@@ -318,7 +318,7 @@ std::map<std::string, GradientReducer> AllHooks() {
           {"adasum", hooks::Adasum()}};
 }
 
-// The values of all variables.
+// Returns the values of all variables.
 Arrays Variables(const Session& session, int replica) {
   Arrays values;
   for (const VariableInfo& v : session.layout().variables()) {
@@ -362,7 +362,7 @@ TEST(HookedStep, NormOfReducedGradientIsClipped) {
   }
 }
 
-// A factor of zeros would stay zero.
+// A factor of zeros would remain zero.
 TEST(HookedStep, PowerSgdRecoversFromZeroGradient) {
   for (const int64_t start : {0, 1}) {
     const Regression r(hooks::PowerSGD({.start_powersgd_iter = start}));
@@ -379,7 +379,7 @@ TEST(HookedStep, PowerSgdRecoversFromZeroGradient) {
   }
 }
 
-// Under a strategy, replicas share variables that only the optimizer writes.
+// Under a strategy, replicas share the variables that only the optimizer writes.
 TEST(HookedStep, StrategyTrainsLikeSessionOfTests) {
   const Arrays& arrays = Reference("numpy");
   for (const auto& [name, reduce] : AllHooks()) {
@@ -433,7 +433,7 @@ TEST(HookedStep, MixedPrecisionTrains) {
   }
 }
 
-// The gradient is sent twice with an element that bfloat16 cannot hold; what rounding took arrives
+// Sends a gradient element that bfloat16 cannot represent twice. What rounding removed arrives
 // later.
 TEST(HookedStep, ErrorFeedbackDeliversWhatRoundingTook) {
   Graph graph;
@@ -455,8 +455,8 @@ TEST(HookedStep, ErrorFeedbackDeliversWhatRoundingTook) {
   }
 }
 
-// Gradients accumulate in a variable with kOnRead, without communication, and are reduced by the
-// hook once.
+// Gradients accumulate in a kOnRead variable without communication. The hook then reduces them
+// once.
 TEST(HookedStep, AccumulatedGradientIsReduced) {
   Tensor results[2];
   for (const bool accumulates : {false, true}) {
@@ -546,8 +546,8 @@ TEST(HookedStep, CheckpointKeepsErrorForAnyNumberOfReplicas) {
   }
 }
 
-// The oracle: PowerSGD communicates sums and works on them, so that the interpreter, which runs the
-// graph on one device, has the same results.
+// The interpreter runs the graph on one device. It is a valid oracle because PowerSGD communicates
+// only sums and computes with them.
 TEST(HookedStep, PowerSgdMatchesInterpreter) {
   const Regression r(hooks::PowerSGD({.matrix_approximation_rank = 2, .start_powersgd_iter = 1}));
   auto t = Training::Create(r, {3, 0, 5});
@@ -569,7 +569,7 @@ TEST(HookedStep, PowerSgdMatchesInterpreter) {
 
 // ---- What is communicated --------------------------------------------------------------------
 
-// The elements of all collectives, by kind, dtype and reduction.
+// Counts the elements of all collectives, by kind, dtype and reduction.
 std::map<std::string, int64_t> Communicated(const GradientReducer& reduce) {
   const Regression r(reduce);
   auto t = Training::Create(r, {4, 4});
@@ -590,7 +590,7 @@ TEST(HookedStep, CommunicatesWhatItsHookSays) {
   using Elements = std::map<std::string, int64_t>;
   EXPECT_EQ(Communicated(hooks::Bf16Compress()), (Elements{{"AllReduce bfloat16", 130}}));
   EXPECT_EQ(Communicated(hooks::Fp16Compress()), (Elements{{"AllReduce half", 130}}));
-  // P [12,2] and Q [10,2]. The bias is reduced by its update.
+  // P [12,2] and Q [10,2]. The update of the bias reduces its gradient.
   EXPECT_EQ(Communicated(hooks::PowerSGD(FromStart(2))),
             (Elements{{"AllReduce float", 2 * (12 + 10)}}));
   // For each of the two variables: the gradients of two replicas, four dot products, the result.

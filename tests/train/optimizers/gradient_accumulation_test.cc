@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gradients accumulated over several steps, and the scale of the loss.
+// Gradient accumulation and loss scaling.
 #include "train/optimizers/gradient_accumulation.h"
 
 #include <algorithm>
@@ -106,7 +106,8 @@ void ExpectEqualVariables(const Regression& want, const Regression& got) {
   }
 }
 
-// On one device, on replicas that share one copy of the variables, and on devices of their own.
+// On one device, on replicas that share one copy of the variables, and on devices with their own
+// copies.
 class AccumulationTest : public ::testing::TestWithParam<std::tuple<int, bool>> {
  protected:
   TestSessionOptions Devices() const {
@@ -220,7 +221,7 @@ TEST(AccumulationOptions, OutOfRangeAreRejected) {
   }
 }
 
-// w [], which starts at 1, and the loss factor * Σ x * half(w), where x and w are halves.
+// w [], which starts at 1, and the loss factor * Σ x * half(w), where x and w are half precision.
 struct HalfLine {
   absl::Status Make(const Optimizer& optimizer, const MinimizeOptions& options, double factor,
                     int replicas = 1) {
@@ -235,7 +236,7 @@ struct HalfLine {
     MF_ASSIGN_OR_RETURN(step, session->Prepare({x}, {}, {train}));
     return absl::OkStatus();
   }
-  // Halves that have these bits.
+  // Runs a step on halves with these bits.
   void Run(const std::vector<uint16_t>& bits) {
     Tensor batch = Tensor::Allocate(DT_HALF, Shape({static_cast<int64_t>(bits.size())})).value();
     std::copy(bits.begin(), bits.end(), reinterpret_cast<uint16_t*>(batch.raw()));
@@ -276,7 +277,7 @@ TEST_P(LossScaleTest, GrowsAfterFiniteStepsAndHalvesAfterANonFiniteOne) {
     line.Run({0, 0});
     EXPECT_EQ(line.scale(), want);
   }
-  // The loss is finite, but not the gradient of the half.
+  // The loss is finite, but the half-precision gradient is not.
   line.Run({kLarge, 0});
   EXPECT_EQ(line.w(), 1);
   EXPECT_EQ(line.session->ReadVariable("train/w/momentum")->scalar<float>(), 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Learning rates of every schedule of Keras against those that
-// tests/references/make_optimizer_steps.py stores, in training on 1 and on 3 replicas.
+// The learning rates of every Keras schedule compared with those stored by
+// tests/references/make_optimizer_steps.py, in training on 1 and on 3 replicas.
 #include <map>
 #include <string>
 #include <vector>
@@ -62,8 +62,8 @@ std::map<std::string, LearningRateSchedule> Schedules() {
   };
 }
 
-// The rates of `count` steps. Each trains w, set to 0, on the mean of w * x: for rows x = -1, the
-// step adds its learning rate.
+// Returns the rates of `count` steps. Each step starts with w = 0 and minimises the mean of w * x:
+// with rows x = -1, it adds its learning rate.
 absl::StatusOr<Tensor> Rates(const LearningRateSchedule& schedule, int64_t count, int replicas) {
   Graph graph;
   const Scope root(&graph);

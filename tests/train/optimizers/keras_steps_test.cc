@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Steps of every optimizer against those of Keras, which tests/references/make_optimizer_steps.py
-// stores.
+// The steps of every optimizer compared with those of Keras, stored by
+// tests/references/make_optimizer_steps.py.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -91,7 +91,8 @@ std::vector<KerasCase> RuleCases() {
   };
 }
 
-// Each option with some optimizer. The limits are above some norms of gradients and below others.
+// Each option with one of the optimizers. The limits lie above some gradient norms and below
+// others.
 std::vector<KerasCase> OptionCases() {
   return {
       {"clipvalue", Make<SGD>({0.05}), {.clipvalue = 0.8}},
@@ -116,7 +117,7 @@ std::vector<KerasCase> Cases() {
   return cases;
 }
 
-// Not all steps update variables, and a loss that is not finite discards other steps, too.
+// Not all steps update variables, and a loss that is not finite also discards other steps.
 std::vector<KerasCase> AccumulationCases() {
   return {
       {"accumulation",
@@ -134,7 +135,7 @@ const std::map<std::string, Tensor>& Stored() {
 
 const Tensor& Stored(const std::string& name) { return Stored().at(name); }
 
-// Row `i` of the stored array.
+// Returns row `i` of the stored array.
 Tensor StoredRow(const std::string& name, int i) {
   const Tensor row = SliceAlong(Stored(name), 0, i, i + 1);
   const auto dims = Stored(name).shape().dims();
@@ -222,7 +223,7 @@ std::string CaseName(const testing::TestParamInfo<std::tuple<KerasCase, int>>& i
   return absl::StrCat(std::get<0>(info.param).name, "_on_", std::get<1>(info.param));
 }
 
-// With 3 replicas the shares of the 5 rows are uneven.
+// With 3 replicas, the 5 rows are divided unevenly.
 INSTANTIATE_TEST_SUITE_P(Replicas, KerasStepsTest,
                          ::testing::Combine(::testing::ValuesIn(Cases()), ::testing::Values(1, 3)),
                          CaseName);

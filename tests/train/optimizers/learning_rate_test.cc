@@ -15,7 +15,7 @@
 namespace mirrorflow {
 namespace {
 
-// Trains w, which starts at 0, by plain gradient descent on the loss w * x. With x = -1, a step
+// Trains w, which starts at 0, by plain gradient descent on the loss w * x. With x = -1, each step
 // adds its learning rate to w.
 struct Line {
   std::unique_ptr<Session> session;

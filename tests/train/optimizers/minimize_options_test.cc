@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The options that all optimizers have. keras_steps_test.cc compares some of them with Keras.
+// The options that all optimizers share. keras_steps_test.cc compares some of them with Keras.
 #include "train/optimizers/minimize_options.h"
 
 #include <limits>
@@ -228,10 +228,10 @@ TEST_P(MovingAverageTest, EvaluationAndFinalValuesUseTheAverages) {
   const Output averaged = WithMovingAverages(m.root, ForInference(m.root, product));
   const Operation finalize = FinalizeVariableValues(m.root);
   ASSERT_TRUE(m.Prepare(train).ok()) << m.graph.status();
-  // Before the first update there are no averages, and all values stay.
+  // Before the first update there are no averages, and all values remain.
   ASSERT_TRUE(m.session->Run({}, {}, {finalize}).ok());
   EXPECT_EQ(m.Value("a"), 1);
-  m.Run(1);   // a = b = 0, and the averages, too
+  m.Run(1);   // a = b = 0, and so are the averages
   m.Run(-2);  // a = b = 2; averages 0.5 * 0 + 0.5 * 2 = 1
   m.Run(kNan);
   EXPECT_EQ(m.Value("a"), 2);

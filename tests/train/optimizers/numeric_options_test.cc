@@ -41,7 +41,7 @@ void Set(Number& option, double value) {
   }
 }
 
-// The status of a graph in which the optimizer minimizes the square of a matrix.
+// Returns the status of a graph in which the optimizer minimises the square of a matrix.
 absl::Status StatusOf(const Optimizer& optimizer, const MinimizeOptions& options = {}) {
   Graph graph;
   const Scope root(&graph);
@@ -73,7 +73,7 @@ absl::Status StatusOf(Clip clip, double limit) {
 }
 
 struct Row {
-  std::string name;  // of the option
+  std::string name;  // name of the option
   bool is_integer;
   std::vector<double> bad, good;
   std::function<absl::Status(double value)> status_with;
@@ -90,8 +90,8 @@ using Numbers = std::vector<double>;
           return StatusOf(Optimizer(options));                                          \
         } \
   }
-// An option of a function that returns a schedule, a hook or a regularizer. The options must be
-// valid otherwise.
+// An option of a function that returns a schedule, a hook or a regularizer. All other options must
+// be valid.
 #define OPTION(Function, Options, option, bad, good, ...)                             \
   Row {                                                                               \
 #option, std::is_integral_v<decltype(Options::option)>, Numbers bad, Numbers good,  \
@@ -323,11 +323,11 @@ TEST(NumericOptions, OutOfRangeAreErrorsThatNameTheOption) {
   }
 }
 
-// A new option needs a row above.
+// A new option needs a row in the table above.
 TEST(NumericOptions, TableHasEveryNumberOfTheHeaders) {
   std::set<std::string> in_table;
   for (const Row& row : AllRows()) in_table.insert(row.name);
-  // Set by MinimizeOptions, under other names.
+  // MinimizeOptions sets these under other names.
   in_table.insert({"multiplier", "overwrite_frequency"});
   // The value of a constant LearningRate, and the operands of update formulas.
   in_table.insert({"value", "x", "y", "decay"});

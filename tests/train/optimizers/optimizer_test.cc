@@ -17,7 +17,7 @@
 namespace mirrorflow {
 namespace {
 
-// A variable with the initial value `value`.
+// Creates a variable with the initial value `value`.
 Variable VariableOf(const Scope& scope, absl::string_view name, const Tensor& value,
                     const VariableOptions& options = {}) {
   auto initial = [value](const Scope& s, const Shape&, DataType) { return ops::Const(s, value); };
@@ -38,7 +38,7 @@ std::vector<std::string> VariableNames(const Optimizer& optimizer) {
   return names;
 }
 
-// Checkpoints hold these names.
+// Checkpoints contain these names.
 TEST(OptimizerSlotsTest, SlotsAreNamedAfterTheirVariable) {
   using ::testing::ElementsAre;
   using ::testing::UnorderedElementsAre;

@@ -65,7 +65,7 @@ TEST(ParseSafetensorsHeaderTest, SkipsUnknownFields) {
   EXPECT_EQ(header->entries.size(), 1u);
 }
 
-// A header with one tensor that has these fields.
+// Returns a header with one tensor that has these fields.
 std::string One(absl::string_view fields) { return absl::StrCat(R"({"a":{)", fields, "}}"); }
 
 TEST(ParseSafetensorsHeaderTest, RejectionNamesBrokenRule) {

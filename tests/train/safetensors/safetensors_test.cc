@@ -34,7 +34,7 @@ Tensor Raw(DataType dtype, const Shape& shape, absl::string_view hex) {
   return tensor;
 }
 
-// One tensor of each dtype.
+// Returns one tensor of each dtype.
 Safetensors Everything() {
   return {{{"b/weights", Tensor::Of<float>({2, 3}, {1, 2, 3, 4, 5, 6})},
            {"a", Tensor::Vector<bool>({true, false, true})},

@@ -19,7 +19,7 @@ T Number(absl::string_view bytes) {
   return number;
 }
 
-// Bit by bit: the reflected polynomial of CRC-32C, as in RFC 3720.
+// Bitwise, with the reflected polynomial of CRC-32C from RFC 3720.
 uint32_t MaskedChecksum(absl::string_view bytes) {
   uint32_t crc = ~0u;
   for (const unsigned char byte : bytes) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads event files without the library: framing, checksums and wire format are decoded here, from
-// TensorFlow's and protobuf's documentation.
+// Reads event files without the library: decodes framing, checksums and wire format as TensorFlow's
+// and protobuf's documentation describes them.
 #ifndef MIRRORFLOW_TESTS_TRAIN_SUMMARY_EVENT_FILE_H_
 #define MIRRORFLOW_TESTS_TRAIN_SUMMARY_EVENT_FILE_H_
 
@@ -14,17 +14,17 @@
 
 namespace mirrorflow {
 
-// A message as it is on the wire.
+// A message in its wire format.
 class WireMessage {
  public:
-  // Fails the test for malformed bytes.
+  // Fails the test if the bytes are malformed.
   explicit WireMessage(absl::string_view bytes);
 
   bool Has(int field) const { return fields_.count(field) != 0; }
-  std::vector<std::string> All(int field) const;  // the values of a repeated field
-  std::string String(int field) const;            // of the last value; "" without one
+  std::vector<std::string> All(int field) const;  // values of a repeated field
+  std::string String(int field) const;            // the last value; "" if there is none
   WireMessage Message(int field) const { return WireMessage(String(field)); }
-  int64_t Int(int field) const;  // 0 without a value
+  int64_t Int(int field) const;  // 0 if there is no value
   float Float(int field) const;
   double Double(int field) const;
   std::vector<double> PackedDoubles(int field) const;
@@ -33,8 +33,8 @@ class WireMessage {
   std::map<int, std::vector<std::string>> fields_;  // numbers as their bytes
 };
 
-// The records of a TFRecord file. Fails the test for a wrong checksum, and for a last record that
-// is cut short, unless another thread is writing it.
+// Returns the records of a TFRecord file. Fails the test for a wrong checksum and, unless
+// `is_growing` (another thread is writing the file), for an incomplete last record.
 std::vector<WireMessage> ReadEvents(const std::string& path, bool is_growing = false);
 
 }  // namespace mirrorflow

@@ -87,7 +87,7 @@ TEST(EventFileWriterTest, PurgeStepStartsASession) {
   EXPECT_FALSE(events[1].Has(kFileVersion));
 }
 
-// Readers take the files in the order of their names.
+// Readers process the files in name order.
 TEST(EventFileWriterTest, FileThatPurgesComesAfterAllOthers) {
   const std::string directory = NewDirectory("order");
   std::filesystem::create_directories(directory);
@@ -112,7 +112,7 @@ TEST(EventFileWriterTest, EventsOfTheLastStepAreKeptAndCanBeAddedAgain) {
   ASSERT_TRUE(writer->AddSerializedEvent(last[1]).ok());
   EXPECT_EQ(writer->EventsOfStep(5).size(), 3u);
   EXPECT_EQ(writer->AddSerializedEvent("\xff").code(), absl::StatusCode::kInvalidArgument);
-  // summary { value {} value {} … }, whose values are 2 bytes each.
+  // summary { value {} value {} … }, with values of 2 bytes each.
   std::string values;
   for (int i = 0; i < 16 << 20; ++i) values += std::string("\x0a\0", 2);
   const std::string many = absl::StrCat("\x2a\x80\x80\x80\x10", values);
@@ -160,7 +160,7 @@ TEST(EventFileWriterTest, EventsWaitForTheInterval) {
 TEST(EventFileWriterTest, FullQueueIsWrittenBeforeTheInterval) {
   auto writer =
       OpenOrDie(NewDirectory("full"), {.max_queue_bytes = 1000, .flush_interval = absl::Hours(1)});
-  // Each call but the first finds a queue without room, and the last event is larger than it.
+  // Each call except the first finds the queue full, and the last event is larger than the queue.
   for (int i = 1; i <= 50; ++i) ASSERT_TRUE(writer->AddEvent(EventOfStep(i, 900)).ok());
   ASSERT_TRUE(writer->AddEvent(EventOfStep(51, 5000)).ok());
   EXPECT_TRUE(HasStepSoon(writer->path(), 51));
@@ -186,7 +186,7 @@ TEST(EventFileWriterTest, ManyThreadsAddAndFlush) {
   ASSERT_EQ(events.size(), 1u + kThreads * kEvents);
   for (size_t i = 1; i < events.size(); ++i) {
     const int64_t step = events[i].Int(kStep);
-    EXPECT_GT(step % kEvents, last[step / kEvents]);  // the events of a thread keep their order
+    EXPECT_GT(step % kEvents, last[step / kEvents]);  // the events of each thread keep their order
     last[step / kEvents] = step % kEvents;
   }
 }
@@ -202,7 +202,7 @@ TEST(EventFileWriterTest, RefusesEventsAfterClose) {
   EXPECT_EQ(ReadEvents(writer->path()).size(), 2u);
 }
 
-// The limit on the size of files stands for a full disk.
+// A limit on file sizes simulates a full disk.
 class FullDiskTest : public testing::Test {
  protected:
   FullDiskTest() {
@@ -225,7 +225,7 @@ TEST_F(FullDiskTest, ErrorOfTheDiskIsReturnedByEachLaterCall) {
   ASSERT_TRUE(writer->AddEvent(EventOfStep(1)).ok());
   ASSERT_TRUE(writer->Flush().ok());
   SetLimit(2000);
-  // None of these calls may wait for room that never comes.
+  // None of these calls may wait for room that never becomes free.
   absl::Status status;
   for (int i = 2; i < 1000 && status.ok(); ++i) status = writer->AddEvent(EventOfStep(i, 900));
   EXPECT_THAT(status,
@@ -234,7 +234,7 @@ TEST_F(FullDiskTest, ErrorOfTheDiskIsReturnedByEachLaterCall) {
   EXPECT_EQ(writer->AddEvent(EventOfStep(0)), status);
   EXPECT_EQ(writer->Close(), status);
   SetLimit(RLIM_INFINITY);
-  EXPECT_FALSE(ReadEvents(writer->path()).empty());  // whole records only
+  EXPECT_FALSE(ReadEvents(writer->path()).empty());  // only complete records
 }
 
 TEST_F(FullDiskTest, OpenFailsOnAFullDisk) {

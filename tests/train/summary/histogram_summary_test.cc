@@ -85,7 +85,7 @@ TEST(HistogramSummaryTest, CountsTheWholeRangeOfDouble) {
   const proto::HistogramProto histogram = HistogramOf(Tensor::Of<double>({3}, {-kMax, 0, kMax}), 2);
   EXPECT_THAT(histogram.bucket_limit(), ElementsAre(0, kMax));
   EXPECT_THAT(histogram.bucket(), ElementsAre(1, 2));
-  // A range that cannot be divided.
+  // The range is too small to divide.
   constexpr double kTiny = std::numeric_limits<double>::denorm_min();
   EXPECT_EQ(HistogramOf(Tensor::Of<double>({2}, {0, kTiny}), 30).bucket_size(), 1);
 }

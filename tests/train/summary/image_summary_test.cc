@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// The pixels as RGBA, whatever the format of the file.
+// Returns the pixels as RGBA, whatever the file's format.
 std::vector<int> Decode(const std::string& bytes) {
   png_image png = {};
   png.version = PNG_IMAGE_VERSION;

@@ -17,7 +17,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Field numbers of TensorFlow's event.proto, summary.proto and tensor.proto.
+// Field numbers in TensorFlow's event.proto, summary.proto and tensor.proto.
 enum EventField { kWallTime = 1, kStep = 2, kGraphDef = 4, kSummary = 5 };
 enum SummaryField { kValue = 1 };
 enum ValueField { kTag = 1, kSimpleValue = 2, kImage = 4, kHisto = 5, kTensor = 8, kMetadata = 9 };
@@ -35,14 +35,14 @@ class SummaryWriterTest : public testing::Test {
     writer_ = *std::move(writer);
   }
 
-  // The events that were added.
+  // Returns the events written so far.
   std::vector<WireMessage> Events() {
     EXPECT_TRUE(writer_->Flush().ok());
     std::vector<WireMessage> events = ReadEvents(writer_->path());
     events.erase(events.begin());
     return events;
   }
-  // The values of the only event.
+  // Returns the values of the only event.
   std::vector<WireMessage> Values() {
     const std::vector<WireMessage> events = Events();
     EXPECT_EQ(events.size(), 1u);

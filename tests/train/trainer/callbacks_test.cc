@@ -33,7 +33,8 @@ namespace {
 using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 
-// y = w x, whose gradient is constant: each epoch is one step, which changes w by the rate.
+// Fits y = w x, whose gradient is constant: each epoch is one step, which changes w by the learning
+// rate.
 class CallbacksTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -108,14 +109,15 @@ TEST_F(CallbacksTest, EarlyStoppingRestoresBestWeights) {
   EarlyStopping stop({.monitor = "score", .patience = 2, .restore_best_weights = true});
   ASSERT_TRUE(Fit(6, {&scores, &stop}).ok());
   EXPECT_EQ(Kernel(), -3);
-  // Also if training ends before the patience does.
+  // Also if training ends before patience runs out.
   Scores rising({1, 2});
   ASSERT_TRUE(Fit(2, {&rising, &stop}).ok());
   EXPECT_EQ(Kernel(), -4);
 }
 
 TEST_F(CallbacksTest, ReduceLROnPlateauFollowsKeras) {
-  // Reduced after epochs 3 and 6: each time two epochs have not improved; then epoch 4 cools down.
+  // Reduced after epochs 3 and 6, each time after two epochs without improvement. Epoch 4 is the
+  // cooldown.
   Scores scores({5, 5, 5, 5, 5, 5, 5});
   ReduceLROnPlateau reduce(
       {.monitor = "score", .factor = 0.5, .patience = 2, .cooldown = 2, .min_lr = 0.3});
@@ -159,7 +161,7 @@ TEST_F(CallbacksTest, CsvLogHasOneLineForEachEpoch) {
   EXPECT_EQ(Fit(1, {&nowhere}).status().code(), absl::StatusCode::kNotFound);
 }
 
-// Another user may write to the folder of the log.
+// Another user may be able to write to the log's folder.
 TEST_F(CallbacksTest, CsvLogFollowsNoLink) {
   class Link final : public Callback {
    public:

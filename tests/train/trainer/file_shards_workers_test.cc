@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Training on two workers, threads of this process, each of which reads files of its own.
+// Training on two workers, threads of this process, which each read their own files.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -32,7 +32,7 @@ constexpr int kWorkers = 2;  // with one replica each
 constexpr int64_t kBatch = 4;
 const DistributeOptions kByFile = {.auto_shard_policy = AutoShardPolicy::kFile};
 
-// Files of these numbers of points of y = 2 x - 1. The x of a row is its number, times 1/16.
+// Writes files with these numbers of points of y = 2 x - 1. The x of a row is its number / 16.
 std::string WriteLine(absl::string_view name, const std::vector<int>& rows) {
   const std::string directory = TemporaryPath(name);
   std::filesystem::remove_all(directory);
@@ -57,7 +57,7 @@ Dataset Line(const std::string& pattern) {
   });
 }
 
-// The numbers of the rows of a batch of Line().
+// Returns the numbers of the rows in a batch of Line().
 std::vector<int> RowsOf(absl::Span<const Tensor> components) {
   std::vector<int> rows;
   for (const float x : components[0].flat<float>()) {
@@ -66,7 +66,7 @@ std::vector<int> RowsOf(absl::Span<const Tensor> components) {
   return rows;
 }
 
-constexpr float kSlow = 1e-3f;  // converges for many rows, which are larger
+constexpr float kSlow = 1e-3f;  // converges even with many rows, whose x are larger
 
 struct Training {
   static absl::StatusOr<std::unique_ptr<Training>> Create(const Strategy& strategy,
@@ -98,7 +98,7 @@ struct Training {
   std::unique_ptr<Trainer> trainer;
 };
 
-// Calls work(strategy, worker) in a thread for each worker, and returns the results.
+// Calls work(strategy, worker) in one thread per worker, and returns the results.
 std::vector<absl::Status> OnEach(
     const std::function<absl::Status(const Strategy&, int worker)>& work) {
   MultiWorkerMirroredStrategy::Options options{
@@ -200,7 +200,7 @@ TEST(FileShardsWorkersTest, EachRowOfAStepHasTheSameWeight) {
   EXPECT_THAT(statuses, Each(absl::OkStatus()));
 }
 
-// No file of worker 1 exists where worker 0 runs, and the other way round.
+// The files of worker 1 do not exist where worker 0 runs, and vice versa.
 TEST(FileShardsWorkersTest, WorkerNeedsOnlyItsFiles) {
   for (int worker = 0; worker < kWorkers; ++worker) {
     WriteLine(absl::StrCat("own_files_", worker), {4, 4});
@@ -212,7 +212,7 @@ TEST(FileShardsWorkersTest, WorkerNeedsOnlyItsFiles) {
     return TemporaryPath(absl::StrCat("own_files_", worker, "/part-", file, ".csv"));
   };
   const auto statuses = OnEach([&](const Strategy& strategy, int worker) -> absl::Status {
-    // CSV files are not records: the error names the first file that a worker opens.
+    // CSV files are not records, so the error names the first file that a worker opens.
     const Dataset rows =
         Dataset::FromTFRecords({features(worker, 0), features(worker, 1)}, {}).Batch(kBatch);
     DistributedDataset input = strategy.Distribute(rows, 0, kByFile);
@@ -227,8 +227,8 @@ TEST(FileShardsWorkersTest, WorkerNeedsOnlyItsFiles) {
   }
 }
 
-// Trains on both workers until `options` end it, and returns the variables. Resumes from the
-// checkpoints in `directory`, if it is not empty, and saves one there at the end.
+// Trains on both workers until `options` end it, and returns the variables. If `directory` is not
+// empty, resumes from its checkpoints, and saves one there at the end.
 std::vector<float> TrainOnEach(const Dataset& dataset, const FitOptions& options,
                                const std::string& directory) {
   std::vector<float> variables;
@@ -252,8 +252,8 @@ std::vector<float> TrainOnEach(const Dataset& dataset, const FitOptions& options
   return variables;
 }
 
-// At steps between and at those where the workers agree on the next ones, with uneven files, and
-// with a validation in the middle.
+// Covers steps at which the workers agree on the next ones and steps in between, uneven files, and
+// a validation in the middle.
 TEST(FileShardsWorkersTest, ResumesWhereverItWasStopped) {
   const Dataset dataset = Line(WriteLine("stopped", {70, 33, 9})).Shuffle(50).Batch(kBatch);
   const Dataset validation = Line(WriteLine("stopped_validation", {6, 6})).Batch(kBatch);
@@ -261,7 +261,7 @@ TEST(FileShardsWorkersTest, ResumesWhereverItWasStopped) {
   std::filesystem::remove_all(directory);
   FitOptions options{.epochs = 2, .validation = validation, .validation_steps = 5};
   const std::vector<float> whole = TrainOnEach(dataset, options, "");
-  for (const int64_t steps : {9, 10, 11, 12, 13, 30, 45}) {  // of 40 in an epoch
+  for (const int64_t steps : {9, 10, 11, 12, 13, 30, 45}) {  // of the 40 in an epoch
     options.steps = steps;
     EXPECT_NE(TrainOnEach(dataset, options, directory), whole);
   }
@@ -287,13 +287,13 @@ TEST(FileShardsWorkersTest, ResumesInTheMiddleOfAnEpochOnAsManyWorkers) {
     const absl::Status alone = (*training)->trainer->Fit(dataset, options).status();
     EXPECT_THAT(alone, IsError(absl::StatusCode::kInvalidArgument, "batch 3 of epoch 1",
                                "the 2 workers", "got 1 and 1"));
-    options.start.batch = 0;  // begins the epoch again
+    options.start.batch = 0;  // restarts the epoch
     EXPECT_TRUE((*training)->trainer->Fit(dataset, options).ok());
   }
   EXPECT_EQ(TrainOnEach(dataset, {.epochs = 2}, directory), whole);
 }
 
-// The rows of worker 1 are bad from its 31st on, which it reads long before their step.
+// The rows of worker 1 are bad from the 31st on. It reads them long before their step.
 TEST(FileShardsWorkersTest, BadRowEndsBothWorkersAtItsStep) {
   const Dataset dataset = Line(WriteLine("bad_row", {60, 60}))
                               .Map([](Row* row) -> absl::Status {
@@ -326,7 +326,7 @@ TEST(FileShardsWorkersTest, WorkerThatLeavesEndsTheWaitOfTheOther) {
   });
   EXPECT_EQ(statuses[1], absl::OkStatus());
   EXPECT_THAT(statuses[0], IsError(absl::StatusCode::kFailedPrecondition, "worker 1", "has left"));
-  EXPECT_LT(MonotonicTime::Now() - begin, absl::Seconds(60));  // not the step timeout
+  EXPECT_LT(MonotonicTime::Now() - begin, absl::Seconds(60));  // well before the step timeout
 }
 
 TEST(FileShardsWorkersTest, ErrorsAreThoseOfAllWorkers) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Workers whose data differ end with an error before the first step, instead of training a wrong
-// model. The workers are threads of this process.
+// Workers with different data must fail before the first step, instead of training a wrong model.
+// The workers are threads of this process.
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -29,7 +29,7 @@ using ::testing::Each;
 constexpr int kWorkers = 2;  // with one replica each
 constexpr int64_t kRows = 12, kBatch = 4;
 
-// y = slope x - 1 at kRows points.
+// Returns y = slope x - 1 at kRows points.
 Dataset Line(float slope = 2) {
   std::vector<float> x, y;
   for (int64_t i = 0; i < kRows; ++i) {
@@ -39,7 +39,7 @@ Dataset Line(float slope = 2) {
   return Dataset::FromTensors({Tensor::Of<float>({kRows, 1}, x), Tensor::Of<float>({kRows, 1}, y)});
 }
 
-// Calls work(strategy, worker) in a thread for each worker, and returns the results.
+// Calls work(strategy, worker) in one thread per worker, and returns the results.
 std::vector<absl::Status> OnEach(
     const std::function<absl::Status(const Strategy&, int worker)>& work,
     absl::Duration step_timeout = absl::Seconds(60)) {
@@ -62,7 +62,7 @@ std::vector<absl::Status> OnEach(
   return statuses;
 }
 
-// The same with a trainer of a linear model.
+// OnEach with a trainer of a linear model.
 std::vector<absl::Status> WithTrainers(
     const std::function<absl::Status(Trainer&, int worker)>& work) {
   return OnEach([&](const Strategy& strategy, int worker) -> absl::Status {
@@ -88,7 +88,7 @@ struct Training {
   int steps = 0;  // of all workers
 };
 
-// Trains on each worker with its own dataset.
+// Trains each worker on its own dataset.
 Training Train(const std::function<Dataset(int worker)>& dataset,
                const std::function<void(int worker, FitOptions*)>& change = nullptr) {
   Training training;
@@ -106,7 +106,7 @@ Training Train(const std::function<Dataset(int worker)>& dataset,
   return training;
 }
 
-// Both workers end with the same error, which blames worker 1 and names the difference.
+// Expects both workers to end with the same error, which blames worker 1 and names the difference.
 void ExpectDifference(const std::vector<absl::Status>& statuses, const std::string& what) {
   for (const absl::Status& status : statuses) {
     EXPECT_THAT(status,
@@ -139,7 +139,7 @@ TEST(OtherDataTest, WorkerWithStaleFileEndsTrainingBeforeTheFirstStep) {
   EXPECT_EQ(training.steps, 0);
 }
 
-// The same number of rows of the same types.
+// Both files have the same number of rows of the same types.
 TEST(OtherDataTest, WorkerWithFileOfDifferentSizeEndsTraining) {
   std::string own = "x,y\n";
   for (int i = 0; i < kRows; ++i) absl::StrAppend(&own, i, ".5,", i, ".5\n");
@@ -264,7 +264,7 @@ TEST(OtherDataTest, WorkerThatDoesNotReadTheDatasetIsNamedInTime) {
   EXPECT_EQ(FailureOf(statuses[0])->worker, 1) << statuses[0];
 }
 
-// Batches of a user's own type, which are whole on each worker.
+// Batches of a user-defined type, which each worker reads as a whole.
 class OwnBatches final : public BatchProvider {
  public:
   explicit OwnBatches(float value) : value_(value) {}
@@ -309,7 +309,7 @@ TEST(OtherDataTest, WholeBatchesOfUserTypesAreCompared) {
   }
 }
 
-// Batches of a user's own type, of which each worker makes its rows.
+// Batches of a user-defined type, of which each worker provides only its own rows.
 class OwnShards final : public BatchProvider {
  public:
   explicit OwnShards(int64_t rows = 3, DataType dtype = DT_FLOAT) : rows_(rows), dtype_(dtype) {}
@@ -367,7 +367,7 @@ TEST(OtherDataTest, ShardsOfUserTypesAreComparedByRowsAndTypes) {
   }
 }
 
-// At once, and not after the time limit of a step.
+// Immediately, and not after the time limit of a step.
 TEST(OtherDataTest, DatasetAndUserTypeAreAnError) {
   const auto statuses = OnEach([](const Strategy& strategy, int worker) {
     DistributedDataset input =

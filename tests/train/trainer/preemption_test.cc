@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// //tests/tools:restarts_test sends signals to workers that are processes.
+// //tests/tools:restarts_test sends signals to worker processes.
 #include "train/trainer/preemption.h"
 
 #include <csignal>
@@ -30,8 +30,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// The service that the workers coordinate by may have no room for the end of training. No worker
-// waits for it then.
+// The coordination service may have no room for the announcement that training has ended. No worker
+// must wait for it then.
 TEST(PreemptionHandlerTest, EndsWithoutRoomToTellTheOthers) {
   const Graph graph;
   const auto workers = TestWorkers::Create([&](int) -> const Graph& { return graph; },
@@ -47,13 +47,13 @@ TEST(PreemptionHandlerTest, EndsWithoutRoomToTellTheOthers) {
     ASSERT_TRUE(handler.ok()) << handler.status();
     EXPECT_TRUE((*handler)->MayBegin());
   }
-  // The other worker learns why.
+  // The other worker learns the reason.
   WorkerGroup& other = *(*workers)->session(1).connection().workers();
   EXPECT_TRUE(absl::IsResourceExhausted(other.Get("never put", deadline).status()));
 }
 
-// Lets the handler of this worker learn of a stop request once the test allows it, and tells when
-// it waits for the others to say how far they have come.
+// Delivers a stop request to this worker's handler once the test allows it, and reports when the
+// handler waits for the other workers' counts.
 class WatchedGroup final : public ForwardingWorkerGroup {
  public:
   using ForwardingWorkerGroup::ForwardingWorkerGroup;
@@ -68,7 +68,7 @@ class WatchedGroup final : public ForwardingWorkerGroup {
     return ForwardingWorkerGroup::AllGather(name, std::move(value), deadline);
   }
   void AllowStop() { allowed_.count_down(); }
-  // Returns the name by which the others join.
+  // Returns the name of the exchange that the others join.
   std::string AwaitGather() { return gather_.get_future().get(); }
 
  private:
@@ -76,8 +76,8 @@ class WatchedGroup final : public ForwardingWorkerGroup {
   std::promise<std::string> gather_;
 };
 
-// The last worker has a handler, is in its first step, and receives SIGTERM. A process has only one
-// handler, so the test makes the calls of the other workers.
+// The last worker has a handler, is in its first step, and receives SIGTERM. A process can have
+// only one handler, so the test makes the other workers' calls.
 class StopRequestTest : public testing::Test {
  protected:
   void Start(int num_workers) {
@@ -97,13 +97,13 @@ class StopRequestTest : public testing::Test {
     ASSERT_TRUE(handler.ok()) << handler.status();
     handler_ = *std::move(handler);
     EXPECT_TRUE(handler_->MayBegin());
-    // The process keeps the signal for all later handlers. A second one would end it.
+    // The process keeps the signal for all later handlers. A second signal would end the process.
     static const int raised = raise(SIGTERM);
     ASSERT_EQ(raised, 0);
     watched_->AllowStop();
     gather_ = watched_->AwaitGather();
-    // Not the number of a handler of the process, because another worker may have been started
-    // anew.
+    // The key must not contain a handler count of the process, because another worker may have been
+    // restarted.
     EXPECT_EQ(gather_, "stop 0: runs");
   }
   WorkerGroup& Group(int worker) { return *workers_->session(worker).connection().workers(); }
@@ -115,23 +115,23 @@ class StopRequestTest : public testing::Test {
   std::string gather_;
 };
 
-// A worker may spend minutes loading data before it creates its handler.
+// A worker can spend minutes loading data before it creates its handler.
 TEST_F(StopRequestTest, WaitsForLateWorker) {
   Start(2);
   MonotonicTime::AdvanceForTest(absl::Minutes(5));
-  // A call that times out ends all others whose deadlines have passed.
+  // A call that times out also ends all other calls whose deadlines have passed.
   const absl::Status never = Group(0).Get("never put", MonotonicTime::Now()).status();
   EXPECT_TRUE(absl::IsDeadlineExceeded(never)) << never;
   const auto runs = Group(0).AllGather(gather_, "0", MonotonicTime::Now() + absl::Seconds(30));
   ASSERT_TRUE(runs.ok()) << runs.status();
-  EXPECT_THAT(*runs, ElementsAre("0", "1"));  // so that both stop after the first run
+  EXPECT_THAT(*runs, ElementsAre("0", "1"));  // so both stop after the first run
   EXPECT_FALSE(handler_->MayBegin());
   const auto stopped = handler_->Finish();
   ASSERT_TRUE(stopped.ok()) << stopped.status();
   EXPECT_EQ(*stopped, SIGTERM);
 }
 
-// A worker that hangs does not keep the job from ending.
+// A worker that hangs must not keep the job from ending.
 TEST_F(StopRequestTest, GivesUpOnLateWorkerAfterPrepareTimeout) {
   Start(2);
   MonotonicTime::AdvanceForTest(absl::Minutes(31));

@@ -17,8 +17,8 @@ namespace {
 int64_t allocations = 0;
 }  // namespace
 
-// Counts allocations, of which the tests below expect none. When it inlines these, GCC 12 sees only
-// one half of each pair.
+// Counts allocations; the tests below expect none. When GCC 12 inlines these, it sees only one half
+// of each pair.
 #pragma GCC diagnostic ignored "-Wmismatched-new-delete"
 void* operator new(size_t size) {
   ++allocations;
@@ -44,8 +44,8 @@ class FakeHost final : public ProgressHost {
   int Columns() override { return columns; }
   void Write(absl::string_view text) override { output.append(text.data(), text.size()); }
 
-  // The output since the last call, with `<` for the carriage return before a redrawn bar and
-  // without the escape sequence that clears the rest of the line.
+  // Returns the output since the last call. A `<` stands for the carriage return before a redrawn
+  // bar; the escape sequence that clears the rest of the line is removed.
   std::string Take() {
     const std::string taken = absl::StrReplaceAll(output, {{"\r", "<"}, {"\x1b[K", ""}});
     output.clear();
@@ -116,7 +116,7 @@ TEST_F(ProgressTest, FinishedEpochLeavesOneLineWithItsTime) {
   Step(progress, 1'000);
   Step(progress, 500);
   host_.Take();
-  host_.uptime += absl::Seconds(100);  // an evaluation is not training time
+  host_.uptime += absl::Seconds(100);  // a validation is not training time
   progress.EndEpoch({{"val_acc", 0.9}});
   EXPECT_EQ(host_.Take(),
             "<Epoch 1/2   2/2 [####################] 100%  500 ms/step  128 ex/s  time 0:01  "

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// In a resumed run, callbacks know what they have seen, and their files continue.
+// In a resumed run, callbacks remember what they have seen, and their files continue.
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -32,7 +32,7 @@ using ResumedCallbacksTest = ResumedTraining;
 
 INSTANTIATE_TEST_SUITE_P(Replicas, ResumedCallbacksTest, testing::Values(1, 2));
 
-// A callback never loads state saved by one with a different file, metric or direction.
+// A callback never loads the state of one with another file, metric or direction.
 TEST_P(ResumedCallbacksTest, BestFileIsReplacedOnlyByABetterOneWhateverElseThereIs) {
   const std::string first = TemporaryPath("first"), second = TemporaryPath("second");
   std::filesystem::remove(second);
@@ -52,7 +52,7 @@ TEST_P(ResumedCallbacksTest, BestFileIsReplacedOnlyByABetterOneWhateverElseThere
   EXPECT_EQ(TextIn(second), best);
 }
 
-// The checkpoint has the variables of training; the best ones are a result.
+// The checkpoint has the variables of training; the best ones are only a result.
 TEST_P(ResumedCallbacksTest, RestoredBestWeightsDoNotEnterTheCheckpoint) {
   const auto train = [&](int64_t interrupt_at, int64_t epochs, int64_t patience = 3) {
     Scores scores({5, 4, 6, 6, 3, 6, 6, 6, 2, 6});
@@ -72,12 +72,12 @@ TEST_P(ResumedCallbacksTest, RestoredBestWeightsDoNotEnterTheCheckpoint) {
   const Run rest = train(-1, 10);
   EXPECT_EQ(rest.variables, whole.variables);
   EXPECT_EQ(rest.result->stopped, whole.result->stopped);
-  // Starting the finished program again gives the same, and trains no further.
+  // Running the finished program again gives the same result and does not train further.
   const Run again = train(-1, 10);
   EXPECT_EQ(again.result->steps, 8 * 3);
   EXPECT_EQ(again.variables, whole.variables);
   EXPECT_EQ(again.result->stopped, whole.result->stopped);
-  // With more patience, it trains on from its last variables and finds better ones.
+  // With more patience, training continues from the last variables and finds better ones.
   const Run more = train(-1, 10, /*patience=*/4);
   SetUp();
   const Run patient = train(-1, 10, /*patience=*/4);
@@ -127,8 +127,8 @@ TEST_P(ResumedCallbacksTest, CallbacksRememberWhatTheyHaveSeen) {
   EXPECT_EQ(TextIn(log), log_of_whole);
 }
 
-// Interrupted events are called again, so their effects must not persist: the learning rate would
-// be reduced twice.
+// Interrupted events are called again, so their effects must not persist. Otherwise, the learning
+// rate would be reduced twice.
 TEST_P(ResumedCallbacksTest, InterruptedEventsLeaveNoTrace) {
   int interrupted_epoch = -1;
   const auto train = [&] {
@@ -160,7 +160,7 @@ TEST_P(ResumedCallbacksTest, InterruptedEventsLeaveNoTrace) {
   }
 }
 
-// Callbacks and datasets may serve several calls of Fit, each of which begins afresh.
+// Callbacks and datasets can be used in several calls of Fit. Each call starts fresh.
 TEST_P(ResumedCallbacksTest, CallbacksMayBeUsedAgain) {
   Scores scores({0.5, 0.9, 0.1, 0.2, 0.3});
   EarlyStopping early({.monitor = "score", .patience = 2, .mode = MonitorMode::kMax});
@@ -176,7 +176,7 @@ TEST_P(ResumedCallbacksTest, CallbacksMayBeUsedAgain) {
   EXPECT_EQ(second.result->history, first.result->history);
 }
 
-// But for the speed.
+// Returns all scalars except the speed.
 std::vector<std::string> Scalars(const std::string& folder) {
   std::vector<std::string> scalars = EventScalars(folder);
   std::erase_if(scalars, [](const std::string& scalar) {
@@ -185,7 +185,7 @@ std::vector<std::string> Scalars(const std::string& folder) {
   return scalars;
 }
 
-// Each once, also those of the checkpoint's step, some of which were written before it.
+// Each value appears once, even at the checkpoint's step, where some values were written before it.
 TEST_P(ResumedCallbacksTest, EventFilesHaveEachValueOnce) {
   const std::string folder = TemporaryPath("board");
   int64_t update_freq = 0;  // only the ends of epochs
@@ -220,7 +220,7 @@ TEST_P(ResumedCallbacksTest, EventFilesHaveEachValueOnce) {
   }
 }
 
-// A run that was killed has written lines after its last checkpoint, the last of them in part.
+// A run that was killed has written lines after its last checkpoint, the last of them incomplete.
 TEST_P(ResumedCallbacksTest, LogContinuesWhereTheCheckpointIs) {
   const std::string path = TemporaryPath("continued.csv");
   const auto train = [&](int64_t epochs) {
@@ -236,7 +236,7 @@ TEST_P(ResumedCallbacksTest, LogContinuesWhereTheCheckpointIs) {
   EXPECT_EQ(TextIn(path), whole);
 }
 
-// A spreadsheet has saved the log between two runs.
+// A spreadsheet program has saved the log between two runs.
 TEST_P(ResumedCallbacksTest, LogOfAnotherSystemKeepsItsLines) {
   const std::string path = TemporaryPath("edited.csv");
   const auto train = [&](int64_t epochs) {
@@ -267,7 +267,7 @@ TEST_P(ResumedCallbacksTest, LargeLogIsRefusedOnResume) {
   EXPECT_THAT(status, IsError(absl::StatusCode::kResourceExhausted, path));
 }
 
-// A folder may have any name, and callbacks may be equal: each finds its own state.
+// Folders can have any name, and callbacks can be equal: each still finds its own state.
 TEST_P(ResumedCallbacksTest, EachCallbackFindsItsOwnState) {
   class Named final : public Callback {
    public:

@@ -22,7 +22,7 @@
 
 namespace mirrorflow {
 
-// y = 2 x - 1 at 10 points: an epoch has 3 batches of 4, 4 and 2 rows.
+// Returns y = 2 x - 1 at 10 points: an epoch has 3 batches, of 4, 4 and 2 rows.
 inline Dataset Line(int64_t rows = 10) {
   std::vector<float> x, y;
   for (int64_t i = 0; i < rows; ++i) {
@@ -61,11 +61,11 @@ class ResumedTraining : public testing::TestWithParam<int> {
 
   struct Run {
     absl::StatusOr<TrainResult> result;
-    std::vector<std::string> variables;  // the bytes, by name
+    std::vector<std::string> variables;  // bytes, by name
     TrainingPosition start;
   };
 
-  // One process: builds the model, restores the newest checkpoint, and trains.
+  // Simulates one process: builds the model, restores the newest checkpoint, and trains.
   Run Train(const Dataset& dataset, FitOptions options, bool has_checkpoints = true) {
     Run run = {.result = absl::UnknownError("not run")};
     const auto strategy =
@@ -77,7 +77,7 @@ class ResumedTraining : public testing::TestWithParam<int> {
     const Output y = ops::Placeholder(root.WithName("y"), DT_FLOAT, {-1, 1});
     const Output predicted = layers::Dense(root, layers::Dropout(root, x, 0.1), 1);
     const Output loss = losses::MeanSquaredError(root, predicted, y);
-    // Evaluate and Predict draw random numbers, too: one that is repeated draws the same.
+    // Evaluate and Predict draw random numbers, too. A repeated call draws the same numbers.
     const Output noise = ops::RandomUniform(root, ops::Shape(root, predicted), DT_FLOAT);
     const Output noisy = ops::Mul(root, predicted, noise);
     Model model = {.inputs = {x, y}, .loss = loss, .predictions = noisy};
@@ -108,7 +108,7 @@ class ResumedTraining : public testing::TestWithParam<int> {
   int64_t accumulate_steps_ = 1;
   GradientReducer reduce_ = nullptr;
   int replicas_ = GetParam();
-  Trainer* trainer_ = nullptr;  // the one that is running
+  Trainer* trainer_ = nullptr;  // the one in Fit()
   const CapturedLog log_;
 };
 
@@ -124,7 +124,7 @@ inline absl::Status Interrupt(absl::string_view, TrainingState& state) {
   return absl::OkStatus();
 }
 
-// Leaves what a process leaves that is killed: the checkpoints so far.
+// Leaves what a killed process leaves: the checkpoints so far.
 inline absl::Status Kill(absl::string_view, TrainingState&) { return absl::AbortedError("killed"); }
 
 }  // namespace mirrorflow

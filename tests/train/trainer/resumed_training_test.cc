@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A resumed run ends like one without an interruption, wherever the first one has ended.
+// A resumed run ends like an uninterrupted one, wherever the first run ended.
 #include "tests/train/trainer/resumed_training.h"
 
 #include <algorithm>
@@ -37,13 +37,13 @@ using ResumedTrainingTest = ResumedTraining;
 
 INSTANTIATE_TEST_SUITE_P(Replicas, ResumedTrainingTest, testing::Values(1, 2));
 
-// Interrupts the run, or kills it, at each event in turn.
+// Interrupts or kills the run at each event in turn.
 TEST_P(ResumedTrainingTest, EqualsUndisturbedWhereverItEnds) {
   accumulate_steps_ = 2;
   const Dataset dataset = Line().Shuffle(1).Batch(4);
   const FitOptions epochs = {.epochs = 3, .validation = Line(6).Batch(2), .validation_steps = 2};
   FitOptions steps = epochs;
-  steps.steps = 9;  // of three whole epochs
+  steps.steps = 9;  // three whole epochs
   for (const FitOptions& options : {epochs, steps}) {
     SetUp();
     const Run whole = Train(dataset, options, /*has_checkpoints=*/false);
@@ -79,8 +79,8 @@ TEST_P(ResumedTrainingTest, EqualsUndisturbedWhereverItEnds) {
   }
 }
 
-// A run that is killed at a step limit, or in a validation that stops training, ends the epoch when
-// it resumes.
+// If a run is killed at a step limit, or in a validation that stops training, the resumed run ends
+// the epoch.
 TEST_P(ResumedTrainingTest, EndOfEpochIsNotLostWithTheRunThatReachedIt) {
   for (const bool stops : {false, true}) {
     SetUp();
@@ -115,7 +115,7 @@ TEST_P(ResumedTrainingTest, EndOfEpochIsNotLostWithTheRunThatReachedIt) {
   }
 }
 
-// Whatever their order, and after a signal, too: the end of training is not interrupted.
+// In any order of the callbacks, and also after a signal: the end of training is not interrupted.
 TEST_P(ResumedTrainingTest, CallbackMayEvaluateWhenTrainingEnds) {
   for (const bool interrupts : {false, true}) {
     SetUp();
@@ -158,7 +158,7 @@ TEST_P(ResumedTrainingTest, InterruptionWithinValidationEndsAfterTheBatch) {
 }
 
 // A callback that predicts at the end of an epoch sees the interruption as an error of Predict. The
-// resumed run calls OnEpochEnd of all callbacks again, with the states that they had before.
+// resumed run calls OnEpochEnd of all callbacks again, with their states from before the event.
 TEST_P(ResumedTrainingTest, InterruptionWithinACallbacksPredictionRepeatsTheEvent) {
   class Count final : public Callback {
    public:
@@ -192,7 +192,7 @@ TEST_P(ResumedTrainingTest, InterruptionWithinACallbacksPredictionRepeatsTheEven
 }
 
 TEST_P(ResumedTrainingTest, RepeatedPredictionDrawsTheSameNumbers) {
-  std::vector<float> predictions;  // of the ends of all epochs
+  std::vector<float> predictions;  // at the ends of all epochs
   int batches = 0, interrupted_batch = -1;
   Watch watch([&](absl::string_view event, TrainingState& state) -> absl::Status {
     if (event == "inference" && ++batches == interrupted_batch) state.Interrupt("test");
@@ -208,7 +208,7 @@ TEST_P(ResumedTrainingTest, RepeatedPredictionDrawsTheSameNumbers) {
   EXPECT_EQ(whole.size(), 3u * 10);
   SetUp();
   batches = 0;
-  interrupted_batch = 4;  // the last of the second epoch
+  interrupted_batch = 4;  // the last one of the second epoch
   EXPECT_EQ(Train(Line().Batch(4), options).result->stopped, "test");
   ASSERT_TRUE(Train(Line().Batch(4), options).result.ok());
   EXPECT_EQ(predictions, whole);
@@ -235,7 +235,7 @@ TEST_P(ResumedTrainingTest, StepLimitInsideAnEpochEndsItOnce) {
   EXPECT_EQ(losses[4], whole.result->history[1].at("loss"));
 }
 
-// Counts the events of each kind; no event is lost and none comes twice, wherever a run ends.
+// Counts the events of each kind. No event is lost or comes twice, wherever a run ends.
 class CountEvents final : public Callback {
  public:
   explicit CountEvents(Trainer*& trainer) : trainer_(trainer) {}
@@ -305,7 +305,8 @@ TEST_P(ResumedTrainingTest, EachEventComesOnceWhereverARunEnds) {
   }
 }
 
-// With error feedback, hooks carry rounding errors over to the next step. Checkpoints save them.
+// With error feedback, hooks carry rounding errors over to the next step, and checkpoints save
+// them.
 TEST_P(ResumedTrainingTest, ErrorsThatHooksKeepAreRestored) {
   const std::pair<const char*, GradientReducer> reducers[] = {
       {"AllReduce", hooks::AllReduce()},
@@ -329,7 +330,7 @@ TEST_P(ResumedTrainingTest, ErrorsThatHooksKeepAreRestored) {
   }
 }
 
-// Whether a checkpoint of the step is there already or not.
+// Both with and without an existing checkpoint of the step.
 TEST_P(ResumedTrainingTest, StopBeforeAStepStays) {
   for (const int64_t every : {1, 2, 3}) {
     SetUp();
@@ -350,7 +351,7 @@ TEST_P(ResumedTrainingTest, StopBeforeAStepStays) {
   }
 }
 
-// An epoch that a stop has ended is over, also if the stop is taken back.
+// An epoch that a stop has ended is over, even if the stop is revoked.
 TEST_P(ResumedTrainingTest, RevokedStopGoesOnWithNextEpoch) {
   for (const int64_t step : {2, 3}) {
     SetUp();
@@ -385,7 +386,7 @@ TEST_P(ResumedTrainingTest, RevokedStopGoesOnWithNextEpoch) {
   }
 }
 
-// A stop is not forgotten if the validation that follows it is interrupted.
+// A stop is not lost if the validation that follows it is interrupted.
 TEST_P(ResumedTrainingTest, StopBeforeAnInterruptedValidationStays) {
   bool interrupts = true;
   std::vector<std::string> events;
@@ -403,14 +404,14 @@ TEST_P(ResumedTrainingTest, StopBeforeAnInterruptedValidationStays) {
   EXPECT_EQ(Train(Line().Batch(4), options).result->stopped, "enough");
   EXPECT_THAT(events,
               ElementsAre("inference 2", "validation ends 2", "epoch ends 2", "train ends 2"));
-  // Starting the finished program again leaves the log unchanged.
+  // Running the finished program again leaves the log unchanged.
   const std::string log = TextIn(TemporaryPath("stopped.csv"));
   EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 2) << log;
   EXPECT_EQ(Train(Line().Batch(4), options).result->stopped, "enough");
   EXPECT_EQ(TextIn(TemporaryPath("stopped.csv")), log);
 }
 
-// On another number of replicas the parts of sums are added up, and the numbers of training go on.
+// On another number of replicas, the parts of sums are added up, and the training metrics continue.
 TEST_P(ResumedTrainingTest, ContinuesOnAnotherNumberOfReplicas) {
   const FitOptions options = {.epochs = 2, .validation = Line(6).Batch(2)};
   const Run whole = Train(Line().Batch(4), options, /*has_checkpoints=*/false);
@@ -427,7 +428,7 @@ TEST_P(ResumedTrainingTest, ContinuesOnAnotherNumberOfReplicas) {
   }
 }
 
-// Manifests of version 1 have no state, but training goes on from their variables.
+// Version 1 manifests have no state, but training continues from their variables.
 TEST_P(ResumedTrainingTest, CheckpointOfFirstVersionIsResumed) {
   const Run whole = Train(Line().Batch(4), {.epochs = 2}, /*has_checkpoints=*/false);
   ASSERT_TRUE(Train(Line().Batch(4), {.steps = 2}).result.ok());
@@ -455,7 +456,7 @@ TEST_P(ResumedTrainingTest, SaveOfNonFiniteVariablesFails) {
     const Scope root(&graph);
     const auto scope = strategy->scope();
     const Output x = ops::Placeholder(root.WithName("x"), DT_FLOAT, {-1, 1});
-    // The square root of 0 is finite, and its derivative is not.
+    // The square root of 0 is finite, but its derivative is not.
     const Output product = layers::Dense(root, x, 1, nullptr, {.use_bias = false});
     const Output loss = ops::Mean(root, ops::Sqrt(root, ops::Square(root, product)));
     const Operation train = GradientDescent({.learning_rate = 0.01}).Minimize(root, loss, minimize);
@@ -475,7 +476,7 @@ TEST_P(ResumedTrainingTest, SaveOfNonFiniteVariablesFails) {
     std::vector<float> rows;
     std::string step, name;
   } cases[] = {
-      // In the last step, or in an earlier one; the losses after it are not finite either.
+      // In the last step, or in an earlier one; then the losses after it are not finite either.
       {{}, {1, 1, 1, 1, 1, 0}, "step 6: ", "'dense/kernel'"},
       {{}, {1, 1, 1, 1, 1, 0, 1}, "step 7: the loss", "'dense/kernel'"},
       // Inside an accumulation window, before the update that would apply it.

@@ -9,7 +9,7 @@
 
 namespace mirrorflow {
 
-// Gives the metric `score` these values, one for each epoch.
+// Sets the metric `score` to these values, one per epoch.
 class Scores final : public Callback {
  public:
   explicit Scores(std::vector<double> scores) : scores_(std::move(scores)) {}

@@ -28,7 +28,7 @@ using ::testing::UnorderedElementsAreArray;
 
 constexpr int64_t kRows = 10;
 
-// y = 2 x - 1 at kRows points. An epoch has three batches, of 4, 4 and 2 rows.
+// Returns y = 2 x - 1 at kRows points. An epoch has three batches, of 4, 4 and 2 rows.
 Dataset Line(float last_y = 2 * 9 * 0.25f - 1) {
   std::vector<float> x, y;
   for (int64_t i = 0; i < kRows; ++i) {
@@ -140,7 +140,7 @@ TEST_P(TrainerTest, ReducesLossAndFitsLine) {
   }
 }
 
-// With fixed variables each row has its own loss, so the losses show the order.
+// With fixed variables, each row has its own loss, so the losses show the order.
 TEST_P(TrainerTest, EpochsHaveDifferentOrdersThatRepeatInEveryRun) {
   const Scope root(&graph_);
   const auto scope = strategy_->scope();
@@ -231,7 +231,7 @@ TEST_P(TrainerTest, EvaluatesAndPredictsEveryRowOnce) {
   ASSERT_TRUE(
       trainer_->session().AssignVariable("dense/kernel", Tensor::Of<float>({1, 1}, {2})).ok());
   ASSERT_TRUE(trainer_->session().AssignVariable("dense/bias", Tensor::Vector<float>({1})).ok());
-  // Each row but the last, whose error is 5, is wrong by 2. The last batch has 1 row.
+  // Each row is wrong by 2, except the last, whose error is 5. The last batch has 1 row.
   const Dataset data = Line(2 * 9 * 0.25f - 4).Batch(3);
   for (int time = 0; time < 2; ++time) {
     const auto logs = trainer_->Evaluate(data);
@@ -282,7 +282,7 @@ TEST_P(TrainerTest, ValidatesAfterEachEpochAndEveryFewSteps) {
   EXPECT_THAT(count.at, ElementsAre(2, 3, 4, 6, 6));
 }
 
-// Validation draws no random numbers of training and leaves no trace in the metrics of training.
+// Validation does not change the random numbers or the metrics of training.
 TEST_P(TrainerTest, ValidationDoesNotChangeTraining) {
   const auto train = [&](std::optional<Dataset> validation) {
     SetUp();
@@ -306,8 +306,8 @@ TEST_P(TrainerTest, ValidationDoesNotChangeTraining) {
   EXPECT_EQ(train(Line().Batch(3)), without);
 }
 
-// A model that does not learn has the same metric in every epoch, unless it also counts the rows of
-// the epoch or of the validation before.
+// A model that does not learn has the same metric in every epoch, unless the metric also counts
+// rows of the previous epoch or validation.
 TEST_P(TrainerTest, MetricsOfEpochsCoverTheirOwnRows) {
   Graph graph;
   const Scope root(&graph);
@@ -386,7 +386,7 @@ TEST_P(TrainerTest, CallbacksSeeTheCourseOfTraining) {
   EXPECT_EQ(Train(Line().Batch(8), {.callbacks = {&failed}}).status(),
             absl::CancelledError("failed"));
   EXPECT_EQ(failed.events.back(), "failed 0 1");
-  // The epoch ends, too, if it has had a step.
+  // The epoch also ends, if it has had a step.
   Record stopped;
   stopped.stop_at = 4;
   const auto result = Train(Line().Batch(8), {.epochs = 5, .callbacks = {&stopped}});
@@ -405,8 +405,8 @@ TEST_P(TrainerTest, CallbacksSeeTheCourseOfTraining) {
   }
 }
 
-// Only the updates of Minimize are skipped if the loss is not finite; the trainer does not know
-// which variables they cover.
+// If the loss is not finite, only Minimize's updates are skipped; the trainer does not know which
+// variables they cover.
 TEST_P(TrainerTest, NonFiniteLossDoesNotClaimUnchangedVariables) {
   const Scope root(&graph_);
   Variable count;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Training on two workers, which are threads of this process, ends on both at the same step when
-// something is wrong with the data or the variables of only one of them.
+// Training on two workers, which are threads of this process, ends on both at the same step if the
+// data or variables of only one of them are bad.
 #include <algorithm>
 #include <filesystem>
 #include <functional>
@@ -34,7 +34,7 @@ constexpr int kWorkers = 2;  // with one replica each
 constexpr int64_t kRows = 12, kBatch = 4;
 constexpr float kLastY = 2 * 11 * 0.25f - 1;
 
-// y = 2 x - 1 at kRows points. An epoch has three batches; rank 1 has the last row of each.
+// Returns y = 2 x - 1 at kRows points. An epoch has three batches; rank 1 has the last row of each.
 Dataset Line(float last_y = kLastY) {
   std::vector<float> x, y;
   for (int64_t i = 0; i < kRows; ++i) {
@@ -45,7 +45,7 @@ Dataset Line(float last_y = kLastY) {
   return Dataset::FromTensors({Tensor::Of<float>({kRows, 1}, x), Tensor::Of<float>({kRows, 1}, y)});
 }
 
-// Fits a line to the points, on one worker.
+// Fits a line to the points on one worker.
 struct Training {
   static absl::StatusOr<std::unique_ptr<Training>> Create(const Strategy& strategy,
                                                           bool has_metric = false) {
@@ -86,7 +86,7 @@ class TrainerWorkersTest : public testing::TestWithParam<CollectiveKind> {
  protected:
   void SetUp() override { std::filesystem::remove_all(directory_); }
 
-  // Calls work(strategy, worker) in a thread for each worker, and returns the results.
+  // Calls work(strategy, worker) in one thread per worker, and returns the results.
   std::vector<absl::Status> OnEach(
       const std::function<absl::Status(const Strategy&, int worker)>& work,
       absl::Duration collective_timeout = absl::Seconds(60),
@@ -112,7 +112,7 @@ class TrainerWorkersTest : public testing::TestWithParam<CollectiveKind> {
     return statuses;
   }
 
-  // The steps of the checkpoints.
+  // Returns the steps of the checkpoints.
   std::vector<int64_t> Saved() const { return *ListCheckpoints(directory_); }
 
   const std::string directory_ = TemporaryPath("loop_workers");
@@ -156,7 +156,7 @@ TEST_P(TrainerWorkersTest, NonFiniteRowOfOneRankStopsAllAtTheSameStepAndChangesN
   }
 }
 
-// With shared memory there is one copy, which cannot differ from itself.
+// With shared memory, there is only one copy, which cannot differ from itself.
 class OwnCopiesTest : public TrainerWorkersTest {};
 INSTANTIATE_TEST_SUITE_P(, OwnCopiesTest,
                          testing::Values(CollectiveKind::kUcx, CollectiveKind::kTcp),
@@ -187,7 +187,7 @@ TEST_P(OwnCopiesTest, CopyThatDiffersStopsAllAtTheSameStep) {
 
 TEST_P(TrainerWorkersTest, ChecksOfEqualCopiesChangeNothing) {
   std::vector<Tensor> values[2];
-  uint64_t steps[2];  // of the session, from which random ops draw
+  uint64_t steps[2];  // the session steps, which random ops depend on
   for (const int64_t check_replicas : {0, 1}) {
     const auto statuses = OnEach([&](const Strategy& strategy, int worker) -> absl::Status {
       MF_ASSIGN_OR_RETURN(const auto training, Training::Create(strategy));
@@ -216,14 +216,14 @@ TEST_P(TrainerWorkersTest, WorkerZeroWritesVariablesThatAllSave) {
     MF_RETURN_IF_ERROR(training->Run(Line().Batch(kBatch), {.epochs = 2}));
     MF_RETURN_IF_ERROR(SaveVariables(training->session(), path));
     MF_RETURN_IF_ERROR(training->session().CheckReplicas());   // the others wait for worker 0
-    return LoadVariables(path, training->session()).status();  // the file has all of them
+    return LoadVariables(path, training->session()).status();  // the file has all variables
   });
   EXPECT_THAT(statuses, testing::Each(absl::OkStatus()));
 }
 
-// Worker 0 waits in its step for longer than a step may stand still, and worker 1 is in a callback.
-// The clock advances in small steps: the service treats a large jump as time in which it was
-// suspended itself.
+// Worker 0 waits in its step for longer than the progress timeout, while worker 1 is in a callback.
+// The clock advances in small steps, because the service treats a large jump as a time in which it
+// was suspended itself.
 TEST_P(OwnCopiesTest, OthersWaitForLateWorker) {
   constexpr absl::Duration kProgressTimeout = absl::Seconds(1);  // a heartbeat every 250 ms
   const auto statuses = OnEach(
@@ -245,8 +245,8 @@ TEST_P(OwnCopiesTest, OthersWaitForLateWorker) {
   EXPECT_THAT(statuses, testing::Each(absl::OkStatus()));
 }
 
-// Each ends its session as soon as it is done. Whether the other one still runs is a matter of
-// chance, hence the attempts.
+// Each worker ends its session as soon as it is done. Whether the other one is still running then
+// is a matter of chance, hence several attempts.
 TEST_P(TrainerWorkersTest, WorkerDoneFirstDoesNotDisturbOther) {
   for (int attempt = 0; attempt < 10; ++attempt) {
     const auto statuses = OnEach([](const Strategy& strategy, int) -> absl::Status {
@@ -257,8 +257,8 @@ TEST_P(TrainerWorkersTest, WorkerDoneFirstDoesNotDisturbOther) {
   }
 }
 
-// With AutoShardPolicy::kOff each worker has its own dataset, which the checkpoint, saved by worker
-// 0, cannot know.
+// With AutoShardPolicy::kOff, each worker has its own dataset, which the checkpoint, saved by
+// worker 0, cannot describe.
 TEST_P(TrainerWorkersTest, WorkersWithOwnDatasetsResume) {
   std::vector<Tensor> whole, resumed;
   const auto run = [&](int64_t steps, bool saves, std::vector<Tensor>* variables) {
@@ -288,7 +288,7 @@ TEST_P(TrainerWorkersTest, WorkersWithOwnDatasetsResume) {
       std::equal(whole.begin(), whole.end(), resumed.begin(), resumed.end(), Tensor::Identical));
 }
 
-// With a dataset of its own for each worker, nothing makes them equally long.
+// If each worker has its own dataset, their lengths may differ.
 TEST_P(TrainerWorkersTest, WorkerWithFewerBatchesIsNamedInTime) {
   constexpr absl::Duration kTimeout = absl::Seconds(2);
   for (const bool leaves : {true, false}) {
@@ -321,7 +321,7 @@ TEST_P(TrainerWorkersTest, WorkerWithFewerBatchesIsNamedInTime) {
         kTimeout);
     EXPECT_THAT(steps, ElementsAre(5, 5));
     EXPECT_EQ(statuses[1], absl::OkStatus());
-    // How soon worker 0 notices that the other has left depends on the transport.
+    // How soon worker 0 notices that the other worker has left depends on the transport.
     const auto names_worker_1 = [](absl::StatusCode code) {
       return testing::AnyOf(IsError(code, "worker 1"), IsError(code, "rank 1"));
     };
