@@ -34,7 +34,7 @@ bool MayFuse(const Node& node) {
 }
 
 // Returns whether each replica holds the same elements of both values.
-bool LieAlike(const Compilation& c, const Output& a, const Output& b) {
+bool HaveSameShards(const Compilation& c, const Output& a, const Output& b) {
   const Sharded *of_a = AsSharded(c.shardings.at(a)), *of_b = AsSharded(c.shardings.at(b));
   const bool same = of_a == nullptr ? of_b == nullptr : of_b != nullptr && *of_a == *of_b;
   return same && c.values().shape(a) == c.values().shape(b);
@@ -82,7 +82,7 @@ class Tree {
   bool Take(const Output& value) {
     Node* const node = value.node;
     if (nodes_.size() == kMaxNodes || has(node) || !MayFuse(*node) ||
-        !LieAlike(c_, value, root_->output(0)) || absl::c_linear_search(c_.fetches, value) ||
+        !HaveSameShards(c_, value, root_->output(0)) || absl::c_linear_search(c_.fetches, value) ||
         absl::c_linear_search(c_.targets, node)) {
       return false;
     }
