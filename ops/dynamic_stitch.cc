@@ -89,20 +89,20 @@ bool AreDistinct(const Scope& s, absl::Span<const Output> indices) {
 
 // Marks, for each piece of data, the rows that are in the result, which are the last rows of each
 // index. Stitching the row numbers finds them.
-std::vector<Output> RowsThatWin(const Scope& s, absl::Span<const Output> indices) {
+std::vector<Output> LastRows(const Scope& s, absl::Span<const Output> indices) {
   const Output zero = ops::ScalarConst(s, DT_INT32, 0), one = ops::ScalarConst(s, DT_INT32, 1);
-  std::vector<Output> numbers, wins;
+  std::vector<Output> numbers, is_last;
   Output first = zero;
   for (const Output& some : indices) {
     const Output end = ops::AddV2(s, first, ops::Size(s, some));
     numbers.push_back(ops::ReshapeLike(s, ops::Range(s, first, end, one), some));
     first = end;
   }
-  const Output winners = ops::DynamicStitch(s, indices, numbers);
+  const Output last_rows = ops::DynamicStitch(s, indices, numbers);
   for (size_t k = 0; k < indices.size(); ++k) {
-    wins.push_back(ops::Equal(s, ops::GatherV2(s, winners, indices[k], zero), numbers[k]));
+    is_last.push_back(ops::Equal(s, ops::GatherV2(s, last_rows, indices[k], zero), numbers[k]));
   }
-  return wins;
+  return is_last;
 }
 
 absl::StatusOr<std::vector<Output>> StitchGrad(const GradContext& c) {
@@ -114,18 +114,18 @@ absl::StatusOr<std::vector<Output>> StitchGrad(const GradContext& c) {
   for (const Output& some : indices) grads.push_back(ops::GatherV2(s, c.dy[0], some, axis));
   if (AreDistinct(s, indices)) return grads;
 
-  const std::vector<Output> wins = RowsThatWin(s, indices);
+  const std::vector<Output> is_last = LastRows(s, indices);
   const Output nothing = ops::ScalarConst(s, c.dy[0].dtype(), 0);
   for (int k = 0; k < n; ++k) {
     const Shape at = s.shape(indices[k]), data = s.shape(c.op.input(n + k));
     if (at.unknown_rank() || data.unknown_rank()) {
       return absl::InvalidArgumentError("the gradient requires known ranks of indices and data");
     }
-    Output wins_row = wins[k];
+    Output mask = is_last[k];
     for (int d = at.rank(); d < data.rank(); ++d) {
-      wins_row = ops::ExpandDims(s, wins_row, int64_t{-1});
+      mask = ops::ExpandDims(s, mask, int64_t{-1});
     }
-    grads[n + k] = ops::SelectV2(s, wins_row, grads[n + k], nothing);
+    grads[n + k] = ops::SelectV2(s, mask, grads[n + k], nothing);
   }
   return grads;
 }

@@ -114,8 +114,8 @@ Output BatchOffsets(const Scope& s, Output shape, Output num_batches, Output siz
   const Output numbers =
       ops::Range(s, ops::ScalarConst(s, dtype, 0), num_batches, ops::ScalarConst(s, dtype, 1));
   const Output dims = ops::Slice(s, shape, ops::VectorConst(s, {0}), ops::VectorConst(s, {batch}));
-  const Output behind = ops::VectorConst(s, std::vector<int64_t>(ones, 1), dtype);
-  return ops::Reshape(s, ops::Mul(s, numbers, size), ops::ConcatV2(s, {dims, behind}, 0));
+  const Output trailing = ops::VectorConst(s, std::vector<int64_t>(ones, 1), dtype);
+  return ops::Reshape(s, ops::Mul(s, numbers, size), ops::ConcatV2(s, {dims, trailing}, 0));
 }
 
 // Returns the gradient with batch_dims. The rows of all batches are concatenated, and each batch

@@ -30,16 +30,16 @@ class Formulas {
 
   // Returns the factor of x: the normal distribution function or its approximation. Erfc and
   // Sigmoid are also accurate in the tail, where 1 + erf and 1 + tanh cancel.
-  Output Share(bool approximate) const {
+  Output Cdf(bool approximate) const {
     return approximate ? ops::Sigmoid(s_, Exponent())
                        : Times(0.5, ops::Erfc(s_, Times(-std::sqrt(0.5), x_)));
   }
-  // The derivative of Share is the normal density or, for the approximation, share * (1 - share) *
-  // ExponentSlope().
+  // The derivative of Cdf is the normal density or, for the approximation,
+  // cdf * (1 - cdf) * ExponentSlope().
   Output NormalDensity() const {
     return Times(1 / std::sqrt(2 * kPi), ops::Exp(s_, Times(-0.5, Squared())));
   }
-  Output LogisticDensity(Output share) const { return Times(share, Minus(Number(1), share)); }
+  Output LogisticDensity(Output cdf) const { return Times(cdf, Minus(Number(1), cdf)); }
 
   // Return twice the argument of the tanh, and its derivatives.
   Output Exponent() const {
@@ -51,16 +51,16 @@ class Formulas {
   Output ExponentCurvature() const { return Times(12 * kRoot * kCubic, x_); }
 
   Output Slope(bool approximate) const {
-    const Output share = Share(approximate);
+    const Output cdf = Cdf(approximate);
     const Output density =
-        approximate ? Times(LogisticDensity(share), ExponentSlope()) : NormalDensity();
-    return Plus(share, Times(x_, density));
+        approximate ? Times(LogisticDensity(cdf), ExponentSlope()) : NormalDensity();
+    return Plus(cdf, Times(x_, density));
   }
   Output Curvature(bool approximate) const {
     if (!approximate) return Times(NormalDensity(), Minus(Number(2), Squared()));
-    const Output share = Share(true), slope = ExponentSlope();
-    const Output of_density = Times(Minus(Number(1), Times(2, share)), ops::Square(s_, slope));
-    return Times(LogisticDensity(share),
+    const Output cdf = Cdf(true), slope = ExponentSlope();
+    const Output of_density = Times(Minus(Number(1), Times(2, cdf)), ops::Square(s_, slope));
+    return Times(LogisticDensity(cdf),
                  Plus(Times(2, slope), Times(x_, Plus(of_density, ExponentCurvature()))));
   }
 
@@ -77,7 +77,7 @@ bool IsApproximate(const Node& node) { return node.attr<bool>("approximate"); }
 
 Outputs ExpandGelu(const Scope& s, const Node& op) {
   const Output x = op.input(0);
-  return std::vector<Output>{ops::Mul(s, x, Formulas(s, x).Share(IsApproximate(op)))};
+  return std::vector<Output>{ops::Mul(s, x, Formulas(s, x).Cdf(IsApproximate(op)))};
 }
 
 Outputs ExpandGeluGrad(const Scope& s, const Node& op) {

@@ -143,16 +143,16 @@ Output ThroughStatistics(const GradContext& c, Output x) {
   const Scope& s = c.scope;
   const DataType dtype = c.op.output_dtype(1);
   const int64_t d = s.shape(c.op.input(1)).dim(0);
-  const Output share = ops::ScalarConst(s, dtype, 1.0 / static_cast<double>(d));
+  const Output reciprocal = ops::ScalarConst(s, dtype, 1.0 / static_cast<double>(d));
   const Output zeros = ops::ZerosLike(s, x);
   Output dx = zeros;
   if (c.dy[1].valid()) {
-    dx = ops::AddV2(s, dx, WithColumn(s, ops::Mul(s, c.dy[1], share)));
+    dx = ops::AddV2(s, dx, WithColumn(s, ops::Mul(s, c.dy[1], reciprocal)));
   }
   if (c.dy[2].valid()) {
     const Output inverse = c.op.output(2);
     const Output cube = ops::Mul(s, inverse, ops::Square(s, inverse));
-    const Output slope = ops::Mul(s, ops::Mul(s, c.dy[2], cube), share);
+    const Output slope = ops::Mul(s, ops::Mul(s, c.dy[2], cube), reciprocal);
     const Output centered = ops::Sub(s, x, WithColumn(s, c.op.output(1)));
     dx = ops::Sub(s, dx, ops::Mul(s, centered, WithColumn(s, slope)));
   }

@@ -39,21 +39,21 @@ absl::StatusOr<ListDifference> DifferenceOfLists(const Tensor& x, const Tensor& 
     known.erase(std::remove_if(known.begin(), known.end(), [](T v) { return v != v; }),
                 known.end());
     std::sort(known.begin(), known.end());
-    std::vector<int64_t> places;
+    std::vector<int64_t> positions;
     for (int64_t i = 0; i < x.num_elements(); ++i) {
       const T v = x.flat<T>()[i];
-      if (v != v || !std::binary_search(known.begin(), known.end(), v)) places.push_back(i);
+      if (v != v || !std::binary_search(known.begin(), known.end(), v)) positions.push_back(i);
     }
-    const Shape shape({static_cast<int64_t>(places.size())});
+    const Shape shape({static_cast<int64_t>(positions.size())});
     ListDifference difference;
     MF_ASSIGN_OR_RETURN(difference.out, Tensor::Allocate(x.dtype(), shape));
     MF_ASSIGN_OR_RETURN(difference.idx, Tensor::Allocate(idx_dtype, shape));
-    for (size_t k = 0; k < places.size(); ++k) {
-      difference.out.flat<T>()[k] = x.flat<T>()[places[k]];
+    for (size_t k = 0; k < positions.size(); ++k) {
+      difference.out.flat<T>()[k] = x.flat<T>()[positions[k]];
       if (idx_dtype == DT_INT64) {
-        difference.idx.flat<int64_t>()[k] = places[k];
+        difference.idx.flat<int64_t>()[k] = positions[k];
       } else {
-        difference.idx.flat<int32_t>()[k] = static_cast<int32_t>(places[k]);
+        difference.idx.flat<int32_t>()[k] = static_cast<int32_t>(positions[k]);
       }
     }
     return difference;

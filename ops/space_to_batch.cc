@@ -15,12 +15,12 @@ namespace mirrorflow {
 namespace {
 
 // Small enough that sums and products of two such numbers cannot overflow.
-constexpr int64_t kMost = int64_t{1} << 30;
+constexpr int64_t kMaxNumber = int64_t{1} << 30;
 
-// Returns operand i, a [rows] or [rows,2] tensor of numbers from `least` to kMost; nullopt if it is
-// not known.
+// Returns operand i, a [rows] or [rows,2] tensor of numbers from `min_number` to kMaxNumber;
+// nullopt if it is not known.
 absl::StatusOr<std::optional<std::vector<int64_t>>> Numbers(const ShapeContext& c, int i, int rank,
-                                                            int64_t least) {
+                                                            int64_t min_number) {
   MF_ASSIGN_OR_RETURN(const Shape shape, c.WithRank(i, rank));
   const std::string& name = c.node().op().inputs[i].name;
   if (rank == 2 && shape.dim(1) != 2 && shape.dim(1) != kUnknownDim) {
@@ -29,9 +29,9 @@ absl::StatusOr<std::optional<std::vector<int64_t>>> Numbers(const ShapeContext& 
   }
   MF_ASSIGN_OR_RETURN(std::optional<std::vector<int64_t>> numbers, c.integers(i));
   for (const int64_t number : numbers.value_or(std::vector<int64_t>())) {
-    if (number >= least && number <= kMost) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, " must hold numbers from ", least, " to ", kMost, ", got ", number));
+    if (number >= min_number && number <= kMaxNumber) continue;
+    return absl::InvalidArgumentError(absl::StrCat(name, " must hold numbers from ", min_number,
+                                                   " to ", kMaxNumber, ", got ", number));
   }
   return numbers;
 }

@@ -66,9 +66,9 @@ absl::StatusOr<std::vector<Output>> TopKGrad(const GradContext& c) {
   const Output depth = ops::ElementOf(s, ops::Shape(s, input), last);
   const Output one = ops::ScalarConst(s, input.dtype(), 1),
                zero = ops::ScalarConst(s, input.dtype(), 0);
-  const Output places = ops::OneHot(s, c.op.output(1), depth, one, zero);
+  const Output one_hot = ops::OneHot(s, c.op.output(1), depth, one, zero);
   const Output dy = ops::ExpandDims(s, c.dy[0], int64_t{-1});
-  return std::vector<Output>{ops::Sum(s, ops::Mul(s, places, dy), {last}), Output()};
+  return std::vector<Output>{ops::Sum(s, ops::Mul(s, one_hot, dy), {last}), Output()};
 }
 
 }  // namespace

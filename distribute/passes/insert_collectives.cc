@@ -193,31 +193,31 @@ class Inserter {
                 s);
   }
 
-  Output Gather(const Output& share, const Sharded& s) {
-    const Scope scope = c_.scope().SubScope(absl::StrCat(share.node->name(), "/gather"));
+  Output Gather(const Output& shard, const Sharded& s) {
+    const Scope scope = c_.scope().SubScope(absl::StrCat(shard.node->name(), "/gather"));
     const Output front =
-        Transpose(scope, share, DimToFront(share, s.dim), Sharded{s.axis, 0, s.factor});
+        Transpose(scope, shard, DimToFront(shard, s.dim), Sharded{s.axis, 0, s.factor});
     const Output whole = Mark(scope.Build(CollectiveOps(), kAllGather)
                                   .Input(front)
                                   .Attr("axis", s.axis)
                                   .Attr("factor", s.factor)
                                   .One(),
                               Replicated());
-    return Transpose(scope, whole, Inverse(DimToFront(share, s.dim)), Replicated());
+    return Transpose(scope, whole, Inverse(DimToFront(shard, s.dim)), Replicated());
   }
 
   Output ReduceScatter(const Output& part, const Sharded& s) {
     const Scope scope = c_.scope().SubScope(absl::StrCat(part.node->name(), "/reduce_scatter"));
     const Partial partial = *AsPartial(c_.shardings.at(part));
     const Output front = Transpose(scope, part, DimToFront(part, s.dim), partial);
-    const Output share = Mark(scope.Build(CollectiveOps(), kReduceScatter)
+    const Output shard = Mark(scope.Build(CollectiveOps(), kReduceScatter)
                                   .Input(front)
                                   .Attr("reduction", ReductionName(partial.reduction))
                                   .Attr("axis", s.axis)
                                   .Attr("factor", s.factor)
                                   .One(),
                               Sharded{s.axis, 0, s.factor});
-    return Transpose(scope, share, Inverse(DimToFront(part, s.dim)), s);
+    return Transpose(scope, shard, Inverse(DimToFront(part, s.dim)), s);
   }
 
   // Returns the permutation that moves `dim` to the front. Collectives gather and scatter the

@@ -63,9 +63,9 @@ void GrowByRule(const ShapeTable& before, Compilation& c, const Node& node) {
       const char letter = term[d];
       for (size_t i = 0; i < inputs.size(); ++i) {
         const size_t at = terms->inputs[i].find(letter);
-        const bool shares = absl::ascii_isalpha(letter) && at != absl::string_view::npos &&
-                            grown_inputs[i].rank() == inputs[i].rank();
-        if (!shares || inputs[i].dim(at) == 0) continue;
+        const bool has_letter = absl::ascii_isalpha(letter) && at != absl::string_view::npos &&
+                                grown_inputs[i].rank() == inputs[i].rank();
+        if (!has_letter || inputs[i].dim(at) == 0) continue;
         const int64_t old_size = inputs[i].dim(at), new_size = grown_inputs[i].dim(at);
         if (new_size == old_size || new_size % old_size != 0) continue;
         outputs[o].set_dim(d, before.shape(node.output(o)).dim(d) * (new_size / old_size));
@@ -101,14 +101,14 @@ bool TakesWhole(const Compilation& c, const Node& node) {
 
 // Returns whether the node, or one in its bodies, makes each replica's part of its inputs
 // observable.
-bool ShowsParts(const Compilation& c, const Node& node) {
+bool ObservesParts(const Compilation& c, const Node& node) {
   if (node.op().name == kLocalPart) return true;
   if (IsControlFlow(node.op())) {
     const Compilation::Bodies& bodies = c.bodies.at(node.id());
     return std::any_of(bodies.begin(), bodies.end(), [](const auto& body) {
       const std::vector<Node*> nodes = body->graph.Nodes();
       return std::any_of(nodes.begin(), nodes.end(),
-                         [&](const Node* inside) { return ShowsParts(*body, *inside); });
+                         [&](const Node* inside) { return ObservesParts(*body, *inside); });
     });
   }
   if (node.op().role != OpRole::kWrite || c.layout == nullptr) return false;
@@ -118,14 +118,14 @@ bool ShowsParts(const Compilation& c, const Node& node) {
 
 // Returns whether anything in the step can make a replica's part of a value observable. A fetched
 // scalar cannot, because it has no rows.
-bool MayShow(const Compilation& c) {
+bool MayObserveParts(const Compilation& c) {
   const std::vector<Node*> nodes = c.graph.Nodes();
   const auto may_have_rows = [&](const Output& fetch) {
     return !c.values().shape(fetch).IsFullyDefined() || c.values().shape(fetch).rank() > 0;
   };
   return std::any_of(c.fetches.begin(), c.fetches.end(), may_have_rows) ||
          std::any_of(nodes.begin(), nodes.end(),
-                     [&](const Node* node) { return ShowsParts(c, *node); });
+                     [&](const Node* node) { return ObservesParts(c, *node); });
 }
 
 class Marker {
@@ -133,22 +133,22 @@ class Marker {
   Marker(std::vector<int64_t> axes, StepShapes before, StepShapes after)
       : axes_(std::move(axes)), before_(std::move(before)), after_(std::move(after)) {}
 
-  // Marks the nodes of a step or body. `shows_results` is true for a body whose results are
+  // Marks the nodes of a step or body. `results_observable` is true for a body whose results are
   // observable. Returns whether it marked any.
-  absl::StatusOr<bool> Mark(Compilation& c, bool shows_results) {
-    const std::vector<bool> shows = FindShown(c, shows_results);
+  absl::StatusOr<bool> Mark(Compilation& c, bool results_observable) {
+    const std::vector<bool> observable = FindObservable(c, results_observable);
     MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(c.graph));
     std::vector<bool> marked(c.graph.id_limit());
     bool any = false;
     for (Node* node : order) {
       if (IsControlFlow(node->op())) {
         for (const auto& body : c.bodies.at(node->id())) {
-          MF_ASSIGN_OR_RETURN(const bool inside, Mark(*body, shows[node->id()]));
+          MF_ASSIGN_OR_RETURN(const bool inside, Mark(*body, observable[node->id()]));
           any |= inside;
         }
         continue;
       }
-      if (!shows[node->id()] || !Computes(node->op()) || TakesWhole(c, *node)) continue;
+      if (!observable[node->id()] || !Computes(node->op()) || TakesWhole(c, *node)) continue;
       const std::optional<AttrList> rows = RowsFor(c, *node, marked);
       if (!rows.has_value()) continue;
       c.graph.SetAttr(node, kRowsAttr, *rows);
@@ -159,25 +159,25 @@ class Marker {
 
  private:
   // Returns, by node id, whether a replica's part of one of the node's values is observable.
-  std::vector<bool> FindShown(const Compilation& c, bool shows_results) const {
-    std::vector<bool> shows(c.graph.id_limit());
+  std::vector<bool> FindObservable(const Compilation& c, bool results_observable) const {
+    std::vector<bool> observable(c.graph.id_limit());
     std::vector<const Node*> open;
-    const auto show = [&](const Node* node) {
-      if (shows[node->id()]) return;
-      shows[node->id()] = true;
+    const auto mark = [&](const Node* node) {
+      if (observable[node->id()]) return;
+      observable[node->id()] = true;
       open.push_back(node);
     };
-    const auto visit_inputs = [&](const Node& node, auto shown) {
+    const auto visit_inputs = [&](const Node& node, auto is_observable) {
       for (const Output& in : node.inputs()) {
-        if (shown(in)) show(in.node);
+        if (is_observable(in)) mark(in.node);
       }
     };
     const auto all = [](const Output&) { return true; };
     for (const Node* node : c.graph.Nodes()) {
-      if (ShowsParts(c, *node)) visit_inputs(*node, all);
+      if (ObservesParts(c, *node)) visit_inputs(*node, all);
     }
     for (const Output& fetch : c.fetches) {
-      if (shows_results) show(fetch.node);
+      if (results_observable) mark(fetch.node);
     }
     while (!open.empty()) {
       const Node* node = open.back();
@@ -185,16 +185,16 @@ class Marker {
       if (!TakesWhole(c, *node)) visit_inputs(*node, all);
     }
     // The rows of a fetch are observable, but not the rows that it sums.
-    if (c.is_body) return shows;
+    if (c.is_body) return observable;
     for (const Output& fetch : c.fetches) {
-      if (RowsOf(c, fetch).has_value()) show(fetch.node);
+      if (RowsOf(c, fetch).has_value()) mark(fetch.node);
     }
     while (!open.empty()) {
       const Node* node = open.back();
       open.pop_back();
       visit_inputs(*node, [&](const Output& in) { return RowsOf(c, in).has_value(); });
     }
-    return shows;
+    return observable;
   }
 
   // Returns the first dimension that consists of the rows of an axis.
@@ -262,7 +262,7 @@ std::optional<Sharded> MadeRows(const Node& node) {
 }
 
 absl::StatusOr<bool> MarkRows::Run(Compilation& c) {
-  if (!c.shard || !MayShow(c)) return false;
+  if (!c.shard || !MayObserveParts(c)) return false;
   MF_ASSIGN_OR_RETURN(std::vector<int64_t> axes, FeedAxes(c));
   if (axes.empty()) return false;
   // If the shapes of a graph cannot be inferred now, InferAndFold reports the error.
@@ -286,7 +286,7 @@ absl::StatusOr<bool> MarkRows::Run(Compilation& c) {
   if (!grown.ok()) return false;  // lists of loops
   CollectShapes(c, &after);
   return Marker(std::move(axes), std::move(before), std::move(after))
-      .Mark(c, /*shows_results=*/false);
+      .Mark(c, /*results_observable=*/false);
 }
 
 }  // namespace mirrorflow

@@ -197,8 +197,8 @@ class Propagation {
     if (replicated) {  // the rule does not matter, except for marked rows (MarkRows)
       const std::optional<Sharded> rows = MadeRows(*node);
       if (!rows.has_value()) return TakeWhole(node);
-      MF_ASSIGN_OR_RETURN(std::optional<ShardingCandidate> share, ShardOf(*node, *rows));
-      return share.has_value() ? Take(node, *std::move(share)) : TakeWhole(node);
+      MF_ASSIGN_OR_RETURN(std::optional<ShardingCandidate> shard, ShardOf(*node, *rows));
+      return shard.has_value() ? Take(node, *std::move(shard)) : TakeWhole(node);
     }
     MF_ASSIGN_OR_RETURN(const NodeSharding* sharding, RuleOf(*node));
     if (per_replica) return VisitPerReplica(node, *sharding);
@@ -312,16 +312,16 @@ class Propagation {
       if (partial->reduction != Reduction::kMean) candidate.inputs = {have};
     }
     if (node->op().name == kReduceScatter) {
-      if (const auto share = EqualShares(c_.values().shape(in))) {
-        if (IsReplicated(candidate.inputs[0])) candidate.inputs = {*share};
-        candidate.outputs = {*share};
+      if (const auto shard = EqualShards(c_.values().shape(in))) {
+        if (IsReplicated(candidate.inputs[0])) candidate.inputs = {*shard};
+        candidate.outputs = {*shard};
       }
     }
     return Take(node, std::move(candidate));
   }
 
   // Returns the sharding with an equal number of rows on each replica, if one exists.
-  std::optional<Sharding> EqualShares(const Shape& shape) {
+  std::optional<Sharding> EqualShards(const Shape& shape) {
     const int64_t replicas = c_.world.size;
     if (c_.is_body || shape.rank() == 0 || shape.dim(0) == 0 || shape.dim(0) % replicas != 0)
       return std::nullopt;
@@ -434,7 +434,7 @@ class Propagation {
     Shardings seen;
     for (const Output& in : node.inputs()) seen.push_back(Seen(in));
     std::optional<ShardingCandidate> best;
-    int64_t least = std::numeric_limits<int64_t>::max();
+    int64_t min_bytes = std::numeric_limits<int64_t>::max();
     // Returns true if no bytes have to move, so that no later candidate can be better.
     auto consider = [&](std::optional<ShardingCandidate> candidate) {
       if (!candidate.has_value()) return false;
@@ -443,11 +443,11 @@ class Propagation {
         if (IsPerReplica(seen[i]) != IsPerReplica(candidate->inputs[i])) return false;
         bytes += ConversionBytes(seen[i], candidate->inputs[i], c_.ValueBytes(node.input(i)));
       }
-      if (bytes < least) {
-        least = bytes;
+      if (bytes < min_bytes) {
+        min_bytes = bytes;
         best = std::move(candidate);
       }
-      return least == 0;
+      return min_bytes == 0;
     };
     absl::InlinedVector<std::pair<char, AxisId>, 4> tried;
     bool has_partial = false;
@@ -552,10 +552,10 @@ class Propagation {
 
   // Returns the candidate that computes only each replica's shard of output 0 from replicated
   // inputs. Empty if the op cannot do that.
-  absl::StatusOr<std::optional<ShardingCandidate>> ShardOf(const Node& node, const Sharded& share) {
+  absl::StatusOr<std::optional<ShardingCandidate>> ShardOf(const Node& node, const Sharded& shard) {
     MF_ASSIGN_OR_RETURN(const NodeSharding* sharding, RuleOf(node));
-    auto candidate = sharding->ForLetter(sharding->OutputLetter(0, share.dim), share.axis);
-    if (candidate.has_value() && !(candidate->outputs[0] == Sharding(share))) candidate.reset();
+    auto candidate = sharding->ForLetter(sharding->OutputLetter(0, shard.dim), shard.axis);
+    if (candidate.has_value() && !(candidate->outputs[0] == Sharding(shard))) candidate.reset();
     return candidate;
   }
 

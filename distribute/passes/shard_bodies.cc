@@ -83,7 +83,7 @@ absl::StatusOr<Shardings> ShardLoop(const Compilation::Bodies& bodies, const Sha
   // A value whose sharding changes again after it was joined becomes whole, so every value changes
   // at most three times.
   std::vector<bool> joined(values.size(), false);
-  auto settle = [&]() -> absl::Status {
+  auto run_to_fixed_point = [&]() -> absl::Status {
     for (bool changed = true; changed;) {
       changed = false;
       MF_RETURN_IF_ERROR(PropagateInto(body, values, propagate));
@@ -101,7 +101,7 @@ absl::StatusOr<Shardings> ShardLoop(const Compilation::Bodies& bodies, const Sha
     }
     return absl::OkStatus();
   };
-  MF_RETURN_IF_ERROR(settle());
+  MF_RETURN_IF_ERROR(run_to_fixed_point());
   // A value that starts as zero may become a partial sum, which is better reduced once, after the
   // loop.
   bool tries = false;
@@ -112,7 +112,7 @@ absl::StatusOr<Shardings> ShardLoop(const Compilation::Bodies& bodies, const Sha
     joined[i] = true;
     tries = true;
   }
-  if (tries) MF_RETURN_IF_ERROR(settle());
+  if (tries) MF_RETURN_IF_ERROR(run_to_fixed_point());
   body.result_shardings = values;
   MF_RETURN_IF_ERROR(PropagateInto(condition, values, propagate));
   condition.result_shardings.assign(1, Replicated());

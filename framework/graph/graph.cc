@@ -189,7 +189,7 @@ absl::StatusOr<Node*> Graph::AddNode(absl::string_view name, const OpDef& op, At
   nodes_.push_back(std::move(node));
   names_->by_name.emplace(raw->name_, raw);
   ++num_nodes_;
-  raw->place_in_uses_.resize(raw->inputs_.size());
+  raw->index_in_uses_.resize(raw->inputs_.size());
   for (int i = 0; i < raw->num_inputs(); ++i) AddUse(raw, i);
   for (Node* control : control_inputs) AddControlEdge(control, raw);
   return raw;
@@ -247,25 +247,25 @@ Node* Graph::EdgeSource(const Node* user, int edge) {
 
 void Graph::AddUse(Node* user, int edge) {
   std::vector<Use>& uses = EdgeSource(user, edge)->uses_;
-  user->place_in_uses_[edge] = static_cast<int>(uses.size());
+  user->index_in_uses_[edge] = static_cast<int>(uses.size());
   uses.push_back({user, edge < user->num_inputs() ? edge : Use::kControl, edge});
 }
 
 void Graph::RemoveUse(Node* user, int edge) {
   std::vector<Use>& uses = EdgeSource(user, edge)->uses_;
-  const int place = user->place_in_uses_[edge];
-  MF_CHECK(uses[place].user == user && uses[place].edge == edge);
+  const int index = user->index_in_uses_[edge];
+  MF_CHECK(uses[index].user == user && uses[index].edge == edge);
   const Use last = uses.back();
   uses.pop_back();
-  if (place == static_cast<int>(uses.size())) return;
-  uses[place] = last;
-  last.user->place_in_uses_[last.edge] = place;
+  if (index == static_cast<int>(uses.size())) return;
+  uses[index] = last;
+  last.user->index_in_uses_[last.edge] = index;
 }
 
 void Graph::RemoveNode(Node* node) {
   if (!MayChange({node})) return;
   MF_CHECK(node->uses_.empty());
-  const int num_edges = static_cast<int>(node->place_in_uses_.size());
+  const int num_edges = static_cast<int>(node->index_in_uses_.size());
   for (int edge = 0; edge < num_edges; ++edge) RemoveUse(node, edge);
   names_->by_name.erase(node->name_);
   --num_nodes_;
@@ -364,8 +364,8 @@ int Graph::FindControlEdge(const Node* from, const Node* to) {
 void Graph::AddControlEdge(Node* from, Node* to) {
   if (from == to || !MayChange({from, to}) || FindControlEdge(from, to) >= 0) return;
   to->control_inputs_.push_back(from);
-  to->place_in_uses_.push_back(0);
-  AddUse(to, static_cast<int>(to->place_in_uses_.size()) - 1);
+  to->index_in_uses_.push_back(0);
+  AddUse(to, static_cast<int>(to->index_in_uses_.size()) - 1);
 }
 
 void Graph::RemoveControlEdge(Node* from, Node* to) {
@@ -374,10 +374,10 @@ void Graph::RemoveControlEdge(Node* from, Node* to) {
   if (edge < 0) return;
   RemoveUse(to, edge);
   to->control_inputs_.erase(to->control_inputs_.begin() + (edge - to->num_inputs()));
-  to->place_in_uses_.erase(to->place_in_uses_.begin() + edge);
+  to->index_in_uses_.erase(to->index_in_uses_.begin() + edge);
   // The later edges have moved down by one.
-  const int num_edges = static_cast<int>(to->place_in_uses_.size());
-  for (int e = edge; e < num_edges; ++e) EdgeSource(to, e)->uses_[to->place_in_uses_[e]].edge = e;
+  const int num_edges = static_cast<int>(to->index_in_uses_.size());
+  for (int e = edge; e < num_edges; ++e) EdgeSource(to, e)->uses_[to->index_in_uses_[e]].edge = e;
 }
 
 void Graph::SetAttr(Node* node, absl::string_view name, AttrValue value) {

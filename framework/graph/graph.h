@@ -125,7 +125,7 @@ class Node {
   std::vector<Node*> control_inputs_;
   // The index of each edge (see Use) in uses_ of its source node, so that an edge is removed in
   // constant time.
-  std::vector<int> place_in_uses_;
+  std::vector<int> index_in_uses_;
   DataTypes output_dtypes_;
   std::vector<Use> uses_;
 };

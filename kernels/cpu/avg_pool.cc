@@ -34,12 +34,12 @@ void Pool(const PoolGeometry& g, const T* images, T* out) {
 
 // Adds dy divided by the number of pixels to each pixel of the window.
 template <typename V, typename T>
-MF_INLINE inline void Share(V dy, Pixels pixels, T* dx) {
-  const V share = dy / static_cast<T>(pixels.rows * pixels.columns);
+MF_INLINE inline void DistributeGradient(V dy, Pixels pixels, T* dx) {
+  const V per_pixel = dy / static_cast<T>(pixels.rows * pixels.columns);
   for (int64_t i = 0; i < pixels.rows; ++i) {
     for (int64_t j = 0; j < pixels.columns; ++j) {
       T* const at = dx + i * pixels.row_stride + j * pixels.column_stride;
-      StoreVector<V>(at, LoadVector<V>(at) + share);
+      StoreVector<V>(at, LoadVector<V>(at) + per_pixel);
     }
   }
 }
@@ -50,7 +50,7 @@ void PoolGrad(const PoolGeometry& g, const T* dy, T* dx) {
     std::fill_n(dx, g.image_size(), T{0});
     ForEachWindow(g, [=](int64_t corner, Pixels pixels, int64_t o) MF_INLINE {
       ForEachChannel<T>(g.channels, [=](int64_t c, auto v) MF_INLINE {
-        Share(LoadVector<decltype(v)>(dy + o + c), pixels, dx + corner + c);
+        DistributeGradient(LoadVector<decltype(v)>(dy + o + c), pixels, dx + corner + c);
       });
     });
     dx += g.image_size();

@@ -19,24 +19,24 @@ namespace {
 
 // Computes the offsets of the slices that indices of shape [i…, K] select from a value.
 template <typename Index>
-class SlicePlaces {
+class SliceOffsets {
  public:
-  SlicePlaces(const Shape& indices, const Shape& whole)
+  SliceOffsets(const Shape& indices, const Shape& whole)
       : depth_(static_cast<int>(indices.dim(indices.rank() - 1))),
         count_(NumRows(indices, indices.rank() - 1)),
-        slice_(RowSize(whole, depth_)),
+        slice_size_(RowSize(whole, depth_)),
         sizes_(whole.dims().begin(), whole.dims().begin() + depth_) {
     strides_ = StridesOf(whole);
   }
 
   int64_t count() const { return count_; }
-  int64_t slice() const { return slice_; }  // elements per slice
+  int64_t slice_size() const { return slice_size_; }  // elements per slice
 
-  // Sets `place` to the offset of slice i. Returns InvalidArgument if its indices are out of range;
-  // the message numbers the slices from `first_row`.
-  absl::Status Find(const Index* indices, int64_t i, int64_t first_row, int64_t* place) const {
+  // Sets `offset` to that of slice i. Returns InvalidArgument if its indices are out of range; the
+  // message numbers the slices from `first_row`.
+  absl::Status Find(const Index* indices, int64_t i, int64_t first_row, int64_t* offset) const {
     const Index* at = indices + i * depth_;
-    *place = 0;
+    *offset = 0;
     for (int k = 0; k < depth_; ++k) {
       if (at[k] < 0 || at[k] >= sizes_[k]) {
         return absl::InvalidArgumentError(
@@ -44,7 +44,7 @@ class SlicePlaces {
                          absl::StrJoin(sizes_, ","), ",...], got [",
                          absl::StrJoin(absl::MakeConstSpan(at, depth_), ","), "]"));
       }
-      *place += at[k] * strides_[k];
+      *offset += at[k] * strides_[k];
     }
     return absl::OkStatus();
   }
@@ -52,30 +52,30 @@ class SlicePlaces {
  private:
   int depth_;
   int64_t count_;
-  int64_t slice_;
+  int64_t slice_size_;
   std::vector<int64_t> sizes_;
   std::vector<int64_t> strides_;
 };
 
 template <typename Index>
 KernelPlan GatherNdPlan(const KernelContext& c) {
-  const SlicePlaces<Index> places(c.input_shape(1), c.input_shape(0));
+  const SliceOffsets<Index> offsets(c.input_shape(1), c.input_shape(0));
   const FirstRow first_row(c.output_sharding(0), 0);
   // Slices per row of the first dimension, so that errors can name rows of the global batch.
   const int64_t per_row = c.input_shape(1).rank() > 1 && c.input_shape(1).dim(0) > 0
-                              ? places.count() / c.input_shape(1).dim(0)
+                              ? offsets.count() / c.input_shape(1).dim(0)
                               : 1;
-  const int64_t bytes = places.slice() * static_cast<int64_t>(DataTypeSize(c.input_dtype(0)));
+  const int64_t bytes = offsets.slice_size() * static_cast<int64_t>(DataTypeSize(c.input_dtype(0)));
   const int64_t element = static_cast<int64_t>(DataTypeSize(c.input_dtype(0)));
   return {.kernel = MakeKernel([=](const KernelArgs& args, Lane&) -> absl::Status {
             const Index* indices = args.input<Index>(1);
             const std::byte* from = args.input<std::byte>(0);
             std::byte* to = args.output<std::byte>(0);
             const int64_t first = first_row.of(args.params()) * per_row;
-            for (int64_t i = 0; i < places.count(); ++i, to += bytes) {
-              int64_t place = 0;
-              MF_RETURN_IF_ERROR(places.Find(indices, i, first, &place));
-              if (bytes > 0) std::memcpy(to, from + place * element, bytes);
+            for (int64_t i = 0; i < offsets.count(); ++i, to += bytes) {
+              int64_t offset = 0;
+              MF_RETURN_IF_ERROR(offsets.Find(indices, i, first, &offset));
+              if (bytes > 0) std::memcpy(to, from + offset * element, bytes);
             }
             return absl::OkStatus();
           }),
@@ -89,18 +89,18 @@ absl::StatusOr<KernelPlan> CreateGatherNd(const KernelContext& c) {
 
 template <typename T, typename Index>
 KernelPlan ScatterNdPlan(const KernelContext& c) {
-  const SlicePlaces<Index> places(c.input_shape(0), c.output_shape(0));
+  const SliceOffsets<Index> offsets(c.input_shape(0), c.output_shape(0));
   const int64_t n = c.output_shape(0).num_elements();
   return {.kernel = MakeKernel([=](const KernelArgs& args, Lane&) -> absl::Status {
             const Index* indices = args.input<Index>(0);
             const T* from = args.input<T>(1);
             T* out = args.output<T>(0);
             std::fill_n(out, n, T{0});
-            for (int64_t i = 0; i < places.count(); ++i, from += places.slice()) {
-              int64_t place = 0;
-              MF_RETURN_IF_ERROR(places.Find(indices, i, 0, &place));
-              T* __restrict to = out + place;
-              for (int64_t k = 0; k < places.slice(); ++k) {
+            for (int64_t i = 0; i < offsets.count(); ++i, from += offsets.slice_size()) {
+              int64_t offset = 0;
+              MF_RETURN_IF_ERROR(offsets.Find(indices, i, 0, &offset));
+              T* __restrict to = out + offset;
+              for (int64_t k = 0; k < offsets.slice_size(); ++k) {
                 to[k] = static_cast<T>(Wrapping(to[k]) + Wrapping(from[k]));
               }
             }
@@ -118,9 +118,9 @@ absl::StatusOr<KernelPlan> CreateScatterNd(const KernelContext& c) {
 
 template <typename Index>
 KernelPlan TensorScatterUpdatePlan(const KernelContext& c) {
-  const SlicePlaces<Index> places(c.input_shape(1), c.input_shape(0));
+  const SliceOffsets<Index> offsets(c.input_shape(1), c.input_shape(0));
   const int64_t element = static_cast<int64_t>(DataTypeSize(c.input_dtype(0)));
-  const int64_t bytes = places.slice() * element;
+  const int64_t bytes = offsets.slice_size() * element;
   const int64_t all_bytes = c.input_shape(0).num_elements() * element;
   return {.kernel = MakeKernel([=](const KernelArgs& args, Lane&) -> absl::Status {
             const Index* indices = args.input<Index>(1);
@@ -128,10 +128,10 @@ KernelPlan TensorScatterUpdatePlan(const KernelContext& c) {
             std::byte* to = args.output<std::byte>(0);
             const std::byte* tensor = args.input<std::byte>(0);
             if (to != tensor && all_bytes > 0) std::memcpy(to, tensor, all_bytes);
-            for (int64_t i = 0; i < places.count(); ++i, from += bytes) {
-              int64_t place = 0;
-              MF_RETURN_IF_ERROR(places.Find(indices, i, 0, &place));
-              if (bytes > 0) std::memcpy(to + place * element, from, bytes);
+            for (int64_t i = 0; i < offsets.count(); ++i, from += bytes) {
+              int64_t offset = 0;
+              MF_RETURN_IF_ERROR(offsets.Find(indices, i, 0, &offset));
+              if (bytes > 0) std::memcpy(to + offset * element, from, bytes);
             }
             return absl::OkStatus();
           }),

@@ -13,7 +13,7 @@ namespace {
 
 template <typename T>
 struct AtPoint {
-  T share;    // the factor that multiplies x
+  T cdf;      // the factor that multiplies x
   T density;  // its derivative
 };
 
@@ -43,21 +43,21 @@ inline double UpperTail(double x) { return 0.5 * std::erfc(std::abs(x) * std::sq
 
 struct Normal {
   template <typename T>
-  MF_INLINE static T Share(T x) {
+  MF_INLINE static T Cdf(T x) {
     const T tail = UpperTail(x);
     return x < 0 ? tail : T(1) - tail;
   }
   template <typename T>
   MF_INLINE static AtPoint<T> At(T x) {
     constexpr T kDensityAtZero = T(0.39894228040143267794);
-    return {Share(x), kDensityAtZero * ExpOfNonPositive(T(-0.5) * x * x)};
+    return {Cdf(x), kDensityAtZero * ExpOfNonPositive(T(-0.5) * x * x)};
   }
 };
 
 // (1 + tanh(w / 2)) / 2 = 1 / (1 + e^-w)
 struct Approximate {
   template <typename T>
-  MF_INLINE static T Share(T x) {
+  MF_INLINE static T Cdf(T x) {
     const T w = Exponent(x), e = ExpOfNonPositive(-std::abs(w));
     return (w < 0 ? e : T(1)) / (T(1) + e);
   }
@@ -84,7 +84,7 @@ KernelPlan Gelu(int64_t n) {
             T* const y = args.output<T>(0);
             WithWidestVectors([=]() MF_INLINE {
               MF_INDEPENDENT_ITERATIONS
-              for (int64_t i = 0; i < n; ++i) y[i] = x[i] * Form::Share(x[i]);
+              for (int64_t i = 0; i < n; ++i) y[i] = x[i] * Form::Cdf(x[i]);
             });
           }),
           .in_place = {{0, 0}}};
@@ -99,7 +99,7 @@ KernelPlan GeluGrad(int64_t n) {
               MF_INDEPENDENT_ITERATIONS
               for (int64_t i = 0; i < n; ++i) {
                 const AtPoint<T> at = Form::At(x[i]);
-                dx[i] = dy[i] * (at.share + x[i] * at.density);
+                dx[i] = dy[i] * (at.cdf + x[i] * at.density);
               }
             });
           }),

@@ -16,23 +16,24 @@ namespace mirrorflow {
 namespace {
 
 // The terms of offsets in the inner tensor, by dimension and by index in the padded tensor.
-using Places = std::vector<std::vector<int64_t>>;
+using OffsetTerms = std::vector<std::vector<int64_t>>;
 
-absl::StatusOr<Places> PlacesOf(const KernelContext& c, const Shape& padded, const Shape& inner) {
+absl::StatusOr<OffsetTerms> OffsetTermsOf(const KernelContext& c, const Shape& padded,
+                                          const Shape& inner) {
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> paddings, IntegersOf(c.constant(1)));
   const int64_t offset = c.attr<std::string>("mode") == "REFLECT" ? 1 : 0;
   const std::vector<int64_t> strides = StridesOf(inner);
-  Places places(padded.rank());
+  OffsetTerms terms(padded.rank());
   for (int d = 0; d < padded.rank(); ++d) {
     const int64_t size = inner.dim(d);
     for (int64_t i = 0; i < padded.dim(d); ++i) {
       int64_t at = i - paddings[2 * d];
       if (at < 0) at = offset - 1 - at;
       if (at >= size) at = 2 * size - 1 - offset - at;
-      places[d].push_back(at * strides[d]);
+      terms[d].push_back(at * strides[d]);
     }
   }
-  return places;
+  return terms;
 }
 
 // Calls row(padded, inner) for each row of the padded tensor, with the offset of the row and the
@@ -44,26 +45,26 @@ int64_t ForEachRow(absl::Span<const std::vector<int64_t>> outer, int64_t length,
     row(padded, inner);
     return padded + length;
   }
-  for (const int64_t place : outer[0]) {
-    padded = ForEachRow(outer.subspan(1), length, padded, inner + place, row);
+  for (const int64_t term : outer[0]) {
+    padded = ForEachRow(outer.subspan(1), length, padded, inner + term, row);
   }
   return padded;
 }
 
 // Splits the terms into those of the outer dimensions and those of the innermost dimension. A
 // scalar counts as a row of one element.
-std::pair<absl::Span<const std::vector<int64_t>>, absl::Span<const int64_t>> SplitPlaces(
-    const Places& places) {
+std::pair<absl::Span<const std::vector<int64_t>>, absl::Span<const int64_t>> SplitTerms(
+    const OffsetTerms& terms) {
   static constexpr int64_t kOrigin[] = {0};
-  if (places.empty()) return {{}, kOrigin};
-  return {absl::MakeSpan(places).first(places.size() - 1), places.back()};
+  if (terms.empty()) return {{}, kOrigin};
+  return {absl::MakeSpan(terms).first(terms.size() - 1), terms.back()};
 }
 
 absl::StatusOr<KernelPlan> CreateMirrorPad(const KernelContext& c) {
-  MF_ASSIGN_OR_RETURN(Places places, PlacesOf(c, c.output_shape(0), c.input_shape(0)));
+  MF_ASSIGN_OR_RETURN(OffsetTerms terms, OffsetTermsOf(c, c.output_shape(0), c.input_shape(0)));
   return ForElementSize(c.output_dtype(0), [&]<typename T>(TypeTag<T>) {
-    auto kernel = MakeKernel([places = std::move(places)](const KernelArgs& args) {
-      const auto [outer, row] = SplitPlaces(places);
+    auto kernel = MakeKernel([terms = std::move(terms)](const KernelArgs& args) {
+      const auto [outer, row] = SplitTerms(terms);
       const T* in = args.input<T>(0);
       T* out = args.output<T>(0);
       ForEachRow(outer, row.size(), 0, 0, [&, row = row](int64_t to, int64_t from) {
@@ -75,11 +76,11 @@ absl::StatusOr<KernelPlan> CreateMirrorPad(const KernelContext& c) {
 }
 
 absl::StatusOr<KernelPlan> CreateMirrorPadGrad(const KernelContext& c) {
-  MF_ASSIGN_OR_RETURN(Places places, PlacesOf(c, c.input_shape(0), c.output_shape(0)));
+  MF_ASSIGN_OR_RETURN(OffsetTerms terms, OffsetTermsOf(c, c.input_shape(0), c.output_shape(0)));
   const int64_t n = c.output_shape(0).num_elements();
   return ForType(NumericTypes(), c.output_dtype(0), [&]<typename T>(TypeTag<T>) {
-    auto kernel = MakeKernel([places = std::move(places), n](const KernelArgs& args) {
-      const auto [outer, row] = SplitPlaces(places);
+    auto kernel = MakeKernel([terms = std::move(terms), n](const KernelArgs& args) {
+      const auto [outer, row] = SplitTerms(terms);
       const T* in = args.input<T>(0);
       T* out = args.output<T>(0);
       std::fill_n(out, n, T{0});

@@ -66,23 +66,23 @@ absl::Status ErrorOf(dnnl_status_t status, absl::string_view what) {
 }
 
 // Allocates slots in the per-lane operand tables. Destroying a primitive frees its slot.
-class Places {
+class OperandSlots {
  public:
-  static Places& Get() {
-    static auto* const places = new Places();
-    return *places;
+  static OperandSlots& Get() {
+    static auto* const slots = new OperandSlots();
+    return *slots;
   }
 
   int Take() {
     MutexLock lock(&mu_);
     if (free_.empty()) return count_++;
-    const int place = free_.back();
+    const int slot = free_.back();
     free_.pop_back();
-    return place;
+    return slot;
   }
-  void Return(int place) {
+  void Return(int slot) {
     MutexLock lock(&mu_);
-    free_.push_back(place);
+    free_.push_back(slot);
   }
 
  private:
@@ -101,7 +101,7 @@ class Primitive {
 
   Primitive(dnnl::primitive primitive, std::vector<Arg> args)
       : primitive_(std::move(primitive)), args_(std::move(args)) {}
-  ~Primitive() { Places::Get().Return(place_); }
+  ~Primitive() { OperandSlots::Get().Return(slot_); }
   Primitive(const Primitive&) = delete;
   Primitive& operator=(const Primitive&) = delete;
 
@@ -115,7 +115,7 @@ class Primitive {
 
   static inline std::atomic<uint64_t> num_made_{0};
 
-  const int place_ = Places::Get().Take();
+  const int slot_ = OperandSlots::Get().Take();
   const uint64_t number_ = ++num_made_;  // unique in this process, from 1
   const dnnl::primitive primitive_;
   const std::vector<Arg> args_;
@@ -129,7 +129,7 @@ class LaneOperands {
   LaneOperands(const LaneOperands&) = delete;
   LaneOperands& operator=(const LaneOperands&) = delete;
   ~LaneOperands() {
-    for (Operands& operands : by_place_) operands.Clear();
+    for (Operands& operands : by_slot_) operands.Clear();
     if (stream_ != nullptr) dnnl_stream_destroy(stream_);
   }
 
@@ -143,10 +143,10 @@ class LaneOperands {
           dnnl_stream_create(&stream_, Engine().get(), dnnl_stream_default_flags);
       if (status != dnnl_success) return ErrorOf(status, "cannot create a stream");
     }
-    if (static_cast<size_t>(primitive.place_) >= by_place_.size()) {
-      by_place_.resize(primitive.place_ + 1);
+    if (static_cast<size_t>(primitive.slot_) >= by_slot_.size()) {
+      by_slot_.resize(primitive.slot_ + 1);
     }
-    Operands& operands = by_place_[primitive.place_];
+    Operands& operands = by_slot_[primitive.slot_];
     if (operands.of != primitive.number_) {
       operands.Clear();
       operands.of = primitive.number_;
@@ -174,7 +174,7 @@ class LaneOperands {
   };
 
   dnnl_stream_t stream_ = nullptr;
-  std::vector<Operands> by_place_;
+  std::vector<Operands> by_slot_;
 };
 
 absl::Status Primitive::Run(Lane& lane, std::initializer_list<const void*> operands) const {
@@ -370,8 +370,8 @@ std::string Key(absl::string_view what, const ConvolutionGeometry& g) {
 // Also rejects windows with very many elements: oneDNN lists them before the filter's memory is
 // known to be available.
 absl::Status CheckSizes(const ConvolutionGeometry& g) {
-  constexpr double kMostElementsOfWindow = 1 << 20;
-  if (static_cast<double>(g.h.size) * static_cast<double>(g.w.size) > kMostElementsOfWindow) {
+  constexpr double kMaxWindowElements = 1 << 20;
+  if (static_cast<double>(g.h.size) * static_cast<double>(g.w.size) > kMaxWindowElements) {
     return absl::UnimplementedError("a window is too large for oneDNN");
   }
   const double batch = g.batch, in = g.in_channels, out = g.out_channels;

@@ -13,9 +13,9 @@ namespace {
 // the block of a is half of it.
 constexpr int64_t kNearFloats = 32 << 10;
 constexpr int64_t kLeftFloats = 64 << 10;
-constexpr int64_t kMaxDepth = 512;      // k per block, except for a product in pieces
-constexpr int64_t kMostColumns = 2048;  // per block
-constexpr int kMostRows = 12;           // per tile
+constexpr int64_t kMaxDepth = 512;     // k per block, except for a product in pieces
+constexpr int64_t kMaxColumns = 2048;  // per block
+constexpr int kMaxRows = 12;           // per tile
 
 template <int kFloats>
 struct VectorOf {
@@ -191,11 +191,11 @@ MF_INLINE inline void All(const Product& p, int64_t max_depth, Sink sink) {
   for (const ProductTerm& term : p.terms) k += term.k;
   const int64_t turns = std::max<int64_t>((k + max_depth - 1) / max_depth, 1);
   const int64_t depth = std::max<int64_t>((k + turns - 1) / turns, 1);
-  const int64_t most_rows = kLeftFloats / depth / kRows * kRows;
-  const int64_t most_columns = std::min(kNearFloats / depth / kWidth * kWidth, kMostColumns);
+  const int64_t max_rows = kLeftFloats / depth / kRows * kRows;
+  const int64_t max_columns = std::min(kNearFloats / depth / kWidth * kWidth, kMaxColumns);
   Block block = {.a = left, .b = near, .n = p.n};
-  for (block.first_row = 0; block.first_row < p.m; block.first_row += most_rows) {
-    block.rows = std::min(most_rows, p.m - block.first_row);
+  for (block.first_row = 0; block.first_row < p.m; block.first_row += max_rows) {
+    block.rows = std::min(max_rows, p.m - block.first_row);
     for (int64_t turn = 0; turn < turns; ++turn) {
       const int64_t first = turn * depth;
       block.depth = std::min(depth, k - first);
@@ -210,8 +210,8 @@ MF_INLINE inline void All(const Product& p, int64_t max_depth, Sink sink) {
                           left + i * block.depth + to * kSome);
                     });
                   });
-      for (block.first_column = 0; block.first_column < p.n; block.first_column += most_columns) {
-        block.columns = std::min(most_columns, p.n - block.first_column);
+      for (block.first_column = 0; block.first_column < p.n; block.first_column += max_columns) {
+        block.columns = std::min(max_columns, p.n - block.first_column);
         ForEachTerm(p.terms, first, block.depth,
                     [&](const ProductTerm& t, int64_t at, int64_t count, int64_t to) MF_INLINE {
                       for (int64_t j = 0; j < block.columns; j += kWidth) {
@@ -233,7 +233,7 @@ MF_INLINE inline void All(const Product& p, int64_t max_depth, Sink sink) {
 
 template <typename Sink>
 MF_AVX512 void AllWithAvx512(const Product& p, int64_t max_depth, const Sink sink) {
-  All<16, kMostRows>(p, max_depth, sink);
+  All<16, kMaxRows>(p, max_depth, sink);
 }
 
 template <typename Sink>
@@ -317,7 +317,7 @@ bool Product::IsFastest(int64_t m, int64_t n, int64_t k, bool transposed) {
   return !HasAvx512() || (transposed && n >= 32 && m >= 12 && k * n <= int64_t{1} << 17);
 }
 
-int64_t Product::PieceFloats() { return kMostRows * kMostColumns; }
+int64_t Product::PieceFloats() { return kMaxRows * kMaxColumns; }
 
 void Product::Store(float* out, const float* bias) const {
   Run(*this, kMaxDepth, Stored(out, bias));

@@ -119,9 +119,9 @@ class FloatContext final : public KernelContext {
 // --- The float kernel between conversions -----------------------------------------------------
 
 // Where the float kernel finds an operand.
-struct Place {
-  enum Kind { kNowhere, kInput, kWidened, kVariable, kOutput, kRounded };
-  Kind kind = kNowhere;
+struct Binding {
+  enum Kind { kUnbound, kInput, kWidened, kVariable, kOutput, kRounded };
+  Kind kind = kUnbound;
   int index = 0;                // among the node's inputs or its outputs
   DataType dtype = DT_INVALID;  // the original dtype, if converted
   int64_t n = 0;
@@ -135,13 +135,13 @@ struct Place {
 class InFloatKernel final : public Kernel {
  public:
   InFloatKernel(std::unique_ptr<const Twin> twin, std::unique_ptr<const Kernel> kernel,
-                std::vector<Place> places, int64_t scratch_offset)
+                std::vector<Binding> bindings, int64_t scratch_offset)
       : twin_(std::move(twin)),
         kernel_(std::move(kernel)),
-        places_(std::move(places)),
+        bindings_(std::move(bindings)),
         scratch_offset_(scratch_offset) {
     RegionId region = kParamsRegion;
-    for (size_t i = 0; i <= places_.size(); ++i) operands_.push_back({++region, 0});
+    for (size_t i = 0; i <= bindings_.size(); ++i) operands_.push_back({++region, 0});
   }
 
   absl::Status Run(const KernelArgs& args, Lane& lane) const override {
@@ -149,80 +149,80 @@ class InFloatKernel final : public Kernel {
     std::byte** const bases = args.scratch<std::byte*>();
     bases[kParamsRegion] =
         reinterpret_cast<std::byte*>(const_cast<StepParams*>(&args.params()));  // read only
-    for (size_t i = 0; i < places_.size(); ++i) {
-      bases[1 + i] = Before(args, places_[i], scratch + places_[i].offset);
+    for (size_t i = 0; i < bindings_.size(); ++i) {
+      bases[1 + i] = Bind(args, bindings_[i], scratch + bindings_[i].offset);
     }
-    bases[1 + places_.size()] = scratch + scratch_offset_;
+    bases[1 + bindings_.size()] = scratch + scratch_offset_;
     const Node& node = *twin_->node;
     const KernelArgs in_float(bases, operands_.data(), node.num_inputs(), node.num_outputs());
     MF_RETURN_IF_ERROR(kernel_->Run(in_float, lane));
-    for (const Place& place : places_) After(args, place, scratch + place.offset);
+    for (const Binding& binding : bindings_) WriteBack(args, binding, scratch + binding.offset);
     return absl::OkStatus();
   }
 
  private:
   // Returns the memory of the operand, and fills it if the operand is widened.
-  static std::byte* Before(const KernelArgs& args, const Place& place, std::byte* widened) {
+  static std::byte* Bind(const KernelArgs& args, const Binding& binding, std::byte* widened) {
     float* const floats = reinterpret_cast<float*>(widened);
-    switch (place.kind) {
-      case Place::kNowhere:
+    switch (binding.kind) {
+      case Binding::kUnbound:
         return nullptr;
-      case Place::kInput:  // for a handle, the variable itself, which the kernel may write
-        return args.variable<std::byte>(place.index);
-      case Place::kOutput:
-        return args.output<std::byte>(place.index);
-      case Place::kWidened:
-      case Place::kVariable:
-        WidenReduced(place.dtype, args.input<uint16_t>(place.index), floats, place.n);
+      case Binding::kInput:  // for a handle, the variable itself, which the kernel may write
+        return args.variable<std::byte>(binding.index);
+      case Binding::kOutput:
+        return args.output<std::byte>(binding.index);
+      case Binding::kWidened:
+      case Binding::kVariable:
+        WidenReduced(binding.dtype, args.input<uint16_t>(binding.index), floats, binding.n);
         return widened;
-      case Place::kRounded:
+      case Binding::kRounded:
         return widened;
     }
     return nullptr;
   }
 
-  static void After(const KernelArgs& args, const Place& place, const std::byte* widened) {
+  static void WriteBack(const KernelArgs& args, const Binding& binding, const std::byte* widened) {
     const float* const floats = reinterpret_cast<const float*>(widened);
-    if (place.kind == Place::kVariable) {
-      RoundToReduced(place.dtype, floats, args.variable<uint16_t>(place.index), place.n);
-    } else if (place.kind == Place::kRounded) {
-      RoundToReduced(place.dtype, floats, args.output<uint16_t>(place.index), place.n);
+    if (binding.kind == Binding::kVariable) {
+      RoundToReduced(binding.dtype, floats, args.variable<uint16_t>(binding.index), binding.n);
+    } else if (binding.kind == Binding::kRounded) {
+      RoundToReduced(binding.dtype, floats, args.output<uint16_t>(binding.index), binding.n);
     }
   }
 
   const std::unique_ptr<const Twin> twin_;
   const std::unique_ptr<const Kernel> kernel_;
-  const std::vector<Place> places_;  // inputs, then outputs
+  const std::vector<Binding> bindings_;  // inputs, then outputs
   const int64_t scratch_offset_;
-  std::vector<Operand> operands_;  // place i is region i + 1
+  std::vector<Operand> operands_;  // operand i is in region i + 1
 };
 
-absl::StatusOr<Place> PlaceOfInput(const KernelContext& c, int i) {
+absl::StatusOr<Binding> BindingOfInput(const KernelContext& c, int i) {
   const Output& in = c.node().input(i);
-  if (c.node().is_static_input(i)) return Place();
+  if (c.node().is_static_input(i)) return Binding();
   if (in.dtype() != DT_RESOURCE) {
-    return Place{.kind = IsReducedFloat(in.dtype()) ? Place::kWidened : Place::kInput,
-                 .index = i,
-                 .dtype = in.dtype(),
-                 .n = c.input_shape(i).num_elements()};
+    return Binding{.kind = IsReducedFloat(in.dtype()) ? Binding::kWidened : Binding::kInput,
+                   .index = i,
+                   .dtype = in.dtype(),
+                   .n = c.input_shape(i).num_elements()};
   }
   const DataType dtype = VariableOf(in).attr<DataType>("dtype");
-  if (!IsReducedFloat(dtype)) return Place{.kind = Place::kInput, .index = i};
+  if (!IsReducedFloat(dtype)) return Binding{.kind = Binding::kInput, .index = i};
   const Shape& shape = VariableOf(in).attr<Shape>("shape");
   if (!shape.IsFullyDefined()) {
     return absl::UnimplementedError(absl::StrCat(
         "a ", DataTypeName(dtype), " variable must have a known shape, got ", shape.ToString()));
   }
   const bool written = c.node().op().role == OpRole::kWrite;
-  return Place{.kind = written ? Place::kVariable : Place::kWidened,
-               .index = i,
-               .dtype = dtype,
-               .n = shape.num_elements()};
+  return Binding{.kind = written ? Binding::kVariable : Binding::kWidened,
+                 .index = i,
+                 .dtype = dtype,
+                 .n = shape.num_elements()};
 }
 
-Place PlaceOfOutput(const KernelContext& c, int i) {
+Binding BindingOfOutput(const KernelContext& c, int i) {
   const DataType dtype = c.output_dtype(i);
-  return {.kind = IsReducedFloat(dtype) ? Place::kRounded : Place::kOutput,
+  return {.kind = IsReducedFloat(dtype) ? Binding::kRounded : Binding::kOutput,
           .index = i,
           .dtype = dtype,
           .n = c.output_shape(i).num_elements()};
@@ -262,15 +262,15 @@ void RoundToReduced(DataType dtype, const float* from, uint16_t* to, int64_t n) 
 }
 
 absl::StatusOr<KernelPlan> CreateInFloat(const KernelContext& c, KernelFactory factory) {
-  std::vector<Place> places;
+  std::vector<Binding> bindings;
   for (int i = 0; i < c.node().num_inputs(); ++i) {
-    MF_ASSIGN_OR_RETURN(const Place place, PlaceOfInput(c, i));
-    places.push_back(place);
+    MF_ASSIGN_OR_RETURN(const Binding binding, BindingOfInput(c, i));
+    bindings.push_back(binding);
   }
-  for (int i = 0; i < c.node().num_outputs(); ++i) places.push_back(PlaceOfOutput(c, i));
-  const auto it = std::find_if(places.begin(), places.end(),
-                               [](const Place& place) { return place.converted(); });
-  if (it == places.end()) return absl::UnimplementedError("no operand is half or bfloat16");
+  for (int i = 0; i < c.node().num_outputs(); ++i) bindings.push_back(BindingOfOutput(c, i));
+  const auto it = std::find_if(bindings.begin(), bindings.end(),
+                               [](const Binding& binding) { return binding.converted(); });
+  if (it == bindings.end()) return absl::UnimplementedError("no operand is half or bfloat16");
 
   MF_ASSIGN_OR_RETURN(std::unique_ptr<const Twin> twin, MakeTwin(c.node()));
   MF_ASSIGN_OR_RETURN(const FloatContext context, FloatContext::Create(c, *twin->node));
@@ -279,11 +279,11 @@ absl::StatusOr<KernelPlan> CreateInFloat(const KernelContext& c, KernelFactory f
   MF_RETURN_IF_ERROR(in_float.status());
 
   // The table has one entry each for the parameters, every operand and the scratch.
-  int64_t bytes = AlignUp((places.size() + 2) * sizeof(std::byte*));
-  for (Place& place : places) {
-    if (!place.converted()) continue;
-    place.offset = bytes;
-    bytes += static_cast<int64_t>(AlignUp(place.n * sizeof(float)));
+  int64_t bytes = AlignUp((bindings.size() + 2) * sizeof(std::byte*));
+  for (Binding& binding : bindings) {
+    if (!binding.converted()) continue;
+    binding.offset = bytes;
+    bytes += static_cast<int64_t>(AlignUp(binding.n * sizeof(float)));
   }
   KernelPlan plan{.kernel = nullptr,
                   .scratch_bytes = bytes + in_float->scratch_bytes,
@@ -291,12 +291,12 @@ absl::StatusOr<KernelPlan> CreateInFloat(const KernelContext& c, KernelFactory f
                   .flops = in_float->flops};
   for (const auto& [in, out] : in_float->in_place) {
     // Overwriting the input is safe: all inputs are widened before the first output is rounded.
-    const bool both = places[in].kind == Place::kWidened &&
-                      places[c.node().num_inputs() + out].kind == Place::kRounded;
+    const bool both = bindings[in].kind == Binding::kWidened &&
+                      bindings[c.node().num_inputs() + out].kind == Binding::kRounded;
     if (both) plan.in_place.push_back({in, out});
   }
   plan.kernel = std::make_unique<InFloatKernel>(std::move(twin), std::move(in_float->kernel),
-                                                std::move(places), bytes);
+                                                std::move(bindings), bytes);
   return plan;
 }
 

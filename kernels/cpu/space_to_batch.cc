@@ -15,7 +15,7 @@ namespace mirrorflow {
 namespace {
 
 // A plan has one move per position in a block. Blocks of images never have more positions.
-constexpr int64_t kMostPlaces = int64_t{1} << 16;
+constexpr int64_t kMaxPositions = int64_t{1} << 16;
 
 // Returns the moves between `space` [N,S…,rest] and `batch` [positions·N,s…,rest].
 absl::StatusOr<std::vector<Move>> Moves(const KernelContext& c, const Shape& space,
@@ -24,12 +24,14 @@ absl::StatusOr<std::vector<Move>> Moves(const KernelContext& c, const Shape& spa
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> margins, IntegersOf(c.constant(2)));
   const std::vector<int64_t> in_space = StridesOf(space), in_batch = StridesOf(batch);
   const int dims = static_cast<int>(block.size());
-  int64_t places = 1;
-  for (const int64_t size : block) places *= size;
-  if (places > kMostPlaces) return absl::UnimplementedError("blocks have more than 2^16 positions");
+  int64_t positions = 1;
+  for (const int64_t size : block) positions *= size;
+  if (positions > kMaxPositions) {
+    return absl::UnimplementedError("blocks have more than 2^16 positions");
+  }
   std::vector<Move> moves;
-  for (int64_t place = 0; place < places; ++place) {
-    int64_t space_offset = 0, batch_offset = place * space.dim(0) * in_batch[0], rest = place;
+  for (int64_t position = 0; position < positions; ++position) {
+    int64_t space_offset = 0, batch_offset = position * space.dim(0) * in_batch[0], rest = position;
     std::vector<StridedCopy::Dim> box = {{space.dim(0), in_space[0], in_batch[0]}};
     box.resize(dims + 1);
     for (int i = dims - 1; i >= 0; --i) {

@@ -17,18 +17,18 @@ namespace {
 
 // Must match attention.cuh.
 constexpr int64_t kLanes = 8;
-constexpr int64_t kMostTile = 32, kLeastTile = 4;
+constexpr int64_t kMaxTile = 32, kMinTile = 4;
 constexpr int64_t kSharedBytes = 47 << 10;
 // Must match mma.cuh, where a warp has 16 rows.
 constexpr int64_t kTensorCoreTile = 64;
-constexpr int64_t kTensorCoreThreads = 2;                          // per row
-constexpr int64_t kTensorCoreStep = 32, kMostOfTensorCores = 256;  // bytes per row
+constexpr int64_t kTensorCoreThreads = 2;                           // per row
+constexpr int64_t kTensorCoreStep = 32, kMaxTensorCoreBytes = 256;  // bytes per row
 
 struct Attention {
   int64_t heads, queries, keys, depth, value_depth;  // heads of all examples
   bool causal;
   int64_t spread = 1;  // stride between the rows of a head, in rows
-  int64_t tile = kMostTile, threads_of_row = kLanes;
+  int64_t tile = kMaxTile, threads_of_row = kLanes;
   const char* where = "";  // suffix of the function names
   std::string type, problem, scale, mask;
 
@@ -69,7 +69,7 @@ bool TensorCoresTake(const KernelContext& c, int64_t row) {
     return false;
   }
   const int64_t bytes = row * static_cast<int64_t>(DataTypeSize(dtype));
-  return bytes > 0 && bytes % kTensorCoreStep == 0 && bytes <= kMostOfTensorCores;
+  return bytes > 0 && bytes % kTensorCoreStep == 0 && bytes <= kMaxTensorCoreBytes;
 }
 
 absl::StatusOr<Attention> Attention::Create(const KernelContext& c, int first,
@@ -93,7 +93,7 @@ absl::StatusOr<Attention> Attention::Create(const KernelContext& c, int first,
   } else {
     const int64_t number = static_cast<int64_t>(DataTypeSize(u));
     const auto bytes = [&] { return a.tile * shared(a) * number; };
-    while (bytes() > kSharedBytes && a.tile > kLeastTile) a.tile /= 2;
+    while (bytes() > kSharedBytes && a.tile > kMinTile) a.tile /= 2;
     if (bytes() > kSharedBytes) {
       return absl::UnimplementedError(absl::StrCat("rows of ", a.depth, " and ", a.value_depth,
                                                    " elements are too long for shared memory"));

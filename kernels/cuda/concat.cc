@@ -58,16 +58,16 @@ absl::StatusOr<KernelPlan> MovePieces(const KernelContext& c, absl::string_view 
     for (const Piece& piece : some) width += piece.size;
     const int64_t n = rows * width;
     const std::string column = absl::StrCat("const auto c = i % ", width, ";\n");
-    const std::string place =
+    const std::string element =
         absl::StrCat(whole, "[", OffsetText("i", {{rows, row}, {width, 1}}, begin), "]");
     std::string value, put;
     if (join) {
       value = absl::StrCat(column, ByPiece(some, width, [](int operand, const std::string& at) {
                              return absl::StrCat("a", operand, at);
                            }));
-      put = absl::StrCat(place, " = v;\n");
+      put = absl::StrCat(element, " = v;\n");
     } else {
-      value = absl::StrCat("return ", place, ";\n");
+      value = absl::StrCat("return ", element, ";\n");
       put = absl::StrCat(column, ByPiece(some, width, [](int operand, const std::string& at) {
                            return absl::StrCat("void(z", operand, at, " = v)");
                          }));

@@ -64,9 +64,11 @@ FilterGrid FilterGridOf(const ConvolutionShapes& shapes, const ImageLayout& layo
                                      CeilDiv(shapes.filter.dim(1), division.taps));
   const int64_t positions = shapes.output.dim(0) * shapes.output.dim(layout.space[0]) *
                             shapes.output.dim(layout.space[1]);
-  const int64_t most = CeilDiv(positions, grid.threads / division.lanes * kPositionsOfOneThread);
+  const int64_t max_parts =
+      CeilDiv(positions, grid.threads / division.lanes * kPositionsOfOneThread);
   division.parts = CeilDiv(kEnoughBlocks, int64_t{grid.x} * grid.y);
-  division.parts = std::clamp<int64_t>(division.parts, 1, std::clamp<int64_t>(most, 1, kMaxParts));
+  division.parts =
+      std::clamp<int64_t>(division.parts, 1, std::clamp<int64_t>(max_parts, 1, kMaxParts));
   grid.z = static_cast<unsigned int>(division.parts);
   return division;
 }

@@ -18,7 +18,7 @@ struct Broadcast {
 // Returns the number of elements per pack: 16 bytes of the smallest dtype whose elements are not
 // repeated, but at most 8 elements, and no more than fit in a thread's registers.
 int WidthFor(const KernelContext& c, absl::Span<const Broadcast> operands) {
-  constexpr size_t kPackBytes = 16, kMost = 8, kLoadedBytes = 256;
+  constexpr size_t kPackBytes = 16, kMaxWidth = 8, kLoadedBytes = 256;
   const Shape& out = c.output_shape(0);
   size_t smallest = DataTypeSize(c.output_dtype(0)), loaded = 0;
   for (const Broadcast& operand : operands) {
@@ -34,7 +34,7 @@ int WidthFor(const KernelContext& c, absl::Span<const Broadcast> operands) {
                     Neighbours::kNeither;
            });
   };
-  size_t width = std::min(kPackBytes / smallest, kMost);
+  size_t width = std::min(kPackBytes / smallest, kMaxWidth);
   while (width > 1 && !fits(width)) width /= 2;
   return static_cast<int>(width);
 }

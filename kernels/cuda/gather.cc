@@ -13,11 +13,11 @@ namespace mirrorflow {
 namespace {
 
 // Gathers elements of a value of shape `whole`. `depth` indices, starting at `first_index`, select
-// a row along the dimensions from `axis` on. `place` is the expression of the element's offset in
+// a row along the dimensions from `axis` on. `offset` is the expression of the element's offset in
 // terms of that `row`. Checks all `num_rows` * `depth` indices even if the output is empty.
 absl::StatusOr<KernelPlan> GatherKernel(const KernelContext& c, const Shape& whole, int axis,
                                         int depth, int64_t num_rows, absl::string_view first_index,
-                                        absl::string_view place) {
+                                        absl::string_view offset) {
   MF_RETURN_IF_ERROR(CheckMovable(c.output_dtype(0)));
   const std::string sizes = absl::StrJoin(whole.dims().subspan(axis, depth), ", ");
   const std::string row_at = absl::StrCat("RowAt<", sizes, ">(a1 + ");
@@ -28,7 +28,7 @@ absl::StatusOr<KernelPlan> GatherKernel(const KernelContext& c, const Shape& who
   if (c.output_shape(0).num_elements() > 0) {
     return MoveKernel(c,
                       absl::StrCat("ElementOf(", row_at, first_index,
-                                   ", fail), [&](int64 row) { return a0[", place, "]; })"),
+                                   ", fail), [&](int64 row) { return a0[", offset, "]; })"),
                       std::move(options));
   }
   return MakeCudaKernel(c,
@@ -45,9 +45,9 @@ absl::StatusOr<KernelPlan> Gather(const KernelContext& c, int axis, int batch_di
   const int64_t count = NumElementsFrom(indices, batch_dims);
   const int64_t size = NumElementsFrom(params, axis + 1), all = NumElementsFrom(params, axis);
   const std::string index = OffsetText("i", {{batch, count}, {outer, 0}, {count, 1}, {size, 0}});
-  const std::string place = OffsetText("i", {{batch * outer, all}, {count, 0}, {size, 1}});
+  const std::string offset = OffsetText("i", {{batch * outer, all}, {count, 0}, {size, 1}});
   return GatherKernel(c, params, axis, 1, indices.num_elements(), index,
-                      absl::StrCat("row * ", size, " + ", place));
+                      absl::StrCat("row * ", size, " + ", offset));
 }
 
 absl::StatusOr<KernelPlan> CreateGatherV2(const KernelContext& c) {

@@ -17,7 +17,7 @@ namespace mirrorflow {
 namespace {
 
 // The oldest GPUs that this toolkit's NVRTC compiles for (Turing).
-constexpr int kLeastMajor = 7, kLeastMinor = 5;
+constexpr int kMinMajor = 7, kMinMinor = 5;
 
 // Counts the GPUs. Returns the CUDA runtime's error, if any.
 cudaError_t Count(int* num_gpus) {
@@ -49,10 +49,10 @@ absl::Status Describe(int ordinal, GpuInfo* info) {
   MF_ASSIGN_OR_RETURN(const int major, Attribute(cudaDevAttrComputeCapabilityMajor, ordinal));
   MF_ASSIGN_OR_RETURN(const int minor, Attribute(cudaDevAttrComputeCapabilityMinor, ordinal));
   info->capability = absl::StrCat(major, ".", minor);
-  if (major < kLeastMajor || (major == kLeastMajor && minor < kLeastMinor)) {
+  if (major < kMinMajor || (major == kMinMajor && minor < kMinMinor)) {
     return absl::FailedPreconditionError(
-        absl::StrCat("the GPU's compute capability is too low; expected at least ", kLeastMajor,
-                     ".", kLeastMinor, ", got ", info->capability));
+        absl::StrCat("the GPU's compute capability is too low; expected at least ", kMinMajor, ".",
+                     kMinMinor, ", got ", info->capability));
   }
   MF_RETURN_IF_CUDA_ERROR(cudaSetDevice(ordinal));
   size_t free = 0, all = 0;

@@ -60,8 +60,8 @@ TeamShape GradientTeam(int64_t columns) {
 // Returns the number of blocks for the gradient. Each leaves 2 sums per column, which cost
 // less than 8 rows.
 unsigned int GradientBlocks(int64_t rows, const TeamShape& team) {
-  constexpr int64_t kLeastRows = 8, kManyBlocks = 512;
-  const int64_t rows_of_block = std::max<int64_t>(kLeastRows, team.across);
+  constexpr int64_t kMinRows = 8, kManyBlocks = 512;
+  const int64_t rows_of_block = std::max<int64_t>(kMinRows, team.across);
   return static_cast<unsigned int>(
       std::min((rows + rows_of_block - 1) / rows_of_block, kManyBlocks));
 }

@@ -72,14 +72,14 @@ KernelPlan Sequence(KernelPlan first, KernelPlan second) {
 }
 
 // Adds the bias to the product in output 0 and applies Relu.
-KernelPlan MakeBiasBehind(const KernelContext& c, const CublasProduct& p) {
+KernelPlan MakeBiasEpilogue(const KernelContext& c, const CublasProduct& p) {
   const std::string sum = absl::StrCat("op::Add(Load(z0[i]), Load(a2[i % ", p.n, "]))");
   return MakeIndexed(c, p.epilogue == Epilogue::kBias ? sum : absl::StrCat("op::Relu(", sum, ")"),
                      {.includes = {"math.cuh"}});
 }
 
 // Turns the product in output 0 into the gradient before Relu, and sums its rows into output 1.
-KernelPlan MakeReluGradBehind(const KernelContext& c) {
+KernelPlan MakeReluGradEpilogue(const KernelContext& c) {
   const Shape& out = c.output_shape(0);
   CudaKernelOptions options{.includes = {"math.cuh", "reduce.cuh"}};
   const std::string type = CudaValueType(SumType(c.output_dtype(0)));
@@ -104,8 +104,8 @@ absl::StatusOr<KernelPlan> MakeInSteps(const KernelContext& c, const CublasProdu
   }
   MF_RETURN_IF_ERROR(product.status());
   if (p.epilogue == Epilogue::kNone) return product;
-  return Sequence(*std::move(product),
-                  p.epilogue == Epilogue::kReluGrad ? MakeReluGradBehind(c) : MakeBiasBehind(c, p));
+  return Sequence(*std::move(product), p.epilogue == Epilogue::kReluGrad ? MakeReluGradEpilogue(c)
+                                                                         : MakeBiasEpilogue(c, p));
 }
 
 // Computes the product with its epilogue, in the library if possible. A mask may remain unwritten:
@@ -153,7 +153,7 @@ absl::StatusOr<KernelPlan> CreateProduct(const KernelContext& c, bool transpose_
 absl::StatusOr<KernelPlan> CreateReluGrad(const KernelContext& c) {
   CublasProduct p = ProductOf(c, c.attr<bool>("transpose_a"), c.attr<bool>("transpose_b"));
   if (p.m == 0) return MakeCudaKernel(c, {IndexedStage(c, 1, "0")});
-  if (p.k == 0) return Sequence(MakeIndexed(c, "0"), MakeReluGradBehind(c));
+  if (p.k == 0) return Sequence(MakeIndexed(c, "0"), MakeReluGradEpilogue(c));
   p.epilogue = Epilogue::kReluGrad;
   absl::StatusOr<KernelPlan> plan =
       ProgramOf(c).WritesMask(*c.node().input(2).node) ? MakeProduct(c, p) : MakeInSteps(c, p);

@@ -51,9 +51,9 @@ absl::StatusOr<std::string> FromDiagonals(const KernelContext& c, int k, absl::s
   const Matrices m = MatricesOf(c.output_shape(0));
   MF_ASSIGN_OR_RETURN(const Band band, BandOf(c, m, k));
   const std::vector<std::string> at = CoordinateTexts("i", {m.batch, m.rows, m.columns});
-  const std::string place = absl::StrCat("(", at[1], ", ", at[2], ")");
-  return absl::StrCat(band.diagonals, "::Has", place, " ? ", diagonal, "[", at[0], " * ",
-                      band.diagonals, "::kSize + ", band.diagonals, "::At", place,
+  const std::string coordinates = absl::StrCat("(", at[1], ", ", at[2], ")");
+  return absl::StrCat(band.diagonals, "::Has", coordinates, " ? ", diagonal, "[", at[0], " * ",
+                      band.diagonals, "::kSize + ", band.diagonals, "::At", coordinates,
                       "] : ", otherwise);
 }
 
@@ -78,9 +78,9 @@ absl::StatusOr<KernelPlan> CreatePart(const KernelContext& c) {
   MF_ASSIGN_OR_RETURN(const Band band, BandOf(c, m, 1));
   const std::vector<std::string> at =
       CoordinateTexts("i", {m.batch, band.band.upper - band.band.lower + 1, band.length});
-  const std::string place = absl::StrCat(band.diagonals, "::InMatrix(", at[1], ", ", at[2], ")");
-  return MoveKernel(c, absl::StrCat(place, " >= 0 ? a0[static_cast<int64>", at[0], " * ",
-                                    m.rows * m.columns, " + ", place, "] : ", PaddingText(c, 2)));
+  const std::string index = absl::StrCat(band.diagonals, "::InMatrix(", at[1], ", ", at[2], ")");
+  return MoveKernel(c, absl::StrCat(index, " >= 0 ? a0[static_cast<int64>", at[0], " * ",
+                                    m.rows * m.columns, " + ", index, "] : ", PaddingText(c, 2)));
 }
 
 absl::StatusOr<KernelPlan> CreateBandPart(const KernelContext& c) {

@@ -111,19 +111,19 @@ TeamShape ChooseTeam(int64_t results, int64_t count, int64_t kept_run) {
 TeamShape TeamForRows(int64_t rows, int64_t columns) {
   constexpr int64_t kWarpsThatFill = 1024;
   const bool many = rows >= kWarpsThatFill && columns <= 1024;
-  const int64_t most = many ? kWarp : 1024;
-  const int64_t along = std::min(PowerOfTwoFor((columns + 7) / 8), most);
+  const int64_t max_along = many ? kWarp : 1024;
+  const int64_t along = std::min(PowerOfTwoFor((columns + 7) / 8), max_along);
   const int64_t across = std::max<int64_t>(256 / along, 1);
   return {
       .along = static_cast<int>(along), .across = static_cast<int>(across), .along_first = true};
 }
 
 Parts ChooseParts(const TeamShape& team, int64_t results, int64_t count) {
-  constexpr int64_t kLeastOfThread = 16;  // elements; fewer are not worth a second stage
+  constexpr int64_t kMinPerThread = 16;  // elements; fewer are not worth a second stage
   const int64_t blocks = team.BlocksFor(results);
   int64_t wanted = 1;
   if (blocks > 0 && 2 * blocks <= kManyBlocks) {
-    wanted = std::clamp<int64_t>(count / (team.along * kLeastOfThread), 1, kManyBlocks / blocks);
+    wanted = std::clamp<int64_t>(count / (team.along * kMinPerThread), 1, kManyBlocks / blocks);
   }
   // Parts are whole rounds of the threads, and no part is empty.
   const int64_t rounds = std::max<int64_t>(DivideUp(DivideUp(count, wanted), team.along), 1);

@@ -69,9 +69,9 @@ absl::StatusOr<KernelPlan> ScatterKernel(const KernelContext& c, const Scatter& 
     stages.push_back({.body = absl::StrCat("WriteLast", which, one, operands, ");"),
                       .grid = ElementwiseGrid(s.positions * s.size)});
   } else {
-    constexpr int64_t kThreads = 256, kMostPositions = 4096;  // beyond that, blocks take several
+    constexpr int64_t kThreads = 256, kMaxPositions = 4096;  // beyond that, blocks take several
     const int64_t split = (s.size + kThreads - 1) / kThreads;
-    const int64_t blocks = split * std::min(s.positions, kMostPositions);
+    const int64_t blocks = split * std::min(s.positions, kMaxPositions);
     if (blocks > std::numeric_limits<int32_t>::max()) {
       return absl::UnimplementedError(
           "rows too long for a scatter; expected at most 2^31 - 1 blocks of threads");

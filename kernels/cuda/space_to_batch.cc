@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SpaceToBatchND and BatchToSpaceND. `space` is [N,S…,rest] and `batch` is [places·N,s…,rest].
+// SpaceToBatchND and BatchToSpaceND. `space` is [N,S…,rest] and `batch` is [positions·N,s…,rest].
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "framework/core/status.h"
@@ -28,7 +28,7 @@ absl::StatusOr<KernelPlan> CreateSpaceToBatch(const KernelContext& c) {
   MF_ASSIGN_OR_RETURN(const Blocks blocks, BlocksOf(c));
   const int m = blocks.dims();
   const std::vector<int64_t> strides = Strides(space);
-  // The output viewed as [place…,N,s…,rest].
+  // The output viewed as [position…,N,s…,rest].
   std::vector<int64_t> sizes = blocks.sizes;
   sizes.push_back(space.dim(0));
   for (int d = 1; d <= m; ++d) sizes.push_back(batch.dim(d));
@@ -56,17 +56,17 @@ absl::StatusOr<KernelPlan> CreateBatchToSpace(const KernelContext& c) {
   std::vector<int64_t> sizes(space.dims().begin(), space.dims().begin() + m + 1);
   sizes.push_back(NumElementsFrom(space, m + 1));
   const std::vector<std::string> at = CoordinateTexts("i", sizes);
-  std::string place = "0";
+  std::string position = "0";
   std::vector<std::string> terms = {at[m + 1]};
   for (int k = 0; k < m; ++k) {
     const std::string uncropped = absl::StrCat("(", at[k + 1], " + ", blocks.margins[2 * k], ")");
-    place =
-        absl::StrCat("(", place, ") * ", blocks.sizes[k], " + ", uncropped, " % ", blocks.sizes[k]);
+    position = absl::StrCat("(", position, ") * ", blocks.sizes[k], " + ", uncropped, " % ",
+                            blocks.sizes[k]);
     terms.push_back(absl::StrCat(uncropped, " / ", blocks.sizes[k], " * ", strides[k + 1], "ll"));
   }
   return MoveKernel(
-      c, absl::StrCat("a0[static_cast<int64>((", place, ") * ", space.dim(0), " + ", at[0], ") * ",
-                      strides[0], " + ", absl::StrJoin(terms, " + "), "]"));
+      c, absl::StrCat("a0[static_cast<int64>((", position, ") * ", space.dim(0), " + ", at[0],
+                      ") * ", strides[0], " + ", absl::StrJoin(terms, " + "), "]"));
 }
 
 }  // namespace

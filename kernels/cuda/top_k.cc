@@ -12,8 +12,8 @@ namespace {
 // Returns whether to use selection instead of ranking. Selection reads a row k times in one block;
 // ranking compares all elements of a row with each other, in many blocks.
 bool Selects(int64_t rows, int64_t n, int64_t k) {
-  constexpr int64_t kFewest = 8, kThreads = 256, kProcessors = 128;
-  return k <= kFewest || k * kThreads < n * std::min(rows, kProcessors);
+  constexpr int64_t kSmallK = 8, kThreads = 256, kProcessors = 128;
+  return k <= kSmallK || k * kThreads < n * std::min(rows, kProcessors);
 }
 
 absl::StatusOr<KernelPlan> CreateTopK(const KernelContext& c) {

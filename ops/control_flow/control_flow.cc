@@ -315,8 +315,8 @@ absl::StatusOr<std::vector<Output>> TryLimitedWhile(const Scope& scope,
 }
 
 // Returns `outputs`; if that is an error, records it in the scope and returns invalid outputs.
-std::vector<Output> OrFail(const Scope& scope, absl::Span<const Output> inputs,
-                           absl::StatusOr<std::vector<Output>> outputs) {
+std::vector<Output> OrInvalid(const Scope& scope, absl::Span<const Output> inputs,
+                              absl::StatusOr<std::vector<Output>> outputs) {
   if (outputs.ok()) return *std::move(outputs);
   scope.Fail(outputs.status());
   return std::vector<Output>(std::max<size_t>(inputs.size(), 1));
@@ -326,15 +326,15 @@ std::vector<Output> OrFail(const Scope& scope, absl::Span<const Output> inputs,
 
 std::vector<Output> If(const Scope& scope, Output cond, absl::Span<const Output> inputs,
                        FunctionBuilder then_branch, FunctionBuilder else_branch) {
-  return OrFail(scope, inputs, TryIf(scope, cond, inputs, then_branch, else_branch));
+  return OrInvalid(scope, inputs, TryIf(scope, cond, inputs, then_branch, else_branch));
 }
 
 std::vector<Output> While(const Scope& scope, absl::Span<const Output> inputs, FunctionBuilder cond,
                           FunctionBuilder body, const WhileOptions& options) {
-  return OrFail(scope, inputs,
-                options.maximum_iterations
-                    ? TryLimitedWhile(scope, inputs, cond, body, *options.maximum_iterations)
-                    : TryWhile(scope, inputs, cond, body));
+  return OrInvalid(scope, inputs,
+                   options.maximum_iterations
+                       ? TryLimitedWhile(scope, inputs, cond, body, *options.maximum_iterations)
+                       : TryWhile(scope, inputs, cond, body));
 }
 
 }  // namespace ops

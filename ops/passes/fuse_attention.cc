@@ -123,9 +123,9 @@ class Finder {
                         [](const Use& use) { return use.slot == Use::kControl; });
   }
 
-  static bool Take(Node* node, Node** place) {
-    if (*place != nullptr) return false;
-    *place = node;
+  static bool Take(Node* node, Node** slot) {
+    if (*slot != nullptr) return false;
+    *slot = node;
     return true;
   }
   static Node* OnlyUser(const Node& node) {

@@ -129,8 +129,8 @@ bool IsLayer(const Compilation& c, Node* node, Layer* layer) {
             .relu_grad = node,
             .bias_grad = BiasGradOf(node->output(0))};
   const Node& product = *layer->product;
-  const Sharded* const share = AsSharded(c.shardings.at(node->input(1)));
-  if (share != nullptr && share->dim != 0) return false;  // rows of a mask must be whole
+  const Sharded* const sharded = AsSharded(c.shardings.at(node->input(1)));
+  if (sharded != nullptr && sharded->dim != 0) return false;  // rows of a mask must be whole
   return layer->forward->op().name == ops::WithBiasAndRelu(ops::kMatMul) &&
          layer->bias_grad != nullptr && product.op().name == ops::kMatMul &&
          product.uses().size() == 1 && product.control_inputs().empty() &&

@@ -34,7 +34,7 @@ bool MayFuse(const Node& node) {
 }
 
 // Returns whether each replica holds the same elements of both values.
-bool LieAlike(const Compilation& c, const Output& a, const Output& b) {
+bool HaveSameShards(const Compilation& c, const Output& a, const Output& b) {
   const Sharded *of_a = AsSharded(c.shardings.at(a)), *of_b = AsSharded(c.shardings.at(b));
   const bool same = of_a == nullptr ? of_b == nullptr : of_b != nullptr && *of_a == *of_b;
   return same && c.values().shape(a) == c.values().shape(b);
@@ -43,9 +43,9 @@ bool LieAlike(const Compilation& c, const Output& a, const Output& b) {
 // The nodes that compute one value, collected backwards from its node.
 class Tree {
  public:
-  // `places` has the topological index of each node, by id.
-  Tree(const Compilation& c, const std::vector<int>& places, Node* root)
-      : c_(c), places_(places), root_(root), nodes_{root} {
+  // `positions` has the topological index of each node, by id.
+  Tree(const Compilation& c, const std::vector<int>& positions, Node* root)
+      : c_(c), positions_(positions), root_(root), nodes_{root} {
     // A node with several users is added once all of them are in the tree.
     for (bool grows = true; grows;) {
       grows = false;
@@ -62,7 +62,8 @@ class Tree {
   // Returns the nodes in topological order.
   std::vector<Node*> InOrder() const {
     std::vector<Node*> nodes = nodes_;
-    absl::c_sort(nodes, [&](Node* a, Node* b) { return places_[a->id()] < places_[b->id()]; });
+    absl::c_sort(nodes,
+                 [&](Node* a, Node* b) { return positions_[a->id()] < positions_[b->id()]; });
     return nodes;
   }
 
@@ -81,7 +82,7 @@ class Tree {
   bool Take(const Output& value) {
     Node* const node = value.node;
     if (nodes_.size() == kMaxNodes || has(node) || !MayFuse(*node) ||
-        !LieAlike(c_, value, root_->output(0)) || absl::c_linear_search(c_.fetches, value) ||
+        !HaveSameShards(c_, value, root_->output(0)) || absl::c_linear_search(c_.fetches, value) ||
         absl::c_linear_search(c_.targets, node)) {
       return false;
     }
@@ -95,7 +96,7 @@ class Tree {
   }
 
   const Compilation& c_;
-  const std::vector<int>& places_;
+  const std::vector<int>& positions_;
   Node* const root_;
   std::vector<Node*> nodes_;
 };
@@ -151,12 +152,12 @@ absl::StatusOr<bool> FuseElementwise::Run(Compilation& c) {
   if (!c.HasKernel(ops::kFusedElementwise)) return false;
   bool changed = false;
   MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(c.graph));
-  std::vector<int> places(c.graph.id_limit());
-  for (size_t i = 0; i < order.size(); ++i) places[order[i]->id()] = static_cast<int>(i);
+  std::vector<int> positions(c.graph.id_limit());
+  for (size_t i = 0; i < order.size(); ++i) positions[order[i]->id()] = static_cast<int>(i);
   std::set<const Node*> fused;
   for (auto it = order.rbegin(); it != order.rend(); ++it) {
     if (fused.count(*it) > 0 || !MayFuse(**it)) continue;
-    const Tree tree(c, places, *it);
+    const Tree tree(c, positions, *it);
     if (tree.size() < 2 || tree.Inputs().empty() || tree.Inputs().size() > kMaxInputs) continue;
     fused.insert(tree.nodes().begin(), tree.nodes().end());
     MF_RETURN_IF_ERROR(Fuse(c, *it, tree));

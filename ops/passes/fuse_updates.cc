@@ -171,12 +171,12 @@ struct Window {
 // Returns the window of each node, by node id.
 std::vector<Window> FindWindows(const Compilation& c, const std::vector<Node*>& order) {
   std::vector<Window> windows(c.graph.id_limit());
-  std::vector<int> place(c.graph.id_limit(), -1);
+  std::vector<int> position(c.graph.id_limit(), -1);
   for (size_t i = 0; i < c.collectives.size(); ++i) {
-    place[c.collectives[i]->id()] = static_cast<int>(i);
+    position[c.collectives[i]->id()] = static_cast<int>(i);
   }
   for (const Node* node : order) {
-    const int after = std::max(windows[node->id()].after, place[node->id()]);
+    const int after = std::max(windows[node->id()].after, position[node->id()]);
     for (const Use& use : node->uses()) {
       int& of_user = windows[use.user->id()].after;
       of_user = std::max(of_user, after);
@@ -186,7 +186,7 @@ std::vector<Window> FindWindows(const Compilation& c, const std::vector<Node*>& 
     int& before = windows[(*it)->id()].before;
     for (const Use& use : (*it)->uses()) {
       const NodeId user = use.user->id();
-      before = std::min(before, place[user] >= 0 ? place[user] : windows[user].before);
+      before = std::min(before, position[user] >= 0 ? position[user] : windows[user].before);
     }
   }
   return windows;
@@ -294,15 +294,16 @@ absl::StatusOr<bool> JoinBuckets(Compilation& c) {
   MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(c.graph));
   Grouping grouping(c, order);
   // Marks nodes after a write: an update there might have to wait for another update of its group.
-  std::vector<char> behind(c.graph.id_limit(), 0);
+  std::vector<char> after_write(c.graph.id_limit(), 0);
   for (Node* node : order) {
-    const auto is_behind = [&](const Node* before) {
-      return behind[before->id()] || before->op().role == OpRole::kWrite;
+    const auto is_write_or_after = [&](const Node* before) {
+      return after_write[before->id()] || before->op().role == OpRole::kWrite;
     };
-    behind[node->id()] =
-        absl::c_any_of(node->inputs(), [&](const Output& in) { return is_behind(in.node); }) ||
-        absl::c_any_of(node->control_inputs(), is_behind);
-    if (!behind[node->id()] && may_join(node)) grouping.Add(node);
+    after_write[node->id()] =
+        absl::c_any_of(node->inputs(),
+                       [&](const Output& in) { return is_write_or_after(in.node); }) ||
+        absl::c_any_of(node->control_inputs(), is_write_or_after);
+    if (!after_write[node->id()] && may_join(node)) grouping.Add(node);
   }
   return grouping.Join();
 }

@@ -180,8 +180,8 @@ absl::StatusOr<bool> ExpandEinsums(Compilation& c) {
 
 // --- sums of products ---------------------------------------------------------------------------
 
-// The fewest products to merge: adding two is as fast as merging them.
-constexpr size_t kFewest = 3;
+// The minimum number of products to merge: adding two is as fast as merging them.
+constexpr size_t kMinMerged = 3;
 
 // Returns whether the node sums over the rows of its operands, which are matrices, and is used only
 // once.
@@ -232,7 +232,7 @@ absl::StatusOr<bool> Merge(Compilation& c, Node* add) {
     const bool joins = SumsRows(*input.node) && AreAlike(c, *input.node, *first->node);
     (joins ? merged : others).push_back(input);
   }
-  if (merged.size() < kFewest) return false;
+  if (merged.size() < kMinMerged) return false;
 
   const Scope scope = c.scope().SubScope(add->name());
   const Output a = RowsOfAll(scope, merged, 0);

@@ -69,14 +69,14 @@ TEST_F(CompileTest, CachedProgramIsNotCompiledAgain) {
 // ask for is compiled once.
 TEST_F(CompileTest, ThreadsCompileSideBySide) {
   const int64_t before = NumCudaCompilations();
-  std::atomic<int> inside{0}, most{0};
+  std::atomic<int> inside{0}, max_inside{0};
   SetFakeNvrtcHook([&] {
     const int now = ++inside;
-    int seen = most.load();
-    while (seen < now && !most.compare_exchange_weak(seen, now)) {
+    int seen = max_inside.load();
+    while (seen < now && !max_inside.compare_exchange_weak(seen, now)) {
     }
     // Waits until another thread is inside, too.
-    for (int i = 0; i < 10'000 && most.load() < 2; ++i) {
+    for (int i = 0; i < 10'000 && max_inside.load() < 2; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     --inside;
@@ -91,7 +91,7 @@ TEST_F(CompileTest, ThreadsCompileSideBySide) {
   }
   for (std::thread& thread : threads) thread.join();
   SetFakeNvrtcHook(nullptr);
-  EXPECT_EQ(most.load(), 2);
+  EXPECT_EQ(max_inside.load(), 2);
   EXPECT_EQ(NumCudaCompilations() - before, 2);
 }
 

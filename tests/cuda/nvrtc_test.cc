@@ -93,17 +93,17 @@ std::string ResourceUsage(const std::string& ptx, int capability) {
   return said;
 }
 
-// Returns the most bytes that any kernel spills, from the text of ResourceUsage.
-int MostSpilled(absl::string_view usage) {
-  int most = 0;
+// Returns the largest number of bytes that a kernel spills, from the text of ResourceUsage.
+int MaxSpilledBytes(absl::string_view usage) {
+  int max_bytes = 0;
   for (const absl::string_view line : absl::StrSplit(usage, '\n')) {
     const std::vector<absl::string_view> parts = absl::StrSplit(line, ", ");
     int bytes = 0;  // of `8 bytes stack frame, 8 bytes spill stores, 8 bytes spill loads`
     if (parts.size() < 2 || !absl::EndsWith(parts[1], " bytes spill stores")) continue;
     if (!absl::SimpleAtoi(parts[1].substr(0, parts[1].find(' ')), &bytes)) continue;
-    most = std::max(most, bytes);
+    max_bytes = std::max(max_bytes, bytes);
   }
-  return most;
+  return max_bytes;
 }
 
 // Returns attention and its gradient for 1,024 queries and keys, with rows of `depth` elements.
@@ -144,7 +144,7 @@ TEST(NvrtcTest, CompilesAttentionForAllArchitectures) {
     ASSERT_TRUE(ptx.ok()) << capability << ": " << ptx.status();
     const std::string usage = ResourceUsage(*ptx, capability);
     EXPECT_GT(Count(usage, "spill stores"), 0) << usage;
-    EXPECT_LE(MostSpilled(usage), kMaxSpilled) << usage;
+    EXPECT_LE(MaxSpilledBytes(usage), kMaxSpilled) << usage;
     EXPECT_FALSE(absl::StrContains(usage, "error")) << usage;
     std::printf("%s\n", usage.c_str());
   }

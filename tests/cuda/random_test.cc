@@ -18,7 +18,7 @@ namespace {
 struct Drawn {
   OpCase op_case;
   std::unique_ptr<CaseNode> node;
-  ShareOptions share;
+  ShardOptions shard;
 };
 
 Drawn Parse(const std::string& text) {
@@ -33,11 +33,11 @@ Tensor OnTheCpu(const Drawn& drawn) {
   const std::vector<Shape> global = drawn.node->OutputShapes();
   const auto results = EvaluateNode(
       *drawn.node->node, drawn.node->inputs,
-      drawn.share.output_shapes.empty() ? global : drawn.share.output_shapes, CpuAndGpuKernels(),
-      {.params = drawn.share.params,
-       .output_shardings = drawn.share.output_shardings,
+      drawn.shard.output_shapes.empty() ? global : drawn.shard.output_shapes, CpuAndGpuKernels(),
+      {.params = drawn.shard.params,
+       .output_shardings = drawn.shard.output_shardings,
        .global_output_shapes =
-           drawn.share.output_shapes.empty() ? absl::Span<const Shape>() : absl::MakeSpan(global)});
+           drawn.shard.output_shapes.empty() ? absl::Span<const Shape>() : absl::MakeSpan(global)});
   EXPECT_TRUE(results.ok()) << results.status();
   return results->at(0);
 }
@@ -47,7 +47,7 @@ void ExpectTheNumbersOfTheCpu(const std::vector<Drawn>& all) {
   ASSERT_TRUE(device.ok()) << device.status();
   NodesOnDevice nodes(device->get(), &CpuAndGpuKernels());
   for (const Drawn& drawn : all) {
-    const absl::StatusOr<int> number = nodes.Add(*drawn.node, drawn.share);
+    const absl::StatusOr<int> number = nodes.Add(*drawn.node, drawn.shard);
     ASSERT_TRUE(number.ok()) << number.status();
   }
   const absl::Status finished = nodes.Finish();
@@ -71,7 +71,7 @@ TEST(CudaRandomTest, DependsOnSeedStepAndIterationLikeCpu) {
       for (const char* seeds : {"", ", seed=7", ", seed2=9", ", seed=-1, seed2=3"}) {
         all.push_back(Parse(
             absl::StrCat("case ", op, " {T=int32, dtype=", dtype, seeds, "}\nin int32<1>{2100}")));
-        all.back().share.params = {.step = 3 + all.size(), .seed = 1ull << 63, .iteration = 5};
+        all.back().shard.params = {.step = 3 + all.size(), .seed = 1ull << 63, .iteration = 5};
       }
     }
   }
@@ -87,15 +87,15 @@ struct Cut {
 };
 
 // Adds the case `text` for rows [3, 8) of 12, and for no rows.
-void AddShares(const std::string& text, const Cut& cut, std::vector<Drawn>* all) {
+void AddShards(const std::string& text, const Cut& cut, std::vector<Drawn>* all) {
   for (const int64_t rows : {5, 0}) {
     Shape local = cut.global;
     local.set_dim(cut.dim, rows * cut.factor);
     all->push_back(Parse(text));
-    ShareOptions& share = all->back().share;
-    share.params.first_row[2] = 3;
-    share.output_shardings = {Sharded{/*axis=*/2, cut.dim, cut.factor}};
-    share.output_shapes = {local};
+    ShardOptions& shard = all->back().shard;
+    shard.params.first_row[2] = 3;
+    shard.output_shardings = {Sharded{/*axis=*/2, cut.dim, cut.factor}};
+    shard.output_shapes = {local};
   }
 }
 
@@ -110,17 +110,17 @@ TEST(CudaRandomTest, RowIsSameOnAnyReplica) {
     shape += "}";
     for (const char* dtype : {"half", "float", "double"}) {
       for (const char* op : kDistributions) {
-        AddShares(absl::StrCat("case ", op, " {T=int32, dtype=", dtype, "}\n", shape), cut, &all);
+        AddShards(absl::StrCat("case ", op, " {T=int32, dtype=", dtype, "}\n", shape), cut, &all);
       }
       for (const char* op :
            {"StatelessRandomNormal", "StatelessRandomUniform", "StatelessTruncatedNormal"}) {
-        AddShares(absl::StrCat("case ", op, " {T=int32, Tseed=int64, dtype=", dtype, "}\n", shape,
+        AddShards(absl::StrCat("case ", op, " {T=int32, Tseed=int64, dtype=", dtype, "}\n", shape,
                                "\nin int64<2>{12, -34}"),
                   cut, &all);
       }
     }
     for (const char* dtype : {"int32", "int64"}) {
-      AddShares(
+      AddShards(
           absl::StrCat("case StatelessRandomUniformInt {T=int32, Tseed=int32, dtype=", dtype, "}\n",
                        shape, "\nin int32<2>{5, 6}\nin ", dtype, "<>{-10}\nin ", dtype, "<>{17}"),
           cut, &all);
@@ -132,7 +132,7 @@ TEST(CudaRandomTest, RowIsSameOnAnyReplica) {
 TEST(CudaReplicaIndexTest, ReturnsIndexOfReplica) {
   std::vector<Drawn> all;
   all.push_back(Parse("case ReplicaIndex {}"));
-  all.back().share.params = {.step = 1, .seed = 2, .iteration = 3, .replica = 4};
+  all.back().shard.params = {.step = 1, .seed = 2, .iteration = 3, .replica = 4};
   ExpectTheNumbersOfTheCpu(all);
 }
 

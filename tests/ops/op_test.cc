@@ -264,22 +264,22 @@ TEST_P(EveryOp, HasCasesOfSizeOneInEachDimension) {
   for (const ArgDef& arg : op().inputs) {
     if (arg.is_static || MayBeNeverOne(op().name, arg.name)) continue;
     const std::vector<Shape> shapes = ShapesOf(op(), arg);
-    int least = kMaxRank, most = 0;
+    int min_rank = kMaxRank, max_rank = 0;
     for (const Shape& shape : shapes) {
-      least = std::min(least, shape.rank());
-      most = std::max(most, shape.rank());
+      min_rank = std::min(min_rank, shape.rank());
+      max_rank = std::max(max_rank, shape.rank());
     }
     const auto has_one = [&](auto dim_of) {
       return absl::c_any_of(shapes, [&](const Shape& shape) { return dim_of(shape) == 1; });
     };
-    for (int d = 0; least == most && d < most; ++d) {
+    for (int d = 0; min_rank == max_rank && d < max_rank; ++d) {
       EXPECT_TRUE(has_one([d](const Shape& shape) { return shape.dim(d); }))
           << "no case has a 1 in dimension " << d << " of " << arg.name;
     }
-    if (least == most || most == 0) continue;
+    if (min_rank == max_rank || max_rank == 0) continue;
     EXPECT_TRUE(has_one([](const Shape& shape) { return shape.rank() > 0 ? shape.dim(0) : 0; }))
         << "no case has a 1 in the first dimension of " << arg.name;
-    EXPECT_TRUE(most == 1 || has_one([](const Shape& shape) {
+    EXPECT_TRUE(max_rank == 1 || has_one([](const Shape& shape) {
                   return shape.rank() > 1 ? shape.dim(shape.rank() - 1) : 0;
                 }))
         << "no case has a 1 in the last dimension of " << arg.name;

@@ -40,7 +40,7 @@ struct DrawOptions {
 };
 
 // Draws one replica's shard, of shape `local`, of a tensor of shape `global`.
-Tensor DrawShare(RandomBuilder build, DataType dtype, const Shape& global, const Shape& local,
+Tensor DrawShard(RandomBuilder build, DataType dtype, const Shape& global, const Shape& local,
                  const DrawOptions& options) {
   Graph graph;
   const Scope scope(&graph);
@@ -55,7 +55,7 @@ Tensor DrawShare(RandomBuilder build, DataType dtype, const Shape& global, const
 
 Tensor Draw(RandomBuilder build, DataType dtype, const Shape& shape,
             const DrawOptions& options = {}) {
-  return DrawShare(build, dtype, shape, shape, options);
+  return DrawShard(build, dtype, shape, shape, options);
 }
 
 // Source: Random123, tests/kat_vectors, philox4x32 with 10 rounds.
@@ -105,7 +105,7 @@ TEST(Random, ShardsEqualRowsOfWholeTensor) {
             options.evaluate.params.first_row[2] = first_row;
             options.evaluate.output_shardings = shardings;
             options.evaluate.global_output_shapes = global;
-            parts.push_back(DrawShare(distribution.build, dtype, shape, local, options));
+            parts.push_back(DrawShard(distribution.build, dtype, shape, local, options));
             first_row += rows;
           }
           EXPECT_TRUE(Tensor::Identical(ConcatenateAlong(parts, dim), whole))

@@ -18,7 +18,7 @@ constexpr double kStep = 1e-5;
 constexpr double kKink = 1e-3;
 constexpr double kAgreement = 1e-6;
 constexpr int64_t kElementsTried = 24;
-constexpr int64_t kMostElements = 1000;
+constexpr int64_t kMaxElements = 1000;
 
 using Feeds = std::vector<std::pair<Output, Tensor>>;
 
@@ -242,7 +242,7 @@ CheckReport CheckGradient(const OpCase& op_case, const OpRegistry& ops,
   bool floating = false;
   for (const OpCase::Operand& operand : op_case.operands) {
     floating = floating || IsFloating(operand.value.dtype());
-    if (!AllFinite(operand.value) || operand.value.num_elements() > kMostElements) return report;
+    if (!AllFinite(operand.value) || operand.value.num_elements() > kMaxElements) return report;
   }
   if (!floating) return report;
   Check(op_case, ops, kernels, &GradientCheck::Compare, &report);

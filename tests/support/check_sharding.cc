@@ -22,15 +22,15 @@ using Cut = std::vector<int64_t>;
 
 // Uneven and empty shares of `rows` rows over 1 to 4 replicas.
 std::set<Cut> Cuts(int64_t rows) {
-  const int64_t third = rows / 3, half = rows / 2, most = rows - third;
+  const int64_t third = rows / 3, half = rows / 2, two_thirds = rows - third;
   return {{rows},
-          {most, third},
+          {two_thirds, third},
           {0, rows},
           {rows, 0},
           {half, 0, rows - half},
           {0, rows, 0},
           {third, third, rows - 2 * third},
-          {0, most, 0, third},
+          {0, two_thirds, 0, third},
           {rows - 3 * (rows / 4), rows / 4, rows / 4, rows / 4}};
 }
 

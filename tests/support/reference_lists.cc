@@ -41,7 +41,7 @@ absl::StatusOr<Tensor> ItemOf(const ReferenceList& list, size_t i) {
   return ZerosOf(list.dtype, shape);
 }
 
-absl::StatusOr<size_t> Place(const ReferenceList& list, int64_t index) {
+absl::StatusOr<size_t> CheckedIndex(const ReferenceList& list, int64_t index) {
   if (index >= 0 && index < static_cast<int64_t>(list.items.size())) return index;
   return absl::InvalidArgumentError(
       absl::StrCat("expected an index in [0, ", list.items.size(), "), got ", index));
@@ -51,8 +51,8 @@ absl::StatusOr<Tensor> Stack(const ReferenceList& list, absl::Span<const int64_t
   std::vector<Tensor> items;
   Shape shape({static_cast<int64_t>(indices.size())});
   for (const int64_t index : indices) {
-    MF_ASSIGN_OR_RETURN(const size_t place, Place(list, index));
-    MF_ASSIGN_OR_RETURN(Tensor item, ItemOf(list, place));
+    MF_ASSIGN_OR_RETURN(const size_t at, CheckedIndex(list, index));
+    MF_ASSIGN_OR_RETURN(Tensor item, ItemOf(list, at));
     items.push_back(std::move(item));
   }
   const Shape element = items.empty() ? list.element : items[0].shape();
@@ -133,21 +133,21 @@ absl::StatusOr<std::vector<Tensor>> RunListOp(const Node& node, absl::Span<const
     return std::vector<Tensor>{std::move(stacked)};
   }
   if (op == "TensorListGetItem") {
-    MF_ASSIGN_OR_RETURN(const size_t place, Place(list, IntegerOf(in[1])));
-    MF_ASSIGN_OR_RETURN(Tensor item, ItemOf(list, place));
+    MF_ASSIGN_OR_RETURN(const size_t at, CheckedIndex(list, IntegerOf(in[1])));
+    MF_ASSIGN_OR_RETURN(Tensor item, ItemOf(list, at));
     return std::vector<Tensor>{std::move(item)};
   }
   if (op == "TensorListSetItem") {
-    MF_ASSIGN_OR_RETURN(const size_t place, Place(list, IntegerOf(in[1])));
-    list.items[place] = in[2];
+    MF_ASSIGN_OR_RETURN(const size_t at, CheckedIndex(list, IntegerOf(in[1])));
+    list.items[at] = in[2];
     return made(std::move(list));
   }
   if (op == "TensorListScatterIntoExistingList") {
     MF_ASSIGN_OR_RETURN(const std::vector<Tensor> rows, Rows(in[1]));
     MF_ASSIGN_OR_RETURN(const std::vector<int64_t> indices, IntegersOf(in[2]));
     for (size_t i = 0; i < indices.size(); ++i) {
-      MF_ASSIGN_OR_RETURN(const size_t place, Place(list, indices[i]));
-      list.items[place] = rows[i];
+      MF_ASSIGN_OR_RETURN(const size_t at, CheckedIndex(list, indices[i]));
+      list.items[at] = rows[i];
     }
     return made(std::move(list));
   }

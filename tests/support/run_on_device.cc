@@ -19,12 +19,12 @@ constexpr size_t kGuard = 64;
 
 class Context final : public KernelContext {
  public:
-  Context(const CaseNode& node, const ShareOptions& share, KernelLibrary* library,
+  Context(const CaseNode& node, const ShardOptions& shard, KernelLibrary* library,
           const KernelOptions& options, TuningTable* tuning)
       : node_(node),
         global_outputs_(node.OutputShapes()),
-        outputs_(share.output_shapes.empty() ? global_outputs_ : share.output_shapes),
-        shardings_(share.output_shardings),
+        outputs_(shard.output_shapes.empty() ? global_outputs_ : shard.output_shapes),
+        shardings_(shard.output_shardings),
         library_(library),
         options_(options),
         tuning_(tuning) {
@@ -107,7 +107,7 @@ void CopyTo(const std::vector<std::byte>& bytes, const Tensor& tensor) {
 
 std::unique_ptr<KernelContext> ContextOf(const CaseNode& node, KernelLibrary* library,
                                          const KernelOptions& options) {
-  return std::make_unique<Context>(node, ShareOptions(), library, options, /*tuning=*/nullptr);
+  return std::make_unique<Context>(node, ShardOptions(), library, options, /*tuning=*/nullptr);
 }
 
 NodesOnDevice::NodesOnDevice(Device* device, const KernelRegistry* kernels,
@@ -118,11 +118,11 @@ NodesOnDevice::NodesOnDevice(Device* device, const KernelRegistry* kernels,
       tuning_(tuning),
       library_(kernels->NewLibrary(device->traits().type)) {}
 
-absl::StatusOr<int> NodesOnDevice::Add(const CaseNode& node, const ShareOptions& share) {
-  const Context context(node, share, library_.get(), options_, tuning_);
+absl::StatusOr<int> NodesOnDevice::Add(const CaseNode& node, const ShardOptions& shard) {
+  const Context context(node, shard, library_.get(), options_, tuning_);
   MF_ASSIGN_OR_RETURN(KernelPlan plan, kernels_.Create(device_.traits().type, context));
-  made_.push_back({&node, std::move(plan), share.params,
-                   share.output_shapes.empty() ? node.OutputShapes() : share.output_shapes});
+  made_.push_back({&node, std::move(plan), shard.params,
+                   shard.output_shapes.empty() ? node.OutputShapes() : shard.output_shapes});
   return static_cast<int>(made_.size()) - 1;
 }
 

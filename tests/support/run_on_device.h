@@ -21,10 +21,10 @@
 
 namespace mirrorflow {
 
-// One replica's share of a node, as in EvaluateOptions for the CPU.
-struct ShareOptions {
+// One replica's shard of a node, as in EvaluateOptions for the CPU.
+struct ShardOptions {
   StepParams params;
-  // The sharding of each output and the shape of this replica's share; empty: replicated.
+  // The sharding of each output and the shape of this replica's shard; empty: replicated.
   std::vector<Sharding> output_shardings = {};
   std::vector<Shape> output_shapes = {};
 };
@@ -38,7 +38,7 @@ class NodesOnDevice {
 
   // Creates the kernel of `node`, which must outlive this object. Returns the node's number, or the
   // factory's error.
-  absl::StatusOr<int> Add(const CaseNode& node, const ShareOptions& share = {});
+  absl::StatusOr<int> Add(const CaseNode& node, const ShardOptions& shard = {});
   // Call once, after every Add and before any Run.
   absl::Status Finish();
   // Returns the results; changes the variables among the node's inputs. As in EvaluateStrictly,

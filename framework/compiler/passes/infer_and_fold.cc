@@ -231,7 +231,7 @@ absl::StatusOr<LoopLists> InferAndFold::TryLists(Compilation& c, const Node& nod
   ++trials_;
   for (bool again = true; again;) {
     MF_RETURN_IF_ERROR(InferBody(c, node, *bodies[1], stays, lists.arguments()));
-    MF_RETURN_IF_ERROR(InferBody(c, node, *bodies[0], stays, lists.behind()));
+    MF_RETURN_IF_ERROR(InferBody(c, node, *bodies[0], stays, lists.after_loop()));
     std::vector<ListInfo> results;
     for (const Output& result : bodies[1]->fetches) results.push_back(ListOf(*bodies[1], result));
     const std::optional<int64_t> bound =
@@ -291,8 +291,8 @@ absl::Status InferAndFold::InferLoop(Compilation& c, const Node& node) {
     MF_RETURN_IF_ERROR(CheckSame(node, i, "how often the loop runs", body.feed_shapes[i],
                                  body.values().shape(body.fetches[i])));
   }
-  MF_RETURN_IF_ERROR(InferBody(c, node, condition, stays, lists.behind()));
-  SetOutputs(c, node, body.feed_shapes, lists.behind());
+  MF_RETURN_IF_ERROR(InferBody(c, node, condition, stays, lists.after_loop()));
+  SetOutputs(c, node, body.feed_shapes, lists.after_loop());
   return absl::OkStatus();
 }
 

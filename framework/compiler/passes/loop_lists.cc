@@ -25,7 +25,7 @@ int64_t LengthAfter(int64_t first, std::optional<int64_t> iterations, int64_t gr
 }  // namespace
 
 LoopLists::LoopLists(std::vector<ListInfo> first)
-    : first_(std::move(first)), arguments_(first_), behind_(first_) {}
+    : first_(std::move(first)), arguments_(first_), after_loop_(first_) {}
 
 absl::StatusOr<bool> LoopLists::Refine(const std::vector<ListInfo>& results,
                                        std::optional<int64_t> bound) {
@@ -52,12 +52,12 @@ absl::StatusOr<bool> LoopLists::Refine(const std::vector<ListInfo>& results,
     if (trials_ > kTrialsOfInner && either.kinds() != argument.kinds()) {
       either = either.OfAnyLength();
     }
-    ListInfo behind = either;
-    behind.max_length = LengthAfter(first_[i].max_length, bound, growth_[i]);
+    ListInfo after_loop = either;
+    after_loop.max_length = LengthAfter(first_[i].max_length, bound, growth_[i]);
     either.max_length = LengthAfter(first_[i].max_length, before_last, growth_[i]);
-    again |= !(either == argument) || !(behind == behind_[i]);
+    again |= !(either == argument) || !(after_loop == after_loop_[i]);
     argument = std::move(either);
-    behind_[i] = std::move(behind);
+    after_loop_[i] = std::move(after_loop);
   }
   return again;
 }

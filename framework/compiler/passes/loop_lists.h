@@ -31,12 +31,12 @@ class LoopLists {
   absl::StatusOr<bool> Refine(const std::vector<ListInfo>& results, std::optional<int64_t> bound);
 
   // The lists after the loop, which its condition also sees.
-  const std::vector<ListInfo>& behind() const { return behind_; }
+  const std::vector<ListInfo>& after_loop() const { return after_loop_; }
 
  private:
   const std::vector<ListInfo> first_;
   std::vector<ListInfo> arguments_;
-  std::vector<ListInfo> behind_;
+  std::vector<ListInfo> after_loop_;
   std::vector<int64_t> growth_;  // maximum number of elements added per iteration
   int trials_ = 0;
   std::optional<int64_t> bound_;  // common to all trials so far

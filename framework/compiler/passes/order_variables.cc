@@ -29,10 +29,11 @@ std::vector<char> Dependents(const Graph& graph, std::vector<Node*> pending) {
 
 // Marks the dependents of `write`, and the nodes that come after it because collectives start in
 // order.
-std::vector<char> BehindInOrder(const Compilation& c, Node* write, const std::vector<char>& after) {
+std::vector<char> AfterWriteInOrder(const Compilation& c, Node* write,
+                                    const std::vector<char>& after_write) {
   const auto first = std::find_if(c.collectives.begin(), c.collectives.end(),
-                                  [&](const Node* node) { return after[node->id()] != 0; });
-  if (first == c.collectives.end()) return after;
+                                  [&](const Node* node) { return after_write[node->id()] != 0; });
+  if (first == c.collectives.end()) return after_write;
   std::vector<Node*> from(first, c.collectives.end());
   from.push_back(write);
   return Dependents(c.graph, std::move(from));
@@ -70,15 +71,15 @@ bool IsFetchedThroughViews(const Compilation& c, Node* read) {
 }
 
 // Orders the users of `read` before `write`, or marks the read as a copy. `after_write` marks the
-// dependents of `write`; `behind_write` also marks the nodes that the order of collectives puts
-// after it. The new edges end at `write`, so they change neither.
+// dependents of `write`; `after_write_in_order` also marks the nodes that the order of collectives
+// puts after it. The new edges end at `write`, so they change neither.
 bool OrderReadBeforeWrite(Compilation& c, Node* read, Node* write,
                           const std::vector<char>& after_write,
-                          const std::vector<char>& behind_write) {
+                          const std::vector<char>& after_write_in_order) {
   if (after_write[read->id()]) return false;  // it sees the written value
   bool needs_copy = read->has_attr(kCopyAttr) || IsFetchedThroughViews(c, read);
   const std::vector<Node*> users = UsersThroughViews(read);
-  for (Node* user : users) needs_copy |= user != write && behind_write[user->id()];
+  for (Node* user : users) needs_copy |= user != write && after_write_in_order[user->id()];
   if (needs_copy) {
     c.graph.SetAttr(read, kCopyAttr, true);
     c.graph.AddControlEdge(read, write);
@@ -122,9 +123,9 @@ absl::StatusOr<bool> OrderVariables::Run(Compilation& c) {
     for (Node* write : accesses.writes) {
       if (accesses.reads.empty()) continue;
       const std::vector<char> after_write = Dependents(c.graph, {write});
-      const std::vector<char> behind_write = BehindInOrder(c, write, after_write);
+      const std::vector<char> after_write_in_order = AfterWriteInOrder(c, write, after_write);
       for (Node* read : accesses.reads) {
-        changed |= OrderReadBeforeWrite(c, read, write, after_write, behind_write);
+        changed |= OrderReadBeforeWrite(c, read, write, after_write, after_write_in_order);
       }
     }
   }

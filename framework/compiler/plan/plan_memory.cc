@@ -137,9 +137,9 @@ int64_t LiveBytes(absl::Span<const Lifetime> values) {
     change[v.first] += Padded(v);
     change[v.last + 1] -= Padded(v);
   }
-  int64_t live = 0, most = 0;
-  for (const auto& [step, delta] : change) most = std::max(most, live += delta);
-  return most;
+  int64_t live = 0, peak = 0;
+  for (const auto& [step, delta] : change) peak = std::max(peak, live += delta);
+  return peak;
 }
 
 // Sizes the scratch of a branch or loop, which holds the arena of its functions and stages loop

@@ -43,7 +43,9 @@ class Scheduler {
         Node* collective = waiting_collectives_[next_];
         long_before_[next_++] = long_done_;
         // Nodes held until a later collective starts may run now.
-        while (!held_.empty() && IsBehindNext(held_.begin()->first)) TakeFromHeld(held_.begin());
+        while (!held_.empty() && LaterCollectiveHasStarted(held_.begin()->first)) {
+          TakeFromHeld(held_.begin());
+        }
         Take(collective);
         FindNeeded();
       } else if (ReleaseNeeded()) {
@@ -68,7 +70,7 @@ class Scheduler {
   enum class State : char { kPending, kReady, kTaken };
 
   // Returns true if a collective later than `before` has started.
-  bool IsBehindNext(int before) const { return before + 1 < static_cast<int>(next_); }
+  bool LaterCollectiveHasStarted(int before) const { return before + 1 < static_cast<int>(next_); }
 
   // Called when all predecessors of the node are scheduled.
   void Release(Node* node) {
@@ -78,7 +80,7 @@ class Scheduler {
       waiting_collectives_[own] = node;
     } else if (before < 0) {
       MakeReady(IsSource(*node) ? 0 : 1, node->id());
-    } else if (IsBehindNext(before)) {
+    } else if (LaterCollectiveHasStarted(before)) {
       MakeReady(0, node->id());
     } else {
       held_.insert({before, node->id()});

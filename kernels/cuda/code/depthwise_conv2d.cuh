@@ -32,12 +32,12 @@ template <bool kNchw, int64 kBatch, int kHeight, int kWidth, int kChannels>
 struct Images {
   static constexpr int64 kPixels = kBatch * kHeight * kWidth;
   using At = Index<kPixels * kChannels>;
-  struct Place {
+  struct Coordinates {
     At n;
     int y, x, c;
   };
   // Returns the coordinates of element i in memory order.
-  __device__ static Place PlaceOf(At i) {
+  __device__ static Coordinates CoordinatesOf(At i) {
     constexpr At kInner = kNchw ? kWidth : kChannels, kMiddle = kNchw ? kHeight : kWidth;
     constexpr At kOuter = kNchw ? kChannels : kHeight;
     const int inner = i % kInner, middle = i / kInner % kMiddle;
@@ -68,7 +68,7 @@ template <typename G, typename T>
 __device__ inline Value<T> Forward(const T* images, const T* filter, int64 i) {
   using H = typename G::H;
   using W = typename G::W;
-  const auto at = G::Out::PlaceOf(i);
+  const auto at = G::Out::CoordinatesOf(i);
   Value<T> sum = 0;
 #pragma unroll(H::kUnroll)
   for (int ty = 0; ty < H::kSize; ++ty) {
@@ -90,7 +90,7 @@ template <typename G, typename T>
 __device__ inline Value<T> ImageGradient(const T* filter, const T* dy, int64 i) {
   using H = typename G::H;
   using W = typename G::W;
-  const auto at = G::In::PlaceOf(i);
+  const auto at = G::In::CoordinatesOf(i);
   Value<T> sum = 0;
 #pragma unroll(H::kUnroll)
   for (int ty = 0; ty < H::kSize; ++ty) {

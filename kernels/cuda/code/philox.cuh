@@ -54,10 +54,10 @@ struct Shard {
 template <int64 kRuns, int64 kLength, int64 kStride, typename T, typename Make>
 __device__ inline void Generate(const Shard<kRuns, kLength, kStride>& shard, T* out, Make make) {
   constexpr int kGroup = kPerBlock<Value<T>>;
-  constexpr int64 kMostGroups = (kLength + kGroup - 2) / kGroup + 1;  // that a run can overlap
+  constexpr int64 kMaxGroups = (kLength + kGroup - 2) / kGroup + 1;  // that a run can overlap
   // Counts the elements of all groups, including the unused ones of the last block.
-  using Slot = Index<kRuns * kMostGroups * kGroup + kThreads * kGroup>;
-  constexpr Slot kGroups = kMostGroups;
+  using Slot = Index<kRuns * kMaxGroups * kGroup + kThreads * kGroup>;
+  constexpr Slot kGroups = kMaxGroups;
   __shared__ Value<T> made[kThreads * kGroup];
   const Slot group = static_cast<Slot>(blockIdx.x) * kThreads + threadIdx.x;
   if (group < kRuns * kGroups) {

@@ -44,10 +44,10 @@ struct Pool {
 
   // The coordinates of element i of images with kRows and kColumns.
   template <int kRows, int kColumns>
-  struct Place {
+  struct Coordinates {
     I channel, image;
     int y, x;
-    __device__ explicit Place(I i)
+    __device__ explicit Coordinates(I i)
         : channel(i % static_cast<I>(kChannels)),
           image(i / static_cast<I>(kRows * kColumns * kChannels)),
           y(static_cast<int>(i / static_cast<I>(kColumns * kChannels) % kRows)),
@@ -61,7 +61,7 @@ struct Pool {
   // Calls fn(pixel) for the pixels of window o, row by row.
   template <typename Fn>
   __device__ static void ForEachPixel(I o, Fn fn) {
-    const Place<H::kOut, W::kOut> at(o);
+    const Coordinates<H::kOut, W::kOut> at(o);
     for (int j = 0; j < H::kSize; ++j) {
       const int y = H::First(at.y) + j;
       if (!H::Inside(y)) continue;
@@ -72,13 +72,13 @@ struct Pool {
     }
   }
   __device__ static int Count(I o) {
-    const Place<H::kOut, W::kOut> at(o);
+    const Coordinates<H::kOut, W::kOut> at(o);
     return H::Count(at.y) * W::Count(at.x);
   }
   // Calls fn(o) for the windows that contain a pixel, row by row.
   template <typename Fn>
   __device__ static void ForEachWindow(I pixel, Fn fn) {
-    const Place<H::kIn, W::kIn> at(pixel);
+    const Coordinates<H::kIn, W::kIn> at(pixel);
     for (int j = H::kOverlap - 1; j >= 0; --j) {
       const int y = H::LastAt(at.y) - j;
       if (!H::Has(y, at.y)) continue;

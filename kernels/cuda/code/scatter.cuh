@@ -92,8 +92,8 @@ __device__ inline int ListPositions(const int* rows, int row, int64 begin, int* 
 #pragma unroll
     for (int w = 0; w < kScatterWarps; ++w) {
       if (w == warp && (votes[k] >> lane & 1) != 0) {
-        const int place = before + __popc(votes[k] & ((1u << lane) - 1));
-        list[place] = static_cast<int>(begin + k * kThreads + threadIdx.x);
+        const int index = before + __popc(votes[k] & ((1u << lane) - 1));
+        list[index] = static_cast<int>(begin + k * kThreads + threadIdx.x);
       }
       before += counts[k * kScatterWarps + w];
     }

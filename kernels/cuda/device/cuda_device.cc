@@ -72,7 +72,7 @@ class StreamLane final : public CudaLane {
     return end_.Make();
   }
 
-  absl::Status Wait(EventId id) override { return (*events_)[id].HoldUp(stream_); }
+  absl::Status Wait(EventId id) override { return (*events_)[id].MakeWait(stream_); }
   absl::Status Record(EventId id) override { return (*events_)[id].Record(stream_); }
   absl::Status Copy(const std::byte* from, std::byte* to, size_t bytes) override {
     MF_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_));
@@ -88,9 +88,9 @@ class StreamLane final : public CudaLane {
   }
 
   // Makes later work on `other` wait for all work enqueued here so far.
-  absl::Status HoldUp(const StreamLane& other) const {
+  absl::Status MakeWait(const StreamLane& other) const {
     MF_RETURN_IF_ERROR(end_.Record(stream_));
-    return end_.HoldUp(other.stream_);
+    return end_.MakeWait(other.stream_);
   }
 
  private:
@@ -172,8 +172,8 @@ class CudaDevice final : public Device {
   // Copies on a separate stream, after the current step has taken its own input.
   absl::Status Send(const StepInput& input) override {
     MF_RETURN_IF_ERROR(Select());
-    if (std::exchange(clears_, false)) MF_RETURN_IF_ERROR(compute().HoldUp(ahead_));
-    MF_RETURN_IF_ERROR(taken_.HoldUp(ahead_.stream()));
+    if (std::exchange(clears_, false)) MF_RETURN_IF_ERROR(compute().MakeWait(ahead_));
+    MF_RETURN_IF_ERROR(taken_.MakeWait(ahead_.stream()));
     MF_RETURN_IF_ERROR(CopyInput(input, ahead_));
     MF_RETURN_IF_ERROR(sent_.Record(ahead_.stream()));
     sending_ = true;
@@ -230,8 +230,8 @@ class CudaDevice final : public Device {
     }
     writes_ = failure().writes;
     if (failure().what != nullptr) return TakeFailure();
-    ForEachFetch(execution.fetches, [&](const StepFetch& fetch, size_t place) {
-      if (place != 0) std::memcpy(fetch.host, host_report_.get() + place, fetch.bytes);
+    ForEachFetch(execution.fetches, [&](const StepFetch& fetch, size_t offset) {
+      if (offset != 0) std::memcpy(fetch.host, host_report_.get() + offset, fetch.bytes);
       return absl::OkStatus();
     }).IgnoreError();
     return absl::OkStatus();
@@ -300,7 +300,7 @@ class CudaDevice final : public Device {
   // Copies the input to where BeginStep reads it, unless it has already been sent.
   absl::Status BringInput(const StepInput& input) {
     // The stream waits even if a different input was sent: that input must not arrive later.
-    if (std::exchange(sending_, false)) MF_RETURN_IF_ERROR(sent_.HoldUp(compute().stream()));
+    if (std::exchange(sending_, false)) MF_RETURN_IF_ERROR(sent_.MakeWait(compute().stream()));
     return input.bytes == 0 || input.sent ? absl::OkStatus() : CopyInput(input, compute());
   }
   absl::Status BeginStep(const Execution& execution, bool captured) {
@@ -310,21 +310,21 @@ class CudaDevice final : public Device {
                                   : taken_.Record(compute().stream()));
     }
     for (StreamLane& lane : lanes_) {
-      if (&lane != &compute()) MF_RETURN_IF_ERROR(compute().HoldUp(lane));
+      if (&lane != &compute()) MF_RETURN_IF_ERROR(compute().MakeWait(lane));
     }
     return absl::OkStatus();
   }
   // Copies the report, with the fetches that fit in it, and each other fetch to the host.
   absl::Status EndStep(const Execution& execution) {
     for (StreamLane& lane : lanes_) {
-      if (&lane != &compute()) MF_RETURN_IF_ERROR(lane.HoldUp(compute()));
+      if (&lane != &compute()) MF_RETURN_IF_ERROR(lane.MakeWait(compute()));
     }
     size_t used = sizeof(DataFailure);
     MF_RETURN_IF_ERROR(
-        ForEachFetch(execution.fetches, [&](const StepFetch& fetch, size_t place) -> absl::Status {
-          if (place == 0) return CopyToHost(fetch.device, fetch.host, fetch.bytes);
-          used = place + fetch.bytes;
-          return compute().Copy(fetch.device, report_.get() + place, fetch.bytes);
+        ForEachFetch(execution.fetches, [&](const StepFetch& fetch, size_t offset) -> absl::Status {
+          if (offset == 0) return CopyToHost(fetch.device, fetch.host, fetch.bytes);
+          used = offset + fetch.bytes;
+          return compute().Copy(fetch.device, report_.get() + offset, fetch.bytes);
         }));
     return CopyToHost(report_.get(), host_report_.get(), used);
   }
@@ -333,17 +333,17 @@ class CudaDevice final : public Device {
         cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, compute().stream()));
     return absl::OkStatus();
   }
-  // Calls visit(fetch, place) for each non-empty fetch. `place` is its offset in the report, or 0
-  // if it does not fit.
+  // Calls visit(fetch, offset) for each non-empty fetch, with its offset in the report, or 0 if it
+  // does not fit.
   template <typename Visit>
   static absl::Status ForEachFetch(absl::Span<const StepFetch> fetches, Visit visit) {
     size_t used = sizeof(DataFailure);
     for (const StepFetch& fetch : fetches) {
       if (fetch.bytes == 0) continue;
-      const size_t place = (used + kFetchAlignment - 1) / kFetchAlignment * kFetchAlignment;
-      const bool fits = fetch.bytes <= kReportBytes - std::min(place, kReportBytes);
-      if (fits) used = place + fetch.bytes;
-      MF_RETURN_IF_ERROR(visit(fetch, fits ? place : 0));
+      const size_t offset = (used + kFetchAlignment - 1) / kFetchAlignment * kFetchAlignment;
+      const bool fits = fetch.bytes <= kReportBytes - std::min(offset, kReportBytes);
+      if (fits) used = offset + fetch.bytes;
+      MF_RETURN_IF_ERROR(visit(fetch, fits ? offset : 0));
     }
     return absl::OkStatus();
   }
@@ -367,8 +367,8 @@ class CudaDevice final : public Device {
   }
   static void CountFetches(absl::Span<const StepFetch> fetches) {
     Count(activity.copies_out);  // the report
-    ForEachFetch(fetches, [](const StepFetch&, size_t place) {
-      if (place == 0) Count(activity.copies_out);
+    ForEachFetch(fetches, [](const StepFetch&, size_t offset) {
+      if (offset == 0) Count(activity.copies_out);
       return absl::OkStatus();
     }).IgnoreError();
   }

@@ -26,7 +26,7 @@ absl::Status CudaEvent::RecordFromGraph(cudaStream_t stream) const {
   return absl::OkStatus();
 }
 
-absl::Status CudaEvent::HoldUp(cudaStream_t stream) const {
+absl::Status CudaEvent::MakeWait(cudaStream_t stream) const {
   MF_RETURN_IF_CUDA_ERROR(cudaStreamWaitEvent(stream, event_, 0));
   return absl::OkStatus();
 }

@@ -30,7 +30,7 @@ class CudaEvent {
   // for streams outside the graph.
   absl::Status RecordFromGraph(cudaStream_t stream) const;
   // Makes later work on `stream` wait for the last Record.
-  absl::Status HoldUp(cudaStream_t stream) const;
+  absl::Status MakeWait(cudaStream_t stream) const;
   // Blocks the host until the last Record: spins for a while, then yields the core.
   absl::Status WaitUntil(MonotonicTime deadline) const;
 

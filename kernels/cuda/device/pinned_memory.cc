@@ -26,9 +26,9 @@ absl::Status PinnedMemory::Make(size_t bytes) {
 absl::Status StagedCopies::Make(cudaStream_t stream) {
   stream_ = stream;
   MF_RETURN_IF_ERROR(memory_.Make(2 * kHalf));
-  for (CudaEvent& travelled : travelled_) {
-    MF_RETURN_IF_ERROR(travelled.Make());
-    MF_RETURN_IF_ERROR(travelled.Record(stream_));
+  for (CudaEvent& read : read_) {
+    MF_RETURN_IF_ERROR(read.Make());
+    MF_RETURN_IF_ERROR(read.Record(stream_));
   }
   return absl::OkStatus();
 }
@@ -37,10 +37,10 @@ absl::Status StagedCopies::Copy(const std::byte* host, std::byte* device, size_t
   while (bytes > 0) {
     const size_t some = std::min(bytes, kHalf - staged_);
     if (some == 0) {
-      MF_RETURN_IF_ERROR(travelled_[half_].Record(stream_));
+      MF_RETURN_IF_ERROR(read_[half_].Record(stream_));
       half_ = 1 - half_;
       staged_ = 0;
-      MF_RETURN_IF_ERROR(travelled_[half_].WaitUntil(MonotonicTime::Now() + kCopyTimeout));
+      MF_RETURN_IF_ERROR(read_[half_].WaitUntil(MonotonicTime::Now() + kCopyTimeout));
       continue;
     }
     std::byte* const staged = memory_.get() + half_ * kHalf + staged_;

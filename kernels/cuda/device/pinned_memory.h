@@ -48,7 +48,7 @@ class StagedCopies {
   PinnedMemory memory_;
   size_t staged_ = 0;  // bytes in the half that is being filled
   int half_ = 0;
-  CudaEvent travelled_[2];  // recorded when the GPU has read each half
+  CudaEvent read_[2];  // recorded when the GPU has read each half
 };
 
 // Copies from one GPU to the host. One half is emptied while the copy to the other is in flight.

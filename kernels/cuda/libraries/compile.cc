@@ -36,16 +36,16 @@ std::atomic<int64_t> num_compilations{0};
 absl::StatusOr<std::string> ArchOfThisMachine() {
   int num_gpus = 0;
   MF_RETURN_IF_CUDA_ERROR(cudaGetDeviceCount(&num_gpus));
-  int least = 0, most = 0;
+  int lowest = 0, highest = 0;
   for (int gpu = 0; gpu < num_gpus; ++gpu) {
     int major = 0, minor = 0;
     MF_RETURN_IF_CUDA_ERROR(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, gpu));
     MF_RETURN_IF_CUDA_ERROR(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, gpu));
     const int capability = 10 * major + minor;
-    least = gpu == 0 ? capability : std::min(least, capability);
-    most = std::max(most, capability);
+    lowest = gpu == 0 ? capability : std::min(lowest, capability);
+    highest = std::max(highest, capability);
   }
-  return absl::StrCat(least == most ? "sm_" : "compute_", least);
+  return absl::StrCat(lowest == highest ? "sm_" : "compute_", lowest);
 }
 
 absl::Status NvrtcStatus(nvrtcResult result, absl::string_view call) {

@@ -247,8 +247,8 @@ class ProductKernel final : public Kernel {
     return absl::OkStatus();
   }
 
-  // Returns the heuristic's proposals, best first: at least one and at most `most`.
-  absl::StatusOr<std::vector<Algorithm>> Propose(int most) const {
+  // Returns the heuristic's proposals, best first: at least one and at most `max_count`.
+  absl::StatusOr<std::vector<Algorithm>> Propose(int max_count) const {
     cublasLtMatmulPreferenceOpaque_t preference;
     MF_RETURN_IF_CUBLAS_ERROR(cublasLtMatmulPreferenceInit(&preference));
     const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
@@ -271,11 +271,11 @@ class ProductKernel final : public Kernel {
     cublasLtMatmulDescOpaque_t desc = desc_;
     const auto* const aligned = reinterpret_cast<const void*>(uintptr_t{kAlignment});
     MF_RETURN_IF_ERROR(SetPointers(&desc, aligned, aligned));
-    std::vector<Algorithm> proposed(most);
+    std::vector<Algorithm> proposed(max_count);
     int found = 0;
     cublasStatus_t asked =
         cublasLtMatmulAlgoGetHeuristic(handle, &desc, b_.get(), a_.get(), out_.get(), out_.get(),
-                                       &preference, most, proposed.data(), &found);
+                                       &preference, max_count, proposed.data(), &found);
     // The library returns INVALID_VALUE for some shapes that it does not support, such as those
     // with a dimension of 1.
     if (asked == CUBLAS_STATUS_INVALID_VALUE) asked = CUBLAS_STATUS_NOT_SUPPORTED;

@@ -46,10 +46,10 @@ class GraphBuilder : public CudnnGraphBuilder {
     Index x = Virtual(CUDNN_DATA_FLOAT, scores_);
     Pointwise(CUDNN_POINTWISE_MUL, {.x = products, .b = Scalar(kScale), .y = x});
     if (a_.causal) x = MaskOfLaterKeys(x);
-    const Index most = Virtual(CUDNN_DATA_FLOAT, rows_);
-    Reduce(CUDNN_REDUCE_TENSOR_MAX, x, most);
+    const Index row_max = Virtual(CUDNN_DATA_FLOAT, rows_);
+    Reduce(CUDNN_REDUCE_TENSOR_MAX, x, row_max);
     const Index reduced = Virtual(CUDNN_DATA_FLOAT, scores_);
-    Pointwise(CUDNN_POINTWISE_SUB, {.x = x, .b = most, .y = reduced});
+    Pointwise(CUDNN_POINTWISE_SUB, {.x = x, .b = row_max, .y = reduced});
     const Index weights = Virtual(CUDNN_DATA_FLOAT, scores_);
     Pointwise(CUDNN_POINTWISE_EXP, {.x = reduced, .y = weights});
     const Index sum = Virtual(CUDNN_DATA_FLOAT, rows_);
@@ -57,7 +57,7 @@ class GraphBuilder : public CudnnGraphBuilder {
     const Index log = Virtual(CUDNN_DATA_FLOAT, rows_);
     Pointwise(CUDNN_POINTWISE_LOG, {.x = sum, .y = log});
     Pointwise(CUDNN_POINTWISE_ADD,
-              {.x = most, .b = log, .y = Stored(kLogSum, CUDNN_DATA_FLOAT, rows_)});
+              {.x = row_max, .b = log, .y = Stored(kLogSum, CUDNN_DATA_FLOAT, rows_)});
     // The product requires operands of one type.
     const Index softmax = Virtual(a_.type, scores_);
     Pointwise(CUDNN_POINTWISE_DIV, {.x = weights, .b = sum, .y = softmax});

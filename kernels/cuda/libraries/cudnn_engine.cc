@@ -14,7 +14,7 @@ namespace {
 absl::StatusOr<std::vector<CudnnDescriptor>> ConfigsOf(const CudnnDescriptor& graph,
                                                        const CudnnDescriptor& gpu,
                                                        cudnnBackendHeurMode_t mode) {
-  constexpr int64_t kMost = 64;
+  constexpr int64_t kMaxConfigs = 64;
   MF_ASSIGN_OR_RETURN(const CudnnDescriptor heuristic,
                       CudnnBuilder(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR)
                           .Set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph)
@@ -22,7 +22,7 @@ absl::StatusOr<std::vector<CudnnDescriptor>> ConfigsOf(const CudnnDescriptor& gr
                           .Set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, gpu)
                           .Build());
   return heuristic.GetDescriptors(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR,
-                                  kMost);
+                                  kMaxConfigs);
 }
 
 // Returns the engine of a configuration.

@@ -20,30 +20,32 @@ ListInfo InfoOf(const Compilation& c, const Output& list) {
 
 // An edge from a list to the value that an op, branch or loop derives from it: another list, an
 // element, or a list that contains it.
-struct Becomes {
+struct Derivation {
   Output from, to;
-  enum { kList, kElement, kOuter } what = kList;
+  enum { kList, kElement, kOuter } kind = kList;
 };
 
-void CollectOpLists(const Node& node, std::vector<Becomes>* steps) {
+void CollectOpLists(const Node& node, std::vector<Derivation>* derivations) {
   const std::string& op = node.op().name;
   const bool gets = op == ops::kOptionalGetValue;
   for (int i = 0; i < node.num_inputs(); ++i) {
     if (!IsList(node.input(i)) || !IsList(node.output(0))) continue;
     const bool enters = op == ops::kOptionalFromValue || (op == ops::kTensorListPushBack && i == 1);
-    steps->push_back({node.input(i), node.output(0),
-                      gets ? Becomes::kElement : (enters ? Becomes::kOuter : Becomes::kList)});
+    derivations->push_back(
+        {node.input(i), node.output(0),
+         gets ? Derivation::kElement : (enters ? Derivation::kOuter : Derivation::kList)});
   }
   if (op == ops::kTensorListPopBack && IsList(node.output(1))) {
-    steps->push_back({node.input(0), node.output(1), Becomes::kElement});
+    derivations->push_back({node.input(0), node.output(1), Derivation::kElement});
   }
 }
 
 // Collects the lists of the graph and of its bodies in `lists`, and the edges between them in
-// `steps`, in execution order.
-absl::Status CollectLists(const Compilation& c, ListsByValue* lists, std::vector<Becomes>* steps) {
-  auto becomes = [&](const Output& from, const Output& to) {
-    if (IsList(from) && IsList(to)) steps->push_back({from, to});
+// `derivations`, in execution order.
+absl::Status CollectLists(const Compilation& c, ListsByValue* lists,
+                          std::vector<Derivation>* derivations) {
+  auto add = [&](const Output& from, const Output& to) {
+    if (IsList(from) && IsList(to)) derivations->push_back({from, to});
   };
   MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(c.graph));
   for (const Node* node : order) {
@@ -52,23 +54,23 @@ absl::Status CollectLists(const Compilation& c, ListsByValue* lists, std::vector
     }
     if (!IsControlFlow(node->op())) {
       if (node->num_outputs() == 0) continue;
-      CollectOpLists(*node, steps);
+      CollectOpLists(*node, derivations);
       continue;
     }
     const bool loops = node->op().role == OpRole::kLoop;
     const Compilation::Bodies& bodies = c.bodies.at(node->id());
     for (size_t i = 0; i < bodies.back()->feeds.size(); ++i) {
       const Output in = node->input(FirstArgument(node->op()) + static_cast<int>(i));
-      if (loops) becomes(in, node->output(static_cast<int>(i)));
-      for (const auto& body : bodies) becomes(in, body->feeds[i]);
+      if (loops) add(in, node->output(static_cast<int>(i)));
+      for (const auto& body : bodies) add(in, body->feeds[i]);
     }
     for (const auto& body : bodies) {
-      MF_RETURN_IF_ERROR(CollectLists(*body, lists, steps));
+      MF_RETURN_IF_ERROR(CollectLists(*body, lists, derivations));
       if (loops && body == bodies.front()) continue;
       for (size_t i = 0; i < body->fetches.size(); ++i) {
-        becomes(body->fetches[i], node->output(static_cast<int>(i)));
+        add(body->fetches[i], node->output(static_cast<int>(i)));
         for (size_t k = 0; k < bodies.size() && loops; ++k) {
-          becomes(body->fetches[i], bodies[k]->feeds[i]);
+          add(body->fetches[i], bodies[k]->feeds[i]);
         }
       }
     }
@@ -77,11 +79,11 @@ absl::Status CollectLists(const Compilation& c, ListsByValue* lists, std::vector
 }
 
 // Merges `later`, which is derived from `list`, into `list`. Returns whether that changed it.
-absl::StatusOr<bool> Extend(ListInfo* list, ListInfo later, const Becomes& step) {
-  if (step.what == Becomes::kElement) {
+absl::StatusOr<bool> Extend(ListInfo* list, ListInfo later, const Derivation& derivation) {
+  if (derivation.kind == Derivation::kElement) {
     MF_ASSIGN_OR_RETURN(later, later.InList());
     later.max_length = list->max_length;  // an element says nothing about the length
-  } else if (step.what == Becomes::kOuter) {
+  } else if (derivation.kind == Derivation::kOuter) {
     later = later.ElementList();
   }
   MF_ASSIGN_OR_RETURN(ListInfo either, EitherList(*list, later));
@@ -96,14 +98,15 @@ absl::StatusOr<bool> Extend(ListInfo* list, ListInfo later, const Becomes& step)
 
 absl::StatusOr<ListsByValue> FindLists(const Compilation& c) {
   ListsByValue lists;
-  std::vector<Becomes> steps;
-  MF_RETURN_IF_ERROR(CollectLists(c, &lists, &steps));
+  std::vector<Derivation> derivations;
+  MF_RETURN_IF_ERROR(CollectLists(c, &lists, &derivations));
   // Without loops one backward sweep suffices.
   for (bool again = true; again;) {
     again = false;
-    for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
-      const absl::StatusOr<bool> is_new = Extend(&lists.at(step->from), lists.at(step->to), *step);
-      if (!is_new.ok()) return Annotate(is_new.status(), OpAndName(*step->from.node));
+    for (auto derivation = derivations.rbegin(); derivation != derivations.rend(); ++derivation) {
+      const absl::StatusOr<bool> is_new =
+          Extend(&lists.at(derivation->from), lists.at(derivation->to), *derivation);
+      if (!is_new.ok()) return Annotate(is_new.status(), OpAndName(*derivation->from.node));
       again |= *is_new;
     }
   }

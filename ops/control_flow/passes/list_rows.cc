@@ -66,8 +66,8 @@ Output GetRow(const Scope& scope, const ListRows& list, const Output& index) {
 
 ListRows SetRow(const Scope& scope, const ListRows& list, const Output& index, const Output& item) {
   ListRows set = list;
-  const Output place = ops::Reshape(scope, BelowLength(scope, list, index), Shape({1, 1}));
-  set.rows = ops::TensorScatterUpdate(scope, list.rows, place, ops::ExpandDims(scope, item, 0));
+  const Output position = ops::Reshape(scope, BelowLength(scope, list, index), Shape({1, 1}));
+  set.rows = ops::TensorScatterUpdate(scope, list.rows, position, ops::ExpandDims(scope, item, 0));
   return set;
 }
 
@@ -194,8 +194,8 @@ Output GatherRows(const Scope& scope, const ListRows& list, const Output& indice
 ListRows ScatterRows(const Scope& scope, const ListRows& list, const Output& indices,
                      const Output& items) {
   ListRows set = list;
-  const Output places = ops::ExpandDims(scope, BelowLength(scope, list, indices), 1);
-  set.rows = ops::TensorScatterUpdate(scope, list.rows, places, items);
+  const Output positions = ops::ExpandDims(scope, BelowLength(scope, list, indices), 1);
+  set.rows = ops::TensorScatterUpdate(scope, list.rows, positions, items);
   return set;
 }
 

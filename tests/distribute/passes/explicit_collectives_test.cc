@@ -154,7 +154,7 @@ y = AllReduce(mine) {N=1, T=float}
                         "mine = LocalPart(c/part) : per-replica\n"));
 }
 
-TEST(ExplicitCollectives, ScatteredRowsAreEqualSharesWhateverTheRowsOfFeeds) {
+TEST(ExplicitCollectives, ScatteredRowsAreEqualShardsWhateverTheRowsOfFeeds) {
   EXPECT_EQ(Compiled(std::string(kPart) + R"(
 share = ReduceScatter(part) {T=float}
 scaled = Neg(share) {T=float}
