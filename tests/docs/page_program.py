@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes a program of a page of docs/, of its C++ blocks one after another.
+"""Concatenates the C++ blocks of a page in docs/ into a program.
 
     page_program.py PAGE > PROGRAM.cc
 

@@ -12,7 +12,7 @@
 namespace mirrorflow {
 namespace {
 
-// Limits the process to `soft` of a resource while it lives.
+// Sets the process's soft limit on a resource to `soft` for the lifetime of the object.
 class Limited {
  public:
   Limited(__rlimit_resource_t resource, rlim_t soft) : resource_(resource) {
