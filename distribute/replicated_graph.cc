@@ -166,7 +166,7 @@ class Replicator {
       const Node* initial = original_.FindNode(name.substr(0, name.find(':')));
       if (initial == nullptr) {
         return absl::NotFoundError(absl::StrCat(
-            "variable ", variable.name, ": the graph has no node '", name, "', its initializer"));
+            "variable ", variable.name, ": the graph lacks its initializer node '", name, "'"));
       }
       MF_RETURN_IF_ERROR(AddOriginal(*initial));
     }

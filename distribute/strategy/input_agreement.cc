@@ -71,7 +71,7 @@ absl::Status Check(absl::Span<const InputOffer> offers, InputOffer::InputCase in
     const bool is_data = input == InputOffer::kFingerprint;
     return WithFailure(
         absl::InvalidArgumentError(absl::StrCat(
-            "dataset: worker ", w, " uses another AutoShardPolicy; expected ",
+            "dataset: worker ", w, " uses a different AutoShardPolicy; expected ",
             is_data ? "DATA" : "FILE", " as on worker ", own, ", got ", is_data ? "FILE" : "DATA")),
         At(w));
   }

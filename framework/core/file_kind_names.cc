@@ -46,7 +46,7 @@ constexpr FileKindRow kRows[] = {
     {FileKind::kPng, "a PNG image"},
     {FileKind::kJpeg, "a JPEG image"},
     {FileKind::kCheckpointFolder, "a folder of Mirrorflow checkpoints", "",
-     "the step-… folders in it have a variables.safetensors", ""},
+     "each step-… folder in it has a variables.safetensors", ""},
     {FileKind::kSavedModelFolder, "a SavedModel folder", kTakeOut, kTakeOut, ""},
     {FileKind::kSavedModel, "a SavedModel", kTakeOut, kTakeOut, ""},
     {FileKind::kMetaGraph, "a MetaGraphDef", "its field graph_def is a GraphDef", kTakeOut, ""},

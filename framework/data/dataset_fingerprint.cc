@@ -62,7 +62,7 @@ absl::StatusOr<DatasetFingerprint> DatasetFingerprint::Parse(absl::string_view t
   for (size_t i = 0; valid && i < lines.size(); ++i) {
     valid = absl::CUnescape(lines[i], &(fingerprint.*kFields[i].value));
   }
-  if (!valid) return absl::InternalError("dataset: malformed fingerprint of a worker");
+  if (!valid) return absl::InternalError("dataset: malformed fingerprint from a worker");
   return fingerprint;
 }
 

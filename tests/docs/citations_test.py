@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Comments, messages and pages cite only pages and sections that exist.
 
-A page is cited by its path from the root of the tree, or from a folder that contains the file that cites it. The titles
-of sections follow in quotes: docs/design.md, "Partial sums". Links between pages cite sections as page.md#partial-sums.
-It is tagged `external`, as names_test.py is, so that it runs each time.
+A page is cited by its path from the root of the tree, or from a folder that contains the citing file. Section titles
+follow in quotes: docs/design.md, "Partial sums". Links between pages cite sections as page.md#partial-sums.
+The test is tagged `external`, like names_test.py, so it runs each time.
 """
 
 import os

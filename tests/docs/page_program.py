@@ -4,8 +4,8 @@
 
     page_program.py PAGE > PROGRAM.cc
 
-If the blocks define main, they are the whole program. Otherwise they are the body of a function, except for
-their #include lines and for blocks that begin with ```cpp namespace, which stand before that function.
+If the blocks define main, they are the whole program. Otherwise they become the body of a function, except for
+their #include lines and for blocks that begin with ```cpp namespace, which precede that function.
 """
 
 import re

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """SECURITY.md states the limits that the sources have, and names tests and fuzz targets that exist.
 
-A limit reads "`NAME` = VALUE (`FILE`)". It is tagged `external`, as names_test.py is, so that it runs each time.
+A limit reads "`NAME` = VALUE (`FILE`)". The test is tagged `external`, like names_test.py, so it runs each time.
 """
 
 import pathlib

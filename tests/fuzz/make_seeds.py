@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the seeds of the corpora: a graph of every op of tests/references/cases (op_*) and
-hand-written files (hand_*). Inputs that the fuzzers found (found_*) are not made here.
+"""Generates the seed corpora: a graph for every op in tests/references/cases (op_*) and
+hand-written files (hand_*). Does not generate inputs that the fuzzers found (found_*).
 
     bazel build --config=opt //tools:mirrorflow
     tests/fuzz/make_seeds.py bazel-bin/tools/mirrorflow
