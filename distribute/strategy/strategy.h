@@ -113,7 +113,7 @@ class OneDeviceStrategy final : public Strategy {
     // On a CPU, the maximum number of concurrent runs of steps that write no variables; 0: one per
     // CPU that the process may use. Further runs wait, for at most `step_timeout`.
     int max_concurrent_runs = SessionOptions().max_concurrent_runs;
-    // On GPUs, replay a step that has run before as CUDA graphs.
+    // On GPUs, replays a step that has run before as CUDA graphs.
     bool capture_steps = true;
     CompileOptions compile = {};
     // The user's own ops, kernels and passes; borrowed.
@@ -157,14 +157,14 @@ class MirroredStrategy final : public Strategy {
     // Capacity of a session's LRU cache of compiled steps. Each combination of feed shapes and
     // replica rows takes one entry.
     int max_cached_steps = SessionOptions().max_cached_steps;
-    // On GPUs, replay a step that has run before as CUDA graphs.
+    // On GPUs, replays a step that has run before as CUDA graphs.
     bool capture_steps = true;
-    // On GPUs, capture a step and its collectives as a single graph; otherwise graphs end at
+    // On GPUs, captures a step and its collectives as a single graph; otherwise graphs end at
     // collectives. Default: true if each worker has one GPU. NVIDIA warns that this can hang if a
     // process has several; `step_timeout` ends such a step. A traced step does not run as a graph,
     // so all workers must trace the same steps.
     std::optional<bool> capture_collectives = std::nullopt;
-    // On GPUs, make NCCL reduce in a fixed order. All other computation is reproducible in any
+    // On GPUs, makes NCCL reduce in a fixed order. All other computation is reproducible in any
     // case, unless `compile.kernels.autotune` is set.
     bool deterministic = false;
     CompileOptions compile = {};

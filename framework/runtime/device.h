@@ -44,14 +44,13 @@ class Lane {
     std::memcpy(to, from, bytes);
     return absl::OkStatus();
   }
-  // Waits for all earlier work on this lane, no longer than until the deadline, then copies to the
-  // host.
+  // Waits for all earlier work on this lane, at most until the deadline, then copies to the host.
   virtual absl::Status Read(const std::byte* from, std::byte* host, size_t bytes, MonotonicTime) {
     std::memcpy(host, from, bytes);
     return absl::OkStatus();
   }
-  // Waits for all earlier work on this lane, no longer than until the deadline. The default is for
-  // lanes whose work is done when the call that enqueues it returns.
+  // Waits for all earlier work on this lane, at most until the deadline. The default is for lanes
+  // whose work is done when the call that enqueues it returns.
   virtual absl::Status Finish(MonotonicTime) { return absl::OkStatus(); }
 
   // Returns the lane's T: the per-lane state of a kernel library (its stream, its handles). Creates
