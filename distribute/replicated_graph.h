@@ -37,8 +37,8 @@ struct ReplicatedStep {
 // Returns Unimplemented, naming the node, for branches and loops, and for a feed that is not output
 // 0 of its node.
 //
-// The nodes that call collectives have ops that are not in the registry, so the graph cannot run
-// here; write it to a file.
+// The nodes that call collectives have ops that are not in the registry, so the returned graph can
+// only be written to a file, not run.
 absl::StatusOr<Graph> ReplicatedGraph(const Graph& graph, const ReplicatedStep& step);
 
 // Like ReplicatedGraph, but returns TensorFlow's format. The caller must include

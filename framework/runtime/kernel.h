@@ -124,7 +124,7 @@ struct KernelPlan {
 };
 
 // State shared by the kernels of one plan, on device types that need it. Factories add code to it,
-// and Finish compiles all of that code at once. Outlives the plan's kernels.
+// and Finish compiles or loads all of it at once. Outlives the plan's kernels.
 class KernelLibrary {
  public:
   virtual ~KernelLibrary() = default;
